@@ -1,0 +1,67 @@
+# Everything a developer runs. `make help` lists the targets.
+
+GO      ?= go
+STATIC  := $(GO) tool -modfile=internal/tools/go.mod staticcheck
+NESTED  := internal/interop benchmarks/peers
+FUZZTIME ?= 10s
+
+# run STEP,COMMAND prints how long a step of make check took.
+run = @start=$$(date +%s); printf '== %s\n' '$(1)'; $(2) || { echo "FAILED: $(1)"; exit 1; }; printf '== %s: %ss\n' '$(1)' "$$(( $$(date +%s) - start ))"
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build bin/troupe and the example servers
+	$(GO) build -trimpath -o bin/ ./cmd/troupe ./examples/...
+
+.PHONY: demo
+demo: ## an agent does a small job with tools of real MCP servers
+	@command -v gcc >/dev/null || { echo "make demo needs a C compiler for SQLite (Debian: apt-get install gcc)"; exit 1; }
+	@$(GO) run ./internal/demo
+
+.PHONY: test
+test: ## the quick tests (under 3 minutes)
+	$(GO) vet ./...
+	$(GO) test -short ./...
+
+.PHONY: check
+check: ## everything; what CI runs
+	$(call run,needs,$(MAKE) -s needs)
+	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
+	$(call run,vet,$(GO) vet ./...)
+	$(call run,staticcheck,$(STATIC) ./...)
+	$(call run,no cgo but in the store,CGO_ENABLED=0 $(GO) build ./agent ./mcpclient ./mcpserver ./llm/... ./store ./store/memstore)
+	$(call run,examples,$(GO) build -o /dev/null ./examples/...)
+	$(call run,tests,$(GO) test ./...)
+	$(call run,tests with the race detector,$(GO) test -race ./...)
+	$(call run,nested modules,$(MAKE) -s nested)
+	$(call run,benchmarks once,$(GO) test -run '^$$' -bench . -benchtime 1x ./...)
+	$(call run,fuzz targets on their seeds,$(GO) test -run '^Fuzz' ./...)
+	$(call run,demo,$(GO) run ./internal/demo)
+	@echo '== all of make check passed'
+
+.PHONY: needs
+needs:
+	@command -v gcc >/dev/null || { echo "a C compiler is missing (Debian: apt-get install gcc)"; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is missing (Debian: apt-get install npm, or Node 20 from nodejs.org): the end-to-end tests talk to real MCP servers"; \
+		test -z "$(REQUIRE_PEERS)"; }
+
+.PHONY: nested
+nested: ## vet and test the nested modules (interop with other SDKs)
+	@for dir in $(NESTED); do \
+		if [ -f $$dir/go.mod ]; then echo "-- $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test ./...) || exit 1; fi; \
+	done
+
+.PHONY: bench
+bench: ## the benchmarks of docs/performance.md, floors beside them
+	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./mcpserver ./mcpclient ./store/... ./benchmarks/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@$(GO) list ./... | while read -r pkg; do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "-- $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done

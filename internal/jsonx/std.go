@@ -1,0 +1,49 @@
+//go:build go1.27 || goexperiment.jsonv2
+
+package jsonx
+
+import (
+	"io"
+
+	"encoding/json/jsontext"
+	json "encoding/json/v2"
+)
+
+// Value is one JSON value in its own text.
+type Value = jsontext.Value
+
+// Unmarshal decodes data, all of it, into v.
+func Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
+
+// UnmarshalKnown decodes data into v and refuses a member that v does not have.
+func UnmarshalKnown(data []byte, v any) error {
+	return json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+}
+
+// Marshal encodes v; the members of a map are in sorted order.
+func Marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
+
+// MarshalWrite encodes v to w, as [Marshal] does.
+func MarshalWrite(w io.Writer, v any) error { return json.MarshalWrite(w, v, json.Deterministic(true)) }
+
+// AppendQuote appends s as a JSON string.
+func AppendQuote(dst []byte, s string) []byte {
+	dst, err := jsontext.AppendQuote(dst, s)
+	_ = err // invalid UTF-8 has been replaced: what is written is always valid
+	return dst
+}
+
+// AppendUnquote appends the text of a JSON string literal.
+func AppendUnquote(dst []byte, literal []byte) ([]byte, error) {
+	return jsontext.AppendUnquote(dst, literal)
+}
+
+// Valid reports whether data is one JSON value, held to the same rules as [Unmarshal].
+func Valid(data []byte) bool { return jsontext.Value(data).IsValid() }
+
+// Canonical returns data in the canonical form of RFC 8785, for hashes.
+func Canonical(data []byte) ([]byte, error) {
+	v := jsontext.Value(append([]byte(nil), data...))
+	err := v.Canonicalize()
+	return v, err
+}
