@@ -1,0 +1,383 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// Kind tells what a message is.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	KindInvalid Kind = iota
+	KindRequest
+	KindNotification
+	KindResult
+	KindError
+)
+
+// String returns the kind in a word.
+func (k Kind) String() string {
+	return [...]string{"invalid", "request", "notification", "result", "error"}[min(k, KindError)]
+}
+
+// Message is one scanned message. Every json.RawMessage in it is a part of the
+// frame, not a copy: it lives as long as the frame does and must be cloned to
+// outlive it. The other fields own their memory.
+type Message struct {
+	Kind   Kind
+	ID     ID     // zero for notifications, and for errors without an id
+	Method string // of requests and notifications
+
+	Params json.RawMessage // an object; nil when absent
+	Result json.RawMessage // an object; of KindResult
+	Error  *Error          // of KindError
+
+	// Parts of Params, nil when absent. They are of any JSON type.
+	Name      json.RawMessage
+	Arguments json.RawMessage
+	// Meta is the _meta of Params or Result; nil when absent.
+	Meta json.RawMessage
+
+	// Progress is the progress token of Params; zero when absent or malformed.
+	Progress ProgressToken
+	// Modern holds when the _meta of Params names a protocol version at all,
+	// which makes the request a modern one (ERA-10). Version is that name; ""
+	// when it is not a string (MOD-01).
+	Modern  bool
+	Version Version
+
+	// ResultType is that of Result; "" when absent, which means complete (BASE-11).
+	ResultType string
+}
+
+// NameString returns Name as a string; false when absent or not a string.
+func (m *Message) NameString() (string, bool) { return stringOf(m.Name) }
+
+// DecodeParams decodes Params into v as [Unmarshal] does, and turns a failure
+// into -32602. Absent params are read as {}.
+func (m *Message) DecodeParams(v any) error {
+	params := m.Params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	if err := Unmarshal(params, v); err != nil {
+		return Errorf(CodeInvalidParams, "%s: %v", m.Method, err)
+	}
+	return nil
+}
+
+// objectKind says which members of an object are picked up.
+type objectKind uint8
+
+const (
+	plainObject objectKind = iota
+	envelopeObject
+	paramsObject
+	resultObject
+	metaObject
+	errorObject
+	visitedObject // every member is handed to scanner.visit
+)
+
+// field is a member that is picked up on the way.
+type field uint8
+
+const (
+	noField field = iota
+	fieldVersion
+	fieldID
+	fieldMethod
+	fieldParams
+	fieldResult
+	fieldError
+	fieldName
+	fieldArguments
+	fieldMeta
+	fieldProgress
+	fieldProtocol
+	fieldResultType
+	fieldCode
+	fieldMessage
+	fieldData
+	fieldCount
+)
+
+// found holds the raw values of the fields; nil when absent.
+type found [fieldCount][]byte
+
+// fieldOf says what a member is, and what kind of object its value would be.
+func fieldOf(k objectKind, name []byte) (field, objectKind) {
+	switch k {
+	case envelopeObject:
+		switch string(name) {
+		case "jsonrpc":
+			return fieldVersion, plainObject
+		case "id":
+			return fieldID, plainObject
+		case "method":
+			return fieldMethod, plainObject
+		case "params":
+			return fieldParams, paramsObject
+		case "result":
+			return fieldResult, resultObject
+		case "error":
+			return fieldError, errorObject
+		}
+	case paramsObject:
+		switch string(name) {
+		case "name":
+			return fieldName, plainObject
+		case "arguments":
+			return fieldArguments, plainObject
+		case "_meta":
+			return fieldMeta, metaObject
+		}
+	case resultObject:
+		switch string(name) {
+		case "resultType":
+			return fieldResultType, plainObject
+		case "_meta":
+			return fieldMeta, metaObject
+		}
+	case metaObject:
+		switch string(name) {
+		case MetaProgressToken:
+			return fieldProgress, plainObject
+		case MetaProtocolVersion:
+			return fieldProtocol, plainObject
+		}
+	case errorObject:
+		switch string(name) {
+		case "code":
+			return fieldCode, plainObject
+		case "message":
+			return fieldMessage, plainObject
+		case "data":
+			return fieldData, plainObject
+		}
+	}
+	return noField, plainObject
+}
+
+// Scan checks one frame in one pass and finds the parts of its message. The
+// frame must hold exactly one message; a batch is for [ScanBatch].
+//
+// What is not strict JSON (syntax, UTF-8, lone surrogates, a name twice in an
+// object, deeper than [MaxDepth], bytes behind the value) is an [*Error] with
+// code -32700; JSON that is not a message is one with -32600 (BASE-16). Then
+// m.ID is filled if it could be read, and m.Kind tells what the message tried
+// to be, so that the caller knows whether to answer: only a request, or what
+// has no kind at all, gets one.
+//
+// Scan takes time linear in the frame and may be used from any goroutine. It
+// overwrites m.
+func Scan(frame []byte, m *Message) error {
+	*m = Message{}
+	w := workspaces.Get().(*workspace)
+	defer w.release()
+	s := &w.scanner
+	s.data, s.on = frame, &w.found
+	if !s.document(envelopeObject) {
+		m.readID(s.on)
+		return Errorf(CodeParse, "invalid JSON at byte %d: %s", s.pos, s.fault)
+	}
+	idOK := m.readID(s.on)
+	m.Kind = kindOf(s.on)
+	if fault := m.fill(s.on, idOK); fault != "" {
+		return Errorf(CodeInvalidRequest, "invalid message: %s", fault)
+	}
+	return nil
+}
+
+// workspace is what a scan needs beside the message; it is used again.
+type workspace struct {
+	scanner scanner
+	found   found
+	names   [24]nameRef // enough for the open objects of an ordinary message
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+// release gives w back, without a reference to the frame.
+func (w *workspace) release() {
+	clear(w.names[:])
+	w.found = found{}
+	w.scanner = scanner{names: w.names[:0]}
+	workspaces.Put(w)
+}
+
+// readID reports whether the id is absent, or well-formed and now in m.ID.
+func (m *Message) readID(on *found) bool {
+	if on[fieldID] == nil {
+		return true
+	}
+	id, err := idOf(on[fieldID])
+	m.ID = id
+	return err == nil
+}
+
+func kindOf(on *found) Kind {
+	switch {
+	case on[fieldMethod] != nil && on[fieldID] != nil:
+		return KindRequest
+	case on[fieldMethod] != nil:
+		return KindNotification
+	case on[fieldError] != nil:
+		return KindError
+	case on[fieldResult] != nil:
+		return KindResult
+	}
+	return KindInvalid
+}
+
+// fill sets m from what was found and returns what is wrong with it.
+func (m *Message) fill(on *found, idOK bool) string {
+	if string(on[fieldVersion]) != `"2.0"` {
+		return "jsonrpc is not \"2.0\""
+	}
+	switch m.Kind {
+	case KindRequest, KindNotification:
+		return m.fillRequest(on, idOK)
+	case KindError:
+		if on[fieldResult] != nil {
+			return "both result and error"
+		}
+		// An error whose id could not be read has none, or null (BASE-08).
+		if !idOK && string(on[fieldID]) != "null" {
+			return errBadID.Error()
+		}
+		return m.fillError(on)
+	case KindResult:
+		return m.fillResult(on, idOK)
+	}
+	return "neither method, result nor error"
+}
+
+func (m *Message) fillRequest(on *found, idOK bool) string {
+	if on[fieldResult] != nil || on[fieldError] != nil {
+		return "both a method and a result or error"
+	}
+	method, ok := unquoted(on[fieldMethod])
+	if !ok {
+		return "method is not a string"
+	}
+	m.Method = intern(method)
+	if !idOK {
+		return errBadID.Error()
+	}
+	if on[fieldParams] != nil && on[fieldParams][0] != '{' {
+		return "params is not an object" // BASE-03
+	}
+	m.Params, m.Name, m.Arguments = on[fieldParams], on[fieldName], on[fieldArguments]
+	m.Meta = on[fieldMeta]
+	if token := on[fieldProgress]; token != nil {
+		m.Progress, _ = idOf(token) // malformed: as absent, nothing is promised to it
+	}
+	if on[fieldProtocol] != nil {
+		m.Modern = true
+		if text, ok := unquoted(on[fieldProtocol]); ok {
+			m.Version = internVersion(text)
+		}
+	}
+	return ""
+}
+
+func (m *Message) fillResult(on *found, idOK bool) string {
+	switch {
+	case on[fieldID] == nil:
+		return "a result without an id"
+	case !idOK:
+		return errBadID.Error()
+	case on[fieldResult][0] != '{':
+		return "result is not an object" // BASE-06
+	}
+	m.Result, m.Meta = on[fieldResult], on[fieldMeta]
+	if raw := on[fieldResultType]; raw != nil {
+		text, ok := unquoted(raw)
+		if !ok || len(text) == 0 {
+			return "resultType is not a name" // BASE-12
+		}
+		m.ResultType = internResultType(text)
+	}
+	return ""
+}
+
+// fillError decodes the error object (BASE-07). It copies the data: errors
+// outlive their frame.
+func (m *Message) fillError(on *found) string {
+	if on[fieldError][0] != '{' {
+		return "error is not an object"
+	}
+	code, ok := intOf(on[fieldCode])
+	if !ok {
+		return "error code is not an integer"
+	}
+	message, ok := stringOf(on[fieldMessage])
+	if !ok {
+		return "error message is not a string"
+	}
+	m.Error = &Error{Code: code, Message: message, Data: bytes.Clone(on[fieldData])}
+	return ""
+}
+
+// unquoted returns the text of a valid JSON value if it is a string, without a
+// copy where it has no escapes.
+func unquoted(raw []byte) ([]byte, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], true
+	}
+	text, err := jsonx.AppendUnquote(nil, raw)
+	return text, err == nil
+}
+
+func stringOf(raw []byte) (string, bool) {
+	text, ok := unquoted(raw)
+	return string(text), ok
+}
+
+func intOf(raw []byte) (int64, bool) {
+	if len(raw) == 0 {
+		return 0, false
+	}
+	id, err := idOf(raw)
+	if err != nil {
+		return 0, false
+	}
+	return id.Int64()
+}
+
+func internVersion(text []byte) Version {
+	for _, v := range versions {
+		if string(v) == string(text) {
+			return v
+		}
+	}
+	return Version(text)
+}
+
+// Values of resultType (BASE-10).
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+	ResultTask          = "task" // Tasks extension
+)
+
+func internResultType(text []byte) string {
+	switch string(text) {
+	case ResultComplete:
+		return ResultComplete
+	case ResultInputRequired:
+		return ResultInputRequired
+	case ResultTask:
+		return ResultTask
+	}
+	return string(text)
+}
