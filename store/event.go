@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+)
+
+// Types of events. The set is open: a store takes any [Event.Type]. What a body
+// holds is the business of the run that writes it.
+const (
+	RunStarted     = "run.started"     // agent, input, limits
+	ModelResult    = "model.result"    // what a model answered; replay never asks it again
+	ToolIntent     = "tool.intent"     // a call is about to be made; Key is its idempotency key
+	ToolDispatched = "tool.dispatched" // it has been handed to the transport
+	ToolResult     = "tool.result"     // it has an outcome
+	ToolUnknown    = "tool.unknown"    // nobody can know its outcome
+	AskOpened      = "ask.opened"      // a question waits for a human; Key is the ask's ID
+	AskSettled     = "ask.settled"     // it has been decided
+	RunFinished    = "run.finished"    // answer, or why there is none
+)
+
+// Event is one thing that happened in a run. It is never changed.
+type Event struct {
+	Run   string    `json:"run"`   // set by the store
+	Seq   int64     `json:"seq"`   // from 1, without a gap; set by the store
+	Epoch int64     `json:"epoch"` // of the lease it was written under; set by the store
+	Time  time.Time `json:"time"`  // zero means now
+	Type  string    `json:"type"`  // such as [ToolIntent]; held to the rule for IDs
+
+	// Key joins the events of one thing, such as the idempotency key of a tool
+	// call or the ID of an ask. Empty for none.
+	Key string `json:"key,omitempty"`
+
+	// Body is JSON, or empty. At most [MaxBody] bytes.
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// Append is what [Journal.Append] adds to a run. Without events and state it
+// only checks that the run may be written to.
+type Append struct {
+	Run   string
+	Epoch int64 // of the lease the caller holds
+
+	// State the run has afterwards; "" leaves it. A state that ends the run
+	// also ends its lease.
+	State RunState
+
+	// Summary replaces that of the run; "" leaves it.
+	Summary string
+
+	// Events, at most [MaxEvents] with [MaxPageBytes] of bodies together.
+	Events []Event
+}
+
+// Replay reads the events of a run with a number above after, to the end, a page
+// at a time. It stops after an error.
+func Replay(ctx context.Context, j Journal, run string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			page, err := j.Events(ctx, run, after, 0)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Seq
+			}
+			if len(page) == 0 {
+				return
+			}
+		}
+	}
+}

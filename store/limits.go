@@ -1,0 +1,16 @@
+package store
+
+// Bounds of every store. They are the same for all, so that what one takes
+// another takes too.
+const (
+	MaxID        = 128      // characters of an ID, a type, a kind or an owner
+	MaxText      = 4 << 10  // bytes of any other name or text
+	MaxPath      = 64       // elements of [Ask.Path]
+	MaxBody      = 16 << 20 // bytes of one event's body, of a payload, a default or an answer
+	MaxEvents    = 512      // events of one append
+	MaxPage      = 1000     // entries of one page
+	MaxPageBytes = 32 << 20 // bytes of the bodies of one page or of one append
+	MaxApprovals = 4096     // recorded approvals
+
+	maxStates = 16 // states of one query
+)

@@ -1,0 +1,154 @@
+package memstore
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// OpenAsk implements [store.Asks].
+func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		if _, ok := s.asks[a.ID]; ok {
+			return store.ErrExists
+		}
+		if a.Run != "" {
+			if _, err := s.writable(a.Run); err != nil {
+				return err
+			}
+		}
+		a.Created, a.Expires = now, store.Clock(a.Expires)
+		a.Decision = store.Decision{Status: store.AskPending}
+		if err := s.grow(sizeOfAsk(a)); err != nil {
+			return err
+		}
+		a = clone(a)
+		s.asks[a.ID] = &a
+		return nil
+	})
+}
+
+// SettleAsk implements [store.Asks].
+func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
+	if err := store.CheckID("ask", id); err != nil {
+		return store.Ask{}, err
+	}
+	if err := d.Check(); err != nil {
+		return store.Ask{}, err
+	}
+	var out store.Ask
+	err := s.do(ctx, func(now time.Time) error {
+		a, ok := s.asks[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		if seen := a.Seen(now); seen.Status != store.AskPending {
+			out = clone(seen)
+			return store.ErrSettled
+		}
+		if err := s.grow(sizeOfDecision(d)); err != nil {
+			return err
+		}
+		if d.At.IsZero() {
+			d.At = now
+		}
+		d.At, d.Answer = store.Clock(d.At), body(d.Answer)
+		a.Decision = d
+		out = clone(*a)
+		return nil
+	})
+	return out, err
+}
+
+// Ask implements [store.Asks].
+func (s *Store) Ask(ctx context.Context, id string) (store.Ask, error) {
+	if err := store.CheckID("ask", id); err != nil {
+		return store.Ask{}, err
+	}
+	var out store.Ask
+	err := s.do(ctx, func(now time.Time) error {
+		a, ok := s.asks[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		out = clone(a.Seen(now))
+		return nil
+	})
+	return out, err
+}
+
+// Asks implements [store.Asks]. It looks at every ask.
+func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	cursor, paged, err := store.ParseCursor(q.After)
+	if err != nil {
+		return nil, err
+	}
+	list := []store.Ask{}
+	err = s.do(ctx, func(now time.Time) error {
+		for _, a := range s.asks {
+			seen := a.Seen(now)
+			if (q.Status == "" || q.Status == seen.Status) && (q.Run == "" || q.Run == a.Run) &&
+				(q.Server == "" || q.Server == a.Server) && (!paged || cursor.Before(a.Created, a.ID)) {
+				list = append(list, seen)
+			}
+		}
+		slices.SortFunc(list, func(a, b store.Ask) int {
+			if c := b.Created.Compare(a.Created); c != 0 {
+				return c
+			}
+			return strings.Compare(b.ID, a.ID)
+		})
+		list = page(list, store.PageSize(q.Limit))
+		return nil
+	})
+	return list, err
+}
+
+// page copies the head of list, as many asks as a page may have.
+func page(list []store.Ask, limit int) []store.Ask {
+	out := []store.Ask{}
+	bytes := 0
+	for _, a := range list[:min(limit, len(list))] {
+		if bytes += a.Bytes(); bytes > store.MaxPageBytes && len(out) > 0 {
+			break
+		}
+		out = append(out, clone(a))
+	}
+	return out
+}
+
+// clone copies what a shares with its caller.
+func clone(a store.Ask) store.Ask {
+	a.Path = slices.Clone(a.Path)
+	a.Payload, a.Default, a.Answer = body(a.Payload), body(a.Default), body(a.Answer)
+	return a
+}
+
+// body copies b; an empty one is nil, as in every store.
+func body(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return nil
+	}
+	return slices.Clone(b)
+}
+
+func sizeOfAsk(a store.Ask) int64 {
+	n := entryBytes + len(a.ID) + len(a.Run) + len(a.Kind) + len(a.Tool) + len(a.Server) + len(a.Origin) +
+		len(a.Trust) + len(a.Payload) + len(a.Hash) + len(a.Default)
+	for _, p := range a.Path {
+		n += len(p)
+	}
+	return int64(n) + sizeOfDecision(a.Decision)
+}
+
+func sizeOfDecision(d store.Decision) int64 { return int64(len(d.Answer) + len(d.Scope) + len(d.By)) }

@@ -1,0 +1,231 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Create implements [store.Journal].
+func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+	if err := r.Check(); err != nil {
+		return store.Run{}, err
+	}
+	if err := store.CheckLease(owner, ttl); err != nil {
+		return store.Run{}, err
+	}
+	if err := store.CheckEvents(first); err != nil {
+		return store.Run{}, err
+	}
+	var out store.Run
+	err := s.do(ctx, func(now time.Time) error {
+		if old, ok := s.runs[r.ID]; ok {
+			out = old.head
+			return store.ErrExists
+		}
+		n := &run{bytes: sizeOfRun(r) + sizeOf(first)}
+		if err := s.grow(n.bytes); err != nil {
+			return err
+		}
+		if r.State == "" {
+			r.State = store.Running
+		}
+		r.Created, r.Updated, r.Seq = now, now, 0
+		r.Owner, r.Epoch, r.Expires = owner, s.deleted+1, now.Add(ttl)
+		n.head = r
+		n.add(first, now)
+		s.runs[r.ID] = n
+		out = n.head
+		return nil
+	})
+	return out, err
+}
+
+// Append implements [store.Journal].
+func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err error) {
+	if err := a.Check(); err != nil {
+		return 0, err
+	}
+	err = s.do(ctx, func(now time.Time) error {
+		r, err := s.writable(a.Run)
+		if err != nil {
+			return err
+		}
+		if r.head.Owner == "" || r.head.Epoch != a.Epoch {
+			return store.ErrFenced
+		}
+		n := sizeOf(a.Events)
+		if a.Summary != "" {
+			n += int64(len(a.Summary) - len(r.head.Summary))
+		}
+		if err := s.grow(n); err != nil {
+			return err
+		}
+		r.bytes += n
+		r.add(a.Events, now)
+		r.change(a, now)
+		last = r.head.Seq
+		return nil
+	})
+	return last, err
+}
+
+// writable returns a run that has not ended.
+func (s *Store) writable(id string) (*run, error) {
+	r, ok := s.runs[id]
+	switch {
+	case !ok:
+		return nil, store.ErrNotFound
+	case r.head.State.Ended():
+		return r, store.ErrFinished
+	}
+	return r, nil
+}
+
+// add numbers events and keeps copies of them.
+func (r *run) add(events []store.Event, now time.Time) {
+	for _, e := range events {
+		r.head.Seq++
+		e.Run, e.Seq, e.Epoch = r.head.ID, r.head.Seq, r.head.Epoch
+		if e.Time.IsZero() {
+			e.Time = now
+		}
+		e.Time = store.Clock(e.Time)
+		e.Body = body(e.Body)
+		r.events = append(r.events, e)
+	}
+}
+
+// change applies what an append says of the head.
+func (r *run) change(a store.Append, now time.Time) {
+	if a.State == "" && a.Summary == "" && len(a.Events) == 0 {
+		return
+	}
+	r.head.Updated = now
+	if a.Summary != "" {
+		r.head.Summary = a.Summary
+	}
+	if a.State != "" {
+		r.head.State = a.State
+	}
+	if a.State.Ended() {
+		r.head.Owner, r.head.Expires = "", time.Time{}
+	}
+}
+
+// Events implements [store.Journal].
+func (s *Store) Events(ctx context.Context, id string, after int64, limit int) ([]store.Event, error) {
+	if err := store.CheckID("run", id); err != nil {
+		return nil, err
+	}
+	page := []store.Event{}
+	err := s.do(ctx, func(time.Time) error {
+		r, ok := s.runs[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		bytes := 0
+		from := min(max(after, 0), r.head.Seq)
+		for _, e := range r.events[from:min(from+int64(store.PageSize(limit)), r.head.Seq)] {
+			if bytes += len(e.Body); bytes > store.MaxPageBytes && len(page) > 0 {
+				break
+			}
+			e.Body = body(e.Body)
+			page = append(page, e)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Run implements [store.Journal].
+func (s *Store) Run(ctx context.Context, id string) (store.Run, error) {
+	if err := store.CheckID("run", id); err != nil {
+		return store.Run{}, err
+	}
+	var out store.Run
+	err := s.do(ctx, func(time.Time) error {
+		r, ok := s.runs[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		out = r.head
+		return nil
+	})
+	return out, err
+}
+
+// Runs implements [store.Journal]. It looks at every run.
+func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	cursor, paged, err := store.ParseCursor(q.After)
+	if err != nil {
+		return nil, err
+	}
+	list := []store.Run{}
+	err = s.do(ctx, func(now time.Time) error {
+		for _, r := range s.runs {
+			if matches(r.head, q, now) && (!paged || cursor.Before(r.head.Created, r.head.ID)) {
+				list = append(list, r.head)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b store.Run) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(b.ID, a.ID)
+	})
+	return slices.Clip(list[:min(len(list), store.PageSize(q.Limit))]), err
+}
+
+func matches(r store.Run, q store.Query, now time.Time) bool {
+	return (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
+		(q.Agent == "" || q.Agent == r.Agent) &&
+		(q.Parent == "" || q.Parent == r.Parent) &&
+		(!q.Free || !r.State.Ended() && !r.Leased(now))
+}
+
+// Delete implements [store.Journal].
+func (s *Store) Delete(ctx context.Context, id string) error {
+	if err := store.CheckID("run", id); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		r, ok := s.runs[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		if r.head.Leased(now) {
+			return store.ErrLeased
+		}
+		s.deleted = max(s.deleted, r.head.Epoch)
+		s.used -= r.bytes
+		delete(s.runs, id)
+		for k, a := range s.asks {
+			if a.Run == id {
+				s.used -= sizeOfAsk(*a)
+				delete(s.asks, k)
+			}
+		}
+		return nil
+	})
+}
+
+// sizeOfRun does not count the owner, which changes but is bounded.
+func sizeOfRun(r store.Run) int64 {
+	return int64(entryBytes + len(r.ID) + len(r.Agent) + len(r.Parent) + len(r.Title) + len(r.Summary) + len(r.InputHash))
+}
+
+func sizeOf(events []store.Event) (n int64) {
+	for _, e := range events {
+		n += int64(entryBytes + len(e.Type) + len(e.Key) + len(e.Body))
+	}
+	return n
+}

@@ -1,0 +1,67 @@
+package store
+
+import "time"
+
+// RunState is where a run stands.
+type RunState string
+
+// States of a run. The last four end it: nothing can be appended any more.
+const (
+	Running   RunState = "running"
+	Waiting   RunState = "waiting"   // for a human
+	Finished  RunState = "finished"  // with an answer
+	Failed    RunState = "failed"    // with an error
+	Cancelled RunState = "cancelled" // by its caller or a human
+	Limited   RunState = "limited"   // a limit or a budget was reached
+)
+
+// Ended reports whether a run in this state is over.
+func (s RunState) Ended() bool {
+	switch s {
+	case Finished, Failed, Cancelled, Limited:
+		return true
+	}
+	return false
+}
+
+// Run is the head of a run: what is known of it without reading its events.
+type Run struct {
+	ID      string   `json:"id"`
+	Agent   string   `json:"agent,omitempty"`   // name of the agent
+	Parent  string   `json:"parent,omitempty"`  // the run that started it; empty for none
+	Title   string   `json:"title,omitempty"`   // one line for lists, such as the head of the prompt
+	Summary string   `json:"summary,omitempty"` // one line about how it stands or ended
+	State   RunState `json:"state"`
+
+	// InputHash identifies what the run was started with. A second Create with
+	// the same ID and another hash is a clash, not a repeat.
+	InputHash string `json:"inputHash,omitempty"`
+
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"` // of the last create or append
+	Seq     int64     `json:"seq"`     // number of the last event; zero for none
+
+	Owner   string    `json:"owner,omitempty"` // who holds the lease; empty for nobody
+	Epoch   int64     `json:"epoch"`           // raised by every claim
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Leased reports whether somebody holds an unexpired lease at that time.
+func (r Run) Leased(now time.Time) bool { return r.Owner != "" && now.Before(r.Expires) }
+
+// Cursor is where the page after r begins: see [Query.After].
+func (r Run) Cursor() string { return Cursor{r.Created, r.ID}.String() }
+
+// Query selects runs. Zero fields select all.
+type Query struct {
+	States []RunState // any of these
+	Agent  string
+	Parent string
+
+	// Free selects runs that have not ended and on which nobody holds an
+	// unexpired lease: those a worker may claim.
+	Free bool
+
+	Limit int    // zero, or above [MaxPage], means MaxPage
+	After string // [Run.Cursor] of the last run of the page before; empty for the first page
+}

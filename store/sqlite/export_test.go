@@ -1,0 +1,46 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+)
+
+// WithIdle sets how long the writer rests before it checkpoints.
+func WithIdle(o Options, d time.Duration) *Options {
+	o.idle = d
+	return &o
+}
+
+// Block queues a write that holds the writer until release is called. Entered is
+// closed once it has begun.
+func (s *Store) Block() (entered <-chan struct{}, release func()) {
+	in, out := make(chan struct{}), make(chan struct{})
+	go s.writer.do(context.Background(), "blocking", weight{}, func(*tx) error {
+		close(in)
+		<-out
+		return nil
+	})
+	return in, func() { close(out) }
+}
+
+// Queued is the number of writes that wait.
+func (s *Store) Queued() int { return len(s.writer.queue) }
+
+// Exec runs a statement on the connection that writes.
+func (s *Store) Exec(query string) error {
+	return s.writer.do(context.Background(), "testing", weight{}, func(t *tx) error { return t.exec(query) })
+}
+
+// Int asks the connection that writes.
+func (s *Store) Int(query string) (n int, err error) {
+	err = s.writer.do(context.Background(), "testing", weight{}, func(t *tx) error { return t.row(query).Scan(&n) })
+	return n, err
+}
+
+// Break closes the connection that writes, under the writer's feet.
+func (s *Store) Break() error {
+	return s.writer.do(context.Background(), "testing", weight{}, func(t *tx) error {
+		t.s.discard()
+		return nil
+	})
+}

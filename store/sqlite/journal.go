@@ -1,0 +1,325 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// runColumns are those of a run's head, in the order of scanRun.
+const runColumns = "id, agent, parent, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires"
+
+func scanRun(row scanner) (r store.Run, err error) {
+	err = row.Scan(&r.ID, &r.Agent, &r.Parent, &r.Title, &r.Summary, &r.State, &r.InputHash,
+		(*micros)(&r.Created), (*micros)(&r.Updated), &r.Seq, &r.Owner, &r.Epoch, (*micros)(&r.Expires))
+	return r, found(err)
+}
+
+// found turns the absence of a row into the store's word for it.
+func found(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// head reads a run in a transaction.
+func (t *tx) head(id string) (store.Run, error) {
+	return scanRun(t.row("SELECT "+runColumns+" FROM runs WHERE id = ?", id))
+}
+
+// writable reads a run that must not have ended; it is returned even then.
+func (t *tx) writable(id string) (store.Run, error) {
+	r, err := t.head(id)
+	if err == nil && r.State.Ended() {
+		err = store.ErrFinished
+	}
+	return r, err
+}
+
+// Create implements [store.Journal].
+func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+	if err := r.Check(); err != nil {
+		return store.Run{}, err
+	}
+	if err := store.CheckLease(owner, ttl); err != nil {
+		return store.Run{}, err
+	}
+	if err := store.CheckEvents(first); err != nil {
+		return store.Run{}, err
+	}
+	if r.State == "" {
+		r.State = store.Running
+	}
+	r.Seq, r.Owner = int64(len(first)), owner
+	var out store.Run
+	err := s.writer.do(ctx, "creating a run", weigh(first), func(t *tx) (err error) {
+		if out, err = t.head(r.ID); err == nil {
+			return store.ErrExists
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		out = r
+		out.Created, out.Updated, out.Expires = t.now, t.now, t.now.Add(ttl)
+		if err := t.row("SELECT epoch + 1 FROM fence").Scan(&out.Epoch); err != nil {
+			return err
+		}
+		if err := t.exec("INSERT INTO runs ("+runColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+			out.ID, out.Agent, out.Parent, out.Title, out.Summary, string(out.State), out.InputHash,
+			out.Created.UnixMicro(), out.Updated.UnixMicro(), out.Seq, out.Owner, out.Epoch, out.Expires.UnixMicro()); err != nil {
+			return err
+		}
+		var n int64
+		if err := t.row("SELECT last_insert_rowid()").Scan(&n); err != nil {
+			return err
+		}
+		return t.insert(n, 0, out.Epoch, first)
+	})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return store.Run{}, err
+	}
+	return out, err
+}
+
+// Append implements [store.Journal].
+func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err error) {
+	if err := a.Check(); err != nil {
+		return 0, err
+	}
+	err = s.writer.do(ctx, "appending to a run", weigh(a.Events), func(t *tx) error {
+		var n, epoch int64
+		var state store.RunState
+		var owner string
+		row := t.row("SELECT n, seq, epoch, state, owner FROM runs WHERE id = ?", a.Run)
+		if err := found(row.Scan(&n, &last, &epoch, &state, &owner)); err != nil {
+			return err
+		}
+		switch {
+		case state.Ended():
+			return store.ErrFinished
+		case epoch != a.Epoch || owner == "":
+			return store.ErrFenced
+		}
+		if err := t.insert(n, last, epoch, a.Events); err != nil {
+			return err
+		}
+		last += int64(len(a.Events))
+		return t.change(n, last, a)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return last, nil
+}
+
+// insert adds events behind the one with number last.
+func (t *tx) insert(run, last, epoch int64, events []store.Event) error {
+	for _, e := range events {
+		if e.Time.IsZero() {
+			e.Time = t.now
+		}
+		last++
+		if err := t.exec("INSERT INTO events (run, seq, epoch, time, type, key, body) VALUES (?,?,?,?,?,?,?)",
+			run, last, epoch, e.Time.UnixMicro(), e.Type, e.Key, string(e.Body)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change applies what an append says of the head.
+func (t *tx) change(n, last int64, a store.Append) error {
+	now := t.now.UnixMicro()
+	switch {
+	case a.State.Ended():
+		return t.exec("UPDATE runs SET seq = ?, updated = ?, state = ?, summary = coalesce(nullif(?, ''), summary), owner = '', expires = ? WHERE n = ?",
+			last, now, string(a.State), a.Summary, time.Time{}.UnixMicro(), n)
+	case a.State != "" || a.Summary != "":
+		return t.exec("UPDATE runs SET seq = ?, updated = ?, state = coalesce(nullif(?, ''), state), summary = coalesce(nullif(?, ''), summary) WHERE n = ?",
+			last, now, string(a.State), a.Summary, n)
+	case len(a.Events) > 0:
+		return t.exec("UPDATE runs SET seq = ?, updated = ? WHERE n = ?", last, now, n)
+	}
+	return nil
+}
+
+// Events implements [store.Journal].
+func (s *Store) Events(ctx context.Context, run string, after int64, limit int) ([]store.Event, error) {
+	if err := store.CheckID("run", run); err != nil {
+		return nil, err
+	}
+	page := []store.Event{}
+	bytes := 0
+	err := s.read(ctx, "reading the events of a run", func(q reader) error {
+		err := q.each(`SELECT seq, epoch, time, type, key, body FROM events
+			WHERE run = (SELECT n FROM runs WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?`,
+			[]any{run, after, store.PageSize(limit)},
+			func(row scanner) (bool, error) {
+				e := store.Event{Run: run}
+				if err := row.Scan(&e.Seq, &e.Epoch, (*micros)(&e.Time), &e.Type, &e.Key, (*body)(&e.Body)); err != nil {
+					return false, err
+				}
+				if bytes += len(e.Body); bytes > store.MaxPageBytes && len(page) > 0 {
+					return false, nil
+				}
+				page = append(page, e)
+				return true, nil
+			})
+		if err != nil || len(page) > 0 {
+			return err
+		}
+		var one int
+		return found(q.row("SELECT 1 FROM runs WHERE id = ?", run).Scan(&one))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// Run implements [store.Journal].
+func (s *Store) Run(ctx context.Context, id string) (r store.Run, err error) {
+	if err := store.CheckID("run", id); err != nil {
+		return store.Run{}, err
+	}
+	err = s.read(ctx, "reading a run", func(q reader) error {
+		r, err = scanRun(q.row("SELECT "+runColumns+" FROM runs WHERE id = ?", id))
+		return err
+	})
+	return r, err
+}
+
+// Runs implements [store.Journal].
+func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	cursor, paged, err := store.ParseCursor(q.After)
+	if err != nil {
+		return nil, err
+	}
+	var w where
+	if len(q.States) > 0 {
+		states := make([]any, len(q.States))
+		for i, s := range q.States {
+			states[i] = string(s)
+		}
+		w.and("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
+	}
+	if q.Agent != "" {
+		w.and("agent = ?", q.Agent)
+	}
+	if q.Parent != "" {
+		w.and("parent = ?", q.Parent)
+	}
+	if q.Free {
+		w.and("state IN ('running', 'waiting') AND (owner = '' OR expires <= ?)", s.now().UnixMicro())
+	}
+	list := []store.Run{}
+	err = s.read(ctx, "listing runs", func(r reader) error {
+		query, args := w.newest("SELECT "+runColumns+" FROM runs", cursor, paged, store.PageSize(q.Limit))
+		return r.each(query, args, func(row scanner) (bool, error) {
+			head, err := scanRun(row)
+			list = append(list, head)
+			return true, err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Delete implements [store.Journal].
+func (s *Store) Delete(ctx context.Context, id string) error {
+	if err := store.CheckID("run", id); err != nil {
+		return err
+	}
+	return s.writer.do(ctx, "deleting a run", weight{events: 1}, func(t *tx) error {
+		r, err := t.head(id)
+		if err != nil {
+			return err
+		}
+		if r.Leased(t.now) {
+			return store.ErrLeased
+		}
+		if err := t.exec("UPDATE fence SET epoch = max(epoch, ?)", r.Epoch); err != nil {
+			return err
+		}
+		for _, q := range []string{
+			"DELETE FROM events WHERE run = (SELECT n FROM runs WHERE id = ?)",
+			"DELETE FROM asks WHERE run = ?",
+			"DELETE FROM runs WHERE id = ?",
+		} {
+			if err := t.exec(q, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func weigh(events []store.Event) weight {
+	w := weight{events: max(len(events), 1)}
+	for _, e := range events {
+		w.bytes += len(e.Body)
+	}
+	return w
+}
+
+// micros is a time in its column.
+type micros time.Time
+
+// Scan implements [sql.Scanner].
+func (m *micros) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return errors.New("a time is not an integer")
+	}
+	*m = micros(time.UnixMicro(n).UTC())
+	return nil
+}
+
+// body is JSON in its column; none is the empty text there, and nil in Go.
+type body json.RawMessage
+
+// Scan implements [sql.Scanner].
+func (b *body) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return errors.New("a body is not text")
+	}
+	*b = nil
+	if text != "" {
+		*b = body(text)
+	}
+	return nil
+}
+
+// where collects conditions. They are constants; values are only ever arguments
+// (SECA-55).
+type where struct {
+	conditions []string
+	args       []any
+}
+
+func (w *where) and(condition string, args ...any) {
+	w.conditions = append(w.conditions, "("+condition+")")
+	w.args = append(w.args, args...)
+}
+
+// newest completes a query with the conditions, in the order of a [store.Cursor].
+func (w *where) newest(query string, c store.Cursor, paged bool, limit int) (string, []any) {
+	if paged {
+		w.and("(created, id) < (?, ?)", c.Created.UnixMicro(), c.ID)
+	}
+	if len(w.conditions) > 0 {
+		query += " WHERE " + strings.Join(w.conditions, " AND ")
+	}
+	return query + " ORDER BY created DESC, id DESC LIMIT ?", append(w.args, limit)
+}

@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// migrations holds 0001.sql, 0002.sql …; the n-th leads to PRAGMA user_version n.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// applicationID marks a file as a store of Troupe ("TRPE"), in its header.
+const applicationID = 0x54525045
+
+// identify reports the schema's version, zero for an empty file, and refuses
+// what is not a store. It must come before anything is written: the path may be
+// somebody else's database.
+func identify(s *session) (version int, err error) {
+	var app, objects int
+	row := s.conn.QueryRowContext(context.Background(),
+		"SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)")
+	if err := row.Scan(&app, &version, &objects); err != nil {
+		return 0, err
+	}
+	switch {
+	case app == applicationID:
+		return version, nil
+	case app == 0 && version == 0 && objects == 0:
+		return 0, nil
+	}
+	return 0, fmt.Errorf("%w: it is the database of another program", store.ErrCorrupt)
+}
+
+// migrate brings the file to the newest version, in one transaction.
+func migrate(s *session) error {
+	scripts, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return err
+	}
+	version, err := identify(s)
+	if err != nil {
+		return err
+	}
+	if version > len(scripts) {
+		return fmt.Errorf("%w: its schema is %d, this program knows %d", store.ErrTooNew, version, len(scripts))
+	}
+	if err := s.useWAL(); err != nil {
+		return err
+	}
+	if version == len(scripts) {
+		return nil
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	if err := apply(s, len(scripts)); err != nil {
+		s.rollback()
+		return err
+	}
+	return s.commit()
+}
+
+// apply runs in a transaction, and looks again at the version: another process
+// may have been faster.
+func apply(s *session, newest int) error {
+	version, err := identify(s)
+	if err != nil {
+		return err
+	}
+	for v := version + 1; v <= newest; v++ {
+		script, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", v))
+		if err != nil {
+			return err
+		}
+		if err := s.exec(string(script)); err != nil {
+			return fmt.Errorf("migrating to schema %d: %w", v, err)
+		}
+	}
+	return s.exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, max(version, newest)))
+}

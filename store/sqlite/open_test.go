@@ -1,0 +1,245 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := openAt(t, path, nil)
+	r := newRun(t, s, "r")
+	if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.OpenAsk(t.Context(), store.Ask{ID: "q", Run: "r", Kind: "form", Path: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Approve(t.Context(), store.Approval{File: "f", Server: "s", Hash: "h"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = openAt(t, path, nil)
+	head, err := s.Run(t.Context(), "r")
+	if err != nil || head.Seq != 1 || head.Owner != "w" || head.Epoch != r.Epoch || !head.Expires.Equal(r.Expires) {
+		t.Errorf("Run: got %+v, %v, want what was written", head, err)
+	}
+	ask, err := s.Ask(t.Context(), "q")
+	if err != nil || ask.Status != store.AskPending || len(ask.Path) != 1 {
+		t.Errorf("Ask: got %+v, %v, want it pending", ask, err)
+	}
+	if _, ok, err := s.Approved(t.Context(), "f", "s", "h"); err != nil || !ok {
+		t.Errorf("Approved: got %v, %v, want true", ok, err)
+	}
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); err != nil || last != 2 {
+		t.Errorf("Append: got %d, %v, want 2", last, err)
+	}
+}
+
+// TestPermissions: what may hold secrets is for its owner only.
+func TestPermissions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	path := filepath.Join(dir, "troupe.db")
+	s := openAt(t, path, nil)
+	newRun(t, s, "r")
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder: got %v, %v, want mode 0700", info.Mode(), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("got files %v, %v, want the store, -wal and -shm", entries, err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: got %v, %v, want mode 0600", e.Name(), info.Mode(), err)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	write(t, text, []byte("hello"))
+	long := filepath.Join(dir, "long.txt")
+	write(t, long, bytes.Repeat([]byte("no database "), 1000))
+	foreign := filepath.Join(dir, "foreign.db")
+	execAt(t, foreign, "CREATE TABLE runs (id)")
+	newer := filepath.Join(dir, "newer.db")
+	if err := openAt(t, newer, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	execAt(t, newer, "PRAGMA user_version = 99")
+	cut := filepath.Join(dir, "cut.db")
+	if err := openAt(t, cut, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(cut, 5000); err != nil {
+		t.Fatal(err)
+	}
+
+	tests := []struct {
+		path string
+		want error  // nil for any
+		says string // in the message
+	}{
+		{"", store.ErrInvalid, "empty"},
+		{":memory:", store.ErrInvalid, "memstore"},
+		{"file:x.db?mode=memory", store.ErrInvalid, "URI"},
+		{"a\x00b", store.ErrInvalid, "NUL"},
+		{dir, nil, "is a directory"},
+		{filepath.Join(text, "troupe.db"), nil, "not a directory"},
+		{text, store.ErrCorrupt, "not a store"},
+		{long, store.ErrCorrupt, "not a store"},
+		{foreign, store.ErrCorrupt, "another program"},
+		{newer, store.ErrTooNew, "schema is 99"},
+		{cut, store.ErrCorrupt, "damaged"},
+	}
+	for _, tt := range tests {
+		before, _ := os.ReadFile(tt.path) // nil where there is no file
+		s, err := sqlite.Open(tt.path, nil)
+		if err == nil {
+			s.Close()
+			t.Errorf("Open(%q): got no error", tt.path)
+			continue
+		}
+		if tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("Open(%q): got %v, want %v that says %q", tt.path, err, tt.want, tt.says)
+		}
+		if after, _ := os.ReadFile(tt.path); !bytes.Equal(before, after) {
+			t.Errorf("Open(%q) changed what is not its own", tt.path)
+		}
+	}
+}
+
+// TestUnwritable: a folder in which nothing can be created is named as the cause,
+// for a store that is there and for a new one.
+func TestUnwritable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sealed")
+	old := filepath.Join(dir, "old.db")
+	if err := openAt(t, old, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{old: 0o666, dir: 0o555, filepath.Dir(dir): 0o755, filepath.Dir(filepath.Dir(dir)): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer os.Chmod(dir, 0o700) // so that it can be removed
+	for path, says := range map[string]string{
+		old:                          "its folder have to be writable",
+		filepath.Join(dir, "new.db"): "permission denied",
+	} {
+		out, err := childCommand(t, "open", path).Output()
+		if err != nil || !strings.Contains(string(out), says) {
+			t.Errorf("Open(%q): got %q, %v, want an error that says %q", path, out, err, says)
+		}
+	}
+}
+
+// openUnprivileged prints why a store cannot be opened by who may not write everywhere.
+func openUnprivileged(path string) error {
+	if os.Geteuid() == 0 {
+		if err := syscall.Setuid(65534); err != nil {
+			return err
+		}
+	}
+	_, err := sqlite.Open(path, nil)
+	fmt.Println(err)
+	return nil
+}
+
+// TestHostilePaths: no character of a path is a setting (SECA-55).
+func TestHostilePaths(t *testing.T) {
+	for _, name := range []string{
+		"a?mode=memory", "a#b", "a%00b", "a%2Fb", "a&_journal_mode=OFF", "a b", "a;b", "'; DROP TABLE runs; --", "名", "-x", "a\nb", "\xff",
+	} {
+		dir := t.TempDir()
+		s := openAt(t, filepath.Join(dir, name), nil)
+		newRun(t, s, "r")
+		if err := s.Close(); err != nil {
+			t.Errorf("Close of %q: %v", name, err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 || entries[0].Name() != name {
+			t.Errorf("Open(%q): got files %q, %v, want it alone", name, entries, err)
+		}
+	}
+}
+
+// TestTwoStores has two of them at work on one file, as two processes would.
+func TestTwoStores(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	stores := make([]*sqlite.Store, 4)
+	var wg sync.WaitGroup
+	for i := range stores { // the file is made by all at once
+		wg.Go(func() {
+			s, err := sqlite.Open(path, nil)
+			if err != nil {
+				t.Errorf("Open beside others: %v", err)
+				return
+			}
+			stores[i] = s
+			t.Cleanup(func() { s.Close() })
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	r := newRun(t, stores[0], "r")
+	for i, s := range stores {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); err != nil {
+					t.Errorf("Append by store %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n := int64(0)
+	for e, err := range store.Replay(t.Context(), stores[3], "r", 0) {
+		if n++; err != nil || e.Seq != n {
+			t.Fatalf("event %d: got %d, %v", n, e.Seq, err)
+		}
+	}
+	if n != 80 {
+		t.Errorf("got %d events, want 80", n)
+	}
+	if err := stores[0].Release(t.Context(), "r", "w", r.Epoch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[1].Claim(t.Context(), "r", "x", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stores[0].Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("Append after another store's claim: got %v, want %v", err, store.ErrFenced)
+	}
+}
+
+func execAt(t *testing.T, path, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(query); err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", query, err))
+	}
+}

@@ -1,0 +1,291 @@
+// writer.go: the one goroutine that writes.
+//
+//	        first write              commit
+//	idle ───────────────▶ grouping ─────────▶ acknowledging ──▶ idle
+//	  │                     │ disk error          ▲
+//	  │ 1 s                 └──▶ one by one ──────┘
+//	  └──▶ checkpoint
+
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Bounds of one commit.
+const (
+	groupEvents = store.MaxEvents
+	groupBytes  = store.MaxPageBytes
+	groupTime   = 2 * time.Millisecond
+)
+
+// weight is what a write adds to a commit.
+type weight struct{ events, bytes int }
+
+// States of an op.
+const (
+	queued int32 = iota
+	begun
+	withdrawn // its caller has gone; it is never run
+)
+
+// op is one write on its way. Whoever moves it away from queued owns it.
+type op struct {
+	doing string // what it does, for errors
+	run   func(*tx) error
+	size  weight
+	state atomic.Int32
+	err   error         // of the last run; the writer's
+	done  chan struct{} // closed by the writer, once err is final
+}
+
+// outcome is what the caller gets, once done is closed.
+func (o *op) outcome() error {
+	if o.err == nil || refused(o.err) {
+		return o.err
+	}
+	return fmt.Errorf("%s: %w", o.doing, translate(o.err))
+}
+
+// writer owns the connection that writes.
+type writer struct {
+	db      *sql.DB
+	session *session // nil after a failure it could not recover from; opened again for the next write
+	now     func() time.Time
+	busy    time.Duration
+	log     *slog.Logger
+	idle    time.Duration // without a write, until a checkpoint
+
+	queue   chan *op
+	closing chan struct{} // closed by close: nothing new is accepted
+	once    sync.Once     // closes closing
+	ended   chan struct{} // closed by the writer when it has ended
+	err     error         // of closing; read after ended
+}
+
+func newWriter(db *sql.DB, first *session, o Options) *writer {
+	return &writer{
+		db:      db,
+		session: first,
+		now:     o.Now,
+		busy:    o.BusyTimeout,
+		log:     o.Logger,
+		idle:    o.idle,
+		queue:   make(chan *op, o.Queue),
+		closing: make(chan struct{}),
+		ended:   make(chan struct{}),
+	}
+}
+
+// do queues a write and waits until what run did is durable. Run is called in a
+// transaction of its own or of a group. It may be called again, after a
+// rollback; and it refuses before it changes anything, for a refusal does not
+// roll back. Doing says what it does, for errors.
+func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx) error) error {
+	select { // not left to chance below
+	case <-w.closing:
+		return store.ErrClosed
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	o := &op{doing: doing, run: run, size: size, done: make(chan struct{})}
+	select {
+	case w.queue <- o:
+	case <-w.closing:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-o.done:
+		return o.outcome()
+	case <-w.ended:
+	case <-ctx.Done():
+		if o.state.CompareAndSwap(queued, withdrawn) {
+			return context.Cause(ctx)
+		}
+		<-o.done // it has begun: the truth is near
+		return o.outcome()
+	}
+	select {
+	case <-o.done: // it was the writer's last
+		return o.outcome()
+	default: // came when the writer had looked for the last time
+		return store.ErrClosed
+	}
+}
+
+// close lets the writer finish what was accepted, and waits for it.
+func (w *writer) close() error {
+	w.once.Do(func() { close(w.closing) })
+	<-w.ended
+	return w.err
+}
+
+// loop is the writer's life.
+func (w *writer) loop() {
+	defer close(w.ended)
+	rest := time.NewTimer(w.idle)
+	defer rest.Stop()
+	for {
+		select {
+		case first := <-w.queue:
+			w.group(first)
+			rest.Reset(w.idle)
+		case <-rest.C:
+			w.checkpoint()
+		case <-w.closing:
+			for first := w.next(); first != nil; first = w.next() {
+				w.group(first)
+			}
+			w.err = w.session.close()
+			if err := w.db.Close(); w.err == nil {
+				w.err = err
+			}
+			return
+		}
+	}
+}
+
+// next takes a write that waits, or nil.
+func (w *writer) next() *op {
+	select {
+	case o := <-w.queue:
+		return o
+	default:
+		return nil
+	}
+}
+
+// group commits first together with what waits behind it.
+func (w *writer) group(first *op) {
+	start := time.Now()
+	if err := w.begin(); err != nil {
+		w.failAll(first, err)
+		return
+	}
+	var ran []*op
+	var size weight
+	for o := first; o != nil; o = w.next() {
+		if !o.state.CompareAndSwap(queued, begun) {
+			continue
+		}
+		ran = append(ran, o)
+		if !w.try(o) {
+			w.retry(ran)
+			return
+		}
+		size.events += o.size.events
+		size.bytes += o.size.bytes
+		if size.events >= groupEvents || size.bytes >= groupBytes || time.Since(start) >= groupTime {
+			break
+		}
+	}
+	if err := w.session.commit(); err != nil {
+		for _, o := range ran {
+			o.err = err
+		}
+		w.retry(ran)
+		return
+	}
+	for _, o := range ran {
+		close(o.done)
+	}
+}
+
+// try runs a write in the open transaction, and reports whether that is still good.
+func (w *writer) try(o *op) bool {
+	o.err = o.run(&tx{w.session, store.Clock(w.now())})
+	return o.err == nil || refused(o.err)
+}
+
+// retry follows a failed group: each of its writes gets a transaction of its
+// own, so that only those fail that cannot be kept.
+func (w *writer) retry(ran []*op) {
+	last := ran[len(ran)-1].err
+	w.log.Warn("a commit has failed and is rolled back", "writes", len(ran), "err", last)
+	w.recover()
+	if len(ran) == 1 { // it was alone already
+		close(ran[0].done)
+		return
+	}
+	var down error // no transaction can be had: do not wait for each
+	for _, o := range ran {
+		if down == nil {
+			down = w.begin()
+		}
+		if down != nil {
+			o.err = down
+		} else if w.try(o) {
+			if err := w.session.commit(); err != nil {
+				o.err = err
+				w.recover()
+			}
+		} else {
+			w.recover()
+		}
+		close(o.done)
+	}
+}
+
+// failAll answers first and everything that waits now, for no transaction can be had.
+func (w *writer) failAll(first *op, err error) {
+	w.log.Warn("the store cannot be written", "err", err)
+	for o, n := first, len(w.queue); o != nil; o, n = w.next(), n-1 {
+		if o.state.CompareAndSwap(queued, begun) {
+			o.err = err
+			close(o.done)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// begin opens a transaction, and the connection where the last one was given up.
+func (w *writer) begin() error {
+	if w.session == nil {
+		s, err := openSession(w.db)
+		if err != nil {
+			return err
+		}
+		w.session = s
+	}
+	err := w.session.begin()
+	if err != nil {
+		w.recover()
+	}
+	return err
+}
+
+// recover leaves the connection without a transaction, or gives it up.
+func (w *writer) recover() {
+	if !w.session.rollback() {
+		w.log.Warn("the connection is given up")
+		w.session.discard()
+		w.session = nil
+	}
+}
+
+func (w *writer) checkpoint() {
+	if w.session == nil {
+		return
+	}
+	pages, err := w.session.checkpoint(w.busy)
+	if err != nil {
+		w.log.Warn("the log could not be moved into the file", "err", err)
+		w.recover()
+		return
+	}
+	w.log.Debug("the log was moved into the file", "pages", pages)
+}

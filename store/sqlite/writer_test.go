@@ -1,0 +1,211 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+// waitQueued waits until that many writes wait for the writer.
+func waitQueued(t *testing.T, s *sqlite.Store, n int) {
+	t.Helper()
+	for s.Queued() < n {
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+		runtime.Gosched()
+	}
+}
+
+func newRun(t *testing.T, s store.Store, id string) store.Run {
+	t.Helper()
+	r, err := s.Create(t.Context(), store.Run{ID: id}, "w", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestWithdraw: what waits is taken back when its context ends, what has begun is not.
+func TestWithdraw(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+	r := newRun(t, s, "r")
+	entered, release := s.Block()
+	<-entered
+	cause := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		got <- err
+	}()
+	waitQueued(t, s, 1)
+	cancel(cause)
+	if err := <-got; !errors.Is(err, cause) { // the writer is still blocked
+		t.Errorf("Append withdrawn: got %v, want %v", err, cause)
+	}
+	release()
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); last != 1 || err != nil {
+		t.Errorf("Append after one was withdrawn: got %d, %v, want 1", last, err)
+	}
+}
+
+// TestQueueBound: a full queue makes callers wait, as long as they like.
+func TestQueueBound(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), &sqlite.Options{Queue: 1})
+	r := newRun(t, s, "r")
+	entered, release := s.Block()
+	<-entered
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		got <- err
+	}()
+	waitQueued(t, s, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Append to a full queue: got %v, want %v", err, context.DeadlineExceeded)
+	}
+	release()
+	if err := <-got; err != nil {
+		t.Errorf("the Append that waited: %v", err)
+	}
+	if r, err := s.Run(t.Context(), "r"); err != nil || r.Seq != 1 {
+		t.Errorf("got %d events, %v, want 1", r.Seq, err)
+	}
+}
+
+// TestCloseCommits: Close lets what was accepted finish.
+func TestCloseCommits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := openAt(t, path, nil)
+	const n = 20
+	got := make(chan error, n)
+	for i := range n {
+		newRun(t, s, fmt.Sprint("r", i))
+	}
+	entered, release := s.Block()
+	<-entered
+	for i := range n {
+		go func() {
+			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, Events: small})
+			got <- err
+		}()
+	}
+	waitQueued(t, s, n)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	release()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := <-got; err != nil {
+			t.Errorf("Append queued before Close: %v", err)
+		}
+	}
+	again := openAt(t, path, nil)
+	for i := range n {
+		if r, err := again.Run(t.Context(), fmt.Sprint("r", i)); err != nil || r.Seq != 1 {
+			t.Errorf("run %d: got %d events, %v, want 1", i, r.Seq, err)
+		}
+	}
+}
+
+// TestLostConnection: the writer opens another one.
+func TestLostConnection(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+	r := newRun(t, s, "r")
+	for round := range 3 {
+		if err := s.Break(); err == nil {
+			t.Error("a commit on a closed connection: got no error")
+		}
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		if err != nil || last != int64(round+1) {
+			t.Errorf("Append after the connection was lost: got %d, %v, want %d", last, err, round+1)
+		}
+	}
+}
+
+// TestLocked: another process that holds the lock delays a write by a bounded
+// time, and not its caller's context.
+func TestLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	impatient := openAt(t, path, &sqlite.Options{BusyTimeout: 10 * time.Millisecond})
+	patient := openAt(t, path, &sqlite.Options{BusyTimeout: time.Minute})
+	r := newRun(t, impatient, "r")
+	more := store.Append{Run: "r", Epoch: r.Epoch, Events: small}
+
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := impatient.Append(t.Context(), more); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("Append to a locked store: got %v, want %v", err, store.ErrBusy)
+	}
+	if got, err := impatient.Run(t.Context(), "r"); err != nil || got.Seq != 0 {
+		t.Errorf("Run of a locked store: got %+v, %v, want no events", got, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := patient.Append(ctx, more); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Append that waits for the lock: got %v, want %v", err, context.DeadlineExceeded)
+	}
+	if _, err := db.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range []store.Store{impatient, patient} {
+		if last, err := s.Append(t.Context(), more); err != nil || last != int64(i+1) {
+			t.Errorf("Append after the lock: got %d, %v, want %d", last, err, i+1)
+		}
+	}
+}
+
+// TestIdleCheckpoint: a resting store has an empty log.
+func TestIdleCheckpoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := openAt(t, path, sqlite.WithIdle(sqlite.Options{}, time.Millisecond))
+	newRun(t, s, "r")
+	for {
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() == 0 {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+		runtime.Gosched()
+	}
+	if r, err := s.Run(t.Context(), "r"); err != nil || r.ID != "r" {
+		t.Errorf("Run after the checkpoint: got %+v, %v", r, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for mode, want := range map[sqlite.Synchronous]int{sqlite.Full: 2, sqlite.Normal: 1} {
+		s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), &sqlite.Options{Synchronous: mode})
+		for query, want := range map[string]int{"PRAGMA synchronous": want, "PRAGMA foreign_keys": 1, "PRAGMA busy_timeout": 5000} {
+			if got, err := s.Int(query); err != nil || got != want {
+				t.Errorf("%s: got %d, %v, want %d", query, got, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package store says what Troupe keeps across a crash, and how to ask for it.
+//
+// It is four small interfaces over one set of values:
+//
+//   - [Journal]: runs and their events, append-only. The state of a run is a
+//     fold of its events.
+//   - [Leases]: who may append to a run. Each claim raises the run's epoch, and
+//     every append is conditional on it, so a writer that lost its lease
+//     without noticing is fenced off.
+//   - [Asks]: questions that wait for a human, decided exactly once.
+//   - [Approvals]: recorded consent to start a configured server.
+//
+// [Store] is all of them. Package memstore keeps them in memory, package sqlite
+// in a file; a new store runs the suite of package storetest.
+//
+// # What is promised
+//
+//   - Every method may be used from any goroutine, and by several processes
+//     where the store is a file.
+//   - A write is atomic, and durable when its method returns nil.
+//   - Sequence numbers of a run start at 1 and have no gap.
+//   - When a context ends, a write that has not begun is withdrawn and the
+//     context's cause returned; of one that has begun the true outcome is
+//     returned, for it is known within a bounded time.
+//   - Every argument is validated and bounded before it is used ([ErrInvalid],
+//     [ErrTooLarge]). Names are data: a store never builds a query, a pattern
+//     or a path out of one (SECA-55).
+//   - Times are kept in UTC to the microsecond.
+//   - After Close every method returns [ErrClosed].
+//
+// The package only imports the standard library and the JSON codec.
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Journal holds runs and their events.
+type Journal interface {
+	// Create records a new run with its first events, leased to owner for ttl.
+	// Of r it takes ID, Agent, Parent, Title, Summary, State ("" means
+	// [Running]) and InputHash; the rest is set by the store. The run's epoch is
+	// 1, or higher in a store from which runs have been deleted.
+	//
+	// A run of that ID gives [ErrExists] and is returned as it is, so that a
+	// caller can compare InputHash and tell a repeat from a clash.
+	Create(ctx context.Context, r Run, owner string, ttl time.Duration, first ...Event) (Run, error)
+
+	// Append adds events to a run, all or none, and returns the number of the
+	// run's last event. Errors: [ErrNotFound]; [ErrFinished] if the run has
+	// ended; [ErrFenced] if a.Epoch is not the run's, or its lease was released.
+	Append(ctx context.Context, a Append) (last int64, err error)
+
+	// Events returns the events of a run with a number above after, in order. A
+	// limit of zero, or above [MaxPage], means MaxPage. A page ends early before
+	// its bodies exceed [MaxPageBytes], but has at least one event if there is
+	// one: an empty page is the end. See [Replay].
+	Events(ctx context.Context, run string, after int64, limit int) ([]Event, error)
+
+	// Run returns a run, or [ErrNotFound].
+	Run(ctx context.Context, id string) (Run, error)
+
+	// Runs lists runs, newest first. An empty page is the end.
+	Runs(ctx context.Context, q Query) ([]Run, error)
+
+	// Delete removes a run, its events and its asks. [ErrLeased] while somebody
+	// holds an unexpired lease on it.
+	Delete(ctx context.Context, id string) error
+}
+
+// Leases says who may append to a run. An expired lease does not stop its
+// holder from appending; being claimed by another does.
+type Leases interface {
+	// Claim leases a run to owner for ttl and raises its epoch, also for the
+	// owner it already has. Errors: [ErrNotFound], [ErrFinished], and
+	// [ErrLeased] while another's lease has not expired; in the last two the
+	// run is returned as it is.
+	Claim(ctx context.Context, run, owner string, ttl time.Duration) (Run, error)
+
+	// Renew makes a lease last for ttl from now. One that expired and that
+	// nobody claimed can be renewed. Errors: [ErrNotFound], [ErrFinished],
+	// [ErrFenced].
+	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
+
+	// Release gives a lease up; nothing can be appended until the next claim.
+	// Releasing again, or after the run has ended, is no error. Errors:
+	// [ErrNotFound], [ErrFenced].
+	Release(ctx context.Context, run, owner string, epoch int64) error
+}
+
+// Asks holds questions that wait for a human (SECA-51).
+type Asks interface {
+	// OpenAsk records a pending ask. Created and the decision are set by the
+	// store. Errors: [ErrExists]; [ErrNotFound] if it names a run that is not
+	// there; [ErrFinished] if that run has ended.
+	//
+	// The event ask.opened comes first and holds what is needed to open it
+	// again: after a crash between the two, opening it once more is right.
+	OpenAsk(ctx context.Context, a Ask) error
+
+	// SettleAsk decides a pending ask. Exactly one caller ever gets nil; the
+	// others get [ErrSettled] and the ask as it was decided. An ask whose
+	// Expires has passed is already settled, as [AskExpired]. [ErrNotFound] if
+	// there is none.
+	SettleAsk(ctx context.Context, id string, d Decision) (Ask, error)
+
+	// Ask returns an ask, or [ErrNotFound].
+	Ask(ctx context.Context, id string) (Ask, error)
+
+	// Asks lists asks, newest first. A page ends early as one of Events does.
+	Asks(ctx context.Context, q AskQuery) ([]Ask, error)
+}
+
+// Approvals holds recorded consent to start configured servers (SECA-45).
+type Approvals interface {
+	// Approve records consent. The same (File, Server, Hash) again replaces what
+	// was recorded. At most [MaxApprovals] are kept.
+	Approve(ctx context.Context, a Approval) error
+
+	// Approved looks for consent to exactly this definition.
+	Approved(ctx context.Context, file, server, hash string) (Approval, bool, error)
+
+	// Approvals lists all, by file, server and hash.
+	Approvals(ctx context.Context) ([]Approval, error)
+
+	// Revoke withdraws consent to one definition, or with hash "" to every
+	// definition of that server in that file. [ErrNotFound] if there was none.
+	Revoke(ctx context.Context, file, server, hash string) error
+}
+
+// Store is everything that is kept.
+type Store interface {
+	Journal
+	Leases
+	Asks
+	Approvals
+
+	// Close makes what was accepted durable and ends the store. Closing again
+	// does nothing.
+	Close() error
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// The rules below are applied by every store before anything else, so that a
+// hostile name meets the same answer everywhere (SECA-55).
+
+// CheckID holds a value to the rule for IDs: 1 to [MaxID] printable characters.
+func CheckID(field, id string) error {
+	if id == "" {
+		return &InvalidError{field, "is empty"}
+	}
+	if len(id) > MaxID*utf8.UTFMax { // before counting: it may be very long
+		return &LimitError{field, len(id), MaxID}
+	}
+	if n := utf8.RuneCountInString(id); n > MaxID {
+		return &LimitError{field, n, MaxID}
+	}
+	if !utf8.ValidString(id) {
+		return &InvalidError{field, "is not UTF-8"}
+	}
+	for _, r := range id {
+		if !unicode.IsPrint(r) {
+			return &InvalidError{field, fmt.Sprintf("has the character %U, which is not printable", r)}
+		}
+	}
+	return nil
+}
+
+// CheckText holds a value to the rule for names and texts: at most [MaxText]
+// bytes of UTF-8 without NUL.
+func CheckText(field, text string) error {
+	if len(text) > MaxText {
+		return &LimitError{field, len(text), MaxText}
+	}
+	if !utf8.ValidString(text) {
+		return &InvalidError{field, "is not UTF-8"}
+	}
+	for i := range len(text) {
+		if text[i] == 0 {
+			return &InvalidError{field, "has a NUL"}
+		}
+	}
+	return nil
+}
+
+func checkBody(field string, body json.RawMessage) error {
+	if len(body) > MaxBody {
+		return &LimitError{field, len(body), MaxBody}
+	}
+	if len(body) > 0 && !jsonx.Valid(body) {
+		return &InvalidError{field, "is not valid JSON"}
+	}
+	return nil
+}
+
+func checkTime(field string, t time.Time) error {
+	if y := t.UTC().Year(); y < 1 || y > 9999 {
+		return &InvalidError{field, "is outside of the years 1 to 9999"}
+	}
+	return nil
+}
+
+// CheckLease checks who wants a lease, and for how long: above zero, at most a year.
+func CheckLease(owner string, ttl time.Duration) error {
+	if err := CheckID("owner", owner); err != nil {
+		return err
+	}
+	if ttl <= 0 || ttl > 366*24*time.Hour {
+		return &InvalidError{"ttl", "is not above zero and at most a year"}
+	}
+	return nil
+}
+
+// Check reports the first rule that r breaks, of the fields Create takes.
+func (r Run) Check() error {
+	if err := CheckID("run.ID", r.ID); err != nil {
+		return err
+	}
+	if r.State != "" && !r.State.known() {
+		return &InvalidError{"run.State", "is unknown"}
+	}
+	if r.State.Ended() {
+		return &InvalidError{"run.State", "is one that ends the run"}
+	}
+	return checkTexts("run.Agent", r.Agent, "run.Parent", r.Parent, "run.Title", r.Title,
+		"run.Summary", r.Summary, "run.InputHash", r.InputHash)
+}
+
+// Check reports the first rule that a breaks.
+func (a Append) Check() error {
+	if err := CheckID("append.Run", a.Run); err != nil {
+		return err
+	}
+	if a.State != "" && !a.State.known() {
+		return &InvalidError{"append.State", "is unknown"}
+	}
+	if err := CheckText("append.Summary", a.Summary); err != nil {
+		return err
+	}
+	return CheckEvents(a.Events)
+}
+
+// CheckEvents reports the first rule that events, written together, break.
+func CheckEvents(events []Event) error {
+	if len(events) > MaxEvents {
+		return &LimitError{"append.Events", len(events), MaxEvents}
+	}
+	total := 0
+	for _, e := range events {
+		if err := e.Check(); err != nil {
+			return err
+		}
+		if total += len(e.Body); total > MaxPageBytes {
+			return &LimitError{"append.Events bodies", total, MaxPageBytes}
+		}
+	}
+	return nil
+}
+
+// Check reports the first rule that e breaks, of the fields a caller sets.
+func (e Event) Check() error {
+	if err := CheckID("event.Type", e.Type); err != nil {
+		return err
+	}
+	if err := CheckText("event.Key", e.Key); err != nil {
+		return err
+	}
+	if err := checkTime("event.Time", e.Time); err != nil {
+		return err
+	}
+	return checkBody("event.Body", e.Body)
+}
+
+// Check reports the first rule that a breaks, of the fields OpenAsk takes.
+func (a Ask) Check() error {
+	if err := CheckID("ask.ID", a.ID); err != nil {
+		return err
+	}
+	if err := CheckID("ask.Kind", a.Kind); err != nil {
+		return err
+	}
+	if a.Run != "" {
+		if err := CheckID("ask.Run", a.Run); err != nil {
+			return err
+		}
+	}
+	if len(a.Path) > MaxPath {
+		return &LimitError{"ask.Path", len(a.Path), MaxPath}
+	}
+	for _, p := range a.Path {
+		if err := CheckText("ask.Path", p); err != nil {
+			return err
+		}
+	}
+	if err := checkTexts("ask.Tool", a.Tool, "ask.Server", a.Server, "ask.Origin", a.Origin,
+		"ask.Trust", a.Trust, "ask.Hash", a.Hash); err != nil {
+		return err
+	}
+	if err := checkTime("ask.Expires", a.Expires); err != nil {
+		return err
+	}
+	if err := checkBody("ask.Payload", a.Payload); err != nil {
+		return err
+	}
+	return checkBody("ask.Default", a.Default)
+}
+
+// Check reports the first rule that d breaks.
+func (d Decision) Check() error {
+	switch d.Status {
+	case AskAccepted, AskDeclined, AskCancelled, AskExpired:
+	default:
+		return &InvalidError{"decision.Status", "does not settle an ask"}
+	}
+	if err := checkTexts("decision.Scope", d.Scope, "decision.By", d.By); err != nil {
+		return err
+	}
+	if err := checkTime("decision.At", d.At); err != nil {
+		return err
+	}
+	return checkBody("decision.Answer", d.Answer)
+}
+
+// Check reports the first rule that a breaks. File, Server and Hash are required.
+func (a Approval) Check() error {
+	for _, f := range [...][2]string{{"approval.File", a.File}, {"approval.Server", a.Server}, {"approval.Hash", a.Hash}} {
+		if f[1] == "" {
+			return &InvalidError{f[0], "is empty"}
+		}
+	}
+	if err := checkTime("approval.At", a.At); err != nil {
+		return err
+	}
+	return checkTexts("approval.File", a.File, "approval.Server", a.Server, "approval.Hash", a.Hash,
+		"approval.Shown", a.Shown, "approval.By", a.By)
+}
+
+// Check reports the first rule that q breaks.
+func (q Query) Check() error {
+	if len(q.States) > maxStates {
+		return &LimitError{"query.States", len(q.States), maxStates}
+	}
+	for _, s := range q.States {
+		if !s.known() {
+			return &InvalidError{"query.States", "has an unknown state"}
+		}
+	}
+	return checkTexts("query.Agent", q.Agent, "query.Parent", q.Parent)
+}
+
+// Check reports the first rule that q breaks.
+func (q AskQuery) Check() error {
+	switch q.Status {
+	case "", AskPending, AskAccepted, AskDeclined, AskCancelled, AskExpired:
+	default:
+		return &InvalidError{"query.Status", "is unknown"}
+	}
+	return checkTexts("query.Run", q.Run, "query.Server", q.Server)
+}
+
+func (s RunState) known() bool { return s == Running || s == Waiting || s.Ended() }
+
+// checkTexts takes pairs of a field's name and its value.
+func checkTexts(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if err := CheckText(pairs[i], pairs[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PageSize returns how many entries a page with this limit has.
+func PageSize(limit int) int {
+	if limit <= 0 || limit > MaxPage {
+		return MaxPage
+	}
+	return limit
+}
+
+// Clock returns t as every store keeps it: in UTC, to the microsecond.
+func Clock(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
