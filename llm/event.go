@@ -1,0 +1,61 @@
+package llm
+
+import "encoding/json"
+
+// Event is a part of a turn: [TextDelta], [ThinkingDelta], [ToolCall], [Usage] or
+// [Finish].
+type Event interface{ event() }
+
+// TextDelta is a piece of the answer's text; it is never empty.
+type TextDelta struct{ Text string }
+
+// ThinkingDelta is a piece of the model's reasoning; it is never empty. It belongs
+// to the transcript, and is never sent back to a model or on to an MCP server.
+type ThinkingDelta struct{ Text string }
+
+// ToolCall is a call that the model asks for, whole.
+type ToolCall struct {
+	// Index counts the calls of the turn from zero.
+	Index int
+	// ID is unique in the turn: the server's, or one made here where that is empty
+	// or used twice.
+	ID   string
+	Name string
+	// Arguments is one valid JSON object in its own text, "{}" where there are none.
+	// Numbers keep all their digits. It has not been checked against a schema.
+	Arguments json.RawMessage
+}
+
+// Usage says how many tokens a turn has cost. It comes once, before [Finish].
+type Usage struct {
+	Input  int
+	Output int
+	// Estimated is set where the server gave no numbers and these are counted from bytes.
+	Estimated bool
+}
+
+// FinishReason says why a turn has ended. Values not listed here are the
+// provider's own words.
+type FinishReason string
+
+// The finish reasons that all clients share.
+const (
+	FinishStop          FinishReason = "stop"           // a natural end, or one of [Request.Stop]
+	FinishLength        FinishReason = "length"         // the token limit; calls that were cut are left out
+	FinishToolCalls     FinishReason = "tool_calls"     // there is at least one [ToolCall]
+	FinishContentFilter FinishReason = "content_filter" // the provider withheld the rest
+	FinishRefusal       FinishReason = "refusal"        // the model refused; the text says why
+)
+
+// Finish is the last event of a turn that has completed.
+type Finish struct {
+	Reason FinishReason
+	// Model is the name the server gave, or else the one that was asked for.
+	Model string
+}
+
+func (TextDelta) event()     {}
+func (ThinkingDelta) event() {}
+func (ToolCall) event()      {}
+func (Usage) event()         {}
+func (Finish) event()        {}

@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Arguments checks the arguments of a call, which must be one strict JSON object;
+// nothing and null stand for the empty one. The result is a copy.
+func Arguments(data []byte) (json.RawMessage, error) {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 || string(data) == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	if data[0] != '{' {
+		return nil, errors.New("its arguments are not a JSON object")
+	}
+	if !jsonx.Valid(data) {
+		var v jsonx.Value
+		return nil, fmt.Errorf("its arguments are not valid JSON: %w", jsonx.Unmarshal(data, &v))
+	}
+	return bytes.Clone(data), nil
+}
+
+// IDs makes the ids of a turn's calls unique in its conversation: there are servers that
+// count from zero in each turn.
+type IDs map[string]bool
+
+// NewIDs knows the ids of a request's messages.
+func NewIDs(req *llm.Request) IDs {
+	ids := make(IDs)
+	for _, m := range req.Messages {
+		for _, c := range m.Content {
+			if call, ok := c.(*mcp.ToolUseContent); ok {
+				ids[call.ID] = true
+			}
+		}
+	}
+	return ids
+}
+
+// Unique returns id, or a new one if id is empty or was there before.
+func (ids IDs) Unique(id string) string {
+	if id == "" || ids[id] {
+		id = "call_" + strings.ToLower(rand.Text()[:16])
+	}
+	ids[id] = true
+	return id
+}

@@ -1,0 +1,168 @@
+// Package rest is what the HTTP clients of language models have in common: sending
+// without redirects, bodies with an idle timeout, bounded lines and documents, and
+// errors of one form.
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// MaxDocument bounds one line, one event and one JSON answer (ROB-3).
+const MaxDocument = 4 << 20
+
+// Limits are the waits of a request; zero means none but the context's.
+type Limits struct {
+	FirstByte time.Duration // from the request until the first byte of the body
+	Idle      time.Duration // for each further read
+}
+
+// Client returns a copy of c, or of the default client, that follows no redirects:
+// what we send is meant for one server, key and conversation alike (ROB-6).
+func Client(c *http.Client) *http.Client {
+	var own http.Client
+	if c != nil {
+		own = *c
+	}
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
+}
+
+// errSilent is the cause with which the timer ends a request.
+var errSilent = errors.New("silent for too long")
+
+// Call is one request under way and then the body of its answer. It is for one
+// goroutine.
+type Call struct {
+	origin Origin
+	limits Limits
+	ctx    context.Context // the caller's
+	own    context.Context // the request's: ends with ctx, by Close, or by the timer
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // running only while something is awaited; nil until then
+	body   io.ReadCloser
+	begun  bool // a byte has been read
+}
+
+// NewCall prepares a request that is to be made with [Call.Context] and sent by
+// [Call.Do]. Close must be called.
+func NewCall(ctx context.Context, o Origin, limits Limits) *Call {
+	c := &Call{origin: o, limits: limits, ctx: ctx}
+	c.own, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+// Context is the context of the request.
+func (c *Call) Context() context.Context { return c.own }
+
+// Do sends req and returns the answer if its status is 2xx; every other outcome is an
+// error in llm's form. The body reads from c.
+func (c *Call) Do(client *http.Client, req *http.Request) (*http.Response, error) {
+	if (req.URL.Scheme != "http" && req.URL.Scheme != "https") || req.URL.Host == "" {
+		return nil, c.origin.New(llm.ErrInvalidRequest, "the server's address is not an http or https URL")
+	}
+	c.arm(c.limits.FirstByte)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, c.Err(err)
+	}
+	c.body = resp.Body
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, c.origin.Status(resp, c, time.Now())
+	}
+	resp.Body = c
+	return resp, nil
+}
+
+// Read reads the body. The idle time only runs in here: a reader that takes its time
+// with what it got is no fault of the server.
+func (c *Call) Read(p []byte) (int, error) {
+	if c.begun {
+		c.arm(c.limits.Idle)
+	}
+	n, err := c.body.Read(p)
+	if n > 0 {
+		c.begun = true
+		c.disarm()
+	}
+	return n, err
+}
+
+// Drain reads what is left behind the end of a turn, mostly nothing but the end of the
+// body, so that the connection can be used again. It takes at most 100 ms and 4 KiB.
+func (c *Call) Drain() {
+	c.limits.Idle = 100 * time.Millisecond
+	_, _ = io.CopyN(io.Discard, c, 4<<10) // whatever comes: the turn has completed
+}
+
+// Close ends the request if it still runs.
+func (c *Call) Close() error {
+	c.disarm()
+	c.cancel(context.Canceled)
+	if c.body == nil {
+		return nil
+	}
+	return c.body.Close()
+}
+
+// SetIdle changes the idle time from the next read on.
+func (c *Call) SetIdle(d time.Duration) { c.limits.Idle = d }
+
+func (c *Call) arm(d time.Duration) {
+	switch {
+	case d <= 0:
+	case c.timer == nil:
+		c.timer = time.AfterFunc(d, func() { c.cancel(errSilent) })
+	default:
+		c.timer.Reset(d)
+	}
+}
+
+func (c *Call) disarm() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// Err turns a failure to send or to read into the error of the turn. The end of the
+// caller's context is returned as its cause: it is no fault of the server.
+func (c *Call) Err(err error) error {
+	var known *llm.Error
+	switch {
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx)
+	case errors.As(err, &known):
+		return known
+	case context.Cause(c.own) == errSilent:
+		if c.begun {
+			return c.origin.Retryable(llm.ErrIdle, "nothing came for %v", c.limits.Idle)
+		}
+		return c.origin.Retryable(llm.ErrIdle, "no answer within %v", c.limits.FirstByte)
+	case errors.Is(err, llm.ErrTooLarge):
+		return c.origin.New(llm.ErrTooLarge, "more than %d bytes in one piece", MaxDocument)
+	case c.body != nil:
+		e := c.origin.Retryable(llm.ErrStreamCut, "")
+		if err != nil && err != io.EOF {
+			e.Message = c.origin.clean(err.Error(), maxMessage)
+		}
+		return e
+	}
+	return c.origin.unreachable(err)
+}
+
+// ReadAll reads a body that is one document.
+func (c *Call) ReadAll() ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(c, MaxDocument+1))
+	switch {
+	case err != nil:
+		return nil, c.Err(err)
+	case len(data) > MaxDocument:
+		return nil, c.Err(llm.ErrTooLarge)
+	}
+	return data, nil
+}

@@ -1,0 +1,296 @@
+package rest
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// What a server says of an error is bounded: so much of a body is read, and so much
+// of its text is kept.
+const (
+	maxErrorBody = 64 << 10
+	maxMessage   = 1 << 10
+	maxCode      = 64
+)
+
+// minSecret is the length from which a key is one: local servers are given words like
+// "none" or "ollama", which must stay in a text.
+const minSecret = 8
+
+// Origin is who an error is about, and what must not appear in it.
+type Origin struct {
+	Provider, Model string
+	Secret          string // the API key, or ""
+}
+
+// New returns an error of the origin around a sentinel of llm.
+func (o Origin) New(sentinel error, format string, args ...any) *llm.Error {
+	return &llm.Error{
+		Provider: o.Provider, Model: o.Model, Err: sentinel,
+		Message: o.clean(fmt.Sprintf(format, args...), maxMessage),
+	}
+}
+
+// Retryable returns an error as [Origin.New] does, marked as worth another try.
+func (o Origin) Retryable(sentinel error, format string, args ...any) *llm.Error {
+	e := o.New(sentinel, format, args...)
+	e.Retryable = true
+	return e
+}
+
+// Wrap returns err, which arose before anything was sent, as an error of the origin.
+func (o Origin) Wrap(err error) *llm.Error {
+	return &llm.Error{Provider: o.Provider, Model: o.Model, Err: err}
+}
+
+// clean bounds a text from a server, takes the key out, and leaves nothing that a
+// terminal would obey.
+func (o Origin) clean(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(o.Secret) >= minSecret {
+		s = strings.ReplaceAll(s, o.Secret, "[key]")
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}
+
+// unreachable returns the error for a request that got no answer.
+func (o Origin) unreachable(err error) *llm.Error {
+	// The URL in a url.Error may hold credentials: its cause says enough.
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	var cert *tls.CertificateVerificationError
+	return &llm.Error{
+		Provider: o.Provider, Model: o.Model,
+		Retryable: !errors.As(err, &cert), // a bad certificate stays bad
+		Err:       fmt.Errorf("%w: %w", llm.ErrUnreachable, err),
+	}
+}
+
+// Status reads an answer that is not 2xx, closes it, and returns its error.
+func (o Origin) Status(resp *http.Response, body io.Reader, now time.Time) *llm.Error {
+	data, _ := io.ReadAll(io.LimitReader(body, maxErrorBody)) // whatever came is shown
+	e := o.Decode(data)
+	if e == nil {
+		e = o.New(nil, "%s", firstLine(data))
+	}
+	if e.Message == "" {
+		e.Message = http.StatusText(resp.StatusCode)
+	}
+	e.Status = resp.StatusCode
+	e.RetryAfter = RetryAfter(resp.Header, now)
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		// The body and the key are meant for this server only (ROB-6).
+		e.Message = "redirects are not followed"
+	}
+	o.classify(e)
+	return e
+}
+
+// Decode reads an error object in any of the spellings seen in the wild, or returns
+// nil if data is none: {"error":{…}}, {"error":"text"}, {"detail":…}, {"message":"…"}
+// beside {"object":"error"}.
+func (o Origin) Decode(data []byte) *llm.Error {
+	var body struct {
+		Error   jsonx.Value `json:"error"`
+		Detail  jsonx.Value `json:"detail"`
+		Object  jsonx.Value `json:"object"`
+		Message jsonx.Value `json:"message"`
+		Code    jsonx.Value `json:"code"`
+		Type    jsonx.Value `json:"type"`
+	}
+	if jsonx.Unmarshal(data, &body) != nil {
+		return nil
+	}
+	switch {
+	case present(body.Error):
+		var obj struct {
+			Message jsonx.Value `json:"message"`
+			Code    jsonx.Value `json:"code"`
+			Type    jsonx.Value `json:"type"`
+		}
+		if body.Error.Kind() == '{' && jsonx.Unmarshal(body.Error, &obj) == nil {
+			return o.decoded(obj.Message, obj.Code, obj.Type, body.Error)
+		}
+		return o.decoded(body.Error, body.Code, body.Type, body.Error)
+	case present(body.Detail):
+		return o.decoded(body.Detail, body.Code, body.Type, body.Detail)
+	case plain(body.Object) == "error" || plain(body.Type) == "error":
+		return o.decoded(body.Message, body.Code, body.Type, data)
+	}
+	return nil
+}
+
+// decoded builds an error of its parts; whole stands in for a message that is not there.
+func (o Origin) decoded(message, code, kind jsonx.Value, whole []byte) *llm.Error {
+	text := plain(message)
+	if text == "" {
+		text = string(whole)
+	}
+	name := plain(code)
+	if _, err := strconv.Atoi(name); err == nil || name == "" {
+		// A number repeats the status: the type says more.
+		if t := plain(kind); t != "" {
+			name = t
+		}
+	}
+	e := o.New(nil, "%s", text)
+	e.Code = o.clean(name, maxCode)
+	o.classify(e)
+	return e
+}
+
+// present reports whether a member was there and is not null, false or empty.
+func present(v jsonx.Value) bool {
+	switch string(v) {
+	case "", "null", "false", `""`, "{}", "[]":
+		return false
+	}
+	return true
+}
+
+// plain returns a string's text, or the JSON of anything else but null.
+func plain(v jsonx.Value) string {
+	if len(v) == 0 || v.Kind() == 'n' {
+		return ""
+	}
+	if v.Kind() == '"' {
+		text, err := jsonx.AppendUnquote(nil, v)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	return string(v)
+}
+
+// firstLine returns the first line of a body that has text, without HTML tags.
+func firstLine(data []byte) string {
+	for line := range strings.Lines(string(data)) {
+		if text := strings.TrimSpace(stripTags(line)); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func stripTags(s string) string {
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "<")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		if _, s, ok = strings.Cut(rest, ">"); !ok {
+			return b.String()
+		}
+	}
+}
+
+// classify sets the sentinel and whether a retry may help, by status, code and text.
+// It runs again when the status of a decoded body is known.
+func (o Origin) classify(e *llm.Error) {
+	e.Err, e.Retryable = kindOf(e)
+}
+
+func kindOf(e *llm.Error) (sentinel error, retryable bool) {
+	text := strings.ToLower(e.Code + " " + e.Message)
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(text, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("insufficient_quota", "billing_hard_limit", "exceeded your current quota") || e.Status == http.StatusPaymentRequired:
+		return llm.ErrQuota, false
+	case has("context_length_exceeded", "exceed_context_size", "maximum context length", "exceeds the context length"):
+		return llm.ErrContextLength, false
+	case e.Status == http.StatusInternalServerError && has("invalid option", "option \"", "invalid format", "schema", "grammar", "template"):
+		return llm.ErrInvalidRequest, false // Ollama and llama.cpp say 500 for what is wrong with a request
+	case has("does not support", "is not supported", "not currently supported", "content_policy", "content_filter"):
+		return llm.ErrUnsupported, false
+	case has("invalid_api_key", "authentication_error"):
+		return llm.ErrAuth, false
+	case has("model_not_found"):
+		return llm.ErrNotFound, false
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return llm.ErrAuth, false
+	case http.StatusNotFound:
+		return llm.ErrNotFound, false
+	case http.StatusTooManyRequests:
+		return llm.ErrRateLimit, true
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 529: // 529: overloaded, at several providers
+		return nil, true
+	case 0: // inside a stream: only words tell
+		if has("rate_limit", "rate limit") {
+			return llm.ErrRateLimit, true
+		}
+		return nil, !has("invalid_request")
+	}
+	if e.Status >= 400 && e.Status < 500 {
+		return llm.ErrInvalidRequest, false
+	}
+	if e.Status < 400 {
+		return llm.ErrBadResponse, false
+	}
+	return nil, false
+}
+
+// RetryAfter returns the wait that a server asks for: retry-after-ms, or Retry-After in
+// seconds (fractions too, as some servers send them) or as a date. Zero means none.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
+		return bounded(ms * float64(time.Millisecond))
+	}
+	value := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(value, 64); err == nil {
+		return bounded(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// bounded turns nanoseconds from a server into a duration: no number there is taken
+// at its word beyond a day.
+func bounded(ns float64) time.Duration {
+	const day = float64(24 * time.Hour)
+	if !(ns > 0) { // NaN too
+		return 0
+	}
+	return time.Duration(min(ns, day))
+}

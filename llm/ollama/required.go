@@ -1,0 +1,95 @@
+package ollama
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// required runs a turn in which the model must call a tool: it is told so, and if it did
+// not, asked again with a grammar that leaves it no other way.
+func (c *Client) required(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
+	told := *req
+	told.System = strings.TrimSpace(req.System + "\n\nYou must call one of the tools.")
+	body, err := c.request(ctx, &told)
+	if err != nil {
+		return c.origin(req).Wrap(err)
+	}
+	t := newTurn(c.origin(req), &told, emit)
+	if err := c.chat(ctx, body, t); err != nil {
+		return err
+	}
+	if t.calls == 0 {
+		if err := c.force(ctx, req, t); err != nil {
+			return err
+		}
+	}
+	return t.finish()
+}
+
+// force asks for nothing but a call in JSON, and gives it to t.
+func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
+	schema, err := callSchema(req.Tools)
+	if err != nil {
+		return t.origin.Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, err))
+	}
+	off := false
+	forced := *req
+	forced.Tools, forced.ToolChoice, forced.Schema, forced.Thinking = nil, llm.ToolChoiceAuto, schema, &off
+	body, err := c.request(ctx, &forced)
+	if err != nil {
+		return t.origin.Wrap(err)
+	}
+	var text strings.Builder
+	f := newTurn(t.origin, &forced, func(ev llm.Event) bool {
+		if delta, ok := ev.(llm.TextDelta); ok {
+			text.WriteString(delta.Text)
+		}
+		return text.Len() < maxForced
+	})
+	err = c.chat(ctx, body, f)
+	switch {
+	case errors.Is(err, errLeft): // it was not the reader who left, but we
+		return t.origin.New(llm.ErrTooLarge, "a call of more than %d bytes", maxForced)
+	case err != nil:
+		return err
+	}
+	t.input, t.output, t.reason, t.model = t.input+f.input, t.output+f.output, f.reason, f.model
+	var call struct {
+		Name      string      `json:"name"`
+		Arguments jsonx.Value `json:"arguments"`
+	}
+	if err := jsonx.Unmarshal([]byte(text.String()), &call); err != nil {
+		if f.reason == "length" {
+			return nil // cut by its limit: there is no call, and the reason says so
+		}
+		return t.origin.Retryable(llm.ErrBadCall, "%v", err)
+	}
+	return t.call("", call.Name, call.Arguments)
+}
+
+// maxForced bounds the text of a forced call, in bytes.
+const maxForced = 1 << 20
+
+// callSchema is the schema of {"name": …, "arguments": …} for any of the tools.
+func callSchema(tools []llm.Tool) (json.RawMessage, error) {
+	type property map[string]any
+	var anyOf []property
+	for _, t := range tools {
+		arguments := t.InputSchema
+		if len(arguments) == 0 {
+			arguments = json.RawMessage(`{"type":"object"}`)
+		}
+		anyOf = append(anyOf, property{
+			"type":       "object",
+			"properties": property{"name": property{"const": t.Name}, "arguments": arguments},
+			"required":   []string{"name", "arguments"},
+		})
+	}
+	return jsonx.Marshal(property{"anyOf": anyOf})
+}

@@ -1,0 +1,118 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
+)
+
+// maxCalls bounds the calls of one turn.
+const maxCalls = 256
+
+// callDelta is a fragment of a call.
+type callDelta struct {
+	Index    *int         `json:"index"` // missing at some servers
+	ID       string       `json:"id"`    // in the first fragment, or in each, or never
+	Function functionCall `json:"function"`
+}
+
+type functionCall struct {
+	Name      string    `json:"name"`
+	Arguments arguments `json:"arguments"`
+}
+
+// arguments is a piece of JSON text in a string, or, at some servers, the object itself.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		*a = arguments(data)
+		return nil
+	}
+	return jsonx.Unmarshal(data, (*string)(a))
+}
+
+// calls puts the fragments of a turn's calls together.
+type calls struct {
+	list []*pending
+	size int // bytes of all arguments
+}
+
+type pending struct {
+	index int // as the server counts, -1 where it does not
+	id    string
+	name  string
+	args  []byte
+}
+
+// add takes a fragment. Its size bound is [rest.MaxDocument] for all calls together.
+func (c *calls) add(d callDelta) error {
+	p := c.find(d)
+	if p == nil {
+		if len(c.list) == maxCalls {
+			return fmt.Errorf("%w: more than %d calls", llm.ErrTooLarge, maxCalls)
+		}
+		p = &pending{index: -1}
+		if d.Index != nil {
+			p.index = *d.Index
+		}
+		c.list = append(c.list, p)
+	}
+	if p.id == "" {
+		p.id = d.ID
+	}
+	if len(p.args) == 0 && p.name != d.Function.Name { // a name may come in pieces, or again
+		p.name += d.Function.Name
+	}
+	if c.size += len(d.Function.Arguments) + len(d.Function.Name); c.size > rest.MaxDocument {
+		return fmt.Errorf("%w: arguments of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
+	}
+	p.args = append(p.args, d.Function.Arguments...)
+	return nil
+}
+
+// find returns the call a fragment belongs to: the one with its index, or without one
+// the last. A fragment with another id and a name begins a new call all the same, since
+// some servers number every call zero.
+func (c *calls) find(d callDelta) *pending {
+	var found *pending
+	for _, p := range c.list {
+		if d.Index == nil || p.index == *d.Index {
+			found = p // the newest of this index
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	another := d.ID != "" && found.id != "" && d.ID != found.id
+	if another && d.Function.Name != "" {
+		return nil
+	}
+	if another && d.Index == nil {
+		return nil
+	}
+	return found
+}
+
+// complete returns the calls in the order of their beginnings. A call that is not whole
+// is left out if the turn was cut by its token limit, and an error otherwise.
+func (c *calls) complete(cut bool, ids rest.IDs) ([]llm.ToolCall, error) {
+	var out []llm.ToolCall
+	for _, p := range c.list {
+		args, err := rest.Arguments(p.args)
+		if err == nil && p.name == "" {
+			err = errors.New("it has no name")
+		}
+		switch {
+		case err != nil && cut:
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("call %q: %w", p.name, err)
+		}
+		out = append(out, llm.ToolCall{Index: len(out), ID: ids.Unique(p.id), Name: p.name, Arguments: args})
+	}
+	return out, nil
+}

@@ -1,0 +1,212 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
+)
+
+// provider is the first half of a model's name.
+const provider = "openai"
+
+const defaultBaseURL = "https://api.openai.com/v1"
+
+// Options changes how a client works; nil is the same as the zero value.
+type Options struct {
+	// BaseURL is the server, with or without the path /v1. Empty means OpenAI's.
+	BaseURL string
+	// APIKey is sent as a bearer token. Empty sends none. It never appears in an error.
+	APIKey string
+	// Organization and Project are OpenAI's headers of these names. Empty sends none.
+	Organization, Project string
+	// HTTPClient sends the requests; redirects are never followed. Nil means one with
+	// the default transport. A Timeout in it bounds whole turns: better use a context.
+	HTTPClient *http.Client
+	// FirstByteTimeout bounds the wait until an answer begins. Zero means 10 minutes,
+	// since servers may queue and models may think; negative means no bound.
+	FirstByteTimeout time.Duration
+	// IdleTimeout bounds the silence inside an answer; comments count as signs of life.
+	// Zero means 60 s; negative means no bound.
+	IdleTimeout time.Duration
+	// MaxTokensField is how the server calls the limit of the output, max_tokens or
+	// max_completion_tokens. Empty means the second for OpenAI itself and for its
+	// reasoning models, the first for all others, many of which ignore the second.
+	MaxTokensField string
+	// ReasoningEffort is sent as it is, unless the request switches thinking off. Empty
+	// leaves it to the server.
+	ReasoningEffort string
+	// OmitStreamOptions leaves out the request for token counts, for servers that
+	// refuse it. Usage is then estimated.
+	OmitStreamOptions bool
+	// MetadataKeys names the keys of a request's metadata that are sent. Nil sends none.
+	MetadataKeys []string
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	d.BaseURL = withVersion(cmp.Or(d.BaseURL, defaultBaseURL))
+	d.HTTPClient = rest.Client(d.HTTPClient)
+	d.FirstByteTimeout = cmp.Or(d.FirstByteTimeout, 10*time.Minute)
+	d.IdleTimeout = cmp.Or(d.IdleTimeout, time.Minute)
+	return d
+}
+
+// withVersion adds the path /v1 to a URL that has none.
+func withVersion(base string) string {
+	base = strings.TrimRight(base, "/")
+	if u, err := url.Parse(base); err == nil && u.Path == "" {
+		base += "/v1"
+	}
+	return base
+}
+
+// Client is one model of one server.
+type Client struct {
+	model string
+	opts  Options
+}
+
+var _ llm.Model = (*Client)(nil)
+
+// New returns a client of the model. It sends nothing yet.
+func New(model string, opts *Options) *Client {
+	return &Client{model: model, opts: opts.withDefaults()}
+}
+
+// FromEnv returns a client of the model with key and server from the environment:
+// OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID and OPENAI_PROJECT_ID. An empty model
+// means OPENAI_MODEL. It returns an error if there is neither a key nor a server, or no
+// model.
+func FromEnv(model string) (*Client, error) {
+	opts := &Options{
+		APIKey:       os.Getenv("OPENAI_API_KEY"),
+		BaseURL:      os.Getenv("OPENAI_BASE_URL"),
+		Organization: os.Getenv("OPENAI_ORG_ID"),
+		Project:      os.Getenv("OPENAI_PROJECT_ID"),
+	}
+	if opts.APIKey == "" && opts.BaseURL == "" {
+		return nil, errors.New("neither OPENAI_API_KEY nor OPENAI_BASE_URL is set")
+	}
+	if model = cmp.Or(model, os.Getenv("OPENAI_MODEL")); model == "" {
+		return nil, errors.New("no model is named and OPENAI_MODEL is not set")
+	}
+	return New(model, opts), nil
+}
+
+// Name returns "openai/" and the model.
+func (c *Client) Name() string { return provider + "/" + c.model }
+
+// String returns the model and the server, without credentials.
+func (c *Client) String() string {
+	u, err := url.Parse(c.opts.BaseURL)
+	if err != nil {
+		return c.Name()
+	}
+	return fmt.Sprintf("%s at %s", c.Name(), u.Host)
+}
+
+// GoString returns what String does: %#v shows no key.
+func (c *Client) GoString() string { return c.String() }
+
+// Stream runs one turn, as [llm.Model] has it.
+func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if err := c.stream(ctx, req, func(ev llm.Event) bool { return yield(ev, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// stream runs one turn. It returns nil also if emit has returned false, which ends it.
+func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
+	origin := c.origin(req)
+	body, err := c.request(req)
+	if err != nil {
+		return origin.Wrap(err)
+	}
+	call := rest.NewCall(ctx, origin, rest.Limits{
+		FirstByte: max(0, c.opts.FirstByteTimeout), Idle: max(0, c.opts.IdleTimeout),
+	})
+	defer call.Close()
+	resp, err := c.send(call, body)
+	if err != nil {
+		return err
+	}
+	t := newTurn(origin, req, emit)
+	err = t.read(call, resp.Header.Get("Content-Type"))
+	switch {
+	case err == nil:
+		call.Drain()
+	case errors.Is(err, errLeft):
+		err = nil
+	}
+	return err
+}
+
+func (c *Client) origin(req *llm.Request) rest.Origin {
+	return rest.Origin{Provider: provider, Model: cmp.Or(req.Model, c.model), Secret: c.opts.APIKey}
+}
+
+// send lets go-openai build and send the request, and takes the answer before it
+// reads any of it.
+func (c *Client) send(call *rest.Call, body openai.ChatCompletionRequest) (*http.Response, error) {
+	doer := &doer{call: call, client: c.opts.HTTPClient, project: c.opts.Project}
+	config := openai.DefaultConfig(c.opts.APIKey)
+	config.BaseURL, config.OrgID, config.HTTPClient = c.opts.BaseURL, c.opts.Organization, doer
+	// The stream it returns is not used: see the package comment.
+	_, err := openai.NewClientWithConfig(config).CreateChatCompletionStream(call.Context(), body)
+	switch {
+	case doer.err != nil:
+		return nil, doer.err
+	case err != nil: // refused before it was sent: parameters that the model does not take
+		return nil, c.refused(body.Model, err)
+	}
+	return doer.resp, nil
+}
+
+// refused is the error for a request that go-openai would not send.
+func (c *Client) refused(model string, err error) error {
+	origin := rest.Origin{Provider: provider, Model: model, Secret: c.opts.APIKey}
+	var bad *url.Error
+	switch {
+	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
+		return origin.New(llm.ErrUnsupported, "this model takes tools here only with thinking switched off")
+	case errors.As(err, &bad): // its text holds the URL, which may hold credentials
+		return origin.New(llm.ErrInvalidRequest, "the base URL is not valid")
+	}
+	return origin.New(llm.ErrUnsupported, "%v", err)
+}
+
+// doer hands go-openai's request to a [rest.Call]. A field carries the outcome around
+// go-openai, which would drop the headers of an error.
+type doer struct {
+	call    *rest.Call
+	client  *http.Client
+	project string
+
+	resp *http.Response
+	err  error
+}
+
+func (d *doer) Do(req *http.Request) (*http.Response, error) {
+	if d.project != "" {
+		req.Header.Set("OpenAI-Project", d.project)
+	}
+	d.resp, d.err = d.call.Do(d.client, req)
+	return d.resp, d.err
+}

@@ -1,0 +1,14 @@
+// Package openai is a [llm.Model] of any server that speaks OpenAI's chat completions:
+// OpenAI itself, OpenRouter, vLLM, llama.cpp, LM Studio, Ollama's /v1 and many more.
+//
+//	m := openai.New("gpt-5-mini", &openai.Options{APIKey: key})
+//	local := openai.New("qwen3", &openai.Options{BaseURL: "http://127.0.0.1:8080"})
+//
+// Requests are built and sent by go-openai. Answers are read here, since its reader
+// takes a stream that was cut for one that has ended, loses errors inside a stream and
+// gives up on long runs of keep-alive comments. A turn has completed when a finish
+// reason was seen, not when the stream ends.
+//
+// A [Client] may be used by many goroutines at once, and starts none. Its tests, and
+// yours, run against the server of llm/llmtest.
+package openai

@@ -1,0 +1,53 @@
+package openai_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/openai"
+)
+
+// FuzzStream holds that whatever a server sends is a whole turn or an error, once, and
+// that calls are objects.
+func FuzzStream(f *testing.F) {
+	for _, seed := range []string{
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+		": ping\r\n\r\ndata:{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n",
+		"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{}}}]},\"finish_reason\":\"tool_calls\"}]}",
+		"data: {\"error\":\"x\"}\n\n", "{\"error\":{\"message\":[\"x\"],\"code\":7}}\n", "data: null\n\ndata: []\n\n", "data: {\"choices\":[null,{}],\"usage\":{}}\n",
+	} {
+		f.Add([]byte(seed), "text/event-stream")
+		f.Add([]byte(seed), "application/json")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
+		c := openai.New("m", &openai.Options{HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}},
+				Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+			}, nil
+		})}})
+		ended := false
+		for ev, err := range c.Stream(t.Context(), hello()) {
+			if ended {
+				t.Fatalf("%v and error %v behind the end", ev, err)
+			}
+			switch ev := ev.(type) {
+			case llm.Finish:
+				ended = true
+			case llm.ToolCall:
+				var object map[string]jsonx.Value
+				if ev.ID == "" || ev.Name == "" || jsonx.Unmarshal(ev.Arguments, &object) != nil {
+					t.Fatalf("call %+v is not whole", ev)
+				}
+			}
+			ended = ended || err != nil
+		}
+		if !ended {
+			t.Fatal("the stream has no end")
+		}
+	})
+}

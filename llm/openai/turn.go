@@ -1,0 +1,302 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
+)
+
+// afterFinish is how long the rest of a stream is waited for once the turn has
+// completed: token counts follow, but some servers leave the connection open.
+const afterFinish = 5 * time.Second
+
+// errLeft says that the reader has left the loop: nothing more is to be done or told.
+var errLeft = errors.New("the reader has left")
+
+// chunk is one document of a stream, or the whole of an answer that is no stream. It
+// has what servers agree on, and no field more: a foreign type in one that is not needed
+// would cost the turn.
+type chunk struct {
+	Model   string      `json:"model"`
+	Choices []choice    `json:"choices"`
+	Usage   *usage      `json:"usage"`
+	Error   jsonx.Value `json:"error"`
+}
+
+type choice struct {
+	Index        int    `json:"index"`
+	Delta        *delta `json:"delta"`
+	Message      *delta `json:"message"` // in place of delta, where the answer is no stream
+	FinishReason string `json:"finish_reason"`
+}
+
+type delta struct {
+	Content          text          `json:"content"`
+	Refusal          string        `json:"refusal"`
+	Reasoning        text          `json:"reasoning"`         // Ollama, OpenRouter, vLLM
+	ReasoningContent text          `json:"reasoning_content"` // DeepSeek, llama.cpp
+	ToolCalls        []callDelta   `json:"tool_calls"`
+	FunctionCall     *functionCall `json:"function_call"` // before tools there were functions
+}
+
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+}
+
+// text is a string, or the texts of a list of parts, as some servers send it.
+type text string
+
+func (t *text) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' {
+		var parts []struct {
+			Text string `json:"text"`
+		}
+		if err := jsonx.Unmarshal(data, &parts); err != nil {
+			return err
+		}
+		*t = ""
+		for _, p := range parts {
+			*t += text(p.Text)
+		}
+		return nil
+	}
+	return jsonx.Unmarshal(data, (*string)(t))
+}
+
+// turn reads one answer and passes its events on.
+type turn struct {
+	origin rest.Origin
+	req    *llm.Request
+	emit   func(llm.Event) bool
+
+	calls   calls
+	usage   *usage
+	model   string // as the server calls it
+	reason  string // the finish reason, "" until one was seen
+	refused bool
+	bytes   int // of text and thinking, for an estimate
+}
+
+func newTurn(origin rest.Origin, req *llm.Request, emit func(llm.Event) bool) *turn {
+	return &turn{origin: origin, req: req, emit: emit, model: origin.Model}
+}
+
+// read takes the whole answer. A nil error means that the turn has completed and its
+// [llm.Finish] has been passed on.
+func (t *turn) read(call *rest.Call, contentType string) error {
+	kind, _, _ := mime.ParseMediaType(contentType) // "" if it is none
+	switch kind {
+	case "application/json":
+		if err := t.document(call); err != nil {
+			return err
+		}
+	case "text/html", "application/xhtml+xml":
+		return t.origin.New(llm.ErrBadResponse, "the answer is of type %s: is this the API's address?", kind)
+	default:
+		if err := t.events(call); err != nil {
+			return err
+		}
+	}
+	return t.finish()
+}
+
+// document reads an answer that is no stream although one was asked for.
+func (t *turn) document(call *rest.Call) error {
+	data, err := call.ReadAll()
+	if err != nil {
+		return err
+	}
+	if err := t.add(data); err != nil {
+		return err
+	}
+	if t.reason == "" {
+		return call.Err(nil)
+	}
+	return nil
+}
+
+// events reads a stream until its end, or until nothing comes after the turn's end.
+func (t *turn) events(call *rest.Call) error {
+	events := rest.NewEvents(call)
+	for {
+		data, end := events.Next()
+		if string(data) == "[DONE]" {
+			data, end = nil, io.EOF
+		}
+		if len(data) > 0 {
+			err := t.add(data)
+			if end == io.EOF && errors.Is(err, llm.ErrBadResponse) {
+				return t.ended(call, end) // the line was cut, which says more than its text
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if end != nil {
+			return t.ended(call, end)
+		}
+		if t.reason != "" {
+			call.SetIdle(afterFinish)
+		}
+	}
+}
+
+// ended decides what the end of a stream means: nothing, if the finish reason was seen.
+func (t *turn) ended(call *rest.Call, end error) error {
+	err := call.Err(end)
+	var known *llm.Error
+	if t.reason != "" && errors.As(err, &known) {
+		return nil
+	}
+	return err
+}
+
+// add takes one document.
+func (t *turn) add(data []byte) error {
+	var c chunk
+	if err := jsonx.Unmarshal(data, &c); err != nil {
+		if e := t.origin.Decode(data); e != nil {
+			return e
+		}
+		return t.origin.Retryable(llm.ErrBadResponse, "%v", err)
+	}
+	if len(c.Choices) == 0 || len(c.Error) > 0 {
+		if e := t.origin.Decode(data); e != nil {
+			return e
+		}
+	}
+	if c.Model != "" {
+		t.model = c.Model
+	}
+	if c.Usage != nil {
+		t.usage = c.Usage
+	}
+	for _, ch := range c.Choices {
+		if ch.Index != 0 { // we ask for one
+			continue
+		}
+		if err := t.choice(&ch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *turn) choice(ch *choice) error {
+	d := ch.Delta
+	if d == nil {
+		d = ch.Message
+	}
+	if d != nil {
+		if err := t.delta(d); err != nil {
+			return err
+		}
+	}
+	if ch.FinishReason == "error" {
+		return t.origin.Retryable(llm.ErrBadResponse, "the server ended the turn with an error and did not say which")
+	}
+	if ch.FinishReason != "" {
+		t.reason = ch.FinishReason
+	}
+	return nil
+}
+
+func (t *turn) delta(d *delta) error {
+	thinking := d.ReasoningContent
+	if thinking == "" {
+		thinking = d.Reasoning // some servers send both, with the same text
+	}
+	if err := t.pass(string(thinking), llm.ThinkingDelta{Text: string(thinking)}); err != nil {
+		return err
+	}
+	if err := t.pass(string(d.Content), llm.TextDelta{Text: string(d.Content)}); err != nil {
+		return err
+	}
+	if d.Refusal != "" {
+		t.refused = true
+		if err := t.pass(d.Refusal, llm.TextDelta{Text: d.Refusal}); err != nil {
+			return err
+		}
+	}
+	if d.FunctionCall != nil {
+		d.ToolCalls = append(d.ToolCalls, callDelta{Index: new(int), Function: *d.FunctionCall})
+	}
+	for _, cd := range d.ToolCalls {
+		if err := t.calls.add(cd); err != nil {
+			return t.origin.New(err, "")
+		}
+	}
+	return nil
+}
+
+// pass passes an event on unless its text is empty.
+func (t *turn) pass(text string, ev llm.Event) error {
+	if text == "" {
+		return nil
+	}
+	t.bytes += len(text)
+	if !t.emit(ev) {
+		return errLeft
+	}
+	return nil
+}
+
+// finish passes on what is only known at the end: calls, usage, reason.
+func (t *turn) finish() error {
+	reason := finishReason(t.reason)
+	var calls []llm.ToolCall
+	if t.req.ToolChoice != llm.ToolChoiceNone { // some servers call all the same
+		var err error
+		if calls, err = t.calls.complete(reason == llm.FinishLength, rest.NewIDs(t.req)); err != nil {
+			return t.origin.Retryable(llm.ErrBadCall, "%v", err)
+		}
+	}
+	for _, call := range calls {
+		t.bytes += len(call.Name) + len(call.Arguments)
+		if !t.emit(call) {
+			return errLeft
+		}
+	}
+	switch {
+	case reason == llm.FinishLength || reason == llm.FinishContentFilter:
+	case len(calls) > 0: // whatever the server calls it
+		reason = llm.FinishToolCalls
+	case t.refused:
+		reason = llm.FinishRefusal
+	case reason == llm.FinishToolCalls:
+		reason = llm.FinishStop
+	}
+	if t.emit(t.cost()) {
+		t.emit(llm.Finish{Reason: reason, Model: t.model})
+	}
+	return nil
+}
+
+func (t *turn) cost() llm.Usage {
+	if t.usage == nil || t.usage.PromptTokens == 0 && t.usage.CompletionTokens == 0 {
+		return llm.Usage{Input: llm.EstimateTokens(t.req), Output: llm.EstimateBytes(t.bytes), Estimated: true}
+	}
+	return llm.Usage{Input: max(0, t.usage.PromptTokens), Output: max(0, t.usage.CompletionTokens)}
+}
+
+// finishReason maps the server's word to ours; a word that is unknown stays.
+func finishReason(word string) llm.FinishReason {
+	switch strings.ToLower(word) {
+	case "stop", "eos", "end_turn":
+		return llm.FinishStop
+	case "length", "max_tokens", "model_length":
+		return llm.FinishLength
+	case "tool_calls", "function_call", "tool_use":
+		return llm.FinishToolCalls
+	case "content_filter", "safety":
+		return llm.FinishContentFilter
+	}
+	return llm.FinishReason(word)
+}

@@ -1,0 +1,107 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Validate checks what every provider, and sampling/createMessage of MCP (SAMP-20 to
+// SAMP-26), asks of a conversation, and returns an error that wraps [ErrInvalidRequest]:
+//
+//   - there is a message, and roles are user and assistant only;
+//   - a tool_use is the assistant's, with an id that no other has, and the next
+//     message answers each of them by one tool_result, and nothing else;
+//   - a message with a tool_result holds only those;
+//   - tools have unique names, and schemas that are JSON objects.
+//
+// Clients call it before they send anything.
+func (r *Request) Validate() error {
+	if len(r.Messages) == 0 {
+		return invalid("there are no messages")
+	}
+	names := make(map[string]bool, len(r.Tools))
+	for _, t := range r.Tools {
+		if t.Name == "" || names[t.Name] {
+			return invalid("tool name %q is empty or used twice", t.Name)
+		}
+		names[t.Name] = true
+		if len(t.InputSchema) > 0 && !isObject(t.InputSchema) {
+			return invalid("the schema of tool %q is not a JSON object", t.Name)
+		}
+	}
+	if r.ToolChoice == ToolChoiceRequired && len(r.Tools) == 0 {
+		return invalid("a tool call is required and there are no tools")
+	}
+	if len(r.Schema) > 0 && !isObject(r.Schema) {
+		return invalid("the answer's schema is not a JSON object")
+	}
+	return r.validateMessages()
+}
+
+// validateMessages holds calls against their results.
+func (r *Request) validateMessages() error {
+	ids := make(map[string]bool)     // of all calls
+	pending := make(map[string]bool) // calls of the message before
+	for i, m := range r.Messages {
+		calls, results, others := sort(m.Content)
+		switch {
+		case m.Role != RoleUser && m.Role != RoleAssistant:
+			return invalid("message %d has the role %q", i, m.Role)
+		case m.Role == RoleUser && len(calls) > 0:
+			return invalid("message %d of the user holds a tool_use", i)
+		case m.Role == RoleAssistant && len(results) > 0:
+			return invalid("message %d of the assistant holds a tool_result", i)
+		case len(results) > 0 && others > 0:
+			return invalid("message %d mixes tool results with other content", i)
+		}
+		for _, res := range results {
+			if !pending[res.ToolUseID] {
+				return invalid("message %d answers %q, which is not an open call of the message before", i, res.ToolUseID)
+			}
+			delete(pending, res.ToolUseID)
+		}
+		if len(pending) > 0 {
+			return invalid("message %d does not answer all calls of the message before", i)
+		}
+		for _, call := range calls {
+			if call.ID == "" || ids[call.ID] {
+				return invalid("message %d has a call whose id %q is empty or used twice", i, call.ID)
+			}
+			if len(call.Input) > 0 && !isObject(call.Input) {
+				return invalid("the arguments of call %q are not a JSON object", call.ID)
+			}
+			ids[call.ID], pending[call.ID] = true, true
+		}
+	}
+	if len(pending) > 0 {
+		return invalid("the last message has calls without results")
+	}
+	return nil
+}
+
+// sort returns the calls and results among cs and counts the rest.
+func sort(cs mcp.Contents) (calls []*mcp.ToolUseContent, results []*mcp.ToolResultContent, others int) {
+	for _, c := range cs {
+		switch c := c.(type) {
+		case *mcp.ToolUseContent:
+			calls = append(calls, c)
+		case *mcp.ToolResultContent:
+			results = append(results, c)
+		default:
+			others++
+		}
+	}
+	return calls, results, others
+}
+
+// isObject reports whether data is one strict JSON object.
+func isObject(data []byte) bool {
+	var obj map[string]jsonx.Value
+	return jsonx.Unmarshal(data, &obj) == nil && obj != nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalidRequest}, args...)...)
+}
