@@ -1,0 +1,191 @@
+package frame
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// DefaultMax is the longest line a [Reader] takes unless told otherwise, in bytes (WIRE-04).
+const DefaultMax = 4 << 20
+
+const (
+	minBuffer    = 4 << 10
+	steadyBuffer = 64 << 10 // a buffer grows beyond this for a long line only, and shrinks back
+	shrinkAfter  = 32       // reads in a row that a small buffer would have done for
+	maxEmptyRead = 100      // reads of nothing in a row before the source is called broken
+)
+
+// TooLongError is returned once for a line longer than Max bytes. The line is
+// thrown away; the reader goes on with the next one (ROB-2).
+type TooLongError struct {
+	Max int // in bytes
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("line is longer than %d bytes", e.Max)
+}
+
+// Reader reads lines. It holds at most its longest line in memory and is not
+// safe for use by several goroutines.
+type Reader struct {
+	src io.Reader
+	max int
+
+	buf      []byte // buf[start:end] has been read and not yet returned
+	start    int
+	end      int
+	scanned  int   // buf[start:scanned] holds no newline
+	skipping bool  // in the middle of an overlong line
+	err      error // what src ended with; kept
+	roomy    int   // reads in a row that left most of a large buffer empty
+}
+
+// NewReader returns a reader of the lines of r. A line may have max bytes,
+// without its newline; zero means [DefaultMax].
+func NewReader(r io.Reader, max int) *Reader {
+	if max <= 0 {
+		max = DefaultMax
+	}
+	return &Reader{src: r, max: max}
+}
+
+// Next returns one line without its newline or a carriage return before it.
+// Blank lines are skipped. The slice is valid until the next call.
+//
+// An overlong line gives one [*TooLongError], and Next then goes on behind it.
+// A last line without newline is returned like any other; then comes [io.EOF].
+// Any other error of the source is returned as it is, and drops such a line.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, ok := r.take()
+		switch {
+		case ok && len(line) > r.max:
+			return nil, &TooLongError{r.max}
+		case ok:
+			return line, nil
+		case !r.skipping && r.end-r.start > r.max+1: // one more byte may be the CR
+			r.skipping = true
+			r.drop()
+			return nil, &TooLongError{r.max}
+		case r.err != nil:
+			return r.last()
+		}
+		r.fill()
+	}
+}
+
+// Buffered reports whether another complete line is in memory, so that Next
+// will return without reading. A server that has more to read only queues its
+// answers and writes them together.
+func (r *Reader) Buffered() bool {
+	for r.end > r.start {
+		i := r.newline()
+		if i < 0 {
+			return false
+		}
+		if !r.skipping && !blank(r.buf[r.start:i]) {
+			return true
+		}
+		r.skipping = false
+		r.advance(i + 1)
+	}
+	return false
+}
+
+// take cuts the first complete line that is not blank off the buffer.
+func (r *Reader) take() ([]byte, bool) {
+	if !r.Buffered() {
+		return nil, false
+	}
+	i := r.newline()
+	line := bytes.TrimSuffix(r.buf[r.start:i], []byte{'\r'})
+	r.advance(i + 1)
+	return line, true
+}
+
+// last returns what is behind the final newline, and the error after that.
+func (r *Reader) last() ([]byte, error) {
+	line := bytes.TrimSuffix(r.buf[r.start:r.end], []byte{'\r'})
+	r.drop()
+	if r.err != io.EOF || r.skipping || blank(line) {
+		return nil, r.err
+	}
+	if len(line) > r.max {
+		return nil, &TooLongError{r.max}
+	}
+	return line, nil
+}
+
+// newline returns the index of the first newline in the buffer, or -1. It looks at each byte once.
+func (r *Reader) newline() int {
+	i := bytes.IndexByte(r.buf[r.scanned:r.end], '\n')
+	if i < 0 {
+		r.scanned = r.end
+		return -1
+	}
+	r.scanned += i
+	return r.scanned
+}
+
+func (r *Reader) advance(to int) { r.start, r.scanned = to, to }
+
+func (r *Reader) drop() { r.start, r.end, r.scanned = 0, 0, 0 }
+
+// fill reads once more into the buffer, having made room.
+func (r *Reader) fill() {
+	if r.skipping {
+		r.drop()
+	}
+	r.makeRoom()
+	for range maxEmptyRead {
+		n, err := r.src.Read(r.buf[r.end:])
+		if n < 0 || n > len(r.buf)-r.end {
+			n, err = 0, fmt.Errorf("reading lines: the source returned a count of %d", n)
+		}
+		r.end += n
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// makeRoom moves what is left to the front, and grows a full buffer or gives a
+// large one back when it has not been needed for a while.
+func (r *Reader) makeRoom() {
+	left := r.end - r.start
+	size := len(r.buf)
+	switch {
+	case left == size || r.start == 0 && r.end == size:
+		size = min(max(2*size, minBuffer), r.max+2)
+	case r.end == size && size < steadyBuffer: // reads come in larger pieces than we take
+		size = min(2*size, max(r.max+2, minBuffer))
+	case size > steadyBuffer && left < size/4 && r.end < size/4:
+		if r.roomy++; r.roomy >= shrinkAfter {
+			r.roomy, size = 0, max(steadyBuffer, size/4)
+		}
+	default:
+		r.roomy = 0
+	}
+	if size != len(r.buf) {
+		next := make([]byte, max(size, left+1))
+		copy(next, r.buf[r.start:r.end])
+		r.buf = next
+	} else if r.start > 0 {
+		copy(r.buf, r.buf[r.start:r.end])
+	}
+	r.scanned -= r.start
+	r.start, r.end = 0, left
+}
+
+// blank reports whether a line has nothing but spaces, tabs and carriage returns.
+func blank(line []byte) bool {
+	for _, c := range line {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,183 @@
+package hostconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// answer is what an input was answered with.
+type answer struct {
+	text string
+	err  error
+}
+
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	bare     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
+)
+
+// expandText replaces the variables of one text, or notes what is wrong.
+func (e *entry) expandText(field, shown string, s *string) {
+	expanded, err := e.expandString(*s)
+	if err != nil {
+		at := e.at(field, "")
+		if key, ok := strings.CutPrefix(shown, field+"."); ok {
+			at = e.at(field, key)
+		}
+		if i, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(shown, field), "[]")); err == nil {
+			if list := elements(at); i < len(list) {
+				at = list[i]
+			}
+		}
+		e.fail(at, shown, "%w", err)
+		return
+	}
+	*s = expanded
+}
+
+// expandString replaces ${…}, and $VAR in Gemini's files. What is put in is not
+// looked at again, and no shell ever sees it.
+func (r *reader) expandString(s string) (string, error) {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '$')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		var value string
+		var err error
+		switch name := bare.FindString(s); {
+		case strings.HasPrefix(s, "${"):
+			end := closing(s)
+			if end < 0 {
+				return "", fmt.Errorf("%q has no closing brace", shorten(s))
+			}
+			value, err = r.value(s[2:end])
+			s = s[end+1:]
+		case r.gemini && name != "":
+			value, err = r.environment(name[1:], "", false)
+			s = s[len(name):]
+		default:
+			value, s = "$", s[1:]
+		}
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		if r.spent += len(value); r.spent > maxExpanded {
+			return "", fmt.Errorf("the variables of the file have more than %d MiB together", maxExpanded>>20)
+		}
+	}
+}
+
+// closing returns the index of the brace that closes the ${ at the start of s,
+// counting those within, or -1.
+func closing(s string) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch {
+		case strings.HasPrefix(s[i:], "${"):
+			depth++
+			i++
+		case s[i] == '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// value is what stands for ${inside}. A default is taken as it is written,
+// braces included.
+func (r *reader) value(inside string) (string, error) {
+	switch inside {
+	case "workspaceFolder":
+		return r.opts.WorkspaceFolder, nil
+	case "workspaceFolderBasename":
+		return filepath.Base(r.opts.WorkspaceFolder), nil
+	case "userHome":
+		if r.opts.UserHome == "" {
+			return "", fmt.Errorf("${userHome}: %w: there is no home directory", ErrUnset)
+		}
+		return r.opts.UserHome, nil
+	case "pathSeparator", "/":
+		return string(os.PathSeparator), nil
+	}
+	if id, ok := strings.CutPrefix(inside, "input:"); ok {
+		return r.input(id)
+	}
+	name, fallback, hasDefault := strings.Cut(strings.TrimPrefix(inside, "env:"), ":-")
+	if !variable.MatchString(name) {
+		return "", fmt.Errorf("${%s} is not understood; known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, "+
+			"${workspaceFolder}, ${workspaceFolderBasename}, ${userHome} and ${pathSeparator}", shorten(inside))
+	}
+	return r.environment(name, fallback, hasDefault)
+}
+
+// environment is a variable's value; as in a shell, a default also stands for an empty one.
+func (r *reader) environment(name, fallback string, hasDefault bool) (string, error) {
+	v, set := r.opts.LookupEnv(name)
+	switch {
+	case hasDefault && v == "":
+		return fallback, nil
+	case !set:
+		return "", fmt.Errorf("%w: %s; set it in the environment, or write ${%s:-default} here", ErrUnset, name, name)
+	case strings.ContainsRune(v, 0):
+		return "", fmt.Errorf("the variable %s has a NUL character", name)
+	}
+	return v, nil
+}
+
+// input is the answer to ${input:id}; nobody is asked twice.
+func (r *reader) input(id string) (string, error) {
+	if a, known := r.answers[id]; known {
+		return a.text, a.err
+	}
+	var a answer
+	a.text, a.err = r.ask(id)
+	r.answers[id] = a
+	return a.text, a.err
+}
+
+func (r *reader) ask(id string) (string, error) {
+	variable := inputVariable(id)
+	if v, set := r.opts.LookupEnv(variable); set {
+		return v, nil
+	}
+	for _, in := range r.file.Inputs {
+		if in.ID != id {
+			continue
+		}
+		if r.opts.Input == nil {
+			return "", fmt.Errorf("%w: %s; set %s in the environment", ErrInput, id, variable)
+		}
+		v, err := r.opts.Input(in)
+		if err != nil && !errors.Is(err, ErrInput) {
+			err = fmt.Errorf("%w: %s: %w", ErrInput, id, err)
+		}
+		return v, err
+	}
+	return "", fmt.Errorf("%w: %s is not among the inputs of the file; add it there, or set %s in the environment", ErrInput, shorten(id), variable)
+}
+
+// inputVariable is the environment variable that answers an input.
+func inputVariable(id string) string {
+	return "TROUPE_INPUT_" + strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z':
+			return c - 'a' + 'A'
+		case c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
+			return c
+		}
+		return '_'
+	}, id)
+}

@@ -1,0 +1,415 @@
+package hostconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tailscale/hujson"
+)
+
+// canonical are our names for all spellings of a server's keys.
+var canonical = map[string]string{
+	"type": "type", "transport": "type",
+	"command": "command", "args": "args",
+	"env": "env", "environment": "env", "envs": "env", "envFile": "envFile",
+	"cwd": "cwd", "workingDirectory": "cwd",
+	"url": "url", "httpUrl": "url", "serverUrl": "url", "uri": "url",
+	"headers": "headers", "headersHelper": "headersHelper",
+	"oauth": "oauth", "auth": "oauth",
+	"timeout": "timeout", "disabled": "disabled", "enabled": "disabled",
+	"tools": "tools", "includeTools": "allow", "allowedTools": "allow", "enabled_tools": "allow",
+	"excludeTools": "deny", "excludedTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
+	"trust": "trust", "alwaysAllow": "trustTools", "autoApprove": "trustTools",
+	"deferTools": "deferTools", "sandboxEnabled": "sandbox", "sandbox": "sandbox", "description": "description",
+}
+
+// quiet keys are kept as unknown without a warning: other hosts use them for what is no concern of ours.
+var quiet = []string{"dev", "gallery", "version", "_comment", "$comment", "name"}
+
+// entry is one server being read.
+type entry struct {
+	*reader
+	Server
+	given  map[string]*hujson.ObjectMember // by canonical key
+	faults []error
+}
+
+// server reads one member of the list of servers.
+func (r *reader) server(m *hujson.ObjectMember) Server {
+	e := &entry{reader: r, given: map[string]*hujson.ObjectMember{}}
+	e.Name, e.File, e.Line = name(m), r.path, r.line(&m.Name)
+	if e.Name == "" || len(e.Name) > 256 || strings.ContainsFunc(e.Name, isControl) {
+		e.fail(&m.Name, "", "the name of a server must have 1 to 256 bytes, and no control characters")
+	}
+	object, ok := m.Value.Value.(*hujson.Object)
+	if !ok {
+		e.fail(&m.Value, "", "must be an object with command or url, is %s", kindOf(&m.Value))
+		object = new(hujson.Object)
+	}
+	for i := range object.Members {
+		e.member(&object.Members[i])
+	}
+	if ok {
+		e.complete(m)
+	}
+	e.Disabled = e.Disabled || e.deselected(e.Name)
+	e.Hash = hash(&e.Server)
+	if len(e.faults) == 0 && !e.Disabled {
+		e.expand()
+	}
+	e.Err = errors.Join(e.faults...)
+	if len(e.faults) == 1 {
+		e.Err = e.faults[0]
+	}
+	return e.Server
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+
+// fail notes what is wrong with a field.
+func (e *entry) fail(v *hujson.Value, field, format string, args ...any) {
+	if len(e.faults) == maxFaults {
+		return
+	}
+	line, col := e.position(v.StartOffset)
+	e.faults = append(e.faults, &ConfigError{
+		File: e.path, Line: line, Col: col, Server: e.Name, Field: field, Err: fmt.Errorf(format, args...),
+	})
+}
+
+// member reads one key of a server.
+func (e *entry) member(m *hujson.ObjectMember) {
+	key := name(m)
+	field, known := canonical[key]
+	if !known {
+		if e.Unknown == nil {
+			e.Unknown = make(map[string]json.RawMessage)
+		}
+		e.Unknown[key] = raw(&m.Value)
+		if !slices.Contains(quiet, key) {
+			e.warnKey(m, key, e.Name, slices.Sorted(maps.Keys(canonical))...)
+		}
+		return
+	}
+	if other := e.given[field]; other != nil && field != "trustTools" && field != "sandbox" {
+		e.fail(&m.Name, key, "says the same as %q; keep one of them", name(other))
+		return
+	}
+	e.given[field] = m
+	e.field(field, key, &m.Value)
+}
+
+func (e *entry) field(field, key string, v *hujson.Value) {
+	switch field {
+	case "type":
+		e.readType(key, v)
+	case "command":
+		e.readCommand(key, v)
+	case "args":
+		e.Args = append(e.Args, e.list(key, v)...)
+	case "env":
+		e.Env = e.readEnv(key, v)
+	case "envFile":
+		e.EnvFile = e.text(key, v)
+	case "cwd":
+		e.Dir = e.text(key, v)
+	case "url":
+		e.URL = e.text(key, v)
+	case "headers":
+		e.Headers = e.readHeaders(key, v)
+	case "headersHelper":
+		e.HeadersHelper = e.text(key, v)
+	case "oauth":
+		e.OAuth = raw(v)
+	case "timeout":
+		e.readTimeout(key, v)
+	case "disabled":
+		e.Disabled = e.boolean(key, v) == (key == "disabled")
+	case "tools":
+		e.readTools(key, v)
+	case "allow":
+		e.Allow = e.list(key, v)
+	case "deny":
+		e.Deny = e.list(key, v)
+	case "trust":
+		e.TrustAll = e.boolean(key, v)
+	case "trustTools":
+		e.TrustTools = append(e.TrustTools, e.list(key, v)...)
+	case "deferTools":
+		e.DeferTools = e.text(key, v)
+	case "sandbox":
+		_, object := v.Value.(*hujson.Object)
+		e.Sandbox = e.Sandbox || object || e.boolean(key, v)
+	case "description":
+		e.Description = e.text(key, v)
+	}
+}
+
+func (e *entry) text(field string, v *hujson.Value) string {
+	s, ok := text(v)
+	switch {
+	case !ok:
+		e.fail(v, field, "must be a string, is %s%s", kindOf(v), quoteHint(v))
+	case strings.ContainsRune(s, 0):
+		e.fail(v, field, "must not have a NUL character")
+	}
+	return s
+}
+
+// quoteHint shows how a bare number or boolean is written as text.
+func quoteHint(v *hujson.Value) string {
+	if lit := literal(v); lit != "" && lit != "null" {
+		return fmt.Sprintf("; write %q", lit)
+	}
+	return ""
+}
+
+func (e *entry) boolean(field string, v *hujson.Value) bool {
+	lit := literal(v)
+	if lit != "true" && lit != "false" {
+		e.fail(v, field, "must be true or false, is %s", kindOf(v))
+	}
+	return lit == "true"
+}
+
+func (e *entry) list(field string, v *hujson.Value) []string {
+	if _, ok := v.Value.(*hujson.Array); !ok {
+		e.fail(v, field, "must be an array of strings, is %s", kindOf(v))
+		return nil
+	}
+	list := []string{}
+	for i, item := range elements(v) {
+		list = append(list, e.text(fmt.Sprintf("%s[%d]", field, i), item))
+	}
+	return list
+}
+
+func (e *entry) readType(key string, v *hujson.Value) {
+	switch s := e.text(key, v); strings.ToLower(s) {
+	case "stdio", "local":
+		e.Type = TypeStdio
+	case "http", "streamable-http", "streamablehttp", "streamable_http":
+		e.Type = TypeHTTP
+	case "sse":
+		e.Type = TypeSSE
+	case "remote", "": // HTTP, or SSE if that fails
+	default:
+		e.fail(v, key, "%q is not known; it is stdio, http or sse", shorten(s))
+	}
+}
+
+// readCommand takes a text, or a list of the command and its first arguments.
+func (e *entry) readCommand(key string, v *hujson.Value) {
+	if _, ok := v.Value.(*hujson.Array); !ok {
+		e.Command = e.text(key, v)
+		return
+	}
+	if list := e.list(key, v); len(list) > 0 {
+		e.Command, e.Args = list[0], append(list[1:], e.Args...)
+	}
+}
+
+// readEnv takes texts, null to remove a variable, and what other hosts turn into text.
+func (e *entry) readEnv(key string, v *hujson.Value) map[string]*string {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		e.fail(v, key, "must be an object of strings, is %s", kindOf(v))
+		return nil
+	}
+	env := make(map[string]*string, len(o.Members))
+	for i := range o.Members {
+		m := &o.Members[i]
+		variable := name(m)
+		if variable == "" || strings.ContainsAny(variable, "=\x00") {
+			e.fail(&m.Name, key, "%q cannot be the name of a variable", shorten(variable))
+			continue
+		}
+		lit := literal(&m.Value)
+		switch lit {
+		case "null":
+			env[variable] = nil
+			continue
+		case "":
+			lit = e.text(key+"."+variable, &m.Value)
+		}
+		env[variable] = &lit
+	}
+	return env
+}
+
+func (e *entry) readHeaders(key string, v *hujson.Value) map[string]string {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		e.fail(v, key, "must be an object of strings, is %s", kindOf(v))
+		return nil
+	}
+	headers := make(map[string]string, len(o.Members))
+	for i := range o.Members {
+		m := &o.Members[i]
+		header := name(m)
+		if header == "" || strings.ContainsFunc(header, func(c rune) bool { return !isToken(c) }) {
+			e.fail(&m.Name, key, "%q cannot be the name of a header", shorten(header))
+			continue
+		}
+		headers[header] = e.text(key+"."+header, &m.Value)
+	}
+	return headers
+}
+
+// isToken is the alphabet of header names (RFC 9110, 5.6.2).
+func isToken(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+}
+
+// readTimeout takes milliseconds or a duration such as "30s".
+func (e *entry) readTimeout(key string, v *hujson.Value) {
+	if s, ok := text(v); ok {
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 {
+			e.fail(v, key, `%q is not a duration; write milliseconds as a number, or a text like "30s"`, shorten(s))
+		}
+		e.Timeout = d
+		return
+	}
+	ms, err := strconv.ParseFloat(literal(v), 64)
+	if err != nil || ms <= 0 || ms > math.MaxInt64/float64(2*time.Millisecond) {
+		e.fail(v, key, `must be a number of milliseconds above 0, or a text like "30s"`)
+		return
+	}
+	e.Timeout = time.Duration(ms * float64(time.Millisecond))
+}
+
+// readTools takes Copilot's list, where "*" is all, or {allow, deny}.
+func (e *entry) readTools(key string, v *hujson.Value) {
+	if _, ok := v.Value.(*hujson.Object); ok {
+		if allow := member(v, "allow"); allow != nil {
+			e.Allow = e.list(key+".allow", allow)
+		}
+		if deny := member(v, "deny"); deny != nil {
+			e.Deny = e.list(key+".deny", deny)
+		}
+		return
+	}
+	if e.Allow = e.list(key, v); slices.Contains(e.Allow, "*") {
+		e.Allow = nil
+	}
+}
+
+// complete checks that the fields make one server, and settles its type.
+func (e *entry) complete(m *hujson.ObjectMember) {
+	command, address := e.given["command"], e.given["url"]
+	switch {
+	case command != nil && address != nil:
+		e.fail(&address.Name, name(address), "a server has either a command or a url; keep one of them")
+	case command == nil && address == nil:
+		e.fail(&m.Name, "", "it has neither a command nor a url; add one of them")
+	case command != nil && (e.Type == TypeHTTP || e.Type == TypeSSE):
+		e.fail(&e.given["type"].Value, "type", "is %s, which needs a url, but there is a command", e.Type)
+	case address != nil && e.Type == TypeStdio:
+		e.fail(&e.given["type"].Value, "type", "is stdio, which needs a command, but there is a url")
+	case command != nil:
+		e.Type = TypeStdio
+		if strings.TrimSpace(e.Command) == "" {
+			e.fail(&command.Value, "command", "is empty")
+		}
+	case e.Type == "" && name(address) == "httpUrl":
+		e.Type = TypeHTTP
+	}
+}
+
+// expand puts values for variables into every field that may have them.
+func (e *entry) expand() {
+	e.expandText("command", "command", &e.Command)
+	for i := range e.Args {
+		e.expandText("args", fmt.Sprintf("args[%d]", i), &e.Args[i])
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
+		if e.Env[key] != nil {
+			e.expandText("env", "env."+key, e.Env[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Headers)) {
+		value := e.Headers[key]
+		e.expandText("headers", "headers."+key, &value)
+		if strings.ContainsFunc(value, func(c rune) bool { return isControl(c) && c != '\t' }) {
+			e.fail(e.at("headers", key), "headers."+key, "its value has a line break or another control character")
+		}
+		e.Headers[key] = value
+	}
+	e.expandText("url", "url", &e.URL)
+	e.expandText("cwd", "cwd", &e.Dir)
+	e.expandText("envFile", "envFile", &e.EnvFile)
+	if len(e.faults) > 0 {
+		return
+	}
+	e.settle()
+}
+
+// settle makes paths absolute and looks at the expanded texts.
+func (e *entry) settle() {
+	if e.Type == TypeStdio {
+		if e.Dir = e.absolute(e.Dir); strings.TrimSpace(e.Command) == "" {
+			e.fail(e.at("command", ""), "command", "is empty once its variables are expanded")
+		}
+	}
+	if e.URL != "" || e.given["url"] != nil {
+		e.checkURL()
+	}
+	if e.EnvFile != "" {
+		e.EnvFile = e.absolute(e.EnvFile)
+		e.readEnvFile()
+	}
+}
+
+// absolute resolves a path against where the file stands.
+func (e *entry) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(e.base, path)
+}
+
+func (e *entry) checkURL() {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		var bad *url.Error // its text would repeat the address, secrets included
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		e.fail(e.at("url", ""), "url", "is not a URL: %w", err)
+		return
+	}
+	switch u.Scheme {
+	case "http", "https":
+		if u.Host == "" {
+			e.fail(e.at("url", ""), "url", "has no host")
+		}
+	case "unix", "pipe":
+		if u.Path == "" {
+			e.fail(e.at("url", ""), "url", "has no path")
+		}
+	default:
+		e.fail(e.at("url", ""), "url", "must begin with http://, https://, unix:// or pipe://")
+	}
+}
+
+// at returns where a field stands: a member of it, if there is such a member.
+func (e *entry) at(field, key string) *hujson.Value {
+	m := e.given[field]
+	if m == nil {
+		return &e.root
+	}
+	if inner := member(&m.Value, key); inner != nil {
+		return inner
+	}
+	return &m.Value
+}

@@ -1,0 +1,115 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Problem is one way in which a value breaks its schema.
+type Problem struct {
+	Path    string // JSON pointer to the value; empty is the whole
+	Message string // such as: must be integer, is string
+}
+
+func (p Problem) String() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// ValidationError lists what is wrong with a value.
+type ValidationError struct {
+	Problems []Problem // at least one, at most Options.MaxProblems
+	More     bool      // there are others
+}
+
+// Error is written for whoever made the value, a model as well as a person.
+func (e *ValidationError) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(p.String())
+	}
+	if e.More {
+		b.WriteString("; and more")
+	}
+	return b.String()
+}
+
+// oneProblem is an error about the whole value.
+func oneProblem(format string, args ...any) *ValidationError {
+	return &ValidationError{Problems: []Problem{{Message: fmt.Sprintf(format, args...)}}}
+}
+
+const (
+	maxShown = 60 // bytes of a value that are quoted in a message
+	maxNames = 20 // names that are listed in a message
+)
+
+// shorten cuts a text that is shown in a message, at a character.
+func shorten(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	for max > 0 && !utf8.RuneStart(s[max]) {
+		max--
+	}
+	return s[:max] + "…"
+}
+
+// list joins what is allowed, up to maxNames.
+func list(items []string) string {
+	rest := ""
+	if len(items) > maxNames {
+		rest = fmt.Sprintf(", and %d more", len(items)-maxNames)
+		items = items[:maxNames]
+	}
+	short := make([]string, len(items))
+	for i, s := range items {
+		short[i] = shorten(s, maxShown)
+	}
+	return strings.Join(short, ", ") + rest
+}
+
+// appendToken appends one step of a JSON pointer (RFC 6901).
+func appendToken(ptr, token string) string {
+	if strings.ContainsAny(token, "~/") {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
+	}
+	return ptr + "/" + token
+}
+
+// Texts that both validators use.
+func msgType(want []string, got string) string {
+	return "must be " + strings.Join(want, " or ") + ", is " + got
+}
+
+func msgMissing(name string) string {
+	return fmt.Sprintf("missing property %q", shorten(name, maxShown))
+}
+
+func msgUnknown(name string, allowed []string) string {
+	if len(allowed) == 0 {
+		return fmt.Sprintf("unknown property %q; none is allowed", shorten(name, maxShown))
+	}
+	return fmt.Sprintf("unknown property %q; allowed: %s", shorten(name, maxShown), list(allowed))
+}
+
+func msgEnum(allowed []string) string {
+	if len(allowed) == 1 {
+		return "must be " + list(allowed)
+	}
+	return "must be one of " + list(allowed)
+}
+
+func msgCount(of, bound string, want, got int) string {
+	return fmt.Sprintf("must have %s %d %s, has %d", bound, want, of, got)
+}
+
+func msgPattern(pattern string) string {
+	return "must match the pattern " + shorten(pattern, 200)
+}

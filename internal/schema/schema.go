@@ -1,0 +1,129 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// Why a schema was refused. Compile's errors are a [*Error] around one of these.
+var (
+	ErrMalformed = errors.New("not a valid schema")
+	ErrTooLarge  = errors.New("schema exceeds a limit")
+	ErrReference = errors.New("reference cannot be followed")
+	ErrDialect   = errors.New("unsupported JSON Schema dialect")
+	ErrPattern   = errors.New("pattern cannot be checked")
+)
+
+// Error says what is wrong with a schema, and where.
+type Error struct {
+	Pointer string // JSON pointer into the schema; empty is its root
+	Reason  string
+	Err     error // one of the Err values of this package
+}
+
+func (e *Error) Error() string {
+	at := ""
+	if e.Pointer != "" {
+		at = " at " + e.Pointer
+	}
+	return e.Err.Error() + at + ": " + e.Reason
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options changes how a schema validates; nil is the same as the zero value.
+// The limits on schemas themselves are fixed.
+type Options struct {
+	// MaxProblems bounds the problems one validation reports. Zero means 10.
+	MaxProblems int
+	// MaxWork bounds one validation by a schema that needs the general
+	// validator: about one unit for each value and subschema that meet. Zero
+	// means 250,000. What would take more does not validate.
+	MaxWork int
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	d.MaxProblems = cmp.Or(d.MaxProblems, 10)
+	d.MaxWork = cmp.Or(d.MaxWork, 250_000)
+	return d
+}
+
+// Schema is a compiled schema.
+type Schema struct {
+	raw      json.RawMessage
+	opts     Options
+	defaults map[string]json.RawMessage
+	plan     *plan    // nil if the schema uses more than the common keywords
+	general  *general // nil if plan is not
+}
+
+// Compile checks a schema against the bounds of this package and prepares it.
+// Every error is a [*Error].
+func Compile(raw json.RawMessage, o *Options) (*Schema, error) {
+	doc, err := check(raw)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{raw: append(json.RawMessage(nil), raw...), opts: o.withDefaults()}
+	s.defaults = defaults(s.raw)
+	if s.plan = planOf(doc); s.plan != nil {
+		return s, nil
+	}
+	s.general, err = compileGeneral(doc, s.opts.MaxWork)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Raw returns the schema as it was given to Compile. It must not be changed.
+func (s *Schema) Raw() json.RawMessage { return s.raw }
+
+// Defaults returns the default of each top-level property that has one, as raw
+// JSON. They are not validated. The map must not be changed.
+func (s *Schema) Defaults() map[string]json.RawMessage { return s.defaults }
+
+// Validate checks one JSON value. The text should have been decoded strictly
+// before (it is refused, not trusted, where it turns out malformed). The error
+// is a [*ValidationError] whose text tells a model what to mend.
+func (s *Schema) Validate(instance []byte) error {
+	if s.plan == nil {
+		return s.general.validate(instance, s.opts.MaxProblems)
+	}
+	quick := walker{data: instance, quick: true, steps: maxPatternSteps}
+	if quick.run(s.plan) {
+		return nil
+	}
+	return explain(s.plan, instance, s.opts.MaxProblems)
+}
+
+// defaults reads properties.*.default of a schema that is known to be valid JSON.
+func defaults(raw json.RawMessage) map[string]json.RawMessage {
+	var root struct {
+		Properties map[string]jsonx.Value `json:"properties"`
+	}
+	if jsonx.Unmarshal(raw, &root) != nil {
+		return nil // true, false, or properties that Compile refuses
+	}
+	var found map[string]json.RawMessage
+	for name, property := range root.Properties {
+		var p struct {
+			Default jsonx.Value `json:"default"`
+		}
+		if jsonx.Unmarshal(property, &p) != nil || len(p.Default) == 0 {
+			continue
+		}
+		if found == nil {
+			found = make(map[string]json.RawMessage)
+		}
+		found[name] = json.RawMessage(p.Default)
+	}
+	return found
+}

@@ -1,0 +1,488 @@
+package schema
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// walker holds JSON text against a plan in one pass. The quick pass stops at
+// the first problem and allocates nothing; only if there is one, a second pass
+// says what and where. Both take the same decisions, so there is one code.
+type walker struct {
+	data  []byte
+	quick bool
+	depth int
+	steps int // of patterns that are left
+
+	broken   string // why the text cannot be checked at all
+	problems []Problem
+	path     []string // of the value at hand; not kept in the quick pass
+	max      int
+	more     bool
+}
+
+// stop is the position that ends a walk.
+const stop = -1
+
+// explain lists the problems of a value that the quick pass refused.
+func explain(p *plan, instance []byte, max int) error {
+	w := walker{data: instance, steps: maxPatternSteps, max: max}
+	w.run(p)
+	if w.broken != "" {
+		return oneProblem("%s", w.broken)
+	}
+	return &ValidationError{w.problems, w.more}
+}
+
+// run reports whether the text is one value that follows the plan.
+func (w *walker) run(p *plan) bool {
+	i := w.value(p, skipSpace(w.data, 0))
+	if i != stop && skipSpace(w.data, i) != len(w.data) {
+		w.malformed()
+		return false
+	}
+	return i != stop && len(w.problems) == 0
+}
+
+// wrong notes a problem; it returns stop if the walk need not go on, else i.
+// Callers build message only when the pass is not quick.
+func (w *walker) wrong(i int, message string) int {
+	if w.quick {
+		return stop
+	}
+	if len(w.problems) >= w.max {
+		w.more = true
+		return stop
+	}
+	path := ""
+	for _, t := range w.path {
+		path = appendToken(path, t)
+	}
+	w.problems = append(w.problems, Problem{path, message})
+	return i
+}
+
+func (w *walker) malformed() int {
+	w.broken = "the value is not valid JSON"
+	return stop
+}
+
+// value checks the value that starts at i and returns the index behind it, or stop.
+func (w *walker) value(p *plan, i int) int {
+	end := i
+	for ; p != nil; p = p.ref { // the plan and what it refers to apply to the same value
+		if end = w.one(p, i); end == stop {
+			return stop
+		}
+		if p.ref == nil {
+			return end
+		}
+	}
+	return w.skip(i)
+}
+
+func (w *walker) skip(i int) int {
+	end := skipValue(w.data, i)
+	if end < 0 {
+		return w.malformed()
+	}
+	return end
+}
+
+// one checks the value at i against one plan.
+func (w *walker) one(p *plan, i int) int {
+	c := at(w.data, i)
+	if p.never {
+		if end := w.skip(i); end == stop || w.quick {
+			return stop
+		} else {
+			return w.wrong(end, "is not allowed")
+		}
+	}
+	switch c {
+	case '{':
+		if w.unfit(p, typeObject) {
+			return w.refuse(p, i, "object")
+		}
+		if !p.checkObject {
+			return w.skip(i)
+		}
+		return w.object(p, i)
+	case '[':
+		if w.unfit(p, typeArray) {
+			return w.refuse(p, i, "array")
+		}
+		if !p.checkArray {
+			return w.skip(i)
+		}
+		return w.array(p, i)
+	case '"':
+		return w.text(p, i)
+	case 't', 'f', 'n':
+		return w.word(p, i)
+	}
+	return w.number(p, i)
+}
+
+// unfit reports whether the plan does not take values of this type, or no such
+// value can be in its enum of scalars.
+func (w *walker) unfit(p *plan, t types) bool {
+	return p.types != 0 && p.types&t == 0 || p.enum != nil && t&(typeObject|typeArray) != 0
+}
+
+// refuse reports a wrong type, or a value that is not in the enum.
+func (w *walker) refuse(p *plan, i int, got string) int {
+	end := w.skip(i)
+	if end == stop || w.quick {
+		return stop
+	}
+	if p.enum != nil {
+		return w.wrong(end, msgEnum(p.enum.shown))
+	}
+	return w.wrong(end, msgType(p.types.names(), got))
+}
+
+func (t types) names() (names []string) {
+	for _, n := range typeNames {
+		if t&n.t != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// object checks the members of the object that opens at i.
+func (w *walker) object(p *plan, i int) int {
+	if i = w.open(i); i == stop {
+		return stop
+	}
+	var seen uint64
+	count := 0
+	if at(w.data, i) == '}' {
+		return w.closeObject(p, i, seen, count)
+	}
+	for {
+		if at(w.data, i) != '"' {
+			return w.malformed()
+		}
+		end := stringEnd(w.data, i)
+		if end < 0 {
+			return w.malformed()
+		}
+		name := w.data[i+1 : end-1]
+		if escaped(name) {
+			name = unquote(w.data[i:end])
+		}
+		if i = skipSpace(w.data, end); at(w.data, i) != ':' {
+			return w.malformed()
+		}
+		i = skipSpace(w.data, i+1)
+		count++
+		k := p.find(name)
+		if k >= 0 && k < 64 {
+			seen |= 1 << k
+		}
+		if i = w.member(p, k, name, i); i == stop {
+			return stop
+		}
+		i = skipSpace(w.data, i)
+		switch at(w.data, i) {
+		case ',':
+			i = skipSpace(w.data, i+1)
+		case '}':
+			return w.closeObject(p, i, seen, count)
+		default:
+			return w.malformed()
+		}
+	}
+}
+
+// member checks the value at i of the property name, which is p.properties[k] or unknown.
+func (w *walker) member(p *plan, k int, name []byte, i int) int {
+	to := p.extra
+	if k >= 0 && p.properties[k].declared {
+		to = p.properties[k].plan
+	} else if to != nil && to.never && to.ref == nil {
+		if w.quick {
+			return stop
+		}
+		if i = w.skip(i); i == stop {
+			return stop
+		}
+		return w.wrong(i, msgUnknown(string(name), p.names()))
+	}
+	if to == nil {
+		return w.skip(i)
+	}
+	if w.quick {
+		return w.value(to, i)
+	}
+	w.path = append(w.path, string(name))
+	i = w.value(to, i)
+	w.path = w.path[:len(w.path)-1]
+	return i
+}
+
+// closeObject checks what can be said at the closing brace at i.
+func (w *walker) closeObject(p *plan, i int, seen uint64, count int) int {
+	w.depth--
+	i++
+	if missing := p.required &^ seen; missing != 0 {
+		if w.quick {
+			return stop
+		}
+		for k, q := range p.properties {
+			if k < 64 && missing&(1<<k) != 0 && i != stop {
+				i = w.wrong(i, msgMissing(q.name))
+			}
+		}
+	}
+	if i != stop && (count < p.minProps || p.maxProps >= 0 && count > p.maxProps) {
+		if w.quick {
+			return stop
+		}
+		return w.wrongCount(i, "properties", count, p.minProps, p.maxProps)
+	}
+	return i
+}
+
+func (w *walker) wrongCount(i int, of string, got, least, most int) int {
+	if got < least {
+		return w.wrong(i, msgCount(of, "at least", least, got))
+	}
+	return w.wrong(i, msgCount(of, "at most", most, got))
+}
+
+// find returns the index of a property, or -1.
+func (p *plan) find(name []byte) int {
+	if p.index != nil {
+		if k, ok := p.index[string(name)]; ok {
+			return k
+		}
+		return -1
+	}
+	for k := range p.properties {
+		if p.properties[k].name == string(name) {
+			return k
+		}
+	}
+	return -1
+}
+
+func (p *plan) names() (names []string) {
+	for _, q := range p.properties {
+		if q.declared {
+			names = append(names, q.name)
+		}
+	}
+	return names
+}
+
+// open moves behind the bracket at i, one level deeper.
+func (w *walker) open(i int) int {
+	if w.depth++; w.depth > maxInstanceDepth {
+		w.broken = "the value is nested too deeply"
+		return stop
+	}
+	return skipSpace(w.data, i+1)
+}
+
+// array checks the items of the array that opens at i.
+func (w *walker) array(p *plan, i int) int {
+	if i = w.open(i); i == stop {
+		return stop
+	}
+	count := 0
+	for at(w.data, i) != ']' {
+		if i = w.item(p, count, i); i == stop {
+			return stop
+		}
+		count++
+		i = skipSpace(w.data, i)
+		switch at(w.data, i) {
+		case ',':
+			if i = skipSpace(w.data, i+1); at(w.data, i) == ']' {
+				return w.malformed()
+			}
+		case ']':
+		default:
+			return w.malformed()
+		}
+	}
+	w.depth--
+	i++
+	if count < p.minItems || p.maxItems >= 0 && count > p.maxItems {
+		if w.quick {
+			return stop
+		}
+		return w.wrongCount(i, "items", count, p.minItems, p.maxItems)
+	}
+	return i
+}
+
+func (w *walker) item(p *plan, k, i int) int {
+	if p.items == nil {
+		return w.skip(i)
+	}
+	if w.quick {
+		return w.value(p.items, i)
+	}
+	w.path = append(w.path, strconv.Itoa(k))
+	i = w.value(p.items, i)
+	w.path = w.path[:len(w.path)-1]
+	return i
+}
+
+// text checks the string that opens at i.
+func (w *walker) text(p *plan, i int) int {
+	end := stringEnd(w.data, i)
+	if end < 0 {
+		return w.malformed()
+	}
+	if w.unfit(p, typeString) {
+		return w.refuse(p, i, "string")
+	}
+	if p.enum != nil && !p.enum.hasString(w.data[i:end]) {
+		if w.quick {
+			return stop
+		}
+		if end = w.wrong(end, msgEnum(p.enum.shown)); end == stop {
+			return stop
+		}
+	}
+	if p.checkString {
+		return w.stringBounds(p, i, end)
+	}
+	return end
+}
+
+func (e *enum) hasString(lit []byte) bool {
+	inside := lit[1 : len(lit)-1]
+	if escaped(inside) {
+		inside = unquote(lit)
+	}
+	return e.strings[string(inside)]
+}
+
+func (w *walker) stringBounds(p *plan, start, end int) int {
+	inside := w.data[start+1 : end-1]
+	// A code point is 1 to 4 bytes, or up to 12 as an escape: often the size tells enough.
+	if p.minLength > 0 && len(inside) < 12*p.minLength || p.maxLength >= 0 && len(inside) > p.maxLength {
+		if n := runes(inside); n < p.minLength || p.maxLength >= 0 && n > p.maxLength {
+			if w.quick {
+				return stop
+			}
+			if end = w.wrongCount(end, "characters", n, p.minLength, p.maxLength); end == stop {
+				return stop
+			}
+		}
+	}
+	if p.pattern == nil {
+		return end
+	}
+	if w.steps -= p.pattern.size * (1 + len(inside)); w.steps < 0 {
+		w.broken = "the text is too long to be held against its pattern"
+		return stop
+	}
+	if !p.pattern.matches(w.data[start:start+len(inside)+2], inside) {
+		if w.quick {
+			return stop
+		}
+		return w.wrong(end, msgPattern(p.pattern.String()))
+	}
+	return end
+}
+
+func (p *pattern) matches(lit, inside []byte) bool {
+	if escaped(inside) {
+		inside = unquote(lit)
+	}
+	return p.Match(inside)
+}
+
+// word checks true, false or null.
+func (w *walker) word(p *plan, i int) int {
+	end := scalarEnd(w.data, i)
+	t, name, in := typeBoolean, "boolean", false
+	switch string(w.data[i:end]) {
+	case "true":
+		in = p.enum == nil || p.enum.yes
+	case "false":
+		in = p.enum == nil || p.enum.no
+	case "null":
+		t, name = typeNull, "null"
+		in = p.enum == nil || p.enum.words&typeNull != 0
+	default:
+		return w.malformed()
+	}
+	if !in || w.unfit(p, t) {
+		return w.refuse(p, i, name)
+	}
+	return end
+}
+
+// number checks the number that starts at i.
+func (w *walker) number(p *plan, i int) int {
+	end := scalarEnd(w.data, i)
+	if i >= len(w.data) {
+		return w.malformed()
+	}
+	lit := w.data[i:end]
+	small, plain := plainInt(lit)
+	if plain && p.enum == nil && (p.types == 0 || p.types&(typeInteger|typeNumber) != 0) {
+		if !p.checkNumber || p.inPlain(small) {
+			return end
+		}
+	}
+	d, ok := parseDecimal(lit)
+	if !ok {
+		w.broken = fmt.Sprintf("the number %s cannot be checked", shorten(string(lit), maxShown))
+		return stop
+	}
+	if p.types != 0 && p.types&typeNumber == 0 && (p.types&typeInteger == 0 || !d.integral()) {
+		if p.types&typeInteger != 0 {
+			return w.refuse(p, i, "a number with a fraction")
+		}
+		return w.refuse(p, i, "number")
+	}
+	if p.enum != nil {
+		var buf [64]byte
+		if !p.enum.numbers[string(d.appendKey(buf[:0]))] {
+			return w.refuse(p, i, "number")
+		}
+	}
+	return w.numberBounds(p, d, end)
+}
+
+// inPlain reports whether a small integer is certainly within the bounds.
+func (p *plan) inPlain(n int64) bool {
+	return (p.minimum == nil || p.minimum.plain && n >= p.minimum.small) &&
+		(p.maximum == nil || p.maximum.plain && n <= p.maximum.small) &&
+		(p.above == nil || p.above.plain && n > p.above.small) &&
+		(p.below == nil || p.below.plain && n < p.below.small)
+}
+
+func (w *walker) numberBounds(p *plan, d decimal, end int) int {
+	checks := [4]struct {
+		b    *bound
+		ok   func(int) bool
+		text string
+	}{
+		{p.minimum, func(c int) bool { return c >= 0 }, "must be at least "},
+		{p.maximum, func(c int) bool { return c <= 0 }, "must be at most "},
+		{p.above, func(c int) bool { return c > 0 }, "must be more than "},
+		{p.below, func(c int) bool { return c < 0 }, "must be less than "},
+	}
+	for _, c := range checks {
+		if c.b == nil || c.ok(d.compare(c.b.value)) {
+			continue
+		}
+		if w.quick {
+			return stop
+		}
+		if end = w.wrong(end, c.text+shorten(c.b.shown, maxShown)); end == stop {
+			return stop
+		}
+	}
+	return end
+}
