@@ -1,0 +1,124 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind says what an actor is for. It chooses the row of the supervision table
+// and is what the census counts by.
+type Kind uint8
+
+// The kinds of actor. The comment is the name in census, tree and logs.
+const (
+	KindRuntime      Kind = iota // runtime
+	KindJournal                  // journal
+	KindLLM                      // llm
+	KindProvider                 // provider
+	KindCompletion               // completion
+	KindHost                     // host
+	KindClient                   // client: a connection to one server
+	KindTransport                // transport
+	KindCall                     // call: one logical outgoing request
+	KindServer                   // server
+	KindSession                  // session: a connection from one client
+	KindInbound                  // inbound: one incoming request
+	KindElicitation              // elicitation
+	KindSubscription             // subscription
+	KindAgents                   // agents
+	KindRun                      // run
+	KindLoop                     // loop
+	KindInbox                    // inbox
+	numKinds
+)
+
+var kindNames = [numKinds]string{
+	KindRuntime: "runtime", KindJournal: "journal", KindLLM: "llm", KindProvider: "provider",
+	KindCompletion: "completion", KindHost: "host", KindClient: "client", KindTransport: "transport",
+	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound",
+	KindElicitation: "elicitation", KindSubscription: "subscription", KindAgents: "agents",
+	KindRun: "run", KindLoop: "loop", KindInbox: "inbox",
+}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if k < numKinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Kinds returns every kind, in the order of the tree.
+func Kinds() []Kind {
+	all := make([]Kind, numKinds)
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
+// Action is what a supervisor does with a child that failed.
+type Action uint8
+
+// The actions. Escalate fails the supervisor itself.
+const (
+	Stop Action = iota
+	Restart
+	Escalate
+)
+
+// Policy is one row of the supervision table.
+type Policy struct {
+	On Action // at a failure
+	// Max failures within Window are answered by a restart; the next one leads
+	// to Then. Both are zero unless On is Restart.
+	Max    int
+	Window time.Duration
+	Then   Action
+	// FirstDelay and MaxDelay bound the wait before a restart: it doubles with
+	// each failure within Window. Zero restarts at once.
+	FirstDelay, MaxDelay time.Duration
+}
+
+// kernel is the policy of the actors that hold the tree together: they do no
+// I/O, so five failures in a minute mean a bug, which ends the runtime.
+var kernel = Policy{On: Restart, Max: 5, Window: time.Minute, Then: Escalate}
+
+// policies is the supervision table.
+var policies = [numKinds]Policy{
+	KindRuntime: {On: Escalate},
+	KindHost:    kernel,
+	KindServer:  kernel,
+	KindLLM:     kernel,
+	KindAgents:  kernel,
+	KindInbox:   kernel,
+
+	// A connection's state is rebuilt by its handshake.
+	KindClient: {On: Restart, Max: 5, Window: time.Minute, Then: Stop, FirstDelay: 100 * time.Millisecond, MaxDelay: 30 * time.Second},
+	// A session's state belongs to the peer, which must open another.
+	KindSession: {On: Stop},
+	// A new generation is a new child.
+	KindTransport: {On: Stop},
+
+	// May have had effects: never restarted, the caller gets its one outcome.
+	KindCall:         {On: Stop},
+	KindInbound:      {On: Stop},
+	KindElicitation:  {On: Stop},
+	KindSubscription: {On: Stop},
+	// The provider decides on a retry.
+	KindProvider:   kernel,
+	KindCompletion: {On: Stop},
+
+	// Restarting from the journal is the business of whoever owns the run.
+	KindRun:     {On: Stop},
+	KindLoop:    {On: Stop},
+	KindJournal: {On: Restart, Max: 5, Window: time.Minute, Then: Escalate, FirstDelay: 50 * time.Millisecond, MaxDelay: 5 * time.Second},
+}
+
+// PolicyOf returns the row of k in the supervision table.
+func PolicyOf(k Kind) Policy {
+	if k < numKinds {
+		return policies[k]
+	}
+	return Policy{}
+}

@@ -1,0 +1,82 @@
+package actors
+
+import (
+	"context"
+	"sync"
+)
+
+// Reply is an answer that is given once: the first Complete wins, the others do
+// nothing. It may have several owners (the actor that works, the parent that
+// answers for it when it dies), so every caller gets exactly one outcome. The
+// zero value is ready, must not be copied, and may be used from any goroutine.
+type Reply[T any] struct {
+	mu    sync.Mutex
+	done  bool
+	value T
+	err   error
+	ready chan struct{} // made by the first who waits
+}
+
+// Complete gives the answer and reports whether it was the first.
+func (r *Reply[T]) Complete(value T, err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return false
+	}
+	r.done, r.value, r.err = true, value, err
+	if r.ready != nil {
+		close(r.ready)
+	}
+	return true
+}
+
+// Completed reports whether the answer was given.
+func (r *Reply[T]) Completed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done
+}
+
+// closed serves all who ask for Done after the answer.
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Done returns a channel that is closed by the answer.
+func (r *Reply[T]) Done() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done && r.ready == nil {
+		return closed
+	}
+	if r.ready == nil {
+		r.ready = make(chan struct{})
+	}
+	return r.ready
+}
+
+// Result returns the answer; before there is one, zero values.
+func (r *Reply[T]) Result() (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.value, r.err
+}
+
+// Wait waits for the answer or for ctx, whose cause is then the error.
+func (r *Reply[T]) Wait(ctx context.Context) (T, error) {
+	r.mu.Lock()
+	if r.done {
+		defer r.mu.Unlock()
+		return r.value, r.err
+	}
+	r.mu.Unlock()
+	select {
+	case <-r.Done():
+		return r.Result()
+	case <-ctx.Done():
+		if r.Completed() { // both at once: the answer counts
+			return r.Result()
+		}
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,120 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+)
+
+// PanicError is a panic in a task.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error shows a value that is neither an error nor text by its type only, as
+// [Failure.Error] does.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", shown(e.Value)) }
+
+// Unwrap returns the panic's value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Guard runs f; a panic in it comes back as a [PanicError].
+func Guard[T any](f func() (T, error)) (value T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// taskDone brings what a task made to the incarnation that started it.
+type taskDone struct {
+	from *Context
+	msg  any
+	err  error // a panic in the function that makes msg
+}
+
+// scope is the context of an incarnation's tasks.
+type scope struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+// Await runs work outside of the mailbox and sends what done makes of its result
+// to the actor; nil sends nothing. The context of work ends with the actor's
+// incarnation, and with the function that is returned; work must heed it. After a
+// restart or stop the result is dropped. done runs on the task's goroutine, once
+// work has returned, panicked ([PanicError]) or ended its goroutine; a panic in
+// it is a failure of the actor, which would wait in vain.
+func Await[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(c.Work())
+	self, result := c.self, &taskDone{from: c}
+	self.p.sys.run(self.p, func() {
+		var value T
+		err := errGoexit
+		defer func() {
+			result.msg, result.err = Guard(func() (any, error) { return done(value, err), nil })
+			cancel(nil)
+			if result.msg != nil || result.err != nil {
+				self.Send(result)
+			}
+		}()
+		value, err = Guard(func() (T, error) { return work(ctx) })
+	})
+	return cancel
+}
+
+// Go runs work outside of the mailbox; it is [Await] for work without a result.
+// A panic in it is logged.
+func (c *Context) Go(work func(ctx context.Context)) {
+	ctx := c.Work()
+	c.self.p.sys.run(c.self.p, func() { work(ctx) })
+}
+
+// Work returns the context of the actor's tasks: it ends with the incarnation,
+// its cause being the failure or [ErrStopped].
+func (c *Context) Work() context.Context {
+	if c.work == nil {
+		ctx, end := context.WithCancelCause(context.Background())
+		c.work = &scope{ctx, end}
+		if c.over {
+			end(ErrStopped)
+		}
+	}
+	return c.work.ctx
+}
+
+// Go runs f on a goroutine of the system. Owner names who answers for its end:
+// it is what [System.Shutdown] reports if f does not return. A panic in f is
+// logged with its stack. After Shutdown f runs still, but nobody waits for it.
+func (s *System) Go(owner string, f func()) { s.run(owner, f) }
+
+// run runs f for owner, a text or a process.
+func (s *System) run(owner any, f func()) {
+	s.tasks.begin(owner)
+	s.workers.Go(func() {
+		defer s.endTask(owner)
+		f()
+	})
+}
+
+func (s *System) endTask(owner any) {
+	if r := recover(); r != nil {
+		err := &PanicError{Value: r, Stack: debug.Stack()}
+		s.log.Error("a task panicked", "owner", ownerName(owner), "error", err, "stack", string(err.Stack))
+	}
+	s.tasks.end(owner)
+}
+
+func ownerName(owner any) string {
+	if p, ok := owner.(*process); ok {
+		return p.path()
+	}
+	name, _ := owner.(string)
+	return name
+}

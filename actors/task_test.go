@@ -1,0 +1,168 @@
+package actors_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// outcome is what a task of these tests sends to its actor.
+type outcome struct {
+	n   int
+	err error
+}
+
+// tasker hands on the outcomes of its tasks.
+func tasker(out chan<- outcome) func() actors.Actor {
+	return func() actors.Actor {
+		return recorder{got: func(_ *actors.Context, msg any) {
+			switch m := msg.(type) {
+			case outcome:
+				out <- m
+			case blow:
+				panic("blown")
+			}
+		}}
+	}
+}
+
+func toOutcome(n int, err error) any { return outcome{n, err} }
+
+func TestAwait(t *testing.T) {
+	tests := []struct {
+		name  string
+		work  func(context.Context) (int, error)
+		check func(outcome) bool
+	}{
+		{"result", func(context.Context) (int, error) { return 7, nil }, func(o outcome) bool { return o == outcome{7, nil} }},
+		{"error", func(context.Context) (int, error) { return 0, context.Canceled }, func(o outcome) bool { return o.err == context.Canceled }},
+		{"panic", func(context.Context) (int, error) { panic("in the task") }, func(o outcome) bool {
+			p, ok := errors.AsType[*actors.PanicError](o.err)
+			return ok && p.Value == "in the task" && strings.Contains(string(p.Stack), "TestAwait") && p.Error() == "panic: in the task"
+		}},
+		{"panic with an error", func(context.Context) (int, error) { panic(errors.ErrUnsupported) }, func(o outcome) bool { return errors.Is(o.err, errors.ErrUnsupported) }},
+		{"exit", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }, func(o outcome) bool {
+			return o.err != nil && strings.Contains(o.err.Error(), "Goexit")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := start(t, nil)
+				out := make(chan outcome, 1)
+				ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, New: tasker(out)})
+				run(t, ref, func(c *actors.Context) { actors.Await(c, tt.work, toOutcome) })
+				if o := <-out; !tt.check(o) {
+					t.Errorf("Await: got %+v (%v)", o, o.err)
+				}
+			})
+		})
+	}
+}
+
+// TestTaskEndsWithItsActor: it is cancelled, the cause says why, and what it
+// brings home after that is dropped.
+func TestTaskEndsWithItsActor(t *testing.T) {
+	tests := []struct {
+		name string
+		kind actors.Kind
+		end  func(actors.Ref, context.CancelCauseFunc)
+		want func(cause error) bool
+		got  bool // the outcome arrives
+	}{
+		{"stop", actors.KindCall, func(r actors.Ref, _ context.CancelCauseFunc) { r.Stop() }, func(err error) bool { return err == actors.ErrStopped }, false},
+		{"failure", actors.KindCall, func(r actors.Ref, _ context.CancelCauseFunc) { r.Send(blow{}) }, isBlown, false},
+		{"restart", actors.KindClient, func(r actors.Ref, _ context.CancelCauseFunc) { r.Send(blow{}) }, isBlown, false},
+		{"cancel", actors.KindCall, func(_ actors.Ref, cancel context.CancelCauseFunc) { cancel(errors.ErrUnsupported) },
+			func(err error) bool { return err == errors.ErrUnsupported }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := start(t, nil)
+				out, causes := make(chan outcome, 1), make(chan error, 1)
+				ref := spawn(t, sys, actors.Spec{Kind: tt.kind, Name: "worker", New: tasker(out)})
+				var cancel context.CancelCauseFunc
+				run(t, ref, func(c *actors.Context) {
+					cancel = actors.Await(c, func(ctx context.Context) (int, error) {
+						<-ctx.Done()
+						causes <- context.Cause(ctx)
+						time.Sleep(10 * time.Second) // until well after a restart
+						return 1, nil
+					}, toOutcome)
+				})
+				if got := sys.Census().Tasks; len(got) != 1 || got["runtime/worker"] != 1 {
+					t.Errorf("census: got tasks %v", got)
+				}
+				tt.end(ref, cancel)
+				if err := <-causes; !tt.want(err) {
+					t.Errorf("cause: got %v", err)
+				}
+				time.Sleep(time.Minute)
+				if got := len(out) == 1; got != tt.got {
+					t.Errorf("the outcome arrived: got %v, want %v", got, tt.got)
+				}
+				if got := sys.Census().Tasks; len(got) != 0 {
+					t.Errorf("census: got tasks %v, want none", got)
+				}
+			})
+		})
+	}
+}
+
+func isBlown(err error) bool {
+	f, ok := errors.AsType[*actors.Failure](err)
+	return ok && f.Value == "blown"
+}
+
+// TestTaskWhoseResultCannotBeMade: the actor that waits for it fails.
+func TestTaskWhoseResultCannotBeMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := start(t, nil)
+		ended := make(chan error, 1)
+		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, New: newAdder, OnStop: func(err error) { ended <- err }})
+		run(t, ref, func(c *actors.Context) {
+			actors.Await(c, func(context.Context) (int, error) { return 1, nil }, func(int, error) any { panic("no message") })
+		})
+		if p, ok := errors.AsType[*actors.PanicError](<-ended); !ok || p.Value != "no message" {
+			t.Errorf("the actor ended with %v, want the panic", p)
+		}
+	})
+}
+
+// TestTaskPanicIsLogged: one without a result, or without an actor.
+func TestTaskPanicIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs syncBuffer
+		sys := start(t, &actors.Options{Logger: logTo(&logs)})
+		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, Name: "owner", New: newAdder})
+		run(t, ref, func(c *actors.Context) { c.Go(func(context.Context) { panic("first") }) })
+		sys.Go("nobody", func() { panic("second") })
+		sys.Go("nobody", runtime.Goexit)
+		synctest.Wait()
+		for _, want := range []string{"owner=runtime/owner", "panic: first", "owner=nobody", "panic: second", "task_test.go"} {
+			if logs.Count(want) == 0 {
+				t.Errorf("the log lacks %q: %s", want, &logs)
+			}
+		}
+		if !ref.Alive() || len(sys.Census().Tasks) != 0 {
+			t.Errorf("alive %v, tasks %v", ref.Alive(), sys.Census().Tasks)
+		}
+	})
+}
+
+func TestGuard(t *testing.T) {
+	if v, err := actors.Guard(func() (int, error) { return 1, nil }); v != 1 || err != nil {
+		t.Errorf("Guard: got %d, %v", v, err)
+	}
+	_, err := actors.Guard(func() (int, error) { panic(struct{ secret string }{"hunter2"}) })
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("Guard: got %v, want an error that does not show the value", err)
+	}
+}
