@@ -36,12 +36,12 @@ type Ask struct {
 	Path  []string `json:"path,omitempty"`  // agents from the root to the one that waits
 	Trust string   `json:"trust,omitempty"` // how far the server is trusted
 
-	Payload json.RawMessage `json:"payload,omitempty"` // what is to be decided
+	Payload json.RawMessage `json:"payload,omitzero"` // what is to be decided
 	Hash    string          `json:"hash,omitempty"`    // of what is shown; a decision is bound to it
 
 	// Default is the answer offered first, such as the default values of a
 	// form. It is never taken without a human.
-	Default json.RawMessage `json:"default,omitempty"`
+	Default json.RawMessage `json:"default,omitzero"`
 
 	Created time.Time `json:"created"`          // set by the store
 	Expires time.Time `json:"expires,omitzero"` // from then on it is expired; zero means never
@@ -53,7 +53,7 @@ type Ask struct {
 // Decision settles an ask.
 type Decision struct {
 	Status AskStatus       `json:"status"`           // not pending
-	Answer json.RawMessage `json:"answer,omitempty"` // the form's values, or the payload as edited
+	Answer json.RawMessage `json:"answer,omitzero"` // the form's values, or the payload as edited
 	Scope  string          `json:"scope,omitempty"`  // such as "once", "run", "always"
 	By     string          `json:"by,omitempty"`     // who decided
 	At     time.Time       `json:"at,omitzero"`      // zero means now

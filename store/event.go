@@ -34,7 +34,7 @@ type Event struct {
 	Key string `json:"key,omitempty"`
 
 	// Body is JSON, or empty. At most [MaxBody] bytes.
-	Body json.RawMessage `json:"body,omitempty"`
+	Body json.RawMessage `json:"body,omitzero"`
 }
 
 // Append is what [Journal.Append] adds to a run. Without events and state it
