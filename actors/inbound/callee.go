@@ -1,0 +1,146 @@
+// callee.go: the actor that stands for one request at a time.
+//
+//	      begin              done
+//	idle ───────▶ in flight ──────▶ idle
+//	                  │ cancel, deadline    done
+//	                  └──────────────────▶ settled ──────▶ idle
+//
+// It stops when it fails, when its parent stops, and when there are more idle
+// ones than are needed. The outcome of the request it has then is that failure
+// or stop.
+
+package inbound
+
+import (
+	"errors"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// Messages. The first is the *Call itself. It and done are parts of the Call,
+// which is fresh for each request: in the actor they would be queued again before
+// the last one was read. The others name the call they are for, by which a late
+// one is recognised.
+type (
+	done struct {
+		node
+		err error
+	}
+	cancel struct {
+		call *Call
+		err  *CancelledError
+	}
+	deadline struct{}
+	paceTick struct{}
+)
+
+// callee is the actor. What is its own is touched in Receive only.
+type callee struct {
+	table *Table
+	self  actors.Ref // set when it starts, before anybody else knows the actor
+
+	call    *Call         // nil when idle
+	timer   *actors.Timer // the deadline; nil until a request has one
+	pacer   *actors.Timer // when held progress may go; nil until there is some
+	settled bool          // call has its outcome, its handler still runs
+	pacing  bool          // pacer is set
+
+	// The table's, under its lock.
+	struck bool  // out of the table for good
+	place  int   // in the table's list of all
+	lent   *Call // the call it was taken for, until it is put back
+}
+
+// Receive implements [actors.Actor].
+func (a *callee) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *Call:
+		a.begin(c, m)
+	case *done:
+		if a.call != nil && m == &a.call.done {
+			a.end(m.err)
+		}
+	case *cancel:
+		if a.inFlight(m.call) {
+			a.settle(fromPeer, m.err)
+		}
+	case *report:
+		if a.inFlight(m.call) {
+			a.reported(c, m)
+		}
+	case deadline:
+		if a.call != nil && !a.settled {
+			at, _ := a.call.Deadline()
+			a.settle(fromElsewhere, &DeadlineError{At: at})
+		}
+	case paceTick:
+		a.paced(c)
+	case actors.Started:
+		a.self = c.Self()
+	case actors.Stopping:
+		a.table.strike(a, stopError(m.Err))
+	}
+}
+
+// inFlight reports whether a message about call still matters.
+func (a *callee) inFlight(call *Call) bool { return a.call == call && !a.settled }
+
+func (a *callee) begin(c *actors.Context, call *Call) {
+	a.call, a.settled = call, false
+	if at, ok := call.Deadline(); ok {
+		if a.timer == nil {
+			a.timer = c.NewTimer(deadline{})
+		}
+		a.timer.SetAt(at)
+	}
+}
+
+// settle gives the call an outcome while its handler runs. A task writes the
+// answer: the handler's goroutine may hang.
+func (a *callee) settle(by origin, err error) {
+	a.settled = true
+	a.table.release(a.call)
+	if a.call.settle(by, err) {
+		a.table.sys.Go(a.self.Path(), a.call.conclude)
+	}
+}
+
+// end makes the actor idle: the handler has ended. A panic of it is raised
+// again, for supervision to see.
+func (a *callee) end(err error) {
+	call := a.call
+	if a.timer != nil {
+		a.timer.Clear()
+	}
+	if p, ok := err.(*actors.PanicError); ok {
+		a.table.strike(a, p)
+		panic(p)
+	}
+	call.letGo()
+	a.call = nil
+	// The id is free before the peer can have seen the answer. Once it is in the
+	// list the actor may be taken, but its next message waits for this one.
+	keep := a.table.putBack(a)
+	call.settle(fromHandler, err)
+	if !keep {
+		a.self.Stop()
+	}
+}
+
+// stopError is the outcome of a call whose actor has stopped.
+func stopError(err error) error {
+	if err == nil {
+		return actors.ErrStopped
+	}
+	return err
+}
+
+// Failed reports whether err is the outcome of a request whose handler or actor
+// panicked.
+func Failed(err error) bool {
+	if _, ok := errors.AsType[*actors.Failure](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*actors.PanicError](err)
+	return ok
+}

@@ -1,0 +1,48 @@
+// Package inbound runs incoming requests: each one is a supervised actor from
+// its acceptance to its outcome. Both sides of MCP use it, a server for what a
+// client asks and a client for what a server asks.
+//
+// A connection has one [Table]. The actor that stands for the connection (the
+// parent) makes it, calls [Table.Bind] when it starts, passes its messages and
+// failures of children on, and calls [Table.Close] when it stops:
+//
+//	func (s *session) Receive(c *actors.Context, msg any) {
+//		if s.calls.Receive(c, msg) {
+//			return
+//		}
+//		switch msg.(type) {
+//		case actors.Started:
+//			s.calls.Bind(c)
+//		case actors.Stopping:
+//			s.calls.Close(errConnectionLost)
+//		}
+//	}
+//
+// The goroutine that has a request calls [Table.Serve], or [Table.Begin] and, on
+// another goroutine, [Call.Run]. The work is a [Handler]:
+//
+//	type request struct {
+//		inbound.Call
+//		result []byte
+//	}
+//	err := calls.Serve(&r.Call, r, inbound.Request{ID: id, Method: method})
+//
+// # What is promised
+//
+//   - Every request that was accepted gets exactly one outcome: its handler's,
+//     or that of the cancel, deadline, failure or stop that came first. One call
+//     of Answer, or of Drop for a cancelled request, follows (CANC-03, CANC-09).
+//   - A handler that hangs keeps its actor and its place under the limit, but
+//     delays nobody's answer, not even its own request's.
+//   - A panic of a handler ends its actor alone; the peer learns nothing of it.
+//   - After the answer no progress is sent (PROG-04), and before it progress
+//     always increases (PROG-03).
+//
+// # How
+//
+// The actor does not run the handler: it decides, in no time, on whatever
+// goroutine sends to it (the inline mailbox of package actors). Cancel,
+// deadline, progress and the handler's end are its messages. It is used again
+// for the next request, so what belongs to one request lives in its [Call], and
+// messages about a request name the call they are for.
+package inbound

@@ -1,0 +1,178 @@
+package inbound
+
+import (
+	"math"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// Progress is one report of a handler.
+type Progress struct {
+	Progress float64
+	Total    float64 // zero when not known
+	Message  string  // for people; may be empty
+}
+
+// Progress reports how far the handler has come. A value that does not increase
+// is dropped (PROG-03), as is everything after the outcome (PROG-04). A handler
+// that reports all the time is slowed down to the newest value every 50 ms
+// (PROG-05). The [Handler] must be a [Reporter].
+func (c *Call) Progress(progress, total float64, message string) {
+	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
+		return // JSON can not say it
+	}
+	if _, ok := c.handler.(Reporter); !ok {
+		return
+	}
+	c.actor.self.Send(&report{call: c, Progress: Progress{progress, total, message}})
+}
+
+// Reports may come in bursts of progressBurst, and one each progressEvery.
+const (
+	progressBurst = 16
+	progressEvery = 50 * time.Millisecond
+)
+
+// progress is what a call knows of its reports; it is guarded by the call's mu.
+type progress struct {
+	last   float64
+	credit int        // reports that may go out at once
+	since  time.Time  // when credit was counted
+	held   *Progress  // the newest one that may not go out yet
+	posted []Progress // to be written
+}
+
+// admit reports whether one report may go out now.
+func (p *progress) admit(now time.Time) bool {
+	if gained := int(now.Sub(p.since) / progressEvery); gained > 0 {
+		p.credit = min(p.credit+gained, progressBurst)
+		p.since = p.since.Add(time.Duration(gained) * progressEvery)
+	}
+	if p.credit == 0 {
+		return false
+	}
+	p.credit--
+	return true
+}
+
+// report is a message to the call's actor.
+type report struct {
+	Progress
+	call *Call
+}
+
+// reported handles a handler's report.
+func (a *callee) reported(ctx *actors.Context, m *report) {
+	switch a.call.accept(m.Progress) {
+	case postedNow:
+		a.table.sys.Go(a.self.Path(), a.call.flush)
+	case heldBack:
+		if !a.pacing {
+			a.pace(ctx)
+		}
+	}
+}
+
+func (a *callee) pace(ctx *actors.Context) {
+	if a.pacer == nil {
+		a.pacer = ctx.NewTimer(paceTick{})
+	}
+	a.pacing = true
+	a.pacer.Set(progressEvery)
+}
+
+// paced lets the held report of the call go.
+func (a *callee) paced(ctx *actors.Context) {
+	a.pacing = false
+	if a.call == nil || a.settled {
+		return
+	}
+	switch a.call.acceptHeld() {
+	case postedNow:
+		a.table.sys.Go(a.self.Path(), a.call.flush)
+	case heldBack:
+		a.pace(ctx)
+	}
+}
+
+// What becomes of a report.
+type acceptance uint8
+
+const (
+	dropped acceptance = iota
+	postedNow
+	heldBack
+)
+
+// accept decides on a new report.
+func (c *Call) accept(report Progress) acceptance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.lazily()
+	if x.progress == nil {
+		x.progress = &progress{last: math.Inf(-1), credit: progressBurst, since: time.Now()}
+	}
+	p := x.progress
+	if report.Progress <= p.last {
+		return dropped
+	}
+	p.last = report.Progress
+	if p.held != nil || !p.admit(time.Now()) {
+		p.held = &report
+		return heldBack
+	}
+	p.posted = append(p.posted, report)
+	return postedNow
+}
+
+// acceptHeld decides again on the report that was held back.
+func (c *Call) acceptHeld() acceptance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.extra == nil || c.extra.progress == nil || c.extra.progress.held == nil {
+		return dropped
+	}
+	p := c.extra.progress
+	if !p.admit(time.Now()) {
+		return heldBack
+	}
+	p.posted, p.held = append(p.posted, *p.held), nil
+	return postedNow
+}
+
+// letGo posts what is held back, for the answer to bring along.
+func (c *Call) letGo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.extra == nil || c.extra.progress == nil {
+		return
+	}
+	if p := c.extra.progress; p.held != nil {
+		p.posted, p.held = append(p.posted, *p.held), nil
+	}
+}
+
+// flush writes what was posted, unless the answer has been written.
+func (c *Call) flush() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if !c.answered {
+		c.report()
+	}
+}
+
+// report is called with writing held.
+func (c *Call) report() {
+	c.mu.Lock()
+	if c.extra == nil || c.extra.progress == nil {
+		c.mu.Unlock()
+		return
+	}
+	posted := c.extra.progress.posted
+	c.extra.progress.posted = nil
+	c.mu.Unlock()
+	for _, p := range posted {
+		c.handler.(Reporter).Report(p) // or nothing would have been posted
+	}
+}

@@ -1,0 +1,114 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// errHungUp is the cause of the contexts of handlers whose client has gone.
+var errHungUp = errors.New("the client has hung up")
+
+// ServeStdio serves the client at the other end of standard input and output,
+// until it hangs up or ctx ends. Nothing else may be written to standard output
+// meanwhile (STDIO-03).
+func (s *Server) ServeStdio(ctx context.Context) error {
+	return s.Serve(ctx, standardInput(), os.Stdout)
+}
+
+// Serve serves one client over a pair of byte streams, one message a line, until
+// the client hangs up (nil, after the calls in flight have ended or [Options].Grace
+// is over), a stream breaks, or ctx ends (its cause). It always closes out, and
+// interrupts a blocked read of in by SetReadDeadline or Close where in has it; a
+// read that has neither may outlast Serve.
+//
+// It may be called many times at once, with other streams.
+func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
+	n := newSession(s)
+	n.hangUp = sync.OnceFunc(func() { interrupt(in) })
+	n.in = newReader(n, frame.NewReader(in, s.opts.MaxMessage))
+	n.out = &pipe{frame.NewWriter(out, &frame.WriterOptions{
+		Start:   func(f func()) { s.sys.Go(n.ref.Path(), f) },
+		OnError: func(err error) { n.ref.Send(&closeSession{cause: err}) },
+	})}
+	if err := s.open(ctx, n); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	n.in.start()
+	if _, err := n.ended.Wait(ctx); n.ended.Completed() {
+		return err
+	}
+	n.ref.Send(&closeSession{cause: context.Cause(ctx)})
+	_, err := n.ended.Wait(context.WithoutCancel(ctx)) // bounded: nobody is waited for but a writer, for a second
+	return err
+}
+
+// interrupt ends a read that waits for the peer.
+func interrupt(in io.Reader) {
+	if d, ok := in.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Unix(1, 0)) == nil {
+		return
+	}
+	if c, ok := in.(io.Closer); ok {
+		c.Close()
+	}
+}
+
+// pipe is the output of a byte stream.
+type pipe struct{ w *frame.Writer }
+
+func (p *pipe) write(frame []byte) error        { return p.w.Write(frame) }
+func (p *pipe) queue(frame []byte) error        { return p.w.Append(frame) }
+func (p *pipe) flush() error                    { return p.w.Flush() }
+func (p *pipe) close(ctx context.Context) error { return p.w.Close(ctx) }
+
+// Connect joins the server with a client in the same process: to takes what the
+// server says, and what is sent to the link reaches the server. Handlers and
+// answers run on goroutines of the server, never on the sender's. The session
+// ends with the link's Close, or with the server.
+func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
+	n := newSession(s)
+	box := new(inbox)
+	n.in = newReader(n, box)
+	box.start = n.in.start
+	n.hangUp = box.close
+	n.out = sink{to}
+	if err := s.open(context.Background(), n); err != nil {
+		return nil, err
+	}
+	return &link{session: n, box: box}, nil
+}
+
+// sink is the output of an in-memory session.
+type sink struct{ to mcp.Sink }
+
+func (k sink) write(frame []byte) error    { k.to.Frame(frame); return nil }
+func (k sink) queue(frame []byte) error    { k.to.Frame(frame); return nil }
+func (k sink) flush() error                { return nil }
+func (k sink) close(context.Context) error { k.to.Lost(nil); return nil }
+
+// link is the client's end of an in-memory session.
+type link struct {
+	session *session
+	box     *inbox
+}
+
+// Send implements [mcp.Link].
+func (l *link) Send(m mcp.Outgoing) error {
+	if len(m.Frame) > l.session.server.opts.MaxMessage {
+		return &frame.TooLongError{Max: l.session.server.opts.MaxMessage}
+	}
+	return l.box.put(m.Frame)
+}
+
+// Close implements [mcp.Link]. The client's Lost is called soon after.
+func (l *link) Close() error {
+	l.box.close()
+	l.session.ref.Send(&closeSession{cause: errHungUp})
+	return nil
+}

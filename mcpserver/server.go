@@ -1,0 +1,243 @@
+// server.go: the actor that owns the sessions, and the handle on it.
+
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ErrClosed is returned once Close or Shutdown was called.
+var ErrClosed = errors.New("mcpserver: the server is closed")
+
+// Server is an MCP server. Its methods may be used from any goroutine.
+type Server struct {
+	opts Options
+	info mcp.Implementation
+	log  *slog.Logger
+	sys  *actors.System
+	own  bool // sys is ours to end
+	ref  actors.Ref
+
+	tools      atomic.Pointer[catalog] // replaced whole, under mu
+	serverMeta []byte                  // `"_meta":{…}` of every result of 2026-07-28
+
+	closing sync.Once
+	closed  atomic.Bool
+	ended   error // what Shutdown returned first
+
+	mu       sync.Mutex
+	broken   error // the first AddTool that failed
+	sessions map[*session]struct{}
+}
+
+// New returns a server without tools. It serves nobody until Serve, ServeStdio or
+// Connect is called.
+func New(info mcp.Implementation, opts *Options) (*Server, error) {
+	s := &Server{opts: opts.withDefaults(), info: info, sessions: make(map[*session]struct{})}
+	if info.Name == "" {
+		return nil, errors.New("mcpserver: the implementation has no name")
+	}
+	for _, v := range s.opts.Versions {
+		if !v.Known() {
+			return nil, fmt.Errorf("mcpserver: unknown protocol revision %q", v)
+		}
+	}
+	// Newest first, as clients are told.
+	s.opts.Versions = slices.DeleteFunc(mcp.Versions(), func(v mcp.Version) bool { return !slices.Contains(s.opts.Versions, v) })
+	if len(s.opts.Versions) == 0 {
+		return nil, errors.New("mcpserver: no protocol revision is left to speak")
+	}
+	meta := mcp.Meta{}
+	if err := meta.Set(mcp.MetaServerInfo, info); err != nil {
+		return nil, err
+	}
+	raw, err := mcp.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("describing the server: %w", err)
+	}
+	s.serverMeta = append([]byte(`"_meta":`), raw...)
+	s.log = s.opts.Logger
+	s.tools.Store(newCatalog(s, nil))
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start() error {
+	s.sys = s.opts.System
+	if s.sys == nil {
+		sys, err := actors.NewSystem(&actors.Options{Logger: s.log})
+		if err != nil {
+			return fmt.Errorf("starting the server: %w", err)
+		}
+		s.sys, s.own = sys, true
+	}
+	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{server: s} }})
+	if err != nil {
+		return fmt.Errorf("starting the server: %w", err)
+	}
+	s.ref = ref
+	return nil
+}
+
+// Messages to the server's actor.
+type (
+	// open starts the actor of a session.
+	open struct {
+		session *session
+		reply   *actors.Reply[actors.Ref]
+	}
+	// toolsChanged wants the clients told (TOOL-13).
+	toolsChanged struct{}
+	tellClients  struct{}
+)
+
+// changeDelay gathers the changes of a program that adds many tools.
+const changeDelay = 20 * time.Millisecond
+
+// serverActor is the parent of the sessions.
+type serverActor struct {
+	server  *Server
+	telling bool
+}
+
+// Receive implements [actors.Actor].
+func (a *serverActor) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *open:
+		ref, err := c.Spawn(actors.Spec{
+			Kind:   actors.KindSession,
+			New:    func() actors.Actor { return m.session },
+			OnStop: m.session.stopped,
+		})
+		if !m.reply.Complete(ref, err) { // nobody waits for it any more
+			ref.Stop()
+		}
+	case toolsChanged:
+		if !a.telling {
+			a.telling = true
+			c.After(changeDelay, tellClients{})
+		}
+	case tellClients:
+		a.telling = false
+		for _, s := range a.server.live() {
+			s.ref.Send(m)
+		}
+	}
+}
+
+// open makes the session one of the server's and starts its actor.
+func (s *Server) open(ctx context.Context, n *session) error {
+	s.mu.Lock()
+	err := s.broken
+	switch {
+	case s.closed.Load():
+		err = ErrClosed
+	case err == nil:
+		s.sessions[n] = struct{}{}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	ref, err := actors.Ask(ctx, s.ref, func(r *actors.Reply[actors.Ref]) any { return &open{n, r} })
+	if err != nil {
+		s.forget(n)
+		return fmt.Errorf("starting a session: %w", err)
+	}
+	if _, err := n.started.Wait(ctx); err != nil {
+		ref.Stop()
+		return fmt.Errorf("starting a session: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) forget(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, n)
+}
+
+// live returns the sessions that are open.
+func (s *Server) live() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*session
+	for n := range s.sessions {
+		if n.started.Completed() {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// fail remembers an error of AddTool, so that Serve reports it.
+func (s *Server) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = errors.Join(s.broken, err)
+	return err
+}
+
+// Shutdown takes no more calls, lets those in flight end until ctx does, and
+// closes all sessions. Later calls return what the first did.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.closing.Do(func() { s.ended = s.shutDown(ctx) })
+	return s.ended
+}
+
+// Close ends the calls in flight by their contexts and closes all sessions. It
+// waits for handlers a few seconds at most.
+func (s *Server) Close() error {
+	s.closing.Do(func() {
+		now, cancel := context.WithCancelCause(context.Background())
+		cancel(ErrClosed)
+		s.ended = s.shutDown(now)
+	})
+	return s.ended
+}
+
+// closeWait bounds the end of actors and tasks once their contexts have ended.
+const closeWait = 5 * time.Second
+
+func (s *Server) shutDown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed.Store(true)
+	s.mu.Unlock()
+	sessions := s.live()
+	for _, n := range sessions {
+		n.ref.Send(&closeSession{cause: ErrClosed, graceful: true})
+	}
+	for _, n := range sessions {
+		_, _ = n.ended.Wait(ctx) // the error is ctx's, or what Serve returns
+		n.ref.Send(&closeSession{cause: ErrClosed})
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
+	defer cancel()
+	var late error
+	for _, n := range sessions {
+		if _, err := n.ended.Wait(wait); !n.ended.Completed() {
+			late = fmt.Errorf("closing the server: a session has not ended: %w", err)
+		}
+	}
+	s.ref.Stop()
+	select {
+	case <-s.ref.Stopped():
+	case <-wait.Done():
+	}
+	if !s.own {
+		return late
+	}
+	return errors.Join(late, s.sys.Shutdown(wait))
+}

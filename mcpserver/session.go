@@ -1,0 +1,185 @@
+// session.go: the actor that stands for one connection.
+//
+//	          the client hangs up, closeSession
+//	open ────────────────────────────────────────▶ draining ──────▶ stopped
+//	                                no call is left, or the grace is over
+//
+// What a legacy client has negotiated lives as long as the actor. Requests of
+// 2026-07-28 take nothing from it (MOD-06).
+
+package mcpserver
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Messages to a session.
+type (
+	// readEnded comes from the reader: there is no more.
+	readEnded struct{ err error }
+	// closeSession wants the session to end; if graceful, not before its calls
+	// have, for which its sender sets the limit.
+	closeSession struct {
+		cause    error
+		graceful bool
+	}
+	graceOver struct{}
+)
+
+// output is where frames go.
+type output interface {
+	// write sends a frame, after those that are queued. It does not block.
+	write(frame []byte) error
+	// queue leaves the sending to a later write or flush.
+	queue(frame []byte) error
+	flush() error
+	close(ctx context.Context) error
+}
+
+// session is the actor. Its fields are set before it starts, or may be used from
+// any goroutine.
+type session struct {
+	server *Server
+	log    *slog.Logger // set with ref when the actor starts, before anything is read
+	ref    actors.Ref
+	calls  *inbound.Table
+	in     *reader
+	out    output
+	hangUp func() // ends a blocked read; may be called more than once
+
+	started actors.Reply[struct{}]
+	ended   actors.Reply[struct{}] // with what Serve returns
+
+	legacy atomic.Pointer[handshake]    // nil before initialize
+	ready  atomic.Bool                  // the client has said notifications/initialized
+	level  atomic.Pointer[mcp.LogLevel] // never nil
+	modern atomic.Pointer[client]       // the newest sender of a modern request
+	broken atomic.Bool                  // a write has failed
+	told   atomic.Pointer[catalog]      // the tools the legacy client may know of
+	held   atomic.Int64                 // bytes of arguments whose handlers run elsewhere
+
+	// The actor's own.
+	cause    error
+	draining bool
+}
+
+func newSession(s *Server) *session {
+	n := &session{server: s, hangUp: func() {}}
+	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
+	info := mcp.LogInfo
+	n.level.Store(&info)
+	return n
+}
+
+// Receive implements [actors.Actor].
+func (s *session) Receive(c *actors.Context, msg any) {
+	if s.calls.Receive(c, msg) {
+		return
+	}
+	switch m := msg.(type) {
+	case actors.Started:
+		s.ref = c.Self()
+		s.log = s.server.log.With("session", s.ref.Path())
+		s.calls.Bind(c)
+		s.started.Complete(struct{}{}, nil)
+	case *readEnded:
+		s.drain(m.err)
+		c.After(s.server.opts.Grace, graceOver{})
+	case *closeSession:
+		s.drain(m.cause)
+		if !m.graceful {
+			c.Stop()
+		}
+	case inbound.Drained, graceOver:
+		c.Stop()
+	case tellClients:
+		s.tell()
+	case actors.Stopping:
+		s.stop(m.Err)
+	}
+}
+
+// ChildFailed implements [actors.Supervisor].
+func (s *session) ChildFailed(c *actors.Context, child actors.Ref, err error) {
+	s.calls.ChildFailed(c, child, err)
+}
+
+// drain takes no more calls. The first cause counts.
+func (s *session) drain(cause error) {
+	if s.draining {
+		return
+	}
+	s.draining, s.cause = true, cause
+	s.calls.Drain()
+}
+
+// stop ends the calls that are left and closes the connection, which may wait for
+// the peer and so is a task.
+func (s *session) stop(failure error) {
+	cause := s.cause
+	switch {
+	case failure != nil:
+		cause = failure
+	case !s.draining && s.server.closed.Load():
+		cause = ErrClosed
+	case !s.draining:
+		cause = actors.ErrStopped
+	}
+	lost := cause
+	if lost == nil {
+		lost = errHungUp
+	}
+	s.calls.Close(lost)
+	s.in.lease.end()
+	s.hangUp()
+	s.server.sys.Go(s.ref.Path(), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), writeWait)
+		defer cancel()
+		if err := s.out.close(ctx); err != nil && cause == nil {
+			cause = err
+		}
+		s.server.forget(s)
+		s.ended.Complete(struct{}{}, cause)
+	})
+}
+
+// writeWait bounds the wait for a client that does not read what is left to say.
+const writeWait = time.Second
+
+// stopped answers for a session whose actor never ran.
+func (s *session) stopped(err error) {
+	if s.started.Complete(struct{}{}, actors.ErrStopped) {
+		s.ended.Complete(struct{}{}, err)
+	}
+}
+
+// tell tells a legacy client that the tools have changed (TOOL-13). Clients of
+// 2026-07-28 hear of it on a listen stream only.
+func (s *session) tell() {
+	tools := s.server.tools.Load()
+	if s.ready.Load() && s.legacy.Load() != nil && s.told.Swap(tools) != tools {
+		s.server.sys.Go(s.ref.Path(), func() {
+			s.write(mcp.AppendNotification(nil, mcp.NotificationToolsChanged, nil))
+		})
+	}
+}
+
+// write sends a frame. What can not be written any more is dropped: the peer does
+// not read, so the connection ends.
+func (s *session) write(frame []byte) { s.wrote(s.out.write(frame)) }
+
+func (s *session) queue(frame []byte) { s.wrote(s.out.queue(frame)) }
+
+func (s *session) wrote(err error) {
+	if err != nil && !s.broken.Swap(true) {
+		s.log.Warn("the client does not take what is written", "error", err)
+		s.ref.Send(&closeSession{cause: err})
+	}
+}

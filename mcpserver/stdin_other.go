@@ -1,0 +1,10 @@
+//go:build !unix
+
+package mcpserver
+
+import (
+	"io"
+	"os"
+)
+
+func standardInput() io.Reader { return os.Stdin }

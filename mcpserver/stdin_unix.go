@@ -1,0 +1,24 @@
+//go:build unix
+
+package mcpserver
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+// standardInput returns standard input as a file whose reads can be interrupted,
+// where it is a pipe or a socket: the other end is the client's alone, so nobody
+// else sees that it no longer blocks. A terminal is left as it is.
+func standardInput() io.Reader {
+	info, err := os.Stdin.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return os.Stdin
+	}
+	fd := int(os.Stdin.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return os.Stdin
+	}
+	return os.NewFile(uintptr(fd), os.Stdin.Name())
+}

@@ -1,0 +1,302 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// tool is a tool and everything that is derived from it when it is added.
+type tool struct {
+	def   *mcp.Tool
+	in    *schema.Schema
+	out   *schema.Schema // nil without structured content
+	speed speed
+	asks  bool // takes a ToolRequest, so it never runs where the pipe is read
+
+	// call decodes the arguments, runs the handler and encodes its result.
+	call func(r *request) error
+}
+
+// AddTool adds a tool with a handler. The input schema is inferred from In, and
+// the output schema from Out, unless the tool brings its own. In must be a
+// struct, a map with string keys, or json.RawMessage to take the arguments as they
+// are. Out may be
+//
+//   - *mcp.CallToolResult, which is sent as it is; the tool has no output schema
+//     unless it brings one;
+//   - string, mcp.Contents or any other type that implements mcp.Content, which
+//     become content blocks;
+//   - anything else, which becomes structured content and, for clients that do
+//     not know that, its JSON as text (TOOL-11).
+//
+// An error of the handler is a result with isError that the model can read
+// (TOOL-09), but an [*mcp.Error] that it returns itself, not wrapped, is a
+// protocol error. Arguments that do not fit are answered without the handler.
+//
+// The error is also remembered: Serve returns it. Clients that are connected are
+// told of the new tool.
+func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
+	return addTool(s, t, true, func(r *request, in In) (Out, error) {
+		return handle(&r.Call, &r.tool, in)
+	})
+}
+
+// AddFunc adds a tool as [AddTool] does, for a handler that needs nothing but its
+// arguments. If it is quick, it runs where the pipe is read.
+func AddFunc[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, in In) (Out, error)) error {
+	return addTool(s, t, false, func(r *request, in In) (Out, error) {
+		return handle(&r.Call, in)
+	})
+}
+
+func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*request, In) (Out, error)) error {
+	t, err := newTool(def, reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	if err != nil {
+		return s.fail(err)
+	}
+	t.asks = asks
+	defaults := t.defaults()
+	t.call = func(r *request) error {
+		var in In
+		if defaults != nil {
+			if err := jsonx.Unmarshal(defaults, &in); err != nil {
+				return fmt.Errorf("reading the defaults of tool %q: %w", t.def.Name, err)
+			}
+		}
+		if err := t.in.Validate(r.arguments); err != nil {
+			return r.badArguments(err)
+		}
+		if err := jsonx.Unmarshal(r.arguments, &in); err != nil {
+			return r.badArguments(err)
+		}
+		r.enter()
+		out, err := handle(r, in)
+		r.leave()
+		if err != nil {
+			return r.failed(err)
+		}
+		return r.finished(&out)
+	}
+	if err := s.add(t); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// newTool checks a tool and completes its definition.
+func newTool(given *mcp.Tool, in, out reflect.Type) (*tool, error) {
+	if given == nil {
+		return nil, errors.New("adding a tool: it is nil")
+	}
+	def := *given
+	if !validName(def.Name) {
+		return nil, fmt.Errorf("adding the tool %q: a name is 1 to 128 of A-Z a-z 0-9 _ . - (TOOL-04)", def.Name)
+	}
+	t := &tool{def: &def}
+	var err error
+	if def.InputSchema == nil {
+		if def.InputSchema, err = schema.For(in); err != nil {
+			return nil, fmt.Errorf("adding the tool %q: %w", def.Name, err)
+		}
+		if string(def.InputSchema) == "{}" { // json.RawMessage and any: all arguments
+			def.InputSchema = json.RawMessage(`{"type":"object"}`)
+		}
+	}
+	if t.in, err = schema.Compile(def.InputSchema, nil); err != nil {
+		return nil, fmt.Errorf("adding the tool %q: its input schema: %w", def.Name, err)
+	}
+	if !isObjectSchema(def.InputSchema) {
+		return nil, fmt.Errorf("adding the tool %q: the input schema of %v is not of type object (TOOL-03)", def.Name, in)
+	}
+	if def.OutputSchema == nil && isStructured(out) {
+		if def.OutputSchema, err = schema.For(out); err != nil {
+			return nil, fmt.Errorf("adding the tool %q: %w", def.Name, err)
+		}
+	}
+	if def.OutputSchema != nil {
+		if t.out, err = schema.Compile(def.OutputSchema, nil); err != nil {
+			return nil, fmt.Errorf("adding the tool %q: its output schema: %w", def.Name, err)
+		}
+	}
+	return t, nil
+}
+
+var contentType = reflect.TypeFor[mcp.Content]()
+
+// isStructured reports whether results of the type become structured content.
+func isStructured(out reflect.Type) bool {
+	switch {
+	case out == reflect.TypeFor[*mcp.CallToolResult](), out == reflect.TypeFor[mcp.Contents](),
+		out.Implements(contentType), out.Kind() == reflect.String, out == reflect.TypeFor[any]():
+		return false
+	}
+	return true
+}
+
+func isObjectSchema(raw json.RawMessage) bool {
+	var root struct {
+		Type jsonx.Value `json:"type"`
+	}
+	return jsonx.Unmarshal(raw, &root) == nil && string(root.Type) == `"object"`
+}
+
+// defaults returns the defaults of the arguments as one object, nil if there are none.
+func (t *tool) defaults() []byte {
+	d := t.in.Defaults()
+	if len(d) == 0 {
+		return nil
+	}
+	raw, err := jsonx.Marshal(d)
+	if err != nil {
+		return nil // it was decoded from JSON
+	}
+	return raw
+}
+
+// validName holds to TOOL-04.
+func validName(name string) bool {
+	for _, c := range []byte(name) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return 1 <= len(name) && len(name) <= 128
+}
+
+// speed decides where a tool runs: it earns a place on the reading goroutine by
+// quick runs elsewhere, and loses it by one slow run there.
+type speed struct{ earned atomic.Int32 }
+
+const (
+	quickRuns = 3
+	quickTime = 400 * time.Microsecond // for a run to count
+	slowTime  = 800 * time.Microsecond // for the place to be lost
+)
+
+func (s *speed) quick() bool { return s.earned.Load() >= quickRuns }
+
+// ran takes note of a run.
+func (s *speed) ran(inline bool, took time.Duration) {
+	switch {
+	case inline && took > slowTime, !inline && took > quickTime:
+		s.earned.Store(0)
+	case !inline && !s.quick():
+		s.earned.Add(1)
+	}
+}
+
+// textResult is a result of one text block, in one allocation.
+type textResult struct {
+	result mcp.CallToolResult
+	text   mcp.TextContent
+	block  [1]mcp.Content
+}
+
+func newTextResult(text string) *mcp.CallToolResult {
+	t := &textResult{text: mcp.TextContent{Text: text}}
+	t.block[0] = &t.text
+	t.result.Content = t.block[:]
+	return &t.result
+}
+
+// finished encodes what a handler returned. Out is a pointer to the value.
+func (r *request) finished(out any) error {
+	switch v := out.(type) {
+	case **mcp.CallToolResult:
+		if *v == nil {
+			return fmt.Errorf("tool %q returned no result", r.def.def.Name)
+		}
+		return r.encode(*v)
+	case *string:
+		return r.encode(newTextResult(*v))
+	case *mcp.Contents:
+		return r.encode(&mcp.CallToolResult{Content: *v})
+	}
+	v := reflect.ValueOf(out).Elem()
+	if v.Kind() == reflect.Interface && v.IsNil() {
+		return r.encode(&mcp.CallToolResult{})
+	}
+	if v.Type().Implements(contentType) {
+		return r.encode(&mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
+	}
+	if v.Kind() == reflect.String {
+		return r.encode(newTextResult(v.String()))
+	}
+	raw, err := jsonx.Marshal(out)
+	if err != nil {
+		return fmt.Errorf("encoding the result of tool %q: %w", r.def.def.Name, err)
+	}
+	result := newTextResult(string(raw))
+	result.StructuredContent = raw
+	return r.encode(result)
+}
+
+// encode writes the answer with the result to r.out.
+func (r *request) encode(result *mcp.CallToolResult) error {
+	if r.def.out != nil && !result.IsError { // TOOL-11
+		if result.StructuredContent == nil {
+			return fmt.Errorf("tool %q returned no structured content, against its output schema", r.def.def.Name)
+		}
+		if err := r.def.out.Validate(result.StructuredContent); err != nil {
+			return fmt.Errorf("tool %q returned what its output schema forbids: %w", r.def.def.Name, err)
+		}
+	}
+	out := append(r.buffer(), `{"jsonrpc":"2.0","id":`...)
+	out = append(r.ID().AppendJSON(out), `,"result":`...)
+	if result.Meta != nil && r.version.Era() == mcp.EraModern {
+		result = r.session.server.identify(result)
+	}
+	start := len(out)
+	out, err := mcp.AppendCallToolResult(out, result, r.version)
+	if err != nil {
+		return fmt.Errorf("encoding the result of tool %q: %w", r.def.def.Name, err)
+	}
+	if result.Meta == nil && len(result.Extra) == 0 && len(out) > start {
+		out = r.session.server.withMeta(out, r.version)
+	}
+	*r.out = append(out, '}')
+	return nil
+}
+
+// identify adds who we are to the _meta of a handler.
+func (s *Server) identify(result *mcp.CallToolResult) *mcp.CallToolResult {
+	c := *result
+	c.Meta = make(mcp.Meta, len(result.Meta)+1)
+	for key, value := range result.Meta {
+		c.Meta[key] = value
+	}
+	_ = c.Meta.Set(mcp.MetaServerInfo, s.info) // it was encoded before, by New
+	return &c
+}
+
+// failed turns an error of a handler into a result, unless it is a protocol error.
+func (r *request) failed(err error) error {
+	if wire, ok := err.(*mcp.Error); ok {
+		return wire
+	}
+	if panicked, ok := err.(*actors.PanicError); ok {
+		return panicked
+	}
+	return r.encode(mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
+}
+
+// badArguments answers arguments that do not fit the schema: as a result that the
+// model can act on since 2025-11-25, as a protocol error before (TOOL-09).
+func (r *request) badArguments(err error) error {
+	text := fmt.Sprintf("invalid arguments for tool %q: %v", r.def.def.Name, err)
+	if r.version.Has(mcp.FeatureURLElicitation) { // came with the same revision
+		return r.encode(mcp.ErrorResult("%s", text))
+	}
+	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)
+}

@@ -1,0 +1,108 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ToolRequest is what a handler of [AddTool] can learn and do beside its
+// arguments. It may be used from any goroutine until the handler returns; after
+// the call's outcome Progress and Log do nothing.
+type ToolRequest struct{ r *request }
+
+// Client is who sent a request, as it says itself: for display and logs, never
+// for behaviour or security (META-07).
+type Client struct {
+	Info         mcp.Implementation // empty if the client does not say
+	Capabilities *mcp.ClientCapabilities
+	Version      mcp.Version // the revision the request is in
+}
+
+// Name returns the name of the tool.
+func (t *ToolRequest) Name() string { return t.r.def.def.Name }
+
+// ID returns the id of the request.
+func (t *ToolRequest) ID() mcp.ID { return t.r.ID() }
+
+// Arguments returns the arguments as they came. They must not be changed.
+func (t *ToolRequest) Arguments() json.RawMessage { return t.r.arguments }
+
+// Meta returns the _meta of the request; nil when it has none.
+func (t *ToolRequest) Meta() mcp.Meta {
+	var meta mcp.Meta
+	if len(t.r.meta) == 0 || mcp.Unmarshal(t.r.meta, &meta) != nil {
+		return nil
+	}
+	return meta
+}
+
+// Client returns who asks.
+func (t *ToolRequest) Client() Client {
+	c := t.r.client
+	return Client{Info: c.info, Capabilities: c.capabilities.For(t.r.version), Version: t.r.version}
+}
+
+// Progress tells the client how far the handler has come; total is 0 when it is
+// not known. It does nothing if the client did not ask for it, or if progress
+// does not increase (PROG-01, PROG-03), and holds back what comes too fast.
+func (t *ToolRequest) Progress(progress, total float64, message string) {
+	if !t.r.token.IsZero() {
+		t.r.Call.Progress(progress, total, message)
+	}
+}
+
+// Log sends a log message to the client, if the client wants that level: by
+// logging/setLevel in a legacy session, where everything from info on is sent
+// unless it says so, and by the request itself in 2026-07-28 (LOG-03, LOG-05).
+// Data is encoded as JSON; it must hold no secrets (LOG-06).
+func (t *ToolRequest) Log(level mcp.LogLevel, logger string, data any) {
+	r := t.r
+	if !level.AtLeast(r.logLevel()) {
+		return
+	}
+	raw, err := mcp.Marshal(data)
+	if err != nil {
+		r.session.log.Warn("a log message of a tool cannot be encoded", "tool", t.Name(), "error", err)
+		return
+	}
+	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})
+}
+
+// logLevel is the lowest level the client wants, "" if it wants none.
+func (r *request) logLevel() mcp.LogLevel {
+	if r.version.Era() == mcp.EraModern {
+		return r.client.level
+	}
+	return *r.session.level.Load()
+}
+
+// notify sends a notification that belongs to the request, unless it is over.
+func (r *request) notify(method string, params any) {
+	raw, err := mcp.Marshal(params)
+	if err != nil {
+		r.session.log.Warn("a notification cannot be encoded", "method", method, "error", err)
+		return
+	}
+	frame := mcp.AppendNotification(nil, method, raw)
+	r.Emit(func() { r.session.write(frame) })
+}
+
+// Report implements [inbound.Reporter].
+func (r *request) Report(p inbound.Progress) {
+	params := mcp.ProgressParams{ProgressToken: r.token, Progress: p.Progress}
+	if p.Total != 0 {
+		params.Total = &p.Total
+	}
+	if r.version.Has(mcp.FeatureProgressMessage) {
+		params.Message = string(bytes.ToValidUTF8([]byte(p.Message), []byte("\uFFFD")))
+	}
+	raw, err := mcp.Marshal(&params)
+	if err != nil {
+		r.session.log.Warn("progress cannot be encoded", "tool", r.def.def.Name, "error", err)
+		return
+	}
+	r.session.write(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
+}
