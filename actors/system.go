@@ -61,6 +61,7 @@ func NewSystem(opts *Options) (*System, error) {
 		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 		actor.WithDeadLetterThrottleCount(1),
 	)
+	shrinkRegistry(s.lib)
 	if err := s.startRoot(); err != nil {
 		return nil, fmt.Errorf("starting the runtime actor: %w", err)
 	}

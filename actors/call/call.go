@@ -1,0 +1,173 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// maxAttempts bounds how often one call is sent.
+const maxAttempts = 3
+
+// Call is one logical request under way: what belongs to the request and not to
+// the actor that works on it. Its address is its identity, so that nothing meant
+// for it can reach the next request of the same actor.
+type Call struct {
+	table *Table
+	req   *Request
+	reply *actors.Reply[Result]
+	begin begin // sent once
+
+	progress  *progressQueue // nil unless Do takes progress
+	cancelled atomic.Bool    // somebody has called Cancel
+	wire      atomic.Int32   // what became of the newest attempt, see wireState
+
+	// Guarded by the table's lock.
+	slot       *slot // who works on it; nil before and after
+	attempt    int32 // how often it was given an id
+	id         int64 // of the newest attempt; 0 when it awaits no answer
+	prev, next *Call // in the list of those that wait for a connection
+	waiting    bool
+	begun      bool    // its actor knows of it
+	giveUp     *cancel // it was cancelled before
+}
+
+// ownReply is a call with the reply that [Table.Do] waits for.
+type ownReply struct {
+	Call
+	own actors.Reply[Result]
+}
+
+// Wire states. The attempt stands in the higher bits, so that whoever still
+// holds an older attempt changes nothing.
+const (
+	unwritten int32 = iota
+	written
+	withdrawn
+	wireStates
+)
+
+func wireState(attempt, state int32) int32 { return attempt*wireStates + state }
+
+// claim reports whether the attempt may be written now: once, and not after it
+// was withdrawn.
+func (c *Call) claim(attempt int32) bool {
+	return c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, written))
+}
+
+// withdraw keeps an attempt that was not written from being written, and reports
+// whether there is nothing to take back from the peer.
+func (c *Call) withdraw(attempt int32) bool {
+	return c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, withdrawn)) ||
+		c.wire.Load() != wireState(attempt, written)
+}
+
+// Cancel ends the call with cause unless it has its outcome already, and
+// withdraws it from the wire. It does not wait. Nil is [context.Canceled].
+func (c *Call) Cancel(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
+	if c.cancelled.CompareAndSwap(false, true) {
+		c.table.cancel(&cancel{call: c, cause: cause})
+	}
+}
+
+// wait returns the outcome. A caller that gives up cancels the call, and gets
+// whichever outcome came first.
+func (c *Call) wait(ctx context.Context) (Result, error) {
+	if c.reply.Completed() { // answered before the frame was out: no channel is made
+		c.progress.drain(c.req)
+		return c.reply.Result()
+	}
+	done := c.reply.Done()
+	for {
+		select {
+		case <-done:
+			c.progress.drain(c.req)
+			return c.reply.Result()
+		case <-c.progress.more():
+			c.progress.drain(c.req)
+		case <-ctx.Done():
+			c.Cancel(context.Cause(ctx))
+			<-done // the actor, or whoever answers for it, gives it at once
+			return c.reply.Result()
+		}
+	}
+}
+
+// maxProgress bounds the reports that wait for a slow OnProgress.
+const maxProgress = 64
+
+// progressQueue holds reports between the connection and the caller's goroutine.
+// A nil queue is always empty.
+type progressQueue struct {
+	signal chan struct{} // has room for one
+
+	mu    sync.Mutex
+	items []Progress
+}
+
+func newProgressQueue(req *Request) *progressQueue {
+	if req.OnProgress == nil {
+		return nil
+	}
+	return &progressQueue{signal: make(chan struct{}, 1)}
+}
+
+func (q *progressQueue) push(p Progress) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	if len(q.items) == maxProgress {
+		q.items = append(q.items[:0], q.items[1:]...)
+	}
+	q.items = append(q.items, p)
+	q.mu.Unlock()
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (q *progressQueue) more() <-chan struct{} {
+	if q == nil {
+		return nil
+	}
+	return q.signal
+}
+
+func (q *progressQueue) drain(req *Request) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	items := q.items
+	q.items = nil
+	q.mu.Unlock()
+	for _, p := range items {
+		req.OnProgress(p)
+	}
+}
+
+// reason is what the peer is told about a call that ends without an answer. It
+// gives nothing of the caller's away (LOG-06).
+func reason(err error) string {
+	switch {
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
+	case errors.Is(err, ErrClosed):
+		return "closing"
+	}
+	return "cancelled"
+}
+
+// cancellable reports whether the peer may be told that the request is withdrawn:
+// never of initialize (CANC-04), and before both sides have agreed on a version
+// only pings and the handshake belong on the wire (LIFE-07).
+func cancellable(req *Request) bool { return !req.Early && req.Method != mcp.MethodInitialize }

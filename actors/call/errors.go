@@ -1,0 +1,99 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What a call can end with beside the peer's answer. None of them is ever a
+// wire error (TIME-02).
+var (
+	// ErrTimeout is what a [TimeoutError] is.
+	ErrTimeout = errors.New("call: timed out")
+	// ErrConnectionLost is what a [LostError] is.
+	ErrConnectionLost = errors.New("call: connection lost")
+	// ErrBusy refuses a call at a limit: of pending calls, of calls that wait for
+	// a connection, or of what the transport may queue.
+	ErrBusy = errors.New("call: too many calls")
+	// ErrClosed refuses or ends a call because the connection is being closed.
+	ErrClosed = errors.New("call: the connection is closed")
+	// ErrInvalidResponse is what a [ResponseError] is.
+	ErrInvalidResponse = errors.New("call: invalid response")
+)
+
+// TimeoutError is a limit of the call that ran out.
+type TimeoutError struct {
+	Method string
+	After  time.Duration // the limit
+	Idle   bool          // it was the limit without progress, not the whole one
+	// Unsent is set when the call never left, for lack of a connection; Err then
+	// says why there was none, if that is known.
+	Unsent bool
+	Err    error
+}
+
+func (e *TimeoutError) Error() string {
+	what := "no result"
+	if e.Idle {
+		what = "neither a result nor progress"
+	}
+	if e.Unsent {
+		what = "no connection"
+	}
+	text := fmt.Sprintf("%s: %s within %v", e.Method, what, e.After)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports that the error is [ErrTimeout].
+func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
+
+// Unwrap returns why there was no connection, or nil.
+func (e *TimeoutError) Unwrap() error { return e.Err }
+
+// Timeout implements the method of net.Error.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// LostError says that the connection went away before the answer came. Whether
+// the peer has carried out the request is not known, unless Unsent is set.
+type LostError struct {
+	Method string
+	Unsent bool  // it never left this process
+	Err    error // why the connection was lost; may be nil
+}
+
+func (e *LostError) Error() string {
+	text := e.Method + ": connection lost before the answer"
+	if e.Unsent {
+		text = e.Method + ": no connection"
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports that the error is [ErrConnectionLost].
+func (e *LostError) Is(target error) bool { return target == ErrConnectionLost }
+
+// Unwrap returns why the connection was lost.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// ResponseError says that the peer's response can not be used (BASE-06, BASE-12).
+type ResponseError struct {
+	Method string
+	Err    error
+}
+
+func (e *ResponseError) Error() string {
+	return fmt.Sprintf("%s: invalid response: %v", e.Method, e.Err)
+}
+
+// Is reports that the error is [ErrInvalidResponse].
+func (e *ResponseError) Is(target error) bool { return target == ErrInvalidResponse }
+
+// Unwrap returns what is wrong with it.
+func (e *ResponseError) Unwrap() error { return e.Err }

@@ -1,0 +1,222 @@
+package call
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Open says that transport generation gen has a link: early calls may go out.
+// Generations only grow.
+func (t *Table) Open(gen uint64, link mcp.Link) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gen, t.link, t.ready, t.version, t.members = gen, link, false, "", nil
+	t.current.Store(gen)
+}
+
+// Agree sets the version of the connection, and the members that the _meta of
+// each request has on it: JSON members without braces, empty for none (META-06).
+func (t *Table) Agree(version mcp.Version, members []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.version, t.members = version, members
+}
+
+// Ready lets all calls go out, those first that wait.
+func (t *Table) Ready() {
+	t.mu.Lock()
+	t.ready, t.why = t.link != nil, nil
+	waiting, parent := t.waiting.n > 0, t.parent
+	t.mu.Unlock()
+	if waiting {
+		parent.Send(&flushWanted{})
+	}
+}
+
+// Lost says that transport generation gen is gone. Calls that were out end with
+// a [LostError], or wait for the next generation if they may.
+func (t *Table) Lost(gen uint64, err error) {
+	t.mu.Lock()
+	if gen != t.gen || t.link == nil {
+		t.mu.Unlock()
+		return
+	}
+	t.current.Store(0)
+	t.link, t.ready, t.version, t.members, t.why = nil, false, "", nil, err
+	type out struct {
+		ref actors.Ref
+		msg *connectionLost
+	}
+	all := make([]out, 0, len(t.byID))
+	for _, c := range t.byID {
+		all = append(all, out{c.slot.ref, &connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}})
+		c.id = 0
+	}
+	clear(t.byID)
+	t.mu.Unlock()
+	for _, o := range all {
+		o.ref.Send(o.msg)
+	}
+}
+
+// Unavailable ends the calls that wait for a connection with a [LostError]: there
+// will be none soon, because of err.
+func (t *Table) Unavailable(err error) {
+	t.mu.Lock()
+	t.why = err
+	var refs []actors.Ref
+	var msgs []*unavailable
+	for c := t.waiting.first; c != nil; c = c.next {
+		refs = append(refs, c.slot.ref)
+		msgs = append(msgs, &unavailable{call: c, err: err})
+	}
+	t.mu.Unlock()
+	for i, ref := range refs {
+		ref.Send(msgs[i])
+	}
+}
+
+// NotYet says why there is no connection, for those that wait in vain.
+func (t *Table) NotYet(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.why = err
+}
+
+// Drain takes no more calls, and sends [Drained] to the parent when none is left.
+func (t *Table) Drain() {
+	t.mu.Lock()
+	t.draining = true
+	var none actors.Ref
+	if t.pending == 0 {
+		none = t.parent
+	}
+	t.mu.Unlock()
+	none.Send(Drained{})
+}
+
+// Close takes no more calls and ends those that are pending, with err.
+func (t *Table) Close(err error) {
+	t.mu.Lock()
+	if t.closed != nil {
+		t.mu.Unlock()
+		return
+	}
+	t.closed = err
+	starting := t.starting
+	t.starting = nil
+	var pending []*Call
+	for _, c := range t.byID {
+		pending = append(pending, c)
+	}
+	for c := t.waiting.first; c != nil; c = c.next {
+		pending = append(pending, c)
+	}
+	t.mu.Unlock()
+	for _, c := range starting {
+		t.refuse(c, err)
+	}
+	for _, c := range pending {
+		c.Cancel(err)
+	}
+}
+
+// Deliver passes on a response of the peer. The message is used until it returns.
+func (t *Table) Deliver(gen uint64, m *mcp.Message) {
+	c, attempt, ref, version := t.answered(gen, m.ID)
+	if c == nil {
+		return
+	}
+	r := &response{call: c, attempt: attempt}
+	switch {
+	case m.Kind == mcp.KindError:
+		r.err = m.Error
+	case version.Era() == mcp.EraModern && !knownResult(m.ResultType):
+		r.err = &ResponseError{c.req.Method, fmt.Errorf("unknown resultType %q", m.ResultType)}
+	default:
+		r.result.Raw = bytes.Clone(m.Result)
+		if version.Era() == mcp.EraModern {
+			r.result.Type = m.ResultType
+		}
+	}
+	ref.Send(r)
+}
+
+// knownResult reports whether a result of that type can be understood (BASE-12).
+// Results of extensions can not: none is declared.
+func knownResult(resultType string) bool {
+	switch resultType {
+	case "", mcp.ResultComplete, mcp.ResultInputRequired:
+		return true
+	}
+	return false
+}
+
+// Malformed ends the call that awaits an answer with this id: what came for it
+// is not a response, because of err.
+func (t *Table) Malformed(gen uint64, id mcp.ID, err error) {
+	if c, attempt, ref, _ := t.answered(gen, id); c != nil {
+		ref.Send(&response{call: c, attempt: attempt, err: &ResponseError{c.req.Method, err}})
+	}
+}
+
+// answered takes the call that awaits an answer with this id out of the index.
+func (t *Table) answered(gen uint64, id mcp.ID) (*Call, int32, actors.Ref, mcp.Version) {
+	n, ok := id.Int64()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.byID[n]
+	if !ok || c == nil || gen != t.gen {
+		t.stats.late.Add(1) // BASE-15, CANC-06
+		return nil, 0, actors.Ref{}, ""
+	}
+	delete(t.byID, n)
+	c.id = 0
+	return c, c.attempt, c.slot.ref, t.version
+}
+
+// Progress passes on a progress notification of the peer.
+func (t *Table) Progress(gen uint64, p *mcp.ProgressParams) {
+	n, ok := p.ProgressToken.Int64()
+	t.mu.Lock()
+	c := t.byID[n]
+	if !ok || c == nil || gen != t.gen || c.progress == nil {
+		t.mu.Unlock()
+		t.stats.oddProgress.Add(1) // PROG-08
+		return
+	}
+	msg := &progressReceived{call: c, attempt: c.attempt, Progress: Progress{p.Progress, p.Total, p.Message}}
+	ref := c.slot.ref
+	t.mu.Unlock()
+	ref.Send(msg)
+}
+
+// flush sends the calls that wait.
+func (t *Table) flush() {
+	for {
+		t.mu.Lock()
+		c := t.waiting.first
+		if c == nil || !t.canSend(c.req) {
+			t.mu.Unlock()
+			return
+		}
+		t.waiting.remove(c)
+		a := t.nextAttempt(c)
+		t.mu.Unlock()
+		if a.n > 1 {
+			t.stats.resent.Add(1)
+		}
+		a.ref.Send(&resend{call: c, attempt: a.n})
+		t.write(a)
+	}
+}
+
+// whyNone says why there is no connection, nil if that is not known.
+func (t *Table) whyNone() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.why
+}

@@ -1,0 +1,409 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Options changes how a table works; nil is the same as the zero value.
+type Options struct {
+	// Limit bounds the pending calls, MaxWaiting those of them that wait for a
+	// connection. Zero means 4096 and 1024. Beyond them calls end with [ErrBusy].
+	Limit, MaxWaiting int
+	// MaxIdle bounds the idle actors that are kept for the next calls; all are
+	// stopped when they have not been needed for some seconds. Zero means 64.
+	MaxIdle int
+	// Wanted, if set, is called when a call begins to wait for a connection. It
+	// must not block.
+	Wanted func()
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	d.Limit = cmp.Or(d.Limit, 4096)
+	d.MaxWaiting = cmp.Or(d.MaxWaiting, 1024)
+	d.MaxIdle = cmp.Or(d.MaxIdle, 64)
+	return d
+}
+
+// Table holds the calls of one connection. Its methods may be used from any
+// goroutine, but not from the Receive of one of its own calls.
+type Table struct {
+	sys   *actors.System
+	opts  Options
+	epoch time.Time // its clock starts here
+	stats counters
+
+	current atomic.Uint64 // the generation that has a link; 0 without one
+
+	mu sync.Mutex // guards what follows; nothing is sent and nobody waits under it
+
+	parent    actors.Ref // the connection's actor; zero before it has started
+	parentErr error      // what it failed with; nil while it works
+	idle      []*slot    // the last used on top
+	unneeded  int        // the fewest that were idle since the last trim
+	trimming  bool       // a trim is due
+
+	pending  int             // calls that have no outcome yet
+	starting []*Call         // those that await an actor
+	byID     map[int64]*Call // those that await an answer
+	waiting  queue           // those that await a connection
+	lastID   int64
+
+	link     mcp.Link // nil without a connection
+	gen      uint64   // of the transport
+	ready    bool     // calls may go out; before, early ones only
+	version  mcp.Version
+	members  []byte // of the _meta of every request
+	why      error  // there is no connection
+	draining bool
+	closed   error // why no calls are taken any more
+}
+
+// slot is one call actor and what it works on.
+type slot struct {
+	table *Table
+	ref   actors.Ref
+	call  *Call // nil when idle
+	dead  bool  // it has stopped
+}
+
+func (s *slot) newActor() actors.Actor { return &actor{slot: s} }
+
+type counters struct{ late, oddProgress, resent atomic.Int64 }
+
+// Stats counts what a table has seen.
+type Stats struct {
+	Pending         int   // calls without an outcome
+	Waiting         int   // of them, those that wait for a connection
+	Late            int64 // answers nobody waited for (BASE-15)
+	DroppedProgress int64 // progress that was not increasing, or for an unknown token
+	Resent          int64 // attempts after the first
+}
+
+// NewTable returns a table without a connection. Its calls are children of the
+// actor that passes its messages to [Table.Receive].
+func NewTable(sys *actors.System, opts *Options) *Table {
+	return &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now(), byID: make(map[int64]*Call)}
+}
+
+// Stats returns the counters.
+func (t *Table) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Stats{
+		Pending: t.pending, Waiting: t.waiting.n,
+		Late: t.stats.late.Load(), DroppedProgress: t.stats.oddProgress.Load(), Resent: t.stats.resent.Load(),
+	}
+}
+
+func (t *Table) now() time.Duration { return time.Since(t.epoch) }
+
+// Do carries out a request and waits for its outcome. When ctx ends the call is
+// cancelled, and the error is the cause of ctx.
+func (t *Table) Do(ctx context.Context, req *Request) (Result, error) {
+	if ctx.Err() != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	o := &ownReply{Call: Call{table: t, req: req, progress: newProgressQueue(req)}}
+	c := &o.Call
+	c.reply = &o.own
+	t.start(c)
+	return c.wait(ctx)
+}
+
+// Start begins a request whose outcome goes to reply; nobody needs to wait for it.
+// A call that is refused has its outcome when Start returns.
+func (t *Table) Start(req *Request, reply *actors.Reply[Result]) *Call {
+	c := &Call{table: t, req: req, reply: reply}
+	t.start(c)
+	return c
+}
+
+// start accepts a call and gives it to an actor, or refuses it.
+func (t *Table) start(c *Call) {
+	t.mu.Lock()
+	if err := t.refusal(c.req); err != nil {
+		t.mu.Unlock()
+		c.reply.Complete(Result{}, err)
+		return
+	}
+	t.pending++
+	s := t.takeIdle()
+	if s == nil {
+		t.starting = append(t.starting, c)
+		parent := t.parent
+		t.mu.Unlock()
+		parent.Send(&spawnWanted{})
+		return
+	}
+	a := t.assign(c, s)
+	c.begun = true // nobody else has the call yet
+	t.mu.Unlock()
+	c.begin = begin{call: c, sent: a.n > 0}
+	a.ref.Send(&c.begin)
+	if a.n > 0 {
+		t.write(a)
+	} else {
+		t.wanted()
+	}
+}
+
+// wanted says that a call waits for a connection.
+func (t *Table) wanted() {
+	if t.opts.Wanted != nil {
+		t.opts.Wanted()
+	}
+}
+
+// refusal is why a call is not accepted, or nil.
+func (t *Table) refusal(req *Request) error {
+	switch {
+	case t.closed != nil:
+		return t.closed
+	case t.draining:
+		return ErrClosed
+	case t.pending >= t.opts.Limit:
+		return ErrBusy
+	case t.canSend(req):
+		return nil
+	case req.Early:
+		return &LostError{Method: req.Method, Unsent: true, Err: t.why}
+	case t.waiting.n >= t.opts.MaxWaiting:
+		return ErrBusy
+	}
+	return nil
+}
+
+func (t *Table) canSend(req *Request) bool { return t.link != nil && (t.ready || req.Early) }
+
+// takeIdle takes an idle actor, nil if there is none.
+func (t *Table) takeIdle() *slot {
+	for n := len(t.idle); n > 0; n-- {
+		s := t.idle[n-1]
+		t.idle[n-1] = nil
+		t.idle = t.idle[:n-1]
+		if !s.dead {
+			t.unneeded = min(t.unneeded, n-1)
+			return s
+		}
+	}
+	t.unneeded = 0
+	return nil
+}
+
+// attempt is what is needed to write one attempt of a call. The actor is told
+// of it before, so that the answer can not be handled first.
+type attempt struct {
+	call    *Call
+	ref     actors.Ref
+	n       int32 // 0: the call waits for a connection
+	id      int64
+	gen     uint64
+	link    mcp.Link
+	members []byte
+}
+
+// assign lends the actor to the call and gives the call an id, or lets it wait.
+func (t *Table) assign(c *Call, s *slot) attempt {
+	s.call, c.slot = c, s
+	if t.canSend(c.req) {
+		return t.nextAttempt(c)
+	}
+	t.waiting.push(c)
+	return attempt{call: c, ref: s.ref}
+}
+
+// nextAttempt gives the call an id that no call has had (BASE-04).
+func (t *Table) nextAttempt(c *Call) attempt {
+	t.lastID++
+	c.attempt++
+	c.id = t.lastID
+	c.wire.Store(wireState(c.attempt, unwritten))
+	t.byID[c.id] = c
+	return attempt{call: c, ref: c.slot.ref, n: c.attempt, id: c.id, gen: t.gen, link: t.link, members: t.members}
+}
+
+// write hands one attempt to the transport, unless it was withdrawn meanwhile.
+func (t *Table) write(a attempt) {
+	c := a.call
+	if !c.claim(a.n) {
+		return
+	}
+	id := mcp.IntID(a.id)
+	var token mcp.ProgressToken
+	if c.progress != nil {
+		token = id // unique as the id is (PROG-01)
+	}
+	b := borrow()
+	defer giveBack(b)
+	frame, err := appendRequest((*b)[:0], id, c.req, a.members, token)
+	*b = frame
+	if err != nil {
+		a.ref.Send(&response{call: c, attempt: a.n, err: err})
+		return
+	}
+	err = a.link.Send(mcp.Outgoing{Frame: frame, Kind: mcp.KindRequest, ID: id, Method: c.req.Method, Name: c.req.Name})
+	if err != nil {
+		c.wire.CompareAndSwap(wireState(a.n, written), wireState(a.n, unwritten))
+		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: err})
+	} else if t.current.Load() != a.gen {
+		// Lost may have told the actor before it knew of this attempt.
+		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: t.whyNone()})
+	}
+}
+
+// cancel sends the call's cancel message, or ends a call that has no actor yet.
+func (t *Table) cancel(m *cancel) {
+	c := m.call
+	t.mu.Lock()
+	var ref actors.Ref
+	if c.begun && c.slot != nil {
+		ref = c.slot.ref
+	}
+	c.giveUp = m // its actor is told once it knows of the call
+	t.mu.Unlock()
+	ref.Send(m)
+}
+
+// park lets a call wait for the connection that comes after generation gen. It
+// reports false if there will be none.
+func (t *Table) park(c *Call, gen uint64) bool {
+	t.mu.Lock()
+	if t.closed != nil {
+		t.mu.Unlock()
+		return false
+	}
+	delete(t.byID, c.id)
+	c.id = 0
+	t.waiting.push(c)
+	late := t.ready && t.gen > gen // that connection is there already
+	parent := t.parent
+	t.mu.Unlock()
+	if late {
+		parent.Send(&flushWanted{})
+	} else {
+		t.wanted()
+	}
+	return true
+}
+
+// finish settles the call of an actor and makes the actor idle again. It reports
+// false if the actor is not to be kept.
+func (t *Table) finish(c *Call, s *slot, result Result, err error) (keep bool) {
+	t.mu.Lock()
+	end := t.detach(c)
+	var trim actors.Ref
+	if keep = len(t.idle) < t.opts.MaxIdle && !s.dead && t.closed == nil; keep {
+		t.idle = append(t.idle, s)
+		if !t.trimming {
+			t.trimming, trim = true, t.parent
+			t.unneeded = len(t.idle)
+		}
+	}
+	t.mu.Unlock()
+	t.settle(c, end, result, err)
+	trim.Send(&trimWanted{})
+	return keep
+}
+
+// ending is what is left to do for a call that was taken out of the table.
+type ending struct {
+	again   bool     // it was out already
+	id      int64    // it awaited an answer to this
+	attempt int32    //
+	link    mcp.Link // that the newest attempt may have gone out on
+	drained actors.Ref
+}
+
+// detach takes a call out of the table.
+func (t *Table) detach(c *Call) ending {
+	if c.slot == nil {
+		return ending{again: true}
+	}
+	end := ending{id: c.id, attempt: c.attempt, link: t.link}
+	c.slot.call = nil
+	c.slot = nil
+	if c.id != 0 {
+		delete(t.byID, c.id)
+		c.id = 0
+	}
+	t.waiting.remove(c)
+	end.drained = t.done()
+	return end
+}
+
+// done counts a call less, and returns who is to hear that it was the last one.
+func (t *Table) done() (drained actors.Ref) {
+	if t.pending--; t.pending == 0 && t.draining {
+		return t.parent
+	}
+	return actors.Ref{}
+}
+
+// settle gives a call its outcome, and takes it back from the peer if that still
+// works on it.
+func (t *Table) settle(c *Call, end ending, result Result, err error) {
+	if end.again {
+		return
+	}
+	if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) && cancellable(c.req) {
+		// Not on this goroutine: it may be a clock's or the one that reads.
+		id, link, why := mcp.IntID(end.id), end.link, reason(err)
+		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why) })
+	}
+	c.reply.Complete(result, err)
+	end.drained.Send(Drained{})
+}
+
+func sendCancelled(link mcp.Link, id mcp.ID, why string) {
+	b := borrow()
+	defer giveBack(b)
+	*b = appendCancelled((*b)[:0], id, why)
+	// A link that can not take it is as good as lost: the peer will find out.
+	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled})
+}
+
+// queue is a list of calls that wait for a connection, the oldest first.
+type queue struct {
+	first, last *Call
+	n           int
+}
+
+func (q *queue) push(c *Call) {
+	c.prev, c.next, c.waiting = q.last, nil, true
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+	q.n++
+}
+
+func (q *queue) remove(c *Call) {
+	if !c.waiting {
+		return
+	}
+	if c.prev == nil {
+		q.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next, c.waiting = nil, nil, false
+	q.n--
+}

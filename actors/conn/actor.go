@@ -1,0 +1,382 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// actor keeps one peer reachable.
+//
+//	       wanted            dialed                agreed
+//	idle ─────────▶ dialing ─────────▶ negotiating ───────▶ ready
+//	  ▲  (or eager)  ▲    │ error, timeout  │ error, timeout  │ lost
+//	  │              │    ▼                 ▼                 ▼
+//	  │ nobody waits │ ◀─ backoff ◀─────────┴─────────────────┘
+//	  └── (lazy) ────┘ due  │ permanent error
+//	                 ▲      ▼
+//	                 └─── failed          any ── close ──▶ closing ──▶ (stopped)
+//	                wanted
+type actor struct {
+	conn *Conn
+
+	state     State
+	session   *Session   // the newest generation; nil before the first
+	transport actors.Ref // its actor
+	negotiate context.CancelCauseFunc
+	waiters   []*actors.Reply[struct{}] // of Connect
+
+	backoff  *backoff.ExponentialBackOff
+	retry    *actors.Timer
+	timeout  *actors.Timer // of the attempt under way
+	failures int           // attempts that failed since the connection was stable
+	redials  int           // at once, in a row
+	readyAt  time.Time
+	lastErr  error
+	lost     error // the transport went away while the negotiation still runs
+}
+
+// maxRedials bounds the attempts that follow each other without a delay.
+const maxRedials = 3
+
+// Messages. Those of a generation are dropped when another has begun.
+type (
+	wake        struct{} // a call waits for a connection
+	connect     struct{ reply *actors.Reply[struct{}] }
+	closeWanted struct{}
+	closeNow    struct{}
+
+	dialed struct {
+		gen uint64
+		err error
+	}
+	transportLost struct {
+		gen uint64
+		err error
+	}
+	negotiated struct {
+		gen uint64
+		err error
+	}
+	retryDue       struct{}
+	connectTimeout struct{}
+)
+
+func newActor(k *Conn) *actor {
+	b := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(k.opts.MinBackoff),
+		backoff.WithMaxInterval(k.opts.MaxBackoff),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0), // never gives up
+	)
+	return &actor{conn: k, backoff: b}
+}
+
+// Receive implements [actors.Actor].
+func (a *actor) Receive(c *actors.Context, msg any) {
+	if a.conn.calls.Receive(c, msg) {
+		return
+	}
+	switch m := msg.(type) {
+	case actors.Started:
+		a.retry, a.timeout = c.NewTimer(retryDue{}), c.NewTimer(connectTimeout{})
+		if a.conn.opts.Lazy && a.conn.calls.Stats().Waiting == 0 {
+			a.to(Idle)
+		} else {
+			a.dial(c)
+		}
+	case actors.Stopping:
+		a.stopping(m)
+	case wake:
+		a.wanted(c)
+	case connect:
+		a.connect(c, m.reply)
+	case closeWanted:
+		a.drain(c)
+	case closeNow, call.Drained:
+		if a.state == Closing {
+			c.Stop()
+		}
+	case retryDue:
+		a.retryNow(c)
+	case connectTimeout:
+		if a.state == Dialing || a.state == Negotiating {
+			a.fail(c, &ConnectTimeoutError{State: a.state, After: a.conn.opts.ConnectTimeout})
+		}
+	case actors.ChildStopped:
+		if m.Ref == a.transport {
+			a.transport = actors.Ref{}
+			a.fail(c, cmpErr(m.Err, ErrClosedByPeer))
+		}
+	default:
+		a.ofGeneration(c, msg)
+	}
+}
+
+// ofGeneration handles what comes from a transport.
+func (a *actor) ofGeneration(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *dialed:
+		if a.is(m.gen, Dialing) {
+			if m.err != nil {
+				a.fail(c, m.err)
+			} else {
+				a.negotiating(c)
+			}
+		}
+	case *negotiated:
+		if a.is(m.gen, Negotiating) {
+			if err := cmpErr(m.err, a.lost); err != nil {
+				a.fail(c, err)
+			} else {
+				a.ready()
+			}
+		}
+	case *transportLost:
+		switch {
+		case a.session == nil || m.gen != a.session.gen:
+		case a.state == Negotiating:
+			// The negotiation hears of it by its request, and may know what to do.
+			a.lost = m.err
+			a.conn.calls.Lost(m.gen, m.err)
+		default:
+			a.fail(c, m.err)
+		}
+	}
+}
+
+func (a *actor) is(gen uint64, state State) bool {
+	return a.state == state && a.session.gen == gen
+}
+
+func cmpErr(err, standard error) error {
+	if err == nil {
+		return standard
+	}
+	return err
+}
+
+// to changes the state and tells of it.
+func (a *actor) to(s State) {
+	a.state = s
+	status := &Status{State: s, Since: time.Now(), Generation: a.conn.gens.Load(), Err: a.lastErr, Failures: a.failures}
+	a.conn.status.Store(status)
+	if a.conn.opts.OnStatus != nil {
+		a.conn.opts.OnStatus(*status)
+	}
+}
+
+// wanted begins an attempt if none is made anyway.
+func (a *actor) wanted(c *actors.Context) {
+	if a.state == Idle || a.state == Failed {
+		a.dial(c)
+	}
+}
+
+func (a *actor) connect(c *actors.Context, reply *actors.Reply[struct{}]) {
+	switch a.state {
+	case Ready:
+		reply.Complete(struct{}{}, nil)
+		return
+	case Closing:
+		reply.Complete(struct{}{}, call.ErrClosed)
+		return
+	}
+	a.waiters = append(a.waiters, reply)
+	a.wanted(c)
+}
+
+// answer tells those who wait for the connection.
+func (a *actor) answer(err error) {
+	for _, r := range a.waiters {
+		r.Complete(struct{}{}, err)
+	}
+	a.waiters = nil
+}
+
+// dial begins a new generation.
+func (a *actor) dial(c *actors.Context) {
+	a.retry.Clear()
+	a.session = newSession(a.conn)
+	a.conn.session.Store(a.session)
+	a.to(Dialing)
+	a.timeout.Set(a.conn.opts.ConnectTimeout)
+	ref, err := c.Spawn(transportSpec(a.conn, a.session, c.Self()))
+	if err != nil { // the system shuts down
+		a.session.attach(nil, err)
+		a.fail(c, Permanent(err))
+		return
+	}
+	a.transport = ref
+}
+
+func (a *actor) negotiating(c *actors.Context) {
+	s := a.session
+	a.lost = nil
+	a.conn.calls.Open(s.gen, s.link)
+	a.to(Negotiating)
+	a.negotiate = actors.Await(c,
+		func(ctx context.Context) (struct{}, error) {
+			s.begin()
+			return struct{}{}, a.conn.opts.Negotiate(ctx, s)
+		},
+		func(_ struct{}, err error) any { return &negotiated{s.gen, err} })
+}
+
+func (a *actor) ready() {
+	a.timeout.Clear()
+	a.readyAt, a.redials, a.lastErr = time.Now(), 0, nil
+	a.conn.calls.Ready()
+	a.to(Ready)
+	a.answer(nil)
+}
+
+// fail ends the generation and decides how to go on.
+func (a *actor) fail(c *actors.Context, err error) {
+	wasReady := a.state == Ready
+	if !wasReady && a.state != Dialing && a.state != Negotiating && a.state != Closing {
+		return // it had failed already
+	}
+	a.drop(err)
+	a.lastErr = err
+	if a.state == Closing {
+		c.Stop() // nothing that waits can end well now
+		return
+	}
+	if wasReady && time.Since(a.readyAt) >= a.conn.opts.Stable {
+		a.failures = 0
+		a.backoff.Reset()
+	}
+	a.conn.log.Warn("the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
+	switch {
+	case isRedial(err) && a.redials < maxRedials:
+		a.redials++
+		a.dial(c)
+	case IsPermanent(err):
+		a.failures++
+		a.to(Failed)
+		a.conn.calls.Unavailable(err)
+		a.answer(err)
+	default:
+		a.failures++
+		a.pause(err)
+	}
+}
+
+// pause waits before the next attempt.
+func (a *actor) pause(err error) {
+	a.conn.calls.NotYet(err)
+	if a.failures >= a.conn.opts.PatientFor {
+		a.conn.calls.Unavailable(err)
+	}
+	delay := a.backoff.NextBackOff()
+	if delay == backoff.Stop {
+		delay = a.conn.opts.MaxBackoff
+	}
+	a.redials = 0
+	a.to(Backoff)
+	a.retry.Set(delay)
+	a.answer(err)
+}
+
+// retryNow is the end of a pause.
+func (a *actor) retryNow(c *actors.Context) {
+	switch {
+	case a.state != Backoff:
+	case a.conn.opts.Lazy && len(a.waiters) == 0 && a.conn.calls.Stats().Waiting == 0:
+		a.to(Idle)
+	default:
+		a.dial(c)
+	}
+}
+
+// drop ends what belongs to the current generation.
+func (a *actor) drop(err error) {
+	a.timeout.Clear()
+	if a.negotiate != nil {
+		a.negotiate(err)
+		a.negotiate = nil
+	}
+	a.conn.calls.Lost(a.session.gen, err)
+	a.session.end()
+	t := a.transport
+	a.transport = actors.Ref{} // its end is no news any more
+	t.Stop()
+}
+
+// drain is the way to the end: calls that are out may still be answered.
+func (a *actor) drain(c *actors.Context) {
+	if a.state == Closing {
+		return
+	}
+	wasReady := a.state == Ready
+	a.retry.Clear()
+	a.timeout.Clear()
+	a.to(Closing)
+	a.answer(call.ErrClosed)
+	a.conn.calls.Drain()
+	if !wasReady {
+		c.Stop()
+	}
+}
+
+func (a *actor) stopping(m actors.Stopping) {
+	err := m.Err
+	if err == nil {
+		err = call.ErrClosed
+	}
+	if !m.Restart {
+		a.conn.calls.Close(err)
+	}
+	a.answer(err)
+	if a.session != nil {
+		if a.negotiate != nil {
+			a.negotiate(err)
+		}
+		a.conn.calls.Lost(a.session.gen, err)
+		a.session.end()
+	}
+}
+
+// transport is the actor of one generation: the dial is its task, and the link
+// ends with it.
+type transport struct {
+	conn    *Conn
+	session *Session
+	parent  actors.Ref
+}
+
+func transportSpec(k *Conn, s *Session, parent actors.Ref) actors.Spec {
+	return actors.Spec{
+		Kind: actors.KindTransport,
+		New:  func() actors.Actor { return &transport{k, s, parent} },
+	}
+}
+
+// Receive implements [actors.Actor].
+func (t *transport) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		actors.Await(c, t.dial, func(_ struct{}, err error) any { return &dialed{t.session.gen, err} })
+	case *dialed:
+		t.parent.Send(m)
+	case actors.Stopping:
+		t.session.end()
+	}
+}
+
+// dial makes the link. The session takes it even when the actor is gone.
+func (t *transport) dial(ctx context.Context) (struct{}, error) {
+	link, err := actors.Guard(func() (mcp.Link, error) { return t.conn.opts.Dial(ctx, t.session.gen, t.session) })
+	if err == nil && link == nil {
+		err = Permanent(errors.New("the dial returned nothing"))
+	}
+	t.session.attach(link, err)
+	return struct{}{}, err
+}

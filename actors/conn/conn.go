@@ -1,0 +1,221 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Options says how a connection is made. Dial and Negotiate are required.
+type Options struct {
+	// Name is the peer's, for paths and logs.
+	Name string
+	// Dial makes the transport of a generation. It must heed ctx, and close what
+	// it has begun when it returns an error.
+	Dial func(ctx context.Context, gen uint64, sink mcp.Sink) (mcp.Link, error)
+	// Negotiate agrees with the peer on a version and calls [Session.Agree].
+	Negotiate func(ctx context.Context, s *Session) error
+	// Received takes the peer's requests and its notifications other than
+	// progress, on the transport's goroutine: it must not block. The message is
+	// valid until it returns. Nil drops them.
+	Received func(s *Session, m *mcp.Message)
+	// OnStatus, if set, is told of each change of state, in order. It must not block.
+	OnStatus func(Status)
+	// Lazy connects when the first call wants to, not at once.
+	Lazy bool
+	// ConnectTimeout bounds one attempt, negotiation included. Zero means 60 s.
+	ConnectTimeout time.Duration
+	// MinBackoff and MaxBackoff bound the delay between attempts. Zero means
+	// 100 ms and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+	// Stable is how long a connection must have been ready for the delay to start
+	// anew: a peer that always dies right after the handshake must not be
+	// restarted without pause. Zero means 5 s.
+	Stable time.Duration
+	// PatientFor is how many attempts in a row may fail before the calls that wait
+	// for a connection end with the failure. Zero means 3.
+	PatientFor int
+	// Calls bounds the calls. Its Wanted is not used.
+	Calls call.Options
+	// Logger takes structured logs. Nil means the system's.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults(sys *actors.System) Options {
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, time.Minute)
+	o.MinBackoff = cmp.Or(o.MinBackoff, 100*time.Millisecond)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	o.Stable = cmp.Or(o.Stable, 5*time.Second)
+	o.PatientFor = cmp.Or(o.PatientFor, 3)
+	if o.Logger == nil {
+		o.Logger = sys.Log()
+	}
+	return o
+}
+
+// Conn is the handle of a connection. Its methods may be used from any goroutine,
+// those that wait not from an actor.
+type Conn struct {
+	sys   *actors.System
+	opts  Options
+	log   *slog.Logger
+	calls *call.Table
+
+	gens    atomic.Uint64
+	ref     atomic.Pointer[actors.Ref] // nil before it is started
+	status  atomic.Pointer[Status]
+	session atomic.Pointer[Session] // the newest
+}
+
+// New returns a connection that is not started yet.
+func New(sys *actors.System, opts Options) *Conn {
+	opts = opts.withDefaults(sys)
+	k := &Conn{sys: sys, opts: opts, log: opts.Logger.With("peer", opts.Name)}
+	k.status.Store(&Status{Since: time.Now()})
+	o := opts.Calls
+	o.Wanted = func() { k.send(wake{}) }
+	k.calls = call.NewTable(sys, &o)
+	return k
+}
+
+func (k *Conn) spec() actors.Spec {
+	return actors.Spec{
+		Kind:   actors.KindClient,
+		Name:   "client-" + k.opts.Name,
+		New:    func() actors.Actor { return newActor(k) },
+		OnStop: k.stopped,
+	}
+}
+
+// Start starts the connection below the runtime. It must not be called from a Receive.
+func (k *Conn) Start() error {
+	_, err := k.start(k.sys.Spawn)
+	return err
+}
+
+// StartChild starts the connection as a child of the actor that has c.
+func (k *Conn) StartChild(c *actors.Context) (actors.Ref, error) {
+	return k.start(c.Spawn)
+}
+
+func (k *Conn) start(spawn func(actors.Spec) (actors.Ref, error)) (actors.Ref, error) {
+	spec := k.spec()
+	ref, err := spawn(spec)
+	if errors.Is(err, actors.ErrNameTaken) { // peers of one name are no reason to fail
+		spec.Name = ""
+		ref, err = spawn(spec)
+	}
+	if err == nil {
+		k.ref.Store(&ref)
+	}
+	return ref, err
+}
+
+// stopped runs when the actor is gone for good, for whatever reason.
+func (k *Conn) stopped(failure error) {
+	if failure == nil {
+		failure = call.ErrClosed
+	}
+	k.calls.Close(failure)
+	last := *k.status.Load()
+	k.status.Store(&Status{State: Closed, Since: time.Now(), Generation: last.Generation, Err: failure, Failures: last.Failures})
+}
+
+// Ref returns the connection's actor; the zero Ref before it is started.
+func (k *Conn) Ref() actors.Ref {
+	if ref := k.ref.Load(); ref != nil {
+		return *ref
+	}
+	return actors.Ref{}
+}
+
+func (k *Conn) send(msg any) {
+	k.Ref().Send(msg)
+}
+
+// Status returns what the connection is doing.
+func (k *Conn) Status() Status { return *k.status.Load() }
+
+// Stats returns what its calls have seen.
+func (k *Conn) Stats() call.Stats { return k.calls.Stats() }
+
+// Do carries out a request; see [call.Table.Do].
+func (k *Conn) Do(ctx context.Context, req *call.Request) (call.Result, error) {
+	return k.calls.Do(ctx, req)
+}
+
+// Begin starts a request whose outcome goes to reply; see [call.Table.Start].
+func (k *Conn) Begin(req *call.Request, reply *actors.Reply[call.Result]) *call.Call {
+	return k.calls.Start(req, reply)
+}
+
+// Notify sends a notification if the connection is ready, and is [ErrNotReady] if not.
+func (k *Conn) Notify(method string, params []byte) error {
+	s := k.session.Load()
+	if s == nil || k.Status().State != Ready {
+		return ErrNotReady
+	}
+	return s.Notify(method, params)
+}
+
+// Connect asks for the connection and waits until it is ready. Its error is the
+// failure of the attempt that was or came under way, or the cause of ctx. After a
+// failure attempts go on unless it is permanent.
+func (k *Conn) Connect(ctx context.Context) error {
+	ref := k.Ref()
+	if ref.IsZero() {
+		return ErrNotReady
+	}
+	_, err := actors.Ask(ctx, ref, func(r *actors.Reply[struct{}]) any { return connect{r} })
+	return err
+}
+
+// closeGrace bounds the wait for a transport to close, beyond the context of Close.
+const closeGrace = 10 * time.Second
+
+// Close takes no more calls, lets those that are out end until ctx does, then
+// ends them and closes the transport. It waits for that, up to ten seconds longer
+// than ctx, and returns the cause of ctx if calls had to be ended.
+func (k *Conn) Close(ctx context.Context) error {
+	ref := k.Ref()
+	if ref.IsZero() {
+		return nil
+	}
+	ref.Send(closeWanted{})
+	var cut error
+	select {
+	case <-ref.Stopped():
+	case <-ctx.Done():
+		cut = context.Cause(ctx)
+		ref.Send(closeNow{})
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	select {
+	case <-ref.Stopped():
+	case <-grace.Done():
+		return context.Cause(grace)
+	}
+	if s := k.session.Load(); s != nil {
+		select {
+		case <-s.done:
+		case <-grace.Done():
+			return context.Cause(grace)
+		}
+	}
+	return cut
+}
+
+// Agree changes what the requests of the current session say; see [call.Table.Agree].
+func (k *Conn) Agree(version mcp.Version, members []byte) {
+	if s := k.session.Load(); s != nil {
+		s.Agree(version, members)
+	}
+}

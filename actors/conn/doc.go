@@ -1,0 +1,22 @@
+// Package conn holds connections: one actor of kind [actors.KindClient] keeps one
+// peer reachable, over as many transports as that takes.
+//
+// Each transport is a generation with an actor of its own; whatever comes from an
+// older generation is dropped. Dialing and negotiation are ordinary functions that
+// run outside of the actor:
+//
+//	k := conn.New(sys, conn.Options{Name: "files", Dial: dial, Negotiate: negotiate})
+//	err := k.Start()
+//	res, err := k.Do(ctx, &call.Request{Method: mcp.MethodListTools})
+//	err = k.Close(ctx)
+//
+// # What is promised
+//
+//   - All callers share one reconnect. Calls made meanwhile wait, within bounds
+//     and within their own time limits.
+//   - A failed attempt is followed by another after a delay that doubles up to 30
+//     seconds, with jitter, and starts anew once a connection has held. An error
+//     marked [Permanent] is not retried unless somebody asks for the connection.
+//   - Close lets calls end until its context does, then ends them. When it has
+//     returned nothing of the connection is left.
+package conn

@@ -1,0 +1,55 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrConnectTimeout is what a [ConnectTimeoutError] is.
+	ErrConnectTimeout = errors.New("conn: connecting timed out")
+	// ErrClosedByPeer is a transport that ended without an error.
+	ErrClosedByPeer = errors.New("the peer closed the connection")
+	// ErrNotReady is returned for a notification without a connection.
+	ErrNotReady = errors.New("conn: not connected")
+)
+
+// ConnectTimeoutError says that dialing or negotiating took too long.
+type ConnectTimeoutError struct {
+	State State // what was under way
+	After time.Duration
+}
+
+func (e *ConnectTimeoutError) Error() string {
+	return fmt.Sprintf("no connection within %v (%v)", e.After, e.State)
+}
+
+// Is reports that the error is [ErrConnectTimeout].
+func (e *ConnectTimeoutError) Is(target error) bool { return target == ErrConnectTimeout }
+
+// marked is an error that says how to go on.
+type marked struct {
+	error
+	permanent bool
+}
+
+func (m *marked) Unwrap() error { return m.error }
+
+// Permanent marks an error of Dial or Negotiate that trying again does not help.
+func Permanent(err error) error { return &marked{err, true} }
+
+// Redial marks an error of Negotiate after which a fresh transport is to be tried
+// at once, a few times in a row at most.
+func Redial(err error) error { return &marked{err, false} }
+
+// IsPermanent reports whether err was marked by [Permanent].
+func IsPermanent(err error) bool {
+	m, ok := errors.AsType[*marked](err)
+	return ok && m.permanent
+}
+
+func isRedial(err error) bool {
+	m, ok := errors.AsType[*marked](err)
+	return ok && !m.permanent
+}

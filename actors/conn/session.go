@@ -1,0 +1,237 @@
+package conn
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Bounds on what a peer may do wrong.
+const (
+	maxEarly     = 64   // messages before Dial has returned
+	maxMalformed = 1000 // in one session
+	maxBatch     = 1000 // messages in a batch
+	loggedFaults = 10   // those after are only counted
+)
+
+// Session is one generation of a connection, as [Options].Negotiate and
+// [Options].Received see it. It is the [mcp.Sink] of its transport. Its methods may
+// be used from any goroutine.
+type Session struct {
+	conn *Conn
+	gen  uint64
+	done chan struct{} // closed once nothing of the transport is left
+
+	mu        sync.Mutex
+	link      mcp.Link // nil before Dial has returned
+	version   mcp.Version
+	early     [][]byte // messages that came before the link
+	open      bool     // early has been worked off
+	over      bool     // nothing more is passed on
+	dialed    bool     // Dial has returned
+	malformed int
+}
+
+func newSession(k *Conn) *Session {
+	return &Session{conn: k, gen: k.gens.Add(1), done: make(chan struct{})}
+}
+
+// Generation returns the number of the transport, from 1.
+func (s *Session) Generation() uint64 { return s.gen }
+
+// Version returns what was agreed on; "" before.
+func (s *Session) Version() mcp.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// Do carries out a request of the negotiation: it goes out at once and is not
+// sent again.
+func (s *Session) Do(ctx context.Context, req *call.Request) (call.Result, error) {
+	early := *req
+	early.Early, early.Safe = true, false
+	return s.conn.calls.Do(ctx, &early)
+}
+
+// Agree sets the version, and the members of every request's _meta; see
+// [call.Table.Agree].
+func (s *Session) Agree(version mcp.Version, members []byte) {
+	s.mu.Lock()
+	s.version = version
+	s.mu.Unlock()
+	s.conn.calls.Agree(version, members)
+}
+
+// Notify sends a notification; params may be nil.
+func (s *Session) Notify(method string, params []byte) error {
+	return s.send(mcp.Outgoing{Frame: mcp.AppendNotification(nil, method, params), Kind: mcp.KindNotification, Method: method})
+}
+
+// Respond answers a request of the peer.
+func (s *Session) Respond(id mcp.ID, result []byte) error {
+	return s.send(mcp.Outgoing{Frame: mcp.AppendResult(nil, id, result), Kind: mcp.KindResult, ID: id})
+}
+
+// Refuse answers a request of the peer with an error.
+func (s *Session) Refuse(id mcp.ID, e *mcp.Error) error {
+	return s.send(mcp.Outgoing{Frame: mcp.AppendError(nil, id, e), Kind: mcp.KindError, ID: id})
+}
+
+func (s *Session) send(m mcp.Outgoing) error {
+	s.mu.Lock()
+	link, over := s.link, s.over
+	s.mu.Unlock()
+	if link == nil || over {
+		return ErrNotReady
+	}
+	return link.Send(m)
+}
+
+// Fail ends this generation because of err; another follows.
+func (s *Session) Fail(err error) { s.conn.send(&transportLost{s.gen, err}) }
+
+// Lost implements [mcp.Sink].
+func (s *Session) Lost(err error) {
+	if err == nil {
+		err = ErrClosedByPeer
+	}
+	s.Fail(err)
+}
+
+// Frame implements [mcp.Sink].
+func (s *Session) Frame(frame []byte) {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return
+	}
+	if !s.open {
+		defer s.mu.Unlock()
+		if len(s.early) < maxEarly {
+			s.early = append(s.early, bytes.Clone(frame))
+		}
+		return
+	}
+	version := s.version
+	s.mu.Unlock()
+	s.receive(frame, version)
+}
+
+// attach gives the session its link; it is closed at once if the session is over.
+func (s *Session) attach(link mcp.Link, err error) {
+	s.mu.Lock()
+	s.dialed = true
+	if err != nil || s.over {
+		s.mu.Unlock()
+		if link != nil {
+			link.Close()
+		}
+		close(s.done)
+		return
+	}
+	s.link = link
+	s.mu.Unlock()
+}
+
+// begin passes on what came early, and from then on everything as it comes.
+func (s *Session) begin() {
+	for {
+		s.mu.Lock()
+		frames := s.early
+		s.early = nil
+		if len(frames) == 0 {
+			s.open = true
+			s.mu.Unlock()
+			return
+		}
+		version := s.version
+		s.mu.Unlock()
+		for _, f := range frames {
+			s.receive(f, version)
+		}
+	}
+}
+
+// end passes nothing more on and closes the link on a goroutine of the system.
+func (s *Session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.over, s.early = true, nil
+	if link := s.link; link != nil {
+		s.conn.sys.Go(s.conn.opts.Name+": closing the transport", func() {
+			defer close(s.done)
+			link.Close()
+		})
+	}
+	// Otherwise Dial has failed, or is still to return: attach closes done.
+}
+
+// messages are used again: scanning needs some hundred bytes.
+var messages = sync.Pool{New: func() any { return new(mcp.Message) }}
+
+func (s *Session) receive(frame []byte, version mcp.Version) {
+	if mcp.IsBatch(frame) && version.Has(mcp.FeatureBatch) { // BASE-20
+		err := mcp.ScanBatch(frame, maxBatch, func(raw []byte) error {
+			s.message(raw)
+			return nil
+		})
+		if err != nil {
+			s.fault(nil, frame, err)
+		}
+		return
+	}
+	s.message(frame)
+}
+
+func (s *Session) message(frame []byte) {
+	m := messages.Get().(*mcp.Message)
+	defer func() {
+		*m = mcp.Message{}
+		messages.Put(m)
+	}()
+	if err := mcp.Scan(frame, m); err != nil {
+		s.fault(m, frame, err)
+		return
+	}
+	switch {
+	case m.Kind == mcp.KindError && m.ID.IsZero(): // BASE-08
+		s.conn.log.Debug("the peer reported an error that belongs to no request", "error", m.Error)
+	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
+		s.conn.calls.Deliver(s.gen, m)
+	case m.Method == mcp.NotificationProgress && m.Kind == mcp.KindNotification:
+		var p mcp.ProgressParams
+		if err := m.DecodeParams(&p); err != nil {
+			s.conn.log.Debug("dropping malformed progress", "error", err) // PROG-08
+			return
+		}
+		s.conn.calls.Progress(s.gen, &p)
+	case s.conn.opts.Received != nil:
+		s.conn.opts.Received(s, m)
+	}
+}
+
+// fault is a message that can not be read. A call that it seems to answer ends;
+// a peer that sends nothing else is given up (WIRE-04).
+func (s *Session) fault(m *mcp.Message, frame []byte, err error) {
+	s.mu.Lock()
+	s.malformed++
+	n := s.malformed
+	s.mu.Unlock()
+	if n <= loggedFaults {
+		s.conn.log.Warn("ignoring a message that can not be read", "error", err, "bytes", len(frame), "start", string(frame[:min(len(frame), 80)]))
+	}
+	if m != nil && !m.ID.IsZero() && m.Kind != mcp.KindRequest {
+		s.conn.calls.Malformed(s.gen, m.ID, err)
+	}
+	if n == maxMalformed {
+		s.Fail(fmt.Errorf("the peer sent %d messages that can not be read, the last: %w", n, err))
+	}
+}

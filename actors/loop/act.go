@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// phase is where a call stands.
+type phase uint8
+
+const (
+	fresh    phase = iota // not decided
+	asking                // waits for a human
+	ready                 // waits for room
+	sent                  // its dispatch is being written, or it is running
+	returned              // it has a result
+)
+
+// call is one tool call of a turn.
+type call struct {
+	key  string
+	turn *turn
+	id   string // the model's
+	name string
+	args json.RawMessage
+	tool *Tool // nil if there is none of that name
+
+	phase  phase
+	cancel context.CancelCauseFunc // while it runs
+	result *mcp.ToolResultContent  // what the model will see
+	ask    *openAsk                // while it waits
+}
+
+// toolReturned is a message to itself: a tool call has ended.
+type toolReturned struct {
+	call   *call
+	result *mcp.CallToolResult
+	err    error
+}
+
+// act begins the calls of a turn: each is refused, asked about, or made once there
+// is room.
+func (r *run) act(c *actors.Context, rulings []ruling) {
+	r.state = r.acting
+	t := r.turn
+	r.say(t.resp.Message())
+	var entries []Entry
+	for i, cl := range t.calls {
+		if rulings[i].refusal == "" {
+			if err := r.ledger.reserveCall(); err != nil {
+				t.over = err
+				rulings[i].refusal = "not called: " + err.Error()
+			}
+		}
+		if refusal := rulings[i].refusal; refusal != "" {
+			entries = append(entries, r.settle(cl, mcp.ErrorResult("%s", refusal), false))
+			continue
+		}
+		entries = append(entries, cl.intent())
+		if rulings[i].verdict == Allow || r.allowed[cl.tool.Hash] {
+			cl.phase = ready
+		} else {
+			entries = append(entries, r.openAsk(cl))
+		}
+	}
+	r.advance(c, entries...)
+}
+
+func (cl *call) intent() Entry {
+	return Entry{Type: store.ToolIntent, Key: cl.key, Body: &ToolIntent{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args}}
+}
+
+// settle gives a call its result, for the model and for the journal.
+func (r *run) settle(cl *call, res *mcp.CallToolResult, made bool) Entry {
+	cl.phase = returned
+	cl.result = cutForModel(cl.id, res, r.cfg.MaxResult)
+	return Entry{Type: store.ToolResult, Key: cl.key, Body: &ToolResult{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: r.out != nil && made, Result: res}}
+}
+
+// lose gives a call whose outcome nobody knows a result that says so.
+func (r *run) lose(cl *call, reason string) Entry {
+	cl.phase = returned
+	reason = clip(reason, maxErrText)
+	cl.result = cutForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), r.cfg.MaxResult)
+	return Entry{Type: store.ToolUnknown, Key: cl.key, Body: &ToolUnknown{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
+}
+
+func (cl *call) server() string {
+	if cl.tool == nil {
+		return ""
+	}
+	return cl.tool.Server
+}
+
+// advance writes what has happened together with the dispatch of the calls that
+// now have room, and makes those once that is durable.
+func (r *run) advance(c *actors.Context, entries ...Entry) {
+	t := r.turn
+	var start, asks []*call
+	settled := 0
+	for _, e := range entries {
+		switch e.Type {
+		case store.ToolResult, store.ToolUnknown:
+			settled++
+		case store.AskOpened:
+			asks = append(asks, r.asks[e.Key])
+		}
+	}
+	for _, cl := range t.calls {
+		if cl.phase == ready && t.busy < r.cfg.Parallel && r.suspending == nil {
+			cl.phase = sent
+			t.busy++
+			start = append(start, cl)
+			entries = append(entries, Entry{Type: store.ToolDispatched, Key: cl.key, Body: &ToolDispatched{t.n, cl.id}})
+		}
+	}
+	r.writeBatch(c, &batch{entries: entries, state: r.runState(), then: func(c *actors.Context) {
+		t.left -= settled
+		r.begin(c, t, start, asks)
+	}})
+}
+
+// runState says whether the run waits for a human.
+func (r *run) runState() store.RunState {
+	if len(r.asks) > 0 {
+		return store.Waiting
+	}
+	return store.Running
+}
+
+// begin makes the calls and asks whose events are durable.
+func (r *run) begin(c *actors.Context, t *turn, start, asks []*call) {
+	if r.out != nil {
+		r.unmade(c, t, start)
+		return
+	}
+	for _, cl := range asks {
+		r.storeAsk(c, cl)
+	}
+	for _, cl := range start {
+		r.dispatch(c, cl)
+	}
+	if t.left == 0 {
+		r.acted(c)
+	}
+}
+
+// dispatch makes a call, in a task: a panic in it is its own error.
+func (r *run) dispatch(c *actors.Context, cl *call) {
+	sink := r.cfg.Sink
+	todo := &Call{Key: cl.key, Arguments: cl.args, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	do, own := cl.tool.Do, cl.tool.Server == ""
+	cl.cancel = actors.Await(c,
+		func(ctx context.Context) (*mcp.CallToolResult, error) {
+			res, err := do(ctx, todo)
+			if err == nil && own { // a server's result has passed a decoder
+				res, err = presentable(res)
+			}
+			return res, err
+		},
+		func(res *mcp.CallToolResult, err error) any { return toolReturned{cl, res, err} })
+}
+
+func (r *run) acting(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case toolReturned:
+		if m.call.turn != r.turn || m.call.phase != sent {
+			return // late
+		}
+		r.turn.busy--
+		r.advance(c, r.outcomeOf(c, m))
+	case graceOver:
+		r.giveUpCalls(c)
+	default:
+		r.askMessage(c, msg)
+	}
+}
+
+// outcomeOf says what a call that has returned has come to.
+func (r *run) outcomeOf(c *actors.Context, m toolReturned) Entry {
+	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
+		c.Log().Error("a tool panicked", "run", r.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
+	}
+	unknown, isUnknown := errors.AsType[*UnknownError](m.err)
+	switch {
+	case isUnknown:
+		return r.lose(m.call, unknown.Err.Error())
+	case m.err != nil && r.out != nil:
+		return r.lose(m.call, m.err.Error())
+	case m.err != nil:
+		return r.settle(m.call, errorResult(m.err), true)
+	case m.result == nil:
+		return r.settle(m.call, mcp.ErrorResult("the tool gave no result"), true)
+	}
+	return r.settle(m.call, m.result, true)
+}
+
+// acted hands all results to the model, in its order, and begins the next turn.
+func (r *run) acted(c *actors.Context) {
+	t := r.turn
+	results := make(mcp.Contents, len(t.calls))
+	for i, cl := range t.calls {
+		results[i] = cl.result
+	}
+	r.say(llm.Message{Role: llm.RoleUser, Content: results})
+	if t.over != nil {
+		r.limited(c, t.over)
+		return
+	}
+	r.list(c)
+}

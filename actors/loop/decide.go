@@ -1,0 +1,166 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// decided is a message to itself: what becomes of each call of a turn, or whether
+// its answer is as it should be.
+type decided struct {
+	turn       *turn
+	rulings    []ruling
+	structured json.RawMessage
+	err        error // what is wrong with the answer
+}
+
+// ruling is what becomes of one call. A refusal is a result for the model.
+type ruling struct {
+	verdict Verdict
+	refusal string
+}
+
+// decide looks at what the model wants. The gate, the schemas and the answer's
+// check may be slow, so they run in a task.
+func (r *run) decide(c *actors.Context) {
+	r.state = r.deciding
+	t := r.turn
+	for _, use := range t.resp.Calls() {
+		t.calls = append(t.calls, &call{
+			key:  fmt.Sprintf("%s-%d-%d", r.cfg.Nonce, t.n, len(t.calls)),
+			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: r.tools[use.Name]})
+	}
+	t.left = len(t.calls)
+	if t.left == 0 {
+		r.check(c)
+		return
+	}
+	cfg, tools := r.cfg, r.tools
+	actors.Await(c, func(ctx context.Context) ([]ruling, error) {
+		rulings := make([]ruling, len(t.calls))
+		for i, cl := range t.calls {
+			rulings[i] = rule(ctx, cfg, tools, i, cl)
+		}
+		return rulings, nil
+	}, func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} })
+}
+
+// rule decides on one call. What is wrong with it is told so that the model can do
+// better.
+func rule(ctx context.Context, cfg *Config, tools map[string]*Tool, i int, cl *call) ruling {
+	switch {
+	case i >= maxCalls:
+		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
+	case cl.tool == nil:
+		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip(cl.name, 100), names(tools))}
+	case slices.Contains(cl.turn.spoilt, cl.id):
+		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
+	}
+	if validate := cl.tool.Validate; validate != nil {
+		_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, validate(cl.args) })
+		if err != nil {
+			return ruling{refusal: "not called: the arguments do not fit the tool's schema: " + clip(err.Error(), maxErrText)}
+		}
+	}
+	if cfg.Gate == nil {
+		return ruling{verdict: Ask}
+	}
+	verdict, err := actors.Guard(func() (Verdict, error) { return cfg.Gate(ctx, cl.tool, cl.args), nil })
+	switch {
+	case err != nil || verdict > Deny:
+		return ruling{verdict: Ask}
+	case verdict == Deny:
+		return ruling{refusal: "not called: the policy of this agent does not allow it"}
+	}
+	return ruling{verdict: verdict}
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && jsonx.Valid(raw)
+}
+
+// names lists what there is, as much as is useful.
+func names(tools map[string]*Tool) string {
+	if len(tools) == 0 {
+		return "none"
+	}
+	all := make([]string, 0, len(tools))
+	for name := range tools {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return clip(strings.Join(all, ", "), maxErrText)
+}
+
+// check looks at an answer without calls.
+func (r *run) check(c *actors.Context) {
+	t, check, text := r.turn, r.cfg.Check, r.turn.resp.Text()
+	if check == nil {
+		r.answered(c, nil)
+		return
+	}
+	actors.Await(c, func(context.Context) (json.RawMessage, error) { return check(text) },
+		func(v json.RawMessage, err error) any { return decided{turn: t, structured: v, err: err} })
+}
+
+func (r *run) deciding(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case decided:
+		switch {
+		case m.turn != r.turn: // late
+		case m.rulings != nil:
+			r.act(c, m.rulings)
+		case m.err != nil && len(m.turn.calls) > 0:
+			r.failed(c, fmt.Errorf("deciding on the calls: %w", m.err))
+		case m.err != nil:
+			r.redo(c, m.err)
+		default:
+			r.answered(c, m.structured)
+		}
+	}
+}
+
+// redo tells the model what is wrong with its answer, a bounded number of times.
+func (r *run) redo(c *actors.Context, wrong error) {
+	if r.redos++; r.redos > maxRedos || r.turn.resp.Finish == llm.FinishLength {
+		r.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
+		return
+	}
+	r.say(r.turn.resp.Message())
+	note := llm.User("That is not an answer of the form that was asked for: " + clip(wrong.Error(), maxErrText) +
+		"\nAnswer again, with nothing but the JSON.")
+	r.say(note)
+	r.write(c, func(c *actors.Context) {
+		if r.out == nil {
+			r.list(c)
+		}
+	}, Entry{Type: InputAddedType, Body: &InputAdded{note}})
+}
+
+// say adds a message to the history. Models do not take an empty one.
+func (r *run) say(m llm.Message) {
+	if len(m.Content) == 0 {
+		m.Content = mcp.Contents{mcp.Text("(no answer)")}
+	}
+	r.history = append(r.history, m)
+}
+
+// answered ends the run with the model's answer.
+func (r *run) answered(c *actors.Context, structured json.RawMessage) {
+	resp := r.turn.resp
+	if resp.Finish == llm.FinishLength && r.ledger.clamped {
+		r.limited(c, overLimit("tokens", r.cfg.Limits.Tokens))
+		return
+	}
+	r.end(c, Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured})
+}

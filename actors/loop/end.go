@@ -1,0 +1,261 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+func (r *run) failed(c *actors.Context, err error) {
+	r.end(c, Outcome{State: store.Failed, Stop: StopFailed, Err: err})
+}
+
+func (r *run) limited(c *actors.Context, err error) {
+	r.end(c, Outcome{State: store.Limited, Stop: StopLimit, Err: err})
+}
+
+// end is the only way out, and the first reason counts: whatever is under way is
+// cancelled and given its grace.
+func (r *run) end(c *actors.Context, out Outcome) {
+	if r.out != nil {
+		return
+	}
+	r.out = &out
+	r.state = r.ending
+	r.wall.Clear()
+	r.askTimer.Clear()
+	if t := r.turn; t != nil {
+		if t.cancel != nil {
+			t.cancel(out.Err)
+		}
+		for _, cl := range t.calls {
+			switch {
+			case cl.phase == ready: // its intent without a dispatch says that it was not made
+				r.ledger.releaseCall()
+				cl.phase = returned
+			case cl.phase == sent && cl.cancel != nil:
+				cl.cancel(out.Err)
+			}
+		}
+	}
+	for _, cl := range r.asks {
+		switch {
+		case cl.ask.stored:
+			r.closing++
+			r.withdraw(c, cl)
+		case cl.ask.storing:
+			r.closing++ // and askStored comes
+		default:
+			r.unasked(c, cl, store.Decision{Status: store.AskCancelled, By: "runtime"})
+		}
+	}
+	r.grace.Set(r.cfg.Grace)
+	r.finish(c)
+}
+
+func (r *run) ending(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case created:
+		if m.err != nil {
+			r.refused(c, m.err)
+			return
+		}
+		r.opened(c, m.head)
+		r.finish(c)
+	case toolReturned:
+		if m.call.turn != r.turn || m.call.phase != sent || r.last {
+			return // given up already
+		}
+		r.turn.busy--
+		r.write(c, nil, r.outcomeOf(c, m))
+		r.finish(c)
+	case askStored:
+		r.withdraw(c, m.call)
+	case askWithdrawn:
+		r.withdrawn(c, m)
+	case graceOver:
+		r.giveUp(c)
+	}
+}
+
+// unmade records that calls were not made after all: the run has ended between
+// their dispatch and themselves.
+func (r *run) unmade(c *actors.Context, t *turn, calls []*call) {
+	for _, cl := range calls {
+		t.busy--
+		r.ledger.releaseCall()
+		r.write(c, nil, r.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
+	}
+	r.finish(c)
+}
+
+// withdraw takes a question back, unless it has been answered.
+func (r *run) withdraw(c *actors.Context, cl *call) {
+	if cl.ask == nil {
+		return
+	}
+	j, id := r.cfg.Journal, cl.ask.row.ID
+	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
+		return settleAnyway(j.SettleAsk(ctx, id, store.Decision{Status: store.AskCancelled, By: "runtime"}))
+	}, func(a store.Ask, err error) any { return askWithdrawn{cl, a, err} })
+}
+
+func (r *run) withdrawn(c *actors.Context, m askWithdrawn) {
+	if m.call.ask == nil || r.last {
+		return
+	}
+	if m.err != nil {
+		c.Log().Warn("a question could not be withdrawn", "run", r.cfg.ID, "error", m.err)
+		m.ask.Decision = store.Decision{Status: store.AskCancelled, By: "runtime"}
+	}
+	r.closing--
+	r.unasked(c, m.call, m.ask.Decision)
+	r.finish(c)
+}
+
+// unasked records how a question of a run that ends was settled; its call is not
+// made in any case.
+func (r *run) unasked(c *actors.Context, cl *call, d store.Decision) {
+	failAnswers(cl.ask, store.ErrFinished)
+	r.ledger.releaseCall()
+	cl.phase = returned
+	r.write(c, nil, r.closeAsk(cl, d))
+}
+
+// finish writes the end, once nothing is under way any more.
+func (r *run) finish(c *actors.Context) {
+	switch {
+	case r.out == nil || r.last:
+		return
+	case r.journal.h == nil: // not in the journal yet; the answer of Create comes
+		return
+	case r.journal.fenced():
+		r.complete(c, nil)
+		return
+	case r.journal.err == nil && (r.turn != nil && r.turn.busy > 0 || r.closing > 0):
+		return
+	}
+	r.last = true
+	r.account()
+	r.writeBatch(c, &batch{entries: []Entry{finished(r.out)}, state: r.out.State, summary: summary(r.out),
+		then: func(c *actors.Context) { r.complete(c, nil) }})
+}
+
+// giveUp ends the wait, first for calls and then for the journal.
+func (r *run) giveUp(c *actors.Context) {
+	r.graces++
+	if r.graces > 1 || r.journal.h == nil {
+		if r.journal.cancel != nil {
+			r.journal.cancel(errGrace)
+		}
+		r.h.opened.Complete(store.Run{}, errGrace)
+		r.complete(c, &JournalError{errGrace})
+		return
+	}
+	r.grace.Set(r.cfg.Grace)
+	if t := r.turn; t != nil {
+		for _, cl := range t.calls {
+			if cl.phase == sent {
+				r.write(c, nil, r.lose(cl, "the run ended before the call returned"))
+			}
+		}
+		t.busy = 0
+	}
+	r.closing = 0
+	r.finish(c)
+}
+
+// account charges what has not completed and says what it all has cost.
+func (r *run) account() {
+	r.ledger.abandonTurn()
+	r.out.Usage, r.out.Steps, r.out.ToolCalls = r.ledger.used, r.ledger.steps, r.ledger.calls
+}
+
+var errGrace = errors.New("it did not answer in time")
+
+// complete gives the outcome and stops.
+func (r *run) complete(c *actors.Context, err error) {
+	r.account()
+	if err != nil && !errors.Is(r.out.Err, err) {
+		r.out.Err = errors.Join(r.out.Err, err)
+		if r.out.State == store.Finished {
+			r.out.State, r.out.Stop = store.Failed, StopFailed
+		}
+	}
+	for _, cl := range r.asks {
+		failAnswers(cl.ask, store.ErrFinished)
+	}
+	r.h.complete(*r.out)
+	c.Stop()
+}
+
+// finished is the last event.
+func finished(out *Outcome) Entry {
+	return Entry{Time: store.Clock(time.Now()), Type: store.RunFinished, Body: out.Finished()}
+}
+
+// Finished returns what the run's last event holds.
+func (o *Outcome) Finished() *RunFinished {
+	body := &RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
+		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls}
+	if o.Err != nil {
+		body.Error = clip(o.Err.Error(), maxErrText)
+	}
+	return body
+}
+
+// summary is one line about how a run ended.
+func summary(out *Outcome) string {
+	if out.Err != nil {
+		return line(out.Err.Error())
+	}
+	return line(out.Text)
+}
+
+// title is one line for lists of runs.
+func title(input []llm.Message) string {
+	if len(input) == 0 {
+		return ""
+	}
+	return line(input[0].Content.Text())
+}
+
+func line(s string) string {
+	s = strings.Join(strings.Fields(clip(s, 400)), " ")
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return -1
+		}
+		return c
+	}, clip(s, 200))
+}
+
+func started(c *Config) *RunStarted {
+	return &RunStarted{
+		Agent: c.Agent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Input, Schema: c.Schema,
+		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
+		WallMS: c.Limits.Wall.Milliseconds(), MaxResult: c.MaxResult}
+}
+
+// absentNote tells the model what it has to do without.
+func absentNote(absent []Absent) string {
+	var b strings.Builder
+	b.WriteString("\n\nThese tool servers are not available at the moment:")
+	for _, a := range absent {
+		fmt.Fprintf(&b, " %s;", clip(a.Server, 100))
+	}
+	b.WriteString(" do without their tools, and say so where it matters.")
+	return b.String()
+}
+
+func (l ToolsListed) equal(o ToolsListed) bool {
+	return l.Tools != nil && o.Tools != nil && slices.Equal(l.Tools, o.Tools) && slices.Equal(l.Absent, o.Absent)
+}

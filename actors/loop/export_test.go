@@ -1,0 +1,4 @@
+package loop
+
+// Poison makes the run's actor panic.
+func (r *Run) Poison() { r.ref.Send(appended{batches: []*batch{nil}}) }

@@ -1,0 +1,181 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Outcome is how a run has ended.
+type Outcome struct {
+	State store.RunState
+	// Stop says why: the model's finish reason, or "limit", "cancelled", "failed".
+	Stop       string
+	Text       string
+	Structured json.RawMessage // what [Config.Check] made of the text
+	Usage      Usage
+	Steps      int // turns begun
+	ToolCalls  int
+	// Err is nil exactly if the run has finished with an answer. It wraps a
+	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
+	Err error
+}
+
+// Reasons to stop that are not a model's.
+const (
+	StopLimit     = "limit"
+	StopCancelled = "cancelled"
+	StopFailed    = "failed"
+)
+
+// CancelledError ends a run that was cancelled.
+type CancelledError struct{ Cause error }
+
+func (e *CancelledError) Error() string {
+	if e.Cause == nil {
+		return "the run was cancelled"
+	}
+	return "the run was cancelled: " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *CancelledError) Unwrap() error { return e.Cause }
+
+// JournalError ends a run whose events could not be written: it must not go on.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return "the run's journal: " + e.Err.Error() }
+
+// Unwrap returns the cause, such as [store.ErrFenced].
+func (e *JournalError) Unwrap() error { return e.Err }
+
+// Run is the handle of a run. Its methods may be called from any goroutine once
+// Start has returned.
+type Run struct {
+	cfg    *Config
+	ref    actors.Ref
+	opened actors.Reply[store.Run]
+	ended  actors.Reply[Outcome]
+}
+
+// New checks a configuration and returns a run that has not started.
+func New(cfg *Config) (*Run, error) {
+	c, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Run{cfg: c}, nil
+}
+
+// Start spawns the run's actor as a child of c's, from whose Receive it is called,
+// once.
+func (r *Run) Start(c *actors.Context) error {
+	sys := c.System()
+	ref, err := c.Spawn(actors.Spec{
+		Kind:   actors.KindRun,
+		Name:   "run-" + r.cfg.ID,
+		New:    func() actors.Actor { return newRun(r) },
+		OnStop: func(err error) { r.died(sys, err) },
+	})
+	if err != nil {
+		r.opened.Complete(store.Run{}, err)
+		return err
+	}
+	r.ref = ref
+	return nil
+}
+
+// Opened waits until the run is in the journal. An ID that is taken gives the run
+// that has it and [store.ErrExists]; this run has no outcome then.
+func (r *Run) Opened(ctx context.Context) (store.Run, error) { return r.opened.Wait(ctx) }
+
+// Begun reports whether the run is in the journal.
+func (r *Run) Begun() bool {
+	_, err := r.opened.Result()
+	return r.opened.Completed() && err == nil
+}
+
+// Cancel ends the run. The first cause counts; on a run that has ended it does nothing.
+func (r *Run) Cancel(cause error) { r.ref.Send(cancelRun{cause}) }
+
+// Ended returns a channel that is closed once the run has its outcome.
+func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
+
+// Outcome returns how the run has ended; before that the zero value.
+func (r *Run) Outcome() Outcome {
+	out, _ := r.ended.Result()
+	return out
+}
+
+// Ref returns the run's actor.
+func (r *Run) Ref() actors.Ref { return r.ref }
+
+// Stopped returns a channel that is closed once the run's actor is gone.
+func (r *Run) Stopped() <-chan struct{} { return r.ref.Stopped() }
+
+// Answer decides an ask of this run. It returns [store.ErrSettled] and the ask as
+// it was decided if somebody was faster, the clock included.
+func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
+	got, err := actors.Ask(ctx, r.ref, func(reply *actors.Reply[store.Ask]) any {
+		return answer{ask, d, reply}
+	})
+	if errors.Is(err, actors.ErrStopped) {
+		return r.cfg.Journal.SettleAsk(ctx, ask, d)
+	}
+	return got, err
+}
+
+// died gives the run its outcome where its actor could not: after a panic, or when
+// it was stopped from outside. It writes that down first.
+func (r *Run) died(sys *actors.System, cause error) {
+	if r.ended.Completed() {
+		return
+	}
+	if cause == nil {
+		cause = actors.ErrStopped
+	}
+	r.opened.Complete(store.Run{}, cause)
+	head, err := r.opened.Result()
+	if err != nil { // it never was in the journal, or is another's
+		r.ended.Complete(Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+		return
+	}
+	sys.Go("run-"+r.cfg.ID, func() {
+		out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
+		if err := r.recordDeath(head.Epoch, out); err != nil {
+			out.Err = errors.Join(out.Err, err)
+		}
+		r.complete(out)
+	})
+}
+
+// recordDeath appends the end of a run that has no actor any more.
+func (r *Run) recordDeath(epoch int64, out Outcome) error {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
+	defer cancel()
+	last := finished(&out)
+	ev, err := last.encode()
+	if err == nil {
+		last.Seq, err = r.cfg.Journal.Append(ctx, store.Append{
+			Run: r.cfg.ID, Epoch: epoch, State: out.State, Summary: summary(&out), Events: []store.Event{ev}})
+	}
+	if err != nil {
+		return &JournalError{err}
+	}
+	r.cfg.Sink.Journalled([]Entry{last})
+	return nil
+}
+
+// complete gives the one outcome. The sink hears of it first, so that whoever waits
+// for the outcome finds all events there.
+func (r *Run) complete(out Outcome) {
+	if r.ended.Completed() {
+		return
+	}
+	r.cfg.Sink.Closed(out)
+	r.ended.Complete(out, nil)
+}

@@ -1,0 +1,259 @@
+package loop_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
+)
+
+// recorder is a sink that keeps everything.
+type recorder struct {
+	mu       sync.Mutex
+	entries  []loop.Entry
+	text     strings.Builder
+	progress []loop.Progress
+	closed   []loop.Outcome
+	asked    chan store.Ask
+}
+
+func (r *recorder) Journalled(entries []loop.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range entries {
+		r.entries = append(r.entries, e)
+		if a, ok := e.Body.(*loop.AskOpened); ok {
+			r.asked <- a.Ask
+		}
+	}
+}
+
+func (r *recorder) Text(_ int, delta string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.WriteString(delta)
+}
+
+func (r *recorder) Thinking(int, string) {}
+
+func (r *recorder) Progress(_ string, p loop.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = append(r.progress, p)
+}
+
+func (r *recorder) Closed(out loop.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = append(r.closed, out)
+}
+
+func (r *recorder) types() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]string, len(r.entries))
+	for i, e := range r.entries {
+		out[i] = e.Type
+	}
+	return out
+}
+
+// tools is a fixed list of tools.
+type tools []loop.Tool
+
+func (t tools) List(context.Context) ([]loop.Tool, []loop.Absent) { return t, nil }
+
+// tool makes a tool from a function of its arguments.
+func tool(name string, do func(ctx context.Context, call *loop.Call) (string, error)) loop.Tool {
+	return loop.Tool{Tool: llm.Tool{Name: name}, Hash: "hash-" + name,
+		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
+			text, err := do(ctx, call)
+			if err != nil {
+				return nil, err
+			}
+			return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(text)}}, nil
+		}}
+}
+
+func echo(_ context.Context, call *loop.Call) (string, error) { return string(call.Arguments), nil }
+
+func allow(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Allow }
+
+// parent starts runs.
+type parent struct{}
+
+type startRun struct {
+	run   *loop.Run
+	reply *actors.Reply[struct{}]
+}
+
+func (parent) Receive(c *actors.Context, msg any) {
+	if m, ok := msg.(startRun); ok {
+		m.reply.Complete(struct{}{}, m.run.Start(c))
+	}
+}
+
+// bench is everything a run needs.
+type bench struct {
+	t      *testing.T
+	sys    *actors.System
+	agents actors.Ref
+	store  *memstore.Store
+	sink   *recorder
+	trace  *actors.Tracer
+}
+
+// inBubble runs f with a system that must be empty at its end.
+func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, store: memstore.New(nil), sink: &recorder{asked: make(chan store.Ask, 100)}}
+		b.trace = &actors.Tracer{Keep: func(ev actors.TraceEvent) bool { return ev.Actor.Kind() == actors.KindRun }}
+		sys, err := actors.NewSystem(&actors.Options{Trace: b.trace.Record})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.sys = sys
+		b.agents, err = sys.Spawn(actors.Spec{Kind: actors.KindAgents, Name: "agents", New: func() actors.Actor { return parent{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := sys.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+		})
+		f(t, b)
+	})
+}
+
+// config is one that works; tests change it.
+func (b *bench) config(model llm.Model, list ...loop.Tool) *loop.Config {
+	return &loop.Config{ID: "r1", Agent: "tester", Path: []string{"tester"}, Nonce: "nonce", InputHash: "in",
+		Model: model, Tools: tools(list), Input: []llm.Message{llm.User("go")}, Gate: allow,
+		Journal: b.store, Owner: "test", Sink: b.sink}
+}
+
+// start starts a run and waits until it is recorded.
+func (b *bench) start(cfg *loop.Config) *loop.Run {
+	b.t.Helper()
+	run, err := loop.New(cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := actors.Ask(b.t.Context(), b.agents, func(r *actors.Reply[struct{}]) any { return startRun{run, r} }); err != nil {
+		b.t.Fatal(err)
+	}
+	return run
+}
+
+// finish waits for the outcome, and checks that there is just one.
+func (b *bench) finish(run *loop.Run) loop.Outcome {
+	b.t.Helper()
+	select {
+	case <-run.Ended():
+	case <-time.After(24 * time.Hour):
+		b.t.Fatal("the run did not end in a day")
+	}
+	<-run.Stopped()
+	b.sink.mu.Lock()
+	defer b.sink.mu.Unlock()
+	if n := len(b.sink.closed); n != 1 {
+		b.t.Errorf("outcomes: got %d, want 1", n)
+	}
+	return run.Outcome()
+}
+
+// events reads the journal back.
+func (b *bench) events() []loop.Entry {
+	b.t.Helper()
+	var out []loop.Entry
+	for ev, err := range store.Replay(context.Background(), b.store, "r1", 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		e, err := loop.Decode(ev)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (b *bench) types() []string {
+	var out []string
+	for _, e := range b.events() {
+		out = append(out, e.Type)
+	}
+	return out
+}
+
+// wantTypes compares the journal with types separated by spaces, in which i, d, r
+// and u are an intent, a dispatch, a result and an unknown outcome.
+func (b *bench) wantTypes(want string) {
+	b.t.Helper()
+	short := map[string]string{"i": store.ToolIntent, "d": store.ToolDispatched, "r": store.ToolResult, "u": store.ToolUnknown}
+	types := strings.Fields(want)
+	for i, s := range types {
+		if long := short[s]; long != "" {
+			types[i] = long
+		}
+	}
+	got := b.types()
+	if !slices.Equal(got, types) {
+		b.t.Errorf("journal:\n got %v\nwant %v", got, types)
+	}
+}
+
+// results are the texts of all tool results the model was shown last.
+func results(req *llm.Request) []string {
+	var out []string
+	for _, c := range req.Messages[len(req.Messages)-1].Content {
+		if r, ok := c.(*mcp.ToolResultContent); ok {
+			text := r.Content.Text()
+			if r.IsError {
+				text = "error: " + text
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+type rawJSON = json.RawMessage
+
+// sameIDs is a model that gives every call the same id.
+type sameIDs struct{ turns int }
+
+func (m *sameIDs) Name() string { return "same" }
+
+func (m *sameIDs) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if err := req.Validate(); err != nil {
+			yield(nil, err)
+			return
+		}
+		if m.turns++; m.turns > 3 {
+			_ = yield(llm.TextDelta{Text: "ok"}, nil) && yield(llm.Finish{Reason: llm.FinishStop}, nil)
+			return
+		}
+		call := llm.ToolCall{ID: "call", Name: "echo", Arguments: json.RawMessage("{}")}
+		_ = yield(call, nil) && yield(llm.Finish{Reason: llm.FinishToolCalls}, nil)
+	}
+}

@@ -1,0 +1,100 @@
+package loop
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// samples are one body of each kind.
+func samples() map[string]any {
+	return map[string]any{
+		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1},
+		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
+		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9},
+		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
+		store.ToolIntent:     &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: []byte(`{"a":1}`)},
+		store.ToolDispatched: &ToolDispatched{Turn: 1, CallID: "c"},
+		store.ToolResult:     &ToolResult{Turn: 1, CallID: "c", Tool: "t", Made: true, Result: mcp.ErrorResult("no")},
+		store.ToolUnknown:    &ToolUnknown{Turn: 1, CallID: "c", Tool: "t", Reason: "lost"},
+		store.AskOpened:      &AskOpened{Ask: store.Ask{ID: "i", Kind: AskKind, Payload: []byte(`{"a":1}`), Decision: store.Decision{Status: store.AskPending}}},
+		store.AskSettled:     &AskSettled{Status: store.AskAccepted, By: "ada", Scope: "once"},
+		InputAddedType:       &InputAdded{Message: llm.User("again")},
+		store.RunFinished:    &RunFinished{State: store.Finished, Stop: "stop", Text: "hello", Structured: []byte(`{}`)},
+	}
+}
+
+func TestDecodeWhatWasEncoded(t *testing.T) {
+	all := samples()
+	for typ := range bodies {
+		body, ok := all[typ]
+		if !ok {
+			t.Errorf("no sample of %s", typ)
+			continue
+		}
+		e := Entry{Type: typ, Key: "k", Body: body}
+		ev, err := e.encode()
+		if err != nil {
+			t.Errorf("encode(%s): %v", typ, err)
+			continue
+		}
+		got, err := Decode(ev)
+		if err != nil || got.Key != "k" || !reflect.DeepEqual(got.Body, body) {
+			t.Errorf("Decode(%s): got %+v, %v, want %+v", typ, got.Body, err, body)
+		}
+	}
+	later, err := Decode(store.Event{Type: "later.version", Body: []byte(`{"x":1}`)})
+	if raw, ok := later.Body.([]byte); err != nil || ok && string(raw) != `{"x":1}` {
+		t.Errorf("Decode of an unknown type: got %+v, %v", later, err)
+	}
+}
+
+// TestEncodeBounds: bodies that no store takes are cut where that loses nothing that
+// matters.
+func TestEncodeBounds(t *testing.T) {
+	huge := strings.Repeat("x", store.MaxBody)
+	escaped := strings.Repeat("\x01", store.MaxBody/5) // six bytes each in JSON
+	tests := []struct {
+		name string
+		body any
+		ok   bool
+	}{
+		{"result", &ToolResult{Result: &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(escaped)}}}, true},
+		{"thinking", &ModelResult{Thinking: huge, Message: llm.Assistant("x")}, true},
+		{"answer", &RunFinished{Text: huge, Structured: []byte(`"` + huge + `"`)}, true},
+		{"text", &ModelResult{Message: llm.Assistant(huge)}, false},
+	}
+	for _, tt := range tests {
+		e := Entry{Type: "x", Body: tt.body}
+		ev, err := e.encode()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := ev.Check() == nil; got != tt.ok {
+			t.Errorf("%s: the store takes its %d bytes: %v, want %v", tt.name, len(ev.Body), got, tt.ok)
+		}
+	}
+}
+
+// FuzzDecode: a damaged journal is an error, never a panic.
+func FuzzDecode(f *testing.F) {
+	for typ, body := range samples() {
+		e := Entry{Type: typ, Body: body}
+		ev, err := e.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(typ, []byte(ev.Body))
+	}
+	f.Add(store.ToolResult, []byte(`{"result":null}`))
+	f.Fuzz(func(t *testing.T, typ string, body []byte) {
+		e, err := Decode(store.Event{Type: typ, Body: body})
+		if err == nil && e.Body == nil {
+			t.Error("no body and no error")
+		}
+	})
+}

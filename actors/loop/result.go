@@ -1,0 +1,137 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// maxMedia bounds the images and sounds of one result, in bytes.
+const maxMedia = 5 << 20
+
+// cutForModel returns what the model sees of a result: at most limit bytes of text,
+// and whole media within their own bound. It never fetches what a link points to
+// (SECA-42).
+func cutForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultContent {
+	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: mcp.Contents{}}
+	content := r.Content
+	if len(content) == 0 && len(r.StructuredContent) > 0 {
+		if len(r.StructuredContent) <= limit {
+			out.StructuredContent = r.StructuredContent
+			return out
+		}
+		content = mcp.Contents{mcp.Text(string(r.StructuredContent))}
+	}
+	left, media := limit, maxMedia
+	for _, c := range content {
+		switch size := sizeOf(c); c := c.(type) {
+		case *mcp.TextContent:
+			out.Content = append(out.Content, mcp.Text(cutText(c.Text, &left)))
+		case *mcp.ImageContent, *mcp.AudioContent:
+			out.Content = append(out.Content, whole(c, size, &media))
+		default:
+			out.Content = append(out.Content, whole(c, size, &left))
+		}
+	}
+	return out
+}
+
+// cutText returns as much of s as fits, and says so where that is not all.
+func cutText(s string, left *int) string {
+	if len(s) <= *left {
+		*left -= len(s)
+		return s
+	}
+	n := *left
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	*left = 0
+	return fmt.Sprintf("%s\n[cut here: this text has %d bytes, %d of them are shown]", s[:n], len(s), n)
+}
+
+// whole returns c if it fits, else a note in its place.
+func whole(c mcp.Content, size int, left *int) mcp.Content {
+	if size > *left {
+		return mcp.Text(fmt.Sprintf("[left out: %s of %d bytes, which is too large]", c.ContentType(), size))
+	}
+	*left -= size
+	return c
+}
+
+func sizeOf(c mcp.Content) int {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return len(c.Text)
+	case *mcp.ImageContent:
+		return len(c.Data)
+	case *mcp.AudioContent:
+		return len(c.Data)
+	}
+	raw, err := jsonx.Marshal(c)
+	if err != nil {
+		return maxMedia + 1
+	}
+	return len(raw)
+}
+
+// cutForJournal returns a result that fits one event.
+func cutForJournal(r *mcp.CallToolResult) *mcp.CallToolResult {
+	c := cutForModel("", r, store.MaxBody/16)
+	return &mcp.CallToolResult{Content: c.Content, StructuredContent: c.StructuredContent, IsError: r.IsError}
+}
+
+// errorResult is what the model reads of a Go error. A panic's text is for the log.
+func errorResult(err error) *mcp.CallToolResult {
+	if p, ok := errors.AsType[*actors.PanicError](err); ok && p != nil {
+		return mcp.ErrorResult("the tool failed: internal error")
+	}
+	return mcp.ErrorResult("%s", clip(err.Error(), maxErrText))
+}
+
+// clip cuts s to n bytes at a letter's boundary, and makes it text that can be
+// written.
+func clip(s string, n int) string {
+	if len(s) > n {
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n] + "…"
+	}
+	return text(s)
+}
+
+// text returns s as valid UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// presentable makes what a function of the program returned something that can be
+// written as JSON: text that is none (a file's bytes, say) is mended, and a result
+// that can not be mended becomes an error.
+func presentable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+	if r == nil {
+		return nil, nil
+	}
+	if _, err := jsonx.Marshal(r); err == nil {
+		return r, nil
+	}
+	mended := *r
+	mended.Content = make(mcp.Contents, len(r.Content))
+	for i, c := range r.Content {
+		if t, ok := c.(*mcp.TextContent); ok && t != nil {
+			fixed := *t
+			fixed.Text = text(t.Text)
+			c = &fixed
+		}
+		mended.Content[i] = c
+	}
+	if _, err := jsonx.Marshal(&mended); err != nil {
+		return nil, fmt.Errorf("the tool's result can not be written as JSON: %w", err)
+	}
+	return &mended, nil
+}

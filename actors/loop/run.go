@@ -1,0 +1,408 @@
+// run.go: the actor that runs one agent once.
+//
+//	         created          listed            calls             decided
+//	opening ─────────▶ listing ──────▶ thinking ───────▶ deciding ────────▶ acting
+//	   │                  ▲               │                │ │                │
+//	   │                  ├───────────────┼── poor answer ─┘ │ answer         │
+//	   │                  └───────────────┼──────────────────┼── all returned ┘
+//	   ▼                                  ▼                  ▼
+//	ending ◀── answer, limit, error, cancel: from any state;
+//	   │       suspended while it waits for a human: releasing, from acting
+//	   │ calls have returned or were given up, run.finished is durable
+//	   ▼
+//	(stopped)
+//
+// Between two states lies an append: what an arrow does begins once the events
+// that say so are durable (journal.go).
+
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Messages from outside.
+type (
+	cancelRun struct{ cause error }
+	answer    struct { // decides an ask
+		ask      string
+		decision store.Decision
+		reply    *actors.Reply[store.Ask]
+	}
+)
+
+// Messages to itself: work done outside of the mailbox has ended, or it is time.
+type (
+	created struct {
+		head store.Run
+		err  error
+	}
+	listed struct {
+		tools  []Tool
+		absent []Absent
+		err    error
+	}
+	modelReplied struct {
+		turn *turn
+		resp *llm.Response
+		err  error
+	}
+	renewed    struct{ err error }
+	renewLease struct{}
+	wallOver   struct{}
+	graceOver  struct{}
+)
+
+// turn is one question to the model and the calls it leads to. Its address is its
+// identity.
+type turn struct {
+	n      int // from one
+	cancel context.CancelCauseFunc
+	resp   *llm.Response
+	calls  []*call
+	busy   int      // calls on their way: dispatched or being dispatched
+	left   int      // calls without a durable result
+	over   error    // a limit that its calls have reached
+	spoilt []string // ids of calls whose arguments were no JSON object
+}
+
+// run is touched by its own goroutine only, so it has no lock.
+type run struct {
+	h   *Run
+	cfg *Config
+
+	state   func(c *actors.Context, msg any)
+	ledger  ledger
+	history []llm.Message
+	turn    *turn
+	ids     map[string]bool // ids of all calls so far: no two may be the same
+	redos   int
+
+	tools   map[string]*Tool // replaced whole, never changed
+	listing ToolsListed      // as last written
+	offered []llm.Tool
+	allowed map[string]bool // hashes of the tools accepted for all of the run
+
+	journal  journal
+	asks     map[string]*call // those whose ask is open, by its ID
+	askTimer *actors.Timer
+	wall     *actors.Timer
+	wallLeft time.Duration // while it stands still
+	wallEnds time.Time
+
+	suspending *actors.Reply[struct{}] // whoever waits for the run to be left alone; nil for nobody
+
+	out     *Outcome // set once it is ending
+	closing int      // asks being withdrawn
+	last    bool     // run.finished is on its way
+	grace   *actors.Timer
+	graces  int
+}
+
+func newRun(h *Run) *run {
+	return &run{
+		h: h, cfg: h.cfg,
+		ledger:  ledger{limits: h.cfg.Limits},
+		history: h.cfg.Input,
+		ids:     make(map[string]bool),
+		allowed: make(map[string]bool),
+		asks:    make(map[string]*call),
+	}
+}
+
+// Receive handles what is the same in every state; the rest is the state's.
+func (r *run) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		r.open(c)
+	case actors.Stopping, actors.ChildStopped: // Run.died does what is left to do
+	case appended:
+		r.acked(c, m)
+	case cancelRun:
+		r.end(c, Outcome{State: store.Cancelled, Stop: StopCancelled, Err: &CancelledError{m.cause}})
+	case wallOver:
+		r.limited(c, overLimit("wall time", r.cfg.Limits.Wall))
+	case renewLease:
+		r.renew(c)
+	case renewed:
+		r.leaseRenewed(c, m.err)
+	case answer:
+		r.answer(c, m)
+	case suspendRun:
+		r.suspend(c, m)
+	default:
+		r.state(c, msg)
+	}
+	if r.suspending != nil && !r.last {
+		r.trySuspend(c)
+	}
+}
+
+// open records the run.
+func (r *run) open(c *actors.Context) {
+	r.state = r.opening
+	r.wall = c.NewTimer(wallOver{})
+	r.grace = c.NewTimer(graceOver{})
+	r.askTimer = c.NewTimer(pollAsks{})
+	r.wallEnds = time.Now().Add(r.cfg.Limits.Wall)
+	r.wall.SetAt(r.wallEnds)
+	h := r.h
+	first := Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(r.cfg)}
+	actors.Await(c, func(ctx context.Context) (store.Run, error) { return h.create(ctx, first) },
+		func(head store.Run, err error) any { return created{head, err} })
+}
+
+// create writes the first event. It answers whoever waits for the start itself,
+// and ends the run again if the actor is gone by then.
+func (r *Run) create(ctx context.Context, first Entry) (store.Run, error) {
+	ev, err := first.encode()
+	if err != nil {
+		r.opened.Complete(store.Run{}, err)
+		return store.Run{}, err
+	}
+	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Input), InputHash: r.cfg.InputHash}
+	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, leaseTime, ev)
+	if err == nil {
+		first.Seq = head.Seq
+		r.cfg.Sink.Journalled([]Entry{first})
+	}
+	if !r.opened.Complete(head, err) && err == nil {
+		out := Outcome{State: store.Failed, Stop: StopFailed, Err: actors.ErrStopped}
+		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out))
+	}
+	return head, err
+}
+
+func (r *run) opening(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case created:
+		if m.err != nil {
+			r.refused(c, m.err)
+			return
+		}
+		r.opened(c, m.head)
+		r.list(c)
+	}
+}
+
+// opened notes under which lease the run writes.
+func (r *run) opened(c *actors.Context, head store.Run) {
+	r.journal.open(r.h, head)
+	c.After(leaseTime/3, renewLease{})
+}
+
+// refused ends a run that could not be recorded, and so has not begun.
+func (r *run) refused(c *actors.Context, err error) {
+	if !errors.Is(err, store.ErrExists) {
+		err = &JournalError{err}
+	}
+	r.h.ended.Complete(Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+	c.Stop()
+}
+
+// list asks for the tools before each turn: they may have changed.
+func (r *run) list(c *actors.Context) {
+	if r.cfg.Tools == nil {
+		r.think(c)
+		return
+	}
+	r.state = r.listingTools
+	tools := r.cfg.Tools
+	actors.Await(c, func(ctx context.Context) (listed, error) {
+		list, absent := tools.List(ctx)
+		return listed{tools: list, absent: absent}, nil
+	}, func(l listed, err error) any { l.err = err; return l })
+}
+
+func (r *run) listingTools(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case listed:
+		if m.err != nil {
+			r.failed(c, fmt.Errorf("listing the tools: %w", m.err))
+			return
+		}
+		r.think(c, r.offer(m)...)
+	}
+}
+
+// offer takes over a list of tools, and returns the event that says so if it is
+// another than the last.
+func (r *run) offer(m listed) []Entry {
+	now := ToolsListed{Absent: m.absent, Tools: make([]ToolRef, 0, len(m.tools))}
+	tools := make(map[string]*Tool, len(m.tools))
+	offered := make([]llm.Tool, 0, len(m.tools))
+	for i := range m.tools {
+		t := &m.tools[i]
+		if tools[t.Name] != nil {
+			continue // the first one has the name
+		}
+		tools[t.Name] = t
+		offered = append(offered, t.Tool)
+		now.Tools = append(now.Tools, ToolRef{t.Name, t.Server, t.Hash})
+	}
+	r.tools, r.offered = tools, offered
+	if now.equal(r.listing) {
+		return nil
+	}
+	r.listing = now
+	return []Entry{{Type: ToolsListedType, Body: &now}}
+}
+
+// think asks the model, if the limits allow it.
+func (r *run) think(c *actors.Context, before ...Entry) {
+	r.state = r.thinking
+	req := r.request()
+	estimate := llm.EstimateTokens(req)
+	maxTokens, err := r.ledger.reserveTurn(estimate, r.cfg.MaxTokens)
+	if err != nil {
+		r.limited(c, err)
+		return
+	}
+	req.MaxTokens = maxTokens
+	t := &turn{n: r.ledger.steps}
+	r.turn = t
+	intent := Entry{Type: ModelIntentType, Body: &ModelIntent{Turn: t.n, Reserved: estimate, MaxTokens: maxTokens}}
+	r.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, intent)...)
+}
+
+// request is the next turn's. The model must not see what is appended to the
+// history later.
+func (r *run) request() *llm.Request {
+	system := r.cfg.System
+	if len(r.listing.Absent) > 0 {
+		system += absentNote(r.listing.Absent)
+	}
+	return &llm.Request{
+		System:      system,
+		Messages:    r.history[:len(r.history):len(r.history)],
+		Tools:       r.offered,
+		Temperature: r.cfg.Temperature,
+		Schema:      r.cfg.Schema,
+	}
+}
+
+// ask runs the turn in a task, which a cancel of the run ends.
+func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
+	if r.out != nil {
+		return
+	}
+	model, sink := r.cfg.Model, r.cfg.Sink
+	t.cancel = actors.Await(c,
+		func(ctx context.Context) (*llm.Response, error) { return stream(ctx, model, req, t.n, sink) },
+		func(resp *llm.Response, err error) any { return modelReplied{t, resp, err} })
+}
+
+// stream collects a turn and passes on what it says.
+func stream(ctx context.Context, model llm.Model, req *llm.Request, n int, sink Sink) (*llm.Response, error) {
+	var all llm.Collector
+	for ev, err := range model.Stream(ctx, req) {
+		if err == nil {
+			err = all.Add(ev)
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch ev := ev.(type) {
+		case llm.TextDelta:
+			sink.Text(n, ev.Text)
+		case llm.ThinkingDelta:
+			sink.Thinking(n, ev.Text)
+		}
+	}
+	return all.Response()
+}
+
+func (r *run) thinking(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case modelReplied:
+		switch {
+		case m.turn != r.turn: // late: that turn has ended
+		case m.err != nil:
+			r.ledger.abandonTurn()
+			r.failed(c, fmt.Errorf("asking the model: %w", m.err))
+		default:
+			r.replied(c, m.resp)
+		}
+	}
+}
+
+// replied records what the model said, and goes on to what it wants.
+func (r *run) replied(c *actors.Context, resp *llm.Response) {
+	t := r.turn
+	t.resp = resp
+	usage := r.ledger.settleTurn(resp.Usage, resp)
+	resp.Content = r.inOrder(t, resp.Content)
+	result := Entry{Type: store.ModelResult, Body: &ModelResult{
+		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Model: resp.Model}}
+	r.write(c, func(c *actors.Context) {
+		if r.out == nil {
+			r.decide(c)
+		}
+	}, result)
+}
+
+// inOrder puts what a model said in the form that every provider takes back: text
+// that is UTF-8, ids that no earlier call had, and arguments that are an object. Of
+// other arguments the model is told.
+func (r *run) inOrder(t *turn, content mcp.Contents) mcp.Contents {
+	out := make(mcp.Contents, len(content))
+	for i, b := range content {
+		switch use := b.(type) {
+		case *mcp.TextContent:
+			b = mcp.Text(text(use.Text))
+		case *mcp.ToolUseContent:
+			fixed := *use
+			fixed.ID, fixed.Name = text(use.ID), text(use.Name)
+			for n := 0; fixed.ID == "" || r.ids[fixed.ID]; n++ {
+				fixed.ID = fmt.Sprintf("call-%d-%d-%d", t.n, i, n)
+			}
+			r.ids[fixed.ID] = true
+			if len(fixed.Input) == 0 {
+				fixed.Input = json.RawMessage("{}")
+			}
+			if !isObject(fixed.Input) {
+				fixed.Input = unreadable(fixed.Input)
+				t.spoilt = append(t.spoilt, fixed.ID)
+			}
+			b = &fixed
+		}
+		out[i] = b
+	}
+	return out
+}
+
+// unreadable wraps what is no JSON object in one.
+func unreadable(raw []byte) json.RawMessage {
+	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip(string(raw), maxErrText)), '}')
+}
+
+// renew keeps others from claiming the run.
+func (r *run) renew(c *actors.Context) {
+	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
+	actors.Await(c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, j.Renew(ctx, id, owner, epoch, leaseTime)
+	}, func(_ struct{}, err error) any { return renewed{err} })
+}
+
+func (r *run) leaseRenewed(c *actors.Context, err error) {
+	switch {
+	case r.last: // the run is over, and its lease with it
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFinished):
+		r.journalFailed(c, err)
+	default:
+		if err != nil {
+			c.Log().Warn("a run's lease was not renewed", "run", r.cfg.ID, "error", err)
+		}
+		c.After(leaseTime/3, renewLease{})
+	}
+}

@@ -1,0 +1,111 @@
+package loop
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// StopWaiting is the reason of a run that was suspended.
+const StopWaiting = "waiting"
+
+// Errors of suspending.
+var (
+	// ErrSuspended ends a run that was left to wait for a human. In its journal it
+	// has not ended: it waits.
+	ErrSuspended = errors.New("the run waits for a human and was suspended")
+	// ErrNotWaiting is returned for a run that has no question open.
+	ErrNotWaiting = errors.New("the run does not wait for a human")
+)
+
+// Messages of a suspension: from outside, and to itself.
+type (
+	suspendRun struct{ reply *actors.Reply[struct{}] }
+	released   struct{ err error }
+)
+
+// Suspend ends the work on a run that waits for a human, and leaves its questions
+// open in the store and its state waiting. Calls under way may end within the
+// grace; what then has not is unknown. The error is nil once the lease is given
+// up, [ErrNotWaiting] if no question is open or the last is answered meanwhile.
+func (r *Run) Suspend(ctx context.Context) error {
+	_, err := actors.Ask(ctx, r.ref, func(reply *actors.Reply[struct{}]) any { return suspendRun{reply} })
+	return err
+}
+
+// suspend begins no more calls, and waits for what is under way.
+func (r *run) suspend(c *actors.Context, m suspendRun) {
+	if r.out != nil || r.suspending != nil || len(r.asks) == 0 {
+		m.reply.Complete(struct{}{}, ErrNotWaiting)
+		return
+	}
+	r.suspending = m.reply
+	r.grace.Set(r.cfg.Grace)
+}
+
+// trySuspend comes after every message while a suspension waits.
+func (r *run) trySuspend(c *actors.Context) {
+	switch {
+	case r.out != nil: // the run ends in another way
+		r.suspending.Complete(struct{}{}, ErrNotWaiting)
+		r.suspending = nil
+		return
+	case len(r.asks) == 0: // all answered: the run goes on
+		r.suspending.Complete(struct{}{}, ErrNotWaiting)
+		r.suspending = nil
+		r.grace.Clear()
+		r.advance(c)
+		return
+	case r.turn.busy > 0 || r.journal.busy():
+		return
+	}
+	for _, cl := range r.asks {
+		if !cl.ask.stored {
+			return
+		}
+	}
+	r.out = &Outcome{State: store.Waiting, Stop: StopWaiting, Err: ErrSuspended}
+	r.last = true
+	r.state = r.releasing
+	r.wall.Clear()
+	r.askTimer.Clear()
+	r.grace.Set(r.cfg.Grace)
+	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
+	actors.Await(c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, j.Release(ctx, id, owner, epoch)
+	}, func(_ struct{}, err error) any { return released{err} })
+}
+
+// releasing waits until the lease is given up; if that does not succeed it expires.
+func (r *run) releasing(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case released:
+		if m.err != nil {
+			c.Log().Warn("a run's lease was not given up", "run", r.cfg.ID, "error", m.err)
+		}
+	case graceOver:
+	default:
+		return
+	}
+	r.suspending.Complete(struct{}{}, nil)
+	r.suspending = nil
+	r.complete(c, nil)
+}
+
+// giveUpCalls ends the wait of a suspension for calls under way.
+func (r *run) giveUpCalls(c *actors.Context) {
+	for _, cl := range r.turn.calls {
+		if cl.phase == sent {
+			if cl.cancel != nil {
+				cl.cancel(ErrSuspended)
+			}
+			r.turn.busy--
+			r.advance(c, r.lose(cl, "the run was suspended before the call returned"))
+		}
+	}
+}
+
+// busy reports whether an append is under way or waits.
+func (j *journal) busy() bool { return j.cancel != nil || len(j.waiting) > 0 }
