@@ -37,7 +37,7 @@ type Ask struct {
 	Trust string   `json:"trust,omitempty"` // how far the server is trusted
 
 	Payload json.RawMessage `json:"payload,omitzero"` // what is to be decided
-	Hash    string          `json:"hash,omitempty"`    // of what is shown; a decision is bound to it
+	Hash    string          `json:"hash,omitempty"`   // of what is shown; a decision is bound to it
 
 	// Default is the answer offered first, such as the default values of a
 	// form. It is never taken without a human.
@@ -52,11 +52,11 @@ type Ask struct {
 
 // Decision settles an ask.
 type Decision struct {
-	Status AskStatus       `json:"status"`           // not pending
+	Status AskStatus       `json:"status"`          // not pending
 	Answer json.RawMessage `json:"answer,omitzero"` // the form's values, or the payload as edited
-	Scope  string          `json:"scope,omitempty"`  // such as "once", "run", "always"
-	By     string          `json:"by,omitempty"`     // who decided
-	At     time.Time       `json:"at,omitzero"`      // zero means now
+	Scope  string          `json:"scope,omitempty"` // such as "once", "run", "always"
+	By     string          `json:"by,omitempty"`    // who decided
+	At     time.Time       `json:"at,omitzero"`     // zero means now
 }
 
 // Seen returns the ask as it stands at that time: a pending one past its expiry

@@ -36,9 +36,8 @@ func newSystem(t testing.TB) *actors.System {
 
 // parent is the least that a table needs of a connection.
 type parent struct {
-	table    *call.Table
-	children chan actors.Ref
-	drained  chan struct{}
+	table   *call.Table
+	drained chan struct{}
 }
 
 type blow struct{}

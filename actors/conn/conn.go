@@ -213,9 +213,10 @@ func (k *Conn) Close(ctx context.Context) error {
 	return cut
 }
 
-// Agree changes what the requests of the current session say; see [call.Table.Agree].
+// Agree changes what the requests of the current session say, if it is ready; see
+// [call.Table.Agree].
 func (k *Conn) Agree(version mcp.Version, members []byte) {
-	if s := k.session.Load(); s != nil {
+	if s := k.session.Load(); s != nil && k.Status().State == Ready {
 		s.Agree(version, members)
 	}
 }

@@ -56,7 +56,8 @@ const (
 // derives from it. Its cause is a [CancelledError], [DeadlineError],
 // [ClosedError], the actor's failure, or in the end [ErrFinished].
 type Call struct {
-	node    // makes the Call its actor's first message about it
+	//lint:ignore U1000 its method makes the Call its actor's first message about it
+	node
 	done    done
 	handler Handler
 	request Request
@@ -88,6 +89,8 @@ func (c *Call) lazily() *extra {
 }
 
 // node is unexported so that embedding it shows nothing.
+//
+//lint:ignore U1000 it is embedded for its method
 type node = actors.Node
 
 // ID returns the request's id.

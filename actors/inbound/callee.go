@@ -23,6 +23,7 @@ import (
 // one is recognised.
 type (
 	done struct {
+		//lint:ignore U1000 its method links the message into the mailbox
 		node
 		err error
 	}

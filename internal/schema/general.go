@@ -25,7 +25,6 @@ const (
 // of our own that is checked before anything below it. Once the budget is
 // spent that check fails at once, everywhere, and the library winds up.
 type general struct {
-	doc  any
 	work int
 	pool sync.Pool // of *counted: a budget belongs to one validation at a time
 }

@@ -15,22 +15,23 @@ type embedded struct {
 }
 
 type everything struct {
-	Name    string            `json:"name" jsonschema:"who it is"`
-	Nick    *string           `json:"nick"`
-	Age     int32             `json:"age,omitempty"`
-	Score   float64           `json:"score,omitzero"`
-	Tags    []string          `json:"tags"`
-	Labels  map[string]int    `json:"labels,omitempty"`
-	When    time.Time         `json:"when"`
-	Raw     json.RawMessage   `json:"raw"`
-	Any     any               `json:"any"`
-	Bytes   []byte            `json:"bytes"`
-	Fixed   [2]bool           `json:"fixed"`
-	Addr    netip.Addr        `json:"addr"`
-	Num     json.Number       `json:"num"`
-	Big     *big.Int          `json:"big"`
-	Hidden  chan int          `json:"-"`
-	private func()            // must be ignored
+	Name   string          `json:"name" jsonschema:"who it is"`
+	Nick   *string         `json:"nick"`
+	Age    int32           `json:"age,omitempty"`
+	Score  float64         `json:"score,omitzero"`
+	Tags   []string        `json:"tags"`
+	Labels map[string]int  `json:"labels,omitempty"`
+	When   time.Time       `json:"when"`
+	Raw    json.RawMessage `json:"raw"`
+	Any    any             `json:"any"`
+	Bytes  []byte          `json:"bytes"`
+	Fixed  [2]bool         `json:"fixed"`
+	Addr   netip.Addr      `json:"addr"`
+	Num    json.Number     `json:"num"`
+	Big    *big.Int        `json:"big"`
+	Hidden chan int        `json:"-"`
+	//lint:ignore U1000 it must be ignored
+	private func()
 	Inner   struct{ X *bool } `json:"inner"`
 	*embedded
 }

@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Limits bounds each run of an agent. They are held before a call is made: what does
+// not fit any more is not begun.
+type Limits struct {
+	// Steps is how many times the model is asked. Zero means 32.
+	Steps int
+	// Tokens is the input and output of all turns together. The input of a turn is
+	// estimated before it and its output bounded by what is left, so the limit can
+	// be exceeded by the error of one estimate and no more. Zero means no limit.
+	Tokens int
+	// ToolCalls is how many tool calls are made. Zero means 256.
+	ToolCalls int
+	// Wall is how long a run may take, without the time it waits for a human. Zero
+	// means one hour.
+	Wall time.Duration
+}
+
+// Config defines an agent; nil is the same as the zero value.
+type Config struct {
+	// Instructions are the system text. Empty means none.
+	Instructions string
+	// Model is asked in place of the runtime's.
+	Model llm.Model
+	// Servers names those whose tools the agent has. Nil means all of the runtime's,
+	// an empty list none.
+	Servers []string
+	// Tools are functions of the program, beside those of the runtime.
+	Tools  []Tool
+	Limits Limits
+	// Approve decides which calls wait for a human. Nil means the runtime's.
+	Approve ApprovePolicy
+	// AskExpiry is how long a question waits. Zero means 10 minutes.
+	AskExpiry time.Duration
+	// Parallel is how many tool calls of a run are made at once. Zero means 8.
+	Parallel int
+	// MaxResult is how much of a tool's result the model sees, in bytes of text. Zero
+	// means 100,000. Events and journal have all of it.
+	MaxResult int
+	// MaxTokens bounds the output of one turn. Zero means the provider's limit.
+	MaxTokens int
+	// Temperature is left to the provider where nil.
+	Temperature *float64
+	// Output is the JSON schema the answer must fit. A model that misses it is told
+	// so, twice at the most. Empty means any text.
+	Output json.RawMessage
+}
+
+// RunOptions changes one run; nil is the same as the zero value.
+type RunOptions struct {
+	// ID names the run, at most 128 printable characters. Empty makes one up.
+	ID string
+	// Output replaces the agent's.
+	Output json.RawMessage
+}
+
+// Agent is what runs are made of. It does not change.
+type Agent struct {
+	rt    *Runtime
+	name  string
+	cfg   Config
+	model llm.Model
+	tools []loop.Tool
+	hash  string
+}
+
+// newAgent checks a definition.
+func newAgent(rt *Runtime, name string, cfg *Config) (*Agent, error) {
+	a := &Agent{rt: rt, name: name}
+	if cfg != nil {
+		a.cfg = *cfg
+	}
+	a.cfg.Servers = slices.Clone(a.cfg.Servers)
+	if name == "" || len(name) > store.MaxID {
+		return nil, fmt.Errorf("the agent's name %q does not have 1 to %d characters", name, store.MaxID)
+	}
+	if err := a.check(); err != nil {
+		return nil, fmt.Errorf("agent %q: %w", name, err)
+	}
+	return a, nil
+}
+
+func (a *Agent) check() error {
+	if a.model = a.cfg.Model; a.model == nil {
+		a.model = a.rt.opts.Model
+	}
+	if a.model == nil {
+		return errors.New("there is no model: set Options.Model or Config.Model")
+	}
+	for _, name := range a.cfg.Servers {
+		if !a.rt.servers.has(name) {
+			return fmt.Errorf("there is no server %q; there are %q", name, a.rt.servers.names())
+		}
+	}
+	if err := loop.Limits(a.cfg.Limits).Validate(); err != nil {
+		return err
+	}
+	if a.cfg.Parallel < 0 || a.cfg.MaxResult < 0 || a.cfg.MaxTokens < 0 || a.cfg.AskExpiry < 0 {
+		return errors.New("a negative Parallel, MaxResult, MaxTokens or AskExpiry: zero means its default")
+	}
+	if _, err := checkAnswer(a.cfg.Output); err != nil {
+		return err
+	}
+	if a.cfg.Approve == nil {
+		a.cfg.Approve = a.rt.opts.Approve
+	}
+	var err error
+	if a.tools, err = compileAll(a.rt.opts.Tools, a.cfg.Tools); err != nil {
+		return err
+	}
+	a.hash = a.configHash()
+	return nil
+}
+
+// configHash identifies what a resume would have to find unchanged.
+func (a *Agent) configHash() string {
+	tools := make([]string, len(a.tools))
+	for i, t := range a.tools {
+		tools[i] = t.Hash
+	}
+	return hashOf(map[string]any{
+		"instructions": a.cfg.Instructions, "model": a.model.Name(), "servers": a.cfg.Servers, "all": a.cfg.Servers == nil,
+		"tools": tools, "output": a.cfg.Output,
+	})
+}
+
+// Name returns the agent's name.
+func (a *Agent) Name() string { return a.name }
+
+// Run starts a run and waits for its result. If ctx ends, the run is cancelled, and
+// the result says what it has cost.
+func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Result, error) {
+	run, err := a.Start(ctx, prompt, opts)
+	if err != nil {
+		return nil, err
+	}
+	if run.loop == nil {
+		return run.Wait(ctx) // another process runs it, or has
+	}
+	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	defer stop()
+	// The run ends a bounded time after its cancel, and says then what it has cost.
+	return run.Wait(context.WithoutCancel(ctx))
+}
+
+// Start begins a run. ctx covers the start only: the run then lives until it ends,
+// [Run.Cancel], or [Runtime.Close].
+//
+// If there is a run of that ID already, in this process or in the store, it is
+// returned as it stands if it was started by the same agent's name with the same
+// prompt and output; else the error is [ErrRunExists].
+func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Run, error) {
+	var o RunOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.ID == "" {
+		o.ID = uuid.NewString()
+	}
+	if err := store.CheckID("run ID", o.ID); err != nil {
+		return nil, fmt.Errorf("starting a run: %w", err)
+	}
+	if len(o.Output) == 0 {
+		o.Output = a.cfg.Output
+	}
+	run, err := a.newRun(prompt, o)
+	if err != nil {
+		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+	}
+	started, err := a.rt.start(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+	}
+	return started, nil
+}
+
+// newRun makes a run that has not begun.
+func (a *Agent) newRun(prompt string, o RunOptions) (*Run, error) {
+	check, err := checkAnswer(o.Output)
+	if err != nil {
+		return nil, err
+	}
+	rt, rec := a.rt, newRecord(o.ID, a.rt.store)
+	run := &Run{id: o.ID, store: rt.store, record: rec,
+		hash: hashOf([]any{a.name, prompt, o.Output})}
+	retry := rt.opts.Retry
+	told := retry.OnRetry
+	retry.OnRetry = func(at llm.Attempt) {
+		rec.retried(at)
+		if told != nil {
+			told(at)
+		}
+	}
+	run.loop, err = loop.New(&loop.Config{
+		ID: o.ID, Agent: a.name, Path: []string{a.name}, InputHash: run.hash, Hash: a.hash,
+		System: a.cfg.Instructions, Input: []llm.Message{llm.User(prompt)},
+		Model: llm.Retry(a.model, &retry), Tools: &toolbox{own: a.tools, servers: rt.servers, use: a.cfg.Servers},
+		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature,
+		Schema: o.Output, Check: check, Gate: gate(a.name, a.cfg.Approve),
+		Journal: rt.store, Owner: rt.owner, Sink: rec,
+		Limits: loop.Limits(a.cfg.Limits), Parallel: a.cfg.Parallel, MaxResult: a.cfg.MaxResult, AskExpiry: a.cfg.AskExpiry,
+		Grace: rt.opts.Grace,
+	})
+	return run, err
+}

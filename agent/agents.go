@@ -1,0 +1,130 @@
+// agents.go: the actor that all runs of a runtime are children of.
+//
+//	open ──── stopRuns ────▶ closing ──── last run stopped ────▶ (answers, then is stopped)
+
+package agent
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// keepEnded is how many runs that have ended are remembered by their ID. The store
+// knows all others, unless it is the runtime's own: then they are forgotten.
+const keepEnded = 128
+
+// Messages.
+type (
+	startRun struct {
+		run   *Run
+		reply *actors.Reply[*Run]
+	}
+	// cancelStart ends a run whose caller did not wait for its start.
+	cancelStart struct {
+		run   *Run
+		cause error
+	}
+	stopRuns struct {
+		cause error
+		reply *actors.Reply[struct{}]
+	}
+)
+
+// agents is touched by its own goroutine only.
+type agents struct {
+	store   store.Store
+	forget  bool // runs that are not remembered are deleted from the store
+	maximum int  // of live runs
+
+	runs    map[string]*Run // by ID: live ones, and the last ones that have ended
+	live    map[actors.Ref]*Run
+	ended   []*Run // oldest first
+	closing []*stopRuns
+}
+
+// Receive implements [actors.Actor].
+func (a *agents) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *startRun:
+		m.reply.Complete(a.start(c, m.run))
+	case cancelStart:
+		if a.runs[m.run.id] == m.run {
+			m.run.Cancel(m.cause)
+		}
+	case *stopRuns:
+		a.stop(m)
+	case actors.ChildStopped:
+		a.stopped(c, m.Ref)
+	}
+}
+
+// start begins a run, or returns the one that has its ID.
+func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
+	if old := a.runs[run.id]; old != nil {
+		if old.hash != run.hash {
+			return nil, ErrRunExists
+		}
+		return old, nil
+	}
+	switch {
+	case a.closing != nil:
+		return nil, ErrClosed
+	case len(a.live) >= a.maximum:
+		return nil, ErrTooManyRuns
+	}
+	if err := run.loop.Start(c); err != nil {
+		return nil, err
+	}
+	a.runs[run.id] = run
+	a.live[run.loop.Ref()] = run
+	return run, nil
+}
+
+// stop cancels all runs, and answers once they are gone.
+func (a *agents) stop(m *stopRuns) {
+	a.closing = append(a.closing, m)
+	for _, run := range a.live {
+		run.Cancel(m.cause)
+	}
+	a.answer()
+}
+
+func (a *agents) answer() {
+	if len(a.live) > 0 {
+		return
+	}
+	for _, m := range a.closing {
+		m.reply.Complete(struct{}{}, nil)
+	}
+}
+
+// stopped keeps the newest of the runs that have ended.
+func (a *agents) stopped(c *actors.Context, ref actors.Ref) {
+	run := a.live[ref]
+	if run == nil {
+		return
+	}
+	delete(a.live, ref)
+	if !run.loop.Begun() {
+		delete(a.runs, run.id)
+	} else if a.ended = append(a.ended, run); len(a.ended) > keepEnded {
+		a.drop(c, a.ended[0])
+		a.ended = a.ended[1:]
+	}
+	a.answer()
+}
+
+func (a *agents) drop(c *actors.Context, run *Run) {
+	delete(a.runs, run.id)
+	if !a.forget {
+		return
+	}
+	j := a.store
+	c.Go(func(ctx context.Context) {
+		if err := j.Delete(ctx, run.id); err != nil {
+			c.System().Log().Warn("a run could not be forgotten", "run", run.id, "error", err)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+)
+
+// Verdict is what a policy says of a call.
+type Verdict = loop.Verdict
+
+// The verdicts. The zero value asks.
+const (
+	VerdictAsk   = loop.Ask
+	VerdictAllow = loop.Allow
+	VerdictDeny  = loop.Deny // the model is told that the policy does not allow it
+)
+
+// ToolCall is a call that a policy decides on.
+type ToolCall struct {
+	Agent     string
+	Server    string // its configured name; empty for a function of the program
+	Tool      string
+	Arguments json.RawMessage
+	// ReadOnly is what the server says of the tool. It is worth nothing unless
+	// Trusted, which the user says of the server (SECA-40).
+	ReadOnly, Trusted bool
+	NeedsApproval     bool // marked by [NeedsApproval]
+}
+
+// ApprovePolicy decides which calls wait for a human. It may be called by many
+// goroutines at once and should be quick. If it panics, the call is asked about.
+//
+// What [NeedsApproval] marks is asked about even where a policy allows it; a policy
+// can only refuse it.
+type ApprovePolicy func(ctx context.Context, call *ToolCall) Verdict
+
+// AskBeforeWrites is the default: it allows functions of the program, and tools that
+// a trusted server marks as read-only; it asks about all others.
+func AskBeforeWrites(_ context.Context, call *ToolCall) Verdict {
+	if call.Server == "" || call.Trusted && call.ReadOnly {
+		return VerdictAllow
+	}
+	return VerdictAsk
+}
+
+// AskAlways asks about every call.
+func AskAlways(context.Context, *ToolCall) Verdict { return VerdictAsk }
+
+// NeverAsk allows every call but those of functions marked by [NeedsApproval].
+func NeverAsk(context.Context, *ToolCall) Verdict { return VerdictAllow }
+
+// gate makes a loop's gate of a policy.
+func gate(agent string, policy ApprovePolicy) func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
+	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) loop.Verdict {
+		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args,
+			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval})
+		if verdict == VerdictAllow && t.NeedsApproval {
+			return VerdictAsk
+		}
+		return verdict
+	}
+}

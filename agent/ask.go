@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// ErrSettled is returned to whoever answers a question that was decided already: by
+// somebody else, by the clock, or because its run has ended.
+var ErrSettled = store.ErrSettled
+
+// Decision answers an [Ask].
+type Decision struct{ d store.Decision }
+
+// Accept allows this one call.
+func Accept() Decision {
+	return Decision{store.Decision{Status: store.AskAccepted, Scope: "once", By: "program"}}
+}
+
+// AcceptForRun allows this call, and further ones of exactly this definition of the
+// tool, with any arguments, in the same run.
+func AcceptForRun() Decision {
+	return Decision{store.Decision{Status: store.AskAccepted, Scope: loop.ScopeRun, By: "program"}}
+}
+
+// Decline refuses the call. The model is told the reason, which may be empty.
+func Decline(reason string) Decision {
+	return Decision{store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason), By: "program"}}
+}
+
+// By says who decided, for the record; it is "program" otherwise.
+func (d Decision) By(who string) Decision {
+	d.d.By = who
+	return d
+}
+
+// answerer gives decisions on the asks of one run.
+type answerer func(ctx context.Context, ask string, d store.Decision) (store.Ask, error)
+
+// Answer decides the question. Exactly one answer is ever taken; the others get
+// [ErrSettled]. The zero Decision is refused.
+func (a Ask) Answer(ctx context.Context, d Decision) error {
+	if a.answer == nil {
+		return errors.New("answering: this Ask does not come from Run.Events")
+	}
+	if d.d.Status == "" {
+		return errors.New("answering: the zero Decision decides nothing")
+	}
+	if got, err := a.answer(ctx, a.ID, d.d); err != nil {
+		if errors.Is(err, store.ErrSettled) && got.Status != "" {
+			return fmt.Errorf("answering: it is %s already: %w", got.Status, err)
+		}
+		return fmt.Errorf("answering: %w", err)
+	}
+	return nil
+}

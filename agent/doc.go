@@ -1,0 +1,37 @@
+// Package agent runs agents: a model, instructions, tools of MCP servers and of the
+// program, limits, and somebody who is asked before something is changed.
+//
+//	rt, err := agent.Open(ctx, &agent.Options{
+//		Model:   ollama.New("qwen3:8b", nil),
+//		Servers: []mcpclient.Server{mcpclient.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", ".")},
+//	})
+//	defer rt.Close()
+//	res, err := rt.Run(ctx, "Which Go files here are largest?")
+//
+// A [Runtime] holds everything; [Runtime.Agent] defines an agent, [Agent.Start]
+// begins a [Run], [Run.Events] watches it, [Run.Wait] has its [Result].
+//
+// # What is promised
+//
+//   - A run has exactly one outcome, whatever panics, hangs or is cancelled, and
+//     closing the runtime ends everything it started.
+//   - Limits are held before a call is made.
+//   - A server that fails costs its tools and nothing else: runs go on without them,
+//     also without any, and [ToolsListed] and the model are told.
+//   - Nothing happens unasked: see [AskBeforeWrites]. Silence is never a yes.
+//   - What a run does is in its store before it is done; see package store.
+//
+// Every method may be called from any goroutine.
+//
+// # Who is asked, and when
+//
+// A call of a server's tool asks, unless the user marked the server as trusted and
+// the server marks the tool as read-only. Functions of the program ([Func]) are the
+// program's own business and run, unless marked by [NeedsApproval]. An agent's
+// Approve can be stricter or laxer, but for one thing: what NeedsApproval marks
+// always asks. A question is an [Ask] event and a row in the store; the first
+// answer counts, wherever it comes from, and without one it counts as declined once
+// it expires.
+//
+// Tests use a scripted model of llm/llmtest.
+package agent

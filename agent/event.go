@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Event is something that happened in a run: one of the types below.
+type Event interface {
+	// Head says of which run it is, where and when.
+	Head() Header
+	// EventType names the type, such as "tool_started"; it does not change.
+	EventType() string
+}
+
+// Header is what every event has.
+type Header struct {
+	RunID string `json:"runId"`
+	// Seq is the number of the event in the run's journal. What is not written
+	// there ([Text], [Thinking], [ToolProgress], [Retry]) has the number of the
+	// last one before it; so numbers never fall, and may repeat.
+	Seq  int64     `json:"seq"`
+	Time time.Time `json:"time"`
+	Path []string  `json:"path,omitempty"` // agents from the root to the one that runs
+}
+
+// Head returns h.
+func (h Header) Head() Header { return h }
+
+// The events.
+type (
+	// RunStarted is the first event.
+	RunStarted struct {
+		Header
+		Agent  string `json:"agent,omitempty"`
+		Model  string `json:"model"`
+		Prompt string `json:"prompt"`
+	}
+	// ToolsListed says what the model may call from now on. It comes again when that
+	// changes.
+	ToolsListed struct {
+		Header
+		Tools  []string `json:"tools"`
+		Absent []Absent `json:"absent,omitempty"` // servers whose tools are missing
+	}
+	// Text is a piece of the model's answer. The pieces of a turn make up its text;
+	// how it is cut depends on how fast they are read.
+	Text struct {
+		Header
+		Turn  int    `json:"turn"`
+		Delta string `json:"delta"`
+	}
+	// Thinking is a piece of the model's reasoning.
+	Thinking struct {
+		Header
+		Turn  int    `json:"turn"`
+		Delta string `json:"delta"`
+	}
+	// ModelTurn ends a turn of the model.
+	ModelTurn struct {
+		Header
+		Turn   int              `json:"turn"` // from one
+		Model  string           `json:"model,omitempty"`
+		Finish llm.FinishReason `json:"finish"`
+		Usage  Usage            `json:"usage"`
+		Calls  int              `json:"calls"` // how many tool calls it asks for
+	}
+	// ToolStarted says that a call is being made.
+	ToolStarted struct {
+		Header
+		Key       string          `json:"key"`              // of the call, unique
+		Server    string          `json:"server,omitempty"` // empty for a function of the program
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	// ToolProgress says how far a call is. Only the newest matters: a slow reader
+	// gets that one, and a late reader none.
+	ToolProgress struct {
+		Header
+		Key     string  `json:"key"`
+		Tool    string  `json:"tool"`
+		Done    float64 `json:"done"`
+		Total   float64 `json:"total,omitzero"` // zero where unknown
+		Message string  `json:"message,omitempty"`
+	}
+	// ToolResult ends a call. Made is false for one that was refused, declined or
+	// did not fit the limits: it has no [ToolStarted].
+	ToolResult struct {
+		Header
+		Key     string              `json:"key"`
+		Server  string              `json:"server,omitempty"`
+		Tool    string              `json:"tool"`
+		Made    bool                `json:"made"`
+		Late    bool                `json:"late,omitzero"`    // it came when the run was ending
+		Unknown bool                `json:"unknown,omitzero"` // nobody knows whether it took effect
+		Result  *mcp.CallToolResult `json:"result"`           // whole; the model may have seen less
+	}
+	// Ask is a question that waits for a human: may this call be made? Answer it, or
+	// leave it to somebody else.
+	Ask struct {
+		Header
+		ID        string          `json:"id"`
+		Server    string          `json:"server,omitempty"` // its configured name, never what it says of itself
+		Origin    string          `json:"origin,omitempty"` // where it is, such as its command
+		Trust     string          `json:"trust"`            // "program", "trusted" or "untrusted"
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"` // exactly what would be sent
+		Hash      string          `json:"hash"`      // of server, tool, its definition and the arguments
+		Expires   time.Time       `json:"expires"`
+
+		answer answerer
+	}
+	// AskSettled says how a question was decided.
+	AskSettled struct {
+		Header
+		ID     string          `json:"id"`
+		Status store.AskStatus `json:"status"`
+		By     string          `json:"by,omitempty"`
+		Reason string          `json:"reason,omitempty"`
+	}
+	// Retry says that the model did not answer and will be asked again. A late
+	// reader may not see it.
+	Retry struct {
+		Header
+		Model   string `json:"model"`
+		Attempt int    `json:"attempt"` // the one that failed, from one
+		Error   string `json:"error"`
+		WaitMS  int64  `json:"waitMs"` // until the next, in milliseconds
+	}
+	// RunFinished is the last event.
+	RunFinished struct {
+		Header
+		State  store.RunState `json:"state"`
+		Result Result         `json:"result"`
+		Error  string         `json:"error,omitempty"`
+	}
+)
+
+// Absent is a server whose tools a run does without, and why.
+type Absent = loop.Absent
+
+// Usage is what a run or a turn has cost, in tokens.
+type Usage = loop.Usage
+
+// EventType implements [Event].
+func (RunStarted) EventType() string { return "run_started" }
+
+// EventType implements [Event].
+func (ToolsListed) EventType() string { return "tools_listed" }
+
+// EventType implements [Event].
+func (Text) EventType() string { return "text" }
+
+// EventType implements [Event].
+func (Thinking) EventType() string { return "thinking" }
+
+// EventType implements [Event].
+func (ModelTurn) EventType() string { return "model_turn" }
+
+// EventType implements [Event].
+func (ToolStarted) EventType() string { return "tool_started" }
+
+// EventType implements [Event].
+func (ToolProgress) EventType() string { return "tool_progress" }
+
+// EventType implements [Event].
+func (ToolResult) EventType() string { return "tool_result" }
+
+// EventType implements [Event].
+func (Ask) EventType() string { return "ask" }
+
+// EventType implements [Event].
+func (AskSettled) EventType() string { return "ask_settled" }
+
+// EventType implements [Event].
+func (Retry) EventType() string { return "retry" }
+
+// EventType implements [Event].
+func (RunFinished) EventType() string { return "run_finished" }

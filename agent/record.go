@@ -1,0 +1,339 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// recordBytes bounds what a record keeps in memory of events that can be read from
+// the store again.
+const recordBytes = 1 << 20
+
+// itemBytes is what an item counts beside its texts.
+const itemBytes = 256
+
+// record is what has happened in a run, for any number of readers. It is the run's
+// [loop.Sink], and never makes the run wait: text is appended to what is there, and
+// readers keep their own place. All fields are touched under the lock, and changed
+// in update only.
+type record struct {
+	store   store.Journal
+	runID   string
+	maximum int // bytes
+
+	mu       sync.Mutex
+	items    []*item
+	base     int   // index of items[0] since the beginning
+	durable  int   // items before this index can be read from the store
+	evicted  int64 // number of the last journal event that is not in items any more
+	seq      int64 // of the last journal event
+	bytes    int
+	progress map[string]*progress // of the calls under way
+	changes  uint64               // counts progress
+	closed   bool
+	wake     chan struct{} // closed by the next change; nil if nobody waits
+}
+
+// item is an event of the journal, a growing text, or a retry; one of the three.
+type item struct {
+	entry    *loop.Entry
+	text     []byte
+	thinking bool
+	turn     int
+	retry    *Retry
+
+	seq  int64
+	time time.Time // of the newest part
+}
+
+type progress struct {
+	version uint64
+	event   ToolProgress
+}
+
+func newRecord(runID string, j store.Journal) *record {
+	return &record{store: j, runID: runID, maximum: recordBytes, progress: make(map[string]*progress)}
+}
+
+// update runs f under the lock and looks after what must hold: bounded memory, and
+// readers who know of the change.
+func (r *record) update(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	f()
+	for r.bytes > r.maximum && r.base < r.durable {
+		first := r.items[0]
+		if first.entry != nil {
+			r.evicted = first.seq
+		}
+		r.bytes -= first.size()
+		r.items[0] = nil
+		r.items = r.items[1:]
+		r.base++
+	}
+	if r.wake != nil {
+		close(r.wake)
+		r.wake = nil
+	}
+}
+
+func (r *record) add(i *item) {
+	r.items = append(r.items, i)
+	r.bytes += i.size()
+}
+
+func (i *item) size() int {
+	n := itemBytes + len(i.text)
+	if i.entry != nil {
+		n += sizeOf(i.entry)
+	}
+	return n
+}
+
+// sizeOf is about how much memory an entry holds.
+func sizeOf(e *loop.Entry) int {
+	switch b := e.Body.(type) {
+	case *loop.ModelResult:
+		return len(b.Thinking) + llm.EstimateTokens(&llm.Request{Messages: []llm.Message{b.Message}})*4
+	case *loop.ToolIntent:
+		return len(b.Arguments)
+	case *loop.ToolResult:
+		return llm.EstimateTokens(&llm.Request{Messages: []llm.Message{{Content: b.Result.Content}}})*4 + len(b.Result.StructuredContent)
+	case *loop.AskOpened:
+		return len(b.Ask.Payload)
+	case *loop.RunFinished:
+		return len(b.Text) + len(b.Structured)
+	}
+	return 0
+}
+
+// Journalled implements [loop.Sink].
+func (r *record) Journalled(entries []loop.Entry) {
+	r.update(func() {
+		for i := range entries {
+			e := &entries[i]
+			r.seq = max(r.seq, e.Seq)
+			r.add(&item{entry: e, seq: e.Seq, time: e.Time})
+			switch e.Body.(type) {
+			case *loop.ToolIntent:
+				r.progress[e.Key] = nil
+			case *loop.ToolResult, *loop.ToolUnknown:
+				delete(r.progress, e.Key)
+			}
+		}
+		r.durable = r.base + len(r.items)
+	})
+}
+
+// Text implements [loop.Sink].
+func (r *record) Text(turn int, delta string) { r.append(turn, delta, false) }
+
+// Thinking implements [loop.Sink].
+func (r *record) Thinking(turn int, delta string) { r.append(turn, delta, true) }
+
+// append merges a delta with the one before it.
+func (r *record) append(turn int, delta string, thinking bool) {
+	r.update(func() {
+		if n := len(r.items); n > 0 {
+			if last := r.items[n-1]; last.text != nil && last.turn == turn && last.thinking == thinking {
+				last.text, last.time = append(last.text, delta...), time.Now()
+				r.bytes += len(delta)
+				return
+			}
+		}
+		r.add(&item{text: []byte(delta), thinking: thinking, turn: turn, seq: r.seq, time: time.Now()})
+	})
+}
+
+// Progress implements [loop.Sink]. Only the newest of a call under way is kept.
+func (r *record) Progress(key string, p loop.Progress) {
+	r.update(func() {
+		if _, open := r.progress[key]; !open {
+			return
+		}
+		r.changes++
+		r.progress[key] = &progress{r.changes, ToolProgress{
+			Header: Header{RunID: r.runID, Seq: r.seq, Time: time.Now()},
+			Key:    key, Done: p.Done, Total: p.Total, Message: p.Message}}
+	})
+}
+
+// retried notes that the model will be asked again.
+func (r *record) retried(a llm.Attempt) {
+	r.update(func() {
+		r.add(&item{seq: r.seq, time: time.Now(), retry: &Retry{
+			Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}})
+	})
+}
+
+// Closed implements [loop.Sink]. A last event that could not be written is made up
+// for the readers.
+func (r *record) Closed(out loop.Outcome) {
+	r.update(func() {
+		for i := len(r.items) - 1; i >= 0; i-- {
+			if e := r.items[i].entry; e != nil {
+				if _, ok := e.Body.(*loop.RunFinished); ok {
+					return
+				}
+				break
+			}
+		}
+		last := &loop.Entry{Seq: r.seq, Time: time.Now(), Body: out.Finished()}
+		r.add(&item{entry: last, seq: r.seq, time: last.Time})
+	})
+	r.update(func() { r.closed = true })
+}
+
+// reader is one reader's place in a record.
+type reader struct {
+	converter
+	record  *record
+	index   int    // of the next item
+	offset  int    // of the next byte in it, if it is a text
+	changes uint64 // progress that was passed on
+}
+
+// next returns the next events, and waits for them; none at all is the end.
+func (r *reader) next(ctx context.Context) ([]Event, error) {
+	for {
+		events, missing, wait := r.take()
+		switch {
+		case len(events) > 0:
+			return events, nil
+		case missing > 0:
+			if events, err := r.reread(ctx, missing); err != nil || len(events) > 0 {
+				return events, err
+			}
+		case wait == nil:
+			return nil, nil
+		default:
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// take returns what is new in memory; or up to which number the journal must be
+// read first; or, if there is nothing, a channel that is closed when there is, nil
+// at the end.
+func (r *reader) take() (events []Event, missing int64, wait <-chan struct{}) {
+	rec := r.record
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if r.index < rec.base {
+		if r.seq < rec.evicted {
+			return nil, rec.evicted, nil
+		}
+		r.index, r.offset = rec.base, 0
+	}
+	for len(events) == 0 && r.index < rec.base+len(rec.items) {
+		i := rec.items[r.index-rec.base]
+		last := r.index == rec.base+len(rec.items)-1
+		events = r.item(i)
+		if i.text != nil && last {
+			return events, 0, rec.waiter(len(events) > 0) // it may still grow
+		}
+		r.index, r.offset = r.index+1, 0
+	}
+	if len(events) == 0 {
+		events = r.newProgress()
+	}
+	return events, 0, rec.waiter(len(events) > 0)
+}
+
+// waiter returns a channel that the next change closes, nil if there will be none.
+// It is called under the lock.
+func (r *record) waiter(found bool) <-chan struct{} {
+	if found || r.closed {
+		return nil
+	}
+	if r.wake == nil {
+		r.wake = make(chan struct{})
+	}
+	return r.wake
+}
+
+// item converts what the reader has not had of an item.
+func (r *reader) item(i *item) []Event {
+	h := Header{RunID: r.runID, Seq: i.seq, Time: i.time, Path: r.path}
+	switch {
+	case i.entry != nil:
+		return r.convert(i.entry)
+	case i.retry != nil:
+		ev := *i.retry
+		ev.Header = h
+		return []Event{ev}
+	}
+	r.enter(i.turn)
+	delta := string(i.text[r.offset:])
+	r.offset = len(i.text)
+	switch {
+	case delta == "":
+		return nil
+	case i.thinking:
+		r.thought += len(delta)
+		return []Event{Thinking{h, i.turn, delta}}
+	}
+	r.said += len(delta)
+	return []Event{Text{h, i.turn, delta}}
+}
+
+// newProgress returns the oldest progress the reader has not had.
+func (r *reader) newProgress() []Event {
+	var next *progress
+	for _, p := range r.record.progress {
+		if p != nil && p.version > r.changes && (next == nil || p.version < next.version) {
+			next = p
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	r.changes = next.version
+	ev := next.event
+	ev.Path = r.path
+	if i := r.intents[ev.Key]; i != nil {
+		ev.Tool = i.Tool
+	}
+	return []Event{ev}
+}
+
+// reread returns events that memory has given up, one page of them.
+func (r *reader) reread(ctx context.Context, last int64) ([]Event, error) {
+	page, err := r.record.store.Events(ctx, r.runID, r.seq, 64)
+	if err != nil {
+		return nil, fmt.Errorf("reading the run's journal: %w", err)
+	}
+	if len(page) == 0 {
+		return nil, fmt.Errorf("reading the run's journal: its events %d to %d are gone: %w", r.seq+1, last, store.ErrNotFound)
+	}
+	return r.decode(page, last)
+}
+
+// decode converts events up to a number.
+func (c *converter) decode(page []store.Event, last int64) ([]Event, error) {
+	var out []Event
+	for _, ev := range page {
+		if ev.Seq > last {
+			break
+		}
+		e, err := loop.Decode(ev)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, c.convert(&e)...)
+	}
+	return out, nil
+}

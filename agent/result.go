@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Result is what a run has come to.
+type Result struct {
+	RunID string `json:"runId"`
+	// Text is the model's answer, empty where there is none.
+	Text string `json:"text,omitempty"`
+	// Structured is the answer as JSON that fits the schema that was asked for; nil
+	// without one.
+	Structured json.RawMessage `json:"structured,omitzero"`
+	StopReason StopReason      `json:"stopReason"`
+	Usage      Usage           `json:"usage"`
+	Steps      int             `json:"steps"`     // how many times the model was asked
+	ToolCalls  int             `json:"toolCalls"` // how many calls were made
+}
+
+// StopReason says why a run has ended. Values not listed are a provider's own.
+type StopReason string
+
+// The reasons to stop. The first four are the model's, and no error.
+const (
+	StopEnd           StopReason = "stop"           // the answer is complete
+	StopLength        StopReason = "length"         // the provider's token limit cut the answer
+	StopContentFilter StopReason = "content_filter" // the provider withheld the rest
+	StopRefusal       StopReason = "refusal"        // the model refused
+	StopLimit         StopReason = loop.StopLimit
+	StopCancelled     StopReason = loop.StopCancelled
+	StopFailed        StopReason = loop.StopFailed
+	StopWaiting       StopReason = loop.StopWaiting // suspended: it waits for a human
+)
+
+// Errors of runs.
+type (
+	// LimitError ends a run that has reached one of its limits.
+	LimitError = loop.LimitError
+	// CancelledError ends a run that was cancelled; it wraps the cause.
+	CancelledError = loop.CancelledError
+	// JournalError ends a run whose events could not be written; it wraps the
+	// store's error, such as [store.ErrFenced].
+	JournalError = loop.JournalError
+)
+
+// Conditions that callers test with errors.Is.
+var (
+	// ErrRunExists is returned by Start for the ID of a run that was started with
+	// something else.
+	ErrRunExists = errors.New("a run of this ID was started with another input")
+	// ErrInterrupted is returned by Wait for a run that nobody works on any more:
+	// its process has gone.
+	ErrInterrupted = errors.New("the run was interrupted, and nobody works on it")
+	// ErrClosed is the cause with which runs end when their runtime is closed, and
+	// what a closed runtime returns.
+	ErrClosed = errors.New("the runtime is closed")
+	// ErrTooManyRuns is returned by Start at the limit of [Options].MaxRuns.
+	ErrTooManyRuns = errors.New("too many runs at once")
+	// ErrSuspended is returned by Wait for a run that [Run.Suspend] left to wait.
+	ErrSuspended = loop.ErrSuspended
+	// ErrNotWaiting is returned by Suspend for a run that has no question open.
+	ErrNotWaiting = loop.ErrNotWaiting
+)
+
+// RunError is a run of another process, or of the past, that has not finished with
+// an answer. Runs of this runtime have the errors themselves.
+type RunError struct {
+	State   store.RunState
+	Message string
+}
+
+func (e *RunError) Error() string { return e.Message }
+
+func resultOfRun(id string, out *loop.Outcome) *Result {
+	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop),
+		Usage: out.Usage, Steps: out.Steps, ToolCalls: out.ToolCalls}
+}
+
+// Into decodes the answer of a run, which has to be JSON, into a T. Ask for such an
+// answer by [Config].Output or [RunOptions].Output.
+func Into[T any](res *Result) (T, error) {
+	var v T
+	if res == nil {
+		return v, errors.New("reading the answer: there is no result")
+	}
+	raw := []byte(res.Structured)
+	if len(raw) == 0 {
+		raw = []byte(unfence(res.Text))
+	}
+	if err := jsonx.Unmarshal(raw, &v); err != nil {
+		return v, fmt.Errorf("reading the answer of run %q: %w", res.RunID, err)
+	}
+	return v, nil
+}
+
+// unfence takes away the marks that models like to put around JSON.
+func unfence(text string) string {
+	text = strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(text, "```"); ok {
+		if rest, ok = strings.CutSuffix(rest, "```"); ok {
+			return strings.TrimSpace(strings.TrimPrefix(rest, "json"))
+		}
+	}
+	return text
+}
+
+// checkAnswer makes the check of a schema, nil for none.
+func checkAnswer(raw json.RawMessage) (func(text string) (json.RawMessage, error), error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	compiled, err := schema.Compile(raw, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of the answer: %w", err)
+	}
+	return func(text string) (json.RawMessage, error) {
+		answer := []byte(unfence(text))
+		var any jsonx.Value
+		if err := jsonx.Unmarshal(answer, &any); err != nil {
+			return nil, fmt.Errorf("it is not JSON: %w", err)
+		}
+		return answer, compiled.Validate(answer)
+	}, nil
+}
+
+// hashOf identifies a value by its canonical JSON.
+func hashOf(v any) string {
+	raw, err := jsonx.Marshal(v)
+	if err != nil {
+		raw = []byte(err.Error()) // a schema that is not JSON was refused before
+	} else if canonical, err := jsonx.Canonical(raw); err == nil {
+		raw = canonical
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Run is one run of an agent. It goes on whether or not anybody waits or watches.
+type Run struct {
+	id     string
+	hash   string
+	store  store.Store
+	loop   *loop.Run // nil for a run of another process or of the past
+	record *record   // nil likewise
+}
+
+// poll is how often a run of another process is looked at.
+const poll = time.Second
+
+// ID returns the run's ID.
+func (r *Run) ID() string { return r.id }
+
+// Cancel ends the run; the first cause counts, and nil is one too. It does not wait.
+// On a run that has ended, or that is another process's, it does nothing.
+func (r *Run) Cancel(cause error) {
+	if r.loop != nil {
+		r.loop.Cancel(cause)
+	}
+}
+
+// Suspend ends the work on a run that waits for a human, and leaves it and its
+// questions waiting in the store. Calls under way may end within [Options].Grace.
+// Wait then returns [ErrSuspended]. The error is nil once nobody works on the run
+// any more, and [ErrNotWaiting] if it has no question open.
+func (r *Run) Suspend(ctx context.Context) error {
+	if r.loop == nil {
+		return ErrNotWaiting
+	}
+	return r.loop.Suspend(ctx)
+}
+
+// Wait waits until the run has ended, or for ctx, which does not cancel it. The
+// error is nil exactly if there is an answer. A run that ended without one has a
+// Result too, which says what it has cost; only if the wait itself fails there is none.
+func (r *Run) Wait(ctx context.Context) (*Result, error) {
+	if r.loop == nil {
+		return r.waitStored(ctx)
+	}
+	select {
+	case <-r.loop.Ended():
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	out := r.loop.Outcome()
+	if out.Err != nil {
+		return resultOfRun(r.id, &out), fmt.Errorf("run %q: %w", r.id, out.Err)
+	}
+	return resultOfRun(r.id, &out), nil
+}
+
+// Events yields what happens in the run, from its beginning to its end. Any number
+// of readers may do so, each at its own speed: none of them holds up the run, and
+// leaving the loop cancels nothing. For a slow reader text is merged; nothing else
+// is lost, but for what [ToolProgress] and [Retry] say of themselves. An error, such
+// as the cause of ctx, ends the sequence.
+func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		next := r.reader()
+		for {
+			events, err := next(ctx)
+			for _, ev := range events {
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(events) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// reader returns a function that gives the next events, none at the end.
+func (r *Run) reader() func(context.Context) ([]Event, error) {
+	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*loop.ToolIntent)}
+	if r.record != nil {
+		rd := &reader{converter: c, record: r.record}
+		return rd.next
+	}
+	rd := &storedReader{converter: c, store: r.store}
+	return rd.next
+}
+
+// answer decides an ask of the run.
+func (r *Run) answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
+	if r.loop == nil {
+		return r.store.SettleAsk(ctx, ask, d)
+	}
+	return r.loop.Answer(ctx, ask, d)
+}
+
+// waitStored waits for a run that is not of this runtime.
+func (r *Run) waitStored(ctx context.Context) (*Result, error) {
+	for ev, err := range r.Events(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("run %q: %w", r.id, err)
+		}
+		if end, ok := ev.(RunFinished); ok {
+			if end.State == store.Finished {
+				return &end.Result, nil
+			}
+			return &end.Result, fmt.Errorf("run %q: %w", r.id, &RunError{end.State, end.Error})
+		}
+	}
+	return nil, fmt.Errorf("run %q: %w", r.id, ErrInterrupted)
+}
+
+// storedReader reads a run that is not of this runtime, and follows it while
+// somebody works on it.
+type storedReader struct {
+	converter
+	store store.Journal
+}
+
+func (r *storedReader) next(ctx context.Context) ([]Event, error) {
+	for !r.finished {
+		// The head first: what is written after it is seen by the next look.
+		head, err := r.store.Run(ctx, r.runID)
+		if err != nil {
+			return nil, fmt.Errorf("reading the run: %w", err)
+		}
+		page, err := r.store.Events(ctx, r.runID, r.seq, 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the run's journal: %w", err)
+		}
+		if len(page) > 0 {
+			events, err := r.decode(page, page[len(page)-1].Seq)
+			if err != nil || len(events) > 0 {
+				return events, err
+			}
+			continue
+		}
+		if head.State.Ended() || !head.Leased(time.Now()) {
+			return nil, ErrInterrupted
+		}
+		if err := pause(ctx, poll); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// existing returns the handle of a run that was found in the store.
+func existing(head store.Run, hash string, s store.Store) (*Run, error) {
+	if head.InputHash != hash {
+		return nil, ErrRunExists
+	}
+	return &Run{id: head.ID, hash: hash, store: s}, nil
+}
+
+// opened waits until a run has begun.
+func (r *Run) opened(ctx context.Context) (*Run, error) {
+	head, err := r.loop.Opened(ctx)
+	switch {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, store.ErrExists):
+		return existing(head, r.hash, r.store)
+	}
+	return nil, err
+}

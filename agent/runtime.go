@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
+)
+
+// Options says what a runtime is made of; nil is the same as the zero value.
+type Options struct {
+	// Model is asked by agents that have none of their own.
+	Model llm.Model
+	// Retry changes how a model that fails is asked again; see [llm.Retry]. Nil means
+	// its defaults, MaxAttempts 1 switches it off.
+	Retry *llm.RetryOptions
+	// Servers are the MCP servers whose tools agents may use. Those that come from a
+	// file start only with consent, see Consent; naming one here in Go is consent.
+	Servers []mcpclient.Server
+	// Consent is asked about a server that comes from a file, before its command is
+	// started, unless the store has a recorded approval of exactly this definition
+	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
+	Consent func(ctx context.Context, server mcpclient.Server) error
+	// Host changes how servers are talked to; its Consent is not used. Nil means the
+	// defaults.
+	Host *mcpclient.HostOptions
+	// Tools are functions of the program that every agent has.
+	Tools []Tool
+	// Approve decides which calls wait for a human, for agents that do not say it
+	// themselves. Nil means [AskBeforeWrites].
+	Approve ApprovePolicy
+	// Store keeps runs, questions and approvals, and is left open by Close. Nil keeps
+	// them in memory, the last 128 runs that have ended among them.
+	Store store.Store
+	// MaxRuns bounds the runs at once. Zero means 10,000.
+	MaxRuns int
+	// Grace is how long a run that was cancelled waits for tools that do not heed it,
+	// and once more for its store. Zero means 5 seconds.
+	Grace time.Duration
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+}
+
+// closeTime bounds [Runtime.Close]. Runs end within two graces.
+const closeTime = 15 * time.Second
+
+type options struct {
+	Options
+	Retry llm.RetryOptions
+}
+
+func (o *Options) withDefaults() options {
+	var d options
+	if o != nil {
+		d.Options = *o
+	}
+	if d.Options.Retry != nil {
+		d.Retry = *d.Options.Retry
+	}
+	if d.Approve == nil {
+		d.Approve = AskBeforeWrites
+	}
+	if d.MaxRuns == 0 {
+		d.MaxRuns = 10_000
+	}
+	if d.Grace == 0 {
+		d.Grace = 5 * time.Second
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// Runtime holds servers, agents and runs. Make it with [Open] and end it with
+// [Runtime.Close].
+type Runtime struct {
+	opts    options
+	owner   string // of the leases
+	store   store.Store
+	own     bool // the store is the runtime's
+	sys     *actors.System
+	agents  actors.Ref
+	servers *servers
+	basic   *Agent // what [Runtime.Run] runs; nil without a model
+
+	closing sync.Once
+	closed  error
+}
+
+// Open starts a runtime. It does not wait for the servers: one that can not be
+// started, now or later, is no error here but missing from [ToolsListed].
+func Open(ctx context.Context, opts *Options) (*Runtime, error) {
+	o := opts.withDefaults()
+	if _, err := compileAll(o.Tools); err != nil {
+		return nil, fmt.Errorf("opening the runtime: %w", err)
+	}
+	rt := &Runtime{opts: o, store: o.Store, owner: "agent-" + uuid.NewString()}
+	if rt.store == nil {
+		rt.store, rt.own = memstore.New(nil), true
+	}
+	if err := rt.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the runtime: %w", err), rt.Close())
+	}
+	return rt, nil
+}
+
+func (rt *Runtime) open(ctx context.Context) (err error) {
+	if rt.sys, err = actors.NewSystem(&actors.Options{Logger: rt.opts.Logger}); err != nil {
+		return err
+	}
+	if rt.servers, err = startServers(ctx, rt.sys, rt.store, &rt.opts.Options); err != nil {
+		return err
+	}
+	rt.agents, err = rt.sys.Spawn(actors.Spec{Kind: actors.KindAgents, Name: "agents", New: func() actors.Actor {
+		return &agents{store: rt.store, forget: rt.own, maximum: rt.opts.MaxRuns,
+			runs: make(map[string]*Run), live: make(map[actors.Ref]*Run)}
+	}})
+	if err != nil {
+		return err
+	}
+	if rt.opts.Model != nil {
+		rt.basic, err = newAgent(rt, "agent", nil)
+	}
+	return err
+}
+
+// Agent defines an agent. An unknown server, a bad limit or a bad tool is an error
+// here, and not one of its runs.
+func (rt *Runtime) Agent(name string, cfg *Config) (*Agent, error) { return newAgent(rt, name, cfg) }
+
+// Run runs the agent that has the runtime's model, all its tools, and no
+// instructions: see [Agent.Run].
+func (rt *Runtime) Run(ctx context.Context, prompt string) (*Result, error) {
+	if rt.basic == nil {
+		return nil, errors.New("running: there is no model: set Options.Model")
+	}
+	return rt.basic.Run(ctx, prompt, nil)
+}
+
+// Start starts a run of that same agent: see [Agent.Start].
+func (rt *Runtime) Start(ctx context.Context, prompt string, opts *RunOptions) (*Run, error) {
+	if rt.basic == nil {
+		return nil, errors.New("starting a run: there is no model: set Options.Model")
+	}
+	return rt.basic.Start(ctx, prompt, opts)
+}
+
+// start begins a run, or finds the one that has its ID.
+func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
+	found, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &startRun{run, r} })
+	switch {
+	case errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed):
+		return nil, ErrClosed
+	case err != nil:
+		rt.agents.Send(cancelStart{run, err}) // it may have started all the same
+		return nil, err
+	}
+	opened, err := found.opened(ctx)
+	if err != nil && found == run {
+		run.Cancel(err)
+	}
+	return opened, err
+}
+
+// System returns the actor system the runtime lives in, for those who put actors of
+// their own beside it.
+func (rt *Runtime) System() *actors.System { return rt.sys }
+
+// Failed returns a channel that is closed when the runtime has ended because of a bug
+// in its own kernel, which [Runtime.Err] then names. All runs have ended then.
+func (rt *Runtime) Failed() <-chan struct{} { return rt.sys.Failed() }
+
+// Err returns the failure that ended the runtime, nil if there is none.
+func (rt *Runtime) Err() error { return rt.sys.Err() }
+
+// Close is [Runtime.Shutdown] with a bound of 15 seconds.
+func (rt *Runtime) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return rt.Shutdown(ctx)
+}
+
+// Shutdown ends everything the runtime has started: runs are cancelled with
+// [ErrClosed] and recorded as such, servers stopped. It waits for that until ctx
+// ends; the error names what did not stop. Later calls return what the first did.
+func (rt *Runtime) Shutdown(ctx context.Context) error {
+	rt.closing.Do(func() { rt.closed = rt.shutdown(ctx) })
+	return rt.closed
+}
+
+func (rt *Runtime) shutdown(ctx context.Context) error {
+	var errs []error
+	if !rt.agents.IsZero() {
+		_, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[struct{}]) any { return &stopRuns{ErrClosed, r} })
+		if err != nil && !errors.Is(err, actors.ErrStopped) {
+			errs = append(errs, fmt.Errorf("ending the runs: %w", err))
+		}
+	}
+	if rt.servers != nil {
+		errs = append(errs, rt.servers.close(ctx))
+	}
+	if rt.sys != nil {
+		errs = append(errs, rt.sys.Shutdown(ctx))
+	}
+	if rt.own {
+		errs = append(errs, rt.store.Close())
+	}
+	return errors.Join(errs...)
+}

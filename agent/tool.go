@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Tool is a function of the program that a model may call. Most are made by [Func].
+type Tool struct {
+	// Name is at most 64 of [a-zA-Z0-9_-].
+	Name        string
+	Description string
+	// InputSchema is the JSON schema of the arguments. Empty means an object without
+	// properties. Arguments that do not fit it never reach Call.
+	InputSchema json.RawMessage
+	// Call makes the call. An error is told to the model, and does not fail the run;
+	// neither does a panic, whose text only the log has.
+	Call func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error)
+
+	needsApproval bool
+	err           error // of Func, reported where the tool is used
+}
+
+// Func makes a tool of a function. In is a struct; its fields are the arguments, with
+// the tags json and jsonschema (a description) as in mcpserver.AddTool. An Out that is
+// a string becomes text, a *mcp.CallToolResult is taken as it is, and anything else
+// becomes JSON. Whatever is wrong with the types is an error of [Runtime.Agent] or
+// [Open].
+//
+// The context ends with the run. [ReportProgress] and [CallKey] take it.
+func Func[In, Out any](name, description string, fn func(context.Context, In) (Out, error)) Tool {
+	t := Tool{Name: name, Description: description}
+	t.InputSchema, t.err = schema.For(reflect.TypeFor[In]())
+	if t.err == nil && fn == nil {
+		t.err = errors.New("the function is nil")
+	}
+	t.Call = func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error) {
+		var in In
+		if err := jsonx.Unmarshal(args, &in); err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return resultOf(out)
+	}
+	return t
+}
+
+// resultOf makes a result of what a function has returned.
+func resultOf(out any) (*mcp.CallToolResult, error) {
+	switch out := out.(type) {
+	case *mcp.CallToolResult:
+		if out == nil {
+			return nil, errors.New("the tool gave no result")
+		}
+		return out, nil
+	case string:
+		return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(out)}}, nil
+	}
+	raw, err := jsonx.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("writing the result: %w", err)
+	}
+	return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(string(raw))}, StructuredContent: raw}, nil
+}
+
+// NeedsApproval returns the tool so marked that each of its calls asks, whatever an
+// agent's policy allows.
+func NeedsApproval(t Tool) Tool {
+	t.needsApproval = true
+	return t
+}
+
+type callKey struct{}
+
+// ReportProgress tells those who watch the run how far a tool call is, in units of
+// its own; total is zero where it is unknown. It does nothing outside of a tool call.
+func ReportProgress(ctx context.Context, done, total float64, message string) {
+	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {
+		call.Progress(loop.Progress{Done: done, Total: total, Message: message})
+	}
+}
+
+// CallKey returns the idempotency key of the tool call ctx belongs to: the same if
+// the call is ever repeated, and no other call's. It is empty outside of one.
+func CallKey(ctx context.Context) string {
+	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {
+		return call.Key
+	}
+	return ""
+}
+
+// compile checks a tool and makes it one of the loop's.
+func (t Tool) compile() (loop.Tool, error) {
+	if err := checkToolName(t.Name); err != nil {
+		return loop.Tool{}, err
+	}
+	if t.err != nil {
+		return loop.Tool{}, fmt.Errorf("tool %q: %w", t.Name, t.err)
+	}
+	if t.Call == nil {
+		return loop.Tool{}, fmt.Errorf("tool %q has no Call", t.Name)
+	}
+	if len(t.InputSchema) == 0 {
+		t.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	compiled, err := schema.Compile(t.InputSchema, nil)
+	if err != nil {
+		return loop.Tool{}, fmt.Errorf("tool %q: its input schema: %w", t.Name, err)
+	}
+	out := loop.Tool{
+		Tool:          llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
+		NeedsApproval: t.needsApproval,
+		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
+		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
+			return t.Call(context.WithValue(ctx, callKey{}, call), call.Arguments)
+		},
+	}
+	out.Hash = hashOf(out.Tool)
+	return out, nil
+}
+
+func checkToolName(name string) error {
+	if name == "" || len(name) > 64 {
+		return fmt.Errorf("the tool name %q does not have 1 to 64 characters", name)
+	}
+	for _, c := range name {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return fmt.Errorf("the tool name %q has the character %q, which is not one of [a-zA-Z0-9_-]", name, c)
+		}
+	}
+	return nil
+}
+
+// compileAll checks tools that are offered together.
+func compileAll(groups ...[]Tool) ([]loop.Tool, error) {
+	var out []loop.Tool
+	taken := make(map[string]bool)
+	for _, group := range groups {
+		for _, t := range group {
+			c, err := t.compile()
+			if err != nil {
+				return nil, err
+			}
+			if taken[c.Name] {
+				return nil, fmt.Errorf("there are two tools named %q", c.Name)
+			}
+			taken[c.Name] = true
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}

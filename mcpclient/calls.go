@@ -1,0 +1,218 @@
+package mcpclient
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Ping asks the server for a sign of life: ping, or in 2026-07-28, which has none
+// (PING-03), server/discover.
+func (c *Client) Ping(ctx context.Context) error {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	method := mcp.MethodPing
+	if info.Era == mcp.EraModern {
+		method = mcp.MethodDiscover
+	}
+	_, err = c.do(ctx, &call.Request{Method: method, Safe: true})
+	return err
+}
+
+// SetLogLevel asks the server for log messages at or above level, also after it
+// was restarted (LOG-03); in 2026-07-28 each request asks for itself (LOG-05).
+func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
+	if !level.Valid() {
+		return fmt.Errorf("unknown log level %q", level)
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Capabilities.Logging == nil {
+		return c.failed(mcp.MethodSetLevel, &UnsupportedError{Method: mcp.MethodSetLevel, Capability: "logging", Version: info.Version})
+	}
+	c.level.Store(level)
+	if info.Era == mcp.EraLegacy {
+		return c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
+	}
+	members, err := modernMembers(info.Version, &c.opts.Info, level)
+	if err != nil {
+		return err
+	}
+	c.conn.Agree(info.Version, members)
+	return nil
+}
+
+// CallTool calls a tool by the server's own name for it. A tool that ran and
+// failed is a result with IsError; everything else that goes wrong is a
+// [*ServerError].
+func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+	var o CallOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
+		return nil, err
+	}
+	if !c.server.allows(name) {
+		return nil, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
+	}
+	params, err := toolParams(name, args)
+	if err != nil {
+		return nil, c.failed(mcp.MethodCallTool, err)
+	}
+	raw, err := c.do(ctx, &call.Request{
+		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.Meta,
+		Idle: o.Idle, Max: o.Max, OnProgress: o.Progress, Safe: o.Safe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := new(mcp.CallToolResult)
+	if err := decode(raw, res); err != nil {
+		return nil, c.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
+	}
+	return res, nil
+}
+
+// toolParams writes the parameters of tools/call.
+func toolParams(name string, args json.RawMessage) (json.RawMessage, error) {
+	args = bytes.TrimSpace(args)
+	out := make([]byte, 0, len(name)+len(args)+32)
+	out = jsonx.AppendQuote(append(out, `{"name":`...), name)
+	if len(args) > 0 {
+		if args[0] != '{' || !jsonx.Valid(args) {
+			return nil, errors.New("the arguments are not a JSON object")
+		}
+		out = append(append(out, `,"arguments":`...), args...)
+	}
+	return append(out, '}'), nil
+}
+
+// decode reads a result that has been scanned already.
+func decode(raw json.RawMessage, into interface{ Validate() error }) error {
+	if err := jsonx.Unmarshal(raw, into); err != nil {
+		return err
+	}
+	return into.Validate()
+}
+
+// Request sends any request and returns the result as it came. Params is a JSON
+// object or nil; its _meta is merged with what the connection adds.
+func (c *Client) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if err := c.require(ctx, method); err != nil {
+		return nil, err
+	}
+	req := &call.Request{Method: method}
+	if len(params) > 0 {
+		members := map[string]json.RawMessage{}
+		if err := mcp.Unmarshal(params, &members); err != nil {
+			return nil, c.failed(method, fmt.Errorf("the parameters are not a JSON object: %w", err))
+		}
+		if meta, ok := members["_meta"]; ok {
+			if err := mcp.Unmarshal(meta, &req.Meta); err != nil {
+				return nil, c.failed(method, fmt.Errorf("_meta is not a JSON object: %w", err))
+			}
+			delete(members, "_meta")
+		}
+		var err error
+		if req.Params, err = jsonx.Marshal(members); err != nil {
+			return nil, c.failed(method, err)
+		}
+	}
+	return c.do(ctx, req)
+}
+
+// do carries out a request within the server's time limits.
+func (c *Client) do(ctx context.Context, req *call.Request) (json.RawMessage, error) {
+	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
+	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
+	res, err := c.conn.Do(ctx, req)
+	if err == nil && res.Type == mcp.ResultInputRequired {
+		// It may ask only for what we have declared, which is nothing (MRTR).
+		err = &call.ResponseError{Method: req.Method, Err: errors.New("the server asks for input that was not offered")}
+	}
+	if err != nil {
+		return nil, c.failed(req.Method, err)
+	}
+	return res.Raw, nil
+}
+
+// failed names the server and method of an error; nil stays nil.
+func (c *Client) failed(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, call.ErrClosed) {
+		err = fmt.Errorf("%s: %w", method, ErrClosed)
+	}
+	return &ServerError{Server: c.server.Name, Method: method, Err: err}
+}
+
+// require refuses a method that the server's revision does not have, or whose
+// capability it did not declare (CAP-03).
+func (c *Client) require(ctx context.Context, method string) error {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if method == mcp.MethodCallTool && info.Capabilities.Tools != nil {
+		return nil // the hot path: every revision has it
+	}
+	if !knownMethod(method) {
+		return nil // an extension's: the server knows
+	}
+	if !info.Version.Method(method, mcp.Client) || method == mcp.MethodInitialize {
+		return c.failed(method, &UnsupportedError{Method: method, Version: info.Version})
+	}
+	if missing := missingCapability(method, info); missing != "" {
+		return c.failed(method, &UnsupportedError{Method: method, Capability: missing, Version: info.Version})
+	}
+	return nil
+}
+
+func knownMethod(method string) bool {
+	for _, v := range mcp.Versions() {
+		if v.Method(method, mcp.Client) || v.Method(method, mcp.Server) {
+			return true
+		}
+	}
+	return false
+}
+
+// missingCapability names what the server would have to declare, "" if it has.
+func missingCapability(method string, info *Info) string {
+	caps := &info.Capabilities
+	var there bool
+	var name string
+	switch method {
+	case mcp.MethodListTools, mcp.MethodCallTool:
+		name, there = "tools", caps.Tools != nil
+	case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodReadResource:
+		name, there = "resources", caps.Resources != nil
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		name, there = "resources.subscribe", caps.Resources != nil && caps.Resources.Subscribe
+	case mcp.MethodListPrompts, mcp.MethodGetPrompt:
+		name, there = "prompts", caps.Prompts != nil
+	case mcp.MethodComplete: // had no capability in 2024-11-05 (CAP-03)
+		name, there = "completions", caps.Completions != nil || !info.Version.Has(mcp.FeatureCompletions)
+	case mcp.MethodSetLevel:
+		name, there = "logging", caps.Logging != nil
+	default:
+		return ""
+	}
+	if there {
+		return ""
+	}
+	return name
+}

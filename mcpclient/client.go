@@ -1,0 +1,229 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Info is what is known about a server since the last time it was connected.
+type Info struct {
+	Name         string              // as configured
+	Server       *mcp.Implementation // as it calls itself: for display and logs only (META-07); may be nil
+	Era          mcp.Era
+	Version      mcp.Version
+	Capabilities mcp.ServerCapabilities
+	Instructions string              // for the model; untrusted
+	Discovered   *mcp.DiscoverResult // of a modern server, else nil
+}
+
+// Client is the connection to one server. It outlives the server's processes: a
+// server that ends is started again, and calls wait for it.
+type Client struct {
+	server Server
+	opts   Options
+	log    *slog.Logger
+	sys    *actors.System
+	ownSys bool
+	conn   *conn.Conn
+	events events
+	tools  toolCache
+
+	info    atomic.Pointer[Info]  // nil before the first connection
+	level   atomic.Value          // mcp.LogLevel
+	process atomic.Pointer[stdio] // the newest; nil if there was none
+
+	consent sync.Mutex // held while somebody is asked
+	allowed string     // the hash that was consented to
+	closing sync.Once
+	closed  error
+}
+
+// Dial connects to a server. An attempt that fails is the error, and nothing is
+// left of it. The client must be closed.
+func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
+	c, err := newClient(server, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.conn.Start(); err != nil {
+		return nil, errors.Join(err, c.endSystem(ctx))
+	}
+	if c.opts.Lazy {
+		return c, nil
+	}
+	if err := c.conn.Connect(ctx); err != nil {
+		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		cancel() // there is nothing to wait for
+		_ = c.Close(now)
+		return nil, &ServerError{Server: server.Name, Err: err}
+	}
+	return c, nil
+}
+
+// newClient makes a client whose connection is not started.
+func newClient(server Server, opts *Options) (*Client, error) {
+	if err := server.check(); err != nil {
+		return nil, err
+	}
+	c := &Client{server: server, opts: opts.withDefaults()}
+	c.sys = c.opts.System
+	if c.sys == nil {
+		sys, err := actors.NewSystem(&actors.Options{Logger: c.opts.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("starting the client: %w", err)
+		}
+		c.sys, c.ownSys = sys, true
+	}
+	c.log = c.opts.Logger
+	if c.log == nil {
+		c.log = c.sys.Log()
+	}
+	c.log = c.log.With("server", server.Name)
+	c.level.Store(c.opts.LogLevel)
+	c.events.sys, c.events.owner = c.sys, "events of "+server.Name
+	versions, _ := server.versions() // checked above
+	n := &negotiator{
+		hash: server.hash(), versions: versions, probe: c.opts.ProbeTimeout, client: c.opts.Info,
+		eras: c.opts.eras, log: c.log, level: c.logLevel, agreed: c.agreed,
+	}
+	c.conn = conn.New(c.sys, conn.Options{
+		Name: server.Name, Dial: c.dial, Negotiate: n.negotiate, Received: c.received,
+		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
+		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
+	})
+	return c, nil
+}
+
+// dial makes a transport.
+func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, error) {
+	switch s := &c.server; {
+	case s.Err != nil:
+		return nil, conn.Permanent(s.Err)
+	case s.URL != "":
+		return nil, conn.Permanent(ErrHTTP)
+	case s.Connect != nil:
+		return s.Connect.Connect(sink)
+	}
+	if err := c.mayStart(ctx); err != nil {
+		return nil, conn.Permanent(err)
+	}
+	proc, err := c.opts.start(&c.server)
+	if err != nil {
+		return nil, err
+	}
+	c.log.Debug("started", "command", c.server.CommandLine())
+	link := newStdio(c.sys, c.server.Name, c.log, proc, sink)
+	c.process.Store(link)
+	return link, nil
+}
+
+// mayStart asks for consent, once for each definition (STDIO-25).
+func (c *Client) mayStart(ctx context.Context) error {
+	s := &c.server
+	if s.File == "" {
+		return nil
+	}
+	c.consent.Lock()
+	defer c.consent.Unlock()
+	if hash := s.hash(); hash == "" || c.allowed != hash {
+		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine()}
+		if c.opts.Consent == nil {
+			return refused
+		}
+		if refused.Err = c.opts.Consent(ctx, *s); refused.Err != nil {
+			return refused
+		}
+		c.allowed = hash
+	}
+	return nil
+}
+
+// agreed keeps what a negotiation has found out.
+func (c *Client) agreed(info *Info) {
+	info.Name = c.server.Name
+	c.info.Store(info)
+	c.tools.invalidate() // another process may have other tools
+}
+
+// status passes on what the connection does.
+func (c *Client) status(conn.Status) {
+	if c.opts.OnState != nil {
+		c.opts.OnState(c.Status())
+	}
+}
+
+// Status is a snapshot of a client.
+type Status struct {
+	Name       string
+	State      conn.State
+	Since      time.Time
+	Generation uint64 // how often it was connected to, attempts included
+	Err        error  // why the last connection or attempt ended; nil once ready
+	Info       *Info  // nil before the first connection
+	Stderr     string // the last lines the server wrote there, at most 2 KiB
+}
+
+// Status returns what the client is doing.
+func (c *Client) Status() Status {
+	s := c.conn.Status()
+	out := Status{Name: c.server.Name, State: s.State, Since: s.Since, Generation: s.Generation, Err: s.Err, Info: c.info.Load()}
+	if p := c.process.Load(); p != nil {
+		out.Stderr = p.stderr.words()
+	}
+	return out
+}
+
+// Info connects if that was not done yet, and returns what is known of the server.
+func (c *Client) Info(ctx context.Context) (*Info, error) {
+	if info := c.info.Load(); info != nil {
+		return info, nil
+	}
+	if err := c.conn.Connect(ctx); err != nil {
+		return nil, &ServerError{Server: c.server.Name, Err: err}
+	}
+	return c.info.Load(), nil
+}
+
+// Stderr returns the end of what the server wrote to its standard error, at most
+// 64 KiB.
+func (c *Client) Stderr() string {
+	if p := c.process.Load(); p != nil {
+		return p.stderr.String()
+	}
+	return ""
+}
+
+// Close lets calls end until ctx does, then ends them, and ends the server's
+// process. It takes at most some seconds longer than ctx, and returns the cause of
+// ctx if calls had to be ended.
+func (c *Client) Close(ctx context.Context) error {
+	c.closing.Do(func() {
+		c.tools.close()
+		c.closed = errors.Join(c.conn.Close(ctx), c.endSystem(ctx))
+	})
+	return c.closed
+}
+
+// systemGrace bounds the end of a client's own system.
+const systemGrace = 10 * time.Second
+
+func (c *Client) endSystem(ctx context.Context) error {
+	if !c.ownSys {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), systemGrace)
+	defer cancel()
+	return c.sys.Shutdown(ctx)
+}
+
+func (c *Client) logLevel() mcp.LogLevel { return c.level.Load().(mcp.LogLevel) }

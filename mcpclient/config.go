@@ -1,0 +1,38 @@
+package mcpclient
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/internal/hostconfig"
+)
+
+// LoadConfig reads the servers of a configuration file: .mcp.json and its
+// relatives (mcpServers), or VS Code's mcp.json (servers). Variables are expanded;
+// one that is not set makes that server unusable, with an error that names file,
+// server and field in its Err. A file that can not be read is an error.
+//
+// What the file says about trust is not taken over: that is the user's to say.
+func LoadConfig(path string) ([]Server, error) {
+	file, err := hostconfig.Load(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	servers := make([]Server, len(file.Servers))
+	for i := range file.Servers {
+		servers[i] = configured(&file.Servers[i])
+	}
+	return servers, nil
+}
+
+func configured(c *hostconfig.Server) Server {
+	s := Server{
+		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
+		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout,
+		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
+	}
+	if s.Err == nil && c.Sandbox {
+		s.Err = fmt.Errorf("%s, server %s: a sandbox is asked for: %w", c.File, c.Name, errors.ErrUnsupported)
+	}
+	return s
+}

@@ -1,0 +1,117 @@
+package mcpclient
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+var (
+	// ErrNotApproved is what a [NotApprovedError] is.
+	ErrNotApproved = errors.New("mcpclient: the server is not approved")
+	// ErrUnsupported is what an [UnsupportedError] is.
+	ErrUnsupported = errors.New("mcpclient: the server does not support this")
+	// ErrVersion is what a [VersionError] is.
+	ErrVersion = errors.New("mcpclient: no common protocol version")
+	// ErrUnknownTool is returned by [Host.Call] for a name that is not in the catalogue.
+	ErrUnknownTool = errors.New("mcpclient: unknown tool")
+	// ErrHTTP is returned for a server with a URL.
+	ErrHTTP = errors.New("mcpclient: HTTP servers come in the next version")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("mcpclient: closed")
+)
+
+// ServerError is a failure of one server. The others go on without it.
+type ServerError struct {
+	Server string // its name in the configuration
+	Method string // the MCP method under way; "" while connecting
+	Err    error
+}
+
+func (e *ServerError) Error() string {
+	if e.Method == "" {
+		return fmt.Sprintf("server %s: %v", e.Server, e.Err)
+	}
+	// Errors of calls begin with the method themselves.
+	if text := e.Err.Error(); strings.HasPrefix(text, e.Method+":") {
+		return fmt.Sprintf("server %s: %s", e.Server, text)
+	}
+	return fmt.Sprintf("server %s: %s: %v", e.Server, e.Method, e.Err)
+}
+
+// Unwrap returns the failure.
+func (e *ServerError) Unwrap() error { return e.Err }
+
+// NotApprovedError refuses to start a command that comes from a file.
+type NotApprovedError struct {
+	Server, File string
+	CommandLine  string
+	Err          error // what the consent said; nil if nobody was asked
+}
+
+func (e *NotApprovedError) Error() string {
+	text := fmt.Sprintf("server %s of %s is not approved; it would run: %s; approve it with: troupe mcp approve %s", e.Server, e.File, e.CommandLine, e.Server)
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	return text
+}
+
+// Is reports that the error is [ErrNotApproved].
+func (e *NotApprovedError) Is(target error) bool { return target == ErrNotApproved }
+
+// Unwrap returns what the consent said.
+func (e *NotApprovedError) Unwrap() error { return e.Err }
+
+// UnsupportedError says that the server did not declare what a method needs, or
+// that its revision does not have it (CAP-03).
+type UnsupportedError struct {
+	Method     string
+	Capability string // that is missing; "" if the revision lacks the method
+	Version    mcp.Version
+}
+
+func (e *UnsupportedError) Error() string {
+	if e.Capability == "" {
+		return fmt.Sprintf("%s does not exist in revision %s", e.Method, e.Version)
+	}
+	return fmt.Sprintf("%s: the server has not declared %s", e.Method, e.Capability)
+}
+
+// Is reports that the error is [ErrUnsupported].
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// VersionError says that client and server have no version in common (LIFE-04).
+type VersionError struct {
+	Ours, Theirs []mcp.Version
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("no common protocol version: we can use %v, the server %v", e.Ours, e.Theirs)
+}
+
+// Is reports that the error is [ErrVersion].
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }
+
+// ExitError says how a server's process ended.
+type ExitError struct {
+	Status string // "exit status 1", "signal: killed", or what it did instead
+	Stderr string // the last lines it wrote, at most 2 KiB
+	Err    error  // what was noticed first; may be nil
+}
+
+func (e *ExitError) Error() string {
+	text := "the server process ended: " + e.Status
+	if e.Status == "" {
+		text = e.Err.Error()
+	}
+	if e.Stderr != "" {
+		text += "; its last words: " + strings.ReplaceAll(e.Stderr, "\n", " | ")
+	}
+	return text
+}
+
+// Unwrap returns what was noticed first.
+func (e *ExitError) Unwrap() error { return e.Err }

@@ -1,0 +1,411 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// HostOptions changes how a host works; nil is the same as the zero value. What
+// is not described here is as in [Options].
+type HostOptions struct {
+	Logger *slog.Logger
+	Info   mcp.Implementation
+	// Consent may be called for several servers at once.
+	Consent      func(context.Context, Server) error
+	ProbeTimeout time.Duration
+	LogLevel     mcp.LogLevel
+	MaxCalls     int // for each server
+	// OnLog takes the log messages of all servers.
+	OnLog func(server string, p mcp.LogParams)
+	// OnEvent hears of what happens to the servers, one event at a time for each of
+	// them; it may block.
+	OnEvent func(Event)
+	// ListTimeout is how long [Host.Tools] waits for a server. Zero means 30 s.
+	ListTimeout time.Duration
+	// Lazy starts a server when it is first needed, not at once. Asking for the
+	// catalogue needs all of them.
+	Lazy bool
+
+	start starter // a fake in tests
+}
+
+func (o *HostOptions) withDefaults() HostOptions {
+	var d HostOptions
+	if o != nil {
+		d = *o
+	}
+	d.ListTimeout = cmp.Or(d.ListTimeout, 30*time.Second)
+	return d
+}
+
+// Event is something that happened to a server.
+type Event struct {
+	Server string
+	Status Status
+	// ToolsChanged says that the catalogue may have changed; else the state has.
+	ToolsChanged bool
+}
+
+// ServerStatus is what [Host.Servers] tells of a server.
+type ServerStatus struct {
+	Status
+	Disabled bool
+	Tools    int   // in the catalogue, those of the last good list
+	ListErr  error // why the last attempt to list them failed, nil if it did not
+}
+
+// Host keeps many servers running, each under supervision of its own.
+type Host struct {
+	sys     *actors.System
+	ownSys  bool
+	opts    HostOptions
+	log     *slog.Logger
+	entries []*entry
+	ref     actors.Ref
+	closing sync.Once
+	closed  atomic.Bool
+	ended   error
+
+	names atomic.Pointer[catalogue] // of the tools; replaced whole
+	mu    sync.Mutex                // guards the lists of the entries and the making of names
+}
+
+// entry is one server of a host.
+type entry struct {
+	server Server
+	client atomic.Pointer[Client] // nil if it is disabled
+
+	// Guarded by the host's lock.
+	tools []mcp.Tool // the last good list
+	err   error      // of the last listing
+}
+
+// catalogue is a snapshot of all tools.
+type catalogue struct {
+	tools []Tool // by name
+}
+
+func (c *catalogue) find(name string) *Tool {
+	if c == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(c.tools, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &c.tools[i]
+}
+
+// NewHost starts a host below the runtime of sys; nil makes a system that ends
+// with the host. A definition that can not work is an error, and so are two
+// servers of one name; a server that does not start is not: see [Host.Servers].
+// The host must be closed.
+func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
+	h := &Host{sys: sys, opts: opts.withDefaults()}
+	seen := map[string]bool{}
+	for _, s := range servers {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if seen[s.Name] {
+			return nil, fmt.Errorf("mcpclient: there are two servers of the name %q", s.Name)
+		}
+		seen[s.Name] = true
+		h.entries = append(h.entries, &entry{server: s})
+	}
+	if sys == nil {
+		var err error
+		if h.sys, err = actors.NewSystem(&actors.Options{Logger: h.opts.Logger}); err != nil {
+			return nil, fmt.Errorf("starting the host: %w", err)
+		}
+		h.ownSys = true
+	}
+	if h.log = h.opts.Logger; h.log == nil {
+		h.log = h.sys.Log()
+	}
+	started := new(actors.Reply[struct{}])
+	ref, err := h.sys.Spawn(actors.Spec{
+		Kind: actors.KindHost,
+		New:  func() actors.Actor { return &hostActor{host: h, started: started, clients: map[actors.Ref]*entry{}} },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the host: %w", err)
+	}
+	h.ref = ref
+	select {
+	case <-started.Done():
+	case <-ref.Stopped():
+		return nil, ErrClosed
+	}
+	return h, nil
+}
+
+// clientOptions are the options of one server's client.
+func (h *Host) clientOptions(e *entry) *Options {
+	o := &Options{
+		System: h.sys, Logger: h.log, Info: h.opts.Info, Consent: h.opts.Consent, ProbeTimeout: h.opts.ProbeTimeout,
+		LogLevel: h.opts.LogLevel, MaxCalls: h.opts.MaxCalls, Lazy: h.opts.Lazy, start: h.opts.start,
+	}
+	if h.opts.OnLog != nil {
+		o.OnLog = func(p mcp.LogParams) { h.opts.OnLog(e.server.Name, p) }
+	}
+	o.OnToolsChanged = func() { h.relist(e) }
+	if h.opts.OnEvent != nil {
+		o.OnState = func(s Status) {
+			if c := e.client.Load(); c != nil {
+				c.events.add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
+			}
+		}
+	}
+	return o
+}
+
+// relist reads a list that has changed.
+func (h *Host) relist(e *entry) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
+	defer cancel()
+	h.list(ctx, e)
+	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
+		h.opts.OnEvent(Event{Server: e.server.Name, Status: c.Status(), ToolsChanged: true})
+	}
+}
+
+// list reads the tools of one server and puts them into the catalogue. On failure
+// the last good list stays.
+func (h *Host) list(ctx context.Context, e *entry) {
+	tools, err := e.client.Load().ListTools(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.err = err; err != nil {
+		h.log.Warn("the tools of a server are not known", "server", e.server.Name, "error", err)
+		return
+	}
+	if len(e.tools) == len(tools) && (len(tools) == 0 || &e.tools[0] == &tools[0]) && h.names.Load() != nil {
+		return // the very same list
+	}
+	e.tools = tools
+	var all []Tool
+	for _, e := range h.entries {
+		for _, tool := range e.tools {
+			all = append(all, Tool{Server: e.server.Name, Tool: tool, Trusted: e.server.Trusted})
+		}
+	}
+	qualify(all)
+	h.names.Store(&catalogue{all})
+}
+
+// hopeless reports whether waiting for the server now is in vain.
+func hopeless(s conn.Status) bool { return s.State == conn.Backoff && s.Failures >= 3 }
+
+// Tools returns the merged catalogue, sorted by name, connecting to servers where
+// that was not done yet. Servers that fail, or do not answer in time, are left
+// with their last good list: [Host.Servers] tells of them. The error is the cause
+// of ctx, or [ErrClosed]. The caller must not change what is returned.
+func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
+	if h.closed.Load() {
+		return nil, ErrClosed
+	}
+	limit, cancel := context.WithTimeout(ctx, h.opts.ListTimeout)
+	defer cancel()
+	var listings []*actors.Reply[struct{}]
+	for _, e := range h.entries {
+		c := e.client.Load()
+		if c == nil || hopeless(c.conn.Status()) {
+			continue
+		}
+		if tools, ok := c.tools.fresh(); ok && h.has(e, tools) {
+			continue
+		}
+		done := new(actors.Reply[struct{}])
+		h.sys.Go("catalogue of "+e.server.Name, func() {
+			defer done.Complete(struct{}{}, nil)
+			h.list(limit, e)
+		})
+		listings = append(listings, done)
+	}
+	for _, done := range listings {
+		_, _ = done.Wait(ctx) // each ends by limit
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if c := h.names.Load(); c != nil {
+		return c.tools, nil
+	}
+	return nil, nil
+}
+
+// has reports whether the catalogue has this very list.
+func (h *Host) has(e *entry, tools []mcp.Tool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return e.err == nil && len(e.tools) == len(tools) && (len(tools) == 0 || &e.tools[0] == &tools[0])
+}
+
+// Lookup returns the entry of the catalogue as it is known now.
+func (h *Host) Lookup(name string) (Tool, bool) {
+	if t := h.names.Load().find(name); t != nil {
+		return *t, true
+	}
+	return Tool{}, false
+}
+
+// Call calls a tool of the catalogue by its qualified name. Errors are as in
+// [Client.CallTool]; a name that is not in the catalogue is [ErrUnknownTool].
+func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+	tool := h.names.Load().find(name)
+	if tool == nil {
+		if _, err := h.Tools(ctx); err != nil {
+			return nil, err
+		}
+		if tool = h.names.Load().find(name); tool == nil {
+			return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
+		}
+	}
+	c, err := h.Client(tool.Server)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.CallTool(ctx, tool.Tool.Name, args, opts)
+	if errors.Is(err, mcp.ErrInvalidParams) {
+		c.tools.invalidate() // perhaps the tool is gone (TOOL-13); the next listing tells
+	}
+	return res, err
+}
+
+// Client returns the client of a server, for what a host has no method for. It
+// must not be closed.
+func (h *Host) Client(server string) (*Client, error) {
+	if h.closed.Load() {
+		return nil, ErrClosed
+	}
+	for _, e := range h.entries {
+		if e.server.Name == server {
+			if c := e.client.Load(); c != nil {
+				return c, nil
+			}
+			return nil, &ServerError{Server: server, Err: errors.New("it is disabled")}
+		}
+	}
+	return nil, fmt.Errorf("mcpclient: there is no server %q", server)
+}
+
+// Servers returns the state of every server, in the order they were given.
+func (h *Host) Servers() []ServerStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]ServerStatus, len(h.entries))
+	for i, e := range h.entries {
+		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools), ListErr: e.err}
+		if c := e.client.Load(); c != nil {
+			out[i].Status = c.Status()
+		} else {
+			out[i].Disabled = true
+		}
+	}
+	return out
+}
+
+// Close lets calls end until ctx does, then ends them and all servers. It takes at
+// most some seconds longer than ctx, and returns the cause of ctx if calls had to
+// be ended.
+func (h *Host) Close(ctx context.Context) error {
+	h.closing.Do(func() {
+		h.closed.Store(true)
+		h.ended = h.close(ctx)
+	})
+	return h.ended
+}
+
+func (h *Host) close(ctx context.Context) error {
+	var ends []*actors.Reply[struct{}]
+	for _, e := range h.entries {
+		c := e.client.Load()
+		if c == nil {
+			continue
+		}
+		done := new(actors.Reply[struct{}])
+		h.sys.Go("closing "+e.server.Name, func() { done.Complete(struct{}{}, c.Close(ctx)) })
+		ends = append(ends, done)
+	}
+	var errs []error
+	for _, done := range ends {
+		<-done.Done() // Close has its own bound
+		_, err := done.Result()
+		errs = append(errs, err)
+	}
+	h.ref.Stop()
+	select {
+	case <-h.ref.Stopped():
+	case <-time.After(systemGrace):
+		errs = append(errs, errors.New("mcpclient: the host's actor does not stop"))
+	}
+	if h.ownSys {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), systemGrace)
+		defer cancel()
+		errs = append(errs, h.sys.Shutdown(end))
+	}
+	return errors.Join(errs...)
+}
+
+// respawnDelay is the pause before a connection whose actor has given up is made anew.
+const respawnDelay = 30 * time.Second
+
+// hostActor supervises the connections: it starts them and makes those anew that
+// have stopped. Everything else the host does needs no actor.
+type hostActor struct {
+	host    *Host
+	started *actors.Reply[struct{}]
+	clients map[actors.Ref]*entry
+}
+
+// respawn is a message to itself.
+type respawn struct{ entry *entry }
+
+// Receive implements [actors.Actor].
+func (a *hostActor) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		for _, e := range a.host.entries {
+			if !e.server.Disabled {
+				a.start(c, e)
+			}
+		}
+		a.started.Complete(struct{}{}, nil)
+	case respawn:
+		a.start(c, m.entry)
+	case actors.ChildStopped:
+		e := a.clients[m.Ref]
+		delete(a.clients, m.Ref)
+		if e != nil && !a.host.closed.Load() {
+			c.After(respawnDelay, respawn{e})
+		}
+	}
+}
+
+func (a *hostActor) start(c *actors.Context, e *entry) {
+	client, err := newClient(e.server, a.host.clientOptions(e))
+	if err != nil {
+		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
+		return
+	}
+	ref, err := client.conn.StartChild(c)
+	if err != nil {
+		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
+		return
+	}
+	a.clients[ref] = e
+	e.client.Store(client)
+}

@@ -1,0 +1,72 @@
+package mcpclient
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// maxName is how long a qualified name may be: what model providers take.
+const maxName = 64
+
+// Tool is one entry of the merged catalogue.
+type Tool struct {
+	Server  string   // its name in the configuration
+	Name    string   // server__tool: at most 64 characters of [A-Za-z0-9_-]
+	Tool    mcp.Tool // as the server describes it, with its own name
+	Trusted bool     // the user trusts the server's hints
+}
+
+// qualify gives every tool its name. A name depends on the server, the tool and
+// those whose names would be the same, never on the order of anything.
+func qualify(tools []Tool) {
+	for digits := 0; ; digits = max(8, 2*digits) {
+		taken := map[string][]int{}
+		for i := range tools {
+			if t := &tools[i]; digits == 0 || t.Name == "" {
+				t.Name = qualified(t.Server, t.Tool.Name, digits)
+			}
+			taken[tools[i].Name] = append(taken[tools[i].Name], i)
+		}
+		clash := false
+		for _, same := range taken {
+			for _, i := range same {
+				if len(same) > 1 && digits < 32 {
+					tools[i].Name, clash = "", true
+				}
+			}
+		}
+		if !clash {
+			break
+		}
+	}
+	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// qualified returns server__tool, with digits of a hash behind it: at least eight
+// if the name had to be changed, or could be that of another server's tool.
+func qualified(server, tool string, digits int) string {
+	name := clean(server) + "__" + clean(tool)
+	changed := name != server+"__"+tool || len(name) > maxName || strings.Contains(server, "__") || strings.HasSuffix(server, "_")
+	if changed {
+		digits = max(digits, 8)
+	}
+	if digits == 0 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(server + "\x00" + tool))
+	suffix := "_" + hex.EncodeToString(sum[:])[:digits]
+	return name[:min(len(name), maxName-len(suffix))] + suffix
+}
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, s)
+}

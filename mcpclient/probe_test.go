@@ -1,0 +1,187 @@
+package mcpclient
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// legacyServer answers the handshake, and the probe with what probe says: "" is
+// silence. It echoes tools/call.
+func legacyServer(probe func(id string) string) func(*fakeProcess) string {
+	return func(p *fakeProcess) string {
+		for {
+			line, ok := p.read()
+			if !ok {
+				return "exit status 0"
+			}
+			var m mcp.Message
+			if err := mcp.Scan([]byte(line), &m); err != nil {
+				return "exit status 99: " + err.Error()
+			}
+			id := m.ID.String()
+			switch m.Method {
+			case mcp.MethodDiscover:
+				if answer := probe(id); answer == "!exit" {
+					return "exit status 1"
+				} else if answer != "" {
+					p.say(answer)
+				}
+			case mcp.MethodInitialize:
+				p.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}}`)
+			case mcp.MethodListTools:
+				p.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`)
+			case mcp.MethodCallTool:
+				p.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+			case mcp.MethodPing:
+				p.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+			}
+		}
+	}
+}
+
+// unknownMethod is how most legacy servers answer the probe.
+func unknownMethod(id string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`
+}
+
+// ERA-02, ERA-03, ERA-04, ERA-05: every way to answer the probe has a verdict.
+func TestProbe(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer string // with %s for the id; "" is silence, "!exit" the end of the process
+		want   string // the version that comes of it, or a part of the error
+	}{
+		{"method not found", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":""}}`, "2025-11-25"},
+		{"invalid params", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":""}}`, "2025-11-25"},
+		{"invalid request", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":""}}`, "2025-11-25"},
+		{"parse error", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32700,"message":""}}`, "2025-11-25"},
+		{"internal error", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":""}}`, "2025-11-25"},
+		{"server error", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"not initialized"}}`, "2025-11-25"},
+		{"own error", `{"jsonrpc":"2.0","id":%s,"error":{"code":7,"message":""}}`, "2025-11-25"},
+		{"zero", `{"jsonrpc":"2.0","id":%s,"error":{"code":0,"message":""}}`, "2025-11-25"},
+		{"error without an id", `{"jsonrpc":"2.0","error":{"code":-32600,"message":""}}`, "2025-11-25"}, // BASE-08
+		{"silence", "", "2025-11-25"},
+		{"death", "!exit", "2025-11-25"},
+		{"junk", "what?", "2025-11-25"},
+		{"no valid response", `{"jsonrpc":"2.0","id":%s,"result":[]}`, "2025-11-25"},
+		{"some result", `{"jsonrpc":"2.0","id":%s,"result":{"ok":true}}`, "2025-11-25"},
+		{"an initialize result", `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"x","version":""}}}`, "2025-11-25"},
+		{"ill-typed versions", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":"2026-07-28"}}`, "2025-11-25"},
+		{"unsupported version without data", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":""}}`, "2025-11-25"},
+		{"capability missing without data", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":""}}`, "2025-11-25"},
+		{"unsupported, legacy common", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`, "2025-11-25"},
+		{"modern", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}`, "2026-07-28"},
+		{"dual", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{}}}`, "2026-07-28"},
+		{"capability missing", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":"sampling","data":{"requiredCapabilities":{"sampling":{}}}}}`, "sampling (-32021)"},
+		{"header mismatch", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"headers"}}`, "headers (-32020)"},
+		{"nothing common", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2030-01-01"],"capabilities":{}}}`, "no common protocol version"},
+		{"never content", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"again","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, "again (-32022)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				program := legacyServer(func(id string) string {
+					if strings.Contains(tt.answer, "%s") {
+						return fmt.Sprintf(tt.answer, id)
+					}
+					return tt.answer
+				})
+				c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (process, error) { return start(program), nil }})
+				if err != nil {
+					if !strings.Contains(err.Error(), tt.want) {
+						t.Errorf("Dial: got %v, want %s", err, tt.want)
+					}
+					return
+				}
+				if info, _ := c.Info(t.Context()); string(info.Version) != tt.want {
+					t.Errorf("version: got %s, want %s", info.Version, tt.want)
+				}
+				if err := c.Ping(t.Context()); tt.want == "2025-11-25" && err != nil {
+					t.Errorf("Ping: %v", err)
+				}
+				closeIn(t, c, time.Minute)
+			})
+		})
+	}
+}
+
+// ERA-01: a verdict is kept for a while, for the same definition only, and
+// forgotten when it proves wrong.
+func TestVerdictIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probes := 0
+		modern := false
+		program := func(p *fakeProcess) string {
+			if !modern {
+				return legacyServer(func(id string) string { probes++; return unknownMethod(id) })(p)
+			}
+			for {
+				line, ok := p.read()
+				if !ok {
+					return "exit status 0"
+				}
+				var m mcp.Message
+				_ = mcp.Scan([]byte(line), &m)
+				if m.Method == mcp.MethodDiscover {
+					probes++
+					p.say(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}`)
+				} else {
+					p.say(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"error":{"code":-32601,"message":"gone"}}`)
+				}
+			}
+		}
+		opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (process, error) { return start(program), nil }}
+		dial := func(args ...string) *Info {
+			c, err := Dial(t.Context(), Command("x", args...), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeIn(t, c, time.Minute)
+			info, _ := c.Info(t.Context())
+			return info
+		}
+		dial()
+		dial()
+		if probes != 1 {
+			t.Errorf("%d probes of one definition, want 1", probes)
+		}
+		dial("other")
+		if probes != 2 {
+			t.Errorf("%d probes of two definitions, want 2", probes)
+		}
+		time.Sleep(2 * eraLife)
+		dial()
+		if probes != 3 {
+			t.Errorf("%d probes after the verdict has expired, want 3", probes)
+		}
+		modern = true
+		if _, err := Dial(t.Context(), Command("x"), opts); !errors.Is(err, mcp.ErrMethodNotFound) {
+			t.Errorf("an upgraded server: got %v, want it to refuse the handshake once", err)
+		}
+		if info := dial(); info.Era != mcp.EraModern {
+			t.Errorf("an upgraded server: got %v, want modern", info.Era)
+		}
+	})
+}
+
+// closeIn closes a client that has nothing under way.
+func closeIn(t *testing.T, c *Client, d time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	if err := c.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(begin); took > d {
+		t.Errorf("Close took %v", took)
+	}
+	if s := c.Status().State; s != conn.Closed {
+		t.Errorf("state after Close: %v", s)
+	}
+}

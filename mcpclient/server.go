@@ -1,0 +1,201 @@
+package mcpclient
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Connector makes a connection to a server in this process, such as an
+// mcpserver.Server.
+type Connector interface {
+	Connect(mcp.Sink) (mcp.Link, error)
+}
+
+// Values of [Server].Protocol beside a revision's date.
+const (
+	ProtocolAuto   = "auto"   // find out
+	ProtocolLegacy = "legacy" // handshake, whatever revision comes of it
+	ProtocolModern = "modern" // 2026-07-28 or later, else fail
+)
+
+// Server says how to reach a server. One of Command, Connect and URL is set.
+type Server struct {
+	Name string // unique in a host
+
+	Command string             // looked up in PATH; never a shell
+	Args    []string           //
+	Env     map[string]*string // added to a minimal environment; nil takes a variable away
+	Dir     string             // "" is the current directory
+
+	URL     string // kept for the next version: [ErrHTTP]
+	Headers map[string]string
+
+	Connect Connector // a server in this process
+
+	// Protocol is auto, legacy, modern, or one revision's date. "" is auto.
+	Protocol string
+	// ConnectTimeout bounds an attempt to connect, CallTimeout a call, IdleTimeout
+	// a call without progress. Zero is 60 s, 10 min and 60 s; the last two may be
+	// negative: no limit.
+	ConnectTimeout, CallTimeout, IdleTimeout time.Duration
+	// Disabled keeps the definition and never connects.
+	Disabled bool
+	// Allow and Deny choose among the server's tools by their own names. A nil
+	// Allow allows all; Deny wins.
+	Allow, Deny []string
+	// Trusted says that the user trusts the server's hints about its tools.
+	Trusted bool
+
+	// File is where the definition comes from. Empty means the program itself,
+	// which is consent to start the command; otherwise it takes a recorded one.
+	File string
+	// Hash identifies the definition, for consent: another hash is asked again.
+	// Empty is computed.
+	Hash string
+	// Err says why the definition can not be used; connecting fails with it.
+	Err error
+}
+
+// Command returns the definition of a server that is started as a process. Its
+// name comes from the command line: "filesystem" from
+// "npx -y @modelcontextprotocol/server-filesystem .".
+func Command(name string, args ...string) Server {
+	return Server{Name: nameOf(name, args), Command: name, Args: args}
+}
+
+// InProcess returns the definition of a server in this process.
+func InProcess(name string, c Connector) Server { return Server{Name: name, Connect: c} }
+
+// CommandLine returns the command as a person would type it, for consent.
+func (s *Server) CommandLine() string {
+	parts := make([]string, 0, len(s.Args)+1)
+	for _, part := range append([]string{s.Command}, s.Args...) {
+		if part == "" || strings.ContainsAny(part, " \t\n\"'\\$`;&|<>*?()[]{}~#!") {
+			part = "'" + strings.ReplaceAll(part, "'", `'\''`) + "'"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
+}
+
+// hash identifies what would be run, and how.
+func (s *Server) hash() string {
+	if s.Hash != "" {
+		return s.Hash
+	}
+	raw, err := mcp.Marshal(struct {
+		Name, Command, Dir, URL, Protocol string
+		Args                              []string
+		Env                               map[string]*string
+		InProcess                         string
+	}{s.Name, s.Command, s.Dir, s.URL, s.Protocol, s.Args, s.Env, fmt.Sprintf("%p", s.Connect)})
+	if err != nil {
+		return "" // strings with invalid UTF-8: never the hash of anything approved
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// check says what is wrong with a definition.
+func (s *Server) check() error {
+	ways := 0
+	for _, set := range []bool{s.Command != "", s.URL != "", s.Connect != nil} {
+		if set {
+			ways++
+		}
+	}
+	switch {
+	case s.Name == "":
+		return errors.New("mcpclient: a server without a name")
+	case s.Err != nil:
+		return nil // that is reported when it is to be used
+	case ways != 1:
+		return &ServerError{Server: s.Name, Err: fmt.Errorf("exactly one of command, URL and connector must be set")}
+	}
+	if _, err := s.versions(); err != nil {
+		return &ServerError{Server: s.Name, Err: err}
+	}
+	return nil
+}
+
+// versions returns the revisions that may be used, newest first.
+func (s *Server) versions() ([]mcp.Version, error) {
+	switch s.Protocol {
+	case "", ProtocolAuto:
+		return mcp.Versions(), nil
+	case ProtocolLegacy:
+		return mcp.LegacyVersions(), nil
+	case ProtocolModern:
+		var modern []mcp.Version
+		for _, v := range mcp.Versions() {
+			if v.Era() == mcp.EraModern {
+				modern = append(modern, v)
+			}
+		}
+		return modern, nil
+	}
+	if v := mcp.Version(s.Protocol); v.Known() {
+		return []mcp.Version{v}, nil
+	}
+	return nil, fmt.Errorf("unknown protocol %q: want auto, legacy, modern or one of %v", s.Protocol, mcp.Versions())
+}
+
+// runners start a program that one of their arguments names.
+var runners = map[string]bool{
+	"npx": true, "uvx": true, "pipx": true, "bunx": true, "pnpm": true, "npm": true, "yarn": true, "bun": true,
+	"node": true, "deno": true, "python": true, "python3": true, "uv": true, "go": true, "docker": true, "podman": true, "sh": true, "env": true,
+}
+
+// subcommands of runners that say nothing about the program.
+var subcommands = map[string]bool{"run": true, "exec": true, "dlx": true, "x": true, "tool": true, "--": true}
+
+// nameOf guesses a short name from a command line.
+func nameOf(command string, args []string) string {
+	name := base(command)
+	if runners[name] {
+		for _, arg := range args {
+			if arg == "" || arg[0] == '-' || subcommands[arg] || strings.Contains(arg, "=") {
+				continue
+			}
+			name = base(arg)
+			break
+		}
+	}
+	for _, affix := range []string{"mcp-server-", "server-", "mcp-"} {
+		if rest := strings.TrimPrefix(name, affix); rest != "" {
+			name = rest
+		}
+	}
+	for _, affix := range []string{"-mcp-server", "-server", "-mcp"} {
+		if rest := strings.TrimSuffix(name, affix); rest != "" {
+			name = rest
+		}
+	}
+	if name == "" || name == "." {
+		return "server"
+	}
+	return name
+}
+
+// base strips folders, a scope, a version and the endings of programs.
+func base(s string) string {
+	s = path.Base(filepath.ToSlash(s))
+	if i := strings.LastIndexByte(s, '@'); i > 0 {
+		s = s[:i]
+	}
+	if i := strings.IndexByte(s, ':'); i > 0 {
+		s = s[:i]
+	}
+	for _, ext := range []string{".exe", ".js", ".mjs", ".cjs", ".ts", ".py", ".sh"} {
+		s = strings.TrimSuffix(s, ext)
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package mcpclient
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// mailbox is a sink that keeps what it gets.
+type mailbox struct {
+	mu     sync.Mutex
+	frames []string
+	lost   []error
+}
+
+func (m *mailbox) Frame(frame []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frames = append(m.frames, string(frame))
+}
+
+func (m *mailbox) Lost(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost = append(m.lost, err)
+}
+
+func (m *mailbox) all() ([]string, []error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.frames), slices.Clone(m.lost)
+}
+
+// STDIO-20: stdin closed, then asked, then made to end; each step has its time.
+func TestShutdownLadder(t *testing.T) {
+	tests := []struct {
+		name     string
+		program  func(*fakeProcess) string
+		stubborn bool
+		killed   []string
+		took     time.Duration
+	}{
+		{"ends at once", (*fakeProcess).untilEOF, false, nil, 0},
+		{"ends late", func(p *fakeProcess) string { s := p.untilEOF(); time.Sleep(time.Second); return s }, false, nil, time.Second},
+		{"ends when asked", func(p *fakeProcess) string { <-p.over; return "" }, false, []string{"terminate"}, 4 * time.Second},
+		{"ends when killed", func(p *fakeProcess) string { <-p.over; return "" }, true, []string{"terminate", "kill"}, 6 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := newSystem(t)
+				p := start(tt.program)
+				p.stubborn = tt.stubborn
+				sink := new(mailbox)
+				l := newStdio(sys, "x", sys.Log(), p, sink)
+				begin := time.Now()
+				l.Close()
+				l.Close()
+				if took := time.Since(begin); took > tt.took || tt.took > 0 && took < tt.took-2*time.Second {
+					t.Errorf("Close took %v, want about %v", took, tt.took)
+				}
+				if !slices.Equal(p.killed, tt.killed) {
+					t.Errorf("signals: got %v, want %v", p.killed, tt.killed)
+				}
+				if _, lost := sink.all(); len(lost) != 1 || lost[0] != nil {
+					t.Errorf("Lost: got %v, want nil once", lost)
+				}
+				if err := l.Send(mcp.Outgoing{Frame: []byte("{}")}); err == nil {
+					t.Error("Send after Close: got no error")
+				}
+			})
+		})
+	}
+}
+
+// How a server ends is told once, with the last it wrote to stderr.
+func TestHowAServerEnds(t *testing.T) {
+	tests := []struct {
+		name    string
+		holds   bool
+		program func(*fakeProcess) string
+		want    []string
+		is      error
+	}{
+		{"exit", false, func(p *fakeProcess) string {
+			_, _ = p.errW.Write([]byte("Error: no such folder\x1b[0m\n"))
+			return "exit status 3"
+		}, []string{"exit status 3", "Error: no such folder"}, nil},
+		{"closes stdout", false, func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "" }, []string{"closed its output"}, nil},
+		{"something holds the pipes", true, func(*fakeProcess) string { return "exit status 4" }, []string{"exit status 4"}, nil},
+		{"too long a message", false, func(p *fakeProcess) string { // WIRE-04
+			p.say(strings.Repeat("x", maxMessage+1))
+			return p.untilEOF()
+		}, []string{"longer than 4194304 bytes"}, &frame.TooLongError{}},
+		{"a flood of junk", false, func(p *fakeProcess) string {
+			for range 2 * maxJunk {
+				p.say("log line")
+			}
+			return p.untilEOF()
+		}, []string{"1000 lines in a row", "log line"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := newSystem(t)
+				sink := new(mailbox)
+				gate := make(chan struct{})
+				p := start(func(p *fakeProcess) string { <-gate; return tt.program(p) })
+				p.holds = tt.holds
+				l := newStdio(sys, "x", sys.Log(), p, sink)
+				close(gate)
+				time.Sleep(time.Minute)
+				_, lost := sink.all()
+				if len(lost) != 1 || lost[0] == nil {
+					t.Fatalf("Lost: got %v, want one error", lost)
+				}
+				for _, want := range tt.want {
+					if !strings.Contains(lost[0].Error(), want) {
+						t.Errorf("Lost: got %v, want it to say %q", lost[0], want)
+					}
+				}
+				if strings.Contains(lost[0].Error(), "\x1b") {
+					t.Errorf("Lost: %q has control characters", lost[0])
+				}
+				var long *frame.TooLongError
+				if tt.is != nil && !errors.As(lost[0], &long) {
+					t.Errorf("Lost: got %v, want a %T", lost[0], tt.is)
+				}
+				l.Close()
+				if _, lost := sink.all(); len(lost) != 1 {
+					t.Errorf("Lost was called %d times", len(lost))
+				}
+			})
+		})
+	}
+}
+
+// A server that does not read makes nobody wait, and is an error when the queue is full.
+func TestServerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := newSystem(t)
+		p := start(func(p *fakeProcess) string { <-p.over; return "" })
+		l := newStdio(sys, "x", sys.Log(), p, new(mailbox))
+		message := mcp.Outgoing{Frame: []byte(strings.Repeat("x", 1<<20))}
+		var err error
+		for range 100 {
+			if err = l.Send(message); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, call.ErrBusy) {
+			t.Errorf("Send: got %v, want %v", err, call.ErrBusy)
+		}
+		begin := time.Now()
+		l.Close()
+		if took := time.Since(begin); took > 7*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+func TestTail(t *testing.T) {
+	var tail tail
+	for range 100 {
+		_, _ = tail.Write([]byte(strings.Repeat("a", 9999) + "\n"))
+	}
+	if n := len(tail.String()); n != maxTail {
+		t.Errorf("kept %d bytes, want %d", n, maxTail)
+	}
+	_, _ = tail.Write([]byte(strings.Repeat("b", 3*maxTail) + "\nlast\x00\x1b[31m words\n"))
+	if got := tail.words(); got != "last[31m words" {
+		t.Errorf("words: got %q", got)
+	}
+	if cap(tail.buf) > 4*maxTail {
+		t.Errorf("holds %d bytes", cap(tail.buf))
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	value := "x=y"
+	got := environment([]string{"PATH=/bin", "HOME=/h", "SECRET=1", "LC_ALL=C", "odd"}, map[string]*string{"HOME": nil, "NEW": &value})
+	if want := []string{"LC_ALL=C", "NEW=x=y", "PATH=/bin"}; !slices.Equal(got, want) {
+		t.Errorf("environment: got %v, want %v", got, want)
+	}
+}
+
+func TestCommandName(t *testing.T) {
+	tests := []struct{ line, want string }{
+		{"npx -y @modelcontextprotocol/server-filesystem .", "filesystem"},
+		{"npx @modelcontextprotocol/server-everything@2025.1.1", "everything"},
+		{"uvx mcp-server-git --repository x", "git"},
+		{"/opt/bin/notes-mcp", "notes"},
+		{"./files.exe", "files"},
+		{"node build/weather.js", "weather"},
+		{"docker run -i --rm ghcr.io/github/github-mcp-server", "github"},
+		{"python3 -m time_server", "time_server"},
+		{"server", "server"},
+		{"npx", "npx"},
+		{"mcp", "mcp"},
+	}
+	for _, tt := range tests {
+		parts := strings.Fields(tt.line)
+		if got := Command(parts[0], parts[1:]...).Name; got != tt.want {
+			t.Errorf("Command(%q): got %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	s := Command("sh", "-c", "echo 'a' $HOME", "", "plain")
+	if got, want := s.CommandLine(), `sh -c 'echo '\''a'\'' $HOME' '' plain`; got != want {
+		t.Errorf("CommandLine: got %s, want %s", got, want)
+	}
+}
