@@ -111,7 +111,7 @@ func (a *Agent) check() error {
 		return err
 	}
 	if a.cfg.Parallel < 0 || a.cfg.MaxResult < 0 || a.cfg.MaxTokens < 0 || a.cfg.AskExpiry < 0 {
-		return errors.New("a negative Parallel, MaxResult, MaxTokens or AskExpiry: zero means its default")
+		return errors.New("a Parallel, MaxResult, MaxTokens or AskExpiry below zero: it must not be negative, zero means its default")
 	}
 	if _, err := checkAnswer(a.cfg.Output); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (s *servers) close(ctx context.Context) error {
 	if s.host == nil {
 		return nil
 	}
-	if err := s.host.Close(ctx); err != nil {
+	if err := s.host.Shutdown(ctx); err != nil {
 		return fmt.Errorf("stopping the servers: %w", err)
 	}
 	return nil

@@ -62,7 +62,7 @@ func BenchmarkStdioCall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer c.Close(b.Context())
+			defer c.Shutdown(b.Context())
 			measure(b, callers, func() error { _, err := c.CallTool(b.Context(), "echo", echoArgs, nil); return err })
 		})
 		b.Run(fmt.Sprintf("callers=%d/floor", callers), func(b *testing.B) {
@@ -201,7 +201,7 @@ func BenchmarkMemoryCall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer c.Close(b.Context())
+			defer c.Shutdown(b.Context())
 			measure(b, callers, func() error { _, err := c.CallTool(b.Context(), "echo", echoArgs, nil); return err })
 		})
 	}

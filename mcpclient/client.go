@@ -64,7 +64,7 @@ func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
 	if err := c.conn.Connect(ctx); err != nil {
 		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel() // there is nothing to wait for
-		_ = c.Close(now)
+		_ = c.Shutdown(now)
 		return nil, &ServerError{Server: server.Name, Err: err}
 	}
 	return c, nil
@@ -203,10 +203,20 @@ func (c *Client) Stderr() string {
 	return ""
 }
 
-// Close lets calls end until ctx does, then ends them, and ends the server's
+// closeTime is how long Close lets calls end by themselves.
+const closeTime = 2 * time.Second
+
+// Close is [Client.Shutdown] with a bound of 2 s for the calls under way.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return c.Shutdown(ctx)
+}
+
+// Shutdown lets calls end until ctx does, then ends them, and ends the server's
 // process. It takes at most some seconds longer than ctx, and returns the cause of
-// ctx if calls had to be ended.
-func (c *Client) Close(ctx context.Context) error {
+// ctx if calls had to be ended. Later calls return what the first did.
+func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.tools.close()
 		c.closed = errors.Join(c.conn.Close(ctx), c.endSystem(ctx))

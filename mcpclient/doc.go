@@ -9,7 +9,7 @@
 //	}, nil)
 //	tools, err := host.Tools(ctx)
 //	res, err := host.Call(ctx, "filesystem__list_directory", args, nil)
-//	err = host.Close(ctx)
+//	err = host.Close()
 //
 // # What is promised
 //

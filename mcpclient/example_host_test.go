@@ -16,7 +16,7 @@ func ExampleHost() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer host.Close(ctx)
+	defer host.Close()
 
 	tools, err := host.Tools(ctx)
 	if err != nil {

@@ -318,18 +318,25 @@ func (h *Host) Servers() []ServerStatus {
 	return out
 }
 
-// Close lets calls end until ctx does, then ends them and all servers. It takes at
-// most some seconds longer than ctx, and returns the cause of ctx if calls had to
-// be ended.
-func (h *Host) Close(ctx context.Context) error {
+// Close is [Host.Shutdown] with a bound of 2 s for the calls under way.
+func (h *Host) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return h.Shutdown(ctx)
+}
+
+// Shutdown lets calls end until ctx does, then ends them and all servers. It takes
+// at most some seconds longer than ctx, and returns the cause of ctx if calls had
+// to be ended. Later calls return what the first did.
+func (h *Host) Shutdown(ctx context.Context) error {
 	h.closing.Do(func() {
 		h.closed.Store(true)
-		h.ended = h.close(ctx)
+		h.ended = h.shutDown(ctx)
 	})
 	return h.ended
 }
 
-func (h *Host) close(ctx context.Context) error {
+func (h *Host) shutDown(ctx context.Context) error {
 	var ends []*actors.Reply[struct{}]
 	for _, e := range h.entries {
 		c := e.client.Load()
@@ -337,7 +344,7 @@ func (h *Host) close(ctx context.Context) error {
 			continue
 		}
 		done := new(actors.Reply[struct{}])
-		h.sys.Go("closing "+e.server.Name, func() { done.Complete(struct{}{}, c.Close(ctx)) })
+		h.sys.Go("closing "+e.server.Name, func() { done.Complete(struct{}{}, c.Shutdown(ctx)) })
 		ends = append(ends, done)
 	}
 	var errs []error

@@ -103,7 +103,7 @@ func closeHost(t *testing.T, h *Host) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := h.Close(ctx); err != nil {
+	if err := h.Shutdown(ctx); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 }

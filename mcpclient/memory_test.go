@@ -32,7 +32,7 @@ func BenchmarkConnection(b *testing.B) {
 	b.ReportMetric(float64(after-fakes)/n, "B/conn")
 	b.ReportMetric(float64(all-fakeGoroutines)/n, "goroutines/conn")
 	for _, c := range clients {
-		if err := c.Close(context.Background()); err != nil {
+		if err := c.Shutdown(context.Background()); err != nil {
 			b.Error(err)
 		}
 	}

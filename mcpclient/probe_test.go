@@ -175,7 +175,7 @@ func TestVerdictIsKept(t *testing.T) {
 func closeIn(t *testing.T, c *Client, d time.Duration) {
 	t.Helper()
 	begin := time.Now()
-	if err := c.Close(t.Context()); err != nil {
+	if err := c.Shutdown(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	if took := time.Since(begin); took > d {

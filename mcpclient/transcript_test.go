@@ -84,7 +84,7 @@ func (x *transcript) play() {
 			got = append(got, command+": "+result)
 		}
 		ctx, cancel := context.WithTimeout(x.t.Context(), time.Second)
-		if err := c.Close(ctx); err != nil {
+		if err := c.Shutdown(ctx); err != nil {
 			x.t.Errorf("Close: %v", err)
 		}
 		cancel()

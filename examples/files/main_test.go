@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -41,7 +40,7 @@ func dial(t *testing.T) *mcpclient.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close(context.Background()) })
+	t.Cleanup(func() { client.Close() })
 	return client
 }
 

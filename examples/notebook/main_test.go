@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -28,7 +27,7 @@ func TestNotesLast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close(context.Background())
+		defer client.Close()
 		res, err := client.CallTool(t.Context(), tool, json.RawMessage(args), nil)
 		if err != nil {
 			t.Fatalf("%s %s: %v", tool, args, err)

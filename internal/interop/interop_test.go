@@ -166,7 +166,7 @@ func TestOurHostDrivesSDKServer(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Dial: %v", err)
 			}
-			defer client.Close(ctx)
+			defer client.Close()
 			info, err := client.Info(ctx)
 			if err != nil || info.Version != tt.want {
 				t.Fatalf("Info: got %+v, %v, want %s", info, err, tt.want)
