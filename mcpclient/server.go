@@ -165,7 +165,7 @@ func nameOf(command string, args []string) string {
 			if arg == "" || arg[0] == '-' || subcommands[arg] || strings.Contains(arg, "=") {
 				continue
 			}
-			name = base(arg)
+			name = script(arg)
 			break
 		}
 	}
@@ -184,6 +184,24 @@ func nameOf(command string, args []string) string {
 	}
 	return name
 }
+
+// script names a program by its file, or by the folder of its project where the
+// file is called as every project calls it.
+func script(arg string) string {
+	dir, name := arg, base(arg)
+	for range 4 {
+		if !commonNames[name] {
+			return name
+		}
+		if dir = path.Dir(filepath.ToSlash(dir)); dir == "." || dir == "/" {
+			break
+		}
+		name = base(dir)
+	}
+	return base(arg)
+}
+
+var commonNames = map[string]bool{"index": true, "main": true, "server": true, "cli": true, "dist": true, "build": true, "src": true, "lib": true, "bin": true}
 
 // base strips folders, a scope, a version and the endings of programs.
 func base(s string) string {
