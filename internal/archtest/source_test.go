@@ -17,8 +17,8 @@ import (
 // kit for a task: only that is counted, named and waited for at shutdown.
 //
 // store/sqlite is no part of any actor system: its one writer goroutine ends with
-// Close. Programs (package main) may do as they like.
-var mayStart = []string{"actors", "store/sqlite"}
+// Close, and a test kit. Programs (package main) may do as they like.
+var mayStart = []string{"actors", "store/sqlite", "llm/internal/memhttp"}
 
 // mayPrint are the folders whose code may write to stdout, beside programs: the
 // server whose transport it is.

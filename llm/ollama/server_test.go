@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
@@ -37,7 +38,7 @@ func TestHosts(t *testing.T) {
 func TestServer(t *testing.T) {
 	s := llmtest.NewServer()
 	s.Models = []string{"tiny:latest", "other"}
-	server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: serve(t, s)})
+	server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: memhttp.Serve(t, s)})
 
 	if v, err := server.Ping(t.Context()); err != nil || v != "0.17.4" {
 		t.Errorf("Ping: got %q and error %v", v, err)
@@ -63,7 +64,7 @@ func TestServer(t *testing.T) {
 
 // TestNotOllama holds what is said of something else at the address.
 func TestNotOllama(t *testing.T) {
-	server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: serve(t, jsonHandler(`{"hello":1}`))})
+	server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: memhttp.Serve(t, jsonHandler(`{"hello":1}`))})
 	if v, err := server.Ping(t.Context()); !errors.Is(err, llm.ErrBadResponse) {
 		t.Errorf("Ping: got %q and error %v, want %v", v, err, llm.ErrBadResponse)
 	}
@@ -72,7 +73,7 @@ func TestNotOllama(t *testing.T) {
 // TestPingIsBounded holds that a server that never answers costs 10 s.
 func TestPingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: serve(t, silentHandler{})})
+		server := ollama.NewServer(&ollama.Options{Host: "llm.test", HTTPClient: memhttp.Serve(t, silentHandler{})})
 		start := time.Now()
 		_, err := server.Ping(t.Context())
 		if got := time.Since(start); !errors.Is(err, llm.ErrIdle) || got != 10*time.Second {

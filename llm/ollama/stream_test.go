@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
@@ -23,7 +24,7 @@ const key = "very-secret"
 func client(t *testing.T, s http.Handler, opts ollama.Options) *ollama.Client {
 	t.Helper()
 	opts.Host, opts.APIKey = cmp.Or(opts.Host, "llm.test"), key
-	opts.HTTPClient = serve(t, s)
+	opts.HTTPClient = memhttp.Serve(t, s)
 	return ollama.New("m", &opts)
 }
 
@@ -257,7 +258,7 @@ func TestSmallBuffers(t *testing.T) {
 func TestConnectionIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := llmtest.NewServer(llmtest.Say("a", "b")).Loop()
-		hc := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hc := memhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.ServeHTTP(w, r)
 			time.Sleep(50 * time.Millisecond)
 		}))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/openai"
 	"github.com/troupe-dev/troupe/mcp"
@@ -16,7 +17,7 @@ import (
 func sent(t *testing.T, model string, opts openai.Options, req *llm.Request) map[string]any {
 	t.Helper()
 	s := llmtest.NewServer(llmtest.Say("ok"))
-	opts.HTTPClient = serve(t, s)
+	opts.HTTPClient = memhttp.Serve(t, s)
 	if opts.BaseURL == "" {
 		opts.BaseURL = "http://llm.test"
 	}
@@ -212,7 +213,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := llmtest.NewServer()
-			c := openai.New(tt.model, &openai.Options{BaseURL: tt.base, HTTPClient: serve(t, s)})
+			c := openai.New(tt.model, &openai.Options{BaseURL: tt.base, HTTPClient: memhttp.Serve(t, s)})
 			_, err := llm.Generate(t.Context(), c, tt.req)
 			e, ok := errors.AsType[*llm.Error](err)
 			if !ok || !errors.Is(err, tt.want) || e.Retryable {
@@ -248,7 +249,7 @@ func TestFromEnv(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	s := llmtest.NewServer(llmtest.Say("ok"))
 	c := openai.New("m", &openai.Options{
-		BaseURL: "http://llm.test/v1/", APIKey: key, Organization: "org", Project: "proj", HTTPClient: serve(t, s),
+		BaseURL: "http://llm.test/v1/", APIKey: key, Organization: "org", Project: "proj", HTTPClient: memhttp.Serve(t, s),
 	})
 	if _, err := llm.Generate(t.Context(), c, hello()); err != nil {
 		t.Fatalf("Generate: %v", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/openai"
 )
@@ -25,7 +26,7 @@ const key = "sk-very-secret"
 func client(t *testing.T, s http.Handler, opts openai.Options) *openai.Client {
 	t.Helper()
 	opts.BaseURL, opts.APIKey = cmp.Or(opts.BaseURL, "http://llm.test"), key
-	opts.HTTPClient = serve(t, s)
+	opts.HTTPClient = memhttp.Serve(t, s)
 	return openai.New("m", &opts)
 }
 
@@ -375,7 +376,7 @@ func TestToolChoiceNone(t *testing.T) {
 func TestConnectionIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := llmtest.NewServer(llmtest.Say("a", "b")).Loop()
-		hc := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hc := memhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.ServeHTTP(w, r)
 			time.Sleep(50 * time.Millisecond)
 		}))

@@ -1,4 +1,5 @@
-package ollama_test
+// Package memhttp serves HTTP in memory, for tests that run in a synctest bubble.
+package memhttp
 
 import (
 	"context"
@@ -9,9 +10,9 @@ import (
 	"testing"
 )
 
-// serve runs h on an in-memory network and returns a client of it, so that a test may
+// Serve runs h on an in-memory network and returns a client of it, so that a test may
 // run in a synctest bubble.
-func serve(t *testing.T, h http.Handler) *http.Client {
+func Serve(t testing.TB, h http.Handler) *http.Client {
 	t.Helper()
 	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
