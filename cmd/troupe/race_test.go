@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceDetector: everything takes several times as long and as much memory.
+const raceDetector = true

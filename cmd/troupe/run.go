@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// runFlags are the flags of "troupe run".
+type runFlags struct {
+	serverFlags
+	model     string
+	maxSteps  int
+	maxTokens int
+	maxCalls  int
+	timeout   time.Duration
+	approve   string
+	yes       bool
+	output    string
+	runID     string
+	system    string
+}
+
+func (p *program) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [PROMPT | -]",
+		Short: "Run an agent once",
+		Long: `Run an agent once: the model is given the prompt and the tools of the MCP servers, and its answer goes to stdout.
+
+The prompt is the argument, and what is piped to stdin is added to it. Without --mcp or --mcp-config the
+servers of ./.mcp.json are used, those of them that were approved with "troupe mcp approve".
+Tools that may change something ask first; without a terminal to ask on, the run waits and the exit code is 3.`,
+		Example: `  troupe run --mcp "npx -y @modelcontextprotocol/server-filesystem ." "Which Go files are largest?"
+  git diff | troupe run -m ollama/qwen3:8b "Write a commit message for this."
+  troupe run --mcp-config .mcp.json --approve all --output-format json "Tidy up my notes."`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("the prompt is one argument, got %d: put it in quotes", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.runOnce(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	f.serverFlags.add(cmd)
+	flags.StringVarP(&f.model, "model", "m", "", "`PROVIDER/MODEL`, such as ollama/qwen3:8b (default: what is found)")
+	flags.IntVar(&f.maxSteps, "max-steps", 0, "ask the model at most `N` times (default 32)")
+	flags.IntVar(&f.maxTokens, "max-tokens-total", 0, "spend at most `N` tokens, input and output (default: no limit)")
+	flags.IntVar(&f.maxCalls, "max-tool-calls", 0, "make at most `N` tool calls (default 256)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the run after this `TIME`, such as 90s (default 1h)")
+	flags.StringVar(&f.approve, "approve", "writes", "`WHICH` tool calls ask first: never, all, or writes: all but read-only tools of trusted servers")
+	flags.BoolVar(&f.yes, "yes", false, "the same as --approve never")
+	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
+	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run")
+	flags.StringVar(&f.system, "system", "", "instructions, the system `TEXT`")
+	return cmd
+}
+
+// policy is the approval policy of the flags.
+func (f *runFlags) policy() (agent.ApprovePolicy, error) {
+	if f.yes {
+		f.approve = "never"
+	}
+	switch f.approve {
+	case "never":
+		return agent.NeverAsk, nil
+	case "writes":
+		return agent.AskBeforeWrites, nil
+	case "all":
+		return agent.AskAlways, nil
+	}
+	return nil, usagef("--approve %q: want never, writes or all", f.approve)
+}
+
+// check refuses what is wrong before anything is started.
+func (f *runFlags) check() error {
+	switch {
+	case f.maxSteps < 0, f.maxTokens < 0, f.maxCalls < 0, f.timeout < 0:
+		return usagef("a limit is negative; leave the flag out for its default")
+	case f.output != "text" && f.output != "json" && f.output != "stream-json":
+		return usagef("--output-format %q: want text, json or stream-json", f.output)
+	case f.runID != "":
+		if err := store.CheckID("--run-id", f.runID); err != nil {
+			return usagef("%w", err)
+		}
+	}
+	return nil
+}
+
+// maxPrompt bounds what is read from stdin, in bytes.
+const maxPrompt = 1 << 20
+
+// readPrompt joins the argument with what is piped to stdin.
+func (p *program) readPrompt(args []string) (string, error) {
+	prompt := ""
+	if len(args) == 1 && args[0] != "-" {
+		prompt = args[0]
+	}
+	if info, err := p.stdin.Stat(); (len(args) == 1 && args[0] == "-") || (err == nil && info.Mode()&os.ModeCharDevice == 0) {
+		data, err := io.ReadAll(io.LimitReader(p.stdin, maxPrompt+1))
+		if err != nil {
+			return "", usagef("reading stdin: %w", err)
+		}
+		if len(data) > maxPrompt {
+			return "", usagef("stdin is larger than %d bytes: give the agent a file and a tool to read it", maxPrompt)
+		}
+		prompt = strings.TrimSpace(prompt + "\n\n" + strings.ToValidUTF8(string(data), "\uFFFD"))
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return "", usagef("there is no prompt: give one as argument or on stdin")
+	}
+	return prompt, nil
+}
+
+func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	policy, err := f.policy()
+	if err != nil {
+		return err
+	}
+	prompt, err := p.readPrompt(args)
+	if err != nil {
+		return err
+	}
+	log, err := p.logger()
+	if err != nil {
+		return err
+	}
+	s, err := p.openStore()
+	if err != nil {
+		return err
+	}
+	defer closeStore(s, &err)
+	servers, err := p.servers(&f.serverFlags)
+	if err != nil {
+		return err
+	}
+	if err := f.takeOverTrust(ctx, s, servers); err != nil {
+		return err
+	}
+	model, err := p.chooseModel(ctx, f.model)
+	if err != nil {
+		return err
+	}
+	// The wait for servers counts too.
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(f.timeout, time.Hour), errTimeout)
+	defer cancel()
+	rt, err := agent.Open(ctx, &agent.Options{
+		Model: model, Servers: servers, Store: s, Logger: log,
+		Consent: f.consent,
+		Host:    &mcpclient.HostOptions{Logger: log},
+	})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	if err := p.greetServers(ctx, rt, servers); err != nil {
+		return err
+	}
+	a, err := rt.Agent("main", &agent.Config{
+		Instructions: f.system,
+		Limits:       agent.Limits{Steps: f.maxSteps, Tokens: f.maxTokens, ToolCalls: f.maxCalls, Wall: 24 * time.Hour},
+		Approve:      policy,
+	})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	return p.follow(ctx, a, prompt, f)
+}
+
+// follow starts the run and shows it until it has ended.
+func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *runFlags) error {
+	run, err := a.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
+	if err != nil {
+		return startError(err)
+	}
+	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	defer stop()
+
+	view := p.newView(f.output)
+	defer view.close()
+	waiting, err := view.watch(context.WithoutCancel(ctx), run)
+	if err != nil {
+		run.Cancel(err)
+	}
+	view.clear()
+	// The run has ended, or ends within its grace.
+	res, runErr := run.Wait(context.WithoutCancel(ctx))
+	if err := p.answer(f.output, run.ID(), res, runErr, waiting); err != nil {
+		return err
+	}
+	if waiting != nil {
+		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: may %s be called? There is no terminal to ask on; "+
+			"run it in one, or allow such calls beforehand with --yes", run.ID(), waiting.Tool))
+	}
+	return runError(cmp.Or(runErr, err))
+}
+
+func startError(err error) error {
+	if errors.Is(err, agent.ErrRunExists) {
+		return usagef("--run-id: %w", err)
+	}
+	return err
+}
+
+// runError gives the error of a run the exit code for its kind.
+func runError(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := exitFailed
+	var (
+		limit  *agent.LimitError
+		signal *signalError
+		past   *agent.RunError
+	)
+	switch {
+	case errors.As(err, &signal):
+		code = signal.code()
+	case errors.Is(err, errTimeout):
+		code = exitTimeout
+	case errors.Is(err, agent.ErrSuspended):
+		code = exitWaiting
+	case errors.As(err, &limit), errors.As(err, &past) && past.State == store.Limited:
+		code = exitLimit
+	case unreachable(err):
+		code = exitUnreachable
+	}
+	return exitWith(code, err)
+}
+
+// unreachable reports errors that say that there is no such model, or none for us.
+func unreachable(err error) bool {
+	for _, kind := range []error{llm.ErrUnreachable, llm.ErrAuth, llm.ErrQuota, llm.ErrRateLimit, llm.ErrNotFound, llm.ErrIdle, llm.ErrStreamCut} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}

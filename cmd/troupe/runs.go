@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+func (p *program) runsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "Read the journal of runs",
+		Args:  subcommandOnly,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(p.runsLsCommand(), p.runsShowCommand())
+	return cmd
+}
+
+func (p *program) runsLsCommand() *cobra.Command {
+	var (
+		asJSON bool
+		limit  int
+		state  string
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List runs, the newest first",
+		Example: "  troupe runs ls --state failed\n  troupe runs ls --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := p.openStore()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			q := store.Query{Limit: limit}
+			if state != "" {
+				q.States = []store.RunState{store.RunState(state)}
+			}
+			if err := q.Check(); err != nil {
+				return usagef("%w\nSee %s --help", err, cmd.CommandPath())
+			}
+			runs, err := s.Runs(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return p.printJSON(runs)
+			}
+			rows := [][]string{{"RUN", "STATE", "CREATED", "EVENTS", "TITLE"}}
+			for _, r := range runs {
+				rows = append(rows, []string{r.ID, stateOf(r), r.Created.Local().Format("2006-01-02 15:04:05"), fmt.Sprint(r.Seq), shorten(r.Title, 60)})
+			}
+			return p.table(rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many `RUNS`")
+	cmd.Flags().StringVar(&state, "state", "", "only runs in this `STATE`: running, waiting, finished, failed, cancelled, limited")
+	return cmd
+}
+
+// stateOf is a run's state as a reader sees it: one that claims to be running
+// and that nobody holds any more was cut off.
+func stateOf(r store.Run) string {
+	if !r.State.Ended() && r.State != store.Waiting && !r.Leased(time.Now()) {
+		return "interrupted"
+	}
+	return string(r.State)
+}
+
+func (p *program) runsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show RUN",
+		Short:   "Show the events of a run",
+		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or \"last\".",
+		Example: "  troupe runs show last\n  troupe runs show 0197c1 --json",
+		Args:    oneArg("a run"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := p.openStore()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			r, err := findRun(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			return p.showRun(cmd.Context(), s, r, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the run, its events, its open calls")
+	return cmd
+}
+
+// findRun looks a run up by id, by the beginning of one, or as "last".
+func findRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
+	if name != "last" {
+		r, err := s.Run(ctx, name)
+		if !errors.Is(err, store.ErrNotFound) {
+			return r, err
+		}
+	}
+	runs, err := s.Runs(ctx, store.Query{})
+	if err != nil {
+		return store.Run{}, err
+	}
+	if name != "last" {
+		runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !strings.HasPrefix(r.ID, name) })
+		if len(runs) > 1 {
+			return store.Run{}, usagef("%d runs begin with %q: give more of the id", len(runs), name)
+		}
+	}
+	if len(runs) == 0 {
+		return store.Run{}, usagef("there is no run %q; troupe runs ls lists them", name)
+	}
+	return runs[0], nil
+}
+
+// transcript is what "runs show --json" prints.
+type transcript struct {
+	Run    store.Run     `json:"run"`
+	State  string        `json:"state"` // the run's, or interrupted
+	Open   []openCall    `json:"open"`  // calls whose outcome is unknown
+	Events []store.Event `json:"events"`
+}
+
+// openCall is a tool call that was intended and has no outcome.
+type openCall struct {
+	Key        string          `json:"key"`
+	Tool       string          `json:"tool"`
+	Server     string          `json:"server,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Dispatched bool            `json:"dispatched"` // it may have had its effect
+	Asks       bool            `json:"asks"`       // it waits for a human
+}
+
+func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSON bool) error {
+	t := transcript{Run: r, State: stateOf(r), Open: []openCall{}, Events: []store.Event{}}
+	var entries []loop.Entry
+	for ev, err := range store.Replay(ctx, s, r.ID, 0) {
+		if err != nil {
+			return err
+		}
+		e, err := loop.Decode(ev)
+		if err != nil {
+			return err
+		}
+		t.Events = append(t.Events, ev)
+		entries = append(entries, e)
+		t.follow(e)
+	}
+	if asJSON {
+		return p.printJSON(t)
+	}
+	fmt.Fprintf(p.stdout, "run %s: %s\n", r.ID, t.State)
+	tools := make(map[string]string) // by the key of the call
+	for _, e := range entries {
+		if b, ok := e.Body.(*loop.ToolIntent); ok {
+			tools[e.Key] = b.Tool
+		}
+		fmt.Fprintf(p.stdout, "%4d  %s  %-15s %s\n", e.Seq, e.Time.Local().Format("15:04:05.000"), e.Type, plain(shorten(describe(e, tools), 160)))
+	}
+	for _, c := range t.Open {
+		text := "unknown: %s %s has no recorded outcome; it was not dispatched, so it had no effect"
+		switch {
+		case c.Dispatched:
+			text = "unknown: %s %s has no recorded outcome; it was dispatched and may have had its effect"
+		case c.Asks:
+			text = "waiting: %s %s was not called yet; a human has to allow it"
+		}
+		fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)))
+	}
+	return nil
+}
+
+// follow keeps the list of calls without an outcome.
+func (t *transcript) follow(e loop.Entry) {
+	at := slices.IndexFunc(t.Open, func(c openCall) bool { return c.Key == e.Key })
+	switch b := e.Body.(type) {
+	case *loop.ToolIntent:
+		t.Open = append(t.Open, openCall{Key: e.Key, Tool: b.Tool, Server: b.Server, Arguments: b.Arguments})
+	case *loop.ToolDispatched:
+		if at >= 0 {
+			t.Open[at].Dispatched = true
+		}
+	case *loop.AskOpened, *loop.AskSettled:
+		if at >= 0 {
+			t.Open[at].Asks = e.Type == store.AskOpened
+		}
+	case *loop.ToolResult, *loop.ToolUnknown:
+		if at >= 0 {
+			t.Open = slices.Delete(t.Open, at, at+1)
+		}
+	}
+}
+
+// describe says on one line what an event holds; tools names those of the calls so far.
+func describe(e loop.Entry, tools map[string]string) string {
+	switch b := e.Body.(type) {
+	case *loop.RunStarted:
+		prompt := ""
+		if n := len(b.Input); n > 0 {
+			prompt = b.Input[n-1].Content.Text()
+		}
+		return fmt.Sprintf("%s: %s", b.Model, prompt)
+	case *loop.ToolsListed:
+		text := fmt.Sprintf("%d tools", len(b.Tools))
+		for _, a := range b.Absent {
+			text += fmt.Sprintf("; without %s: %s", a.Server, a.Reason)
+		}
+		return text
+	case *loop.ModelIntent:
+		return fmt.Sprintf("turn %d, about %d tokens", b.Turn, b.Reserved)
+	case *loop.ModelResult:
+		var calls []string
+		for _, c := range b.Message.Content {
+			if use, ok := c.(*mcp.ToolUseContent); ok {
+				calls = append(calls, use.Name)
+			}
+		}
+		if len(calls) > 0 {
+			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
+		}
+		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
+	case *loop.ToolIntent:
+		return b.Tool + " " + string(b.Arguments)
+	case *loop.ToolDispatched:
+		return tools[e.Key]
+	case *loop.ToolResult:
+		text := b.Tool + ": "
+		if b.Result != nil {
+			if b.Result.IsError {
+				text += "error: "
+			}
+			text += b.Result.Content.Text()
+		}
+		return text
+	case *loop.ToolUnknown:
+		return b.Tool + ": " + b.Reason
+	case *loop.AskOpened:
+		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
+	case *loop.AskSettled:
+		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
+	case *loop.InputAdded:
+		return b.Message.Content.Text()
+	case *loop.RunFinished:
+		if b.Error != "" {
+			return string(b.State) + ": " + b.Error
+		}
+		return fmt.Sprintf("%s, %d tokens: %s", b.State, b.Usage.Total(), b.Text)
+	}
+	return ""
+}

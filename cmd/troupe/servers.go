@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// projectFile is the file that names a project's servers.
+const projectFile = ".mcp.json"
+
+// serverFlags choose the MCP servers of a command.
+type serverFlags struct {
+	commands []string // --mcp
+	files    []string // --mcp-config
+	only     []string // --server
+	trust    []string // --trust
+	protocol string
+
+	keepDisabled bool // for commands that only list
+}
+
+func (f *serverFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.commands, "mcp", nil, "start this MCP server: `[NAME=]COMMAND` with its arguments, no shell (repeat for more)")
+	flags.StringArrayVar(&f.files, "mcp-config", nil, "start the servers of this `FILE` in the format of .mcp.json (repeat for more)")
+	flags.StringSliceVar(&f.only, "server", nil, "use only the server `NAME` of the files")
+	flags.StringSliceVar(&f.trust, "trust", nil, "believe what the server `NAME` says of its own tools, such as that one only reads")
+	flags.StringVar(&f.protocol, "protocol", "", "speak this `REVISION` of MCP: auto (default), legacy, modern, or a date")
+}
+
+// named reports whether the command line itself names the file, which is consent
+// to start its servers.
+func (f *serverFlags) named() bool { return len(f.files) > 0 }
+
+// errNotNamed refuses a server of the project's file that was not approved.
+var errNotNamed = errors.New("it was not approved, and the command line does not name its file")
+
+// consent is the [agent.Options].Consent of the flags.
+func (f *serverFlags) consent(context.Context, mcpclient.Server) error {
+	if f.named() {
+		return nil
+	}
+	return errNotNamed
+}
+
+// servers collects what the flags, or the project's file, say.
+func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
+	var all []mcpclient.Server
+	for _, line := range f.commands {
+		s, err := serverOf(line)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	files := f.files
+	if len(files) == 0 && len(f.commands) == 0 {
+		if _, err := os.Stat(projectFile); err == nil {
+			files = []string{projectFile}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("looking for %s: %w", projectFile, err)
+		}
+	}
+	for _, file := range files {
+		more, err := mcpclient.LoadConfig(file)
+		if err != nil {
+			return nil, usagef("%w", err)
+		}
+		all = append(all, more...)
+	}
+	return f.choose(all)
+}
+
+// choose applies the flags that are about single servers.
+func (f *serverFlags) choose(all []mcpclient.Server) ([]mcpclient.Server, error) {
+	connect, err := millisecondsOf("MCP_TIMEOUT")
+	if err != nil {
+		return nil, err
+	}
+	call, err := millisecondsOf("MCP_TOOL_TIMEOUT")
+	if err != nil {
+		return nil, err
+	}
+	var kept []mcpclient.Server
+	for _, s := range all {
+		s.ConnectTimeout, s.CallTimeout = cmp.Or(s.ConnectTimeout, connect), cmp.Or(s.CallTimeout, call)
+		if slices.ContainsFunc(kept, func(k mcpclient.Server) bool { return k.Name == s.Name }) {
+			return nil, usagef("two servers are called %q: name one of them with --mcp NAME=COMMAND", s.Name)
+		}
+		if (s.Disabled && !f.keepDisabled) || (len(f.only) > 0 && s.File != "" && !slices.Contains(f.only, s.Name)) {
+			continue
+		}
+		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name)
+		if f.protocol != "" {
+			s.Protocol = f.protocol
+		}
+		kept = append(kept, s)
+	}
+	for _, names := range [][]string{f.only, f.trust} {
+		for _, name := range names {
+			if !slices.ContainsFunc(all, func(s mcpclient.Server) bool { return s.Name == name }) {
+				return nil, noServer(name, all)
+			}
+		}
+	}
+	return kept, nil
+}
+
+// millisecondsOf reads a limit that users of other hosts set for all servers; what a
+// server's definition says comes first. It is zero where the variable is not set.
+func millisecondsOf(variable string) (time.Duration, error) {
+	text := os.Getenv(variable)
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || ms <= 0 {
+		return 0, usagef("%s=%q: want milliseconds, such as 5000", variable, text)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// noServer is the usage error for a name that no server has.
+func noServer(name string, all []mcpclient.Server) error {
+	if len(all) == 0 {
+		return usagef("there is no server %q; none is configured: name a file with --mcp-config, or write a %s", name, projectFile)
+	}
+	return usagef("there is no server %q; there are %s", name, strings.Join(namesOf(all), ", "))
+}
+
+func namesOf(servers []mcpclient.Server) []string {
+	names := make([]string, len(servers))
+	for i, s := range servers {
+		names[i] = s.Name
+	}
+	return names
+}
+
+var namePrefix = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)=(.*)$`)
+
+// serverOf reads the value of one --mcp.
+func serverOf(line string) (mcpclient.Server, error) {
+	name := ""
+	if m := namePrefix.FindStringSubmatch(line); m != nil {
+		name, line = m[1], m[2]
+	}
+	words, err := splitWords(line)
+	if err != nil {
+		return mcpclient.Server{}, usagef("--mcp %q: %w", line, err)
+	}
+	if strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://") {
+		return mcpclient.Server{}, usagef("--mcp %q: servers over HTTP are not supported yet; name a command", line)
+	}
+	s := mcpclient.Command(words[0], words[1:]...)
+	if name != "" {
+		s.Name = name
+	}
+	return s, nil
+}
+
+// errConnecting is said of a server that has neither failed nor answered.
+var errConnecting = errors.New("it is still connecting")
+
+// greetServers waits until every server is ready or has failed, and says so. A
+// server of the command line that failed ends the program; one of a file costs
+// its tools only.
+func (p *program) greetServers(ctx context.Context, rt *agent.Runtime, servers []mcpclient.Server) error {
+	statuses, err := rt.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	working, refused := 0, 0
+	for _, s := range statuses {
+		err := cmp.Or(s.ListErr, s.Err)
+		if err == nil && s.Info != nil {
+			working++
+			p.note("%s: %d tools, MCP %s", plain(s.Name), s.Tools, s.Info.Version)
+			continue
+		}
+		err = cmp.Or(err, errConnecting)
+		if e, ok := errors.AsType[*mcpclient.ServerError](err); ok {
+			err = e.Err // it is named anyway
+		}
+		at := slices.IndexFunc(servers, func(d mcpclient.Server) bool { return d.Name == s.Name })
+		if at >= 0 && servers[at].File == "" {
+			return exitWith(exitUnreachable, fmt.Errorf("the server %s: %w", s.Name, err))
+		}
+		if errors.Is(err, mcpclient.ErrNotApproved) {
+			refused++
+		}
+		p.note("%s: %s", plain(s.Name), plainLines(err.Error()))
+	}
+	switch {
+	case len(statuses) == 0 || working > 0:
+	case refused == len(statuses):
+		return exitWith(exitDenied, errors.New("none of the MCP servers is approved"))
+	default:
+		return exitWith(exitUnreachable, errors.New("none of the MCP servers could be started"))
+	}
+	return nil
+}

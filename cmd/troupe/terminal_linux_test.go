@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/llm/llmtest"
+)
+
+// terminal is one end of a terminal, whose other end a program has.
+type terminal struct {
+	t      *testing.T
+	file   *os.File
+	closed chan struct{} // nothing more is shown
+
+	mu    sync.Mutex
+	shown strings.Builder
+}
+
+// openTerminal gives cmd a terminal for stdin and stderr, and for stdout if that goes
+// nowhere, and starts it.
+func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	n, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no terminals here: %v", err)
+	}
+	defer theirs.Close()
+	cmd.Stdin, cmd.Stderr = theirs, theirs
+	if cmd.Stdout == nil {
+		cmd.Stdout = theirs
+	}
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, file: control, closed: make(chan struct{})}
+	t.Cleanup(func() { control.Close() })
+	go func() {
+		defer close(term.closed)
+		_, _ = io.Copy(term, control) // ends with an error once nobody has the other end
+	}()
+	return term
+}
+
+// Write takes what is shown.
+func (x *terminal) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.shown.Write(p)
+}
+
+func (x *terminal) text() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.shown.String()
+}
+
+// answer waits until so many questions are shown, and types.
+func (x *terminal) answer(questions int, keys string) {
+	x.t.Helper()
+	waitFor(x.t, "a question", func() bool { return strings.Count(x.text(), "[n]o: ") >= questions })
+	if _, err := io.WriteString(x.file, keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// TestTerminal: where there is a terminal the program asks there, shows exactly what
+// would be called, and does as it is told (SECA-41).
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	one := llmtest.Call("effects__append", `{"text":"one \u001b[2J\u202e"}`)
+	two := llmtest.Call("effects__append", `{"text":"two"}`)
+	tests := []struct {
+		name  string
+		turns []llmtest.Turn
+		keys  []string // to one question after the other
+		lines int      // in the file
+		says  string   // in the answer
+	}{
+		{"yes", []llmtest.Turn{one}, []string{"y\n"}, 1, "appended one"},
+		{"no", []llmtest.Turn{one}, []string{"no\n"}, 0, "the user declined it"},
+		{"neither, then yes", []llmtest.Turn{one}, []string{"perhaps\n", "YES\n"}, 1, "appended one"},
+		{"end of input", []llmtest.Turn{one}, []string{"\x04"}, 0, "nobody answered"},
+		{"each call", []llmtest.Turn{one, two}, []string{"y\n", "n\n"}, 1, "the user declined it"},
+		{"the whole run", []llmtest.Turn{one, two}, []string{"r\n"}, 2, "appended two"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.plays("openai", llmtest.NewServer(append(tt.turns, resultsOf())...))
+			cmd := h.command("run", "--mcp", "effects lines.txt", "Append.")
+			var stdout strings.Builder
+			cmd.Stdout = &stdout
+			term := openTerminal(t, cmd)
+			for i, keys := range tt.keys {
+				term.answer(i+1, keys)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, term.text())
+			}
+			<-term.closed
+			shown := term.text()
+			if n := strings.Count(shown, "[n]o: "); n != len(tt.keys) {
+				t.Errorf("got %d questions, want %d:\n%s", n, len(tt.keys), shown)
+			}
+			if !strings.Contains(shown, "May the agent call effects__append of the server effects (effects, untrusted)?") {
+				t.Errorf("the terminal shows\n%s", shown)
+			}
+			if strings.Contains(shown, "\x1b[2J") || strings.Contains(shown, "\u202e") {
+				t.Errorf("the model reaches the terminal: %q", shown)
+			}
+			if !strings.Contains(stdout.String(), tt.says) || strings.Contains(stdout.String(), "[K") {
+				t.Errorf("stdout: got %q, want %q in it", stdout.String(), tt.says)
+			}
+			data, _ := os.ReadFile(h.path("lines.txt")) // none if nothing was appended
+			if got := strings.Count(string(data), "\n"); got != tt.lines {
+				t.Errorf("got %d lines, want %d: %q", got, tt.lines, data)
+			}
+		})
+	}
+}
+
+// TestTerminalAnswer: what a model says does nothing to the terminal but be seen
+// (SECA-42). The line with the current tool is taken away before it.
+func TestTerminalAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.plays("openai", llmtest.NewServer(
+		llmtest.Call("effects__append", `{"text":"one"}`),
+		llmtest.Say("Done.\x1b]0;owned\x07 \x1b[2J\nSecond line.")))
+	cmd := h.command("run", "--yes", "--mcp", "effects lines.txt", "Append.")
+	term := openTerminal(t, cmd)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, term.text())
+	}
+	<-term.closed
+	shown := term.text()
+	if !strings.Contains(shown, "Done.") || !strings.Contains(shown, "\r\nSecond line.\r\n") || !strings.Contains(shown, "\r\x1b[K  effects__append (0s)") {
+		t.Errorf("the terminal shows %q", shown)
+	}
+	if strings.Contains(shown, "\x1b]") || strings.Contains(shown, "\x1b[2J") || strings.Contains(shown, "\x07") {
+		t.Errorf("the model reaches the terminal: %q", shown)
+	}
+	if _, answer, _ := strings.Cut(shown, "\x1b[KDone."); !strings.HasSuffix(answer, "Second line.\r\n") {
+		t.Errorf("the answer does not stand alone: %q", shown)
+	}
+}

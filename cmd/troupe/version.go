@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// version describes the program.
+type version struct {
+	Module    string        `json:"module"`
+	Version   string        `json:"version"`
+	Commit    string        `json:"commit,omitempty"`
+	Modified  bool          `json:"modified,omitzero"` // built from a changed work tree
+	Go        string        `json:"go"`
+	Platform  string        `json:"platform"`
+	Protocols []mcp.Version `json:"protocols"` // of MCP, the newest first
+}
+
+func currentVersion() version {
+	v := version{
+		Module: "github.com/troupe-dev/troupe", Version: "(devel)", Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: mcp.Versions(),
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version and the MCP revisions spoken",
+		Example: "  troupe version --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := currentVersion()
+			if asJSON {
+				return p.printJSON(v)
+			}
+			_, err := fmt.Fprintf(p.stdout, "troupe %s (%s, %s)\nMCP %v\n", v.Version, v.Go, v.Platform, v.Protocols)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

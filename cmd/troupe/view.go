@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// view shows a run while it goes on: events on stdout as they come for
+// stream-json, a line with the current tool on a terminal, questions where there
+// is somebody to answer them.
+type view struct {
+	p      *program
+	stream bool
+	status *statusLine
+	ask    bool // there is a terminal to ask on
+	lines  *bufio.Reader
+}
+
+func (p *program) newView(output string) *view {
+	v := &view{p: p, stream: output == "stream-json"}
+	stderr, ok := p.stderr.(*os.File)
+	if ok && term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb" {
+		v.ask = term.IsTerminal(int(p.stdin.Fd()))
+		if !p.quiet {
+			v.status = newStatusLine(stderr)
+		}
+	}
+	v.lines = bufio.NewReader(p.stdin)
+	return v
+}
+
+// clear makes room on the terminal.
+func (v *view) clear() {
+	if v.status != nil {
+		v.status.clear()
+	}
+}
+
+func (v *view) close() {
+	if v.status != nil {
+		v.status.close()
+	}
+}
+
+// watch shows the events of a run until it has ended. At the first question that
+// nobody is there to answer it suspends the run and returns the question.
+func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
+	for ev, err := range run.Events(ctx) { // ends with the run
+		if err != nil {
+			return nil, err
+		}
+		if v.stream {
+			if err := writeEvent(v.p.stdout, ev); err != nil {
+				return nil, fmt.Errorf("writing to stdout: %w", err)
+			}
+		}
+		switch ev := ev.(type) {
+		case agent.ToolsListed:
+			for _, a := range ev.Absent {
+				v.note("without the tools of %s: %s", plain(a.Server), plain(a.Reason))
+			}
+		case agent.ToolStarted:
+			v.show(ev.Tool)
+		case agent.ToolProgress:
+			v.show(progressText(ev))
+		case agent.ToolResult:
+			v.show("thinking")
+		case agent.Thinking, agent.Text:
+			v.show("thinking")
+		case agent.Retry:
+			v.note("the model failed, trying again in %v: %s", time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
+		case agent.Ask:
+			if !v.ask {
+				switch err := run.Suspend(ctx); {
+				case err == nil:
+					return &ev, nil
+				case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
+					return nil, fmt.Errorf("leaving the run to wait: %w", err)
+				}
+				continue
+			}
+			if err := v.question(ev); err != nil && !errors.Is(err, agent.ErrSettled) {
+				return nil, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// writeEvent writes an event as one line of JSON that begins with its type.
+func writeEvent(w io.Writer, ev agent.Event) error {
+	body, err := jsonx.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	line := append([]byte(`{"type":`), jsonx.AppendQuote(nil, ev.EventType())...)
+	if len(body) > 2 {
+		line = append(line, ',')
+	}
+	line = append(append(line, body[1:]...), '\n')
+	_, err = w.Write(line)
+	return err
+}
+
+func progressText(ev agent.ToolProgress) string {
+	text := ev.Tool
+	switch {
+	case ev.Total > 0:
+		text += fmt.Sprintf(" %d%%", int(100*ev.Done/ev.Total))
+	case ev.Done > 0:
+		text += fmt.Sprintf(" %g", ev.Done)
+	}
+	if ev.Message != "" {
+		text += " " + ev.Message
+	}
+	return text
+}
+
+func (v *view) show(text string) {
+	if v.status != nil {
+		v.status.set(shorten(plain(text), 70))
+	}
+}
+
+func (v *view) note(format string, args ...any) {
+	v.clear()
+	v.p.note(format, args...)
+}
+
+// question asks on the terminal whether a call may be made.
+func (v *view) question(q agent.Ask) error {
+	v.clear()
+	who := "the program"
+	if q.Server != "" {
+		who = fmt.Sprintf("the server %s (%s, %s)", plain(q.Server), plain(q.Origin), q.Trust)
+	}
+	fmt.Fprintf(v.p.stderr, "\nMay the agent call %s of %s?\n%s\n", plain(q.Tool), who, plainLines(indentJSON(q.Arguments)))
+	for {
+		fmt.Fprint(v.p.stderr, "[y]es, yes to this tool for the whole [r]un, or [n]o: ")
+		line, err := v.lines.ReadString('\n')
+		if err != nil && line == "" {
+			return q.Answer(context.Background(), agent.Decline("nobody answered").By("terminal"))
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return q.Answer(context.Background(), agent.Accept().By("terminal"))
+		case "r", "run":
+			return q.Answer(context.Background(), agent.AcceptForRun().By("terminal"))
+		case "n", "no":
+			return q.Answer(context.Background(), agent.Decline("").By("terminal"))
+		}
+	}
+}
+
+// indentJSON lays JSON out for reading; what is not JSON stays as it is.
+func indentJSON(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	out, err := json.MarshalIndent(v, "  ", "  ")
+	if err != nil {
+		return string(raw)
+	}
+	return "  " + string(out)
+}
+
+// answer is what "run --output-format json" prints.
+type answer struct {
+	Result     string            `json:"result"`
+	Structured json.RawMessage   `json:"structured,omitempty"`
+	RunID      string            `json:"run_id"`
+	StopReason agent.StopReason  `json:"stop_reason"`
+	Usage      agent.Usage       `json:"usage"`
+	Steps      int               `json:"steps"`
+	ToolCalls  int               `json:"tool_calls"`
+	Asks       []json.RawMessage `json:"asks"` // that wait
+	Error      string            `json:"error,omitempty"`
+}
+
+// answer prints the result to stdout, in the format asked for.
+func (p *program) answer(format, id string, res *agent.Result, runErr error, waiting *agent.Ask) error {
+	if res == nil {
+		res = &agent.Result{RunID: id, StopReason: agent.StopFailed}
+	}
+	switch format {
+	case "json":
+		a := answer{
+			Result: res.Text, Structured: res.Structured, RunID: id, StopReason: res.StopReason,
+			Usage: res.Usage, Steps: res.Steps, ToolCalls: res.ToolCalls, Asks: []json.RawMessage{},
+		}
+		if runErr != nil && waiting == nil {
+			a.Error = runErr.Error()
+		}
+		if waiting != nil {
+			a.StopReason = "waiting"
+			raw, err := jsonx.Marshal(waiting)
+			if err != nil {
+				return err
+			}
+			a.Asks = append(a.Asks, raw)
+		}
+		return p.printJSON(a)
+	case "text":
+		if runErr == nil && waiting == nil {
+			text := res.Text
+			if onTerminal(p.stdout) {
+				text = plainLines(text) // SECA-42
+			}
+			_, err := fmt.Fprintln(p.stdout, text)
+			return err
+		}
+	}
+	return nil
+}
+
+// onTerminal reports whether what is written to w is shown on a terminal.
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// statusLine is one line at the bottom of a terminal that says what goes on.
+type statusLine struct {
+	mu    sync.Mutex
+	w     io.Writer
+	text  string
+	since time.Time
+	shown bool
+	tick  *time.Ticker
+	done  chan struct{}
+}
+
+func newStatusLine(w io.Writer) *statusLine {
+	s := &statusLine{w: w, tick: time.NewTicker(time.Second), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+func (s *statusLine) run() {
+	for {
+		select {
+		case <-s.tick.C:
+			s.draw("")
+		case <-s.done:
+			return
+		}
+	}
+}
+
+// set changes what is shown.
+func (s *statusLine) set(text string) { s.draw(text) }
+
+func (s *statusLine) draw(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case text == "" && !s.shown:
+		return
+	case text != "" && text == s.text && s.shown:
+		return
+	case text != "":
+		s.text, s.since = text, time.Now()
+	}
+	s.shown = true
+	fmt.Fprintf(s.w, "\r\x1b[K  %s (%ds)", s.text, int(time.Since(s.since).Seconds()))
+}
+
+// clear takes the line away; the next set draws it again.
+func (s *statusLine) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shown {
+		fmt.Fprint(s.w, "\r\x1b[K")
+		s.shown = false
+	}
+}
+
+// close ends the line for good.
+func (s *statusLine) close() {
+	s.clear()
+	s.tick.Stop()
+	close(s.done)
+}
