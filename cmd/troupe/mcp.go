@@ -330,7 +330,10 @@ func (p *program) printResult(res *mcp.CallToolResult, asJSON bool) error {
 			if t, ok := c.(*mcp.TextContent); ok {
 				text = t.Text
 			}
-			fmt.Fprintln(p.stdout, plainLines(text))
+			if onTerminal(p.stdout) {
+				text = plainLines(text) // SECA-42
+			}
+			fmt.Fprintln(p.stdout, text)
 		}
 	}
 	if res.IsError {
