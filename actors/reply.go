@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Reply is an answer that is given once: the first Complete wins, the others do
@@ -10,10 +11,11 @@ import (
 // answers for it when it dies), so every caller gets exactly one outcome. The
 // zero value is ready, must not be copied, and may be used from any goroutine.
 type Reply[T any] struct {
-	mu    sync.Mutex
-	done  bool
+	done  atomic.Bool // value and err are there, and will not change
 	value T
 	err   error
+
+	mu    sync.Mutex
 	ready chan struct{} // made by the first who waits
 }
 
@@ -21,10 +23,11 @@ type Reply[T any] struct {
 func (r *Reply[T]) Complete(value T, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done {
+	if r.done.Load() {
 		return false
 	}
-	r.done, r.value, r.err = true, value, err
+	r.value, r.err = value, err
+	r.done.Store(true)
 	if r.ready != nil {
 		close(r.ready)
 	}
@@ -32,11 +35,7 @@ func (r *Reply[T]) Complete(value T, err error) bool {
 }
 
 // Completed reports whether the answer was given.
-func (r *Reply[T]) Completed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.done
-}
+func (r *Reply[T]) Completed() bool { return r.done.Load() }
 
 // closed serves all who ask for Done after the answer.
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -45,7 +44,7 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (r *Reply[T]) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done && r.ready == nil {
+	if r.done.Load() && r.ready == nil {
 		return closed
 	}
 	if r.ready == nil {
@@ -56,19 +55,18 @@ func (r *Reply[T]) Done() <-chan struct{} {
 
 // Result returns the answer; before there is one, zero values.
 func (r *Reply[T]) Result() (T, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if !r.done.Load() {
+		var zero T
+		return zero, nil
+	}
 	return r.value, r.err
 }
 
 // Wait waits for the answer or for ctx, whose cause is then the error.
 func (r *Reply[T]) Wait(ctx context.Context) (T, error) {
-	r.mu.Lock()
-	if r.done {
-		defer r.mu.Unlock()
-		return r.value, r.err
+	if r.Completed() {
+		return r.Result()
 	}
-	r.mu.Unlock()
 	select {
 	case <-r.Done():
 		return r.Result()

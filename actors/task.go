@@ -97,11 +97,12 @@ func (s *System) Go(owner string, f func()) { s.run(owner, f) }
 // run runs f for owner, a text or a process.
 func (s *System) run(owner any, f func()) {
 	s.tasks.begin(owner)
-	s.workers.Go(func() {
-		defer s.endTask(owner)
-		f()
-	})
+	s.workers.run(job{f: f, system: s, owner: owner})
 }
+
+// Go runs f as [System.Go] does, and the actor answers for its end. The zero Ref
+// can not.
+func (r Ref) Go(f func()) { r.p.sys.run(r.p, f) }
 
 func (s *System) endTask(owner any) {
 	if r := recover(); r != nil {

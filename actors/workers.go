@@ -25,6 +25,16 @@ type job struct {
 	// resumed: run it again if it ended its goroutine (runtime.Goexit). It is the
 	// library's loop over a mailbox, which would stay as it was left for ever.
 	resumed bool
+	// A task: system is told that owner has one less. Otherwise both are nil.
+	system *System
+	owner  any
+}
+
+func (j *job) do() {
+	if j.system != nil {
+		defer j.system.endTask(j.owner)
+	}
+	j.f()
 }
 
 const (
@@ -64,7 +74,7 @@ func (w *workers) work(j job) {
 	}()
 	for j.f != nil {
 		returned = false
-		j.f()
+		j.do()
 		returned = true
 		if !w.offer(next) {
 			return
@@ -143,7 +153,7 @@ func (w *workers) close() <-chan struct{} {
 type dispatcher struct{ *workers }
 
 // Schedule implements the library's dispatcher.
-func (d dispatcher) Schedule(f func()) { d.run(job{f, true}) }
+func (d dispatcher) Schedule(f func()) { d.run(job{f: f, resumed: true}) }
 
 // Throughput is how many messages an actor handles before it lets others run.
 func (d dispatcher) Throughput() int { return 300 }

@@ -154,11 +154,11 @@ func TestWorkerExit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var w workers
 			var runs int
-			w.run(job{func() {
+			w.run(job{resumed: resumed, f: func() {
 				if runs++; runs < 3 {
 					runtime.Goexit()
 				}
-			}, resumed})
+			}})
 			synctest.Wait()
 			if want := map[bool]int{false: 1, true: 3}[resumed]; runs != want {
 				t.Errorf("resumed %v: ran %d times, want %d", resumed, runs, want)

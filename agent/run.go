@@ -150,7 +150,10 @@ func (r *storedReader) next(ctx context.Context) ([]Event, error) {
 			}
 			continue
 		}
-		if head.State.Ended() || !head.Leased(time.Now()) {
+		switch {
+		case head.State == store.Waiting && !head.Leased(time.Now()):
+			return nil, ErrSuspended
+		case head.State.Ended(), !head.Leased(time.Now()):
 			return nil, ErrInterrupted
 		}
 		if err := pause(ctx, poll); err != nil {

@@ -31,6 +31,9 @@ type (
 	}
 )
 
+// handshake is what a client wants to hear first.
+const handshake = `,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"floor","version":"1"}}}`
+
 func serveFloor(r io.Reader, w io.Writer) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	for {
@@ -55,6 +58,9 @@ func serveFloor(r io.Reader, w io.Writer) error {
 		data, err := json.Marshal(res)
 		if err != nil {
 			return err
+		}
+		if req.Method == "initialize" {
+			data = []byte(`{"jsonrpc":"2.0","id":` + string(req.ID) + handshake)
 		}
 		out.Write(data)
 		out.WriteByte('\n')

@@ -67,17 +67,22 @@ func serve(name string) error {
 }
 
 func serveTroupe() error {
-	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	if err != nil {
-		return err
-	}
-	err = mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in echoIn) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(in.answer())}}, nil
-	})
+	s, err := newTroupe()
 	if err != nil {
 		return err
 	}
 	return s.ServeStdio(context.Background())
+}
+
+// newTroupe returns a server with the tool echo.
+func newTroupe() (*mcpserver.Server, error) {
+	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in echoIn) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(in.answer())}}, nil
+	})
 }
 
 // BenchmarkStdio reports the CPU time of the server alone for one tools/call.

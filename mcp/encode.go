@@ -83,7 +83,7 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = IntID(e.Code).AppendJSON(dst)
 	dst = append(dst, `,"message":`...)
 	dst = appendQuote(dst, e.Message)
-	if e.Data != nil && validJSON(e.Data) {
+	if e.Data != nil && Valid(e.Data) {
 		dst = append(dst, `,"data":`...)
 		dst = appendRaw(dst, e.Data)
 	}
@@ -134,7 +134,7 @@ func AppendCallToolResult(dst []byte, r *CallToolResult, v Version) ([]byte, err
 	}
 	out = append(out, ']')
 	if r.StructuredContent != nil && structuredFits(r.StructuredContent, v) {
-		if !validJSON(r.StructuredContent) {
+		if !Valid(r.StructuredContent) {
 			return dst, fmt.Errorf("writing a tool result: the structured content is not valid JSON")
 		}
 		out = append(out, `,"structuredContent":`...)
@@ -165,10 +165,12 @@ type EmptyResult struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// validJSON reports whether raw is one strict JSON value.
-func validJSON(raw []byte) bool {
-	s := scanner{data: raw}
-	return s.document(plainObject)
+// Valid reports whether raw is one JSON value by the rules of [Scan].
+func Valid(raw []byte) bool {
+	w := workspaces.Get().(*workspace)
+	defer w.release()
+	w.scanner.data = raw
+	return w.scanner.document(plainObject)
 }
 
 // appendRaw appends valid JSON on one line: a line break in it can only be

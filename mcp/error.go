@@ -207,7 +207,8 @@ func (e *Error) ResourceNotFound() (uri string, ok bool) {
 
 // For returns e as revision v may carry it. 2026-07-28 never sees -32002 or
 // -32042 (BASE-17, URL-43): a missing resource becomes -32602, and a URL
-// elicitation that should have been an input request becomes -32603.
+// elicitation that should have been an input request becomes -32603, as does a
+// code that only the specification may define.
 func (e *Error) For(v Version) *Error {
 	if e == nil || v.Era() != EraModern {
 		return e
@@ -218,6 +219,11 @@ func (e *Error) For(v Version) *Error {
 		c.Code = CodeInvalidParams
 	case CodeURLElicitationRequired:
 		c.Code, c.Data = CodeInternal, nil
+	case CodeHeaderMismatch, CodeMissingClientCapability, CodeUnsupportedVersion:
+	default:
+		if -32099 <= e.Code && e.Code <= -32020 {
+			c.Code = CodeInternal
+		}
 	}
 	return &c
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -142,4 +143,21 @@ func TestDecodersRefuseHostileText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The quick way and the codec must read the same.
+func FuzzDecodeCallToolResult(f *testing.F) {
+	for _, raw := range toolResults {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		quick := decodeTextResult(raw)
+		if quick == nil {
+			return
+		}
+		want := new(CallToolResult)
+		if err := Unmarshal(raw, want); err != nil || !reflect.DeepEqual(quick, want) {
+			t.Fatalf("DecodeCallToolResult(%q): got %+v, want %+v, %v", raw, quick, want, err)
+		}
+	})
 }

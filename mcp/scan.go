@@ -183,7 +183,9 @@ func Scan(frame []byte, m *Message) error {
 	s := &w.scanner
 	s.data, s.on = frame, &w.found
 	if !s.document(envelopeObject) {
-		m.readID(s.on)
+		if id := s.on[fieldID]; id != nil && cap(frame)-cap(id)+len(id) < s.pos { // else it may be cut off: 1 of 12
+			m.readID(s.on)
+		}
 		return Errorf(CodeParse, "invalid JSON at byte %d: %s", s.pos, s.fault)
 	}
 	idOK := m.readID(s.on)

@@ -179,9 +179,21 @@ func TestScanRefusesInvalidMessages(t *testing.T) {
 
 // An id that came before the fault is there for the answer (BASE-16).
 func TestScanKeepsIDOfBrokenText(t *testing.T) {
-	var m Message
-	if err := Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":`), &m); !errors.Is(err, ErrParse) || m.ID != IntID(7) {
-		t.Errorf("Scan: got id %v, %v, want 7 and a parse error", m.ID, err)
+	tests := []struct {
+		frame string
+		want  ID
+	}{
+		{`{"jsonrpc":"2.0","id":7,"method":`, IntID(7)}, // BASE-16
+		{`{"jsonrpc":"2.0","id":7 `, IntID(7)},
+		{`{"jsonrpc":"2.0","id":7`, ID{}}, // perhaps 78
+		{`{"jsonrpc":"2.0","id":07,"method":"ping"}`, ID{}},
+		{`{"jsonrpc":"2.0","id":"7`, ID{}},
+	}
+	for _, tt := range tests {
+		var m Message
+		if err := Scan([]byte(tt.frame), &m); !errors.Is(err, ErrParse) || m.ID != tt.want {
+			t.Errorf("Scan(%s): got id %v, %v, want %v and a parse error", tt.frame, m.ID, err, tt.want)
+		}
 	}
 }
 

@@ -257,10 +257,18 @@ func (s *scanner) hex4(at int) (r rune, ok bool) {
 }
 
 // array walks an array.
-func (s *scanner) array() bool { return s.elements(nil) }
+func (s *scanner) array() bool { return s.items(nil) }
 
-// elements walks an array and hands each element to the function, if there is one.
+// elements walks an array and hands each element to the function.
 func (s *scanner) elements(each func(raw []byte) bool) bool {
+	return s.items(func() bool {
+		start := s.pos
+		return s.value(plainObject) && each(s.data[start:s.pos])
+	})
+}
+
+// items walks an array. Where there is a function, it walks the elements.
+func (s *scanner) items(walk func() bool) bool {
 	if s.depth++; s.depth > MaxDepth {
 		return s.fail("nested too deeply")
 	}
@@ -272,8 +280,7 @@ func (s *scanner) elements(each func(raw []byte) bool) bool {
 		return true
 	}
 	for {
-		start := s.pos
-		if !s.value(plainObject) || each != nil && !each(s.data[start:s.pos]) {
+		if walk == nil && !s.value(plainObject) || walk != nil && !walk() {
 			return false
 		}
 		more, ok := s.comma(']')
@@ -305,7 +312,11 @@ func (s *scanner) comma(closing byte) (more, ok bool) {
 	return true, true
 }
 
-func (s *scanner) object(k objectKind) bool {
+// object walks an object and picks up what k says.
+func (s *scanner) object(k objectKind) bool { return s.members(k, nil) }
+
+// members walks an object. Where there is a function, it walks the values.
+func (s *scanner) members(k objectKind, walk func(name []byte) bool) bool {
 	if s.depth++; s.depth > MaxDepth {
 		return s.fail("nested too deeply")
 	}
@@ -322,7 +333,7 @@ func (s *scanner) object(k objectKind) bool {
 		if !ok {
 			return false
 		}
-		if !s.member(k, name) {
+		if walk == nil && !s.member(k, name) || walk != nil && !walk(name) {
 			return false
 		}
 		more, ok := s.comma('}')

@@ -78,8 +78,8 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	res := new(mcp.CallToolResult)
-	if err := decode(raw, res); err != nil {
+	res, err := mcp.DecodeCallToolResult(raw)
+	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
 	}
 	return res, nil
@@ -91,7 +91,7 @@ func toolParams(name string, args json.RawMessage) (json.RawMessage, error) {
 	out := make([]byte, 0, len(name)+len(args)+32)
 	out = jsonx.AppendQuote(append(out, `{"name":`...), name)
 	if len(args) > 0 {
-		if args[0] != '{' || !jsonx.Valid(args) {
+		if args[0] != '{' || !mcp.Valid(args) {
 			return nil, errors.New("the arguments are not a JSON object")
 		}
 		out = append(append(out, `,"arguments":`...), args...)

@@ -42,8 +42,8 @@ type Client struct {
 	level   atomic.Value          // mcp.LogLevel
 	process atomic.Pointer[stdio] // the newest; nil if there was none
 
-	consent sync.Mutex // held while somebody is asked
-	allowed string     // the hash that was consented to
+	consent chan struct{} // has room for one: it is full while somebody is asked
+	allowed string        // the hash that was consented to
 	closing sync.Once
 	closed  error
 }
@@ -55,13 +55,13 @@ func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.conn.Start(); err != nil {
-		return nil, errors.Join(err, c.endSystem(ctx))
-	}
 	if c.opts.Lazy {
+		if err := c.conn.Start(); err != nil {
+			return nil, errors.Join(err, c.endSystem(ctx))
+		}
 		return c, nil
 	}
-	if err := c.conn.Connect(ctx); err != nil {
+	if err := c.conn.StartConnect(ctx); err != nil {
 		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel() // there is nothing to wait for
 		_ = c.Shutdown(now)
@@ -75,7 +75,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if err := server.check(); err != nil {
 		return nil, err
 	}
-	c := &Client{server: server, opts: opts.withDefaults()}
+	c := &Client{server: server, opts: opts.withDefaults(), consent: make(chan struct{}, 1)}
 	c.sys = c.opts.System
 	if c.sys == nil {
 		sys, err := actors.NewSystem(&actors.Options{Logger: c.opts.Logger})
@@ -114,7 +114,9 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	case s.Connect != nil:
 		return s.Connect.Connect(sink)
 	}
-	if err := c.mayStart(ctx); err != nil {
+	if err := c.mayStart(ctx); ctx.Err() != nil {
+		return nil, context.Cause(ctx) // the attempt is over, whatever the answer: nothing is started for it
+	} else if err != nil {
 		return nil, conn.Permanent(err)
 	}
 	proc, err := c.opts.start(&c.server)
@@ -133,8 +135,12 @@ func (c *Client) mayStart(ctx context.Context) error {
 	if s.File == "" {
 		return nil
 	}
-	c.consent.Lock()
-	defer c.consent.Unlock()
+	select {
+	case c.consent <- struct{}{}:
+		defer func() { <-c.consent }()
+	case <-ctx.Done(): // an earlier attempt still asks
+		return context.Cause(ctx)
+	}
 	if hash := s.hash(); hash == "" || c.allowed != hash {
 		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine()}
 		if c.opts.Consent == nil {

@@ -6,8 +6,12 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// maxEvents bounds the calls to the user's functions that wait.
-const maxEvents = 256
+// The calls to the user's functions that wait are bounded in number, and in the
+// bytes of what the server said that they hold (ROB-3).
+const (
+	maxEvents    = 256
+	maxEventSize = 8 << 20
+)
 
 // events calls the user's functions one at a time, away from the goroutine that
 // reads: they may block.
@@ -16,23 +20,34 @@ type events struct {
 	owner string
 
 	mu      sync.Mutex
-	waiting []func()
+	waiting []event
+	size    int // of those
 	running bool
 	dropped int // since one was taken
 }
 
+// event is one call that waits.
+type event struct {
+	f    func()
+	size int // in bytes
+}
+
 // add has f called after those before it, unless too many wait.
-func (e *events) add(f func()) {
+func (e *events) add(f func()) { e.addSized(0, f) }
+
+// addSized is add for a call that holds size bytes of the server's.
+func (e *events) addSized(size int, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.waiting) >= maxEvents {
+	if len(e.waiting) >= maxEvents || size > 0 && e.size+size > maxEventSize {
 		if e.dropped++; e.dropped == 1 {
 			e.sys.Log().Warn("a callback is too slow; further events are dropped while it is", "owner", e.owner)
 		}
 		return
 	}
 	e.dropped = 0
-	e.waiting = append(e.waiting, f)
+	e.waiting = append(e.waiting, event{f, size})
+	e.size += size
 	if !e.running {
 		e.running = true
 		e.sys.Go(e.owner, e.run)
@@ -47,10 +62,11 @@ func (e *events) run() {
 			e.mu.Unlock()
 			return
 		}
-		f := e.waiting[0]
+		next := e.waiting[0]
 		e.waiting = append(e.waiting[:0:0], e.waiting[1:]...)
+		e.size -= next.size
 		e.mu.Unlock()
-		e.call(f)
+		e.call(next.f)
 	}
 }
 

@@ -408,11 +408,12 @@ func (a *hostActor) start(c *actors.Context, e *entry) {
 		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
 		return
 	}
+	before := e.client.Swap(client) // now, for the events that come before StartChild has returned
 	ref, err := client.conn.StartChild(c)
 	if err != nil {
+		e.client.Store(before)
 		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
 		return
 	}
 	a.clients[ref] = e
-	e.client.Store(client)
 }

@@ -159,7 +159,7 @@ func TestCatalogueOutlivesItsServer(t *testing.T) {
 	})
 }
 
-// STDIO-25: a command from a file is started with consent only.
+// STDIO-25, SECA-45: a command from a file is started with consent only.
 func TestConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := 0

@@ -58,15 +58,16 @@ func runServer(mode string) {
 		select {}
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
+	case "stubborn family":
+		signal.Ignore(syscall.SIGTERM)
+		startSleep()
+	case "family":
+		startSleep()
 	case "echo":
 		echoServer()
 		return
 	case "orphan": // its child holds the pipes
-		sleep := exec.Command("sleep", "60")
-		sleep.Stdout, sleep.Stderr = os.Stdout, os.Stderr
-		if err := sleep.Start(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+		startSleep()
 	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 8<<20)
@@ -77,8 +78,19 @@ func runServer(mode string) {
 		}
 		answer(mode, &m)
 	}
-	if mode == "stubborn" {
+	if strings.HasPrefix(mode, "stubborn") {
 		time.Sleep(time.Hour)
+	}
+}
+
+// sleep is what startSleep has started: it holds our pipes.
+var sleep *exec.Cmd
+
+func startSleep() {
+	sleep = exec.Command("sleep", "60")
+	sleep.Stdout, sleep.Stderr = os.Stdout, os.Stderr
+	if err := sleep.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
@@ -99,7 +111,14 @@ func answer(mode string, m *mcp.Message) {
 // called answers tools/call, or does not.
 func called(mode string, m *mcp.Message, id string) {
 	name, _ := m.NameString()
-	result := `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":` + fmt.Sprintf("%q", name) + `}]}}`
+	text := name
+	switch name {
+	case "environment":
+		text = strings.Join(os.Environ(), " ")
+	case "pids":
+		text = fmt.Sprintf("[%d,%d]", os.Getpid(), sleep.Process.Pid)
+	}
+	result := `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":` + fmt.Sprintf("%q", text) + `}]}}`
 	switch {
 	case name == "die":
 		os.Exit(9)

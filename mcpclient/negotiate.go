@@ -88,6 +88,9 @@ func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverRes
 	if err := mcp.Unmarshal(raw.Raw, res); err != nil {
 		return nil, fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
 	}
+	if res.ResultType != "" && res.ResultType != mcp.ResultComplete { // BASE-12
+		return nil, fmt.Errorf("%s: unknown resultType %.40q", mcp.MethodDiscover, res.ResultType)
+	}
 	return res, nil
 }
 

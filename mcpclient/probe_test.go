@@ -77,7 +77,8 @@ func TestProbe(t *testing.T) {
 		{"unsupported version without data", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":""}}`, "2025-11-25"},
 		{"capability missing without data", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":""}}`, "2025-11-25"},
 		{"unsupported, legacy common", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`, "2025-11-25"},
-		{"modern", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}`, "2026-07-28"},
+		{"modern", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}`, "2026-07-28"},                                   // BASE-11
+		{"unknown result type", `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"dance","supportedVersions":["2026-07-28"],"capabilities":{}}}`, "2025-11-25"}, // BASE-12
 		{"dual", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{}}}`, "2026-07-28"},
 		{"capability missing", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":"sampling","data":{"requiredCapabilities":{"sampling":{}}}}}`, "sampling (-32021)"},
 		{"header mismatch", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32020,"message":"headers"}}`, "headers (-32020)"},

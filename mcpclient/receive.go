@@ -25,7 +25,7 @@ func (c *Client) received(s *conn.Session, m *mcp.Message) {
 			c.log.Debug("dropping a malformed log message", "error", err)
 			return
 		}
-		c.events.add(func() { c.opts.OnLog(p) })
+		c.events.addSized(len(m.Params), func() { c.opts.OnLog(p) })
 	}
 	// Any other is unknown or of no use: ignored (BASE-14).
 }

@@ -49,6 +49,7 @@ type stdio struct {
 	drained chan struct{} // closed when nothing more comes from stderr
 
 	closing atomic.Bool
+	failed  atomic.Bool // something was noticed, and its reason is being found out
 	close   sync.Once
 	lost    sync.Once
 	closed  chan struct{} // closed when Close is done
@@ -170,10 +171,11 @@ func (l *stdio) wait() {
 
 // fail tells the connection that the server is gone, with what is known about why.
 func (l *stdio) fail(err error) {
-	if l.closing.Load() {
-		return // Close tells
+	if l.closing.Load() || l.failed.Swap(true) {
+		return // Close tells, or what was noticed first
 	}
-	l.lost.Do(func() { l.sink.Lost(l.why(err)) })
+	why := l.why(err) // takes a while, for which Close does not wait
+	l.lost.Do(func() { l.sink.Lost(why) })
 }
 
 // why waits a little for the end of the process, which says most.

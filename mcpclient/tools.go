@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	maxPages    = 100    // of one list (PAGE-06)
-	maxTools    = 10_000 // of one server
+	maxPages    = 100      // of one list (PAGE-06)
+	maxTools    = 10_000   // of one server
+	maxListSize = 16 << 20 // bytes of all pages of one list (ROB-3)
 	changeDelay = 250 * time.Millisecond
 )
 
@@ -125,10 +126,14 @@ func (c *Client) listAll(ctx context.Context) (tools []mcp.Tool, ttl time.Durati
 	var cursor *string
 	seen := map[string]bool{} // cursors
 	names := map[string]bool{}
+	left := maxListSize
 	for range maxPages {
-		page, err := c.listPage(ctx, cursor)
+		page, size, err := c.listPage(ctx, cursor)
 		if err != nil {
 			return nil, 0, err
+		}
+		if left -= size; left < 0 {
+			break
 		}
 		if page.TTLMs != nil && (ttl < 0 || page.TTL() < ttl) {
 			ttl = page.TTL()
@@ -154,27 +159,27 @@ func (c *Client) listAll(ctx context.Context) (tools []mcp.Tool, ttl time.Durati
 		seen[*page.NextCursor] = true
 		cursor = page.NextCursor
 	}
-	c.log.Warn("the list of tools does not end, or comes round again; the rest is left out", "tools", len(tools))
+	c.log.Warn("the list of tools does not end, comes round again, or is too long; the rest is left out", "tools", len(tools))
 	return tools, ttl, nil
 }
 
-func (c *Client) listPage(ctx context.Context, cursor *string) (*mcp.ListToolsResult, error) {
+// listPage reads one page, of size bytes.
+func (c *Client) listPage(ctx context.Context, cursor *string) (page *mcp.ListToolsResult, size int, err error) {
 	var params []byte
 	if cursor != nil {
-		var err error
 		if params, err = mcp.Marshal(&mcp.ListParams{Cursor: cursor}); err != nil {
-			return nil, c.failed(mcp.MethodListTools, err)
+			return nil, 0, c.failed(mcp.MethodListTools, err)
 		}
 	}
 	raw, err := c.do(ctx, &call.Request{Method: mcp.MethodListTools, Params: params, Safe: true})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	page := new(mcp.ListToolsResult)
+	page = new(mcp.ListToolsResult)
 	if err := decode(raw, page); err != nil {
-		return nil, c.failed(mcp.MethodListTools, &call.ResponseError{Method: mcp.MethodListTools, Err: err})
+		return nil, 0, c.failed(mcp.MethodListTools, &call.ResponseError{Method: mcp.MethodListTools, Err: err})
 	}
-	return page, nil
+	return page, len(raw), nil
 }
 
 // toolsChanged tells the user once for a burst of changes (TOOL-13).

@@ -26,7 +26,7 @@ func tail(v mcp.Version) string {
 
 func TestCallTool(t *testing.T) {
 	eachVersion(t, nil, func(t *testing.T, v mcp.Version, p *peer, _ *gate) {
-		structured := ""
+		structured := "" // LIFE-09: a session has what its revision has
 		if v.Has(mcp.FeatureStructuredContent) {
 			structured = `,"structuredContent":{"text":"hi"}`
 		}
@@ -327,7 +327,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// ROB-2: whatever comes, the next good line is answered.
+// ROB-2, SECA-8, SECA-9: whatever comes, the next good line is answered.
 func TestHostileInput(t *testing.T) {
 	const good = `{"jsonrpc":"2.0","id":"good","method":"ping"}`
 	tests := []struct {

@@ -141,7 +141,9 @@ func (s *session) notification(m *mcp.Message) {
 			s.calls.Cancel(p.RequestID, p.Reason)
 		}
 	case mcp.NotificationInitialized:
-		s.ready.Store(true)
+		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
+			s.ready.Store(true)
+		}
 	}
 }
 
@@ -172,7 +174,7 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 	if r.arguments == nil {
 		r.arguments = []byte("{}")
 	}
-	if t.asks || a.batch != nil || !t.speed.quick() {
+	if t.asks || a.batch != nil || !t.speed.quick() || a.size() > maxInline {
 		return false, s.callElsewhere(r, a)
 	}
 	r.reader = a.reader
@@ -181,6 +183,12 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 	}
 	r.leave() // if the handler has panicked
 	return r.lost, nil
+}
+
+// size is what a call keeps of its request, in bytes: what was read from _meta is
+// there twice more.
+func (a *arrival) size() int64 {
+	return int64(len(a.Arguments) + 3*len(a.Meta) + len(a.ID.String()) + len(a.Progress.String()))
 }
 
 // toolNamed finds the tool of a call, nil if there is none; false if the name is
@@ -197,12 +205,12 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 // callElsewhere runs a call on a goroutine of its own, for which it keeps what it
 // needs of the frame.
 func (s *session) callElsewhere(r *request, a *arrival) error {
-	size := int64(len(r.arguments) + len(a.Meta))
-	if held := s.held.Add(size); held > maxHeld && held > size {
-		s.held.Add(-size)
+	cost := a.size()
+	if held := s.held.Add(cost); held > maxHeld && held > cost {
+		s.held.Add(-cost)
 		return inbound.ErrBusy
 	}
-	own := make([]byte, 0, size)
+	own := make([]byte, 0, len(r.arguments)+len(a.Meta))
 	own = append(append(own, r.arguments...), a.Meta...)
 	n := len(r.arguments)
 	r.arguments = own[:n:n]
@@ -213,7 +221,7 @@ func (s *session) callElsewhere(r *request, a *arrival) error {
 		a.batch.expect()
 	}
 	if err := s.calls.Begin(&r.Call, r, inboundRequest(a)); err != nil {
-		s.held.Add(-size)
+		s.held.Add(-cost)
 		if a.batch != nil {
 			defer a.batch.done()
 			a.batch.add(mcp.AppendError(nil, a.ID, mcp.ErrorOf(err)))
@@ -222,15 +230,20 @@ func (s *session) callElsewhere(r *request, a *arrival) error {
 		return err
 	}
 	s.server.sys.Go(s.ref.Path(), func() {
-		defer s.held.Add(-size)
+		defer s.held.Add(-cost)
 		r.Run()
 	})
 	return nil
 }
 
-// maxHeld bounds the arguments that one client makes us keep, in bytes: many
+// maxHeld bounds what the calls of one client make us keep, in bytes: many
 // large calls would fill the memory long before there are too many (ROB-3).
-const maxHeld = 16 << 20
+//
+// A call that runs where the pipe is read is not counted, so it must be small.
+const (
+	maxHeld   = 16 << 20
+	maxInline = 16 << 10
+)
 
 // shorten bounds what is said of a peer's name.
 func shorten(name string) string {

@@ -137,7 +137,7 @@ func TestModernRequests(t *testing.T) {
 	}
 }
 
-// ERA-10, ERA-11: one pipe, both eras, in any order.
+// ERA-10, ERA-11, BASE-18: one pipe, both eras, in any order.
 func TestErasOnOnePipe(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *mcpserver.Server, p *peer, _ *gate) {
 		who := func(v mcp.Version, id int, want mcp.Version) {

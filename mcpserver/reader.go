@@ -40,7 +40,7 @@ func newReader(s *session, from source) *reader {
 }
 
 // start runs the reader on a goroutine of its own.
-func (r *reader) start() { r.session.server.sys.Go(r.session.ref.Path(), r.runs) }
+func (r *reader) start() { r.session.ref.Go(r.runs) }
 
 // errIdle is returned by a source that will start the reader again.
 var errIdle = errors.New("nothing to read for now")

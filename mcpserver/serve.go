@@ -3,11 +3,13 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -101,9 +103,13 @@ type link struct {
 // Send implements [mcp.Link].
 func (l *link) Send(m mcp.Outgoing) error {
 	if len(m.Frame) > l.session.server.opts.MaxMessage {
-		return &frame.TooLongError{Max: l.session.server.opts.MaxMessage}
+		return fmt.Errorf("%w: %w", call.ErrTooLong, &frame.TooLongError{Max: l.session.server.opts.MaxMessage})
 	}
-	return l.box.put(m.Frame)
+	err := l.box.put(m.Frame)
+	if errors.Is(err, frame.ErrQueueFull) {
+		return fmt.Errorf("%w: the server does not read", call.ErrBusy)
+	}
+	return err
 }
 
 // Close implements [mcp.Link]. The client's Lost is called soon after.

@@ -86,7 +86,11 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		if err != nil {
 			return r.failed(err)
 		}
-		return r.finished(&out)
+		if result, ok := any(out).(*mcp.CallToolResult); ok {
+			return r.result(result)
+		}
+		other := out // out itself need not be allocated
+		return r.finished(&other)
 	}
 	if err := s.add(t); err != nil {
 		return s.fail(err)
@@ -210,14 +214,18 @@ func newTextResult(text string) *mcp.CallToolResult {
 	return &t.result
 }
 
-// finished encodes what a handler returned. Out is a pointer to the value.
+// result encodes the result that a handler returned.
+func (r *request) result(result *mcp.CallToolResult) error {
+	if result == nil {
+		return fmt.Errorf("tool %q returned no result", r.def.def.Name)
+	}
+	return r.encode(result)
+}
+
+// finished encodes what a handler returned instead of a result. Out is a pointer
+// to the value.
 func (r *request) finished(out any) error {
 	switch v := out.(type) {
-	case **mcp.CallToolResult:
-		if *v == nil {
-			return fmt.Errorf("tool %q returned no result", r.def.def.Name)
-		}
-		return r.encode(*v)
 	case *string:
 		return r.encode(newTextResult(*v))
 	case *mcp.Contents:

@@ -180,10 +180,10 @@ func (a *actor) progress(p Progress) {
 
 // lost decides whether the call waits for the next connection.
 func (a *actor) lost(c *actors.Context, m *connectionLost) {
-	unsent := a.call.withdraw(a.attempt)
+	unsent := a.call.unsent(a.attempt)
 	again := (unsent || a.call.req.Safe) && !a.call.req.Early && a.attempt < maxAttempts
 	switch {
-	case errors.Is(m.err, ErrBusy):
+	case errors.Is(m.err, ErrBusy), errors.Is(m.err, ErrTooLong): // no other connection follows
 		a.finish(c, Result{}, m.err)
 	case again && a.slot.table.park(a.call, m.gen):
 		a.waiting = true

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,8 @@ type Call struct {
 	reply *actors.Reply[Result]
 	begin begin // sent once
 
+	answer response // the first answer; nearly always the only one
+
 	progress  *progressQueue // nil unless Do takes progress
 	cancelled atomic.Bool    // somebody has called Cancel
 	wire      atomic.Int32   // what became of the newest attempt, see wireState
@@ -30,24 +33,33 @@ type Call struct {
 	slot       *slot // who works on it; nil before and after
 	attempt    int32 // how often it was given an id
 	id         int64 // of the newest attempt; 0 when it awaits no answer
+	answered   bool  // answer is in use
 	prev, next *Call // in the list of those that wait for a connection
 	waiting    bool
 	begun      bool    // its actor knows of it
 	giveUp     *cancel // it was cancelled before
 }
 
-// ownReply is a call with the reply that [Table.Do] waits for.
+// ownReply is a call with what [Table.Do] needs for it.
 type ownReply struct {
 	Call
-	own actors.Reply[Result]
+	request Request
+	own     actors.Reply[Result]
 }
 
 // Wire states. The attempt stands in the higher bits, so that whoever still
 // holds an older attempt changes nothing.
+//
+//	unwritten ──claim──▶ writing ──wrote──▶ written
+//	    │ withdraw          │ withdraw
+//	    ▼                   ▼
+//	withdrawn           recalled: whoever writes it takes it back
 const (
 	unwritten int32 = iota
+	writing
 	written
 	withdrawn
+	recalled
 	wireStates
 )
 
@@ -56,14 +68,32 @@ func wireState(attempt, state int32) int32 { return attempt*wireStates + state }
 // claim reports whether the attempt may be written now: once, and not after it
 // was withdrawn.
 func (c *Call) claim(attempt int32) bool {
-	return c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, written))
+	return c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, writing))
 }
 
-// withdraw keeps an attempt that was not written from being written, and reports
-// whether there is nothing to take back from the peer.
+// wrote says that a claimed attempt was written, and reports false if the call has
+// ended meanwhile, so that it is to be taken back.
+func (c *Call) wrote(attempt int32) bool {
+	return c.wire.CompareAndSwap(wireState(attempt, writing), wireState(attempt, written)) ||
+		c.wire.Load() != wireState(attempt, recalled)
+}
+
+// unsent keeps an attempt that was not written from being written, and reports
+// whether it was not.
+func (c *Call) unsent(attempt int32) bool {
+	if c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, withdrawn)) {
+		return true
+	}
+	now := c.wire.Load()
+	return now != wireState(attempt, written) && now != wireState(attempt, writing)
+}
+
+// withdraw is unsent for a call that has ended: it reports whether there is
+// nothing to take back from the peer, or somebody else does so. What tells the peer
+// must not overtake the request (CANC-02).
 func (c *Call) withdraw(attempt int32) bool {
-	return c.wire.CompareAndSwap(wireState(attempt, unwritten), wireState(attempt, withdrawn)) ||
-		c.wire.Load() != wireState(attempt, written)
+	return c.unsent(attempt) || !cancellable(c.req) ||
+		c.wire.CompareAndSwap(wireState(attempt, writing), wireState(attempt, recalled))
 }
 
 // Cancel ends the call with cause unless it has its outcome already, and
@@ -100,8 +130,12 @@ func (c *Call) wait(ctx context.Context) (Result, error) {
 	}
 }
 
-// maxProgress bounds the reports that wait for a slow OnProgress.
-const maxProgress = 64
+// maxProgress bounds the reports that wait for a slow OnProgress, and maxText the
+// message of each, in bytes: the peer must not fill the memory with them (ROB-3).
+const (
+	maxProgress = 64
+	maxText     = 1 << 10
+)
 
 // progressQueue holds reports between the connection and the caller's goroutine.
 // A nil queue is always empty.
@@ -122,6 +156,9 @@ func newProgressQueue(req *Request) *progressQueue {
 func (q *progressQueue) push(p Progress) {
 	if q == nil {
 		return
+	}
+	if len(p.Message) > maxText {
+		p.Message = strings.ToValidUTF8(p.Message[:maxText], "") + "…"
 	}
 	q.mu.Lock()
 	if len(q.items) == maxProgress {

@@ -49,11 +49,11 @@ func TestOutcomes(t *testing.T) {
 			b.Malformed(1, id, errors.New("not an object")) // BASE-06
 		}},
 		{name: "unknown result type", want: call.ErrInvalidResponse, answer: func(b *bench, id mcp.ID) { // BASE-12
-			b.Agree(mcp.V2026_07_28, nil)
+			b.Agree(1, mcp.V2026_07_28, nil)
 			b.Deliver(1, &mcp.Message{Kind: mcp.KindResult, ID: id, Result: json.RawMessage(`{}`), ResultType: "dance"})
 		}},
 		{name: "result type in a legacy session", answer: func(b *bench, id mcp.ID) { // BASE-13
-			b.Agree(mcp.V2025_11_25, nil)
+			b.Agree(1, mcp.V2025_11_25, nil)
 			b.Deliver(1, &mcp.Message{Kind: mcp.KindResult, ID: id, Result: json.RawMessage(`{}`), ResultType: "dance"})
 		}},
 	}
@@ -186,6 +186,50 @@ func TestWaitsForConnection(t *testing.T) {
 		}
 		if _, err := b.Do(t.Context(), &call.Request{Method: mcp.MethodDiscover, Early: true}); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("an early request: got %v, want it to end at once", err)
+		}
+	})
+}
+
+// A call of the negotiation whose actor is made too late ends at once: it has no
+// time limit, and nobody would send it on another connection.
+func TestEarlyCallWhoseConnectionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTable(t, nil)
+		w := &wire{}
+		b.Open(1, w)
+		busy := make(hold)
+		b.ref.Send(busy)
+		var reply actors.Reply[call.Result]
+		b.Start(&call.Request{Method: mcp.MethodInitialize, Early: true, Idle: -1, Max: -1}, &reply)
+		b.Lost(1, errGone)
+		close(busy)
+		synctest.Wait()
+		_, err := reply.Result()
+		if lost, ok := errors.AsType[*call.LostError](err); !ok || !lost.Unsent || !errors.Is(err, errGone) {
+			t.Errorf("outcome: got %v, %v, want that it was lost unsent", reply.Completed(), err)
+		}
+		b.connect(2, nil)
+		synctest.Wait()
+		if got := w.methods(); len(got) != 0 || b.Stats().Pending != 0 || b.live() != 0 {
+			t.Errorf("sent %v; %+v, %d actors, want nothing left", got, b.Stats(), b.live())
+		}
+	})
+}
+
+// What an older negotiation still says does not change the connection of today.
+func TestAgreeOfAnOlderGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTable(t, nil)
+		b.connect(1, nil)
+		b.Lost(1, errGone)
+		w := b.connect(2, b.echo(2))
+		b.Agree(2, mcp.V2026_07_28, []byte(`"v":2`))
+		b.Agree(1, "", nil)
+		if _, err := b.Do(t.Context(), &call.Request{Method: "m"}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.all()[0].Text, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"v":2}}}`; got != want {
+			t.Errorf("sent %s, want %s", got, want)
 		}
 	})
 }
@@ -436,7 +480,7 @@ func TestEncoding(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newTable(t, nil)
 				w := b.connect(1, b.echo(1))
-				b.Agree(mcp.V2025_11_25, []byte(tt.members))
+				b.Agree(1, mcp.V2025_11_25, []byte(tt.members))
 				if _, err := b.Do(t.Context(), &tt.req); err != nil {
 					t.Fatal(err)
 				}
@@ -450,7 +494,7 @@ func TestEncoding(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newTable(t, nil)
 			b.connect(1, b.echo(1))
-			b.Agree(mcp.V2025_11_25, []byte(`"v":1`))
+			b.Agree(1, mcp.V2025_11_25, []byte(`"v":1`))
 			if _, err := b.Do(t.Context(), &call.Request{Method: "m", Params: json.RawMessage(params)}); err == nil {
 				t.Errorf("params %s: got no error", params)
 			}

@@ -16,6 +16,9 @@ var (
 	// ErrBusy refuses a call at a limit: of pending calls, of calls that wait for
 	// a connection, or of what the transport may queue.
 	ErrBusy = errors.New("call: too many calls")
+	// ErrTooLong refuses a request that the transport can not carry. As after
+	// ErrBusy, the connection goes on.
+	ErrTooLong = errors.New("call: the request is too long")
 	// ErrClosed refuses or ends a call because the connection is being closed.
 	ErrClosed = errors.New("call: the connection is closed")
 	// ErrInvalidResponse is what a [ResponseError] is.

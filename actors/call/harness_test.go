@@ -40,17 +40,22 @@ type parent struct {
 	drained chan struct{}
 }
 
-type blow struct{}
+type (
+	blow struct{}
+	hold chan struct{} // the parent is busy until it is closed
+)
 
 func (p *parent) Receive(c *actors.Context, msg any) {
 	if p.table.Receive(c, msg) {
 		return
 	}
-	switch msg.(type) {
+	switch m := msg.(type) {
 	case call.Drained:
 		close(p.drained)
 	case blow:
 		panic("blown")
+	case hold:
+		<-m
 	case actors.Stopping:
 		p.table.Close(call.ErrClosed)
 	}

@@ -17,12 +17,15 @@ func (t *Table) Open(gen uint64, link mcp.Link) {
 	t.current.Store(gen)
 }
 
-// Agree sets the version of the connection, and the members that the _meta of
-// each request has on it: JSON members without braces, empty for none (META-06).
-func (t *Table) Agree(version mcp.Version, members []byte) {
+// Agree sets the version of transport generation gen, and the members that the
+// _meta of each request has on it: JSON members without braces, empty for none
+// (META-06). It does nothing once that generation is gone.
+func (t *Table) Agree(gen uint64, version mcp.Version, members []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.version, t.members = version, members
+	if gen == t.gen && t.link != nil {
+		t.version, t.members = version, members
+	}
 }
 
 // Ready lets all calls go out, those first that wait.
@@ -126,16 +129,15 @@ func (t *Table) Close(err error) {
 
 // Deliver passes on a response of the peer. The message is used until it returns.
 func (t *Table) Deliver(gen uint64, m *mcp.Message) {
-	c, attempt, ref, version := t.answered(gen, m.ID)
-	if c == nil {
+	r, ref, version := t.answered(gen, m.ID)
+	if r == nil {
 		return
 	}
-	r := &response{call: c, attempt: attempt}
 	switch {
 	case m.Kind == mcp.KindError:
 		r.err = m.Error
 	case version.Era() == mcp.EraModern && !knownResult(m.ResultType):
-		r.err = &ResponseError{c.req.Method, fmt.Errorf("unknown resultType %q", m.ResultType)}
+		r.err = &ResponseError{r.call.req.Method, fmt.Errorf("unknown resultType %q", m.ResultType)}
 	default:
 		r.result.Raw = bytes.Clone(m.Result)
 		if version.Era() == mcp.EraModern {
@@ -158,24 +160,32 @@ func knownResult(resultType string) bool {
 // Malformed ends the call that awaits an answer with this id: what came for it
 // is not a response, because of err.
 func (t *Table) Malformed(gen uint64, id mcp.ID, err error) {
-	if c, attempt, ref, _ := t.answered(gen, id); c != nil {
-		ref.Send(&response{call: c, attempt: attempt, err: &ResponseError{c.req.Method, err}})
+	if r, ref, _ := t.answered(gen, id); r != nil {
+		r.err = &ResponseError{r.call.req.Method, err}
+		ref.Send(r)
 	}
 }
 
-// answered takes the call that awaits an answer with this id out of the index.
-func (t *Table) answered(gen uint64, id mcp.ID) (*Call, int32, actors.Ref, mcp.Version) {
+// answered takes the call that awaits an answer with this id out of the index,
+// and returns the message for its actor, to be filled in.
+func (t *Table) answered(gen uint64, id mcp.ID) (*response, actors.Ref, mcp.Version) {
 	n, ok := id.Int64()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.byID[n]
 	if !ok || c == nil || gen != t.gen {
 		t.stats.late.Add(1) // BASE-15, CANC-06
-		return nil, 0, actors.Ref{}, ""
+		return nil, actors.Ref{}, ""
 	}
 	delete(t.byID, n)
 	c.id = 0
-	return c, c.attempt, c.slot.ref, t.version
+	r := &c.answer
+	if c.answered { // an answer to an earlier attempt may still be in the mailbox
+		r = new(response)
+	}
+	c.answered = true
+	r.call, r.attempt = c, c.attempt
+	return r, c.slot.ref, t.version
 }
 
 // Progress passes on a progress notification of the peer.

@@ -70,9 +70,10 @@ func (t *Table) spawn(c *actors.Context) {
 			}
 			break
 		}
-		switch a, ok := t.launchNew(call, s); {
-		case !ok:
-			t.refuse(call, killed(call.req))
+		switch a, err := t.launchNew(call, s); {
+		case err != nil:
+			t.refuse(call, err)
+			s.ref.Stop() // it has no call
 		case a.n > 0:
 			out = append(out, a)
 		}
@@ -95,13 +96,21 @@ func (t *Table) newSlot(c *actors.Context) (*slot, error) {
 	return s, err
 }
 
-// launchNew lends a fresh actor to a call that awaited one. It reports false if
-// the actor was stopped already.
-func (t *Table) launchNew(c *Call, s *slot) (attempt, bool) {
+// launchNew lends a fresh actor to a call that awaited one. The error is why it
+// can not: the actor was stopped already, or the connection was lost meanwhile and
+// the call is not one that waits for the next.
+func (t *Table) launchNew(c *Call, s *slot) (attempt, error) {
 	t.mu.Lock()
-	if s.dead {
+	var err error
+	switch {
+	case s.dead:
+		err = killed(c.req)
+	case c.req.Early && !t.canSend(c.req):
+		err = &LostError{Method: c.req.Method, Unsent: true, Err: t.why}
+	}
+	if err != nil {
 		t.mu.Unlock()
-		return attempt{}, false
+		return attempt{}, err
 	}
 	a := t.assign(c, s)
 	t.mu.Unlock()
@@ -117,7 +126,7 @@ func (t *Table) launchNew(c *Call, s *slot) (attempt, bool) {
 	if a.n == 0 {
 		t.wanted()
 	}
-	return a, true
+	return a, nil
 }
 
 // killed is the outcome of a call whose actor was stopped from outside.

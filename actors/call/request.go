@@ -43,7 +43,7 @@ type Request struct {
 type Progress struct {
 	Progress float64
 	Total    *float64 // nil when it is not known
-	Message  string   // for people
+	Message  string   // for people; cut off after 1 KiB
 }
 
 // Result is what a request was answered with.

@@ -114,9 +114,9 @@ func (t *Table) Do(ctx context.Context, req *Request) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	o := &ownReply{Call: Call{table: t, req: req, progress: newProgressQueue(req)}}
+	o := &ownReply{Call: Call{table: t, progress: newProgressQueue(req)}, request: *req}
 	c := &o.Call
-	c.reply = &o.own
+	c.req, c.reply = &o.request, &o.own
 	t.start(c)
 	return c.wait(ctx)
 }
@@ -254,8 +254,10 @@ func (t *Table) write(a attempt) {
 	}
 	err = a.link.Send(mcp.Outgoing{Frame: frame, Kind: mcp.KindRequest, ID: id, Method: c.req.Method, Name: c.req.Name})
 	if err != nil {
-		c.wire.CompareAndSwap(wireState(a.n, written), wireState(a.n, unwritten))
+		c.wire.CompareAndSwap(wireState(a.n, writing), wireState(a.n, unwritten))
 		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: err})
+	} else if !c.wrote(a.n) {
+		t.sys.Go("cancelling a call", func() { sendCancelled(a.link, id, "cancelled") })
 	} else if t.current.Load() != a.gen {
 		// Lost may have told the actor before it knew of this attempt.
 		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: t.whyNone()})
@@ -356,7 +358,7 @@ func (t *Table) settle(c *Call, end ending, result Result, err error) {
 	if end.again {
 		return
 	}
-	if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) && cancellable(c.req) {
+	if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) {
 		// Not on this goroutine: it may be a clock's or the one that reads.
 		id, link, why := mcp.IntID(end.id), end.link, reason(err)
 		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why) })

@@ -85,8 +85,13 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	}
 	switch m := msg.(type) {
 	case actors.Started:
+		self := c.Self()
+		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
 		a.retry, a.timeout = c.NewTimer(retryDue{}), c.NewTimer(connectTimeout{})
-		if a.conn.opts.Lazy && a.conn.calls.Stats().Waiting == 0 {
+		if first := a.conn.first; first != nil && !first.Completed() {
+			a.waiters = append(a.waiters, first)
+		}
+		if a.conn.opts.Lazy && len(a.waiters) == 0 && a.conn.calls.Stats().Waiting == 0 {
 			a.to(Idle)
 		} else {
 			a.dial(c)
@@ -255,7 +260,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 	}
 	a.conn.log.Warn("the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
 	switch {
-	case isRedial(err) && a.redials < maxRedials:
+	case isRedial(err) && a.failures == 0 && a.redials < maxRedials: // else a peer that always dies is started twice as often (ROB-8)
 		a.redials++
 		a.dial(c)
 	case IsPermanent(err):

@@ -69,6 +69,7 @@ type Conn struct {
 	calls *call.Table
 
 	gens    atomic.Uint64
+	first   *actors.Reply[struct{}]    // of StartConnect; nil if there was none
 	ref     atomic.Pointer[actors.Ref] // nil before it is started
 	status  atomic.Pointer[Status]
 	session atomic.Pointer[Session] // the newest
@@ -97,6 +98,25 @@ func (k *Conn) spec() actors.Spec {
 // Start starts the connection below the runtime. It must not be called from a Receive.
 func (k *Conn) Start() error {
 	_, err := k.start(k.sys.Spawn)
+	return err
+}
+
+// StartConnect is [Conn.Start] and [Conn.Connect] in one: it waits for the first
+// attempt, also if that has failed by the time another could ask for it.
+func (k *Conn) StartConnect(ctx context.Context) error {
+	k.first = new(actors.Reply[struct{}])
+	ref, err := k.start(k.sys.Spawn)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-k.first.Done():
+	case <-ctx.Done():
+		k.first.Complete(struct{}{}, context.Cause(ctx))
+	case <-ref.Stopped():
+		k.first.Complete(struct{}{}, actors.ErrStopped)
+	}
+	_, err = k.first.Result()
 	return err
 }
 

@@ -40,7 +40,7 @@ func (m *marked) Unwrap() error { return m.error }
 func Permanent(err error) error { return &marked{err, true} }
 
 // Redial marks an error of Negotiate after which a fresh transport is to be tried
-// at once, a few times in a row at most.
+// at once: a few times in a row at most, and only before any other failure.
 func Redial(err error) error { return &marked{err, false} }
 
 // IsPermanent reports whether err was marked by [Permanent].

@@ -12,10 +12,11 @@ import (
 
 // Bounds on what a peer may do wrong.
 const (
-	maxEarly     = 64   // messages before Dial has returned
-	maxMalformed = 1000 // in one session
-	maxBatch     = 1000 // messages in a batch
-	loggedFaults = 10   // those after are only counted
+	maxEarly     = 64      // messages before Dial has returned, and
+	maxEarlySize = 8 << 20 // their bytes (ROB-3)
+	maxMalformed = 1000    // in one session
+	maxBatch     = 1000    // messages in a batch
+	loggedFaults = 10      // those after are only counted
 )
 
 // Session is one generation of a connection, as [Options].Negotiate and
@@ -30,6 +31,7 @@ type Session struct {
 	link      mcp.Link // nil before Dial has returned
 	version   mcp.Version
 	early     [][]byte // messages that came before the link
+	earlySize int      // in bytes
 	open      bool     // early has been worked off
 	over      bool     // nothing more is passed on
 	dialed    bool     // Dial has returned
@@ -64,7 +66,7 @@ func (s *Session) Agree(version mcp.Version, members []byte) {
 	s.mu.Lock()
 	s.version = version
 	s.mu.Unlock()
-	s.conn.calls.Agree(version, members)
+	s.conn.calls.Agree(s.gen, version, members)
 }
 
 // Notify sends a notification; params may be nil.
@@ -112,7 +114,7 @@ func (s *Session) Frame(frame []byte) {
 	}
 	if !s.open {
 		defer s.mu.Unlock()
-		if len(s.early) < maxEarly {
+		if s.earlySize += len(frame); len(s.early) < maxEarly && s.earlySize <= maxEarlySize {
 			s.early = append(s.early, bytes.Clone(frame))
 		}
 		return
@@ -143,7 +145,7 @@ func (s *Session) begin() {
 	for {
 		s.mu.Lock()
 		frames := s.early
-		s.early = nil
+		s.early, s.earlySize = nil, 0
 		if len(frames) == 0 {
 			s.open = true
 			s.mu.Unlock()

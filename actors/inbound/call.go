@@ -70,10 +70,10 @@ type Call struct {
 	writing  sync.Mutex  // held while anything is written for the request
 
 	mu    sync.Mutex
-	extra *extra // nil as long as nobody needs it
+	extra atomic.Pointer[extra] // nil as long as nobody needs it; set under mu
 }
 
-// extra is what many calls never have. It is guarded by the call's mu.
+// extra is what most calls never have. It is guarded by the call's mu.
 type extra struct {
 	ctx      context.Context // nil until someone looks
 	cancel   context.CancelCauseFunc
@@ -82,10 +82,10 @@ type extra struct {
 
 // lazily returns extra; it is called with mu held.
 func (c *Call) lazily() *extra {
-	if c.extra == nil {
-		c.extra = new(extra)
+	if c.extra.Load() == nil {
+		c.extra.Store(new(extra))
 	}
-	return c.extra
+	return c.extra.Load()
 }
 
 // node is unexported so that embedding it shows nothing.
@@ -163,11 +163,12 @@ func (c *Call) settle(by origin, err error) bool {
 	if !c.outcome.Complete(by, err) {
 		return false
 	}
-	c.mu.Lock()
-	var cancel context.CancelCauseFunc
-	if c.extra != nil {
-		cancel = c.extra.cancel
+	x := c.extra.Load()
+	if x == nil { // whoever makes a context later sees the outcome
+		return true
 	}
+	c.mu.Lock()
+	cancel := x.cancel
 	c.mu.Unlock()
 	if cancel != nil {
 		cancel(c.cause())

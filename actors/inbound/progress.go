@@ -130,10 +130,10 @@ func (c *Call) accept(report Progress) acceptance {
 func (c *Call) acceptHeld() acceptance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.extra == nil || c.extra.progress == nil || c.extra.progress.held == nil {
+	p := c.lazily().progress
+	if p == nil || p.held == nil {
 		return dropped
 	}
-	p := c.extra.progress
 	if !p.admit(time.Now()) {
 		return heldBack
 	}
@@ -143,12 +143,13 @@ func (c *Call) acceptHeld() acceptance {
 
 // letGo posts what is held back, for the answer to bring along.
 func (c *Call) letGo() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.extra == nil || c.extra.progress == nil {
+	x := c.extra.Load()
+	if x == nil {
 		return
 	}
-	if p := c.extra.progress; p.held != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := x.progress; p != nil && p.held != nil {
 		p.posted, p.held = append(p.posted, *p.held), nil
 	}
 }
@@ -164,13 +165,15 @@ func (c *Call) flush() {
 
 // report is called with writing held.
 func (c *Call) report() {
-	c.mu.Lock()
-	if c.extra == nil || c.extra.progress == nil {
-		c.mu.Unlock()
+	x := c.extra.Load()
+	if x == nil {
 		return
 	}
-	posted := c.extra.progress.posted
-	c.extra.progress.posted = nil
+	var posted []Progress
+	c.mu.Lock()
+	if x.progress != nil {
+		posted, x.progress.posted = x.progress.posted, nil
+	}
 	c.mu.Unlock()
 	for _, p := range posted {
 		c.handler.(Reporter).Report(p) // or nothing would have been posted

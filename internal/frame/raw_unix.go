@@ -3,6 +3,7 @@
 package frame
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -48,6 +49,7 @@ type kind int
 const (
 	unfit          kind = iota // a regular file, a terminal, a datagram socket
 	polled                     // O_NONBLOCK is set, the runtime's poller waits
+	noWaitPipe                 // ask for it with each call, if the kernel can do that
 	blockingPipe               // ask poll, then write no more than a chunk
 	blockingSocket             // ask for it with each call
 )
@@ -98,7 +100,7 @@ func inspect(fd int) kind {
 		if free {
 			return polled
 		}
-		return blockingPipe
+		return noWaitPipe
 	case unix.S_IFSOCK:
 		t, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 		switch {
@@ -142,11 +144,11 @@ func (r *rawWriter) all(b []byte) error {
 // chunks writes in pieces that cannot block. It waits at most timeout
 // milliseconds for room for each, and may return with part or nothing written.
 func (r *rawWriter) chunks(b []byte, timeout int) (n int, err error) {
-	size := pipeChunk()
-	if r.kind == blockingSocket {
-		size = len(b)
-	}
 	for n < len(b) {
+		size := len(b)
+		if r.kind == blockingPipe {
+			size = pipeChunk()
+		}
 		r.timeout = timeout
 		if err := r.conn.Control(r.wait); err != nil {
 			return n, err
@@ -171,14 +173,32 @@ func (r *rawWriter) write(b []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if r.kind == noWaitPipe && refused(r.err) {
+		r.kind = blockingPipe
+		return 0, nil
+	}
 	return r.n, r.err
+}
+
+// refused reports whether a kernel or a sandbox does not let us write to a pipe
+// without waiting. No write says any of these otherwise.
+func refused(err error) bool {
+	for _, no := range []error{unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EPERM} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
 }
 
 func (k kind) write(fd int, b []byte) (n int, err error) {
 	for {
-		if k == blockingSocket {
+		switch k {
+		case noWaitPipe:
+			n, err = writeNoWait(fd, b)
+		case blockingSocket:
 			n, err = unix.SendmsgN(fd, b, nil, nil, unix.MSG_DONTWAIT)
-		} else {
+		default:
 			n, err = unix.Write(fd, b)
 		}
 		switch {

@@ -36,9 +36,15 @@ func newWriter(t *testing.T, w io.Writer, opts WriterOptions) (*Writer, *owner) 
 	o := new(owner)
 	opts.Start = o.Start
 	wr := NewWriter(w, &opts)
+	if _, old := w.(oldPipe); old {
+		wr.raw.(*rawWriter).kind = blockingPipe
+	}
 	t.Cleanup(o.wg.Wait)
 	return wr, o
 }
+
+// oldPipe is a pipe of a kernel that always waits for room in a blocking one.
+type oldPipe struct{ *os.File }
 
 // osPipe is a pipe whose writing end blocks or not, as a process inherits it.
 func osPipe(t testing.TB, blocking bool) (r, w *os.File) {
@@ -63,7 +69,11 @@ func osPipe(t testing.TB, blocking bool) (r, w *os.File) {
 var pairs = map[string]func(t testing.TB) (io.ReadCloser, io.WriteCloser){
 	"pipe":          func(t testing.TB) (io.ReadCloser, io.WriteCloser) { return osPipe(t, false) },
 	"blocking pipe": func(t testing.TB) (io.ReadCloser, io.WriteCloser) { return osPipe(t, true) },
-	"net.Pipe":      func(t testing.TB) (io.ReadCloser, io.WriteCloser) { return net.Pipe() },
+	"old pipe": func(t testing.TB) (io.ReadCloser, io.WriteCloser) {
+		r, w := osPipe(t, true)
+		return r, oldPipe{w}
+	},
+	"net.Pipe": func(t testing.TB) (io.ReadCloser, io.WriteCloser) { return net.Pipe() },
 	"unix socket": func(t testing.TB) (io.ReadCloser, io.WriteCloser) {
 		l, err := net.Listen("unix", t.TempDir()+"/s")
 		if err != nil {
