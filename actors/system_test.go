@@ -82,7 +82,9 @@ func TestShutdownNamesWhatIsLeft(t *testing.T) {
 		if !ok || !errors.Is(err, errors.ErrUnsupported) || time.Since(began) != time.Minute {
 			t.Fatalf("Shutdown: got %v after %v", err, time.Since(began))
 		}
-		if want := []string{"call × 2", "runtime/deaf", "runtime/idle"}; !slices.Equal(left.Actors, want) {
+		// The idle one is told to stop only then, and may be quick enough.
+		left.Actors = slices.DeleteFunc(left.Actors, func(path string) bool { return path == "runtime/idle" })
+		if want := []string{"call × 2", "runtime/deaf"}; !slices.Equal(left.Actors, want) {
 			t.Errorf("actors left: got %q, want %q", left.Actors, want)
 		}
 		if want := []string{"a loop", "runtime/worker"}; !slices.Equal(left.Tasks, want) {

@@ -13,7 +13,7 @@ import (
 // buffers are used again by all tables: bytes have no owner.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-const maxKeptBuffer = 64 << 10
+const maxKeptBuffer = 256 << 10 // no longer than to the next garbage collections
 
 func borrow() *[]byte { return buffers.Get().(*[]byte) }
 
