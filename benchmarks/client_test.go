@@ -25,14 +25,15 @@ func BenchmarkClientStdio(b *testing.B) {
 		bytes int
 	}{{"100B", 60}, {"64KiB", 64 << 10}} {
 		in := echoIn{Message: strings.Repeat("x", size.bytes), Count: 3, Tags: []string{"one", "two"}}
+		want := in.answer()
 		for _, callers := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/callers=%d/floor", size.name, callers), func(b *testing.B) {
 				c := startFloorClient(b)
-				measure(b, callers, func() error { return c.call(in) })
+				measure(b, callers, func() error { return c.call(in, want) })
 			})
 			b.Run(fmt.Sprintf("%s/callers=%d/troupe", size.name, callers), func(b *testing.B) {
 				c := dialFloor(b)
-				measure(b, callers, func() error { return callEcho(b.Context(), c, in) })
+				measure(b, callers, func() error { return callEcho(b.Context(), c, in, want) })
 			})
 		}
 	}
@@ -61,7 +62,7 @@ func dialFloor(b *testing.B) *mcpclient.Client {
 }
 
 // callEcho calls the tool echo and checks the answer.
-func callEcho(ctx context.Context, c *mcpclient.Client, in echoIn) error {
+func callEcho(ctx context.Context, c *mcpclient.Client, in echoIn, want string) error {
 	args, err := json.Marshal(&in)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func callEcho(ctx context.Context, c *mcpclient.Client, in echoIn) error {
 	if err != nil {
 		return err
 	}
-	return check(in, res.Content.Text())
+	return check(res.Content.Text(), want)
 }
 
 // floorClient is the least that a client can do: one encode and one decode by
@@ -137,7 +138,7 @@ func (c *floorClient) read(r io.Reader) {
 	}
 }
 
-func (c *floorClient) call(in echoIn) error {
+func (c *floorClient) call(in echoIn, want string) error {
 	answer := make(chan floorResult, 1)
 	c.mu.Lock()
 	c.last++
@@ -158,5 +159,5 @@ func (c *floorClient) call(in echoIn) error {
 	if err != nil {
 		return err
 	}
-	return check(in, (<-answer).Content[0].Text)
+	return check((<-answer).Content[0].Text, want)
 }

@@ -21,23 +21,24 @@ func BenchmarkInProcess(b *testing.B) {
 		bytes int
 	}{{"100B", 60}, {"64KiB", 64 << 10}} {
 		in := echoIn{Message: strings.Repeat("x", size.bytes), Count: 3, Tags: []string{"one", "two"}}
+		want := in.answer()
 		for _, callers := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/callers=%d/floor", size.name, callers), func(b *testing.B) {
 				f := startMemoryFloor(b)
-				measure(b, callers, func() error { return f.call(in) })
+				measure(b, callers, func() error { return f.call(in, want) })
 			})
 			for _, version := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} { // which says more with each message
 				b.Run(fmt.Sprintf("%s/callers=%d/troupe-%s", size.name, callers, version), func(b *testing.B) {
 					c := dialMemory(b, version)
-					measure(b, callers, func() error { return callEcho(b.Context(), c, in) })
+					measure(b, callers, func() error { return callEcho(b.Context(), c, in, want) })
 				})
 			}
 		}
 	}
 }
 
-func check(in echoIn, got string) error {
-	if want := in.answer(); got != want {
+func check(got, want string) error {
+	if got != want {
 		return fmt.Errorf("echo: got %q, want %q", got, want)
 	}
 	return nil
@@ -137,7 +138,7 @@ func floorAnswer(data []byte) []byte {
 	return data
 }
 
-func (f memoryFloor) call(in echoIn) error {
+func (f memoryFloor) call(in echoIn, want string) error {
 	req := floorRequest{JSONRPC: "2.0", ID: json.RawMessage("1"), Method: mcp.MethodCallTool}
 	req.Params.Name, req.Params.Arguments = "echo", in
 	data, err := json.Marshal(&req)
@@ -150,5 +151,5 @@ func (f memoryFloor) call(in echoIn) error {
 	if err := json.Unmarshal(<-reply, &res); err != nil {
 		return err
 	}
-	return check(in, res.Result.Content[0].Text)
+	return check(res.Result.Content[0].Text, want)
 }

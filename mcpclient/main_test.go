@@ -63,9 +63,6 @@ func runServer(mode string) {
 		startSleep()
 	case "family":
 		startSleep()
-	case "echo":
-		echoServer()
-		return
 	case "orphan": // its child holds the pipes
 		startSleep()
 	}

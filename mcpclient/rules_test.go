@@ -480,6 +480,7 @@ func TestLateConsent(t *testing.T) {
 		if asked.Load() != 1 || starts.Load() != 0 {
 			t.Errorf("asked %d times, %d starts, want one question and no start", asked.Load(), starts.Load())
 		}
+		synctest.Wait() // the last attempt is over too
 		close(answer)
 		if err := c.Ping(t.Context()); err != nil {
 			_ = c.Ping(t.Context()) // the attempt that was under way

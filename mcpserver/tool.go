@@ -66,7 +66,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		return s.fail(err)
 	}
 	t.asks = asks
-	defaults := t.defaults()
+	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
 	t.call = func(r *request) error {
 		var in In
 		if defaults != nil {
@@ -77,7 +77,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		if err := t.in.Validate(r.arguments); err != nil {
 			return r.badArguments(err)
 		}
-		if err := jsonx.Unmarshal(r.arguments, &in); err != nil {
+		if err := binder.Decode(r.arguments, &in); err != nil {
 			return r.badArguments(err)
 		}
 		r.enter()
