@@ -10,15 +10,16 @@ import (
 )
 
 type plainArgs struct {
-	Text   string   `json:"text"`
-	Count  int      `json:"count,omitzero"`
-	Small  int8     `json:"small"`
-	Size   uint16   `json:"size"`
-	Ratio  float32  `json:"ratio"`
-	Exact  float64  `json:"exact"`
-	On     bool     `json:"on"`
-	Tags   []string `json:"tags"`
-	Plain  string
+	Text  string   `json:"text"`
+	Count int      `json:"count,omitzero"`
+	Small int8     `json:"small"`
+	Size  uint16   `json:"size"`
+	Ratio float32  `json:"ratio"`
+	Exact float64  `json:"exact"`
+	On    bool     `json:"on"`
+	Tags  []string `json:"tags"`
+	Plain string
+	//lint:ignore U1000 it must be left alone
 	hidden string
 }
 
