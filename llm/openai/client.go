@@ -89,15 +89,15 @@ func New(model string, opts *Options) *Client {
 }
 
 // FromEnv returns a client of the model with key and server from the environment:
-// OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID and OPENAI_PROJECT_ID. An empty model
-// means OPENAI_MODEL. It returns an error if there is neither a key nor a server, or no
+// OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_ORG_ID or OPENAI_ORGANIZATION, and
+// OPENAI_PROJECT_ID or OPENAI_PROJECT. An empty model means OPENAI_MODEL. It returns an error if there is neither a key nor a server, or no
 // model.
 func FromEnv(model string) (*Client, error) {
 	opts := &Options{
 		APIKey:       os.Getenv("OPENAI_API_KEY"),
 		BaseURL:      os.Getenv("OPENAI_BASE_URL"),
-		Organization: os.Getenv("OPENAI_ORG_ID"),
-		Project:      os.Getenv("OPENAI_PROJECT_ID"),
+		Organization: cmp.Or(os.Getenv("OPENAI_ORG_ID"), os.Getenv("OPENAI_ORGANIZATION")),
+		Project:      cmp.Or(os.Getenv("OPENAI_PROJECT_ID"), os.Getenv("OPENAI_PROJECT")),
 	}
 	if opts.APIKey == "" && opts.BaseURL == "" {
 		return nil, errors.New("neither OPENAI_API_KEY nor OPENAI_BASE_URL is set")
