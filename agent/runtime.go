@@ -158,6 +158,9 @@ func (rt *Runtime) Start(ctx context.Context, prompt string, opts *RunOptions) (
 
 // start begins a run, or finds the one that has its ID.
 func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
+	if ctx.Err() != nil { // else the answer and the end race
+		return nil, context.Cause(ctx)
+	}
 	found, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &startRun{run, r} })
 	switch {
 	case errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed):
