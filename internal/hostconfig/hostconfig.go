@@ -114,6 +114,9 @@ type Options struct {
 	WorkspaceFolder string
 	// UserHome is ${userHome}. Empty is os.UserHomeDir.
 	UserHome string
+	// Raw keeps variables as they stand, to show or copy a definition: nothing is
+	// expanded, made absolute or read.
+	Raw bool
 }
 
 // workspaceOf is the directory of a file, or the one above it if that is for

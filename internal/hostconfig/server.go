@@ -63,7 +63,13 @@ func (r *reader) server(m *hujson.ObjectMember) Server {
 	}
 	e.Disabled = e.Disabled || e.deselected(e.Name)
 	e.Hash = hash(&e.Server)
-	if len(e.faults) == 0 && !e.Disabled {
+	switch {
+	case len(e.faults) > 0:
+	case e.opts.Raw:
+		if e.URL != "" && !strings.Contains(e.URL, "$") {
+			e.checkURL()
+		}
+	case !e.Disabled:
 		e.expand()
 	}
 	e.Err = errors.Join(e.faults...)
