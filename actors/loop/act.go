@@ -34,7 +34,7 @@ type call struct {
 	phase  phase
 	cancel context.CancelCauseFunc // while it runs
 	result *mcp.ToolResultContent  // what the model will see
-	ask    *openAsk                // while it waits
+	raised int                     // how often it has asked
 }
 
 // toolReturned is a message to itself: a tool call has ended.
@@ -105,7 +105,8 @@ func (cl *call) server() string {
 // now have room, and makes those once that is durable.
 func (r *run) advance(c *actors.Context, entries ...Entry) {
 	t := r.turn
-	var start, asks []*call
+	var start []*call
+	var asks []*openAsk
 	settled := 0
 	for _, e := range entries {
 		switch e.Type {
@@ -138,18 +139,19 @@ func (r *run) runState() store.RunState {
 }
 
 // begin makes the calls and asks whose events are durable.
-func (r *run) begin(c *actors.Context, t *turn, start, asks []*call) {
+func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
 	if r.out != nil {
 		r.unmade(c, t, start)
 		return
 	}
-	for _, cl := range asks {
-		r.storeAsk(c, cl)
+	for _, a := range asks {
+		r.storeAsk(c, a)
 	}
 	for _, cl := range start {
 		r.dispatch(c, cl)
 	}
-	if t.left == 0 {
+	if t.left == 0 && !t.acted && !r.raisedOpen() {
+		t.acted = true
 		r.acted(c)
 	}
 }
@@ -157,7 +159,7 @@ func (r *run) begin(c *actors.Context, t *turn, start, asks []*call) {
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (r *run) dispatch(c *actors.Context, cl *call) {
 	sink := r.cfg.Sink
-	todo := &Call{Key: cl.key, Arguments: cl.args, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	todo := &Call{Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
 	do, own := cl.tool.Do, cl.tool.Server == ""
 	cl.cancel = actors.Await(c,
 		func(ctx context.Context) (*mcp.CallToolResult, error) {
@@ -177,6 +179,7 @@ func (r *run) acting(c *actors.Context, msg any) {
 			return // late
 		}
 		r.turn.busy--
+		r.takeBack(c, m.call)
 		r.advance(c, r.outcomeOf(c, m))
 	case graceOver:
 		r.giveUpCalls(c)

@@ -18,38 +18,41 @@ import (
 // definition in the same run.
 const ScopeRun = "run"
 
-// AskKind is the kind of the asks a run opens.
+// AskKind is the kind of the asks a run opens to have a call allowed; for the others
+// see [Question].
 const AskKind = "tool"
 
 // openAsk is a question that waits. The store decides who answered it first.
 type openAsk struct {
 	row     store.Ask
+	call    *call    // that it is about
+	raised  *raise   // the call itself asks; nil for its approval
 	storing bool     // it is on its way to the store
 	stored  bool     // answers may be given to the store
-	answers []answer // given before that
+	settled bool     // it is decided, and off the list
+	answers []answer // given before it was stored
 }
 
 // Messages to itself.
 type (
 	askStored struct {
-		call *call
+		open *openAsk
 		err  error
 	}
 	askSeen struct { // how an ask stands in the store
-		call *call
+		open *openAsk
 		ask  store.Ask
 		err  error
 	}
 	askWithdrawn struct {
-		call *call
+		open *openAsk
 		ask  store.Ask
 		err  error
 	}
 	pollAsks struct{}
 )
 
-// openAsk makes the question for a call. The clock of the run's wall time stands
-// still while one is open (TIME-05).
+// openAsk makes the question whether a call may be made.
 func (r *run) openAsk(cl *call) Entry {
 	payload, hash := approvalPayload(cl)
 	row := store.Ask{
@@ -58,13 +61,18 @@ func (r *run) openAsk(cl *call) Entry {
 		Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry)),
 	}
 	cl.phase = asking
-	cl.ask = &openAsk{row: row}
+	return r.listAsk(&openAsk{row: row, call: cl})
+}
+
+// listAsk adds a question to those that are open. The clock of the run's wall time
+// stands still while there is one (TIME-05).
+func (r *run) listAsk(a *openAsk) Entry {
 	if len(r.asks) == 0 {
 		r.wallLeft = time.Until(r.wallEnds)
 		r.wall.Clear()
 	}
-	r.asks[row.ID] = cl
-	return Entry{Type: store.AskOpened, Key: row.ID, Body: &AskOpened{row}}
+	r.asks[a.row.ID] = a
+	return Entry{Type: store.AskOpened, Key: a.row.ID, Body: &AskOpened{a.row}}
 }
 
 // approvalPayload is exactly what will be called, and its hash.
@@ -92,23 +100,23 @@ func trust(t *Tool) string {
 }
 
 // storeAsk puts the question where it can be answered from any process.
-func (r *run) storeAsk(c *actors.Context, cl *call) {
-	j, row := r.cfg.Journal, cl.ask.row
-	cl.ask.storing = true
+func (r *run) storeAsk(c *actors.Context, a *openAsk) {
+	j, row := r.cfg.Journal, a.row
+	a.storing = true
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		err := j.OpenAsk(ctx, row)
 		if errors.Is(err, store.ErrExists) {
 			err = nil
 		}
 		return struct{}{}, err
-	}, func(_ struct{}, err error) any { return askStored{cl, err} })
+	}, func(_ struct{}, err error) any { return askStored{a, err} })
 }
 
 // askMessage handles what concerns asks while the run is acting.
 func (r *run) askMessage(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case askStored:
-		r.askIsStored(c, m.call, m.err)
+		r.askIsStored(c, m.open, m.err)
 	case askSeen:
 		r.sawAsk(c, m)
 	case pollAsks:
@@ -116,21 +124,21 @@ func (r *run) askMessage(c *actors.Context, msg any) {
 	}
 }
 
-func (r *run) askIsStored(c *actors.Context, cl *call, err error) {
-	if cl.ask == nil {
+func (r *run) askIsStored(c *actors.Context, a *openAsk, err error) {
+	if a.settled {
 		return
 	}
 	if err != nil {
-		c.Log().Error("a question could not be stored", "run", r.cfg.ID, "tool", cl.name, "error", err)
-		failAnswers(cl.ask, err)
-		r.askSettled(c, cl, store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("it could not be asked")})
+		c.Log().Error("a question could not be stored", "run", r.cfg.ID, "tool", a.call.name, "error", err)
+		failAnswers(a, err)
+		r.askSettled(c, a, store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("it could not be asked")})
 		return
 	}
-	cl.ask.stored = true
-	for _, a := range cl.ask.answers {
-		r.settleStored(c, cl, a)
+	a.stored = true
+	for _, given := range a.answers {
+		r.settleStored(c, a, given)
 	}
-	cl.ask.answers = nil
+	a.answers = nil
 	r.setPoll()
 }
 
@@ -138,8 +146,8 @@ func (r *run) askIsStored(c *actors.Context, cl *call, err error) {
 func (r *run) setPoll() {
 	now := time.Now()
 	next := now.Add(askPoll)
-	for _, cl := range r.asks {
-		if e := cl.ask.row.Expires; e.After(now) && e.Before(next) {
+	for _, a := range r.asks {
+		if e := a.row.Expires; e.After(now) && e.Before(next) {
 			next = e
 		}
 	}
@@ -150,17 +158,17 @@ func (r *run) setPoll() {
 // is up.
 func (r *run) pollAsks(c *actors.Context) {
 	now := time.Now()
-	for _, cl := range r.asks {
-		if !cl.ask.stored {
+	for _, open := range r.asks {
+		if !open.stored {
 			continue
 		}
-		j, id, expired := r.cfg.Journal, cl.ask.row.ID, !now.Before(cl.ask.row.Expires)
+		j, id, expired := r.cfg.Journal, open.row.ID, !now.Before(open.row.Expires)
 		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
 			if expired { // the store may go by another clock
 				return settleAnyway(j.SettleAsk(ctx, id, store.Decision{Status: store.AskExpired, By: "clock"}))
 			}
 			return j.Ask(ctx, id)
-		}, func(a store.Ask, err error) any { return askSeen{cl, a, err} })
+		}, func(a store.Ask, err error) any { return askSeen{open, a, err} })
 	}
 	r.setPoll()
 }
@@ -175,38 +183,38 @@ func settleAnyway(a store.Ask, err error) (store.Ask, error) {
 
 func (r *run) sawAsk(c *actors.Context, m askSeen) {
 	switch {
-	case m.call.ask == nil: // settled meanwhile
+	case m.open.settled: // meanwhile
 	case m.err == nil && m.ask.Status != store.AskPending:
-		r.askSettled(c, m.call, m.ask.Decision)
-	case m.err != nil && !time.Now().Before(m.call.ask.row.Expires):
+		r.askSettled(c, m.open, m.ask.Decision)
+	case m.err != nil && !time.Now().Before(m.open.row.Expires):
 		// The store does not answer. Whatever it holds, this is no yes.
-		r.askSettled(c, m.call, store.Decision{Status: store.AskExpired, By: "clock"})
+		r.askSettled(c, m.open, store.Decision{Status: store.AskExpired, By: "clock"})
 	}
 }
 
 // answer gives a decision to the store, as soon as the question is there.
 func (r *run) answer(c *actors.Context, m answer) {
-	cl := r.asks[m.ask]
-	if cl != nil && !cl.ask.stored && r.out == nil {
-		cl.ask.answers = append(cl.ask.answers, m)
+	open := r.asks[m.ask]
+	if open != nil && !open.stored && r.out == nil {
+		open.answers = append(open.answers, m)
 		return
 	}
-	r.settleStored(c, cl, m)
+	r.settleStored(c, open, m)
 }
 
-// settleStored lets the store decide whether the answer is the first. cl is nil
-// for an ask that is not open.
-func (r *run) settleStored(c *actors.Context, cl *call, m answer) {
+// settleStored lets the store decide whether the answer is the first. open is nil
+// for an ask that is not.
+func (r *run) settleStored(c *actors.Context, open *openAsk, m answer) {
 	j := r.cfg.Journal
 	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
 		return j.SettleAsk(ctx, m.ask, m.decision)
 	}, func(a store.Ask, err error) any {
 		m.reply.Complete(a, err)
 		a, err = settleAnyway(a, err)
-		if cl == nil {
+		if open == nil {
 			return nil
 		}
-		return askSeen{cl, a, err}
+		return askSeen{open, a, err}
 	})
 }
 
@@ -217,9 +225,15 @@ func failAnswers(a *openAsk, err error) {
 	a.answers = nil
 }
 
-// askSettled goes on with a call that was decided on.
-func (r *run) askSettled(c *actors.Context, cl *call, d store.Decision) {
-	entries := []Entry{r.closeAsk(cl, d)}
+// askSettled goes on with what was decided.
+func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
+	entries := []Entry{r.closeAsk(a, d)}
+	if a.raised != nil {
+		a.raised.reply.Complete(d, nil)
+		r.advance(c, entries...)
+		return
+	}
+	cl := a.call
 	if d.Status == store.AskAccepted {
 		cl.phase = ready
 		if d.Scope == ScopeRun && cl.tool.Hash != "" {
@@ -233,15 +247,15 @@ func (r *run) askSettled(c *actors.Context, cl *call, d store.Decision) {
 }
 
 // closeAsk takes an ask off the list; with the last one the wall time goes on.
-func (r *run) closeAsk(cl *call, d store.Decision) Entry {
-	delete(r.asks, cl.ask.row.ID)
-	cl.ask = nil
+func (r *run) closeAsk(a *openAsk, d store.Decision) Entry {
+	delete(r.asks, a.row.ID)
+	a.settled = true
 	if len(r.asks) == 0 && r.out == nil {
 		r.askTimer.Clear()
 		r.wallEnds = time.Now().Add(r.wallLeft)
 		r.wall.SetAt(r.wallEnds)
 	}
-	return Entry{Type: store.AskSettled, Key: cl.key, Body: &AskSettled{
+	return Entry{Type: store.AskSettled, Key: a.row.ID, Body: &AskSettled{
 		Status: d.Status, By: d.By, Scope: d.Scope, Reason: reasonOf(d.Answer)}}
 }
 

@@ -46,15 +46,15 @@ func (r *run) end(c *actors.Context, out Outcome) {
 			}
 		}
 	}
-	for _, cl := range r.asks {
+	for _, a := range r.asks {
 		switch {
-		case cl.ask.stored:
+		case a.stored:
 			r.closing++
-			r.withdraw(c, cl)
-		case cl.ask.storing:
+			r.withdraw(c, a)
+		case a.storing:
 			r.closing++ // and askStored comes
 		default:
-			r.unasked(c, cl, store.Decision{Status: store.AskCancelled, By: "runtime"})
+			r.unasked(c, a, store.Decision{Status: store.AskCancelled, By: "runtime"})
 		}
 	}
 	r.grace.Set(r.cfg.Grace)
@@ -78,7 +78,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 		r.write(c, nil, r.outcomeOf(c, m))
 		r.finish(c)
 	case askStored:
-		r.withdraw(c, m.call)
+		r.withdraw(c, m.open)
 	case askWithdrawn:
 		r.withdrawn(c, m)
 	case graceOver:
@@ -98,18 +98,18 @@ func (r *run) unmade(c *actors.Context, t *turn, calls []*call) {
 }
 
 // withdraw takes a question back, unless it has been answered.
-func (r *run) withdraw(c *actors.Context, cl *call) {
-	if cl.ask == nil {
+func (r *run) withdraw(c *actors.Context, open *openAsk) {
+	if open.settled {
 		return
 	}
-	j, id := r.cfg.Journal, cl.ask.row.ID
+	j, id := r.cfg.Journal, open.row.ID
 	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
 		return settleAnyway(j.SettleAsk(ctx, id, store.Decision{Status: store.AskCancelled, By: "runtime"}))
-	}, func(a store.Ask, err error) any { return askWithdrawn{cl, a, err} })
+	}, func(a store.Ask, err error) any { return askWithdrawn{open, a, err} })
 }
 
 func (r *run) withdrawn(c *actors.Context, m askWithdrawn) {
-	if m.call.ask == nil || r.last {
+	if m.open.settled || r.last {
 		return
 	}
 	if m.err != nil {
@@ -117,17 +117,21 @@ func (r *run) withdrawn(c *actors.Context, m askWithdrawn) {
 		m.ask.Decision = store.Decision{Status: store.AskCancelled, By: "runtime"}
 	}
 	r.closing--
-	r.unasked(c, m.call, m.ask.Decision)
+	r.unasked(c, m.open, m.ask.Decision)
 	r.finish(c)
 }
 
-// unasked records how a question of a run that ends was settled; its call is not
-// made in any case.
-func (r *run) unasked(c *actors.Context, cl *call, d store.Decision) {
-	failAnswers(cl.ask, store.ErrFinished)
-	r.ledger.releaseCall()
-	cl.phase = returned
-	r.write(c, nil, r.closeAsk(cl, d))
+// unasked records how a question of a run that ends was settled; a call that waits
+// to be allowed is not made in any case.
+func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision) {
+	failAnswers(a, store.ErrFinished)
+	if a.raised != nil {
+		a.raised.reply.Complete(d, nil)
+	} else {
+		r.ledger.releaseCall()
+		a.call.phase = returned
+	}
+	r.write(c, nil, r.closeAsk(a, d))
 }
 
 // finish writes the end, once nothing is under way any more.
@@ -190,8 +194,11 @@ func (r *run) complete(c *actors.Context, err error) {
 			r.out.State, r.out.Stop = store.Failed, StopFailed
 		}
 	}
-	for _, cl := range r.asks {
-		failAnswers(cl.ask, store.ErrFinished)
+	for _, a := range r.asks {
+		failAnswers(a, store.ErrFinished)
+		if a.raised != nil {
+			a.raised.reply.Complete(store.Decision{Status: store.AskCancelled, By: "runtime"}, nil)
+		}
 	}
 	r.h.complete(*r.out)
 	c.Stop()

@@ -72,6 +72,7 @@ type turn struct {
 	calls  []*call
 	busy   int      // calls on their way: dispatched or being dispatched
 	left   int      // calls without a durable result
+	acted  bool     // its results are on their way to the model
 	over   error    // a limit that its calls have reached
 	spoilt []string // ids of calls whose arguments were no JSON object
 }
@@ -94,7 +95,7 @@ type run struct {
 	allowed map[string]bool // hashes of the tools accepted for all of the run
 
 	journal  journal
-	asks     map[string]*call // those whose ask is open, by its ID
+	asks     map[string]*openAsk // by ID
 	askTimer *actors.Timer
 	wall     *actors.Timer
 	wallLeft time.Duration // while it stands still
@@ -116,7 +117,7 @@ func newRun(h *Run) *run {
 		history: h.cfg.Input,
 		ids:     make(map[string]bool),
 		allowed: make(map[string]bool),
-		asks:    make(map[string]*call),
+		asks:    make(map[string]*openAsk),
 	}
 }
 
@@ -138,6 +139,10 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.leaseRenewed(c, m.err)
 	case answer:
 		r.answer(c, m)
+	case *raise:
+		r.raise(c, m)
+	case unraise:
+		r.unraise(c, m)
 	case suspendRun:
 		r.suspend(c, m)
 	default:

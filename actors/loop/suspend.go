@@ -37,12 +37,24 @@ func (r *Run) Suspend(ctx context.Context) error {
 
 // suspend begins no more calls, and waits for what is under way.
 func (r *run) suspend(c *actors.Context, m suspendRun) {
-	if r.out != nil || r.suspending != nil || len(r.asks) == 0 {
+	if r.out != nil || r.suspending != nil || r.waitsFor() == 0 {
 		m.reply.Complete(struct{}{}, ErrNotWaiting)
 		return
 	}
 	r.suspending = m.reply
 	r.grace.Set(r.cfg.Grace)
+}
+
+// waitsFor counts the calls that wait to be allowed. A call that asks something while
+// it runs can not be left alone: what it asks dies with it.
+func (r *run) waitsFor() int {
+	n := 0
+	for _, a := range r.asks {
+		if a.raised == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // trySuspend comes after every message while a suspension waits.
@@ -52,7 +64,7 @@ func (r *run) trySuspend(c *actors.Context) {
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
 		return
-	case len(r.asks) == 0: // all answered: the run goes on
+	case r.waitsFor() == 0: // all answered: the run goes on
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
 		r.grace.Clear()
@@ -61,8 +73,8 @@ func (r *run) trySuspend(c *actors.Context) {
 	case r.turn.busy > 0 || r.journal.busy():
 		return
 	}
-	for _, cl := range r.asks {
-		if !cl.ask.stored {
+	for _, a := range r.asks {
+		if !a.stored {
 			return
 		}
 	}

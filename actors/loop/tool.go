@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -46,6 +47,9 @@ type Call struct {
 	Key       string // its idempotency key
 	Arguments json.RawMessage
 	Progress  func(Progress) // never nil
+
+	run  actors.Ref
+	call *call
 }
 
 // UnknownError is a call whose outcome nobody knows, such as one whose connection
