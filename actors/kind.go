@@ -25,6 +25,7 @@ const (
 	KindInbound                  // inbound: one incoming request
 	KindElicitation              // elicitation
 	KindSubscription             // subscription
+	KindTask                     // task: one task of a peer that is watched, or one of ours that a peer watches
 	KindAgents                   // agents
 	KindRun                      // run
 	KindLoop                     // loop
@@ -36,7 +37,7 @@ var kindNames = [numKinds]string{
 	KindRuntime: "runtime", KindJournal: "journal", KindLLM: "llm", KindProvider: "provider",
 	KindCompletion: "completion", KindHost: "host", KindClient: "client", KindTransport: "transport",
 	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound",
-	KindElicitation: "elicitation", KindSubscription: "subscription", KindAgents: "agents",
+	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
 	KindRun: "run", KindLoop: "loop", KindInbox: "inbox",
 }
 
@@ -105,6 +106,7 @@ var policies = [numKinds]Policy{
 	KindInbound:      {On: Stop},
 	KindElicitation:  {On: Stop},
 	KindSubscription: {On: Stop},
+	KindTask:         {On: Stop},
 	// The provider decides on a retry.
 	KindProvider:   kernel,
 	KindCompletion: {On: Stop},

@@ -8,7 +8,19 @@ type Outgoing struct {
 	Kind   Kind
 	ID     ID     // of a request or a response
 	Method string // of a request or a notification
-	Name   string // params.name or params.uri of a named method, else empty
+	Name   string // params.name, params.uri or params.taskId of a named method (HDR-03), else empty
+	// Headers are the tool parameters that Streamable HTTP mirrors, Mcp-Param-*
+	// (HDR-20), with values not yet encoded. Other transports ignore them.
+	Headers []Header
+	// Cancels is the request that notifications/cancelled withdraws: over modern
+	// HTTP its stream is closed and nothing is sent (CANC-09).
+	Cancels ID
+}
+
+// Header is one mirrored parameter.
+type Header struct {
+	Name  string // as in the header's name, without Mcp-Param-
+	Value string
 }
 
 // Link is one live connection of a transport: it carries whole messages and
@@ -32,4 +44,16 @@ type Sink interface {
 	// Lost is called once, when no more can come: err says why, nil for an
 	// ordinary end.
 	Lost(err error)
+}
+
+// CallSink is a [Sink] that can be told more by a transport that carries each
+// request on a stream of its own. The connection's sink is one.
+type CallSink interface {
+	Sink
+	// FrameOf is Frame for a message that came on the stream of our request id, so
+	// that a question of the peer is known to belong to it (SHL-13).
+	FrameOf(id ID, frame []byte)
+	// Failed ends one request, whose answer can not come any more, while the
+	// connection goes on. What err wraps decides what follows, see package call.
+	Failed(id ID, err error)
 }

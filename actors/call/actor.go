@@ -5,17 +5,22 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // actor works on one call at a time.
 //
-//	      begin, sent                 response, cancel, deadline,
-//	idle ─────────────▶ in flight ──── connection lost ────────▶ idle
-//	  │ begin,            ▲    │ connection lost, and
-//	  │ no connection     │    │ safe or not yet written
-//	  └────────────▶ waiting ◀─┘
-//	                      │ resend: in flight, with a new id
-//	                      └ cancel, deadline ──────────────────▶ idle
+//	      begin, sent                  response, cancel, deadline,
+//	idle ─────────────▶ in flight ───── connection lost, failed ──▶ idle
+//	  │ begin,            ▲  │  │ connection lost or failed, and
+//	  │ no connection     │  │  │ safe or not carried out
+//	  └────────────▶ waiting ◀──┘
+//	                  ▲   │ resend, followed: in flight, with a new id
+//	                  │   └ cancel, deadline ─────────────────────▶ idle
+//	                  │      │
+//	                  │      │ response, and Follow wants more
+//	           resumed│      ▼
+//	                  └─ between ── cancel, deadline, resumed ────▶ idle
 //
 // It is run inline: it decides, and whoever sent to it does the writing.
 type actor struct {
@@ -24,13 +29,25 @@ type actor struct {
 
 	call    *Call // nil when idle
 	attempt int32 // 0 while it was never sent
-	waiting bool  // for a connection
+	sends   int32 // of what Follow asked for last; see maxSends
+	state   state
+	stands  bool  // its clocks stand still
+	waits   uint8 // in a row, see maxAttempts
 
 	start, last time.Duration // of the call; of its newest sign of life, by the table's clock
 	idle, most  time.Duration // its limits, 0 for none
 	reached     float64       // the newest progress
 	reported    bool          // there was one
 }
+
+// state is what an actor's call is doing.
+type state uint8
+
+const (
+	inFlight state = iota
+	waiting        // for a connection
+	between        // two attempts
+)
 
 // Messages. Those about an attempt are dropped when another has begun.
 type (
@@ -64,12 +81,21 @@ type (
 		gen     uint64
 		err     error
 	}
+	failed struct{ connectionLost } // this one alone
 	resend struct {
 		actors.Node
 		call    *Call
 		attempt int32
 	}
-	unavailable struct { // there will be no connection soon
+	followed struct{ resend } // what Follow asked for is about to be written
+	resumed  struct {         // the end of a Wait
+		actors.Node
+		wait *wait
+		step Step
+	}
+	held        struct{ call *Call } // its clocks may have to stand still
+	released    struct{ call *Call } // or not any more
+	unavailable struct {             // there will be no connection soon
 		actors.Node
 		call *Call
 		err  error
@@ -83,65 +109,178 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	case *begin:
 		a.begin(c, m)
 	case *response:
-		if a.inFlight(m.call, m.attempt) {
-			a.finish(c, m.result, m.err)
+		if a.awaits(m.call, m.attempt) {
+			a.answer(c, m.result, m.err)
+		} else if m.call != a.call {
+			a.slot.table.tellLate(m.call.req.Late, m.result, m.err)
 		}
 	case *progressReceived:
-		if a.inFlight(m.call, m.attempt) {
+		if a.awaits(m.call, m.attempt) || a.keepsToken(m.call) {
 			a.progress(m.Progress)
 		}
 	case *cancel:
 		if m.call == a.call {
 			a.finish(c, Result{}, m.cause)
 		}
-	case *connectionLost:
-		if a.inFlight(m.call, m.attempt) {
-			a.lost(c, m)
-		}
-	case *resend:
-		if m.call == a.call && a.waiting {
-			a.waiting, a.attempt, a.last, a.reported = false, m.attempt, a.slot.table.now(), false
-		}
-	case *unavailable:
-		if m.call == a.call && a.waiting {
-			a.finish(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: a.attempt == 0, Err: m.err})
-		}
 	case deadline:
 		a.deadline(c)
+	default:
+		a.seldom(c, msg)
 	}
 }
 
-func (a *actor) inFlight(call *Call, attempt int32) bool {
-	return call == a.call && !a.waiting && attempt == a.attempt
+// seldom handles what has to do with lost connections and with further attempts.
+func (a *actor) seldom(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *connectionLost:
+		if a.awaits(m.call, m.attempt) {
+			a.lost(c, m, false)
+		}
+	case *failed:
+		if a.awaits(m.call, m.attempt) {
+			a.lost(c, &m.connectionLost, true)
+		}
+	case *resend:
+		a.sent(c, m, a.sends+1)
+	case *followed:
+		a.sent(c, &m.resend, 1)
+	case *resumed:
+		if a.call != nil && a.call.more != nil && m.wait == a.call.more.wait {
+			a.resumed(c, m)
+		}
+	case *unavailable:
+		if m.call == a.call && a.state == waiting {
+			a.finish(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: a.attempt == 0, Err: m.err})
+		}
+	case *held:
+		if m.call == a.call {
+			a.look(c)
+		}
+	case *released:
+		if m.call == a.call {
+			a.look(c)
+		}
+	}
+}
+
+// awaits reports whether the attempt is the one whose answer is awaited.
+func (a *actor) awaits(call *Call, attempt int32) bool {
+	return call == a.call && a.state == inFlight && attempt == a.attempt
 }
 
 func (a *actor) begin(c *actors.Context, m *begin) {
-	a.call, a.waiting, a.attempt, a.reported = m.call, !m.sent, 0, false
+	a.call, a.state, a.attempt, a.sends, a.waits = m.call, waiting, 0, 0, 0
 	if m.sent {
-		a.attempt = 1
+		a.state, a.attempt, a.sends = inFlight, 1, 1
 	}
+	a.reported, a.stands = false, false
 	a.idle, a.most = m.call.req.timeouts()
 	if a.idle == 0 && a.most == 0 {
 		return
 	}
 	a.start = a.slot.table.now()
 	a.last = a.start
-	if a.timer == nil {
-		a.timer = c.NewTimer(deadline{})
+	if m.call.holds.Load() > 0 {
+		a.look(c)
+	} else {
+		a.arm(c)
 	}
-	due, _ := a.due()
-	a.timer.SetAt(a.slot.table.epoch.Add(due))
 }
 
-// due returns when the call has had enough time, and whether for want of progress.
-func (a *actor) due() (at time.Duration, idle bool) {
-	if a.most > 0 {
-		at = a.start + a.most
+// sent says that another attempt is about to be written. It has a new id, and its
+// own limit without progress (MRTR-16).
+func (a *actor) sent(c *actors.Context, m *resend, sends int32) {
+	if m.call != a.call || a.state != waiting {
+		return
 	}
-	if quiet := a.last + a.idle; a.idle > 0 && (a.most == 0 || quiet < at) {
-		return quiet, true
+	a.state, a.attempt, a.sends, a.waits = inFlight, m.attempt, sends, 0
+	a.reported = false
+	if x := a.call.more; x != nil {
+		x.pause = 0
 	}
-	return at, false
+	a.fresh()
+	a.look(c)
+}
+
+// fresh begins the limit without progress anew.
+func (a *actor) fresh() {
+	a.last = a.slot.table.now()
+	if a.stands {
+		a.last = a.call.more.since // look adds the time since then
+	}
+}
+
+// left returns what is left of the call's maximum, 0 without one.
+func (a *actor) left() time.Duration {
+	if a.most == 0 {
+		return 0
+	}
+	now := a.slot.table.now()
+	if a.stands {
+		now = a.call.more.since
+	}
+	return max(a.start+a.most-now, 1)
+}
+
+// dueTo is why a deadline is one.
+type dueTo uint8
+
+const (
+	noLimit dueTo = iota
+	ofAll
+	ofSilence
+	ofPause
+)
+
+// due returns when the actor has to do something by itself.
+func (a *actor) due() (at time.Duration, why dueTo) {
+	earliest := func(t time.Duration, l dueTo) {
+		if why == noLimit || t < at {
+			at, why = t, l
+		}
+	}
+	if a.most > 0 && !a.stands {
+		earliest(a.start+a.most, ofAll)
+	}
+	if a.idle > 0 && !a.stands && a.state != between {
+		earliest(a.last+a.idle, ofSilence)
+	}
+	if x := a.call.more; x != nil && x.pause > 0 {
+		earliest(x.pause, ofPause)
+	}
+	return at, why
+}
+
+// arm sets the timer to what is due next.
+func (a *actor) arm(c *actors.Context) {
+	at, why := a.due()
+	switch {
+	case why == noLimit && a.timer == nil:
+	case why == noLimit:
+		a.timer.Clear()
+	default:
+		if a.timer == nil {
+			a.timer = c.NewTimer(deadline{})
+		}
+		a.timer.SetAt(a.slot.table.epoch.Add(at))
+	}
+}
+
+// look stops the call's clocks or lets them go on, and sets the timer.
+func (a *actor) look(c *actors.Context) {
+	x := a.call.more
+	still := a.call.holds.Load() > 0 || x != nil && x.wait != nil && !x.wait.clocks
+	if still != a.stands {
+		a.stands = still
+		now := a.slot.table.now()
+		if still {
+			a.slot.table.moreOf(a.call).since = now
+		} else {
+			a.start += now - x.since
+			a.last += now - x.since
+		}
+	}
+	a.arm(c)
 }
 
 // deadline looks whether the time is up. Progress has not touched the timer: it
@@ -150,16 +289,25 @@ func (a *actor) deadline(c *actors.Context) {
 	if a.call == nil {
 		return
 	}
-	at, idle := a.due()
-	if a.slot.table.now() < at {
+	at, why := a.due()
+	switch {
+	case why == noLimit:
+		return
+	case a.slot.table.now() < at:
 		a.timer.SetAt(a.slot.table.epoch.Add(at))
 		return
+	case why == ofPause:
+		a.goOn(c)
+		return
 	}
-	err := &TimeoutError{Method: a.call.req.Method, After: a.most, Idle: idle, Unsent: a.waiting && a.attempt == 0}
-	if idle {
+	err := &TimeoutError{
+		Method: a.call.req.Method, After: a.most, Idle: why == ofSilence,
+		Unsent: a.state == waiting && a.attempt == 0,
+	}
+	if err.Idle {
 		err.After = a.idle
 	}
-	if a.waiting {
+	if a.state == waiting {
 		err.Err = a.slot.table.whyNone()
 	}
 	a.finish(c, Result{}, err)
@@ -178,25 +326,49 @@ func (a *actor) progress(p Progress) {
 	a.call.progress.push(p)
 }
 
+// resendPause is how long a request that failed alone waits for the connection to
+// fail as well; it doubles with each attempt.
+const resendPause = 250 * time.Millisecond
+
 // lost decides whether the call waits for the next connection.
-func (a *actor) lost(c *actors.Context, m *connectionLost) {
-	unsent := a.call.unsent(a.attempt)
-	again := (unsent || a.call.req.Safe) && !a.call.req.Early && a.attempt < maxAttempts
+func (a *actor) lost(c *actors.Context, m *connectionLost, alone bool) {
+	unsent := a.call.unsent(a.attempt) || alone && errors.Is(m.err, ErrUnsent)
+	again := (unsent || a.call.req.Safe) && !a.call.req.Early && a.sends < maxSends
+	answer, final := answerOf(m.err)
 	switch {
-	case errors.Is(m.err, ErrBusy), errors.Is(m.err, ErrTooLong): // no other connection follows
-		a.finish(c, Result{}, m.err)
+	case final || alone && answer != nil && !(unsent && again):
+		a.answer(c, Result{}, answer)
 	case again && a.slot.table.park(a.call, m.gen):
-		a.waiting = true
+		a.state = waiting
+		if alone {
+			a.call.more.pause = a.slot.table.now() + resendPause<<a.sends/2
+			a.arm(c)
+		}
 	default:
-		a.finish(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: unsent, Err: m.err})
+		a.answer(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: unsent, Err: m.err})
 	}
+}
+
+// answerOf returns the part of a failure that can stand for an answer, nil if
+// there is none; final says that no other connection follows.
+func answerOf(err error) (answer error, final bool) {
+	if errors.Is(err, ErrBusy) || errors.Is(err, ErrTooLong) {
+		return err, true
+	}
+	if e, ok := errors.AsType[*TransportError](err); ok {
+		return e, false
+	}
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		return e, false
+	}
+	return nil, false
 }
 
 // finish gives the outcome and is the only way back to idle. Its last act makes
 // the actor available to another call.
 func (a *actor) finish(c *actors.Context, result Result, err error) {
 	call := a.call
-	a.call, a.waiting = nil, false
+	a.call = nil
 	if a.timer != nil {
 		a.timer.Clear()
 	}

@@ -6,13 +6,19 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// maxAttempts bounds how often one call is sent.
-const maxAttempts = 3
+// maxSends bounds how often one attempt is sent again and again for lost
+// connections, maxAttempts how often a call is sent at all, and how often in a row
+// it waits without being sent.
+const (
+	maxSends    = 3
+	maxAttempts = 64
+)
 
 // Call is one logical request under way: what belongs to the request and not to
 // the actor that works on it. Its address is its identity, so that nothing meant
@@ -28,16 +34,33 @@ type Call struct {
 	progress  *progressQueue // nil unless Do takes progress
 	cancelled atomic.Bool    // somebody has called Cancel
 	wire      atomic.Int32   // what became of the newest attempt, see wireState
+	holds     atomic.Int32   // how many keep its clocks still
 
 	// Guarded by the table's lock.
-	slot       *slot // who works on it; nil before and after
-	attempt    int32 // how often it was given an id
-	id         int64 // of the newest attempt; 0 when it awaits no answer
-	answered   bool  // answer is in use
-	prev, next *Call // in the list of those that wait for a connection
-	waiting    bool
-	begun      bool    // its actor knows of it
-	giveUp     *cancel // it was cancelled before
+	slot       *slot  // who works on it; nil before and after
+	attempt    int32  // how often it was given an id
+	answered   bool   // answer is in use
+	begun      bool   // its actor knows of it
+	follows    bool   // what it waits to send is not what it had sent
+	id         int64  // of the newest attempt; 0 when it awaits no answer
+	token      int64  // that attempt's progress token
+	in         *queue // that it stands in, nil if in none
+	prev, next *Call
+	giveUp     *cancel // it was cancelled before begun
+	more       *more   // nil for most; set by its actor
+}
+
+// more is what only a call needs that is held, lost or retried.
+type more struct {
+	// Guarded by the table's lock.
+	retry *Retry // what takes the place of the request's parts; nil at first
+	notOn uint64 // the generation that it is not sent on; 0 if it may be on any
+
+	// Its actor's alone.
+	wait  *wait         // what it waits for between two attempts; nil for nothing
+	next  *Retry        // what it goes on with after pause; nil when parked
+	pause time.Duration // when it goes on by itself, 0 for never
+	since time.Duration // when its clocks were stopped
 }
 
 // ownReply is a call with what [Table.Do] needs for it.

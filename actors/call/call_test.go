@@ -359,7 +359,7 @@ func (p *restartable) Receive(c *actors.Context, msg any) {
 // A connection that fails takes its calls with it, and works again afterwards.
 func TestFailureOfTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+		sys := newSystem(t, nil)
 		b := &bench{Table: call.NewTable(sys, nil), sys: sys}
 		ref, err := sys.Spawn(actors.Spec{Kind: actors.KindClient, New: func() actors.Actor { return &restartable{b.Table} }})
 		if err != nil {
@@ -389,6 +389,7 @@ func TestLimitAndDrain(t *testing.T) {
 		var replies [3]actors.Reply[call.Result]
 		for i := range replies {
 			b.Start(&call.Request{Method: "tools/call"}, &replies[i])
+			synctest.Wait() // their order on the wire
 		}
 		if _, err := replies[2].Wait(t.Context()); !errors.Is(err, call.ErrBusy) {
 			t.Errorf("beyond the limit: got %v, want %v", err, call.ErrBusy)
@@ -423,7 +424,7 @@ func TestLimitAndDrain(t *testing.T) {
 // Cancelling may come at any moment, also before the call has an actor.
 func TestCancelBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sys := newSystem(t)
+		sys := newSystem(t, nil)
 		table := call.NewTable(sys, nil)
 		var r actors.Reply[call.Result]
 		c := table.Start(&call.Request{Method: "tools/call"}, &r) // there is no parent yet

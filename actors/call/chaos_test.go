@@ -61,6 +61,11 @@ func (l *chaosLink) Send(m mcp.Outgoing) error {
 		go l.deliver(answer, delay/2)
 	case dice < 30: // truncated
 		go l.deliver(answer[:min(cut, len(answer)-1)], delay)
+	case dice < 33: // its own stream fails
+		go func() {
+			time.Sleep(delay)
+			l.c.b.Failed(l.gen, m.ID, []error{call.ErrUnsent, errCut, &call.TransportError{Method: m.Method, Status: 500}}[cut%3])
+		}()
 	case dice < 40: // an error
 		go l.deliver(mcp.AppendError(nil, m.ID, mcp.ErrInternal), delay)
 	case dice < 60: // progress first
@@ -124,6 +129,7 @@ func (c *chaos) open() {
 	c.gen = c.last
 	c.opened++
 	link := &chaosLink{c, c.gen}
+	c.b.lastGen.Store(c.gen)
 	c.mu.Unlock()
 	c.b.Open(link.gen, link)
 	c.b.Ready()
@@ -149,8 +155,10 @@ func TestChaos(t *testing.T) {
 					wg.Go(func() {
 						for range calls {
 							req, ctx, cancel := chaoticCall(t, r)
+							waits := chaoticFollow(b, r, req)
 							_, err := b.Do(ctx, req)
 							cancel(nil)
+							waits.check(t)
 							mu.Lock()
 							outcomes[outcome(t, err)]++
 							mu.Unlock()
@@ -178,6 +186,79 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// chaoticWaits counts what became of the waits of one call.
+type chaoticWaits struct {
+	mu             sync.Mutex
+	begun, aborted int
+	resumed        int // first calls of resume, some of which come too late
+}
+
+// check is called after the outcome.
+func (w *chaoticWaits) check(t *testing.T) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.aborted > 1 || w.begun > w.aborted+w.resumed {
+		t.Errorf("of %d waits %d were resumed and %d aborted", w.begun, w.resumed, w.aborted)
+	}
+}
+
+// chaoticFollow lets some calls have several attempts, with pauses, waits that are
+// resumed once or twice, in time or too late, and holds in between.
+func chaoticFollow(b *bench, r *rand.Rand, req *call.Request) *chaoticWaits {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	w := &chaoticWaits{}
+	var dice [8]int
+	for i := range dice {
+		dice[i] = r.IntN(1000)
+	}
+	next := func(d int) call.Step {
+		if d%3 == 0 {
+			return call.Step{}
+		}
+		return call.Step{Retry: &call.Retry{After: time.Duration(d%2) * 300 * time.Millisecond}}
+	}
+	req.Follow = func(a call.Answer) call.Step {
+		d := dice[a.Attempt%len(dice)]
+		switch {
+		case a.Attempt >= len(dice) || d < 300:
+			return call.Step{}
+		case d < 500:
+			return next(d)
+		}
+		return call.Step{Clocks: d < 600, Wait: func(resume func(call.Step)) func(error) {
+			w.mu.Lock()
+			w.begun++
+			w.mu.Unlock()
+			go func() {
+				for _, out := range b.Out(b.lastGen.Load()) { // some other call
+					defer b.Hold(b.lastGen.Load(), out.ID)()
+					break
+				}
+				if d%5 == 0 {
+					defer b.Hold(b.lastGen.Load(), mcp.ID{})()
+				}
+				time.Sleep(time.Duration(d*3) * time.Millisecond)
+				w.mu.Lock()
+				w.resumed++
+				w.mu.Unlock()
+				resume(next(d))
+				resume(next(d + 1))
+			}()
+			return func(error) {
+				w.mu.Lock()
+				w.aborted++
+				w.mu.Unlock()
+			}
+		}}
+	}
+	return w
+}
+
 // chaoticCall draws a call with some limits.
 func chaoticCall(t *testing.T, r *rand.Rand) (*call.Request, context.Context, context.CancelCauseFunc) {
 	req := &call.Request{Method: mcp.MethodCallTool, Idle: 3 * time.Second, Max: 10 * time.Second, Safe: r.IntN(2) == 0}
@@ -197,11 +278,14 @@ func chaoticCall(t *testing.T, r *rand.Rand) (*call.Request, context.Context, co
 func outcome(t *testing.T, err error) string {
 	for name, kind := range map[string]error{
 		"timeout": call.ErrTimeout, "lost": call.ErrConnectionLost, "peer": mcp.ErrInternal,
-		"cancelled": context.Canceled, "invalid": call.ErrInvalidResponse,
+		"cancelled": context.Canceled, "invalid": call.ErrInvalidResponse, "attempts": call.ErrTooManyAttempts,
 	} {
 		if errors.Is(err, kind) {
 			return name
 		}
+	}
+	if _, ok := errors.AsType[*call.TransportError](err); ok {
+		return "refused"
 	}
 	if err != nil {
 		t.Errorf("a call ended with %v", err)
@@ -238,7 +322,9 @@ func TestChaosOfKills(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 100 {
-					_, err := b.Do(t.Context(), &call.Request{Method: "tools/call"})
+					_, err := b.Do(t.Context(), &call.Request{Method: "tools/call", Follow: follower(again, call.Step{
+						Wait: func(resume func(call.Step)) func(error) { go resume(again); return nil },
+					})})
 					mu.Lock()
 					switch {
 					case errors.Is(err, actors.ErrStopped):

@@ -12,17 +12,41 @@
 //
 //   - Every call gets exactly one outcome: the peer's result, its error
 //     ([*mcp.Error]), a [TimeoutError], the cause of the caller's context, a
-//     [LostError], [ErrBusy], [ErrClosed], or what killed its actor.
+//     [LostError], [TransportError], [ErrBusy], [ErrClosed], or what killed its actor.
 //   - A call that ends without an answer is withdrawn from the wire with
 //     notifications/cancelled (CANC-03), except initialize (CANC-04). What the
 //     peer still answers is ignored and counted (BASE-15, CANC-06).
 //   - A call may be sent more than once, each time with an id that was never
-//     used before (BASE-04): when it had not left this process, or when its
-//     caller said that it is safe, and a bounded number of times.
+//     used before (BASE-04): when the peer can not have carried it out, when its
+//     caller said that it is safe, or because its Follow wants to (MRTR-11, URL-41);
+//     all of it a bounded number of times.
+//   - Between two attempts nothing is on the wire: a person may be asked, for as
+//     long as it takes, over lost connections. The call's clocks stand still then
+//     (TIME-05), and its end ends the question and sends nothing (MRTR-17).
 //   - No call outlives its connection's actor.
 //
+// # Several attempts
+//
+// [Request].Follow looks at each answer and says how to go on: with that answer as
+// the outcome, with another one, with another attempt at once or after a pause, or
+// with a Wait, whose end says the same again:
+//
+//	Follow: func(a call.Answer) call.Step {
+//		if !needsSomebody(a.Err) {
+//			return call.Step{}
+//		}
+//		return call.Step{Wait: func(resume func(call.Step)) (abort func(error)) {
+//			return ask(func() { resume(call.Step{Retry: &call.Retry{}}) })
+//		}}
+//	},
+//
+// It is a message each time: response, resumed, followed. A call without Follow
+// pays nothing for it.
+//
 // The connection tells the table what happens to its transport: Open, Agree,
-// Ready, Lost, and passes on what the peer sends: Deliver, Progress. Tests need
+// Ready, Lost, Failed, and passes on what the peer sends: Deliver, Progress. While
+// the peer asks a question in turn, [Table.Hold] keeps the clocks of the calls still
+// that it may belong to, and [Table.Out] says which those are. Tests need
 // only an actor that forwards its messages to [Table.Receive] and a [mcp.Link]
 // that writes to memory.
 package call

@@ -21,6 +21,11 @@ var (
 	ErrTooLong = errors.New("call: the request is too long")
 	// ErrClosed refuses or ends a call because the connection is being closed.
 	ErrClosed = errors.New("call: the connection is closed")
+	// ErrUnsent is wrapped by an error of [Table.Failed] that leaves no doubt: the
+	// peer has not carried out the request, so that it may be sent again.
+	ErrUnsent = errors.New("call: the request was not carried out")
+	// ErrTooManyAttempts ends a call whose Follow never has enough.
+	ErrTooManyAttempts = errors.New("call: too many attempts")
 	// ErrInvalidResponse is what a [ResponseError] is.
 	ErrInvalidResponse = errors.New("call: invalid response")
 )
@@ -84,6 +89,29 @@ func (e *LostError) Is(target error) bool { return target == ErrConnectionLost }
 
 // Unwrap returns why the connection was lost.
 func (e *LostError) Unwrap() error { return e.Err }
+
+// TransportError says that the transport refused one request, or gave no answer
+// to it, while the connection goes on: an HTTP status, for example. The request is
+// not sent again.
+type TransportError struct {
+	Method string // of the request
+	Status int    // of HTTP; 0 when there was none
+	Err    error  // what went wrong; may be nil
+}
+
+func (e *TransportError) Error() string {
+	text := e.Method + ": refused by the transport"
+	if e.Status != 0 {
+		text = fmt.Sprintf("%s: HTTP status %d", e.Method, e.Status)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns what went wrong.
+func (e *TransportError) Unwrap() error { return e.Err }
 
 // ResponseError says that the peer's response can not be used (BASE-06, BASE-12).
 type ResponseError struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 )
 
 // newSystem returns a system that is shut down, with nothing left, when the test ends.
-func newSystem(t testing.TB) *actors.System {
+func newSystem(t testing.TB, opts *actors.Options) *actors.System {
 	t.Helper()
-	sys, err := actors.NewSystem(nil)
+	sys, err := actors.NewSystem(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ type sent struct {
 		RequestID mcp.ID   `json:"requestId"`
 		Meta      mcp.Meta `json:"_meta"`
 	} `json:"params"`
-	Text string `json:"-"`
+	Text string       `json:"-"`
+	Out  mcp.Outgoing `json:"-"` // without the frame
 }
 
 // wire is a link that keeps what was sent, and answers with answer if that is set.
@@ -85,7 +87,8 @@ func (w *wire) Send(m mcp.Outgoing) error {
 	if w.err != nil {
 		return w.err
 	}
-	s := sent{Text: string(m.Frame)}
+	s := sent{Text: string(m.Frame), Out: m}
+	s.Out.Frame = nil
 	if err := jsonx.Unmarshal(m.Frame, &s); err != nil {
 		panic(err)
 	}
@@ -120,11 +123,17 @@ type bench struct {
 	sys    *actors.System
 	parent *parent
 	ref    actors.Ref
+
+	lastGen atomic.Uint64 // of the chaos
 }
 
 func newTable(t testing.TB, opts *call.Options) *bench {
 	t.Helper()
-	sys := newSystem(t)
+	return newTableOn(t, newSystem(t, nil), opts)
+}
+
+func newTableOn(t testing.TB, sys *actors.System, opts *call.Options) *bench {
+	t.Helper()
 	b := &bench{Table: call.NewTable(sys, opts), sys: sys}
 	b.parent = &parent{table: b.Table, drained: make(chan struct{})}
 	ref, err := sys.Spawn(actors.Spec{Kind: actors.KindClient, Name: "client", New: func() actors.Actor { return b.parent }})

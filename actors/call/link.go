@@ -3,6 +3,7 @@ package call
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
@@ -59,6 +60,7 @@ func (t *Table) Lost(gen uint64, err error) {
 		c.id = 0
 	}
 	clear(t.byID)
+	clear(t.late)
 	t.mu.Unlock()
 	for _, o := range all {
 		o.ref.Send(o.msg)
@@ -118,6 +120,9 @@ func (t *Table) Close(err error) {
 	for c := t.waiting.first; c != nil; c = c.next {
 		pending = append(pending, c)
 	}
+	for c := t.aside.first; c != nil; c = c.next {
+		pending = append(pending, c)
+	}
 	t.mu.Unlock()
 	for _, c := range starting {
 		t.refuse(c, err)
@@ -131,30 +136,37 @@ func (t *Table) Close(err error) {
 func (t *Table) Deliver(gen uint64, m *mcp.Message) {
 	r, ref, version := t.answered(gen, m.ID)
 	if r == nil {
+		t.deliverLate(gen, m)
 		return
 	}
 	switch {
 	case m.Kind == mcp.KindError:
 		r.err = m.Error
-	case version.Era() == mcp.EraModern && !knownResult(m.ResultType):
+	case version.Era() == mcp.EraModern && !knownResult(m.ResultType, r.call.req):
 		r.err = &ResponseError{r.call.req.Method, fmt.Errorf("unknown resultType %q", m.ResultType)}
 	default:
-		r.result.Raw = bytes.Clone(m.Result)
-		if version.Era() == mcp.EraModern {
-			r.result.Type = m.ResultType
-		}
+		r.result = resultOf(m, version)
 	}
 	ref.Send(r)
 }
 
-// knownResult reports whether a result of that type can be understood (BASE-12).
-// Results of extensions can not: none is declared.
-func knownResult(resultType string) bool {
+// resultOf is the result of a response, to be kept.
+func resultOf(m *mcp.Message, version mcp.Version) Result {
+	r := Result{Raw: bytes.Clone(m.Result)}
+	if version.Era() == mcp.EraModern {
+		r.Type = m.ResultType
+	}
+	return r
+}
+
+// knownResult reports whether a result of that type can be understood (BASE-12):
+// one of an extension can if the caller declared that.
+func knownResult(resultType string, req *Request) bool {
 	switch resultType {
 	case "", mcp.ResultComplete, mcp.ResultInputRequired:
 		return true
 	}
-	return false
+	return slices.Contains(req.ResultTypes, resultType)
 }
 
 // Malformed ends the call that awaits an answer with this id: what came for it
@@ -188,11 +200,35 @@ func (t *Table) answered(gen uint64, id mcp.ID) (*response, actors.Ref, mcp.Vers
 	return r, c.slot.ref, t.version
 }
 
+// Failed ends the attempt with this id, whose answer can not come any more, while
+// generation gen goes on. If err wraps [ErrUnsent] the request is sent again: on the
+// next connection, or on this one if that is still there after a moment. If not, a
+// [TransportError] or an [*mcp.Error] in err is the answer; after any other error a
+// request that is safe is sent again, and one that is not ends with a [LostError].
+func (t *Table) Failed(gen uint64, id mcp.ID, err error) {
+	n, ok := id.Int64()
+	t.mu.Lock()
+	c := t.byID[n]
+	if !ok || c == nil || gen != t.gen {
+		t.mu.Unlock()
+		t.stats.late.Add(1)
+		return
+	}
+	delete(t.byID, n)
+	c.id = 0
+	msg, ref := &failed{connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}}, c.slot.ref
+	t.mu.Unlock()
+	ref.Send(msg)
+}
+
 // Progress passes on a progress notification of the peer.
 func (t *Table) Progress(gen uint64, p *mcp.ProgressParams) {
 	n, ok := p.ProgressToken.Int64()
 	t.mu.Lock()
 	c := t.byID[n]
+	if c == nil {
+		c = t.tokens[n]
+	}
 	if !ok || c == nil || gen != t.gen || c.progress == nil {
 		t.mu.Unlock()
 		t.stats.oddProgress.Add(1) // PROG-08
@@ -209,17 +245,24 @@ func (t *Table) flush() {
 	for {
 		t.mu.Lock()
 		c := t.waiting.first
+		for c != nil && c.more != nil && c.more.notOn >= t.gen {
+			c = c.next
+		}
 		if c == nil || !t.canSend(c.req) {
 			t.mu.Unlock()
 			return
 		}
-		t.waiting.remove(c)
+		c.leave()
 		a := t.nextAttempt(c)
 		t.mu.Unlock()
 		if a.n > 1 {
 			t.stats.resent.Add(1)
 		}
-		a.ref.Send(&resend{call: c, attempt: a.n})
+		if a.follows {
+			a.ref.Send(&followed{resend{call: c, attempt: a.n}})
+		} else {
+			a.ref.Send(&resend{call: c, attempt: a.n})
+		}
 		t.write(a)
 	}
 }

@@ -21,8 +21,10 @@ type Request struct {
 	// Meta holds further members of the parameters' _meta; those of the
 	// connection and the progress token are added to it. Nil is none.
 	Meta mcp.Meta
-	// Name repeats params.name or params.uri for the transport.
+	// Name repeats params.name, params.uri or params.taskId for the transport (HDR-03).
 	Name string
+	// Headers are the parameters that the transport mirrors (HDR-20).
+	Headers []mcp.Header
 	// Idle ends the call after so long without an answer or progress, Max after
 	// so long at all (TIME-01, TIME-03). Zero means DefaultIdle and DefaultMax,
 	// negative means no limit.
@@ -37,6 +39,20 @@ type Request struct {
 	// Early sends the request as soon as there is a transport, before both sides
 	// have agreed on a version. Such a request never waits for a connection.
 	Early bool
+	// ResultTypes are the values of resultType that are understood beside complete
+	// and input_required, because their extension was declared (BASE-12).
+	ResultTypes []string
+	// Follow, if set, looks at each answer before it becomes the outcome, and may
+	// ask for another attempt. It runs in the call's actor: it must not block, and
+	// a panic in it ends this call alone.
+	Follow func(Answer) Step
+	// Late, if set, gets the result of an attempt that was answered after the call
+	// had ended; nothing else is done with such a one. In return the attempt is not
+	// withdrawn with notifications/cancelled, which a request that asks for a task
+	// must not be (CANC-05). It runs on a goroutine of the system.
+	Late func(Result)
+	// Tag is the caller's own: [Table.Out] gives it back.
+	Tag any
 }
 
 // Progress is one report of how far a request has come (PROG-02).

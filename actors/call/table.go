@@ -53,10 +53,14 @@ type Table struct {
 	unneeded  int        // the fewest that were idle since the last trim
 	trimming  bool       // a trim is due
 
-	pending  int             // calls that have no outcome yet
-	starting []*Call         // those that await an actor
-	byID     map[int64]*Call // those that await an answer
-	waiting  queue           // those that await a connection
+	pending  int                    // calls that have no outcome yet
+	starting []*Call                // those that await an actor
+	byID     map[int64]*Call        // those that await an answer
+	waiting  queue                  // those that await a connection
+	aside    queue                  // those between two attempts
+	open     []*hold                // of all calls that are out
+	tokens   map[int64]*Call        // of calls that wait and still take progress; nil at first
+	late     map[int64]func(Result) // what to do with answers to calls that have ended; nil at first
 	lastID   int64
 
 	link     mcp.Link // nil without a connection
@@ -211,6 +215,8 @@ type attempt struct {
 	gen     uint64
 	link    mcp.Link
 	members []byte
+	retry   *Retry
+	follows bool
 }
 
 // assign lends the actor to the call and gives the call an id, or lets it wait.
@@ -230,7 +236,23 @@ func (t *Table) nextAttempt(c *Call) attempt {
 	c.id = t.lastID
 	c.wire.Store(wireState(c.attempt, unwritten))
 	t.byID[c.id] = c
-	return attempt{call: c, ref: c.slot.ref, n: c.attempt, id: c.id, gen: t.gen, link: t.link, members: t.members}
+	if c.token != 0 {
+		delete(t.tokens, c.token)
+	}
+	c.token = c.id
+	for _, h := range t.open {
+		if h.gen == t.gen {
+			h.add(c)
+		}
+	}
+	a := attempt{
+		call: c, ref: c.slot.ref, n: c.attempt, id: c.id, gen: t.gen, link: t.link, members: t.members, follows: c.follows,
+	}
+	if c.more != nil {
+		a.retry = c.more.retry
+	}
+	c.follows = false
+	return a
 }
 
 // write hands one attempt to the transport, unless it was withdrawn meanwhile.
@@ -239,20 +261,25 @@ func (t *Table) write(a attempt) {
 	if !c.claim(a.n) {
 		return
 	}
-	id := mcp.IntID(a.id)
+	id, req := mcp.IntID(a.id), c.req
+	if a.retry != nil {
+		req = a.retry.apply(req)
+	}
 	var token mcp.ProgressToken
 	if c.progress != nil {
-		token = id // unique as the id is (PROG-01)
+		token = id // unique as the id is (PROG-01), and another for each attempt (MRTR-16)
 	}
 	b := borrow()
 	defer giveBack(b)
-	frame, err := appendRequest((*b)[:0], id, c.req, a.members, token)
+	frame, err := appendRequest((*b)[:0], id, req, a.members, token)
 	*b = frame
 	if err != nil {
 		a.ref.Send(&response{call: c, attempt: a.n, err: err})
 		return
 	}
-	err = a.link.Send(mcp.Outgoing{Frame: frame, Kind: mcp.KindRequest, ID: id, Method: c.req.Method, Name: c.req.Name})
+	err = a.link.Send(mcp.Outgoing{
+		Frame: frame, Kind: mcp.KindRequest, ID: id, Method: req.Method, Name: req.Name, Headers: req.Headers,
+	})
 	if err != nil {
 		c.wire.CompareAndSwap(wireState(a.n, writing), wireState(a.n, unwritten))
 		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: err})
@@ -286,7 +313,7 @@ func (t *Table) park(c *Call, gen uint64) bool {
 		return false
 	}
 	delete(t.byID, c.id)
-	c.id = 0
+	c.id, c.needMore().notOn = 0, gen
 	t.waiting.push(c)
 	late := t.ready && t.gen > gen // that connection is there already
 	parent := t.parent
@@ -324,6 +351,7 @@ type ending struct {
 	id      int64    // it awaited an answer to this
 	attempt int32    //
 	link    mcp.Link // that the newest attempt may have gone out on
+	wait    *wait    // that it was in
 	drained actors.Ref
 }
 
@@ -333,13 +361,21 @@ func (t *Table) detach(c *Call) ending {
 		return ending{again: true}
 	}
 	end := ending{id: c.id, attempt: c.attempt, link: t.link}
+	if c.more != nil {
+		end.wait = c.more.wait
+	}
 	c.slot.call = nil
 	c.slot = nil
 	if c.id != 0 {
 		delete(t.byID, c.id)
+		t.expectLate(c)
 		c.id = 0
 	}
-	t.waiting.remove(c)
+	delete(t.tokens, c.token)
+	c.leave()
+	for _, h := range t.open {
+		h.remove(c)
+	}
 	end.drained = t.done()
 	return end
 }
@@ -358,10 +394,15 @@ func (t *Table) settle(c *Call, end ending, result Result, err error) {
 	if end.again {
 		return
 	}
-	if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) {
+	if c.req.Late != nil {
+		t.unsentLate(c, end)
+	} else if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) {
 		// Not on this goroutine: it may be a clock's or the one that reads.
 		id, link, why := mcp.IntID(end.id), end.link, reason(err)
 		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why) })
+	}
+	if end.wait != nil && end.wait.abort != nil {
+		t.aborted(c, end.wait.abort, err)
 	}
 	c.reply.Complete(result, err)
 	end.drained.Send(Drained{})
@@ -372,40 +413,5 @@ func sendCancelled(link mcp.Link, id mcp.ID, why string) {
 	defer giveBack(b)
 	*b = appendCancelled((*b)[:0], id, why)
 	// A link that can not take it is as good as lost: the peer will find out.
-	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled})
-}
-
-// queue is a list of calls that wait for a connection, the oldest first.
-type queue struct {
-	first, last *Call
-	n           int
-}
-
-func (q *queue) push(c *Call) {
-	c.prev, c.next, c.waiting = q.last, nil, true
-	if q.last == nil {
-		q.first = c
-	} else {
-		q.last.next = c
-	}
-	q.last = c
-	q.n++
-}
-
-func (q *queue) remove(c *Call) {
-	if !c.waiting {
-		return
-	}
-	if c.prev == nil {
-		q.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		q.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next, c.waiting = nil, nil, false
-	q.n--
+	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id})
 }

@@ -2,14 +2,14 @@ package conn
 
 import (
 	"context"
-	"errors"
+
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/actors/inbound"
 )
 
 // actor keeps one peer reachable.
@@ -40,6 +40,10 @@ type actor struct {
 	readyAt  time.Time
 	lastErr  error
 	lost     error // the transport went away while the negotiation still runs
+
+	pings  *actors.Timer
+	pinger context.CancelCauseFunc // of the ping under way; nil if there is none
+	misses int                     // pings in a row without an answer
 }
 
 // maxRedials bounds the attempts that follow each other without a delay.
@@ -49,6 +53,7 @@ const maxRedials = 3
 type (
 	wake        struct{} // a call waits for a connection
 	connect     struct{ reply *actors.Reply[struct{}] }
+	retryWanted struct{} // somebody can not wait for the end of a pause
 	closeWanted struct{}
 	closeNow    struct{}
 
@@ -83,11 +88,15 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	if a.conn.calls.Receive(c, msg) {
 		return
 	}
+	if a.session != nil && a.session.inbound != nil && a.session.inbound.Receive(c, msg) {
+		return
+	}
 	switch m := msg.(type) {
 	case actors.Started:
 		self := c.Self()
 		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
-		a.retry, a.timeout = c.NewTimer(retryDue{}), c.NewTimer(connectTimeout{})
+		a.retry, a.timeout, a.pings = c.NewTimer(retryDue{}), c.NewTimer(connectTimeout{}), c.NewTimer(pingDue{})
+		a.conn.children.spawn(c)
 		if first := a.conn.first; first != nil && !first.Completed() {
 			a.waiters = append(a.waiters, first)
 		}
@@ -102,14 +111,24 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		a.wanted(c)
 	case connect:
 		a.connect(c, m.reply)
+	case retryWanted:
+		if a.state == Backoff {
+			a.dial(c)
+		} else {
+			a.wanted(c)
+		}
 	case closeWanted:
 		a.drain(c)
 	case closeNow, call.Drained:
 		if a.state == Closing {
 			c.Stop()
 		}
+	case *spawnWanted:
+		a.conn.children.spawn(c)
 	case retryDue:
 		a.retryNow(c)
+	case pingDue:
+		a.ping(c)
 	case connectTimeout:
 		if a.state == Dialing || a.state == Negotiating {
 			a.fail(c, &ConnectTimeoutError{State: a.state, After: a.conn.opts.ConnectTimeout})
@@ -121,6 +140,14 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		}
 	default:
 		a.ofGeneration(c, msg)
+	}
+}
+
+// ChildFailed implements [actors.Supervisor]: the peer gets an answer to a request
+// whose actor failed.
+func (a *actor) ChildFailed(c *actors.Context, child actors.Ref, err error) {
+	if a.session != nil && a.session.inbound != nil {
+		a.session.inbound.ChildFailed(c, child, err)
 	}
 }
 
@@ -142,6 +169,10 @@ func (a *actor) ofGeneration(c *actors.Context, msg any) {
 			} else {
 				a.ready()
 			}
+		}
+	case *pinged:
+		if a.is(m.gen, Ready) {
+			a.pinged(c, m.err)
 		}
 	case *transportLost:
 		switch {
@@ -209,6 +240,10 @@ func (a *actor) answer(err error) {
 func (a *actor) dial(c *actors.Context) {
 	a.retry.Clear()
 	a.session = newSession(a.conn)
+	if o := a.conn.opts.Inbound; o != nil {
+		a.session.inbound = inbound.NewTable(o)
+		a.session.inbound.Bind(c)
+	}
 	a.conn.session.Store(a.session)
 	a.to(Dialing)
 	a.timeout.Set(a.conn.opts.ConnectTimeout)
@@ -238,6 +273,8 @@ func (a *actor) ready() {
 	a.timeout.Clear()
 	a.readyAt, a.redials, a.lastErr = time.Now(), 0, nil
 	a.conn.calls.Ready()
+	a.misses = 0
+	a.nextPing()
 	a.to(Ready)
 	a.answer(nil)
 }
@@ -304,6 +341,7 @@ func (a *actor) retryNow(c *actors.Context) {
 // drop ends what belongs to the current generation.
 func (a *actor) drop(err error) {
 	a.timeout.Clear()
+	a.noPing(err)
 	if a.negotiate != nil {
 		a.negotiate(err)
 		a.negotiate = nil
@@ -323,6 +361,7 @@ func (a *actor) drain(c *actors.Context) {
 	wasReady := a.state == Ready
 	a.retry.Clear()
 	a.timeout.Clear()
+	a.noPing(call.ErrClosed)
 	a.to(Closing)
 	a.answer(call.ErrClosed)
 	a.conn.calls.Drain()
@@ -347,41 +386,4 @@ func (a *actor) stopping(m actors.Stopping) {
 		a.conn.calls.Lost(a.session.gen, err)
 		a.session.end()
 	}
-}
-
-// transport is the actor of one generation: the dial is its task, and the link
-// ends with it.
-type transport struct {
-	conn    *Conn
-	session *Session
-	parent  actors.Ref
-}
-
-func transportSpec(k *Conn, s *Session, parent actors.Ref) actors.Spec {
-	return actors.Spec{
-		Kind: actors.KindTransport,
-		New:  func() actors.Actor { return &transport{k, s, parent} },
-	}
-}
-
-// Receive implements [actors.Actor].
-func (t *transport) Receive(c *actors.Context, msg any) {
-	switch m := msg.(type) {
-	case actors.Started:
-		actors.Await(c, t.dial, func(_ struct{}, err error) any { return &dialed{t.session.gen, err} })
-	case *dialed:
-		t.parent.Send(m)
-	case actors.Stopping:
-		t.session.end()
-	}
-}
-
-// dial makes the link. The session takes it even when the actor is gone.
-func (t *transport) dial(ctx context.Context) (struct{}, error) {
-	link, err := actors.Guard(func() (mcp.Link, error) { return t.conn.opts.Dial(ctx, t.session.gen, t.session) })
-	if err == nil && link == nil {
-		err = Permanent(errors.New("the dial returned nothing"))
-	}
-	t.session.attach(link, err)
-	return struct{}{}, err
 }

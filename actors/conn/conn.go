@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -22,10 +23,22 @@ type Options struct {
 	Dial func(ctx context.Context, gen uint64, sink mcp.Sink) (mcp.Link, error)
 	// Negotiate agrees with the peer on a version and calls [Session.Agree].
 	Negotiate func(ctx context.Context, s *Session) error
-	// Received takes the peer's requests and its notifications other than
-	// progress, on the transport's goroutine: it must not block. The message is
-	// valid until it returns. Nil drops them.
-	Received func(s *Session, m *mcp.Message)
+	// Received takes the peer's requests and its notifications, progress that its
+	// call has got already among them, on the transport's goroutine: it must not
+	// block. The message is valid until it returns. Related is the request of ours on whose stream it came
+	// (SHL-13), zero if the transport can not tell. Nil drops them.
+	Received func(s *Session, m *mcp.Message, related mcp.ID)
+	// Inbound, if set, gives each generation a table for the peer's requests, which
+	// is closed when the generation ends; see [Session.Inbound].
+	Inbound *inbound.Options
+	// Ping, if set with PingEvery, asks the peer for a sign of life (PING-02) each
+	// PingEvery while the connection is ready on a legacy revision (PING-03). It
+	// must heed ctx, which ends after PingTimeout; zero means 10 s. An error of the
+	// peer's is a sign of life. After PingMisses pings in a row without one the
+	// generation fails with a [PingError]; zero means 2.
+	Ping                   func(ctx context.Context, s *Session) error
+	PingEvery, PingTimeout time.Duration
+	PingMisses             int
 	// OnStatus, if set, is told of each change of state, in order. It must not block.
 	OnStatus func(Status)
 	// Lazy connects when the first call wants to, not at once.
@@ -54,6 +67,8 @@ func (o Options) withDefaults(sys *actors.System) Options {
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	o.Stable = cmp.Or(o.Stable, 5*time.Second)
 	o.PatientFor = cmp.Or(o.PatientFor, 3)
+	o.PingTimeout = cmp.Or(o.PingTimeout, 10*time.Second)
+	o.PingMisses = cmp.Or(o.PingMisses, 2)
 	if o.Logger == nil {
 		o.Logger = sys.Log()
 	}
@@ -73,6 +88,8 @@ type Conn struct {
 	ref     atomic.Pointer[actors.Ref] // nil before it is started
 	status  atomic.Pointer[Status]
 	session atomic.Pointer[Session] // the newest
+
+	children children
 }
 
 // New returns a connection that is not started yet.
@@ -144,6 +161,7 @@ func (k *Conn) stopped(failure error) {
 		failure = call.ErrClosed
 	}
 	k.calls.Close(failure)
+	k.children.close(failure)
 	last := *k.status.Load()
 	k.status.Store(&Status{State: Closed, Since: time.Now(), Generation: last.Generation, Err: failure, Failures: last.Failures})
 }
@@ -176,6 +194,22 @@ func (k *Conn) Begin(req *call.Request, reply *actors.Reply[call.Result]) *call.
 	return k.calls.Start(req, reply)
 }
 
+// Hold keeps the clocks of a call of the current session still; see [Session.Hold].
+func (k *Conn) Hold(id mcp.ID) (release func()) {
+	if s := k.session.Load(); s != nil {
+		return s.Hold(id)
+	}
+	return func() {}
+}
+
+// Out returns the calls that are out on the current session; see [Session.Out].
+func (k *Conn) Out() []call.OutCall {
+	if s := k.session.Load(); s != nil {
+		return s.Out()
+	}
+	return nil
+}
+
 // Notify sends a notification if the connection is ready, and is [ErrNotReady] if not.
 func (k *Conn) Notify(method string, params []byte) error {
 	s := k.session.Load()
@@ -196,6 +230,10 @@ func (k *Conn) Connect(ctx context.Context) error {
 	_, err := actors.Ask(ctx, ref, func(r *actors.Reply[struct{}]) any { return connect{r} })
 	return err
 }
+
+// Retry makes an attempt to connect now, also within a pause or after a permanent
+// failure. It does not wait, and does nothing while an attempt is under way.
+func (k *Conn) Retry() { k.send(retryWanted{}) }
 
 // closeGrace bounds the wait for a transport to close, beyond the context of Close.
 const closeGrace = 10 * time.Second

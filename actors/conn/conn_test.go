@@ -497,7 +497,7 @@ func TestEarlyFrames(t *testing.T) {
 				return p.Dial(ctx, gen, sink)
 			},
 			Negotiate: p.Negotiate,
-			Received:  func(_ *conn.Session, m *mcp.Message) { got = append(got, m.Method) },
+			Received:  func(_ *conn.Session, m *mcp.Message, _ mcp.ID) { got = append(got, m.Method) },
 		})
 		if err := k.Start(); err != nil {
 			t.Fatal(err)

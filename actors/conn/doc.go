@@ -17,6 +17,10 @@
 //   - A failed attempt is followed by another after a delay that doubles up to 30
 //     seconds, with jitter, and starts anew once a connection has held. An error
 //     marked [Permanent] is not retried unless somebody asks for the connection.
+//   - A request of the peer's ends with the transport it came on ([Options].Inbound);
+//     a child of the connection ([Conn.Spawn]) ends with the connection.
+//   - Over a silent transport the peer is pinged if that is wanted, and given up
+//     when it does not answer ([Options].Ping).
 //   - Close lets calls end until its context does, then ends them. When it has
 //     returned nothing of the connection is left.
 package conn

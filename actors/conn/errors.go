@@ -11,6 +11,8 @@ var (
 	ErrConnectTimeout = errors.New("conn: connecting timed out")
 	// ErrClosedByPeer is a transport that ended without an error.
 	ErrClosedByPeer = errors.New("the peer closed the connection")
+	// ErrGenerationOver ends the peer's requests when what they came on is gone.
+	ErrGenerationOver = errors.New("conn: the transport of the request is gone")
 	// ErrNotReady is returned for a notification without a connection.
 	ErrNotReady = errors.New("conn: not connected")
 )
@@ -27,6 +29,20 @@ func (e *ConnectTimeoutError) Error() string {
 
 // Is reports that the error is [ErrConnectTimeout].
 func (e *ConnectTimeoutError) Is(target error) bool { return target == ErrConnectTimeout }
+
+// PingError says that the peer gave no sign of life (PING-02).
+type PingError struct {
+	Misses int           // pings in a row without an answer
+	After  time.Duration // how long each was waited for
+	Err    error         // what became of the last
+}
+
+func (e *PingError) Error() string {
+	return fmt.Sprintf("the peer did not answer %d pings within %v each: %v", e.Misses, e.After, e.Err)
+}
+
+// Unwrap returns what became of the last ping.
+func (e *PingError) Unwrap() error { return e.Err }
 
 // marked is an error that says how to go on.
 type marked struct {

@@ -28,7 +28,7 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 				return p.Dial(ctx, gen, sink)
 			},
 			Negotiate: p.Negotiate,
-			Received:  func(_ *conn.Session, m *mcp.Message) { received += len(m.Params) },
+			Received:  func(_ *conn.Session, m *mcp.Message, _ mcp.ID) { received += len(m.Params) },
 		})
 		if err := k.Start(); err != nil {
 			t.Fatal(err)

@@ -1,12 +1,13 @@
 package conn
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -21,21 +22,28 @@ const (
 
 // Session is one generation of a connection, as [Options].Negotiate and
 // [Options].Received see it. It is the [mcp.Sink] of its transport. Its methods may
-// be used from any goroutine.
+// be used from any goroutine. It is an [mcp.CallSink].
 type Session struct {
-	conn *Conn
-	gen  uint64
-	done chan struct{} // closed once nothing of the transport is left
+	conn    *Conn
+	gen     uint64
+	done    chan struct{}  // closed once nothing of the transport is left
+	inbound *inbound.Table // nil without Options.Inbound; set before there is a transport
 
 	mu        sync.Mutex
 	link      mcp.Link // nil before Dial has returned
 	version   mcp.Version
-	early     [][]byte // messages that came before the link
-	earlySize int      // in bytes
-	open      bool     // early has been worked off
-	over      bool     // nothing more is passed on
-	dialed    bool     // Dial has returned
+	early     []frame // messages that came before the link
+	earlySize int     // in bytes
+	open      bool    // early has been worked off
+	over      bool    // nothing more is passed on
+	dialed    bool    // Dial has returned
 	malformed int
+}
+
+// frame is a message with the request of ours on whose stream it came.
+type frame struct {
+	bytes   []byte
+	related mcp.ID
 }
 
 func newSession(k *Conn) *Session {
@@ -106,7 +114,10 @@ func (s *Session) Lost(err error) {
 }
 
 // Frame implements [mcp.Sink].
-func (s *Session) Frame(frame []byte) {
+func (s *Session) Frame(frame []byte) { s.FrameOf(mcp.ID{}, frame) }
+
+// FrameOf implements [mcp.CallSink].
+func (s *Session) FrameOf(id mcp.ID, bytes []byte) {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()
@@ -114,15 +125,28 @@ func (s *Session) Frame(frame []byte) {
 	}
 	if !s.open {
 		defer s.mu.Unlock()
-		if s.earlySize += len(frame); len(s.early) < maxEarly && s.earlySize <= maxEarlySize {
-			s.early = append(s.early, bytes.Clone(frame))
+		if s.earlySize += len(bytes); len(s.early) < maxEarly && s.earlySize <= maxEarlySize {
+			s.early = append(s.early, frame{slices.Clone(bytes), id})
 		}
 		return
 	}
 	version := s.version
 	s.mu.Unlock()
-	s.receive(frame, version)
+	s.receive(frame{bytes, id}, version)
 }
+
+// Failed implements [mcp.CallSink]; see [call.Table.Failed].
+func (s *Session) Failed(id mcp.ID, err error) { s.conn.calls.Failed(s.gen, id, err) }
+
+// Inbound returns the table for the peer's requests; nil without [Options].Inbound.
+func (s *Session) Inbound() *inbound.Table { return s.inbound }
+
+// Hold keeps the clocks of a call of this generation still until release, or with
+// the zero id those of all its calls; see [call.Table.Hold].
+func (s *Session) Hold(id mcp.ID) (release func()) { return s.conn.calls.Hold(s.gen, id) }
+
+// Out returns the calls that are out on this generation.
+func (s *Session) Out() []call.OutCall { return s.conn.calls.Out(s.gen) }
 
 // attach gives the session its link; it is closed at once if the session is over.
 func (s *Session) attach(link mcp.Link, err error) {
@@ -162,12 +186,17 @@ func (s *Session) begin() {
 // end passes nothing more on and closes the link on a goroutine of the system.
 func (s *Session) end() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.over {
+		s.mu.Unlock()
 		return
 	}
 	s.over, s.early = true, nil
-	if link := s.link; link != nil {
+	link := s.link
+	s.mu.Unlock()
+	if s.inbound != nil {
+		s.inbound.Close(ErrGenerationOver)
+	}
+	if link != nil {
 		s.conn.sys.Go(s.conn.opts.Name+": closing the transport", func() {
 			defer close(s.done)
 			link.Close()
@@ -176,24 +205,26 @@ func (s *Session) end() {
 	// Otherwise Dial has failed, or is still to return: attach closes done.
 }
 
+var _ mcp.CallSink = (*Session)(nil)
+
 // messages are used again: scanning needs some hundred bytes.
 var messages = sync.Pool{New: func() any { return new(mcp.Message) }}
 
-func (s *Session) receive(frame []byte, version mcp.Version) {
-	if mcp.IsBatch(frame) && version.Has(mcp.FeatureBatch) { // BASE-20
-		err := mcp.ScanBatch(frame, maxBatch, func(raw []byte) error {
-			s.message(raw)
+func (s *Session) receive(f frame, version mcp.Version) {
+	if mcp.IsBatch(f.bytes) && version.Has(mcp.FeatureBatch) { // BASE-20
+		err := mcp.ScanBatch(f.bytes, maxBatch, func(raw []byte) error {
+			s.message(raw, f.related)
 			return nil
 		})
 		if err != nil {
-			s.fault(nil, frame, err)
+			s.fault(nil, f.bytes, err)
 		}
 		return
 	}
-	s.message(frame)
+	s.message(f.bytes, f.related)
 }
 
-func (s *Session) message(frame []byte) {
+func (s *Session) message(frame []byte, related mcp.ID) {
 	m := messages.Get().(*mcp.Message)
 	defer func() {
 		*m = mcp.Message{}
@@ -215,8 +246,15 @@ func (s *Session) message(frame []byte) {
 			return
 		}
 		s.conn.calls.Progress(s.gen, &p)
-	case s.conn.opts.Received != nil:
-		s.conn.opts.Received(s, m)
+		s.received(m, related)
+	default:
+		s.received(m, related)
+	}
+}
+
+func (s *Session) received(m *mcp.Message, related mcp.ID) {
+	if s.conn.opts.Received != nil {
+		s.conn.opts.Received(s, m, related)
 	}
 }
 

@@ -409,8 +409,9 @@ func (t *Table) Cancel(id mcp.ID, reason string) bool {
 func (t *Table) Drain() { t.update(func() { t.drain = true }) }
 
 // Close takes no more requests and ends those in flight with a [ClosedError]
-// that has the cause. Handlers are not waited for. The parent calls it when it
-// stops, which stops the actors too.
+// that has the cause. Handlers are not waited for: the actor of a request stops when
+// its handler has ended, the others stop at once. The parent calls it when it stops,
+// or when what the requests came on is gone.
 func (t *Table) Close(cause error) {
 	var lost []*Call
 	t.mu.Lock()
@@ -418,6 +419,7 @@ func (t *Table) Close(cause error) {
 		close(t.over)
 	}
 	t.closed, t.drain, t.drained = true, true, true
+	idle := t.idle
 	t.idle = nil
 	for len(t.actors) > 0 {
 		if c := t.strikeOut(t.actors[len(t.actors)-1]); c != nil {
@@ -425,6 +427,9 @@ func (t *Table) Close(cause error) {
 		}
 	}
 	t.mu.Unlock()
+	for _, a := range idle {
+		a.self.Stop()
+	}
 	if len(lost) == 0 {
 		return
 	}

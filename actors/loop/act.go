@@ -159,7 +159,7 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (r *run) dispatch(c *actors.Context, cl *call) {
 	sink := r.cfg.Sink
-	todo := &Call{Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	todo := &Call{Run: r.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
 	do, own := cl.tool.Do, cl.tool.Server == ""
 	cl.cancel = actors.Await(c,
 		func(ctx context.Context) (*mcp.CallToolResult, error) {

@@ -13,11 +13,11 @@ import (
 
 // Kinds of questions that a call asks while it runs, beside [AskKind].
 const (
-	AskForm     = "form"     // a server's form; the answer's content goes to it
-	AskURL      = "url"      // a page that a server wants to be opened
-	AskSampling = "sampling" // a server's request for a model's answer
-	AskSample   = "sample"   // the answer, before the server gets it
-	AskChanged  = "changed"  // a tool is another one than was approved
+	AskForm       = "form"       // a server's form; the answer's content goes to it
+	AskURL        = "url"        // a page that a server wants to be opened
+	AskSampling   = "sampling"   // a server's request for a model's answer
+	AskSample     = "sample"     // the answer, before the server gets it
+	AskDefinition = "definition" // a tool is another one than was approved
 )
 
 // Question is what a call under way has to ask of a human, as a rule because its

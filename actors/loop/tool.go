@@ -44,6 +44,7 @@ type Tool struct {
 
 // Call is one call of a tool.
 type Call struct {
+	Run       string // the run's ID
 	Key       string // its idempotency key
 	Arguments json.RawMessage
 	Progress  func(Progress) // never nil

@@ -1,0 +1,5 @@
+//go:build !race
+
+package elicit_test
+
+const raceDetector = false
