@@ -1,0 +1,167 @@
+// Package form reads the forms that servers ask a person to fill in, and holds
+// answers against them.
+//
+// The schemas of forms are a small part of JSON Schema: one object of strings,
+// numbers, booleans and choices (ELIC-06, ELIC-07). [Parse] takes just that part
+// and says of anything else what it is and where, because what can not be shown
+// and checked must not be answered (ELIC-10, SECA-48). The order of the fields is
+// that of the schema's text.
+//
+// A [Form] may be used by any number of goroutines. Its texts are the server's:
+// a face must clean them before it shows them.
+package form
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ErrUnsupported is what every error of [Parse] is: the schema is outside the
+// subset, or beyond a bound. A peer gets -32602 for it (ELIC-10).
+var ErrUnsupported = errors.New("the form is not one that can be asked for")
+
+// SchemaError says what is wrong with a form's schema.
+type SchemaError struct {
+	Property string // its name; "" is the form itself
+	Reason   string
+}
+
+func (e *SchemaError) Error() string {
+	if e.Property == "" {
+		return ErrUnsupported.Error() + ": " + e.Reason
+	}
+	return fmt.Sprintf("%v: the property %q %s", ErrUnsupported, shorten(e.Property), e.Reason)
+}
+
+func (e *SchemaError) Unwrap() error { return ErrUnsupported }
+
+// Bounds of one form. They are far beyond what a person would fill in.
+const (
+	maxSchema   = 128 << 10 // bytes
+	maxFields   = 100
+	maxOptions  = 1000     // of all fields together
+	maxPatterns = 5       // the largest take milliseconds each to compile
+	maxName     = 200      // bytes of a field's name
+	maxAnswer   = 64 << 10 // bytes of one value
+)
+
+// Form is a form to be filled in.
+type Form struct {
+	Fields []Field // in the order of the schema
+}
+
+// Parse reads the schema of a form as revision v has it; the options with a title
+// of their own and the choice of several came with 2025-11-25. Every error is a
+// [*SchemaError].
+func Parse(schema json.RawMessage, v mcp.Version) (*Form, error) {
+	if !v.Has(mcp.FeatureElicitation) {
+		return nil, &SchemaError{Reason: fmt.Sprintf("revision %q has none", string(v))}
+	}
+	if len(schema) > maxSchema {
+		return nil, &SchemaError{Reason: fmt.Sprintf("its schema is longer than %d bytes", maxSchema)}
+	}
+	if !jsonx.Valid(schema) {
+		return nil, &SchemaError{Reason: "its schema is not valid JSON"}
+	}
+	p := parser{version: v}
+	f, err := p.form(schema)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Field returns the field with that name, or nil.
+func (f *Form) Field(name string) *Field {
+	for i := range f.Fields {
+		if f.Fields[i].Name == name {
+			return &f.Fields[i]
+		}
+	}
+	return nil
+}
+
+// Defaults returns the values that the form is filled in with before anybody has
+// touched it (ELIC-09). The caller owns the map.
+func (f *Form) Defaults() map[string]json.RawMessage {
+	d := make(map[string]json.RawMessage)
+	for i := range f.Fields {
+		if v := f.Fields[i].Default; v != nil {
+			d[f.Fields[i].Name] = v
+		}
+	}
+	return d
+}
+
+// Problem is what is wrong with the value of one field.
+type Problem struct {
+	Field   string // its name
+	Message string // such as: must have at least 3 characters, has 1
+}
+
+// ContentError lists what is wrong with an answer.
+type ContentError struct {
+	Problems []Problem // at least one; in the order of the form, unknown fields last
+}
+
+func (e *ContentError) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i == 10 {
+			fmt.Fprintf(&b, "; and %d more", len(e.Problems)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%q %s", shorten(p.Field), p.Message)
+	}
+	return b.String()
+}
+
+// Complete returns the answer with the defaults of the fields that are not in it,
+// so that {} becomes all the defaults, if that is a valid answer to the form
+// (ELIC-09). Fields that the form does not have are refused, not dropped: whoever
+// filled them in expects them to arrive (SECA-32). The error is a [*ContentError].
+// content is not changed.
+func (f *Form) Complete(content map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	whole := f.Defaults()
+	maps.Copy(whole, content)
+	var problems []Problem
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		switch v, ok := whole[field.Name]; {
+		case ok:
+			if err := field.Check(v); err != nil {
+				problems = append(problems, Problem{field.Name, err.Error()})
+			}
+		case field.Required:
+			problems = append(problems, Problem{field.Name, "is required"})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if f.Field(name) == nil {
+			problems = append(problems, Problem{name, "is not a field of the form"})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &ContentError{problems}
+	}
+	return whole, nil
+}
+
+// shorten cuts a text of the peer for a message, which quotes it.
+func shorten(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

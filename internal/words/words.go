@@ -1,0 +1,60 @@
+// Package words splits command lines.
+package words
+
+import (
+	"errors"
+	"strings"
+)
+
+// Split splits a command line as a shell splits words, without being one:
+// blanks separate, quotes and backslashes keep them, and nothing is expanded.
+func Split(line string) ([]string, error) {
+	var (
+		words []string
+		word  strings.Builder
+		open  bool // a word has begun, perhaps an empty one in quotes
+		quote rune
+		slash bool
+	)
+	for _, r := range line {
+		switch {
+		case slash:
+			if quote == '"' && r != '"' && r != '\\' {
+				word.WriteByte('\\')
+			}
+			word.WriteRune(r)
+			slash = false
+		case r == '\\' && quote != '\'':
+			slash, open = true, true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			} else {
+				word.WriteRune(r)
+			}
+		case r == '\'' || r == '"':
+			quote, open = r, true
+		case r == ' ' || r == '\t' || r == '\n':
+			if open {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			open = false
+		default:
+			word.WriteRune(r)
+			open = true
+		}
+	}
+	switch {
+	case quote != 0:
+		return nil, errors.New("a quote is not closed")
+	case slash:
+		return nil, errors.New("it ends in a backslash")
+	case open:
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return words, nil
+}

@@ -1,0 +1,14 @@
+// Package httpguard is the HTTP client of the transports: one for all servers of a
+// host, with what a hostile server must not get away with taken away (ROB-3, ROB-6,
+// ROB-8).
+//
+// [NewClient] makes it, [Do] sends a request, [Body] reads the answer:
+//
+//   - It keeps no cookies, and follows no redirect but that of a GET to the same
+//     origin.
+//   - A proxy is used as the environment says, but not for this machine.
+//   - What is read is bounded, after decompression too.
+//   - Errors name no URL: its query may be a secret.
+//
+// An address is http:, https:, or unix: for HTTP over a socket, see [ParseURL].
+package httpguard

@@ -1,0 +1,68 @@
+package oldsse
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
+)
+
+var (
+	// ErrEndpoint says that the stream does not name a place for messages, or one that
+	// must not be used (SSE-02, SSE-04).
+	ErrEndpoint = errors.New("the server names no usable message endpoint")
+	// ErrNoStream says that the address does not answer with an event stream.
+	ErrNoStream = errors.New("the address does not answer with an event stream")
+	// ErrSession says that the server does not know the session any more (SSE-07).
+	ErrSession = errors.New("the server has ended the session")
+
+	errClosed = errors.New("the link is closed")
+	errLate   = fmt.Errorf("%w in time", ErrEndpoint)
+	errSlow   = errors.New("the server does not answer the POST")
+)
+
+// refused makes the error of a status that is no success. It closes the body.
+func (o *Options) refused(resp *http.Response, secrets ...string) error {
+	limit := time.AfterFunc(pageTime, func() { resp.Body.Close() })
+	defer limit.Stop()
+	defer resp.Body.Close()
+	page, _ := io.ReadAll(io.LimitReader(httpguard.Body(resp, -1), shownOfPage)) // what there is of it
+	err := error(&streamable.StatusError{Status: resp.StatusCode, Text: o.clean(string(page), secrets)})
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		challenge := strings.Join(resp.Header.Values("Www-Authenticate"), ", ")
+		err = o.Denied(resp.StatusCode, o.clean(challenge, secrets), err)
+	}
+	return err
+}
+
+// clean makes a text of the server fit to be shown: one line, without our secrets if
+// it repeats them (SECA-27).
+func (o *Options) clean(text string, secrets []string) string {
+	for _, values := range o.Header {
+		for _, v := range values {
+			secrets = append(secrets, v)
+			if _, token, ok := strings.Cut(v, " "); ok { // Bearer …
+				secrets = append(secrets, token)
+			}
+		}
+	}
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	return sanitize.Line(text, shownOfPage)
+}
+
+// isStream reports whether an answer is an event stream.
+func isStream(h http.Header) bool {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return kind == "text/event-stream" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
+}

@@ -1,0 +1,273 @@
+package streamable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/internal/sse"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+)
+
+// receive reads the answer to a request (SHL-12, SHM-06).
+func (p *post) receive(resp *http.Response) {
+	if resp.StatusCode/100 != 2 {
+		p.refused(resp)
+		return
+	}
+	if p.method == mcp.MethodInitialize {
+		if err := p.link.begun(resp.Header.Get(headerSession)); err != nil {
+			p.invalid(resp.StatusCode, err)
+			return
+		}
+	}
+	switch kind := mediaType(resp.Header); kind {
+	case typeJSON:
+		p.json(resp)
+	case typeStream:
+		p.stream(resp)
+	default:
+		discard(resp.Body)
+		p.invalid(resp.StatusCode, fmt.Errorf("the answer is neither JSON nor an event stream, its type is %.100q", kind))
+	}
+}
+
+// json reads an answer that is one object (or a batch, in 2025-03-26).
+func (p *post) json(resp *http.Response) {
+	b := buffers.Get().(*[]byte)
+	defer giveBack(b)
+	frame, err := readAll(httpguard.Body(resp, int64(p.link.opts.MaxMessage)), (*b)[:0], resp.ContentLength)
+	*b = frame
+	switch {
+	case unusable(err):
+		p.invalid(resp.StatusCode, err)
+		return
+	case err != nil:
+		p.link.fail(p, fmt.Errorf("reading the answer: %w", plain(err)))
+		return
+	}
+	p.take(frame)
+	if !p.answered {
+		p.invalid(resp.StatusCode, p.why(errNoAnswer))
+	}
+}
+
+// unusable tells a body that can not be used from one that has not come to its end.
+func unusable(err error) bool {
+	_, large := errors.AsType[*httpguard.TooLargeError](err)
+	_, encoded := errors.AsType[*httpguard.EncodingError](err)
+	_, long := errors.AsType[*sse.TooLongError](err)
+	return large || encoded || long || errors.Is(err, httpguard.ErrBomb)
+}
+
+// why prefers what is known to be wrong with an answer.
+func (p *post) why(otherwise error) error {
+	if p.fault != nil {
+		return p.fault
+	}
+	return otherwise
+}
+
+// take passes on what came on the request's own stream.
+func (p *post) take(frame []byte) {
+	if mcp.IsBatch(frame) && p.link.speaks().Has(mcp.FeatureBatch) { // BASE-22, WIRE-12
+		err := mcp.ScanBatch(frame, maxBatch, func(raw []byte) error {
+			p.message(raw)
+			return nil
+		})
+		if err != nil {
+			p.fault = err
+		}
+		return
+	}
+	p.message(frame)
+}
+
+// messages are used again: scanning needs some hundred bytes.
+var messages = sync.Pool{New: func() any { return new(mcp.Message) }}
+
+// message passes on one message, unless it answers somebody else (SECA-6).
+func (p *post) message(frame []byte) {
+	m := messages.Get().(*mcp.Message)
+	defer func() {
+		*m = mcp.Message{}
+		messages.Put(m)
+	}()
+	err := mcp.Scan(frame, m)
+	l := p.link
+	asks := m.Kind == mcp.KindRequest || m.Kind == mcp.KindNotification
+	switch {
+	case asks && err == nil:
+	case p.answered:
+		return // it has been answered
+	case err == nil && m.Kind == mcp.KindError && m.ID.IsZero(): // BASE-08: whose else could it be?
+		p.answered = true
+		p.refuse(0, m.Error)
+		return
+	case !asks && m.ID == p.id: // also one that can not be read
+		p.answered = true
+		l.forget(p)
+	case !asks && !m.ID.IsZero():
+		l.opts.Log.Warn("ignoring an answer on the stream of another request", "method", p.method)
+		p.fault = errForeign
+		return
+	case err != nil:
+		p.fault = err
+	}
+	if l.passes() {
+		l.opts.Sink.FrameOf(p.id, frame)
+	}
+}
+
+// refused reads a status that is no success.
+func (p *post) refused(resp *http.Response) {
+	l := p.link
+	limit := time.AfterFunc(pageTime, func() { resp.Body.Close() })
+	defer limit.Stop()
+	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header)}
+	var answer mcp.Message
+	frame := l.page(resp, status, &answer)
+	own := frame != nil && p.kind == mcp.KindRequest && answer.ID == p.id
+	unknown := answer.Kind == mcp.KindError && answer.Error.Code == mcp.CodeMethodNotFound
+	switch {
+	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
+		p.reject(status, l.opts.Denied(status.Status, l.clean(strings.Join(resp.Header.Values("Www-Authenticate"), ", ")), status))
+	case status.Status == http.StatusNotFound && p.inside != "" && !(own && unknown): // SHL-52
+		l.opts.Log.Debug("the session is gone", "method", p.method)
+		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
+		l.sessionLost()
+	case own && p.method != mcp.MethodInitialize: // SHM-13; what refuses a handshake is known by its status too (ERA-02)
+		p.answered = true
+		if l.forget(p) {
+			l.opts.Sink.FrameOf(p.id, frame)
+		}
+	default:
+		p.reject(status, status)
+	}
+}
+
+// reject ends a request, or reports what became of another message.
+func (p *post) reject(status *StatusError, err error) {
+	if p.kind == mcp.KindRequest {
+		p.refuse(status.Status, err)
+		return
+	}
+	p.link.opts.Log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err)
+}
+
+// page reads what comes with a status. It returns a JSON-RPC response, scanned; of
+// everything else status gets the beginning.
+func (l *Link) page(resp *http.Response, status *StatusError, answer *mcp.Message) []byte {
+	if resp.StatusCode/100 == 3 {
+		status.Text = "redirects are not followed" // SECA-22
+		return nil
+	}
+	most := shownOfPage
+	json := mediaType(resp.Header) == typeJSON
+	if json {
+		most = l.opts.MaxMessage
+	}
+	text, err := readAll(httpguard.Body(resp, int64(most)), nil, -1)
+	if json && err == nil && mcp.Scan(text, answer) == nil && (answer.Kind == mcp.KindError || answer.Kind == mcp.KindResult) {
+		if answer.Kind == mcp.KindError {
+			status.Err = answer.Error
+		}
+		return text
+	}
+	*answer = mcp.Message{}
+	status.Text = l.clean(string(text[:min(len(text), shownOfPage)]))
+	return nil
+}
+
+// clean makes a text of the server fit to be shown: one line, without our secrets if
+// it repeats them (SECA-27).
+func (l *Link) clean(text string) string {
+	secrets := []string{l.SessionID()}
+	for _, values := range l.opts.Header {
+		secrets = append(secrets, values...)
+	}
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+		if _, token, ok := strings.Cut(s, " "); ok && len(token) >= 4 { // Bearer …
+			text = strings.ReplaceAll(text, token, "***")
+		}
+	}
+	return sanitize.Line(text, shownOfPage)
+}
+
+// mediaType returns the type of a body without its parameters, in lower case.
+func mediaType(h http.Header) string {
+	values := h["Content-Type"]
+	if len(values) == 0 {
+		return ""
+	}
+	switch values[0] {
+	case typeJSON, typeStream:
+		return values[0]
+	}
+	kind, _, err := mime.ParseMediaType(values[0])
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return ""
+	}
+	return kind
+}
+
+// retryAfter reads Retry-After: seconds or a date; 0 if there is none.
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// buffers hold answers; they are used again.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxKeptBuffer = 256 << 10
+
+func giveBack(b *[]byte) {
+	if cap(*b) <= maxKeptBuffer {
+		buffers.Put(b)
+	}
+}
+
+// readAll reads a body to its end; size is what it is said to have, -1 for not known.
+func readAll(r io.Reader, dst []byte, size int64) ([]byte, error) {
+	if need := min(size, maxKeptBuffer) + 1; need > int64(cap(dst)) { // one more, to see the end without growing
+		dst = make([]byte, 0, need)
+	}
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
+}
+
+// discard reads what little there may be, so that the connection can be used again.
+func discard(r io.Reader) { _, _ = io.CopyN(io.Discard, r, 4<<10) }

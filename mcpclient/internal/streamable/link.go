@@ -1,0 +1,258 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Link is a [mcp.Link] to one endpoint. All its methods may be used from any
+// goroutine.
+type Link struct {
+	opts   Options
+	rt     http.RoundTripper // of the client: a POST follows no redirect
+	owner  string
+	ctx    context.Context // ends with the link
+	end    context.CancelCauseFunc
+	lost   sync.Once
+	closed chan struct{} // closed when Close is done
+
+	mu      sync.Mutex    // guards what follows; nothing is sent under it
+	closing bool          // nothing more is taken
+	over    bool          // nothing more is passed on
+	tasks   int           // goroutines
+	idle    chan struct{} // closed when there are none; nil if nobody waits
+
+	version mcp.Version // "" before it is agreed on
+	session string
+	headers headers
+
+	posts   map[mcp.ID]*post // requests that have no answer yet
+	running int              // of them, those that have a goroutine
+	waiting []*post          // the others, in order
+	held    bool             // requests wait: the server has not taken initialized yet
+
+	queue   []*post       // notifications and answers, in order
+	sending bool          // the queue has a goroutine
+	drained chan struct{} // closed when it is empty; nil if nobody waits
+	bytes   int           // of all that is in line
+
+	listening bool
+}
+
+// New returns a link. Nothing is sent before the first message.
+func New(opts Options) *Link {
+	l := &Link{opts: opts.withDefaults(), closed: make(chan struct{}), owner: "HTTP of " + opts.Name}
+	l.ctx, l.end = context.WithCancelCause(context.Background())
+	l.rt = l.opts.Client.Transport
+	if l.rt == nil {
+		l.rt = http.DefaultTransport
+	}
+	l.headers.update(&l.opts, "", "")
+	return l
+}
+
+// Speak says which version the messages that follow are of: a modern one changes how
+// the link works, a legacy one from 2025-06-18 on is named in a header (SHL-61), ""
+// is a handshake that is to come.
+func (l *Link) Speak(v mcp.Version) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version = v
+	l.headers.update(&l.opts, v, l.session)
+}
+
+// SessionID returns the session's id, which is a secret; "" if there is none.
+func (l *Link) SessionID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
+}
+
+// begun keeps the id of a session that has begun (SHL-50).
+func (l *Link) begun(id string) error {
+	if id == "" {
+		return nil
+	}
+	if len(id) > maxSession {
+		return fmt.Errorf("the session id has more than %d bytes", maxSession)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return errors.New("the session id has characters that it may not have")
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = id
+	l.headers.update(&l.opts, l.version, id)
+	return nil
+}
+
+func (l *Link) modern() bool { return l.version.Era() == mcp.EraModern } // under the lock
+
+func (l *Link) speaks() mcp.Version {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version
+}
+
+// Send implements [mcp.Link]. Requests may overtake each other; notifications and
+// answers keep their order, and no request overtakes notifications/initialized. The
+// cancellation of a modern request ends its stream (SHM-09).
+func (l *Link) Send(m mcp.Outgoing) error {
+	if len(m.Frame) > l.opts.MaxMessage {
+		return fmt.Errorf("%w: %d bytes, %d are allowed", call.ErrTooLong, len(m.Frame), l.opts.MaxMessage)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closing:
+		return errClosed
+	case !m.Cancels.IsZero():
+		return l.cancelled(m)
+	case m.Kind == mcp.KindRequest:
+		return l.request(m)
+	case m.Kind != mcp.KindNotification && l.modern():
+		return errors.New("a modern server is sent no responses") // MOD-07, SHM-03
+	}
+	return l.enqueue(newPost(l, m))
+}
+
+// request starts a request, or puts it in line.
+func (l *Link) request(m mcp.Outgoing) error {
+	if m.Method == mcp.MethodInitialize {
+		l.abandon() // a probe without an answer: it would never be cancelled (ERA-08)
+	}
+	p := newPost(l, m)
+	if l.running < l.opts.MaxRequests && !l.held {
+		l.keep(p)
+		l.running++
+		l.task(p.work)
+		return nil
+	}
+	if len(l.waiting) >= maxWaiting || l.bytes+len(p.body.frame) > maxQueuedBytes {
+		p.end(errClosed)
+		return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
+	}
+	l.keep(p)
+	l.bytes += len(p.body.frame)
+	l.waiting = append(l.waiting, p)
+	return nil
+}
+
+func (l *Link) keep(p *post) {
+	if l.posts == nil {
+		l.posts = make(map[mcp.ID]*post)
+	}
+	l.posts[p.id] = p
+}
+
+// next returns the request that the goroutine of one that has ended goes on with.
+func (l *Link) next() *post {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.first(); p != nil && !l.held {
+		return p
+	}
+	l.running--
+	return nil
+}
+
+// first takes the first request out of the line.
+func (l *Link) first() *post {
+	if len(l.waiting) == 0 || l.held {
+		return nil
+	}
+	p := l.waiting[0]
+	l.waiting[0] = nil
+	if l.waiting = l.waiting[1:]; len(l.waiting) == 0 {
+		l.waiting = nil
+	}
+	l.bytes -= len(p.body.frame)
+	return p
+}
+
+// release lets the requests go that waited for notifications/initialized.
+func (l *Link) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = false
+	for l.running < l.opts.MaxRequests && !l.closing {
+		p := l.first()
+		if p == nil {
+			return
+		}
+		l.running++
+		l.task(p.work)
+	}
+}
+
+// abandon ends the requests that nobody waits for.
+func (l *Link) abandon() {
+	for id, p := range l.posts {
+		delete(l.posts, id)
+		p.end(errCancel)
+	}
+}
+
+// forget says that a request has its end, and reports whether it had none before.
+func (l *Link) forget(p *post) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.posts[p.id] != p || l.over {
+		return false
+	}
+	delete(l.posts, p.id)
+	return true
+}
+
+// fail ends a request without an answer.
+func (l *Link) fail(p *post, err error) {
+	if l.forget(p) {
+		l.opts.Sink.Failed(p.id, err)
+	}
+}
+
+// lose ends the link for the connection. Close is still to come.
+func (l *Link) lose(err error) {
+	l.lost.Do(func() { l.opts.Sink.Lost(err) })
+}
+
+// sessionLost is a 404 to something that named the session: the connection begins a
+// new one (SHL-52).
+func (l *Link) sessionLost() {
+	l.mu.Lock()
+	l.session = ""
+	l.mu.Unlock()
+	l.lose(conn.Redial(ErrSession))
+}
+
+// task runs f on a goroutine that Close waits for. The lock is held.
+func (l *Link) task(f func()) {
+	l.tasks++
+	l.opts.Go(l.owner, f)
+}
+
+// done is the end of a task.
+func (l *Link) done() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks--; l.tasks == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+// passes reports whether messages are still passed on.
+func (l *Link) passes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.over
+}

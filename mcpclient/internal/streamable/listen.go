@@ -1,0 +1,117 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+)
+
+var errQuiet = errors.New("nothing has come for a long time")
+
+// ListenGET opens the stream for what the server sends on its own account, once a legacy
+// session has begun (SHL-20), and keeps it open. A server without one is as good.
+func (l *Link) ListenGET() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listening || l.closing || l.modern() {
+		return
+	}
+	l.listening = true
+	l.task(l.listen)
+}
+
+// listen reads the stream, again and again, until the server does not want it.
+func (l *Link) listen() {
+	defer l.done()
+	c := cursor{retry: defaultRetry}
+	for n := -1; ; n++ {
+		if n >= 0 && sleep(l.ctx, max(c.retry, backoff(n-1))) != nil {
+			return
+		}
+		events, again := l.hear(&c, n >= 0)
+		if !again || l.ctx.Err() != nil {
+			return
+		}
+		if events > 0 {
+			n = -1
+		}
+	}
+}
+
+// hear reads one connection of the stream to its end, and reports whether another is to
+// follow. before is set if there was one.
+func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
+	alarm := time.AfterFunc(quietTime, func() { cancel(errQuiet) }) // a half-open connection
+	defer alarm.Stop()
+	resp, err := l.get(ctx, c.last)
+	if err != nil {
+		if l.ctx.Err() == nil && ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
+			l.lose(err)
+			return 0, false
+		}
+		return 0, true
+	}
+	defer resp.Body.Close()
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
+	case status/100 == 5, status == http.StatusTooManyRequests:
+		return 0, true
+	case status == http.StatusNotFound && before && l.SessionID() != "": // SHL-52
+		l.sessionLost()
+		return 0, false
+	default: // SHL-20: 405, or what others say for it; a 404 may be all that there is for a GET
+		l.opts.Log.Debug("the server has no stream of its own", "status", status)
+		return 0, false
+	}
+	heard := &alarmed{httpguard.Body(resp, -1), alarm}
+	events, _, err = c.events(heard, l.opts.MaxMessage, func(frame []byte) bool {
+		l.heard(frame)
+		return false
+	})
+	if unusable(err) {
+		l.opts.Log.Warn("the server's own stream can not be read", "error", err)
+	}
+	return events, true
+}
+
+// heard passes on a message that belongs to no request. An answer does not belong here
+// (SHL-21), but it is the server's: then its own stream is of no use any more.
+func (l *Link) heard(frame []byte) {
+	m := messages.Get().(*mcp.Message)
+	defer func() {
+		*m = mcp.Message{}
+		messages.Put(m)
+	}()
+	if err := mcp.Scan(frame, m); err == nil && (m.Kind == mcp.KindResult || m.Kind == mcp.KindError) {
+		l.mu.Lock()
+		if p := l.posts[m.ID]; p != nil {
+			delete(l.posts, m.ID)
+			p.end(nil)
+		}
+		l.mu.Unlock()
+	}
+	if l.passes() {
+		l.opts.Sink.Frame(frame)
+	}
+}
+
+// alarmed puts an alarm off with every read.
+type alarmed struct {
+	io.Reader
+	alarm *time.Timer
+}
+
+func (a *alarmed) Read(dst []byte) (int, error) {
+	n, err := a.Reader.Read(dst)
+	if n > 0 {
+		a.alarm.Reset(quietTime)
+	}
+	return n, err
+}

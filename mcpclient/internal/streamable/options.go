@@ -1,0 +1,77 @@
+package streamable
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Bounds.
+const (
+	defaultMessage  = 4 << 20 // WIRE-04, ROB-3
+	defaultRequests = 256
+	maxWaiting      = 4096     // requests in line behind those
+	maxQueue        = 1024     // notifications and answers in line
+	maxQueuedBytes  = 64 << 20 // of what is in line, together
+	maxBatch        = 1000     // messages of an answer of 2025-03-26
+	maxSession      = 4 << 10  // bytes of a session id
+	shownOfPage     = 1 << 10  // bytes of an error page that are shown
+
+	controlTime  = 30 * time.Second       // a POST that needs no answer, with all retries
+	pageTime     = 10 * time.Second       // an error page
+	quietTime    = 5 * time.Minute        // without a byte on the GET stream
+	closeTime    = 2 * time.Second        // the DELETE (SHL-53)
+	drainTime    = time.Second            // what was queued before Close
+	endTime      = 5 * time.Second        // for all goroutines
+	tailTime     = 250 * time.Millisecond // for the end of a stream after its response
+	overtakeTime = 10 * time.Millisecond  // between a request's last byte and its cancellation
+	writeTime    = 2 * time.Second        // for a request that is cancelled while it is written
+
+	defaultRetry = time.Second // SHL-22, where the server does not say
+	maxRetry     = 30 * time.Second
+	minBackoff   = 100 * time.Millisecond
+	maxBarren    = 5 // resumptions in a row that brought nothing
+	maxBusy      = 3 // answers of 429 or 503 to one POST
+)
+
+// Options says where the server is. URL, Client, Go and Sink are required.
+type Options struct {
+	// URL is the MCP endpoint, http or https.
+	URL *url.URL
+	// Header is sent with every request. Its values are secrets. It is not changed.
+	Header http.Header
+	// Client carries the requests. It has no time limits of its own.
+	Client *http.Client
+	// Go runs f on a goroutine that the system counts.
+	Go func(owner string, f func())
+	// Name is the server's, for owners of goroutines.
+	Name string
+	// Log takes structured logs. Nil discards them.
+	Log *slog.Logger
+	// Sink takes what comes.
+	Sink mcp.CallSink
+	// MaxMessage bounds each message, in bytes, both ways. Zero means 4 MiB.
+	MaxMessage int
+	// MaxRequests bounds the requests that are under way at once; more wait in line.
+	// Zero means 256.
+	MaxRequests int
+	// Denied makes the error of 401 and 403 from the status, the WWW-Authenticate
+	// header and what the server says. Nil means a [*StatusError].
+	Denied func(status int, challenge string, err error) error
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMessage)
+	o.MaxRequests = cmp.Or(o.MaxRequests, defaultRequests)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Denied == nil {
+		o.Denied = func(_ int, _ string, err error) error { return err }
+	}
+	return o
+}

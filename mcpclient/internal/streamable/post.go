@@ -1,0 +1,146 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// post is one message on its way, and the stream of its answer.
+type post struct {
+	link   *Link
+	req    http.Request
+	body   body
+	ctx    context.Context // ends with the post
+	end    context.CancelCauseFunc
+	id     mcp.ID // of a request
+	method string
+	kind   mcp.Kind
+	inside string // the session that it named; "" for none
+	taken  *post  // the request that this notification takes back
+
+	// Of the goroutine that reads the answer.
+	answered bool  // there was one, or what was to be one
+	fault    error // what else came
+}
+
+// newPost copies the frame. The lock of the link is held.
+func newPost(l *Link, m mcp.Outgoing) *post {
+	p := &post{link: l, id: m.ID, method: m.Method, kind: m.Kind}
+	if !l.modern() {
+		p.inside = l.session
+	}
+	p.ctx, p.end = context.WithCancelCause(l.ctx)
+	p.body.init(m.Frame)
+	req := http.Request{
+		Method: http.MethodPost, URL: l.opts.URL, Host: l.opts.URL.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: l.headers.of(&m), ContentLength: int64(len(m.Frame)),
+		Body: io.NopCloser(&p.body.reader), GetBody: p.body.again,
+	}
+	p.req = *req.WithContext(httptrace.WithClientTrace(p.ctx, &p.body.trace))
+	return p
+}
+
+// work is the goroutine of a request, and of those after it in line.
+func (p *post) work() {
+	l := p.link
+	defer l.done()
+	for ; p != nil; p = l.next() {
+		p.run()
+	}
+}
+
+// run carries a request to its end.
+func (p *post) run() {
+	defer p.end(nil)
+	resp, err := p.send()
+	if err != nil {
+		p.unanswered(err)
+		return
+	}
+	defer resp.Body.Close()
+	p.receive(resp)
+}
+
+// send sends the message, again if the server is busy and says for how long.
+func (p *post) send() (*http.Response, error) {
+	for n := 1; ; n++ {
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx)
+		}
+		resp, err := p.link.rt.RoundTrip(&p.req)
+		if err != nil {
+			return nil, err
+		}
+		pause, busy := p.busy(resp)
+		if !busy || n == maxBusy {
+			return resp, nil
+		}
+		p.link.opts.Log.Debug("the server is busy", "method", p.method, "status", resp.StatusCode, "pause", pause)
+		resp.Body.Close()
+		if err := sleep(p.ctx, pause); err != nil {
+			return nil, err
+		}
+		if !p.body.rewind() {
+			return nil, errWithdrawn
+		}
+	}
+}
+
+// busy reports whether the server has turned a message away and wants it later: then it
+// has not looked at it. A negotiation does not wait for that.
+func (p *post) busy(resp *http.Response) (time.Duration, bool) {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0, false
+	}
+	pause := retryAfter(resp.Header)
+	early := p.method == mcp.MethodInitialize || p.method == mcp.MethodDiscover
+	return pause, pause > 0 && pause <= maxRetry && !early && p.body.state.Load() == written
+}
+
+// unanswered ends a request that got no response.
+func (p *post) unanswered(err error) {
+	l := p.link
+	err = plain(err)
+	switch {
+	case p.ctx.Err() != nil: // cancelled: nobody waits
+	case p.body.unsent(): // there is no way to the server
+		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, err))
+		l.lose(err)
+	default:
+		l.fail(p, err)
+	}
+}
+
+// refuse ends a request that the server, or what stands before it, does not answer as
+// it should.
+func (p *post) refuse(status int, err error) {
+	p.link.fail(p, &call.TransportError{Method: p.method, Status: status, Err: err})
+}
+
+// invalid ends a request whose answer can not be used.
+func (p *post) invalid(status int, err error) {
+	p.refuse(status, &call.ResponseError{Method: p.method, Err: err})
+}
+
+// sleep waits, but not longer than ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

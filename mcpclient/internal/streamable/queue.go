@@ -1,0 +1,194 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+var errSlow = errors.New("the server does not take the message")
+
+// enqueue puts a notification or an answer in line. The lock is held.
+func (l *Link) enqueue(p *post) error {
+	if len(l.queue) >= maxQueue || l.bytes+len(p.body.frame) > maxQueuedBytes {
+		p.end(errClosed)
+		return fmt.Errorf("%w: the server does not take them", call.ErrBusy)
+	}
+	l.bytes += len(p.body.frame)
+	l.queue = append(l.queue, p)
+	if p.method == mcp.NotificationInitialized {
+		l.held = true
+	}
+	if !l.sending {
+		l.sending = true
+		l.task(l.pump)
+	}
+	return nil
+}
+
+// pump sends what is in line, one after the other.
+func (l *Link) pump() {
+	defer l.done()
+	for p := l.nextQueued(); p != nil; p = l.nextQueued() {
+		p.control()
+		if p.method == mcp.NotificationInitialized {
+			l.release()
+		}
+	}
+}
+
+func (l *Link) nextQueued() *post {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		l.queue, l.sending = nil, false
+		if l.drained != nil {
+			close(l.drained)
+			l.drained = nil
+		}
+		return nil
+	}
+	p := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.bytes -= len(p.body.frame)
+	return p
+}
+
+// control sends a message that has no answer (SHL-11).
+func (p *post) control() {
+	defer p.end(nil)
+	limit := time.AfterFunc(controlTime, func() { p.end(errSlow) })
+	defer limit.Stop()
+	if r := p.taken; r != nil {
+		defer r.end(errCancel)
+		if !r.settled(p.ctx) {
+			return // the server does not have it whole: closing its stream is enough
+		}
+	}
+	resp, err := p.send()
+	if err != nil {
+		p.undelivered(err)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		p.refused(resp)
+		return
+	}
+	discard(resp.Body)
+}
+
+// settled waits until the server can have all of a request, so that the notification
+// that takes it back does not overtake it (CANC-02).
+func (p *post) settled(ctx context.Context) bool {
+	limit := time.NewTimer(writeTime)
+	defer limit.Stop()
+	select {
+	case <-p.body.done():
+	case <-p.ctx.Done():
+		return p.body.state.Load() == written
+	case <-limit.C:
+		return false
+	}
+	return sleep(ctx, overtakeTime) == nil // what is written may still be in a buffer
+}
+
+// undelivered is a notification or answer that did not reach the server.
+func (p *post) undelivered(err error) {
+	if p.link.ctx.Err() != nil {
+		return // the link is being closed
+	}
+	if cause := context.Cause(p.ctx); cause != nil {
+		err = cause
+	}
+	err = plain(err)
+	p.link.opts.Log.Warn("a message did not reach the server", "method", p.method, "kind", p.kind.String(), "error", err)
+	if p.body.unsent() && p.ctx.Err() == nil {
+		p.link.lose(err)
+	}
+}
+
+// drain waits for what is in line, but not longer than d.
+func (l *Link) drain(d time.Duration) {
+	l.mu.Lock()
+	if !l.sending {
+		l.mu.Unlock()
+		return
+	}
+	drained := make(chan struct{})
+	l.drained = drained
+	l.mu.Unlock()
+	wait(drained, d)
+}
+
+// wait waits for c, but not longer than d.
+func wait(c <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+	case <-t.C:
+	}
+}
+
+// Close implements [mcp.Link]. What was queued still gets a second; then all streams
+// end, and a session with them (SHL-53, SHL-60). It takes at most some seconds.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	first := !l.closing
+	l.closing = true
+	l.mu.Unlock()
+	if first {
+		l.shutDown()
+		close(l.closed)
+	}
+	<-l.closed
+	return nil
+}
+
+func (l *Link) shutDown() {
+	l.drain(drainTime)
+	l.mu.Lock()
+	l.over = true
+	clear(l.posts)
+	idle := make(chan struct{})
+	if l.tasks == 0 {
+		close(idle)
+	} else {
+		l.idle = idle
+	}
+	l.mu.Unlock()
+	l.end(errClosed)
+	l.leave()
+	wait(idle, endTime)
+	l.lose(nil)
+}
+
+// leave ends the session, if there is one. Whatever comes of it, it is over for us.
+func (l *Link) leave() {
+	l.mu.Lock()
+	session, header := l.session, l.headers.base
+	l.mu.Unlock()
+	if session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	req := &http.Request{
+		Method: http.MethodDelete, URL: l.opts.URL, Host: l.opts.URL.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	resp, err := l.rt.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		l.opts.Log.Debug("the session was not ended", "error", plain(err))
+		return
+	}
+	discard(resp.Body)
+	resp.Body.Close()
+}

@@ -1,0 +1,168 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sse"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+)
+
+// cursor is where an event stream can be taken up again.
+type cursor struct {
+	last  string        // event id; "" if there is none (SHL-40)
+	retry time.Duration // the pause before (SHL-22)
+}
+
+// events reads one event stream to its end, or until take has had enough. It returns how
+// many events and messages there were.
+func (c *cursor) events(r io.Reader, most int, take func(frame []byte) (enough bool)) (events, frames int, err error) {
+	in := sse.NewReader(r, most)
+	defer func() {
+		if d, ok := in.Retry(); ok {
+			c.retry = min(d, maxRetry)
+		}
+	}()
+	for {
+		e, err := in.Next()
+		if err != nil {
+			return events, frames, err
+		}
+		events++
+		if e.HasID {
+			c.last = e.ID
+		}
+		if len(e.Data) == 0 || e.Type != sse.DefaultType { // WIRE-11
+			continue
+		}
+		frames++
+		if take(e.Data) {
+			return events, frames, nil
+		}
+	}
+}
+
+// stream reads an answer that is an event stream, over as many connections as it takes
+// (SHL-13, SHL-41, SHM-07).
+func (p *post) stream(resp *http.Response) {
+	c := cursor{retry: defaultRetry}
+	barren, quiet := 0, 0 // resumptions in a row without an event, without a message
+	for {
+		events, frames, err := c.events(httpguard.Body(resp, -1), p.link.opts.MaxMessage, func(frame []byte) bool {
+			p.take(frame)
+			return p.answered
+		})
+		if p.answered {
+			tail(resp.Body)
+			return
+		}
+		resp.Body.Close()
+		if unusable(err) {
+			p.invalid(resp.StatusCode, err)
+			return
+		}
+		if events > 0 {
+			barren = 0
+		}
+		if frames > 0 {
+			quiet = 0
+		}
+		if resp = p.resume(&c, &barren, quiet, err); resp == nil {
+			return
+		}
+		quiet++
+	}
+}
+
+// tail waits a little for the end of a stream whose answer is there, so that its
+// connection can be used again.
+func tail(body io.ReadCloser) {
+	limit := time.AfterFunc(tailTime, func() { body.Close() })
+	defer limit.Stop()
+	discard(body)
+}
+
+// resume goes on with a stream that has ended because of err, or ends the request and
+// returns nil. The request itself is never sent again (SHL-43).
+func (p *post) resume(c *cursor, barren *int, quiet int, err error) *http.Response {
+	l := p.link
+	if err == io.EOF {
+		err = errNoAnswer
+	}
+	if c.last == "" || l.speaks().Era() == mcp.EraModern { // SHM-08
+		p.lost(err)
+		return nil
+	}
+	for ; *barren < maxBarren; *barren++ {
+		if sleep(p.ctx, max(c.retry, backoff(quiet+*barren-1))) != nil {
+			return nil // nobody waits
+		}
+		resp, failed := l.get(p.ctx, c.last)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		switch {
+		case resp.StatusCode == http.StatusOK && mediaType(resp.Header) == typeStream:
+			*barren++ // until it brings something
+			return resp
+		case resp.StatusCode/100 == 5, resp.StatusCode == http.StatusTooManyRequests:
+			err = &StatusError{Status: resp.StatusCode}
+			resp.Body.Close()
+			continue
+		}
+		p.unresumed(resp)
+		return nil
+	}
+	p.lost(fmt.Errorf("%w: %w", errBarren, err))
+	return nil
+}
+
+// lost ends a request whose outcome will not be known.
+func (p *post) lost(err error) {
+	if p.ctx.Err() == nil {
+		p.link.fail(p, plain(err))
+	}
+}
+
+// unresumed ends a request whose stream the server does not take up again (SHL-42).
+func (p *post) unresumed(resp *http.Response) {
+	defer resp.Body.Close()
+	discard(resp.Body)
+	status := &StatusError{Status: resp.StatusCode}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		p.refuse(resp.StatusCode, p.link.opts.Denied(resp.StatusCode, p.link.clean(resp.Header.Get("Www-Authenticate")), status))
+	case resp.StatusCode == http.StatusNotFound && p.inside != "": // SHL-52
+		p.lost(ErrSession)
+		p.link.sessionLost()
+	default:
+		p.lost(fmt.Errorf("%w: %w", errBarren, status))
+	}
+}
+
+// backoff is a pause before the attempt after n that were in vain; none before the first.
+func backoff(n int) time.Duration {
+	if n < 0 {
+		return 0
+	}
+	d := min(minBackoff<<min(n, 20), maxRetry)
+	return d + rand.N(d/4+1)
+}
+
+// get asks for the events after last (SHL-20, SHL-41).
+func (l *Link) get(ctx context.Context, last string) (*http.Response, error) {
+	l.mu.Lock()
+	header := l.headers.stream(last)
+	l.mu.Unlock()
+	req := &http.Request{
+		Method: http.MethodGet, URL: l.opts.URL, Host: l.opts.URL.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return httpguard.Do(l.opts.Client, req.WithContext(ctx), 0)
+}
