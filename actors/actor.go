@@ -73,8 +73,7 @@ type Context struct {
 	user  Actor
 	kids  map[string]*process // by path, until ChildStopped
 	times *Timer              // those of this incarnation whose clock runs
-	spare *Timer              // those that After may use again
-	work  *scope              // nil until a task was started
+	work  *scope              // nil while there is nothing in it
 
 	inside bool // the actor's own code runs
 	broken bool // it panicked: this incarnation only waits for its end
@@ -192,10 +191,13 @@ func (c *cell) handle(msg any) {
 		if m.from != &c.Context {
 			return
 		}
+		c.ended(m)
 		if m.err != nil {
 			panic(m.err)
 		}
-		c.deliver(m.msg)
+		if m.msg != nil {
+			c.deliver(m.msg)
+		}
 	case *delayedRestart:
 		if p := c.kids[m.child.pid.Id]; p == m.child {
 			c.lib.(actor.Supervisor).RestartChildren(m.child.pid)
@@ -302,7 +304,7 @@ func (c *cell) close(why Stopping) {
 		c.times.still()
 	}
 	if c.work != nil {
-		c.work.end(stopCause(why))
+		c.work.close(stopCause(why))
 	}
 }
 
@@ -342,6 +344,11 @@ func (c *cell) remove() {
 }
 
 func (c *cell) childStopped(who *actor.PID) {
+	// The library's list of children has just lost who, but keeps what was last in it
+	// behind its end, and with it an actor that may have stopped, and all it holds.
+	if left := c.lib.Children(); len(left) < cap(left) {
+		left[:len(left)+1][len(left)] = nil
+	}
 	p := c.kids[who.Id]
 	if p == nil {
 		return

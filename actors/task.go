@@ -32,17 +32,63 @@ func Guard[T any](f func() (T, error)) (value T, err error) {
 	return f()
 }
 
-// taskDone brings what a task made to the incarnation that started it.
+// taskDone brings what a task made to the incarnation that started it, and stands
+// for the task until then.
 type taskDone struct {
-	from *Context
-	msg  any
-	err  error // a panic in the function that makes msg
+	from   *Context
+	cancel context.CancelCauseFunc
+	msg    any   // nil if there is nothing to deliver
+	err    error // a panic in the function that makes msg
+
+	next, prev *taskDone // in the list of the incarnation's tasks
 }
 
-// scope is the context of an incarnation's tasks.
+// scope is what ends with an incarnation. It is let go once nothing does: most actors
+// are idle most of the time.
 type scope struct {
+	awaited *taskDone // those of Await under way
+	// Of Work; nil until somebody asks for it. The tasks of Await have contexts of
+	// their own: as children of this one each would leave a map and a channel in it.
 	ctx context.Context
 	end context.CancelCauseFunc
+}
+
+// close ends all.
+func (s *scope) close(cause error) {
+	if s.end != nil {
+		s.end(cause)
+	}
+	for t := s.awaited; t != nil; t = t.next {
+		t.cancel(cause)
+	}
+}
+
+// begin takes a task into the incarnation's list.
+func (c *Context) begin(t *taskDone) {
+	if c.over {
+		t.cancel(ErrStopped)
+		return
+	}
+	if c.work == nil {
+		c.work = new(scope)
+	}
+	if t.next = c.work.awaited; t.next != nil {
+		t.next.prev = t
+	}
+	c.work.awaited = t
+}
+
+// ended takes it out.
+func (c *Context) ended(t *taskDone) {
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else if c.work.awaited = t.next; t.next == nil && c.work.ctx == nil {
+		c.work = nil
+	}
+	t.next, t.prev = nil, nil
 }
 
 // Await runs work outside of the mailbox and sends what done makes of its result
@@ -52,17 +98,16 @@ type scope struct {
 // work has returned, panicked ([PanicError]) or ended its goroutine; a panic in
 // it is a failure of the actor, which would wait in vain.
 func Await[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(c.Work())
-	self, result := c.self, &taskDone{from: c}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	self, result := c.self, &taskDone{from: c, cancel: cancel}
+	c.begin(result)
 	self.p.sys.run(self.p, func() {
 		var value T
 		err := errGoexit
 		defer func() {
 			result.msg, result.err = Guard(func() (any, error) { return done(value, err), nil })
 			cancel(nil)
-			if result.msg != nil || result.err != nil {
-				self.Send(result)
-			}
+			self.Send(result)
 		}()
 		value, err = Guard(func() (T, error) { return work(ctx) })
 	})
@@ -80,10 +125,12 @@ func (c *Context) Go(work func(ctx context.Context)) {
 // its cause being the failure or [ErrStopped].
 func (c *Context) Work() context.Context {
 	if c.work == nil {
-		ctx, end := context.WithCancelCause(context.Background())
-		c.work = &scope{ctx, end}
+		c.work = new(scope)
+	}
+	if c.work.ctx == nil {
+		c.work.ctx, c.work.end = context.WithCancelCause(context.Background())
 		if c.over {
-			end(ErrStopped)
+			c.work.end(ErrStopped)
 		}
 	}
 	return c.work.ctx

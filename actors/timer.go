@@ -17,9 +17,7 @@ type Timer struct {
 	deadline time.Time // zero when it is clear
 	rings    time.Time // when clock rings next; zero when it is still
 	queued   atomic.Bool
-	once     bool // made by After, which uses it again
-	// In the list of the incarnation's timers whose clock runs, or, next only, of
-	// those that After may use.
+	// In the list of the incarnation's timers whose clock runs.
 	next, prev *Timer
 }
 
@@ -29,14 +27,7 @@ func (c *Context) NewTimer(msg any) *Timer { return &Timer{c: c, msg: msg} }
 // After sends msg to the actor itself once, after d. It can not be taken back
 // but by the end of the incarnation; where that is needed, use NewTimer.
 func (c *Context) After(d time.Duration, msg any) {
-	t := c.spare
-	if t == nil {
-		t = &Timer{c: c, once: true}
-	} else {
-		c.spare, t.next = t.next, nil
-	}
-	t.msg = msg
-	t.Set(d)
+	c.NewTimer(msg).Set(d)
 }
 
 // Set arms the timer to be due after d, in place of what it was set to.
@@ -121,12 +112,9 @@ func (t *Timer) due() any {
 	t.unlink()
 	t.rings = time.Time{}
 	if t.deadline.IsZero() {
+		t.clock = nil // it has been clear for a while: an idle actor needs no clock
 		return nil
 	}
 	t.deadline = time.Time{}
-	msg := t.msg
-	if t.once {
-		t.msg, t.next, t.c.spare = nil, t.c.spare, t
-	}
-	return msg
+	return t.msg
 }

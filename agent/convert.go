@@ -113,10 +113,16 @@ func promptOf(b *loop.RunStarted) string {
 }
 
 func (c *converter) ask(h Header, b *loop.AskOpened) Ask {
+	a := Ask{Header: h, ID: b.Ask.ID, Kind: b.Ask.Kind, Server: b.Ask.Server, Origin: b.Ask.Origin, Trust: b.Ask.Trust,
+		Tool: b.Ask.Tool, Hash: b.Ask.Hash, Expires: b.Ask.Expires, answer: c.answer}
+	if b.Ask.Kind != loop.AskKind {
+		a.Question = questionOf(&b.Ask)
+		return a
+	}
 	var payload loop.ApprovalPayload
 	if jsonx.Unmarshal(b.Ask.Payload, &payload) != nil {
 		payload.Arguments = json.RawMessage(b.Ask.Payload)
 	}
-	return Ask{Header: h, ID: b.Ask.ID, Server: b.Ask.Server, Origin: b.Ask.Origin, Trust: b.Ask.Trust, Tool: b.Ask.Tool,
-		Arguments: payload.Arguments, Hash: b.Ask.Hash, Expires: b.Ask.Expires, answer: c.answer}
+	a.Arguments = payload.Arguments
+	return a
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -100,18 +101,23 @@ type (
 		Unknown bool                `json:"unknown,omitzero"` // nobody knows whether it took effect
 		Result  *mcp.CallToolResult `json:"result"`           // whole; the model may have seen less
 	}
-	// Ask is a question that waits for a human: may this call be made? Answer it, or
-	// leave it to somebody else.
+	// Ask is a question that waits for a human: may this call be made? Or, while a
+	// call runs, what its server asks: see Question. Answer it, or leave it to somebody
+	// else.
 	Ask struct {
 		Header
 		ID        string          `json:"id"`
+		Kind      string          `json:"kind"`             // "tool", or as in package loop
 		Server    string          `json:"server,omitempty"` // its configured name, never what it says of itself
 		Origin    string          `json:"origin,omitempty"` // where it is, such as its command
 		Trust     string          `json:"trust"`            // "program", "trusted" or "untrusted"
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"` // exactly what would be sent
-		Hash      string          `json:"hash"`      // of server, tool, its definition and the arguments
+		Hash      string          `json:"hash"`      // of what is shown: server, tool, its definition and the arguments
 		Expires   time.Time       `json:"expires"`
+		// Question is what the server of a running call asks; nil where a call is to be
+		// allowed. Arguments is empty then.
+		Question *mcpclient.Ask `json:"question,omitempty"`
 
 		answer answerer
 	}

@@ -32,14 +32,14 @@ type Options struct {
 	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
 	Consent func(ctx context.Context, server mcpclient.Server) error
 	// Host changes how servers are talked to; its Consent is not used. Nil means the
-	// defaults.
+	// defaults; its Pins, if they are nil, are those of the Store: see [Pins].
 	Host *mcpclient.HostOptions
 	// Tools are functions of the program that every agent has.
 	Tools []Tool
 	// Approve decides which calls wait for a human, for agents that do not say it
 	// themselves. Nil means [AskBeforeWrites].
 	Approve ApprovePolicy
-	// Store keeps runs, questions and approvals, and is left open by Close. Nil keeps
+	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
 	// them in memory, the last 128 runs that have ended among them.
 	Store store.Store
 	// MaxRuns bounds the runs at once. Zero means 10,000.

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -44,6 +47,19 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	}
 	h.Consent = func(ctx context.Context, srv mcpclient.Server) error {
 		return consented(ctx, approvals, o.Consent, &srv)
+	}
+	if h.Human == nil {
+		h.Human = nobody
+	}
+	if _, said := h.Extensions[mcp.ExtensionTasks]; !said { // calls wait for tasks by themselves
+		h.Extensions = maps.Clone(h.Extensions)
+		if h.Extensions == nil {
+			h.Extensions = make(map[string]json.RawMessage)
+		}
+		h.Extensions[mcp.ExtensionTasks] = json.RawMessage("{}")
+	}
+	if h.Pins == nil && o.Store != nil {
+		h.Pins = Pins(o.Store, s.all)
 	}
 	var err error
 	s.host, err = mcpclient.NewHost(sys, s.all, &h)
@@ -213,9 +229,9 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 				return nil, err
 			}
 			res, err := s.host.Call(ctx, name, todo.Arguments, &mcpclient.CallOptions{
-				Meta: meta, Safe: safe, Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) }})
+				Meta: meta, Safe: safe, Human: &callHuman{todo}, Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) }})
 			if err != nil {
-				return nil, callError(err)
+				return callError(err)
 			}
 			return res, nil
 		},
@@ -235,27 +251,56 @@ func progressOf(p mcpclient.Progress) loop.Progress {
 	return out
 }
 
-// callError tells a call that surely had no effect, or whose server said what went
-// wrong, from one of which nobody knows.
-func callError(err error) error {
+// callError says what a failed call has come to. An error that is not an
+// [loop.UnknownError] says that the call surely had no effect, or that the server
+// itself said what went wrong (TOOL-10); a result, that the tool ran.
+func callError(err error) (*mcp.CallToolResult, error) {
+	var output *mcpclient.OutputError
+	switch {
+	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
+		return mcp.ErrorResult("%s", clip(err.Error())), nil
+	case !taskGoesOn(err) && (unsent(err) || answered(err)):
+		return nil, err
+	}
+	return nil, &loop.UnknownError{Err: err}
+}
+
+// taskGoesOn reports whether the server had made a task of the call of which nobody
+// knows how it has ended, or how far it came before it was cancelled. The errors of
+// requests about a task must not be taken for answers to the call.
+func taskGoesOn(err error) bool {
+	return errors.Is(err, mcpclient.ErrTaskUnknown) || errors.Is(err, mcpclient.ErrTaskCancelled) || errors.Is(err, watch.ErrLeft)
+}
+
+// unsent reports whether the server was surely not told of the call.
+func unsent(err error) bool {
 	var (
-		wire    *mcp.Error
 		lost    *call.LostError
 		timeout *call.TimeoutError
+		output  *mcpclient.OutputError
 		server  *mcpclient.ServerError
 	)
-	switch {
-	case errors.As(err, &wire),
-		errors.As(err, &lost) && lost.Unsent,
-		errors.As(err, &timeout) && timeout.Unsent,
-		errors.Is(err, call.ErrBusy),
-		errors.Is(err, mcpclient.ErrUnknownTool),
-		errors.Is(err, mcpclient.ErrUnsupported),
-		errors.Is(err, mcpclient.ErrNotApproved),
-		errors.As(err, &server) && server.Method == "": // it was not connected
-		return err
-	}
-	return &loop.UnknownError{Err: err}
+	return errors.Is(err, mcpclient.ErrNotSent) ||
+		errors.As(err, &lost) && lost.Unsent ||
+		errors.As(err, &timeout) && timeout.Unsent ||
+		errors.As(err, &output) && output.Result == nil ||
+		errors.As(err, &server) && server.Method == "" || // it was not connected
+		errors.Is(err, call.ErrBusy) ||
+		errors.Is(err, call.ErrTooLong) ||
+		errors.Is(err, mcpclient.ErrToolChanged) ||
+		errors.Is(err, mcpclient.ErrUnknownTool) ||
+		errors.Is(err, mcpclient.ErrUnsupported) ||
+		errors.Is(err, mcpclient.ErrNotApproved)
+}
+
+// answered reports whether the server has said what became of the call: its error, or
+// a question without whose answer it does not go on (MRTR-12, MRTR-13).
+func answered(err error) bool {
+	var (
+		wire  *mcp.Error
+		input *mcpclient.InputError
+	)
+	return errors.As(err, &wire) || errors.As(err, &input) && input.Question != ""
 }
 
 // origin is where a server is, without what may be secret in its arguments.

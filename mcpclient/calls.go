@@ -2,7 +2,6 @@ package mcpclient
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,15 +41,10 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 		return c.failed(mcp.MethodSetLevel, &UnsupportedError{Method: mcp.MethodSetLevel, Capability: "logging", Version: info.Version})
 	}
 	c.level.Store(level)
-	if info.Era == mcp.EraLegacy {
-		return c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
+	if info.Era == mcp.EraModern {
+		return nil
 	}
-	members, err := modernMembers(info.Version, &c.opts.Info, level)
-	if err != nil {
-		return err
-	}
-	c.conn.Agree(info.Version, members)
-	return nil
+	return c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
 }
 
 // CallTool calls a tool by the server's own name for it. A tool that ran and
@@ -69,18 +63,32 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	}
 	params, err := toolParams(name, args)
 	if err != nil {
+		return nil, c.failed(mcp.MethodCallTool, &notSentError{err})
+	}
+	output, err := c.outputOf(name, &o)
+	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, err)
 	}
-	raw, err := c.do(ctx, &call.Request{
-		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.Meta,
+	req := &call.Request{
+		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.meta(),
 		Idle: o.Idle, Max: o.Max, OnProgress: o.Progress, Safe: o.Safe,
-	})
+	}
+	if err := c.withTask(ctx, req, name, &o); err != nil {
+		return nil, c.failed(mcp.MethodCallTool, err)
+	}
+	raw, _, err := c.doFor(ctx, req, &o)
+	if errors.Is(err, mcp.ErrInvalidParams) {
+		c.suspectTools()
+	}
 	if err != nil {
 		return nil, err
 	}
 	res, err := mcp.DecodeCallToolResult(raw)
 	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
+	}
+	if err := checkOutput(name, output, res); err != nil {
+		return nil, c.failed(mcp.MethodCallTool, err)
 	}
 	return res, nil
 }
@@ -108,44 +116,24 @@ func decode(raw json.RawMessage, into interface{ Validate() error }) error {
 }
 
 // Request sends any request and returns the result as it came. Params is a JSON
-// object or nil; its _meta is merged with what the connection adds.
-func (c *Client) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+// object or nil; its _meta is merged with that of the options, which wins, and with
+// what the connection adds.
+func (c *Client) Request(ctx context.Context, method string, params json.RawMessage, opts *CallOptions) (json.RawMessage, error) {
 	if err := c.require(ctx, method); err != nil {
 		return nil, err
 	}
-	req := &call.Request{Method: method}
-	if len(params) > 0 {
-		members := map[string]json.RawMessage{}
-		if err := mcp.Unmarshal(params, &members); err != nil {
-			return nil, c.failed(method, fmt.Errorf("the parameters are not a JSON object: %w", err))
-		}
-		if meta, ok := members["_meta"]; ok {
-			if err := mcp.Unmarshal(meta, &req.Meta); err != nil {
-				return nil, c.failed(method, fmt.Errorf("_meta is not a JSON object: %w", err))
-			}
-			delete(members, "_meta")
-		}
-		var err error
-		if req.Params, err = jsonx.Marshal(members); err != nil {
-			return nil, c.failed(method, err)
-		}
+	req, err := rawRequest(method, params, opts)
+	if err != nil {
+		return nil, c.failed(method, err)
 	}
-	return c.do(ctx, req)
+	raw, _, err := c.doFor(ctx, req, opts)
+	return raw, err
 }
 
-// do carries out a request within the server's time limits.
+// do is doFor for a request that has no options.
 func (c *Client) do(ctx context.Context, req *call.Request) (json.RawMessage, error) {
-	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
-	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
-	res, err := c.conn.Do(ctx, req)
-	if err == nil && res.Type == mcp.ResultInputRequired {
-		// It may ask only for what we have declared, which is nothing (MRTR).
-		err = &call.ResponseError{Method: req.Method, Err: errors.New("the server asks for input that was not offered")}
-	}
-	if err != nil {
-		return nil, c.failed(req.Method, err)
-	}
-	return res.Raw, nil
+	raw, _, err := c.doFor(ctx, req, nil)
+	return raw, err
 }
 
 // failed names the server and method of an error; nil stays nil.

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -29,18 +30,25 @@ type Info struct {
 // Client is the connection to one server. It outlives the server's processes: a
 // server that ends is started again, and calls wait for it.
 type Client struct {
-	server Server
-	opts   Options
-	log    *slog.Logger
-	sys    *actors.System
-	ownSys bool
-	conn   *conn.Conn
-	events events
-	tools  toolCache
+	server   Server
+	opts     Options
+	log      *slog.Logger
+	sys      *actors.System
+	ownSys   bool
+	conn     *conn.Conn
+	events   events
+	keeps    keeps
+	watching watching
+	asks     asks
+	outputs  schemas
+	logs     logLimit
 
 	info    atomic.Pointer[Info]  // nil before the first connection
 	level   atomic.Value          // mcp.LogLevel
 	process atomic.Pointer[stdio] // the newest; nil if there was none
+	web     web                   // of a server with a URL
+
+	annotations annotations // of its tools, for headers
 
 	consent chan struct{} // has room for one: it is full while somebody is asked
 	allowed string        // the hash that was consented to
@@ -75,6 +83,11 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if err := server.check(); err != nil {
 		return nil, err
 	}
+	if opts != nil {
+		if err := checkExtensions(opts.Extensions); err != nil {
+			return nil, err
+		}
+	}
 	c := &Client{server: server, opts: opts.withDefaults(), consent: make(chan struct{}, 1)}
 	c.sys = c.opts.System
 	if c.sys == nil {
@@ -91,16 +104,25 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.log = c.log.With("server", server.Name)
 	c.level.Store(c.opts.LogLevel)
 	c.events.sys, c.events.owner = c.sys, "events of "+server.Name
+	c.keeps.init(c)
 	versions, _ := server.versions() // checked above
 	n := &negotiator{
-		hash: server.hash(), versions: versions, probe: c.opts.ProbeTimeout, client: c.opts.Info,
+		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: c.opts.Info,
 		eras: c.opts.eras, log: c.log, level: c.logLevel, agreed: c.agreed,
+		declared: c.declared,
+	}
+	if server.URL != "" {
+		n.web, n.fallback = &c.web, server.Transport == "" || server.Transport == TransportAuto
 	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: server.Name, Dial: c.dial, Negotiate: n.negotiate, Received: c.received,
+		Name: server.Name, Dial: c.dial, Negotiate: n.negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 	})
+	c.initWatching()
+	if err := c.initAsks(); err != nil {
+		return nil, errors.Join(err, c.endSystem(context.Background()))
+	}
 	return c, nil
 }
 
@@ -109,15 +131,18 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	switch s := &c.server; {
 	case s.Err != nil:
 		return nil, conn.Permanent(s.Err)
-	case s.URL != "":
-		return nil, conn.Permanent(ErrHTTP)
 	case s.Connect != nil:
 		return s.Connect.Connect(sink)
+	case s.stream != nil:
+		return c.dialStream(ctx, sink)
 	}
 	if err := c.mayStart(ctx); ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the attempt is over, whatever the answer: nothing is started for it
 	} else if err != nil {
 		return nil, conn.Permanent(err)
+	}
+	if c.server.URL != "" {
+		return c.dialHTTP(ctx, sink)
 	}
 	proc, err := c.opts.start(&c.server)
 	if err != nil {
@@ -129,7 +154,8 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	return link, nil
 }
 
-// mayStart asks for consent, once for each definition (STDIO-25).
+// mayStart asks for consent, once for each definition (STDIO-25). A URL needs it as
+// a command does: headers of the file carry secrets of the environment there.
 func (c *Client) mayStart(ctx context.Context) error {
 	s := &c.server
 	if s.File == "" {
@@ -142,7 +168,7 @@ func (c *Client) mayStart(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if hash := s.hash(); hash == "" || c.allowed != hash {
-		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine()}
+		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine(), URL: s.URL}
 		if c.opts.Consent == nil {
 			return refused
 		}
@@ -158,7 +184,8 @@ func (c *Client) mayStart(ctx context.Context) error {
 func (c *Client) agreed(info *Info) {
 	info.Name = c.server.Name
 	c.info.Store(info)
-	c.tools.invalidate() // another process may have other tools
+	c.keeps.renew()
+	c.renewWatching(info)
 }
 
 // status passes on what the connection does.
@@ -174,6 +201,7 @@ type Status struct {
 	State      conn.State
 	Since      time.Time
 	Generation uint64 // how often it was connected to, attempts included
+	Failures   int    // attempts that failed since it last was ready for a while
 	Err        error  // why the last connection or attempt ended; nil once ready
 	Info       *Info  // nil before the first connection
 	Stderr     string // the last lines the server wrote there, at most 2 KiB
@@ -182,7 +210,7 @@ type Status struct {
 // Status returns what the client is doing.
 func (c *Client) Status() Status {
 	s := c.conn.Status()
-	out := Status{Name: c.server.Name, State: s.State, Since: s.Since, Generation: s.Generation, Err: s.Err, Info: c.info.Load()}
+	out := Status{Name: c.server.Name, State: s.State, Since: s.Since, Generation: s.Generation, Failures: s.Failures, Err: s.Err, Info: c.info.Load()}
 	if p := c.process.Load(); p != nil {
 		out.Stderr = p.stderr.words()
 	}
@@ -224,7 +252,8 @@ func (c *Client) Close() error {
 // ctx if calls had to be ended. Later calls return what the first did.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
-		c.tools.close()
+		c.keeps.close()
+		c.closeWatching()
 		c.closed = errors.Join(c.conn.Close(ctx), c.endSystem(ctx))
 	})
 	return c.closed

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 )
@@ -31,8 +32,20 @@ func configured(c *hostconfig.Server) Server {
 		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout,
 		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
 	}
-	if s.Err == nil && c.Sandbox {
+	switch c.Type {
+	case hostconfig.TypeHTTP:
+		s.Transport = TransportHTTP
+	case hostconfig.TypeSSE:
+		s.Transport = TransportSSE
+	}
+	switch {
+	case s.Err != nil:
+	case c.Sandbox:
 		s.Err = fmt.Errorf("%s, server %s: a sandbox is asked for: %w", c.File, c.Name, errors.ErrUnsupported)
+	case c.HeadersHelper != "":
+		if s.HeadersFunc, s.Err = headersHelper(c.HeadersHelper, filepath.Dir(c.File)); s.Err != nil {
+			s.Err = fmt.Errorf("%s, server %s: %w", c.File, c.Name, s.Err)
+		}
 	}
 	return s
 }

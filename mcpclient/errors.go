@@ -17,11 +17,23 @@ var (
 	ErrVersion = errors.New("mcpclient: no common protocol version")
 	// ErrUnknownTool is returned by [Host.Call] for a name that is not in the catalogue.
 	ErrUnknownTool = errors.New("mcpclient: unknown tool")
-	// ErrHTTP is returned for a server with a URL.
-	ErrHTTP = errors.New("mcpclient: HTTP servers come in the next version")
+	// ErrInput is what an [InputError] is.
+	ErrInput = errors.New("mcpclient: the server asks for what it can not get")
+	// ErrRefused is an [InputError], too: the user, or a limit, has refused a question
+	// without whose answer the call can not go on (MRTR-12).
+	ErrRefused = errors.New("mcpclient: a question of the server was refused")
+	// ErrNotSent is an error of a call, too, that was refused before its server was
+	// told of it.
+	ErrNotSent = errors.New("mcpclient: the call was not sent")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("mcpclient: closed")
 )
+
+// notSentError makes an error [ErrNotSent] without a word more.
+type notSentError struct{ error }
+
+func (e *notSentError) Is(target error) bool { return target == ErrNotSent }
+func (e *notSentError) Unwrap() error        { return e.error }
 
 // ServerError is a failure of one server. The others go on without it.
 type ServerError struct {
@@ -44,15 +56,21 @@ func (e *ServerError) Error() string {
 // Unwrap returns the failure.
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// NotApprovedError refuses to start a command that comes from a file.
+// NotApprovedError refuses to start a command, or to contact a URL, that comes from a
+// file.
 type NotApprovedError struct {
 	Server, File string
-	CommandLine  string
+	CommandLine  string // "" for a URL
+	URL          string
 	Err          error // what the consent said; nil if nobody was asked
 }
 
 func (e *NotApprovedError) Error() string {
-	text := fmt.Sprintf("server %s of %s is not approved; it would run: %s; approve it with: troupe mcp approve %s", e.Server, e.File, e.CommandLine, e.Server)
+	what := "run: " + e.CommandLine
+	if e.URL != "" {
+		what = "contact: " + e.URL
+	}
+	text := fmt.Sprintf("server %s of %s is not approved; it would %s; approve it with: troupe mcp approve %s", e.Server, e.File, what, e.Server)
 	if e.Err != nil {
 		text += " (" + e.Err.Error() + ")"
 	}
@@ -115,3 +133,34 @@ func (e *ExitError) Error() string {
 
 // Unwrap returns what was noticed first.
 func (e *ExitError) Unwrap() error { return e.Err }
+
+// InputError ends a call in 2026-07-28 because of what the server asks for in its
+// answer: nobody waits for an answer there (MRTR-12, MRTR-13).
+type InputError struct {
+	Method   string // of the call
+	Question string // the method of the question; "" if none is to blame
+	Reason   string
+	Refused  bool // it could have been answered, but was not to be: [ErrRefused]
+}
+
+func (e *InputError) Error() string {
+	if e.Question == "" {
+		return "invalid response: " + e.Reason
+	}
+	return fmt.Sprintf("the server asks for input that it can not get: %s: %s", e.Question, e.Reason)
+}
+
+// Is reports that the error is [ErrInput], and [ErrRefused] if it was refused.
+func (e *InputError) Is(target error) bool {
+	return target == ErrInput || e.Refused && target == ErrRefused
+}
+
+// inputError is what a call fails with because a question has no answer. Err is what
+// a legacy server would have been told; it must not be taken for the server's.
+func inputError(question string, err error) error {
+	wire, ok := errors.AsType[*mcp.Error](err)
+	if !ok {
+		return &InputError{Question: question, Reason: brief(err.Error()), Refused: true}
+	}
+	return &InputError{Question: question, Reason: brief(wire.Message), Refused: wire.Code == mcp.CodeUserRejected}
+}

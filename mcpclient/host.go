@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -37,6 +36,19 @@ type HostOptions struct {
 	// Lazy starts a server when it is first needed, not at once. Asking for the
 	// catalogue needs all of them.
 	Lazy bool
+	// Principal, TraceContext and Extensions are as in [Options]; Principal is told
+	// the server.
+	Principal    func(server string) string
+	TraceContext func(context.Context) map[string]string
+	Extensions   map[string]json.RawMessage
+	// NoListen and ListenForTasks are as in [Options].
+	NoListen, ListenForTasks bool
+	// Pins holds the definition of each tool to what it was when it was first called:
+	// another one takes the consent of Human (SECA-38). Nil remembers them for the
+	// host's life; a store of the program's makes that last.
+	Pins PinStore
+	// AskOptions hold for each server; Roots are those of all.
+	AskOptions
 
 	start starter // a fake in tests
 }
@@ -47,6 +59,9 @@ func (o *HostOptions) withDefaults() HostOptions {
 		d = *o
 	}
 	d.ListTimeout = cmp.Or(d.ListTimeout, 30*time.Second)
+	if d.Pins == nil {
+		d.Pins = new(MemoryPins)
+	}
 	return d
 }
 
@@ -54,8 +69,9 @@ func (o *HostOptions) withDefaults() HostOptions {
 type Event struct {
 	Server string
 	Status Status
-	// ToolsChanged says that the catalogue may have changed; else the state has.
-	ToolsChanged bool
+	// ToolsChanged says that the catalogue may have changed, the others that those
+	// lists may have; if none is set the state has.
+	ToolsChanged, ResourcesChanged, PromptsChanged bool
 }
 
 // ServerStatus is what [Host.Servers] tells of a server.
@@ -63,7 +79,7 @@ type ServerStatus struct {
 	Status
 	Disabled bool
 	Tools    int   // in the catalogue, those of the last good list
-	ListErr  error // why the last attempt to list them failed, nil if it did not
+	ListErr  error // why the last attempts to list what it has failed, nil if none did
 }
 
 // Host keeps many servers running, each under supervision of its own.
@@ -80,6 +96,10 @@ type Host struct {
 
 	names atomic.Pointer[catalogue] // of the tools; replaced whole
 	mu    sync.Mutex                // guards the lists of the entries and the making of names
+	pins  pins
+	pool  askPool  // of the questions of all servers
+	eras  eraCache // what is known of the servers, for all connections to them
+	roots atomic.Pointer[[]mcp.Root]
 }
 
 // entry is one server of a host.
@@ -88,8 +108,11 @@ type entry struct {
 	client atomic.Pointer[Client] // nil if it is disabled
 
 	// Guarded by the host's lock.
-	tools []mcp.Tool // the last good list
-	err   error      // of the last listing
+	tools     shelf[mcp.Tool]
+	described []Tool // the tools as the catalogue has them, but for names and neighbours
+	resources shelf[mcp.Resource]
+	templates shelf[mcp.ResourceTemplate]
+	prompts   shelf[mcp.Prompt]
 }
 
 // catalogue is a snapshot of all tools.
@@ -114,6 +137,9 @@ func (c *catalogue) find(name string) *Tool {
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
 	h := &Host{sys: sys, opts: opts.withDefaults()}
+	if err := checkExtensions(h.opts.Extensions); err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
 	for _, s := range servers {
 		if err := s.check(); err != nil {
@@ -157,11 +183,28 @@ func (h *Host) clientOptions(e *entry) *Options {
 	o := &Options{
 		System: h.sys, Logger: h.log, Info: h.opts.Info, Consent: h.opts.Consent, ProbeTimeout: h.opts.ProbeTimeout,
 		LogLevel: h.opts.LogLevel, MaxCalls: h.opts.MaxCalls, Lazy: h.opts.Lazy, start: h.opts.start,
+		TraceContext: h.opts.TraceContext, Extensions: h.opts.Extensions,
+		NoListen: h.opts.NoListen, ListenForTasks: h.opts.ListenForTasks,
+		AskOptions: h.opts.AskOptions, pool: &h.pool, eras: &h.eras,
+	}
+	if roots := h.roots.Load(); roots != nil { // of SetRoots
+		o.Roots = *roots
+	}
+	if h.opts.Principal != nil {
+		o.Principal = func() string { return h.opts.Principal(e.server.Name) }
 	}
 	if h.opts.OnLog != nil {
 		o.OnLog = func(p mcp.LogParams) { h.opts.OnLog(e.server.Name, p) }
 	}
-	o.OnToolsChanged = func() { h.relist(e) }
+	o.OnToolsChanged = func() {
+		relist(h, e, h.toolShelves(), Event{ToolsChanged: true})
+	}
+	o.OnResourcesChanged = func() {
+		relist(h, e, resourceShelves, Event{ResourcesChanged: true})
+	}
+	o.OnPromptsChanged = func() {
+		relist(h, e, promptShelves, Event{PromptsChanged: true})
+	}
 	if h.opts.OnEvent != nil {
 		o.OnState = func(s Status) {
 			if c := e.client.Load(); c != nil {
@@ -172,86 +215,46 @@ func (h *Host) clientOptions(e *entry) *Options {
 	return o
 }
 
-// relist reads a list that has changed.
-func (h *Host) relist(e *entry) {
-	ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
-	defer cancel()
-	h.list(ctx, e)
+// relist reads a list that has changed, if anybody has ever asked for it, and tells
+// of that.
+func relist[T any](h *Host, e *entry, s shelves[T], event Event) {
+	h.mu.Lock()
+	wanted := event.ToolsChanged || s.shelf(e).read
+	h.mu.Unlock()
+	if wanted {
+		ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
+		defer cancel()
+		fill(ctx, h, e, s)
+	}
 	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
-		h.opts.OnEvent(Event{Server: e.server.Name, Status: c.Status(), ToolsChanged: true})
+		event.Server, event.Status = e.server.Name, c.Status()
+		h.opts.OnEvent(event)
 	}
 }
 
-// list reads the tools of one server and puts them into the catalogue. On failure
-// the last good list stays.
-func (h *Host) list(ctx context.Context, e *entry) {
-	tools, err := e.client.Load().ListTools(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e.err = err; err != nil {
-		h.log.Warn("the tools of a server are not known", "server", e.server.Name, "error", err)
-		return
-	}
-	if len(e.tools) == len(tools) && (len(tools) == 0 || &e.tools[0] == &tools[0]) && h.names.Load() != nil {
-		return // the very same list
-	}
-	e.tools = tools
+// merge makes the catalogue anew. The host's lock is held.
+func (h *Host) merge() {
 	var all []Tool
 	for _, e := range h.entries {
-		for _, tool := range e.tools {
-			all = append(all, Tool{Server: e.server.Name, Tool: tool, Trusted: e.server.Trusted})
-		}
+		all = append(all, e.described...)
 	}
 	qualify(all)
+	flagLookAlikes(all)
 	h.names.Store(&catalogue{all})
 }
-
-// hopeless reports whether waiting for the server now is in vain.
-func hopeless(s conn.Status) bool { return s.State == conn.Backoff && s.Failures >= 3 }
 
 // Tools returns the merged catalogue, sorted by name, connecting to servers where
 // that was not done yet. Servers that fail, or do not answer in time, are left
 // with their last good list: [Host.Servers] tells of them. The error is the cause
 // of ctx, or [ErrClosed]. The caller must not change what is returned.
 func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
-	if h.closed.Load() {
-		return nil, ErrClosed
-	}
-	limit, cancel := context.WithTimeout(ctx, h.opts.ListTimeout)
-	defer cancel()
-	var listings []*actors.Reply[struct{}]
-	for _, e := range h.entries {
-		c := e.client.Load()
-		if c == nil || hopeless(c.conn.Status()) {
-			continue
-		}
-		if tools, ok := c.tools.fresh(); ok && h.has(e, tools) {
-			continue
-		}
-		done := new(actors.Reply[struct{}])
-		h.sys.Go("catalogue of "+e.server.Name, func() {
-			defer done.Complete(struct{}{}, nil)
-			h.list(limit, e)
-		})
-		listings = append(listings, done)
-	}
-	for _, done := range listings {
-		_, _ = done.Wait(ctx) // each ends by limit
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := gather(ctx, h, h.toolShelves()); err != nil {
+		return nil, err
 	}
 	if c := h.names.Load(); c != nil {
 		return c.tools, nil
 	}
 	return nil, nil
-}
-
-// has reports whether the catalogue has this very list.
-func (h *Host) has(e *entry, tools []mcp.Tool) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return e.err == nil && len(e.tools) == len(tools) && (len(tools) == 0 || &e.tools[0] == &tools[0])
 }
 
 // Lookup returns the entry of the catalogue as it is known now.
@@ -278,11 +281,22 @@ func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts
 	if err != nil {
 		return nil, err
 	}
-	res, err := c.CallTool(ctx, tool.Tool.Name, args, opts)
-	if errors.Is(err, mcp.ErrInvalidParams) {
-		c.tools.invalidate() // perhaps the tool is gone (TOOL-13); the next listing tells
+	if err := h.pins.check(ctx, h, tool, opts); err != nil {
+		return nil, &notSentError{err}
 	}
-	return res, err
+	return c.CallTool(ctx, tool.Tool.Name, args, opts)
+}
+
+// Retry makes an attempt to connect to a server now, also if it is waiting after
+// failures, has given up, or asks for something that was missing then. It does not
+// wait for the outcome: see [Host.Servers]. A server that is ready is left alone.
+func (h *Host) Retry(server string) error {
+	if _, err := h.Client(server); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(h.entries, func(e *entry) bool { return e.server.Name == server })
+	h.ref.Send(retry{h.entries[i]})
+	return nil
 }
 
 // Client returns the client of a server, for what a host has no method for. It
@@ -302,13 +316,18 @@ func (h *Host) Client(server string) (*Client, error) {
 	return nil, fmt.Errorf("mcpclient: there is no server %q", server)
 }
 
+// listErr says which lists could not be read. The host's lock is held.
+func (e *entry) listErr() error {
+	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err)
+}
+
 // Servers returns the state of every server, in the order they were given.
 func (h *Host) Servers() []ServerStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]ServerStatus, len(h.entries))
 	for i, e := range h.entries {
-		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools), ListErr: e.err}
+		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.items), ListErr: e.listErr()}
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
 		} else {
@@ -378,8 +397,22 @@ type hostActor struct {
 	clients map[actors.Ref]*entry
 }
 
-// respawn is a message to itself.
-type respawn struct{ entry *entry }
+// respawn is a message to itself: a pause is over. Retry is a user's.
+type (
+	respawn struct{ entry *entry }
+	retry   struct{ entry *entry }
+)
+
+// runs reports whether the connection of a server has an actor. E is not nil.
+func (a *hostActor) runs(e *entry) bool {
+	server := e.server.Name
+	for _, other := range a.clients {
+		if other.server.Name == server {
+			return true
+		}
+	}
+	return false
+}
 
 // Receive implements [actors.Actor].
 func (a *hostActor) Receive(c *actors.Context, msg any) {
@@ -392,7 +425,15 @@ func (a *hostActor) Receive(c *actors.Context, msg any) {
 		}
 		a.started.Complete(struct{}{}, nil)
 	case respawn:
-		a.start(c, m.entry)
+		if !a.runs(m.entry) {
+			a.start(c, m.entry)
+		}
+	case retry:
+		if !a.runs(m.entry) {
+			a.start(c, m.entry)
+		} else if client := m.entry.client.Load(); client != nil {
+			client.conn.Retry()
+		}
 	case actors.ChildStopped:
 		e := a.clients[m.Ref]
 		delete(a.clients, m.Ref)

@@ -53,7 +53,7 @@ func toolNames(tools []Tool) (out []string) {
 func TestHostWithBrokenServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := named("a", "gone", "dies", "b", "silent")
-		servers = append(servers, Server{Name: "web", URL: "https://example.com/mcp"}, Server{Name: "off", Command: "x", Disabled: true},
+		servers = append(servers, Server{Name: "web", URL: "ftp://example.com/mcp"}, Server{Name: "off", Command: "x", Disabled: true},
 			Server{Name: "bad", Err: errors.New("f.json:3: server bad: env.TOKEN: variable TOKEN is not set")})
 		h, err := NewHost(newSystem(t), servers, &HostOptions{start: startBy(map[string]func(*fakeProcess) string{
 			"a": good, "b": good,
@@ -82,7 +82,7 @@ func TestHostWithBrokenServers(t *testing.T) {
 			case "silent":
 				want = "deadline"
 			case "web":
-				want = ErrHTTP.Error()
+				want = "unusable server address"
 			case "bad":
 				want = "TOKEN is not set"
 			case "off":

@@ -36,6 +36,8 @@ func childServer(mode string) Server {
 // runServer is a legacy server on stdin and stdout that goes wrong in one way.
 func runServer(mode string) {
 	switch mode {
+	case "http":
+		serveHTTP()
 	case "dies":
 		fmt.Fprintln(os.Stderr, "cannot open the database")
 		os.Exit(7)

@@ -18,7 +18,16 @@ type Tool struct {
 	Name    string   // server__tool: at most 64 characters of [A-Za-z0-9_-]
 	Tool    mcp.Tool // as the server describes it, with its own name
 	Trusted bool     // the user trusts the server's hints
+	// Hash identifies the definition: see [HashTool]. Never empty.
+	Hash string
+	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
+	// name that looks like another's (SECA-39).
+	Warnings []string
 }
+
+// DisplayName returns what to call the tool before people: title, annotated title or
+// name (TOOL-18), as the server has it. Several tools may have the same.
+func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
 
 // qualify gives every tool its name. A name depends on the server, the tool and
 // those whose names would be the same, never on the order of anything.

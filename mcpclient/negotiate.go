@@ -27,12 +27,12 @@ type negotiator struct {
 	client   mcp.Implementation
 	eras     *eraCache
 	log      *slog.Logger
-	level    func() mcp.LogLevel // that was asked for; "" for none
-	agreed   func(*Info)         // called before the connection is ready
+	level    func() mcp.LogLevel            // that was asked for; "" for none
+	agreed   func(*Info)                    // called before the connection is ready
+	web      *web                           // of a server with a URL, else nil
+	fallback bool                           // the old transport over HTTP may be tried
+	declared func() *mcp.ClientCapabilities // what the server may ask of us
 }
-
-// declared are our capabilities: what the server may ask of us. Nothing yet.
-var declared mcp.ClientCapabilities
 
 // legacyVersions returns those that begin with a handshake.
 func (n *negotiator) of(era mcp.Era) []mcp.Version {
@@ -42,8 +42,11 @@ func (n *negotiator) of(era mcp.Era) []mcp.Version {
 // negotiate is the start of every connection (ERA-03).
 func (n *negotiator) negotiate(ctx context.Context, s *conn.Session) error {
 	legacy := n.of(mcp.EraLegacy)
-	if len(legacy) == len(n.versions) || len(legacy) > 0 && n.eras.get(n.hash) == mcp.EraLegacy {
+	if len(legacy) == len(n.versions) || len(legacy) > 0 && (n.oldSSE() || n.eras.get(n.hash) == mcp.EraLegacy) {
 		err := n.handshake(ctx, s, legacy[0])
+		if n.web != nil {
+			return n.refused(ctx, s, err, false)
+		}
 		if err != nil && ctx.Err() == nil {
 			n.eras.set(n.hash, mcp.EraUnknown) // it may have been upgraded meanwhile (ERA-01)
 		}
@@ -61,6 +64,9 @@ func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
 	if err == nil {
 		return n.chooseFrom(ctx, s, res.SupportedVersions, res)
 	}
+	if err := n.noVerdict(err); err != nil {
+		return err
+	}
 	if theirs, modern := modernError(err); modern { // (b)
 		n.log.Debug("the server answers the probe with a modern error", "error", err)
 		if theirs == nil {
@@ -73,14 +79,19 @@ func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
 
 // ask sends server/discover. A result that is none (ERA-05) is an error.
 func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverResult, error) {
-	members, err := modernMembers(n.of(mcp.EraModern)[0], &n.client, n.level())
+	members, err := modernMembers(n.of(mcp.EraModern)[0], &n.client, n.declared())
 	if err != nil {
 		return nil, err
 	}
+	n.speak(n.of(mcp.EraModern)[0])
 	s.Agree("", members) // a question, no agreement: a legacy server may ping meanwhile
 	defer s.Agree("", nil)
 	// A late answer finds no call and is ignored (ERA-08).
-	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodDiscover, Idle: -1, Max: n.probe})
+	limit := n.probe
+	if len(n.of(mcp.EraLegacy)) == 0 {
+		limit = -1 // there is nothing else to try: a slow start has the time of the connection
+	}
+	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodDiscover, Idle: -1, Max: limit})
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +147,12 @@ func (n *negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []m
 
 // modern has nothing more to agree on.
 func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverResult) error {
-	members, err := modernMembers(v, &n.client, n.level())
+	members, err := modernMembers(v, &n.client, n.declared())
 	if err != nil {
 		return err
 	}
 	n.eras.set(n.hash, mcp.EraModern)
+	n.speak(v)
 	s.Agree(v, members)
 	n.agreed(&Info{
 		Version: v, Era: mcp.EraModern, Capabilities: found.Capabilities,
@@ -153,9 +165,15 @@ func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverR
 func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error) error {
 	versions := n.of(mcp.EraLegacy)
 	if len(versions) == 0 {
+		if errors.Is(why, call.ErrConnectionLost) {
+			return why // it ended, which says nothing about its era
+		}
 		return conn.Permanent(fmt.Errorf("the server is not a modern one, as %s was to be used: %w", n.versions[0], why))
 	}
 	n.log.Debug("the server is taken for a legacy one", "because", why)
+	if n.web != nil { // the verdict is kept once there is a session
+		return n.refused(ctx, s, n.handshake(ctx, s, versions[0]), true)
+	}
 	n.eras.set(n.hash, mcp.EraLegacy)
 	if errors.Is(why, call.ErrConnectionLost) {
 		return conn.Redial(why) // it did not survive the question (ERA-04)
@@ -209,10 +227,11 @@ func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 // initialize sends the request. It is never cancelled (LIFE-08): the connection's
 // own time limit closes the transport instead.
 func (n *negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.Version) (*mcp.InitializeResult, error) {
-	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declared.For(offer), ClientInfo: n.client})
+	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: n.client})
 	if err != nil {
 		return nil, err
 	}
+	n.speak("")
 	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodInitialize, Params: params, Idle: -1, Max: -1})
 	if err != nil {
 		return nil, err
@@ -230,10 +249,12 @@ func (n *negotiator) adopt(ctx context.Context, s *conn.Session, res *mcp.Initia
 	if !slices.Contains(n.of(mcp.EraLegacy), v) {
 		return conn.Permanent(&VersionError{Ours: n.of(mcp.EraLegacy), Theirs: []mcp.Version{v}})
 	}
+	n.speak(v)
 	s.Agree(v, nil)
 	if err := s.Notify(mcp.NotificationInitialized, nil); err != nil {
 		return fmt.Errorf("%s: %w", mcp.NotificationInitialized, err)
 	}
+	n.listen()
 	n.eras.set(n.hash, mcp.EraLegacy)
 	if level := n.level(); level != "" && res.Capabilities.Logging != nil { // a new session has forgotten it (STDIO-24)
 		if err := setLevel(ctx, s.Do, level); err != nil {
@@ -258,19 +279,14 @@ func setLevel(ctx context.Context, do func(context.Context, *call.Request) (call
 }
 
 // modernMembers are the members that the _meta of each modern request has (META-06).
-func modernMembers(v mcp.Version, client *mcp.Implementation, level mcp.LogLevel) ([]byte, error) {
+func modernMembers(v mcp.Version, client *mcp.Implementation, caps *mcp.ClientCapabilities) ([]byte, error) {
 	members := mcp.Meta{}
 	for key, value := range map[string]any{
 		mcp.MetaProtocolVersion:    v,
 		mcp.MetaClientInfo:         client,
-		mcp.MetaClientCapabilities: declared.For(v),
+		mcp.MetaClientCapabilities: declaredIn(caps, v),
 	} {
 		if err := members.Set(key, value); err != nil {
-			return nil, err
-		}
-	}
-	if level != "" { // LOG-05
-		if err := members.Set(mcp.MetaLogLevel, level); err != nil {
 			return nil, err
 		}
 	}

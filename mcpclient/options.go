@@ -3,7 +3,9 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -30,20 +32,44 @@ type Options struct {
 	// LogLevel asks the server for log messages at or above a level (LOG-03,
 	// LOG-05). Empty leaves it to the server.
 	LogLevel mcp.LogLevel
-	// OnLog takes the server's log messages, OnToolsChanged hears that its tools
-	// may have changed. They are called one at a time and may block; when more
-	// than 256 calls wait, further ones are dropped.
-	OnLog          func(mcp.LogParams)
-	OnToolsChanged func()
+	// OnLog takes the server's log messages, of which more than 100 a second are
+	// dropped after the first 1000. OnToolsChanged, OnResourcesChanged and
+	// OnPromptsChanged hear that its lists may have changed. They are called one at
+	// a time and may block; when more than 256 calls wait, further ones are dropped.
+	OnLog              func(mcp.LogParams)
+	OnToolsChanged     func()
+	OnResourcesChanged func() // or the templates
+	OnPromptsChanged   func()
+	// Principal says for whom the client acts now, such as the subject and issuer of
+	// its token: what the server calls private is kept for that one alone
+	// (CACHE-05). Nil is one and the same for the client's life. It must not block.
+	Principal func() string
+	// TraceContext returns the members traceparent, tracestate and baggage of the
+	// context that a request is made in (META-04). Nil sends none.
+	TraceContext func(context.Context) map[string]string
+	// Extensions are the settings of the extensions that the program understands, by
+	// id: they are declared to the server (EXT-01). Nil declares none.
+	Extensions map[string]json.RawMessage
 	// OnState hears of each change of the connection. It must not block.
 	OnState func(Status)
+	Observers
+	AskOptions
 	// MaxCalls bounds the calls under way. Zero means 4096.
 	MaxCalls int
+	// NoListen keeps no stream open for changes of a server's lists. Otherwise, once a
+	// list was asked for that a server of 2026-07-28 announces changes of, the client
+	// listens for them with subscriptions/listen (SUB-01).
+	NoListen bool
+	// ListenForTasks has a server of 2026-07-28 tell of changes of the tasks that are
+	// waited for (XTASK-14): those that it announces are seldom asked for.
+	ListenForTasks bool
 	// Lazy connects when it is first needed. [Dial] then returns at once.
 	Lazy bool
 
-	eras  *eraCache // shared in a host
-	start starter   // a fake in tests
+	eras       *eraCache    // shared in a host
+	pool       *askPool     // shared in a host
+	start      starter      // a fake in tests
+	httpClient *http.Client // of tests; nil is that of all servers
 }
 
 func (o *Options) withDefaults() Options {
@@ -58,6 +84,10 @@ func (o *Options) withDefaults() Options {
 	if d.eras == nil {
 		d.eras = new(eraCache)
 	}
+	if d.pool == nil {
+		d.pool = new(askPool)
+	}
+	d.AskOptions = d.AskOptions.withDefaults()
 	if d.start == nil {
 		d.start = startProcess
 	}
@@ -76,6 +106,37 @@ type CallOptions struct {
 	Safe bool
 	// Meta is added to the request's _meta.
 	Meta mcp.Meta
+	// LogLevel asks a server of 2026-07-28 for the log messages of this request at or
+	// above a level (LOG-05). Empty is the client's.
+	LogLevel mcp.LogLevel
+	// ResultTypes are the values of resultType beyond the protocol's that
+	// [Client.Request] may return, because their extension was declared (EXT-03).
+	ResultTypes []string
+	// Fresh asks the server also where an answer is kept that could be used.
+	Fresh bool
+	// AnyOutput takes a tool's result as it is, without a look at its output schema.
+	AnyOutput bool
+
+	// Human decides the server's questions that belong to this call. Nil is the
+	// client's. Where it can not be known which of several calls a question belongs
+	// to, the client's decides, unless all of them have the same Human (== holds).
+	Human Human
+	// NoAsk declines the questions that belong to this call.
+	NoAsk bool
+	// Path leads from the run's agent to this call; a question of it shows that.
+	Path []string
+	// OnWait hears when the call begins to wait for a person, and when it goes on. It
+	// must not block.
+	OnWait func(waiting bool)
+
+	// Task asks a server of 2025-11-25 to run the tool as a task also where the tool
+	// leaves the choice to us (TASK-05). The call waits for the task in any case.
+	Task bool
+	// OnTask hears that the server has made a task of the call, whose id is then to be
+	// kept by who wants to find it after a crash. It may block.
+	OnTask func(*Task)
+
+	task *taskWish // of CallToolTask
 }
 
 // Progress is one report of how far a call has come.

@@ -390,7 +390,7 @@ func TestHalfOpenPipes(t *testing.T) {
 }
 
 // WIRE-01: a transport carries messages as they are, in both directions; STDIO-02:
-// one a line.
+// one a line; WIRE-03: on stdio too.
 func TestStdioCarriesMessagesUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, sink := newSystem(t), new(mailbox)

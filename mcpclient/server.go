@@ -1,10 +1,12 @@
 package mcpclient
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"path/filepath"
 	"strings"
@@ -26,7 +28,8 @@ const (
 	ProtocolModern = "modern" // 2026-07-28 or later, else fail
 )
 
-// Server says how to reach a server. One of Command, Connect and URL is set.
+// Server says how to reach a server. One of Command, Connect and URL is set, or it was
+// made by [Stream].
 type Server struct {
 	Name string // unique in a host
 
@@ -35,10 +38,17 @@ type Server struct {
 	Env     map[string]*string // added to a minimal environment; nil takes a variable away
 	Dir     string             // "" is the current directory
 
-	URL     string // kept for the next version: [ErrHTTP]
-	Headers map[string]string
+	// URL is the address of a server over HTTP: http:, https:, or
+	// unix:///path/of/socket#/path. Headers go with every request to it, as do those
+	// that HeadersFunc, if set, returns at each connect. Their values are secrets.
+	URL         string
+	Headers     map[string]string
+	HeadersFunc func(context.Context) (map[string]string, error)
+	// Transport pins how a URL is spoken to: auto, http or sse. "" is auto.
+	Transport string
 
 	Connect Connector // a server in this process
+	stream  func(context.Context) (io.ReadWriteCloser, error)
 
 	// Protocol is auto, legacy, modern, or one revision's date. "" is auto.
 	Protocol string
@@ -53,6 +63,8 @@ type Server struct {
 	Allow, Deny []string
 	// Trusted says that the user trusts the server's hints about its tools.
 	Trusted bool
+	// Serial is [AskOptions].Serial for this server.
+	Serial bool
 
 	// File is where the definition comes from. Empty means the program itself,
 	// which is consent to start the command; otherwise it takes a recorded one.
@@ -107,7 +119,7 @@ func (s *Server) hash() string {
 // check says what is wrong with a definition.
 func (s *Server) check() error {
 	ways := 0
-	for _, set := range []bool{s.Command != "", s.URL != "", s.Connect != nil} {
+	for _, set := range []bool{s.Command != "", s.URL != "", s.Connect != nil, s.stream != nil} {
 		if set {
 			ways++
 		}
@@ -121,6 +133,9 @@ func (s *Server) check() error {
 		return &ServerError{Server: s.Name, Err: fmt.Errorf("exactly one of command, URL and connector must be set")}
 	}
 	if _, err := s.versions(); err != nil {
+		return &ServerError{Server: s.Name, Err: err}
+	}
+	if err := s.checkURL(); err != nil {
 		return &ServerError{Server: s.Name, Err: err}
 	}
 	return nil

@@ -125,7 +125,7 @@ func (x *transcript) command(c *Client, command string) string {
 		return outcomeOf("ok", c.SetLogLevel(ctx, mcp.LogLevel(rest)))
 	case "request":
 		method, params, _ := strings.Cut(rest, " ")
-		raw, err := c.Request(ctx, method, json.RawMessage(params))
+		raw, err := c.Request(ctx, method, json.RawMessage(params), nil)
 		return outcomeOf(string(raw), err)
 	case "call", "watch", "brief":
 		name, args, _ := strings.Cut(rest, " ")

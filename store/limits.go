@@ -11,6 +11,7 @@ const (
 	MaxPage      = 1000     // entries of one page
 	MaxPageBytes = 32 << 20 // bytes of the bodies of one page or of one append
 	MaxApprovals = 4096     // recorded approvals
+	MaxPins      = 1 << 16  // tools that are remembered
 
 	maxStates = 16 // states of one query
 )

@@ -1,6 +1,6 @@
 // Package store says what Troupe keeps across a crash, and how to ask for it.
 //
-// It is four small interfaces over one set of values:
+// It is five small interfaces over one set of values:
 //
 //   - [Journal]: runs and their events, append-only. The state of a run is a
 //     fold of its events.
@@ -9,6 +9,7 @@
 //     without noticing is fenced off.
 //   - [Asks]: questions that wait for a human, decided exactly once.
 //   - [Approvals]: recorded consent to start a configured server.
+//   - [Pins]: what tools of servers were when they were last accepted.
 //
 // [Store] is all of them. Package memstore keeps them in memory, package sqlite
 // in a file; a new store runs the suite of package storetest.
@@ -129,12 +130,31 @@ type Approvals interface {
 	Revoke(ctx context.Context, file, server, hash string) error
 }
 
+// Pins holds what tools were when they were first called, or last accepted (SECA-38).
+type Pins interface {
+	// SetPin records what a tool is. The same (Source, Server, Tool) again replaces
+	// what was recorded. At most [MaxPins] are kept; beyond, none is given up for
+	// another: see [LimitError].
+	SetPin(ctx context.Context, p Pin) error
+
+	// Pin looks for what is recorded of a tool.
+	Pin(ctx context.Context, source, server, tool string) (Pin, bool, error)
+
+	// Pins lists all, by source, server and tool.
+	Pins(ctx context.Context) ([]Pin, error)
+
+	// Unpin forgets a tool, or with tool "" all of that server of that source.
+	// [ErrNotFound] if there was none.
+	Unpin(ctx context.Context, source, server, tool string) error
+}
+
 // Store is everything that is kept.
 type Store interface {
 	Journal
 	Leases
 	Asks
 	Approvals
+	Pins
 
 	// Close makes what was accepted durable and ends the store. Closing again
 	// does nothing.

@@ -204,6 +204,19 @@ func (a Approval) Check() error {
 		"approval.Shown", a.Shown, "approval.By", a.By)
 }
 
+// Check reports the first rule that p breaks. All but At is required.
+func (p Pin) Check() error {
+	for _, f := range [...][2]string{{"pin.Source", p.Source}, {"pin.Server", p.Server}, {"pin.Tool", p.Tool}, {"pin.Hash", p.Hash}} {
+		if f[1] == "" {
+			return &InvalidError{f[0], "is empty"}
+		}
+	}
+	if err := checkTime("pin.At", p.At); err != nil {
+		return err
+	}
+	return checkTexts("pin.Source", p.Source, "pin.Server", p.Server, "pin.Tool", p.Tool, "pin.Hash", p.Hash)
+}
+
 // Check reports the first rule that q breaks.
 func (q Query) Check() error {
 	if len(q.States) > maxStates {

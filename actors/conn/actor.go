@@ -33,15 +33,14 @@ type actor struct {
 	waiters   []*actors.Reply[struct{}] // of Connect
 
 	backoff  *backoff.ExponentialBackOff
-	retry    *actors.Timer
-	timeout  *actors.Timer // of the attempt under way
+	clock    *actors.Timer // the end of the attempt under way, or of the pause
 	failures int           // attempts that failed since the connection was stable
 	redials  int           // at once, in a row
 	readyAt  time.Time
 	lastErr  error
 	lost     error // the transport went away while the negotiation still runs
 
-	pings  *actors.Timer
+	pings  *actors.Timer           // nil if there are none
 	pinger context.CancelCauseFunc // of the ping under way; nil if there is none
 	misses int                     // pings in a row without an answer
 }
@@ -69,8 +68,7 @@ type (
 		gen uint64
 		err error
 	}
-	retryDue       struct{}
-	connectTimeout struct{}
+	clockDue struct{}
 )
 
 func newActor(k *Conn) *actor {
@@ -95,9 +93,12 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	case actors.Started:
 		self := c.Self()
 		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
-		a.retry, a.timeout, a.pings = c.NewTimer(retryDue{}), c.NewTimer(connectTimeout{}), c.NewTimer(pingDue{})
+		a.clock = c.NewTimer(clockDue{})
+		if o := &a.conn.opts; o.Ping != nil && o.PingEvery > 0 {
+			a.pings = c.NewTimer(pingDue{})
+		}
 		a.conn.children.spawn(c)
-		if first := a.conn.first; first != nil && !first.Completed() {
+		if first := a.conn.first.Load(); first != nil && !first.Completed() {
 			a.waiters = append(a.waiters, first)
 		}
 		if a.conn.opts.Lazy && len(a.waiters) == 0 && a.conn.calls.Stats().Waiting == 0 {
@@ -125,14 +126,14 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		}
 	case *spawnWanted:
 		a.conn.children.spawn(c)
-	case retryDue:
-		a.retryNow(c)
-	case pingDue:
-		a.ping(c)
-	case connectTimeout:
+	case clockDue:
 		if a.state == Dialing || a.state == Negotiating {
 			a.fail(c, &ConnectTimeoutError{State: a.state, After: a.conn.opts.ConnectTimeout})
+		} else {
+			a.retryNow(c)
 		}
+	case pingDue:
+		a.ping(c)
 	case actors.ChildStopped:
 		if m.Ref == a.transport {
 			a.transport = actors.Ref{}
@@ -238,7 +239,6 @@ func (a *actor) answer(err error) {
 
 // dial begins a new generation.
 func (a *actor) dial(c *actors.Context) {
-	a.retry.Clear()
 	a.session = newSession(a.conn)
 	if o := a.conn.opts.Inbound; o != nil {
 		a.session.inbound = inbound.NewTable(o)
@@ -246,7 +246,7 @@ func (a *actor) dial(c *actors.Context) {
 	}
 	a.conn.session.Store(a.session)
 	a.to(Dialing)
-	a.timeout.Set(a.conn.opts.ConnectTimeout)
+	a.clock.Set(a.conn.opts.ConnectTimeout)
 	ref, err := c.Spawn(transportSpec(a.conn, a.session, c.Self()))
 	if err != nil { // the system shuts down
 		a.session.attach(nil, err)
@@ -270,8 +270,8 @@ func (a *actor) negotiating(c *actors.Context) {
 }
 
 func (a *actor) ready() {
-	a.timeout.Clear()
-	a.readyAt, a.redials, a.lastErr = time.Now(), 0, nil
+	a.clock.Clear()
+	a.readyAt, a.lastErr = time.Now(), nil
 	a.conn.calls.Ready()
 	a.misses = 0
 	a.nextPing()
@@ -292,7 +292,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 		return
 	}
 	if wasReady && time.Since(a.readyAt) >= a.conn.opts.Stable {
-		a.failures = 0
+		a.failures, a.redials = 0, 0
 		a.backoff.Reset()
 	}
 	a.conn.log.Warn("the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
@@ -323,7 +323,7 @@ func (a *actor) pause(err error) {
 	}
 	a.redials = 0
 	a.to(Backoff)
-	a.retry.Set(delay)
+	a.clock.Set(delay)
 	a.answer(err)
 }
 
@@ -340,7 +340,7 @@ func (a *actor) retryNow(c *actors.Context) {
 
 // drop ends what belongs to the current generation.
 func (a *actor) drop(err error) {
-	a.timeout.Clear()
+	a.clock.Clear()
 	a.noPing(err)
 	if a.negotiate != nil {
 		a.negotiate(err)
@@ -359,8 +359,7 @@ func (a *actor) drain(c *actors.Context) {
 		return
 	}
 	wasReady := a.state == Ready
-	a.retry.Clear()
-	a.timeout.Clear()
+	a.clock.Clear()
 	a.noPing(call.ErrClosed)
 	a.to(Closing)
 	a.answer(call.ErrClosed)

@@ -84,8 +84,8 @@ type Conn struct {
 	calls *call.Table
 
 	gens    atomic.Uint64
-	first   *actors.Reply[struct{}]    // of StartConnect; nil if there was none
-	ref     atomic.Pointer[actors.Ref] // nil before it is started
+	first   atomic.Pointer[actors.Reply[struct{}]] // of a StartConnect that waits
+	ref     atomic.Pointer[actors.Ref]             // nil before it is started
 	status  atomic.Pointer[Status]
 	session atomic.Pointer[Session] // the newest
 
@@ -121,19 +121,18 @@ func (k *Conn) Start() error {
 // StartConnect is [Conn.Start] and [Conn.Connect] in one: it waits for the first
 // attempt, also if that has failed by the time another could ask for it.
 func (k *Conn) StartConnect(ctx context.Context) error {
-	k.first = new(actors.Reply[struct{}])
-	ref, err := k.start(k.sys.Spawn)
-	if err != nil {
+	first := new(actors.Reply[struct{}])
+	k.first.Store(first)
+	defer k.first.Store(nil)
+	if _, err := k.start(k.sys.Spawn); err != nil {
 		return err
 	}
 	select {
-	case <-k.first.Done():
+	case <-first.Done():
 	case <-ctx.Done():
-		k.first.Complete(struct{}{}, context.Cause(ctx))
-	case <-ref.Stopped():
-		k.first.Complete(struct{}{}, actors.ErrStopped)
+		first.Complete(struct{}{}, context.Cause(ctx))
 	}
-	_, err = k.first.Result()
+	_, err := first.Result()
 	return err
 }
 
@@ -162,6 +161,9 @@ func (k *Conn) stopped(failure error) {
 	}
 	k.calls.Close(failure)
 	k.children.close(failure)
+	if first := k.first.Load(); first != nil {
+		first.Complete(struct{}{}, actors.ErrStopped)
+	}
 	last := *k.status.Load()
 	k.status.Store(&Status{State: Closed, Since: time.Now(), Generation: last.Generation, Err: failure, Failures: last.Failures})
 }

@@ -19,15 +19,16 @@ type (
 
 // nextPing sets the clock, if there are pings on this revision (PING-03).
 func (a *actor) nextPing() {
-	o := &a.conn.opts
-	if o.Ping != nil && o.PingEvery > 0 && a.session.Version().Era() != mcp.EraModern {
-		a.pings.Set(o.PingEvery)
+	if a.pings != nil && a.session.Version().Era() != mcp.EraModern {
+		a.pings.Set(a.conn.opts.PingEvery)
 	}
 }
 
 // noPing ends what is under way.
 func (a *actor) noPing(why error) {
-	a.pings.Clear()
+	if a.pings != nil {
+		a.pings.Clear()
+	}
 	if a.pinger != nil {
 		a.pinger(why)
 		a.pinger = nil

@@ -67,7 +67,7 @@ type Table struct {
 	opts   Options
 	parent actors.Ref
 	sys    *actors.System
-	clock  *actors.Timer // the parent's: the next trim
+	clock  *actors.Timer // the parent's: the next trim; nil before the first actor
 	timers sync.Pool     // of *time.Timer, for askForActor
 	over   chan struct{} // closed by Close
 
@@ -93,7 +93,6 @@ func NewTable(opts *Options) *Table {
 // actors. It is called once, from the parent's Receive, before any Begin.
 func (t *Table) Bind(c *actors.Context) {
 	t.parent, t.sys = c.Self(), c.System()
-	t.clock = c.NewTimer(trim{t})
 }
 
 // Serve runs one request to its end on the goroutine of the caller: [Table.Begin]
@@ -250,6 +249,9 @@ func (t *Table) spawn(c *actors.Context, m *spawn) {
 	lend(a, m.call)
 	first := len(t.actors) == 1
 	t.mu.Unlock()
+	if t.clock == nil {
+		t.clock = c.NewTimer(trim{t})
+	}
 	if first {
 		t.clock.Set(t.opts.Trim)
 	}

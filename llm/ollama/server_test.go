@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/llm/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )

@@ -49,6 +49,7 @@ type Store struct {
 	runs      map[string]*run
 	asks      map[string]*store.Ask
 	approvals map[approvalKey]store.Approval
+	pins      map[pinKey]store.Pin
 }
 
 // run is a run with its events; the event with number n is at index n-1.
@@ -60,6 +61,8 @@ type run struct {
 
 type approvalKey struct{ file, server, hash string }
 
+type pinKey struct{ source, server, tool string }
+
 var _ store.Store = (*Store)(nil)
 
 // New makes an empty store.
@@ -69,6 +72,7 @@ func New(opts *Options) *Store {
 		runs:      map[string]*run{},
 		asks:      map[string]*store.Ask{},
 		approvals: map[approvalKey]store.Approval{},
+		pins:      map[pinKey]store.Pin{},
 	}
 }
 
@@ -77,7 +81,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.asks, s.approvals = nil, nil, nil
+	s.runs, s.asks, s.approvals, s.pins = nil, nil, nil, nil
 	return nil
 }
 

@@ -243,3 +243,29 @@ func execAt(t *testing.T, path, query string) {
 		t.Fatal(fmt.Errorf("%s: %w", query, err))
 	}
 }
+
+// TestUpgrade: a store of the first version keeps what is in it, and gets what is new.
+func TestUpgrade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	first, err := os.ReadFile(filepath.Join("migrations", "0001.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	execAt(t, path, string(first)+`;
+		INSERT INTO approvals (file, server, hash, shown, by, trusted, at) VALUES ('f', 's', 'h', 'npx s', 'ada', 1, 0);
+		PRAGMA application_id = 0x54525045; PRAGMA user_version = 1`)
+	s := openAt(t, path, nil)
+	if a, ok, err := s.Approved(t.Context(), "f", "s", "h"); err != nil || !ok || a.By != "ada" {
+		t.Errorf("Approved: got %+v, %v, %v, want what was there", a, ok, err)
+	}
+	if err := s.SetPin(t.Context(), store.Pin{Source: "f", Server: "s", Tool: "t", Hash: "h"}); err != nil {
+		t.Errorf("SetPin: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path, nil)
+	if p, ok, err := s.Pin(t.Context(), "f", "s", "t"); err != nil || !ok || p.Hash != "h" {
+		t.Errorf("Pin after it was opened again: got %+v, %v, %v", p, ok, err)
+	}
+}

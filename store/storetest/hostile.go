@@ -47,6 +47,7 @@ func testHostileNames(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 		hostileAsk(t, s, name)
 		hostileApproval(t, s, name)
+		hostilePin(t, s, name)
 	}
 	all, err := s.Runs(t.Context(), store.Query{})
 	if err != nil || len(all) != len(hostile) {
@@ -59,6 +60,7 @@ func testHostileNames(t *testing.T, open func(t *testing.T) store.Store) {
 		wantErr(t, fmt.Sprintf("Release(%q)", name), s.Release(t.Context(), name, name, r.Epoch), nil)
 		wantErr(t, fmt.Sprintf("Delete(%q)", name), s.Delete(t.Context(), name), nil)
 		wantErr(t, fmt.Sprintf("Revoke(%q)", name), s.Revoke(t.Context(), name, name, name), nil)
+		wantErr(t, fmt.Sprintf("Unpin(%q)", name), s.Unpin(t.Context(), name, name, name), nil)
 	}
 	all, err = s.Runs(t.Context(), store.Query{})
 	if err != nil || len(all) != 0 {
@@ -91,6 +93,17 @@ func hostileApproval(t *testing.T, s store.Store, name string) {
 		t.Errorf("Approved(%q): got %v, %v, want true", name, ok, err)
 	}
 	wantEqual(t, fmt.Sprintf("Approved(%q)", name), got, in)
+}
+
+func hostilePin(t *testing.T, s store.Store, name string) {
+	t.Helper()
+	in := store.Pin{Source: name, Server: name, Tool: name, Hash: name, At: store.Clock(time.Now())}
+	wantErr(t, fmt.Sprintf("SetPin(%q)", name), s.SetPin(t.Context(), in), nil)
+	got, ok, err := s.Pin(t.Context(), name, name, name)
+	if err != nil || !ok {
+		t.Errorf("Pin(%q): got %v, %v, want true", name, ok, err)
+	}
+	wantEqual(t, fmt.Sprintf("Pin(%q)", name), got, in)
 }
 
 // testBadNames: what is no ID is refused by every method, before anything else.
@@ -143,6 +156,7 @@ func testLimits(t *testing.T, open func(t *testing.T) store.Store) {
 	makeRun := func(run store.Run, lease time.Duration) error { _, err := s.Create(ctx, run, "w", lease); return err }
 	list := func(q store.Query) error { _, err := s.Runs(ctx, q); return err }
 	asks := func(q store.AskQuery) error { _, err := s.Asks(ctx, q); return err }
+	pin := func(tool string) error { _, _, err := s.Pin(ctx, "f", "s", tool); return err }
 	settle := func(d store.Decision) error { _, err := s.SettleAsk(ctx, "q", d); return err }
 	large := json.RawMessage(`"` + strings.Repeat("x", store.MaxBody-1) + `"`)
 	half := json.RawMessage(`"` + strings.Repeat("x", store.MaxBody-2) + `"`)
@@ -178,6 +192,10 @@ func testLimits(t *testing.T, open func(t *testing.T) store.Store) {
 		{"an answer that is not JSON", settle(store.Decision{Status: store.AskAccepted, Answer: json.RawMessage(`}`)}), store.ErrInvalid},
 		{"a file too long", s.Approve(ctx, store.Approval{File: long, Server: "s", Hash: "h"}), store.ErrTooLarge},
 		{"a file too long to revoke", s.Revoke(ctx, long, "s", "h"), store.ErrTooLarge},
+		{"a tool too long", s.SetPin(ctx, store.Pin{Source: "f", Server: "s", Tool: long, Hash: "h"}), store.ErrTooLarge},
+		{"a hash with NUL", s.SetPin(ctx, store.Pin{Source: "f", Server: "s", Tool: "t", Hash: "\x00"}), store.ErrInvalid},
+		{"a tool too long to look for", pin(long), store.ErrTooLarge},
+		{"a tool too long to forget", s.Unpin(ctx, "f", "s", long), store.ErrTooLarge},
 	}
 	for _, tt := range tests {
 		wantErr(t, tt.what, tt.err, tt.want)

@@ -105,6 +105,8 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 		"OpenAsk": s.OpenAsk(ctx, store.Ask{ID: "q", Kind: "k"}),
 		"Approve": s.Approve(ctx, store.Approval{File: "f", Server: "s", Hash: "h"}),
 		"Revoke":  s.Revoke(ctx, "f", "s", "h"),
+		"SetPin":  s.SetPin(ctx, store.Pin{Source: "f", Server: "s", Tool: "t", Hash: "h"}),
+		"Unpin":   s.Unpin(ctx, "f", "s", "t"),
 	}
 	_, errs["Create"] = s.Create(ctx, store.Run{ID: "n"}, "w", ttl)
 	_, errs["Append"] = s.Append(ctx, store.Append{Run: "r", Epoch: 1, Events: []store.Event{event("e", 1)}})
@@ -117,6 +119,8 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, errs["Asks"] = s.Asks(ctx, store.AskQuery{})
 	_, _, errs["Approved"] = s.Approved(ctx, "f", "s", "h")
 	_, errs["Approvals"] = s.Approvals(ctx)
+	_, _, errs["Pin"] = s.Pin(ctx, "f", "s", "t")
+	_, errs["Pins"] = s.Pins(ctx)
 	return errs
 }
 

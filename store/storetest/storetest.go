@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"AskExpiry", testAskExpiry},
 		{"AskQueries", testAskQueries},
 		{"Approvals", testApprovals},
+		{"Pins", testPins},
 		{"HostileNames", testHostileNames},
 		{"BadNames", testBadNames},
 		{"Limits", testLimits},

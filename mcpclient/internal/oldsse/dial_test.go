@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
-// SSE-02, SSE-04, ROB-6, SECA-22
+// SSE-02, SSE-04, ROB-6, SECA-22, SEC-10
 func TestEndpoint(t *testing.T) {
 	tests := []struct{ stream, said, want string }{
 		{"http://a/sse", "/messages?s=1", "http://a/messages?s=1"},

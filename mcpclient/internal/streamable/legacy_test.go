@@ -72,7 +72,7 @@ func TestLegacyHeaders(t *testing.T) {
 	}
 }
 
-// SHL-50: an id that may not be one begins no session.
+// SHL-50, SHL-55: an id that may not be one begins no session, and a server without one is as good.
 func TestSessionIDs(t *testing.T) {
 	for id, good := range map[string]bool{"": true, "a": true, "!~": true, "a b": false, "é": false, strings.Repeat("x", 4<<10): true, strings.Repeat("x", 4<<10+1): false} {
 		t.Run(fmt.Sprintf("%.10q", id), func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// No request overtakes notifications/initialized (LIFE-06), notifications and answers keep their order.
+// No request overtakes notifications/initialized (LIFE-06); notifications, each a POST that is accepted with 202 (SHL-11), keep their order.
 func TestOrder(t *testing.T) {
 	bubble(t, legacy(func(w http.ResponseWriter, r *request) {
 		if r.Kind == mcp.KindNotification {
@@ -180,7 +180,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// CANC-02, SHL-15: a request is cancelled by a notification that does not overtake it; then its
+// CANC-02, CANC-11, SHL-15: a request is cancelled by a notification that does not overtake it; then its
 // stream is closed.
 func TestLegacyCancel(t *testing.T) {
 	closed := make(chan string, 10)
@@ -230,7 +230,7 @@ func TestLegacyCancel(t *testing.T) {
 	})
 }
 
-// SHL-13, SHL-16, SHL-21: what comes on a request's stream is known to belong to it, what comes on
+// SHL-13, SHL-16, SHL-21, SHL-30: what comes on a request's stream is known to belong to it, what comes on
 // the server's own stream to none. The stream is taken up again after retry, where it ended
 // (SHL-22, SHL-41), and after it has been silent for long.
 func TestOwnStream(t *testing.T) {

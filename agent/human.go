@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// callHuman is who answers what a server asks during one call of a run: whoever
+// answers for the run.
+type callHuman struct{ call *loop.Call }
+
+// Owner implements [mcpclient.Owned]: all calls of a run have the same, those of two
+// runs never.
+func (h *callHuman) Owner() any { return h.call.Run }
+
+// kinds are the kinds of questions in the journal.
+var kinds = map[mcpclient.AskKind]string{
+	mcpclient.AskForm: loop.AskForm, mcpclient.AskURL: loop.AskURL, mcpclient.AskSampling: loop.AskSampling,
+	mcpclient.AskSample: loop.AskSample, mcpclient.AskTool: loop.AskDefinition,
+}
+
+// Decide implements [mcpclient.Human].
+func (h *callHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	payload, err := jsonx.Marshal(ask)
+	if err != nil {
+		return nil, fmt.Errorf("writing the question down: %w", err)
+	}
+	d, err := h.call.Ask(ctx, loop.Question{Kind: kinds[ask.Kind], Payload: payload, Hash: ask.Hash, Expires: ask.Expires})
+	if err != nil {
+		return nil, err
+	}
+	return decided(d), nil
+}
+
+// decided is a decision as the server's client takes it. Nobody's answer is no yes.
+func decided(d store.Decision) *mcpclient.Decision {
+	out := new(mcpclient.Decision)
+	switch d.Status {
+	case store.AskAccepted:
+		if len(d.Answer) > 0 && jsonx.Unmarshal(d.Answer, out) != nil {
+			return &mcpclient.Decision{Action: mcp.ActionCancel} // it was given by something else
+		}
+		out.Action = mcp.ActionAccept
+	case store.AskDeclined, store.AskExpired:
+		out.Action = mcp.ActionDecline
+	default:
+		out.Action = mcp.ActionCancel
+	}
+	return out
+}
+
+// questionOf reads what a server's question was written down as; it is nil if that can
+// not be read.
+func questionOf(row *store.Ask) *mcpclient.Ask {
+	q := new(mcpclient.Ask)
+	if jsonx.Unmarshal(row.Payload, q) != nil {
+		return nil
+	}
+	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
+	return q
+}
+
+// nobody answers what no call of a run has led to.
+var nobody = mcpclient.HumanFunc(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
+	return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
+})
+
+// Fill accepts a server's form with these values. Fields that are left out have
+// their defaults; what does not fit the form is refused before it is sent, and the
+// server gets no answer but a dismissal.
+func Fill(values map[string]any) (Decision, error) {
+	content := make(map[string]json.RawMessage, len(values))
+	for name, v := range values {
+		raw, err := jsonx.Marshal(v)
+		if err != nil {
+			return Decision{}, fmt.Errorf("the value of %q: %w", name, err)
+		}
+		content[name] = raw
+	}
+	return DecideAs(&mcpclient.Decision{Action: mcp.ActionAccept, Content: content})
+}
+
+// DecideAs answers a server's question with what a [mcpclient.Human] has decided, a
+// prompter for example.
+func DecideAs(d *mcpclient.Decision) (Decision, error) {
+	out := store.Decision{By: "program", Scope: "once"}
+	switch d.Action {
+	case mcp.ActionAccept:
+		raw, err := jsonx.Marshal(d)
+		if err != nil {
+			return Decision{}, fmt.Errorf("writing the answer down: %w", err)
+		}
+		out.Status, out.Answer = store.AskAccepted, raw
+	case mcp.ActionDecline:
+		out.Status, out.Scope = store.AskDeclined, ""
+	case mcp.ActionCancel:
+		out.Status, out.Scope = store.AskCancelled, ""
+	default:
+		return Decision{}, fmt.Errorf("unknown action %q: want accept, decline or cancel", d.Action)
+	}
+	return Decision{out}, nil
+}

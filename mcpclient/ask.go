@@ -1,0 +1,153 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// AskKind says what a [Human] is asked.
+type AskKind uint8
+
+const (
+	// AskForm is a form of a server (ELIC): the answer's Content goes to it.
+	AskForm AskKind = iota + 1
+	// AskURL is a page that a server wants the user to open (URL-10 to URL-18).
+	// Accepting is consent to open exactly that URL.
+	AskURL
+	// AskSampling is a request for a model's answer, before it is made (SAMP-40).
+	// The Decision may change it.
+	AskSampling
+	// AskSample is the model's answer, before the server gets it (SAMP-40). The
+	// Decision may change it.
+	AskSample
+	// AskTool is a tool whose definition is another one than was approved; see
+	// [Ask.Before].
+	AskTool
+)
+
+// MarshalText implements [encoding.TextMarshaler].
+func (k AskKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (k *AskKind) UnmarshalText(text []byte) error {
+	for kind := AskForm; kind <= AskTool; kind++ {
+		if kind.String() == string(text) {
+			*k = kind
+			return nil
+		}
+	}
+	return fmt.Errorf("mcpclient: unknown kind of question %.40q", text)
+}
+
+// String returns "form", "url", "sampling", "sample" or "tool".
+func (k AskKind) String() string {
+	switch k {
+	case AskForm:
+		return "form"
+	case AskURL:
+		return "url"
+	case AskSampling:
+		return "sampling"
+	case AskSample:
+		return "sample"
+	case AskTool:
+		return "tool"
+	}
+	return "unknown"
+}
+
+// Ask is one question for a person. What it says about who asks comes from the
+// configuration, never from the server (SECA-34); texts of the server are as it
+// sent them: a face must clean them before it shows them.
+type Ask struct {
+	ID     string  `json:"id"` // unique in the process
+	Kind   AskKind `json:"kind"`
+	Server string  `json:"server"`           // its name in the configuration
+	Origin string  `json:"origin,omitempty"` // its command line, or the origin of its URL
+	// Calls are the calls that the question may belong to: one as a rule, several
+	// where the wire does not say which, none if the server asks unprompted.
+	Calls []AskCall `json:"calls,omitempty"`
+	// Path leads from the run's agent to the call, as [CallOptions.Path] gave it.
+	Path    []string `json:"path,omitempty"`
+	Message string   `json:"message,omitempty"` // the server's words
+
+	Form     *mcp.ElicitParams        `json:"form,omitempty"`     // AskForm; its schema is within the subset of ELIC-06
+	URL      *URLView                 `json:"url,omitempty"`      // AskURL
+	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"` // AskSampling and AskSample
+	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`   // AskSample
+	Tool     *mcp.Tool                `json:"tool,omitempty"`     // AskTool: as it is now
+	Before   *mcp.Tool                `json:"before,omitempty"`   // AskTool: as it was approved; nil if only its hash is known
+
+	// Hash identifies what is shown: a decision is about exactly this.
+	Hash string `json:"hash,omitempty"`
+	// Expires is when the question is declined by itself; zero is never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// AskCall is a call under way that a question belongs to.
+type AskCall struct {
+	Method string `json:"method"`
+	Name   string `json:"name,omitempty"` // of the tool or prompt, or the resource's URI; may be empty
+}
+
+// URLView is a URL that has passed the checks of URL-16, as it is to be shown.
+type URLView struct {
+	URL      string   `json:"url"`                // exactly what is shown and opened
+	Host     string   `json:"host"`               // as the browser sees it
+	Domain   string   `json:"domain,omitempty"`   // the registrable domain, to be made evident (URL-14); "" if there is none
+	Warnings []string `json:"warnings,omitempty"` // what is odd about it, in words
+	// ElicitationID is the server's, of 2025-11-25; opaque.
+	ElicitationID string `json:"elicitationId,omitempty"`
+}
+
+// Decision answers an [Ask].
+type Decision struct {
+	Action string `json:"action"` // [mcp.ActionAccept], ActionDecline or ActionCancel
+	// Content holds the values of an accepted form. Defaults are filled in, and the
+	// whole is checked, before it is sent (ELIC-09).
+	Content map[string]json.RawMessage `json:"content,omitempty"`
+	// Sampling and Sample replace what was asked about, if they are not nil.
+	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"`
+	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`
+}
+
+// Human decides what needs a person. Decide may take as long as a person does; it
+// must heed ctx, which ends when the question is of no use any more. An error is
+// taken for a dismissal ([mcp.ActionCancel]). It may be called for several questions
+// at once.
+type Human interface {
+	Decide(ctx context.Context, ask *Ask) (*Decision, error)
+}
+
+// HumanFunc is a function as a [Human].
+type HumanFunc func(ctx context.Context, ask *Ask) (*Decision, error)
+
+// Decide calls f.
+func (f HumanFunc) Decide(ctx context.Context, ask *Ask) (*Decision, error) { return f(ctx, ask) }
+
+// Sampler lets a model answer for a server (sampling/createMessage). The request
+// has been checked, limited and, unless [Options.SampleFreely] is set, accepted by
+// the Human; the result is reviewed likewise before the server gets it.
+type Sampler interface {
+	Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error)
+}
+
+// SampleRequest is what a [Sampler] is to answer.
+type SampleRequest struct {
+	Server string // its name in the configuration
+	Path   []string
+	Calls  []AskCall
+	Params *mcp.CreateMessageParams
+}
+
+// SamplerFunc is a function as a [Sampler].
+type SamplerFunc func(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error)
+
+// Sample calls f.
+func (f SamplerFunc) Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error) {
+	return f(ctx, req)
+}

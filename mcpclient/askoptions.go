@@ -1,0 +1,102 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/browser"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// AskOptions says what servers may ask of the program, and who answers. The zero
+// value lets them ask nothing: what is not set is not declared to them.
+type AskOptions struct {
+	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
+	// Nil declares no elicitation, even where calls have a Human of their own.
+	Human Human
+	// Sampler answers for a model (SAMP-01). Nil declares no sampling.
+	Sampler Sampler
+	// SampleFreely leaves out the review of sampling, before and after (SAMP-40).
+	SampleFreely bool
+	// SamplingTools and SamplingContext declare what servers of 2025-11-25 and later
+	// may ask the Sampler for beyond an answer: to call tools (SAMP-04), and to be
+	// given context of this or of all servers (SAMP-07). Where context is not declared
+	// the wish for it is not passed on (SECA-43).
+	SamplingTools, SamplingContext bool
+	// SampleTokens bounds the tokens that one server may ask for within an hour. Zero
+	// means a million.
+	SampleTokens int
+	// Roots are the places that servers are told of (ROOT-01). Nil declares none; an
+	// empty list says that there are none now. See [Client.SetRoots].
+	Roots []mcp.Root
+	// RootAvailable is asked before each time a root is exposed, with its path: one
+	// that is not available is left out (ROOT-04). Nil looks whether it is there. It
+	// may block.
+	RootAvailable func(path string) bool
+	// OpenURL opens a page after the Human has agreed to it. It must not use a shell,
+	// nor look at the page itself (URL-10, URL-13). Nil starts the system's browser.
+	OpenURL func(ctx context.Context, url string) error
+	// AskExpiry is how long a question waits for the Human before it is declined by
+	// itself. Zero means 10 min.
+	AskExpiry time.Duration
+	// AskLimit bounds the questions of a server that are open at once; four times as
+	// many may wait for their turn, all others are declined at once. Zero means 8.
+	AskLimit int
+	// ElicitationExpiry is how long a page that was opened may take until the server
+	// says that it is completed. Zero means an hour.
+	ElicitationExpiry time.Duration
+	// Serial lets calls to a legacy server go one at a time, as far as the server may
+	// ask something because of them: it is then always known which call a question
+	// belongs to. Without it those of one Human go at the same time, and may be asked
+	// about together; calls of different ones go one after the other in any case where
+	// the transport does not keep their questions apart. A call that waits for a page
+	// to be completed (-32042) lets others go meanwhile.
+	Serial bool
+}
+
+func (o AskOptions) withDefaults() AskOptions {
+	if _, owned := o.Human.(Owned); o.Human != nil && !owned && !reflect.TypeOf(o.Human).Comparable() {
+		o.Human = &boxed{o.Human}
+	}
+	if o.OpenURL == nil {
+		o.OpenURL = browser.Open
+	}
+	if o.RootAvailable == nil {
+		o.RootAvailable = isThere
+	}
+	o.SampleTokens = cmp.Or(o.SampleTokens, 1_000_000)
+	o.AskExpiry = cmp.Or(o.AskExpiry, 10*time.Minute)
+	o.AskLimit = cmp.Or(o.AskLimit, 8)
+	o.ElicitationExpiry = cmp.Or(o.ElicitationExpiry, time.Hour)
+	return o
+}
+
+// boxed makes a Human comparable, such as a function: the calls that have no other are
+// then known to have the same.
+type boxed struct{ Human }
+
+// declared are the capabilities that the server is told of in every revision that
+// has them: what it may ask of us (CAP-03).
+func (c *Client) declared() *mcp.ClientCapabilities {
+	o := &c.opts
+	caps := &mcp.ClientCapabilities{Extensions: o.Extensions}
+	if c.asks.roots.Load() != nil {
+		caps.Roots = &mcp.RootsCapability{ListChanged: true}
+	}
+	if o.Sampler != nil {
+		caps.Sampling = new(mcp.SamplingCapability)
+		if o.SamplingTools {
+			caps.Sampling.Tools = mcp.Present
+		}
+		if o.SamplingContext {
+			caps.Sampling.Context = mcp.Present
+		}
+	}
+	if o.Human != nil {
+		caps.Elicitation = &mcp.ElicitationCapability{Form: mcp.Present, URL: mcp.Present}
+	}
+	caps.Tasks = taskCapabilities(o.Sampler != nil, o.Human != nil)
+	return caps
+}

@@ -1,0 +1,81 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// completionLife is how long a completion is kept, so that deleting a character and
+// typing it again costs nothing (CMP-04).
+const completionLife = 10 * time.Second
+
+// Complete asks for the values that an argument of a prompt or a resource template
+// may have (CMP-01). Arguments that were chosen already belong into params.Context;
+// servers before 2025-06-18 do not get it. At most 100 values are kept, the best. A
+// server that does not complete is [ErrUnsupported]; for one of 2024-11-05, which
+// can not say so beforehand, that is found out by asking (CAP-03). Answers are kept
+// for 10 s; whoever asks at each key still has to wait for a pause in the typing.
+func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp.Completion, error) {
+	if params == nil {
+		params = new(mcp.CompleteParams)
+	}
+	if err := params.Validate(); err != nil {
+		return nil, c.failed(mcp.MethodComplete, err)
+	}
+	if err := c.require(ctx, mcp.MethodComplete); err != nil {
+		return nil, err
+	}
+	info := c.info.Load()
+	if !completes(info) {
+		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "prompts or resources", Version: info.Version})
+	}
+	req, err := c.request(mcp.MethodComplete, completeParams(params, info.Version), nil)
+	if err != nil {
+		return nil, c.failed(mcp.MethodComplete, err)
+	}
+	req.Safe = true
+	principal, key := c.principal(), string(req.Params)
+	kept, ok, epoch := c.keeps.completions.get(key, principal)
+	if ok {
+		return kept, nil
+	}
+	raw, _, err := c.doFor(ctx, req, nil)
+	if errors.Is(err, mcp.ErrMethodNotFound) { // CMP-03
+		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "completions", Version: info.Version})
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := new(mcp.CompleteResult)
+	if err := jsonx.Unmarshal(raw, res); err != nil {
+		return nil, c.failed(mcp.MethodComplete, &call.ResponseError{Method: mcp.MethodComplete, Err: err})
+	}
+	found := &res.Completion // without values it is an answer all the same (CMP-04)
+	if len(found.Values) > mcp.MaxCompletions {
+		found.Values, found.HasMore = found.Values[:mcp.MaxCompletions:mcp.MaxCompletions], true
+	}
+	f := freshness{until: time.Now().Add(completionLife), private: true, principal: principal}
+	c.keeps.completions.put(key, found, len(raw), f, epoch)
+	return found, nil
+}
+
+// completes reports whether there is anything to complete: 2024-11-05 has no
+// capability for it.
+func completes(info *Info) bool {
+	return info.Version.Has(mcp.FeatureCompletions) || info.Capabilities.Prompts != nil || info.Capabilities.Resources != nil
+}
+
+// completeParams leaves out what the revision does not have.
+func completeParams(p *mcp.CompleteParams, v mcp.Version) *mcp.CompleteParams {
+	if v.Has(mcp.FeatureCompletionContext) {
+		return p
+	}
+	d := *p
+	d.Context, d.Ref.Title = nil, ""
+	return &d
+}

@@ -1,0 +1,114 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/internal/form"
+	"github.com/troupe-dev/troupe/internal/weburl"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// maxMessageText is more than anybody reads before answering (ROB-9).
+const maxMessageText = 64 << 10
+
+// parseElicit checks an elicitation. The mode must be declared (ELIC-02), a form
+// within what may be shown (ELIC-06, ELIC-10), a URL one that a person may be asked
+// about (URL-16).
+func parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMessage) (question, error) {
+	p := new(mcp.ElicitParams)
+	if err := mcp.Unmarshal(params, p); err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: %v", mcp.MethodElicit, err)
+	}
+	if len(p.Message) > maxMessageText {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a message of more than %d bytes is not shown to a person", maxMessageText)
+	}
+	if p.IsURL() {
+		if !caps.ElicitURL() {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation was not declared")
+		}
+		return parseURL(v, p)
+	}
+	if !caps.ElicitForm() {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "form elicitation was not declared")
+	}
+	// Servers send the forms of later revisions in sessions of 2025-06-18, too.
+	f, err := form.Parse(p.RequestedSchema, max(v, mcp.V2025_11_25))
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form can not be shown: %v", err)
+	}
+	return &formQuestion{p, f}, nil
+}
+
+type formQuestion struct {
+	params *mcp.ElicitParams
+	form   *form.Form
+}
+
+// answer shows the form. What is sent has the defaults of what was left open, and
+// fits the schema (ELIC-09).
+func (q *formQuestion) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
+	d := c.decide(ctx, o, &Ask{Kind: AskForm, Message: q.params.Message, Form: q.params})
+	res := &mcp.ElicitResult{Action: d.Action}
+	if d.Action == mcp.ActionAccept {
+		content, err := q.form.Complete(d.Content)
+		if err != nil { // a mistake of the Human: nothing of it leaves
+			c.log.Warn("the answer to a form does not fit it; it counts as dismissed", "error", err)
+			res.Action = mcp.ActionCancel
+		} else if res.Content = content; content == nil {
+			res.Content = map[string]json.RawMessage{}
+		}
+	}
+	return mcp.Marshal(res)
+}
+
+// urlQuestion is a page that is to be opened.
+type urlQuestion struct {
+	params *mcp.ElicitParams
+	view   *URLView
+}
+
+func parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, error) {
+	if v.Has(mcp.FeatureElicitationIDs) && p.ElicitationID == "" { // URL-01
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation without elicitationId")
+	}
+	checked, err := weburl.Check(p.URL)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the URL is refused: %v", err)
+	}
+	view := &URLView{URL: checked.URL, Host: checked.Host, Domain: checked.Domain, Warnings: checked.Warnings}
+	if v.Has(mcp.FeatureElicitationIDs) {
+		view.ElicitationID = p.ElicitationID
+	}
+	return &urlQuestion{p, view}, nil
+}
+
+// answer asks for consent, and opens the page with it: accept says no more than that
+// (URL-03). In 2025-11-25 the elicitation then is pending; see [Client.Elicitations].
+func (q *urlQuestion) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
+	action, _ := q.consent(ctx, c, o)
+	return mcp.Marshal(&mcp.ElicitResult{Action: action}) // ELIC-04
+}
+
+// consent returns the action. With accept the page was opened; where the server can
+// say that it is completed, or the call has to be retried by hand, it is pending.
+func (q *urlQuestion) consent(ctx context.Context, c *Client, o *origin) (action string, p *page) {
+	d := c.decide(ctx, o, &Ask{Kind: AskURL, Message: q.params.Message, URL: q.view})
+	if d.Action != mcp.ActionAccept {
+		return d.Action, nil
+	}
+	p, err := c.asks.pages.open(q.view) // before the server can complete it
+	if err != nil {
+		c.log.Warn("a page is not opened", "error", err)
+		return mcp.ActionDecline, nil
+	}
+	if err := c.opts.OpenURL(ctx, q.view.URL); err != nil { // URL-10: nobody else looks at it
+		c.log.Warn("the browser can not be started", "error", err)
+		p.Cancel(err)
+		return mcp.ActionCancel, nil // ELIC-05
+	}
+	for _, t := range o.live() {
+		t.opened(p)
+	}
+	return mcp.ActionAccept, p
+}

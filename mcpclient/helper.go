@@ -1,0 +1,74 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/words"
+)
+
+// Bounds on a headers helper.
+const (
+	helperTime = 10 * time.Second
+	maxHelper  = 64 << 10 // bytes of its output
+)
+
+// headersHelper returns the HeadersFunc of a configured command, which prints a JSON
+// object of headers. It runs without a shell, in the folder of the server, with the
+// environment that a server's process gets; its output is a secret, and is in no error.
+func headersHelper(line, dir string) (func(context.Context) (map[string]string, error), error) {
+	argv, err := words.Split(line)
+	if err != nil {
+		return nil, fmt.Errorf("headersHelper: %w", err)
+	}
+	return func(ctx context.Context) (map[string]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, helperTime)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir, cmd.Env, cmd.WaitDelay = dir, environment(os.Environ(), nil), time.Second
+		out, last := &capped{max: maxHelper}, &capped{max: 1 << 10}
+		cmd.Stdout, cmd.Stderr = out, last
+		if err := cmd.Run(); err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if text := strings.TrimSpace(last.kept.String()); text != "" {
+				err = fmt.Errorf("%w; its last words: %s", err, strings.ToValidUTF8(text, "\uFFFD"))
+			}
+			return nil, fmt.Errorf("running headersHelper %s: %w", argv[0], err)
+		}
+		headers := map[string]string{}
+		if out.over {
+			return nil, fmt.Errorf("headersHelper %s printed more than %d KiB", argv[0], maxHelper>>10)
+		}
+		if jsonx.Unmarshal(out.kept.Bytes(), &headers) != nil {
+			return nil, fmt.Errorf("headersHelper %s: %w", argv[0], errors.New(`what it printed is no JSON object of texts, such as {"Authorization": "Bearer …"}`))
+		}
+		return headers, nil
+	}, nil
+}
+
+// capped keeps the first bytes that are written to it.
+type capped struct {
+	kept bytes.Buffer // not embedded: its ReadFrom knows no bound
+	max  int
+	over bool
+}
+
+// Write implements io.Writer; it never fails.
+func (c *capped) Write(p []byte) (int, error) {
+	if room := c.max - c.kept.Len(); len(p) > room {
+		c.over = true
+		_, _ = c.kept.Write(p[:room])
+	} else {
+		_, _ = c.kept.Write(p)
+	}
+	return len(p), nil
+}

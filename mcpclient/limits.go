@@ -1,0 +1,160 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bounds on what servers may ask (ROB-9, SECA-33, SECA-43).
+const (
+	maxAsks      = 1024 // questions of all servers of a host, open and waiting
+	waitingTimes = 4    // questions that may wait, for each that may be open
+	maxAsked     = 64   // requests of one server under way
+
+	urlsAtOnce   = 1
+	urlsEvery    = 12 * time.Second // 5 a minute
+	urlsBurst    = 5
+	samplesEvery = time.Second
+	samplesBurst = 20
+)
+
+// askPool bounds the questions of all servers of a host.
+type askPool struct{ n atomic.Int32 }
+
+func (p *askPool) enter() bool {
+	if p.n.Add(1) > maxAsks {
+		p.n.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (p *askPool) leave() { p.n.Add(-1) }
+
+// askLimits bounds the questions of one server.
+type askLimits struct {
+	pool    *askPool
+	most    int           // open and waiting
+	open    chan struct{} // has room for as many as may be open
+	pages   chan struct{} // has room for the URL that is asked about
+	urls    *rate.Limiter
+	samples *rate.Limiter
+	tokens  *rate.Limiter // to be sampled
+
+	mu    sync.Mutex
+	n     int // open and waiting
+	off   bool
+	ends  map[int]context.CancelCauseFunc // of those, by an arbitrary number
+	lastN int
+}
+
+func newAskLimits(o *AskOptions, pool *askPool) *askLimits {
+	return &askLimits{
+		pool: pool, most: o.AskLimit * (1 + waitingTimes),
+		open: make(chan struct{}, o.AskLimit), pages: make(chan struct{}, urlsAtOnce),
+		urls:    rate.NewLimiter(rate.Every(urlsEvery), urlsBurst),
+		samples: rate.NewLimiter(rate.Every(samplesEvery), samplesBurst),
+		tokens:  rate.NewLimiter(rate.Limit(float64(o.SampleTokens)/time.Hour.Seconds()), o.SampleTokens),
+		ends:    make(map[int]context.CancelCauseFunc),
+	}
+}
+
+// Why a question is declined without an answer.
+var (
+	errTooMany  = errors.New("too many questions")
+	errNobody   = errors.New("nobody is there to be asked")
+	errDeclined = errors.New("all questions of the server are declined")
+	errExpired  = errors.New("nobody has answered in time")
+	errGone     = errors.New("the call that it belongs to was given up")
+)
+
+// full reports whether enter would refuse: then a form need not be read at all.
+func (l *askLimits) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.off || l.n >= l.most || l.pool.n.Load() >= maxAsks
+}
+
+// enter counts a question in. The error is why it is to be declined at once; cancel
+// is called if all are to be declined.
+func (l *askLimits) enter(cancel context.CancelCauseFunc) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.off:
+		return nil, errDeclined
+	case l.n >= l.most || !l.pool.enter():
+		return nil, errTooMany
+	}
+	l.n++
+	l.lastN++
+	key := l.lastN
+	l.ends[key] = cancel
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.n--
+		l.pool.leave()
+		delete(l.ends, key)
+	}, nil
+}
+
+// turn waits until the question may be shown.
+func (l *askLimits) turn(ctx context.Context, kind AskKind) (leave func(), err error) {
+	if kind != AskURL {
+		return take(ctx, l.open)
+	}
+	page, err := take(ctx, l.pages)
+	if err != nil {
+		return nil, err
+	}
+	open, err := take(ctx, l.open)
+	if err != nil {
+		page()
+		return nil, err
+	}
+	return func() { open(); page() }, nil
+}
+
+func take(ctx context.Context, room chan struct{}) (leave func(), err error) {
+	select {
+	case room <- struct{}{}:
+		if ctx.Err() != nil { // both at once: nobody is asked what is over
+			<-room
+			return nil, context.Cause(ctx)
+		}
+		return func() { <-room }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// decline turns the decline-all on or off. On, it declines what is open, too.
+func (l *askLimits) decline(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.off = on
+	if on {
+		for _, cancel := range l.ends {
+			cancel(errDeclined)
+		}
+	}
+}
+
+// DeclineAsks declines all questions of the server from now on, those that are open
+// included, or no longer does so.
+func (c *Client) DeclineAsks(on bool) { c.asks.limits.decline(on) }
+
+// DeclineAsks is [Client.DeclineAsks] of a server.
+func (h *Host) DeclineAsks(server string, on bool) error {
+	c, err := h.Client(server)
+	if err == nil {
+		c.DeclineAsks(on)
+	}
+	return err
+}

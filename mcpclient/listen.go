@@ -1,0 +1,195 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Notice is one thing that a [Subscription] tells.
+type Notice = watch.Notice
+
+// NoticeKind says what a [Notice] tells.
+type NoticeKind = watch.NoticeKind
+
+// The kinds of notices.
+const (
+	NoticeAcknowledged     = watch.Acknowledged     // what the server agreed to: Accepted and Missing
+	NoticeToolsChanged     = watch.ToolsChanged     //
+	NoticePromptsChanged   = watch.PromptsChanged   //
+	NoticeResourcesChanged = watch.ResourcesChanged //
+	NoticeResourceUpdated  = watch.ResourceUpdated  // URI
+	NoticeTaskChanged      = watch.TaskChanged      // Task
+	NoticeMissed           = watch.Missed           // everything may have changed
+	NoticeEnded            = watch.Ended            // the last; Err is nil if the server ended it in order
+)
+
+// watching is what a client watches at its server.
+type watching struct {
+	tasks     *watch.Tasks
+	served    *watch.Served
+	listens   *watch.Listens
+	resources *watch.Resources
+	keeper    keeper
+}
+
+// initWatching is called once, before the connection is started.
+func (c *Client) initWatching() {
+	w := &c.watching
+	w.tasks = watch.NewTasks(watch.Options{
+		Do: c.watchDo, Spawn: c.conn.SpawnThen, Logger: c.log,
+		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
+			return c.answerInputs(ctx, t.Tag(), requests)
+		},
+		Cancels: func() bool { return c.era() == mcp.EraModern || c.coreTasks().cancel },
+	})
+	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnThen, OnStatus: c.servedChanged, Logger: c.log})
+	opts := watch.ListenOptions{Do: c.watchDo, Spawn: c.conn.SpawnThen, Permanent: conn.IsPermanent, Logger: c.log}
+	w.listens = watch.NewListens(opts)
+	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
+	w.keeper.client = c
+}
+
+// closeWatching ends what would keep the connection from draining.
+func (c *Client) closeWatching() {
+	c.watching.keeper.close()
+	c.watching.listens.Close(ErrClosed)
+}
+
+// watchDo carries out a request of something that watches.
+func (c *Client) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
+	req.Meta = c.traced(ctx, req.Meta)
+	return c.conn.Do(ctx, req)
+}
+
+// renewWatching is told of each new session.
+func (c *Client) renewWatching(info *Info) {
+	if info.Era == mcp.EraLegacy {
+		c.watching.resources.Connected() // STDIO-24
+	}
+	c.watching.keeper.connected()
+}
+
+// noticed takes a notification of a modern server that belongs to a subscription,
+// and reports whether it is such a one.
+func (c *Client) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
+	return c.watching.listens.Notify(watch.Peer{
+		Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related,
+	}, m)
+}
+
+// changed acts on what a subscription tells, before the user hears of it: what is
+// kept of the server is stale (CACHE-06).
+func (c *Client) changed(n *Notice) {
+	switch n.Kind {
+	case watch.Acknowledged:
+		for _, id := range n.Accepted.TaskIDs {
+			c.watching.tasks.Announced(id, true)
+		}
+	case watch.ToolsChanged:
+		c.keeps.changed(mcp.NotificationToolsChanged, "")
+	case watch.PromptsChanged:
+		c.keeps.changed(mcp.NotificationPromptsChanged, "")
+	case watch.ResourcesChanged:
+		c.keeps.changed(mcp.NotificationResourcesChanged, "")
+	case watch.ResourceUpdated:
+		c.keeps.changed(mcp.NotificationResourceUpdated, n.URI)
+	case watch.TaskChanged:
+		c.watching.tasks.Noticed(*n.Task)
+	case watch.Ended:
+		for _, id := range c.watching.tasks.IDs(watch.Extension) {
+			c.watching.tasks.Announced(id, false)
+		}
+	case watch.Missed: // SUB-09
+		for _, id := range c.watching.tasks.IDs(watch.Extension) {
+			if t := c.watching.tasks.Find(id); t != nil {
+				t.Poke()
+			}
+		}
+		for _, method := range []string{mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged} {
+			c.keeps.changed(method, "")
+		}
+	}
+}
+
+// Subscription is a wish to be told of changes, until it is closed or ends by itself.
+// Its methods may be used from any goroutine.
+type Subscription struct {
+	stop  func()
+	over  actors.Reply[struct{}]
+	ready actors.Reply[struct{}] // the server's first word
+	uri   string                 // of a resource that the server does not announce
+}
+
+// Close ends the subscription. Its function may still be called for what was on the
+// way. It returns nil.
+func (s *Subscription) Close() error {
+	s.stop()
+	s.end(nil)
+	return nil
+}
+
+// Done returns a channel that is closed once the subscription has ended.
+func (s *Subscription) Done() <-chan struct{} { return s.over.Done() }
+
+// Err returns why the subscription has ended by itself; nil before, after Close, and
+// if the server ended it in order.
+func (s *Subscription) Err() error {
+	_, err := s.over.Result()
+	return err
+}
+
+func (s *Subscription) end(err error) {
+	s.ready.Complete(struct{}{}, err)
+	s.over.Complete(struct{}{}, err)
+}
+
+// Listen asks a server of 2026-07-28 to tell of changes (SUB-01), and waits until it
+// agrees or refuses. What it does not agree to is in [NoticeAcknowledged]; that is
+// to be found out by asking (SUB-05). A stream that breaks is opened again, and
+// [NoticeMissed] then says that notices may have been lost. F is called with one
+// notice after the other and may block; when it is too slow notices are dropped, as
+// with [Options].OnToolsChanged. Earlier servers have [Client.Subscribe] only, and
+// tell of their lists by themselves.
+func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f func(Notice)) (*Subscription, error) {
+	if err := c.require(ctx, mcp.MethodListen); err != nil {
+		return nil, err
+	}
+	s := new(Subscription)
+	l := c.watching.listens.Open(filter, func(n Notice) {
+		c.changed(&n)
+		switch n.Kind {
+		case watch.Acknowledged:
+			s.ready.Complete(struct{}{}, nil)
+		case watch.Ended:
+			s.end(c.failed(mcp.MethodListen, n.Err))
+		}
+		c.events.add(func() { f(n) })
+	})
+	s.stop = l.Close
+	if _, err := s.ready.Wait(ctx); err != nil {
+		_ = s.Close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	if s.over.Completed() && s.Err() == nil {
+		return nil, c.failed(mcp.MethodListen, errNotKept)
+	}
+	return s, nil
+}
+
+// errNotKept says that a server ended a subscription before it had agreed to it.
+var errNotKept = errors.New("the server ended the subscription at once")
+
+// errNotAccepted says that a server does not announce what it was asked for (SUB-05).
+func errNotAccepted(uri string) error {
+	return fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri)
+}

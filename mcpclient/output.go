@@ -1,0 +1,125 @@
+package mcpclient
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ErrOutput is what an [OutputError] is.
+var ErrOutput = errors.New("mcpclient: the tool's result can not be trusted to be what it says")
+
+// OutputError says that a tool's result does not follow the tool's output schema
+// (TOOL-11), or that nothing can be checked by that schema: then the tool is not
+// called at all, for it may have effects. [CallOptions.AnyOutput] calls it all the
+// same and takes what comes.
+type OutputError struct {
+	Tool   string
+	Result *mcp.CallToolResult // as it came; nil if the tool was not called
+	Err    error
+}
+
+func (e *OutputError) Error() string {
+	if e.Result == nil {
+		return fmt.Sprintf("tool %q was not called: its output schema can not be used to check the result: %v", e.Tool, e.Err)
+	}
+	return fmt.Sprintf("the result of tool %q does not follow its output schema: %v", e.Tool, e.Err)
+}
+
+// Is reports that the error is [ErrOutput].
+func (e *OutputError) Is(target error) bool { return target == ErrOutput }
+
+// Unwrap returns what is wrong.
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// errNoStructure is a result without what the output schema describes.
+var errNoStructure = errors.New("structuredContent is missing")
+
+// outputOf returns the schema that the result of a tool is checked by, nil for none:
+// the tool is not known, says nothing of its output, or the revision has none.
+func (c *Client) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
+	tool := c.keeps.tools.find(name)
+	if tool == nil || len(tool.OutputSchema) == 0 || o.AnyOutput {
+		return nil, nil
+	}
+	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureStructuredContent) {
+		return nil, nil
+	}
+	s, err := c.outputs.compile(tool.OutputSchema)
+	if err != nil {
+		return nil, &OutputError{Tool: name, Err: err}
+	}
+	return s, nil
+}
+
+// checkOutput holds a result to the schema, which may be nil. A result that tells of
+// a failure needs no structured content, and is not held to anything (TOOL-11).
+func checkOutput(name string, output *schema.Schema, res *mcp.CallToolResult) error {
+	if output == nil || res.IsError {
+		return nil
+	}
+	err := errNoStructure
+	if res.StructuredContent != nil {
+		err = output.Validate(res.StructuredContent)
+	}
+	if err != nil {
+		return &OutputError{Tool: name, Result: res, Err: err}
+	}
+	return nil
+}
+
+// CheckOutput holds a result that came by another way than [Client.CallTool], such
+// as a task, to the output schema of its tool, as far as that is known. The error is
+// an [*OutputError].
+func (c *Client) CheckOutput(_ context.Context, tool string, res *mcp.CallToolResult) error {
+	output, err := c.outputOf(tool, new(CallOptions))
+	if e, ok := errors.AsType[*OutputError](err); ok {
+		e.Result = res
+		return e
+	}
+	return checkOutput(tool, output, res)
+}
+
+// Bounds on the compiled schemas of one client.
+const (
+	maxSchemas     = 1000
+	maxSchemasSize = 8 << 20 // bytes of their text
+)
+
+// schemas keeps output schemas compiled, also those that can not be (SECA-48): the
+// bounds of package schema hold for each.
+type schemas struct {
+	mu     sync.Mutex
+	byHash map[[sha256.Size]byte]compiled
+	size   int
+}
+
+type compiled struct {
+	schema *schema.Schema
+	err    error
+}
+
+func (s *schemas) compile(raw json.RawMessage) (*schema.Schema, error) {
+	hash := sha256.Sum256(raw)
+	s.mu.Lock()
+	c, ok := s.byHash[hash]
+	s.mu.Unlock()
+	if ok {
+		return c.schema, c.err
+	}
+	c.schema, c.err = schema.Compile(raw, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byHash == nil || len(s.byHash) >= maxSchemas || s.size+len(raw) > maxSchemasSize {
+		s.byHash, s.size = make(map[[sha256.Size]byte]compiled), 0
+	}
+	s.byHash[hash] = c
+	s.size += len(raw)
+	return c.schema, c.err
+}

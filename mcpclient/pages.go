@@ -1,0 +1,128 @@
+package mcpclient
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/elicit"
+)
+
+// pages are those that the user has agreed to open and that are not known to be
+// completed. Each is an actor of package elicit.
+type pages struct {
+	table *elicit.Table
+
+	mu   sync.Mutex
+	all  map[string]*page // by id
+	last int
+}
+
+// page is one of them.
+type page struct {
+	*elicit.Pending
+	view  URLView
+	since time.Time
+	local bool // the server has no id for it: only a person can say how it goes on
+}
+
+// localID begins the ids of our own.
+const localID = "\x00"
+
+// open makes a page pending, or returns the one that is. It may be over already, if
+// its completion has come before (URL-32).
+func (s *pages) open(view *URLView) (*page, error) {
+	p, fresh, err := s.add(view)
+	if err != nil || !fresh {
+		return p, err
+	}
+	p.Wait(func(error) { // at once, if it is over
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.all[p.ID()] == p {
+			delete(s.all, p.ID())
+		}
+	})
+	return p, nil
+}
+
+func (s *pages) add(view *URLView) (p *page, fresh bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, local := view.ElicitationID, view.ElicitationID == ""
+	if local {
+		s.last++
+		id = fmt.Sprint(localID, s.last)
+	}
+	if p := s.all[id]; p != nil {
+		return p, false, nil
+	}
+	pending, err := s.table.Open(id)
+	if err != nil {
+		return nil, false, err
+	}
+	p = &page{Pending: pending, view: *view, since: time.Now(), local: local}
+	if s.all == nil {
+		s.all = make(map[string]*page)
+	}
+	s.all[id] = p
+	return p, true, nil
+}
+
+// known returns the page that is pending under the id with this very URL: somebody
+// has agreed to it already.
+func (s *pages) known(view *URLView) *page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.all[view.ElicitationID]; p != nil && p.view.URL == view.URL {
+		return p
+	}
+	return nil
+}
+
+// Elicitation is a page that was opened with the user's consent and of which the
+// server has not said that it is completed. It ends by that, by Retry or Cancel, or
+// when it expires (URL-17).
+type Elicitation struct {
+	Server string
+	URL    URLView
+	Since  time.Time
+	// Expires is when it ends by itself; zero is never.
+	Expires time.Time
+
+	page *page
+}
+
+// Retry lets the calls that wait for the page be tried again now.
+func (e *Elicitation) Retry() { e.page.Retry() }
+
+// Cancel ends the calls that wait for the page with the server's error.
+func (e *Elicitation) Cancel() { e.page.Cancel(nil) }
+
+// Elicitations returns what is pending, the oldest first.
+func (c *Client) Elicitations() []*Elicitation {
+	s := &c.asks.pages
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*Elicitation, 0, len(s.all))
+	for _, p := range s.all {
+		out = append(out, &Elicitation{Server: c.server.Name, URL: p.view, Since: p.since, Expires: p.Expires(), page: p})
+	}
+	slices.SortFunc(out, func(a, b *Elicitation) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.page.ID(), b.page.ID()))
+	})
+	return out
+}
+
+// Elicitations returns what is pending, by server.
+func (h *Host) Elicitations() []*Elicitation {
+	var out []*Elicitation
+	for _, e := range h.entries {
+		if c := e.client.Load(); c != nil {
+			out = append(out, c.Elicitations()...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// PinStore remembers by its hash what each tool was when it was first called, or
+// last accepted. It may be used from several goroutines at once; both methods may
+// wait. An error keeps the tool from being called.
+type PinStore interface {
+	// Pin returns the hash that was set, and false if there was none.
+	Pin(ctx context.Context, server, tool string) (hash string, ok bool, err error)
+	SetPin(ctx context.Context, server, tool, hash string) error
+}
+
+// maxPins bounds what a [MemoryPins] remembers.
+const maxPins = 100_000
+
+// MemoryPins is a [PinStore] that forgets when the process ends. Its zero value is
+// empty. It holds at most 100,000 pins and refuses more.
+type MemoryPins struct {
+	mu   sync.Mutex
+	pins map[pinned]string
+}
+
+// pinned is a tool of a server, by the names that the configuration and the server
+// have for them.
+type pinned struct{ server, tool string }
+
+// Pin implements [PinStore].
+func (m *MemoryPins) Pin(_ context.Context, server, tool string) (string, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hash, ok := m.pins[pinned{server, tool}]
+	return hash, ok, nil
+}
+
+// SetPin implements [PinStore].
+func (m *MemoryPins) SetPin(_ context.Context, server, tool, hash string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := pinned{server, tool}
+	if _, ok := m.pins[key]; !ok && len(m.pins) >= maxPins {
+		return fmt.Errorf("mcpclient: more than %d tools to remember", maxPins)
+	}
+	if m.pins == nil {
+		m.pins = make(map[pinned]string)
+	}
+	m.pins[key] = hash
+	return nil
+}
+
+// ErrToolChanged is what a [ToolChangedError] is.
+var ErrToolChanged = errors.New("mcpclient: the tool is not what it was")
+
+// ToolChangedError refuses a call: the definition of the tool is another one than
+// was accepted, and nobody has accepted this one (SECA-38).
+type ToolChangedError struct {
+	Server, Tool string
+	Pinned, Hash string    // of the definition that was accepted, and of this one
+	Before       *mcp.Tool // nil if only its hash is known
+	Now          *mcp.Tool
+}
+
+func (e *ToolChangedError) Error() string {
+	what := "its definition"
+	if changes := e.Changes(); len(changes) > 0 {
+		what = strings.Join(changes, ", ")
+	}
+	return fmt.Sprintf("tool %q of server %s is not what it was when it was accepted (changed: %s); "+
+		"look at it again, and accept it when asked or with: troupe mcp approve --tools %s (its hash is now %s)",
+		e.Tool, e.Server, what, e.Server, e.Hash)
+}
+
+// Is reports that the error is [ErrToolChanged].
+func (e *ToolChangedError) Is(target error) bool { return target == ErrToolChanged }
+
+// Changes names what differs, such as "description"; nil if that is not known.
+func (e *ToolChangedError) Changes() []string {
+	if e.Before == nil || e.Now == nil {
+		return nil
+	}
+	return ToolChanges(e.Before, e.Now)
+}
+
+// definition is what a pin is about: all that says what a tool does.
+type definition struct {
+	Name         string               `json:"name"`
+	Title        string               `json:"title,omitzero"`
+	Description  string               `json:"description,omitzero"`
+	InputSchema  json.RawMessage      `json:"inputSchema"`
+	OutputSchema json.RawMessage      `json:"outputSchema,omitzero"`
+	Annotations  *mcp.ToolAnnotations `json:"annotations,omitzero"`
+}
+
+func definitionOf(t *mcp.Tool) *definition {
+	return &definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations}
+}
+
+// canonical writes v so that what means the same is the same text (RFC 8785).
+func canonical(v any) ([]byte, error) {
+	raw, err := mcp.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return jsonx.Canonical(raw)
+}
+
+// HashTool returns the hash that tools are pinned by: of name, title, description,
+// schemas and annotations. It does not depend on the order of members or on white
+// space. It is "" for a definition that can not be written, which nothing pins.
+func HashTool(t *mcp.Tool) string {
+	raw, err := canonical(definitionOf(t))
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// ToolChanges names the parts of a tool's definition in which two differ: name,
+// title, description, inputSchema, outputSchema and annotations.
+func ToolChanges(a, b *mcp.Tool) []string {
+	x, y := definitionOf(a), definitionOf(b)
+	var changes []string
+	for _, part := range []struct {
+		name string
+		a, b any
+	}{
+		{"name", x.Name, y.Name}, {"title", x.Title, y.Title}, {"description", x.Description, y.Description},
+		{"inputSchema", x.InputSchema, y.InputSchema}, {"outputSchema", x.OutputSchema, y.OutputSchema},
+		{"annotations", x.Annotations, y.Annotations},
+	} {
+		a, errA := canonical(part.a)
+		b, errB := canonical(part.b)
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			changes = append(changes, part.name)
+		}
+	}
+	return changes
+}
+
+// pins holds tools to what they were (SECA-38).
+type pins struct {
+	mu     sync.Mutex
+	busy   map[pinned]chan struct{} // somebody looks at that tool; closed when done
+	before map[pinned]seen          // what was called; see maxSeen
+}
+
+// seen is a definition that was called, kept to be shown beside a new one.
+type seen struct {
+	hash string
+	tool *mcp.Tool
+}
+
+// maxSeen bounds the definitions that are kept.
+const maxSeen = 2000
+
+// check reports whether the tool may be called as it is now. The first call pins it.
+// Of a tool that has changed, several calls ask but once.
+func (p *pins) check(ctx context.Context, h *Host, tool *Tool, opts *CallOptions) error {
+	key := pinned{tool.Server, tool.Tool.Name}
+	hash, ok, err := h.pin(ctx, key)
+	if err == nil && ok && hash == tool.Hash { // nearly always
+		p.keep(key, tool)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	done, err := p.take(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if hash, ok, err = h.pin(ctx, key); err != nil { // somebody else may have settled it
+		return err
+	}
+	if ok && hash != tool.Hash {
+		if err := h.acceptTool(ctx, tool, hash, p.known(key, hash), opts); err != nil {
+			return err
+		}
+	}
+	if !ok || hash != tool.Hash {
+		if err := h.opts.Pins.SetPin(ctx, key.server, key.tool, tool.Hash); err != nil {
+			return fmt.Errorf("pinning tool %q of server %s: %w", key.tool, key.server, err)
+		}
+	}
+	p.keep(key, tool)
+	return nil
+}
+
+// pin asks the store.
+func (h *Host) pin(ctx context.Context, key pinned) (string, bool, error) {
+	hash, ok, err := h.opts.Pins.Pin(ctx, key.server, key.tool)
+	if err != nil {
+		return "", false, fmt.Errorf("looking for the pin of tool %q of server %s: %w", key.tool, key.server, err)
+	}
+	return hash, ok, nil
+}
+
+// acceptTool asks the human whether a tool may go on as it is now.
+func (h *Host) acceptTool(ctx context.Context, tool *Tool, hash string, before *mcp.Tool, opts *CallOptions) error {
+	changed := &ToolChangedError{
+		Server: tool.Server, Tool: tool.Tool.Name, Pinned: hash, Hash: tool.Hash, Before: before, Now: &tool.Tool,
+	}
+	c, err := h.Client(tool.Server)
+	if err != nil {
+		return err
+	}
+	human := c.opts.Human
+	if opts != nil && opts.Human != nil {
+		human = opts.Human
+	}
+	if human == nil || opts != nil && opts.NoAsk {
+		return changed
+	}
+	d := c.decide(ctx, c.originOf(opts, mcp.MethodCallTool, tool.Tool.Name), &Ask{
+		Kind: AskTool, Tool: &tool.Tool, Before: before,
+		Message: "This tool is not what it was when it was accepted.",
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if d.Action != mcp.ActionAccept {
+		return changed
+	}
+	return nil
+}
+
+// take waits until nobody else looks at the tool.
+func (p *pins) take(ctx context.Context, key pinned) (done func(), err error) {
+	for {
+		p.mu.Lock()
+		other := p.busy[key]
+		if other == nil {
+			mine := make(chan struct{})
+			if p.busy == nil {
+				p.busy = make(map[pinned]chan struct{})
+			}
+			p.busy[key] = mine
+			p.mu.Unlock()
+			return func() { p.release(key, mine) }, nil
+		}
+		p.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (p *pins) release(key pinned, mine chan struct{}) {
+	p.mu.Lock()
+	delete(p.busy, key)
+	p.mu.Unlock()
+	close(mine)
+}
+
+// known returns the definition of a hash, nil if it was not seen.
+func (p *pins) known(key pinned, hash string) *mcp.Tool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.before[key]; s.hash == hash {
+		return s.tool
+	}
+	return nil
+}
+
+// keep remembers what is called.
+func (p *pins) keep(key pinned, tool *Tool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.before[key].hash == tool.Hash {
+		return
+	}
+	if p.before == nil || len(p.before) >= maxSeen {
+		p.before = make(map[pinned]seen)
+	}
+	own := tool.Tool // not the whole catalogue
+	p.before[key] = seen{tool.Hash, &own}
+}

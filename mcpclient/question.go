@@ -1,0 +1,131 @@
+package mcpclient
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// decide puts a question to the person that it is for, and waits for the answer, at
+// most until it expires. It is never nil: what can not be asked is declined, and what
+// is of no use any more is cancelled (ELIC-05).
+func (c *Client) decide(ctx context.Context, o *origin, a *Ask) *Decision {
+	d, err := c.ask(ctx, o, a)
+	if err == nil {
+		switch {
+		case d == nil || d.Action == "":
+			err = errors.New("the Human gave no answer")
+		case d.Action == mcp.ActionAccept || d.Action == mcp.ActionDecline || d.Action == mcp.ActionCancel:
+			return d
+		default:
+			err = fmt.Errorf("the Human has answered with the unknown action %.40q", d.Action)
+		}
+	}
+	c.log.Info("a question of the server was not answered", "kind", a.Kind.String(), "error", err)
+	for _, why := range []error{errTooMany, errNobody, errDeclined, errExpired} {
+		if errors.Is(err, why) {
+			return &Decision{Action: mcp.ActionDecline}
+		}
+	}
+	return &Decision{Action: mcp.ActionCancel}
+}
+
+// ask is decide with the reason for which there is no answer.
+func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) {
+	human := o.human(c.opts.Human)
+	if human == nil {
+		return nil, errNobody
+	}
+	if a.Kind == AskURL && !c.asks.limits.urls.Allow() {
+		return nil, errTooMany
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.Expires = time.Now().Add(c.opts.AskExpiry)
+	ctx, stop := context.WithDeadlineCause(ctx, a.Expires, errExpired)
+	defer stop()
+	defer o.onGone(func() { cancel(errGone) })()
+
+	leave, err := c.asks.limits.enter(cancel)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range o.live() {
+		t.wait(1)
+		defer t.wait(-1)
+	}
+	done, err := c.asks.limits.turn(ctx, a.Kind)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	if err := c.describe(o, a); err != nil {
+		done()
+		leave()
+		return nil, err
+	}
+	// Not on this goroutine: a Human that does not heed ctx keeps its place under the
+	// limits, but not the server waiting.
+	reply := new(actors.Reply[*Decision])
+	c.sys.Go("asking about "+c.server.Name, func() {
+		d, err := actors.Guard(func() (*Decision, error) { return human.Decide(ctx, a) })
+		done()
+		leave()
+		reply.Complete(d, err)
+	})
+	return reply.Wait(ctx)
+}
+
+// describe says who asks, and for which calls. None of it comes from the server
+// (SECA-34).
+func (c *Client) describe(o *origin, a *Ask) error {
+	a.ID = rand.Text()
+	a.Server, a.Origin = c.server.Name, c.server.origin()
+	a.Calls, a.Path = o.asked(), o.path()
+	raw, err := jsonx.Marshal(struct {
+		Kind, Server, Origin, Message string
+		Form                          *mcp.ElicitParams
+		URL                           *URLView
+		Sampling                      *mcp.CreateMessageParams
+		Sample                        *mcp.CreateMessageResult
+		Tool, Before                  *mcp.Tool
+	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
+	if err == nil {
+		raw, err = jsonx.Canonical(raw)
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(raw)
+	a.Hash = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// origin says where a server is, as the configuration has it.
+func (s *Server) origin() string {
+	switch {
+	case s.Command != "":
+		return s.CommandLine()
+	case s.Connect != nil:
+		return "in this process"
+	case s.stream != nil:
+		return "a byte stream"
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme == "" {
+		return s.URL
+	}
+	if u.Host == "" { // a socket
+		return u.Scheme + "://" + u.Path
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,169 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// taskWish is what a call wants to have to do with tasks, beyond its options.
+type taskWish struct {
+	ttl     time.Duration
+	created func(*Task) // takes the task over: the call ends with [errHandedOver]
+}
+
+// errHandedOver ends a call whose task goes on by itself.
+var errHandedOver = errors.New("the call is a task now")
+
+// taskCall is the part of a tools/call that has to do with tasks.
+type taskCall struct {
+	client    *Client
+	req       *call.Request
+	name      string
+	opts      *CallOptions
+	augmented bool
+	most      time.Duration // the call's maximum
+}
+
+var taskResults = []string{mcp.ResultTask}
+
+// withTask prepares a tools/call for a task: one of 2025-11-25 is asked for where the
+// tool requires it, or leaves it to us and the caller wants it (TASK-05); one of
+// 2026-07-28 is the server's choice (XTASK-03).
+func (c *Client) withTask(ctx context.Context, req *call.Request, name string, o *CallOptions) error {
+	modern := c.info.Load().Era == mcp.EraModern
+	if modern && !c.takesTasks() {
+		return nil // the server must answer at once (XTASK-01)
+	}
+	wanted := o.Task || o.task != nil
+	if !modern && !c.asksForTask(ctx, name, wanted) {
+		if o.task != nil {
+			return &UnsupportedError{Method: mcp.MethodCallTool, Capability: "tasks.requests.tools.call for " + name, Version: c.info.Load().Version}
+		}
+		return nil
+	}
+	t := &taskCall{client: c, req: req, name: name, opts: o}
+	if t.most = cmp.Or(req.Max, c.server.CallTimeout); t.most == 0 {
+		t.most = call.DefaultMax
+	}
+	req.Follow = t.follow
+	if modern {
+		req.ResultTypes = taskResults
+		return nil
+	}
+	var opts mcp.TaskOptions
+	if o.task != nil && o.task.ttl > 0 {
+		ms := o.task.ttl.Milliseconds()
+		opts.TTL = &ms
+	}
+	raw, err := mcp.Marshal(&opts)
+	if err != nil {
+		return err
+	}
+	params := append(append([]byte(nil), req.Params[:len(req.Params)-1]...), `,"task":`...)
+	req.Params = append(append(params, raw...), '}')
+	t.augmented, req.Late = true, t.late
+	return nil
+}
+
+// asksForTask decides whether a call of 2025-11-25 is augmented (TASK-05).
+func (c *Client) asksForTask(ctx context.Context, name string, wanted bool) bool {
+	if !c.coreTasks().calls {
+		return false
+	}
+	support := c.taskSupport(ctx, name)
+	return support == mcp.TaskRequired || support == mcp.TaskOptional && wanted
+}
+
+// created reads the answer that says that there is a task now.
+func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
+	task = &Task{client: t.client, tool: t.name, tag: t.req.Tag}
+	var s watch.State
+	var meta mcp.Meta
+	switch {
+	case r.Type == mcp.ResultTask: // XTASK-02
+		e := new(mcp.ExtensionTask)
+		if err := decode(r.Raw, e); err != nil {
+			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
+		}
+		s, meta, task.generation = watch.FromExtension(e), e.Meta, watch.Extension
+	case t.augmented:
+		e := new(mcp.CreateTaskResult)
+		var shape struct {
+			Task    json.RawMessage `json:"task"`
+			Content json.RawMessage `json:"content"`
+		}
+		if jsonx.Unmarshal(r.Raw, &shape) != nil || shape.Task == nil || shape.Content != nil {
+			return nil, false, nil // the server has no tasks, and answers as ever (TASK-02)
+		}
+		if err := decode(r.Raw, e); err != nil {
+			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
+		}
+		s, meta, task.generation = watch.FromCore(&e.Task), e.Meta, watch.Core
+	default:
+		return nil, false, nil
+	}
+	s.Inputs, s.Result, s.Err = nil, nil, nil // those are told by tasks/get
+	task.id, task.seed, task.last, task.immediate = s.ID, &s, s, meta.ImmediateResponse()
+	return task, true, nil
+}
+
+// follow waits for the task that an answer speaks of, as a part of the call: its
+// maximum holds, and stands still while somebody is asked; its progress goes on
+// (PROG-06).
+func (t *taskCall) follow(a call.Answer) call.Step {
+	if a.Err != nil {
+		return call.Step{}
+	}
+	task, ok, err := t.created(a.Result)
+	switch {
+	case err != nil:
+		return call.Step{Outcome: &call.Outcome{Err: err}}
+	case !ok:
+		return call.Step{}
+	}
+	c := t.client
+	c.log.Debug("a tool call is a task now", "tool", t.name, "task", task.id)
+	if wish := t.opts.task; wish != nil {
+		task.tag = c.newTag(mcp.MethodCallTool, t.name, t.opts) // the call's own ends with it
+		wish.created(task)
+		return call.Step{Outcome: &call.Outcome{Err: errHandedOver}}
+	}
+	if t.opts.OnTask != nil {
+		c.events.add(func() { t.opts.OnTask(task) })
+	}
+	return call.Step{Token: task.generation == watch.Core, Wait: func(resume func(call.Step)) func(error) {
+		leave, err := task.watch(&watch.Waiter{
+			Limit: a.Left, Timeout: &call.TimeoutError{Method: mcp.MethodCallTool, After: t.most}, Owner: true,
+			Resume: func(out call.Outcome) { resume(call.Step{Outcome: &out}) },
+		})
+		if err != nil {
+			resume(call.Step{Outcome: &call.Outcome{Err: err}})
+			return nil
+		}
+		return func(error) { leave() }
+	}}
+}
+
+// late cancels the task of a call that was given up before there was one (CANC-05).
+func (t *taskCall) late(r call.Result) {
+	task, ok, err := t.created(r)
+	if !ok || err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lateTime)
+	defer cancel()
+	if err := task.Cancel(ctx); err != nil {
+		t.client.log.Debug("the task of a call that was given up could not be cancelled", "task", task.id, "error", err)
+	}
+}
+
+// lateTime bounds the cancelling of a task that nobody wants.
+const lateTime = 10 * time.Second

@@ -1,0 +1,410 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// What a task may end with beside its result and its error.
+var (
+	// ErrTaskCancelled says that a task was cancelled, by whomever.
+	ErrTaskCancelled = watch.ErrCancelled
+	// ErrTaskUnknown says that the server does not know a task, or not any more
+	// (TASK-15): it forgets them after a while, and when it is started anew.
+	ErrTaskUnknown = watch.ErrUnknown
+)
+
+// TaskState is what is known of a task.
+type TaskState = watch.State
+
+// TaskOptions changes a call as a task; nil is the same as the zero value.
+type TaskOptions struct {
+	// CallOptions are those of the call. Its limits are for the request that makes
+	// the task, its Progress ends with that; [Task.Wait] has its context.
+	CallOptions
+	// TTL asks a server of 2025-11-25 to keep the task for so long, from its creation;
+	// it may decide otherwise. Zero leaves it to the server.
+	TTL time.Duration
+}
+
+// Task is a tool call that the server works on without holding a request open. It
+// can be waited for any number of times, also after the connection was lost, as long
+// as the server knows it. While nobody waits the server is not asked, and its
+// questions are not answered. Its methods may be used from any goroutine.
+type Task struct {
+	client     *Client
+	generation watch.Generation
+	id, tool   string
+	seed       *watch.State
+	tag        any
+	immediate  string
+
+	mu   sync.Mutex
+	last TaskState
+	done *ended // nil while it goes on, or nobody knows
+}
+
+// ended is what a task has ended with.
+type ended struct {
+	result *mcp.CallToolResult
+	err    error
+}
+
+// ID returns the server's id of the task, to be kept by who wants to find it again
+// with [Client.Task] (XTASK-09). It is "" for a call that was answered at once.
+func (t *Task) ID() string { return t.id }
+
+// Immediate returns what the server suggests to tell the model while the task runs
+// (TASK-19); untrusted, and mostly empty.
+func (t *Task) Immediate() string { return t.immediate }
+
+// State returns what is known of the task without asking; of its zero value only
+// the ID is known.
+func (t *Task) State() TaskState {
+	if w := t.client.watching.tasks.Find(t.id); w != nil {
+		if s, ok := w.State(); ok {
+			t.learn(s)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+func (t *Task) learn(s TaskState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.last.Terminal() {
+		t.last = s
+	}
+}
+
+// Status asks the server for the state of the task (TASK-08, XTASK-06).
+func (t *Task) Status(ctx context.Context) (TaskState, error) {
+	if s := t.State(); s.Terminal() || t.id == "" {
+		return s, nil
+	}
+	raw, err := t.client.aboutTask(ctx, mcp.MethodGetTask, t.id)
+	if err != nil {
+		return TaskState{}, err
+	}
+	s, err := t.generation.Decode(raw)
+	if err != nil {
+		return TaskState{}, t.client.failed(mcp.MethodGetTask, &call.ResponseError{Method: mcp.MethodGetTask, Err: err})
+	}
+	t.learn(s)
+	t.client.watching.tasks.Noticed(s)
+	return s, nil
+}
+
+// Wait waits for the task's end, and answers the server's questions meanwhile. When
+// ctx ends it returns the cause, and the task goes on. Other errors are those of
+// [Client.CallTool], [ErrTaskCancelled] and [ErrTaskUnknown].
+func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
+	if end := t.ended(); end != nil {
+		return end.result, end.err
+	}
+	reply := make(chan call.Outcome, 1)
+	w := &watch.Waiter{Resume: func(out call.Outcome) { reply <- out }}
+	leave, err := t.watch(w)
+	if err != nil {
+		return nil, t.client.failed(mcp.MethodGetTask, err)
+	}
+	select {
+	case out := <-reply:
+		return t.end(out)
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// watch lets w wait for the task. It does not block.
+func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
+	c := t.client
+	if !c.opts.ListenForTasks || t.generation != watch.Extension || !c.hasTaskNotices() {
+		_, leave, err = c.watching.tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+		return leave, err
+	}
+	k, resume := &c.watching.keeper, w.Resume
+	over := sync.OnceFunc(func() { k.removeTask(t.id) })
+	w.Resume = func(out call.Outcome) { over(); resume(out) }
+	k.addTask(t.id)
+	_, leave, err = c.watching.tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+	if err != nil {
+		over()
+		return nil, err
+	}
+	return func() { over(); leave() }, nil
+}
+
+// hasTaskNotices reports whether the server has declared the extension, so that it may
+// be asked to announce tasks (XTASK-14, EXT-02).
+func (c *Client) hasTaskNotices() bool {
+	_, ok := c.info.Load().Capabilities.Extension(mcp.ExtensionTasks)
+	return ok
+}
+
+// Result returns what the task has ended with, false if that is not known: it has
+// not, or nobody has waited for it.
+func (t *Task) Result() (*mcp.CallToolResult, bool, error) {
+	if end := t.ended(); end != nil {
+		return end.result, true, end.err
+	}
+	return nil, false, nil
+}
+
+func (t *Task) ended() *ended {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+// end takes the outcome, and keeps it if it is final: another may be better next time.
+func (t *Task) end(out call.Outcome) (*mcp.CallToolResult, error) {
+	res, err := t.result(out)
+	_, fromPeer := errors.AsType[*mcp.Error](out.Err)
+	if out.Err == nil || fromPeer && !errors.Is(out.Err, ErrTaskUnknown) || errors.Is(out.Err, ErrTaskCancelled) {
+		t.mu.Lock()
+		t.done = &ended{res, err}
+		t.mu.Unlock()
+	}
+	return res, err
+}
+
+func (t *Task) result(out call.Outcome) (*mcp.CallToolResult, error) {
+	if out.Err != nil {
+		return nil, t.client.failed(mcp.MethodCallTool, out.Err)
+	}
+	res, err := mcp.DecodeCallToolResult(out.Result.Raw)
+	if err != nil {
+		return nil, t.client.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
+	}
+	if t.tool != "" {
+		if err := t.client.CheckOutput(context.Background(), t.tool, res); err != nil {
+			return nil, t.client.failed(mcp.MethodCallTool, err)
+		}
+	}
+	return res, nil
+}
+
+// Cancel asks the server to cancel the task (TASK-12, XTASK-13). A server of
+// 2025-11-25 refuses if the task has ended; one of 2026-07-28 agrees in any case, and
+// may yet end the task otherwise: Wait tells.
+func (t *Task) Cancel(ctx context.Context) error {
+	if t.id == "" {
+		return nil
+	}
+	c := t.client
+	if t.generation == watch.Core && !c.coreTasks().cancel {
+		return c.failed(mcp.MethodCancelTask, &UnsupportedError{Method: mcp.MethodCancelTask, Capability: "tasks.cancel"})
+	}
+	raw, err := c.aboutTask(ctx, mcp.MethodCancelTask, t.id)
+	if err != nil {
+		return err
+	}
+	if t.generation == watch.Core {
+		if s, err := watch.Core.Decode(raw); err == nil {
+			t.learn(s)
+		}
+	}
+	if w := c.watching.tasks.Find(t.id); w != nil {
+		w.Poke()
+	}
+	return nil
+}
+
+// aboutTask carries out one request about a task. Repeating it does no harm.
+func (c *Client) aboutTask(ctx context.Context, method, id string) (json.RawMessage, error) {
+	params, err := mcp.Marshal(&mcp.TaskParams{TaskID: id})
+	if err != nil {
+		return nil, c.failed(method, err)
+	}
+	c.log.Debug("about a task", "method", method, "task", id) // TASK-21
+	return c.do(ctx, &call.Request{Method: method, Params: params, Name: id, Safe: true})
+}
+
+// Task returns the handle of a task that is known by its id. Whether the server
+// knows it is found out by asking.
+func (c *Client) Task(ctx context.Context, id string) (*Task, error) {
+	if err := c.require(ctx, mcp.MethodGetTask); err != nil {
+		return nil, err
+	}
+	info := c.info.Load()
+	if info.Era == mcp.EraModern && !c.takesTasks() { // XTASK-16
+		return nil, c.failed(mcp.MethodGetTask, fmt.Errorf("%w: the Tasks extension is not among the Extensions of the Options", ErrUnsupported))
+	}
+	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.newTag(mcp.MethodCallTool, "", nil), last: TaskState{ID: id}}
+	if info.Era == mcp.EraLegacy {
+		if info.Capabilities.Tasks == nil {
+			return nil, c.failed(mcp.MethodGetTask, &UnsupportedError{Method: mcp.MethodGetTask, Capability: "tasks", Version: info.Version})
+		}
+		t.generation = watch.Core
+	}
+	return t, nil
+}
+
+// maxTaskPages bounds a list of tasks (PAGE-06).
+const maxTaskPages = 100
+
+// ListTasks returns the tasks that a server of 2025-11-25 keeps for us, all pages
+// (TASK-13). There is no such list in other revisions (XTASK-19).
+func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
+	const method = mcp.MethodListTasks
+	if err := c.require(ctx, method); err != nil {
+		return nil, err
+	}
+	if info := c.info.Load(); info.Capabilities.Tasks == nil || info.Capabilities.Tasks.List == nil {
+		return nil, c.failed(method, &UnsupportedError{Method: method, Capability: "tasks.list", Version: info.Version})
+	}
+	var all []mcp.Task
+	var cursor *string
+	seen := map[string]bool{}
+	for range maxTaskPages {
+		params, err := mcp.Marshal(&mcp.ListParams{Cursor: cursor})
+		if err != nil {
+			return nil, c.failed(method, err)
+		}
+		raw, err := c.do(ctx, &call.Request{Method: method, Params: params, Safe: true})
+		if err != nil {
+			return nil, err
+		}
+		page := new(mcp.ListTasksResult)
+		if err := decode(raw, page); err != nil {
+			return nil, c.failed(method, &call.ResponseError{Method: method, Err: err})
+		}
+		for i := range page.Tasks {
+			if page.Tasks[i].Validate() == nil {
+				all = append(all, page.Tasks[i])
+			}
+		}
+		if page.NextCursor == nil || seen[*page.NextCursor] {
+			break
+		}
+		cursor = page.NextCursor
+		seen[*cursor] = true
+	}
+	return all, nil
+}
+
+// coreTasks is what a server of 2025-11-25 says of its tasks (TASK-01).
+type coreTasks struct{ calls, cancel bool }
+
+func (c *Client) coreTasks() coreTasks {
+	info := c.info.Load()
+	if info == nil || !info.Version.Has(mcp.FeatureCoreTasks) || info.Capabilities.Tasks == nil {
+		return coreTasks{}
+	}
+	t := info.Capabilities.Tasks
+	return coreTasks{
+		calls:  t.Requests != nil && t.Requests.Tools != nil && t.Requests.Tools.Call != nil,
+		cancel: t.Cancel != nil,
+	}
+}
+
+// taskCapabilities are those of a client that serves tasks (TASK-01, TASK-20), nil
+// if it serves none.
+func taskCapabilities(sampling, elicitation bool) *mcp.TasksCapability {
+	if !sampling && !elicitation {
+		return nil
+	}
+	r := new(mcp.TaskRequests)
+	if sampling {
+		r.Sampling = &mcp.TaskSamplingRequests{CreateMessage: mcp.Present}
+	}
+	if elicitation {
+		r.Elicitation = &mcp.TaskElicitationRequests{Create: mcp.Present}
+	}
+	return &mcp.TasksCapability{List: mcp.Present, Cancel: mcp.Present, Requests: r}
+}
+
+// declaredIn is what is declared in revision v. The Tasks extension is off unless the
+// program opts in with [Options].Extensions (EXT-02), and means nothing in a legacy
+// session (XTASK-22).
+func declaredIn(caps *mcp.ClientCapabilities, v mcp.Version) *mcp.ClientCapabilities {
+	d := caps.For(v)
+	if _, ok := d.Extensions[mcp.ExtensionTasks]; ok && v.Era() != mcp.EraModern {
+		d.Extensions = maps.Clone(d.Extensions)
+		delete(d.Extensions, mcp.ExtensionTasks)
+		if len(d.Extensions) == 0 {
+			d.Extensions = nil
+		}
+	}
+	return d
+}
+
+// takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.
+func (c *Client) takesTasks() bool {
+	_, ok := c.opts.Extensions[mcp.ExtensionTasks]
+	return ok
+}
+
+// taskSupport says what the tool's definition does (TASK-05). The list of tools is
+// read for it only if the server has tasks at all.
+func (c *Client) taskSupport(ctx context.Context, name string) string {
+	tool := c.keeps.tools.find(name)
+	if tool == nil {
+		if _, err := c.ListTools(ctx); err != nil {
+			return mcp.TaskForbidden
+		}
+		tool = c.keeps.tools.find(name)
+	}
+	if tool == nil || tool.Execution == nil {
+		return mcp.TaskForbidden
+	}
+	return tool.Execution.TaskSupport
+}
+
+// CallToolTask calls a tool as a task, and returns when there is one: it fails with
+// [ErrUnsupported] where the server of 2025-11-25, or the tool, has none. In
+// 2026-07-28 the server decides, if the program has opted in to the Tasks extension
+// with [Options].Extensions (XTASK-21): if it answers at once, the task returned has
+// ended already. Legacy servers before 2025-11-25 have no tasks.
+func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMessage, opts *TaskOptions) (*Task, error) {
+	var o TaskOptions
+	if opts != nil {
+		o = *opts
+	}
+	var created *Task
+	o.task = &taskWish{ttl: o.TTL, created: func(t *Task) { created = t }}
+	res, err := c.CallTool(ctx, name, args, &o.CallOptions)
+	switch {
+	case errors.Is(err, errHandedOver):
+		return created, nil
+	case err != nil:
+		return nil, err
+	}
+	return &Task{client: c, tool: name, last: TaskState{Status: mcp.TaskCompleted}, done: &ended{result: res}}, nil
+}
+
+// taskOf finds the tool call that a task of the server belongs to: its tag, and what
+// keeps its clocks still while somebody is asked on the task's behalf (TASK-11).
+func (c *Client) taskOf(id string) (tag any, hold func() (release func()), ok bool) {
+	if id == "" {
+		return nil, nil, false
+	}
+	t := c.watching.tasks.Find(id)
+	if t == nil {
+		return nil, nil, false
+	}
+	return t.Tag(), t.Hold, true
+}
+
+// taskNoticed takes notifications/tasks/status (TASK-14).
+func (c *Client) taskNoticed(m *mcp.Message) {
+	var p mcp.Task
+	if err := m.DecodeParams(&p); err != nil {
+		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)
+		return
+	}
+	c.watching.tasks.Noticed(watch.FromCore(&p))
+}

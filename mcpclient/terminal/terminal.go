@@ -1,0 +1,366 @@
+// Package terminal asks a person on a terminal, line by line.
+//
+// A [Prompter] is a [mcpclient.Human]. It shows who asks as the configuration
+// names it, what for, and all of what is to be decided; then it asks:
+//
+//	p := terminal.New(terminal.Options{})
+//	host, err := mcpclient.NewHost(ctx, servers, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{Human: p}})
+//
+// # What is promised
+//
+//   - Nothing is accepted by an empty line, by the end of the input, without a
+//     terminal, or by what was typed before the question was shown.
+//   - Accepting is possible only after the whole has been shown, page by page
+//     (SECA-41). Declining and dismissing always are (ELIC-12).
+//   - What a server wrote stands behind a bar on each line, without control
+//     characters, escape sequences and hidden letters (SECA-37); the program's own
+//     lines have no bar. No text is made a link (ELIC-14).
+//   - One question is shown at a time. A question that is withdrawn says so, and the
+//     line that was being typed for it answers no other.
+//
+// A Prompter may be used by any number of goroutines. It reads its input from the
+// first question on and keeps reading: nobody else should; see [Prompter.Ask].
+package terminal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// ErrNoTerminal is the error of a question where there is nobody to answer it. It is
+// never taken for a yes.
+var ErrNoTerminal = errors.New("there is no terminal to ask on")
+
+// Options changes how a Prompter works. The zero value asks on stdin and stderr.
+type Options struct {
+	// In is where answers come from. Nil means os.Stdin.
+	In io.Reader
+	// Out is where questions are shown. Nil means os.Stderr: stdout is for results.
+	Out io.Writer
+	// Terminal says that In and Out are a terminal although they do not look like one
+	// (a session from elsewhere, a test). Otherwise both must be files that are.
+	Terminal bool
+	// Size returns the columns and rows of the terminal. Nil asks the terminal, or
+	// means 80 and 24.
+	Size func() (columns, rows int)
+	// Begin is called before a question is shown, End after it is over: to make room
+	// on the screen. Nil does nothing.
+	Begin, End func()
+	// DeclineAll hears that no more questions of a server are to be asked. The
+	// Prompter itself declines them from then on. Nil does nothing.
+	DeclineAll func(server string)
+}
+
+// Prompter asks a person on a terminal.
+type Prompter struct {
+	opts     Options
+	in       *input
+	terminal bool
+	turn     chan struct{} // holds the question that is shown
+
+	mu        sync.Mutex
+	declined  map[string]bool // servers
+	withdrawn bool            // a question ended while a line was awaited
+}
+
+// New returns a Prompter. It does not read or write before the first question.
+func New(o Options) *Prompter {
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Out == nil {
+		o.Out = os.Stderr
+	}
+	p := &Prompter{opts: o, turn: make(chan struct{}, 1), declined: make(map[string]bool)}
+	in, inOK := terminalOf(o.In)
+	out, outOK := terminalOf(o.Out)
+	p.terminal = o.Terminal || inOK && outOK
+	if p.opts.Size == nil && outOK {
+		p.opts.Size = func() (int, int) {
+			w, h, err := term.GetSize(int(out.Fd()))
+			if err != nil {
+				return 0, 0
+			}
+			return w, h
+		}
+	}
+	p.in = &input{from: o.In, wake: make(chan struct{}, 1)}
+	if inOK {
+		p.in.terminal = in
+	}
+	return p
+}
+
+func terminalOf(v any) (*os.File, bool) {
+	f, ok := v.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Terminal reports whether there is a terminal to ask on.
+func (p *Prompter) Terminal() bool { return p.terminal }
+
+// Decide implements [mcpclient.Human]. It waits for its turn, for the person and for
+// ctx. The errors are [ErrNoTerminal], the cause of ctx, and those of writing.
+func (p *Prompter) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	if !p.terminal {
+		return nil, ErrNoTerminal
+	}
+	if p.isDeclined(ask.Server) {
+		return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
+	}
+	var d *mcpclient.Decision
+	err := p.exclusive(ctx, func(s *screen) (err error) {
+		if p.isDeclined(ask.Server) { // meanwhile
+			d = &mcpclient.Decision{Action: mcp.ActionDecline}
+			return nil
+		}
+		d, err = p.decide(s, ask)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Ask shows one line and returns what is typed behind it: for programs with
+// questions of their own, which must not read the input beside a Prompter. The text
+// before it, of any number of lines, is shown as it is, page by page. The error is
+// io.EOF at the end of the input.
+func (p *Prompter) Ask(ctx context.Context, text, prompt string) (line string, err error) {
+	if !p.terminal {
+		return "", ErrNoTerminal
+	}
+	err = p.exclusive(ctx, func(s *screen) (err error) {
+		s.say("%s", text)
+		line, err = s.read(prompt)
+		return err
+	})
+	return line, err
+}
+
+// exclusive runs one question at a time, in the order of their coming.
+func (p *Prompter) exclusive(ctx context.Context, f func(*screen) error) error {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil { // both were ready
+		return context.Cause(ctx)
+	}
+	if p.opts.Begin != nil {
+		p.opts.Begin()
+	}
+	if p.opts.End != nil {
+		defer p.opts.End()
+	}
+	s := &screen{ctx: ctx, out: p.opts.Out, in: p.in, size: p.opts.Size}
+	p.in.begin()
+	if err := p.afterWithdrawn(s); err != nil {
+		return err
+	}
+	err := f(s)
+	if ctx.Err() != nil && err != nil {
+		s.remark("\n(The question is withdrawn: %v.)", clean(context.Cause(ctx).Error()))
+	}
+	return cmp.Or(err, s.err)
+}
+
+// afterWithdrawn keeps the line that a person was typing for a question that was
+// withdrawn from answering the next.
+func (p *Prompter) afterWithdrawn(s *screen) error {
+	p.mu.Lock()
+	before := p.withdrawn
+	p.withdrawn = false
+	p.mu.Unlock()
+	s.onWithdraw = func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.withdrawn = true
+	}
+	if !before {
+		return nil
+	}
+	_, err := s.read("The question before this one was withdrawn. Press Enter to see the next: ")
+	return err
+}
+
+func (p *Prompter) isDeclined(server string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.declined[server]
+}
+
+// Allow lets the questions of a server be asked again after all were declined.
+func (p *Prompter) Allow(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.declined, server)
+}
+
+func (p *Prompter) declineAll(server string) {
+	p.mu.Lock()
+	p.declined[server] = true
+	p.mu.Unlock()
+	if p.opts.DeclineAll != nil {
+		p.opts.DeclineAll(server)
+	}
+}
+
+// leave is how a question ends early.
+type leave struct {
+	action string
+	all    bool // and all others of the server
+}
+
+func (l *leave) Error() string { return "the question was answered with " + l.action }
+
+// decide asks one question.
+func (p *Prompter) decide(s *screen, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	q := &question{screen: s, ask: ask, server: clean(ask.Server)}
+	d, err := q.run()
+	if errors.Is(err, io.EOF) {
+		s.remark("\n(The end of the input: dismissed.)")
+		return &mcpclient.Decision{Action: mcp.ActionCancel}, nil
+	}
+	l, early := errors.AsType[*leave](err)
+	if !early {
+		return d, err
+	}
+	switch {
+	case l.all:
+		p.declineAll(ask.Server)
+		s.remark("(Declined; no more questions of %s will be shown.)", q.server)
+	default:
+		s.remark("(%s)", map[string]string{mcp.ActionDecline: "Declined.", mcp.ActionCancel: "Dismissed."}[l.action])
+	}
+	return &mcpclient.Decision{Action: l.action}, nil
+}
+
+// question is one question being asked.
+type question struct {
+	*screen
+	ask    *mcpclient.Ask
+	server string // fit to be shown
+}
+
+func (q *question) run() (*mcpclient.Decision, error) {
+	a := q.ask
+	switch {
+	case a.Kind == mcpclient.AskForm && a.Form != nil:
+		return q.form()
+	case a.Kind == mcpclient.AskURL && a.URL != nil:
+		return q.url()
+	case a.Kind == mcpclient.AskSampling && a.Sampling != nil:
+		return q.sampling()
+	case a.Kind == mcpclient.AskSample && a.Sample != nil:
+		return q.sample()
+	case a.Kind == mcpclient.AskTool && a.Tool != nil:
+		return q.tool()
+	}
+	return nil, fmt.Errorf("asking on the terminal: the question %q of the kind %s has nothing to ask", a.ID, a.Kind)
+}
+
+// header says who asks, and because of what. Nothing of it is the server's own claim (SECA-34).
+func (q *question) header(what string) {
+	a := q.ask
+	q.say("\n%s\nThe server %s %s.", strings.Repeat("─", 40), q.server, what)
+	if a.Origin != "" {
+		q.field("Server", clean(a.Server)+", "+clean(a.Origin))
+	}
+	switch len(a.Calls) {
+	case 0:
+		q.field("For", "no call of yours: it asks on its own")
+	case 1:
+		q.field("For", callText(a.Calls[0]))
+	default:
+		var names []string
+		for _, c := range a.Calls {
+			names = append(names, callText(c))
+		}
+		q.field("For", "one of the calls "+strings.Join(names, "; ")+" (the server does not say which)")
+	}
+	if len(a.Path) > 0 {
+		q.field("Run", clean(strings.Join(a.Path, " > ")))
+	}
+	if !a.Expires.IsZero() {
+		q.field("Until", a.Expires.Local().Format("15:04:05")+", then it is declined")
+	}
+}
+
+func callText(c mcpclient.AskCall) string {
+	if c.Name == "" {
+		return clean(c.Method)
+	}
+	return clean(c.Method) + " " + clean(c.Name)
+}
+
+// field is one line of what the program itself says.
+func (q *question) field(name, value string) { q.say("  %-8s%s", name+":", value) }
+
+// menu offers what can be done until one of it is chosen. Accept is among it only
+// here, where everything has been shown. The keys are in small letters; a choice may
+// have an argument.
+func (q *question) menu(accept string, others ...choice) (key, argument string, err error) {
+	all := append([]choice{{"a", "accept", accept}}, others...)
+	all = append(all, choice{"d", "decline", "no"}, choice{"da", "decline all", "no, and ask nothing more for " + q.server}, choice{"c", "cancel", "decide nothing"})
+	for {
+		q.say("")
+		for _, c := range all {
+			q.say("  %-3s %-12s %s", c.key, c.word, c.text)
+		}
+		line, err := q.read("> ")
+		if err != nil {
+			return "", "", err
+		}
+		if l := leaving(line); l != nil {
+			return "", "", l
+		}
+		word, argument, _ := strings.Cut(strings.ToLower(strings.TrimSpace(line)), " ")
+		for _, c := range all {
+			if word == c.key || word == c.word {
+				return c.key, strings.TrimSpace(argument), nil
+			}
+		}
+		q.say("Please type one of the words.")
+	}
+}
+
+// choice is one line of a menu.
+type choice struct{ key, word, text string }
+
+// leaving reads the words that end a question; nil is none of them.
+func leaving(line string) *leave {
+	switch strings.Join(strings.Fields(strings.ToLower(line)), " ") {
+	case "d", "decline", "n", "no":
+		return &leave{action: mcp.ActionDecline}
+	case "da", "decline all":
+		return &leave{action: mcp.ActionDecline, all: true}
+	case "c", "cancel", "q", "quit":
+		return &leave{action: mcp.ActionCancel}
+	}
+	return nil
+}
+
+// command reads the same words in the middle of a form, where they have a colon
+// before them: they could be values there.
+func command(line string) (word string, l *leave) {
+	word, ok := strings.CutPrefix(strings.TrimSpace(line), ":")
+	if !ok {
+		return "", nil
+	}
+	return strings.ToLower(word), leaving(word)
+}

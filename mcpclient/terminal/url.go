@@ -1,0 +1,85 @@
+package terminal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/weburl"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// url asks for consent to open one page (URL-11, URL-12). It is shown whole, never
+// shortened, in letters that look like themselves only: what is opened is this text.
+func (q *question) url() (*mcpclient.Decision, error) {
+	page, err := weburl.Check(q.ask.URL.URL)
+	if err == nil && page.URL != q.ask.URL.URL {
+		err = fmt.Errorf("%w: it is not in the form in which it is opened", weburl.ErrRefused)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking on the terminal: %w", err)
+	}
+	q.header("asks you to open a page in your browser")
+	q.say("It says:")
+	q.quote(q.ask.Message)
+	q.say("\nThe page:")
+	q.underlined(page)
+	q.say("")
+	site := page.Domain
+	if site == "" {
+		site = page.Host
+	}
+	if page.Domain != "" && page.Domain != page.Host {
+		q.field("Site", page.Domain+"   (the host is "+page.Host+")")
+	} else {
+		q.field("Site", site)
+	}
+	for _, w := range warnings(page.Warnings, q.ask.URL.Warnings) {
+		q.warn("%s", clean(w))
+	}
+	q.say("  Nobody has looked at the page, and this program will not see what you do there.")
+	for {
+		key, _, err := q.menu("open exactly this page, of " + site)
+		if err != nil {
+			return nil, err
+		}
+		if key == "a" {
+			return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
+		}
+	}
+}
+
+// warnings joins two lists without repeating.
+func warnings(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, w := range b {
+		if !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// underlined shows an address with a line of marks under its registrable domain, or
+// the host where there is none (URL-14). It is ASCII, so each character is a column.
+func (q *question) underlined(page *weburl.View) {
+	part := page.Domain
+	if part == "" {
+		part = page.Host
+	}
+	start := strings.Index(page.URL, "://") + 3
+	if i := strings.Index(page.URL[start:], page.Host); i >= 0 {
+		start += i + len(page.Host) - len(part)
+	}
+	end := start + len(part)
+	columns, _ := q.dimensions()
+	columns -= 1 + len([]rune(bar))
+	for from := 0; from < len(page.URL); from += columns {
+		to := min(from+columns, len(page.URL))
+		q.line(bar + page.URL[from:to])
+		if a, b := max(from, start), min(to, end); a < b {
+			q.line(strings.Repeat(" ", len([]rune(bar))+a-from) + strings.Repeat("^", b-a))
+		}
+	}
+}

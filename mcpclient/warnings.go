@@ -1,0 +1,150 @@
+package mcpclient
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// describe makes a catalogue entry of a tool. Its name is given later, by those
+// beside it.
+func describe(s *Server, t *mcp.Tool) Tool {
+	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: HashTool(t)}
+	if d.Hash == "" { // it can not be written as canonical JSON: pinned by its own text
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
+		d.Hash = "raw-" + hex.EncodeToString(sum[:])
+	}
+	d.Warnings = hiddenIn(t)
+	return d
+}
+
+// hiddenIn names the parts of a definition in which something is hidden from people
+// and not from a model (SECA-37).
+func hiddenIn(t *mcp.Tool) []string {
+	parts := []textPart{
+		{"name", t.Name}, {"title", t.Title}, {"description", t.Description},
+		{"inputSchema", unescaped(t.InputSchema)}, {"outputSchema", unescaped(t.OutputSchema)},
+	}
+	if t.Annotations != nil {
+		parts = append(parts, textPart{"annotations", t.Annotations.Title})
+	}
+	return warningsOf(parts)
+}
+
+// hiddenInPrompt is hiddenIn for a prompt.
+func hiddenInPrompt(p *mcp.Prompt) []string {
+	parts := []textPart{{"name", p.Name}, {"title", p.Title}, {"description", p.Description}}
+	for _, a := range p.Arguments {
+		parts = append(parts, textPart{fmt.Sprintf("argument %.40q", a.Name), a.Name + "\n" + a.Title + "\n" + a.Description})
+	}
+	return warningsOf(parts)
+}
+
+// textPart is a text of a definition, and what it is called.
+type textPart struct{ name, text string }
+
+func warningsOf(parts []textPart) []string {
+	var warnings []string
+	for _, p := range parts {
+		if n := sanitize.Hidden(p.text); n > 0 {
+			warnings = append(warnings, fmt.Sprintf("its %s has %d hidden characters", p.name, n))
+		}
+	}
+	return warnings
+}
+
+// unescaped returns the text of a schema with its escapes resolved, as a model would
+// read it: a control character stands for each that is written as an escape.
+func unescaped(raw json.RawMessage) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	text, err := jsonx.Canonical(raw) // leaves only those of control characters
+	if err != nil {
+		return string(raw)
+	}
+	return controls.Replace(string(text))
+}
+
+var controls = strings.NewReplacer(`\\`, " ", `\u00`, "\x00")
+
+// flagLookAlikes warns of tools of different servers, or of one, whose names differ
+// and look the same (SECA-39). The tools are those of a whole catalogue.
+func flagLookAlikes(tools []Tool) {
+	byLook := map[string][]int{}
+	for i := range tools {
+		look := lookOf(tools[i].Tool.Name)
+		byLook[look] = append(byLook[look], i)
+	}
+	for _, alike := range byLook {
+		for _, i := range alike {
+			if w := lookAlike(tools, i, alike); w != "" {
+				tools[i].Warnings = append(slices.Clip(tools[i].Warnings), w)
+			}
+		}
+	}
+}
+
+// maxAlike bounds how many others a warning names.
+const maxAlike = 3
+
+func lookAlike(tools []Tool, i int, alike []int) string {
+	var others []string
+	for _, j := range alike {
+		if other := &tools[j]; other.Tool.Name != tools[i].Tool.Name {
+			others = append(others, fmt.Sprintf("%q of server %s", sanitize.Line(other.Tool.Name, maxName), other.Server))
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	slices.Sort(others)
+	if more := len(others) - maxAlike; more > 0 {
+		others = append(others[:maxAlike], fmt.Sprintf("%d more", more))
+	}
+	return "its name looks like " + strings.Join(others, ", ")
+}
+
+// maxLook is how much of a name is looked at, in bytes.
+const maxLook = 256
+
+// lookOf is what a name looks like: names with the same look are taken for each
+// other. It is coarse, for it only leads to a warning.
+func lookOf(name string) string {
+	var b strings.Builder
+	name = name[:min(len(name), maxLook)]
+	for _, r := range norm.NFKD.String(strings.ToLower(name)) {
+		switch {
+		case '\u0300' <= r && r <= '\u036f': // accents
+		case r == '_' || r == '-' || r == '.' || r == ' ': // easily overlooked
+		default:
+			b.WriteRune(cmp.Or(lookAlikes[r], r))
+		}
+	}
+	return twins.Replace(b.String())
+}
+
+var twins = strings.NewReplacer("rn", "m", "vv", "w", "cl", "d")
+
+// lookAlikes are characters that pass for Latin ones; letters are lower case.
+var lookAlikes = map[rune]rune{
+	'0': 'o', '1': 'l', 'i': 'l', '|': 'l', '5': 's', '$': 's', '3': 'e', '@': 'a',
+	// Cyrillic
+	'а': 'a', 'е': 'e', 'о': 'o', 'р': 'p', 'с': 'c', 'у': 'y', 'х': 'x', 'і': 'l', 'ј': 'j', 'ѕ': 's', 'ԁ': 'd', 'һ': 'h',
+	'ԛ': 'q', 'ԝ': 'w', 'в': 'b', 'к': 'k', 'м': 'm', 'н': 'h', 'т': 't', 'ӏ': 'l', 'г': 'r', 'п': 'n',
+	// Greek
+	'α': 'a', 'ο': 'o', 'ρ': 'p', 'ν': 'v', 'ι': 'l', 'κ': 'k', 'υ': 'u', 'τ': 't', 'χ': 'x', 'η': 'n', 'ε': 'e', 'β': 'b', 'γ': 'y', 'ω': 'w',
+	// Others
+	'ı': 'l', 'ɩ': 'l', 'ɑ': 'a', 'ɡ': 'g', 'ʏ': 'y', 'ƅ': 'b', 'օ': 'o', 'ս': 'u', 'հ': 'h',
+}
