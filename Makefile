@@ -37,6 +37,7 @@ check: ## everything; what CI runs
 	$(call run,tests,$(GO) test ./...)
 	$(call run,tests with the race detector,$(GO) test -race ./...)
 	$(call run,nested modules,$(MAKE) -s nested)
+	$(call run,conformance,$(GO) run ./internal/conformance)
 	$(call run,benchmarks once,$(GO) test -run '^$$' -bench . -benchtime 1x ./...)
 	$(call run,fuzz targets on their seeds,$(GO) test -run '^Fuzz' ./...)
 	$(call run,demo,$(GO) run ./internal/demo)
@@ -53,6 +54,10 @@ nested: ## vet and test the nested modules (interop with other SDKs)
 	@for dir in $(NESTED); do \
 		if [ -f $$dir/go.mod ]; then echo "-- $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test ./...) || exit 1; fi; \
 	done
+
+.PHONY: conformance
+conformance: ## the official conformance suite against the client (ARGS='-v -run initialize')
+	@$(GO) run ./internal/conformance $(ARGS)
 
 .PHONY: bench
 bench: ## the benchmarks of docs/performance.md, floors beside them

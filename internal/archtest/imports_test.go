@@ -42,8 +42,10 @@ var linked = []string{
 	"github.com/google/uuid",
 	"github.com/santhosh-tekuri/jsonschema/v6",
 	"github.com/tailscale/hujson",
+	"golang.org/x/net", // the domains of URLs that a user is to open; see linkedOf
 	"golang.org/x/sys",
 	"golang.org/x/text",
+	"golang.org/x/time", // limits of what a server may ask in a while
 
 	"github.com/Workiva/go-datastructures",
 	"github.com/beorn7/perks",
@@ -68,6 +70,31 @@ var linked = []string{
 	"go.opentelemetry.io/otel/sdk/metric",
 	"go.opentelemetry.io/otel/trace",
 	"google.golang.org/protobuf",
+}
+
+// linkedOf are the packages of a large module that are linked, if not all may be.
+var linkedOf = map[string][]string{
+	"golang.org/x/net":  {"golang.org/x/net/idna", "golang.org/x/net/publicsuffix"},
+	"golang.org/x/time": {"golang.org/x/time/rate"},
+}
+
+// notLinked are the packages of ours that are for programs and tests: what asks on a
+// terminal, reads the files of other hosts, YAML among them, or plays a server.
+var notLinked = []string{"cmd", "internal/hostimport", "internal/memhttp", "mcpclient/terminal"}
+
+// unlinkable says why agent must not link a package; "" if it may.
+func unlinkable(path, mod string) string {
+	only, some := linkedOf[mod]
+	ours, isOurs := strings.CutPrefix(path, module+"/")
+	switch {
+	case !slices.Contains(linked, mod):
+		return "of the module " + mod + ", which is not on the list"
+	case some && !slices.Contains(only, path):
+		return "which is more than is needed of " + mod
+	case isOurs && slices.ContainsFunc(notLinked, func(p string) bool { return ours == p || strings.HasPrefix(ours, p+"/") }):
+		return "which is for programs"
+	}
+	return ""
 }
 
 // pkg is what go list says of a package.
@@ -186,7 +213,6 @@ func TestOnlyActorsImportsTheLibrary(t *testing.T) {
 // TestWhatAgentLinks: no command line library, no terminal, no gRPC, no cgo, and
 // nothing that nobody has thought about.
 func TestWhatAgentLinks(t *testing.T) {
-	seen := make(map[string]bool)
 	for _, p := range list(t, "-deps", "./agent") {
 		if p.Standard {
 			continue
@@ -194,9 +220,11 @@ func TestWhatAgentLinks(t *testing.T) {
 		if len(p.CgoFiles) > 0 {
 			t.Errorf("agent links %s, which needs cgo", p.ImportPath)
 		}
-		if p.Module != nil && !slices.Contains(linked, p.Module.Path) && !seen[p.Module.Path] {
-			seen[p.Module.Path] = true
-			t.Errorf("agent links %s of the module %s, which is not on the list", p.ImportPath, p.Module.Path)
+		if p.Module == nil {
+			continue
+		}
+		if why := unlinkable(p.ImportPath, p.Module.Path); why != "" {
+			t.Errorf("agent links %s, %s", p.ImportPath, why)
 		}
 		if strings.HasPrefix(p.ImportPath, protoactor+"/") {
 			switch rest := strings.TrimPrefix(p.ImportPath, protoactor+"/"); {
@@ -239,6 +267,30 @@ func TestUpward(t *testing.T) {
 		p := pkg{ImportPath: module + "/" + tt.path, Deps: []string{"fmt", module + "/" + tt.dep}}
 		if got := len(upward(p)) > 0; got != tt.bad {
 			t.Errorf("%s imports %s: got bad=%v, want %v", tt.path, tt.dep, got, tt.bad)
+		}
+	}
+}
+
+// TestUnlinkable: the rule can be broken.
+func TestUnlinkable(t *testing.T) {
+	tests := []struct {
+		path, mod string
+		bad       bool
+	}{
+		{module + "/mcpclient", module, false},
+		{module + "/mcpclient/terminal", module, true},
+		{module + "/internal/hostconfig", module, false},
+		{module + "/internal/hostimport", module, true},
+		{module + "/cmd/troupe", module, true},
+		{"golang.org/x/net/idna", "golang.org/x/net", false},
+		{"golang.org/x/net/http2", "golang.org/x/net", true},
+		{"golang.org/x/term", "golang.org/x/term", true},
+		{"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", true},
+		{"github.com/spf13/cobra", "github.com/spf13/cobra", true},
+	}
+	for _, tt := range tests {
+		if why := unlinkable(tt.path, tt.mod); (why != "") != tt.bad {
+			t.Errorf("unlinkable(%q): got %q, want bad=%v", tt.path, why, tt.bad)
 		}
 	}
 }

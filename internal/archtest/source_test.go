@@ -17,8 +17,12 @@ import (
 // kit for a task: only that is counted, named and waited for at shutdown.
 //
 // store/sqlite is no part of any actor system: its one writer goroutine ends with
-// Close, and a test kit. Programs (package main) may do as they like.
-var mayStart = []string{"actors", "store/sqlite", "llm/internal/memhttp"}
+// Close. Neither are the one reader of a terminal, which a read can not be taken away
+// from, and the wait for a browser, which outlives everything. internal/memhttp is of
+// tests only; the standard library's test server would start the goroutine for it, but
+// waits for locks, by which the clock of a synctest bubble stands still.
+// Programs (package main) may do as they like.
+var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "internal/browser", "internal/memhttp"}
 
 // mayPrint are the folders whose code may write to stdout, beside programs: the
 // server whose transport it is.

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "sdk":
 		err = serveSDK()
+	case "modern":
+		err = serveModern()
 	case "ours":
 		err = serveOurs()
 	}

@@ -28,7 +28,10 @@ func markCancelled(ctx context.Context, file string) error {
 		return err
 	}
 	<-ctx.Done()
-	return os.WriteFile(file, []byte("cancelled"), 0o600)
+	if err := os.WriteFile(file+".writing", []byte("cancelled"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".writing", file) // it is there with its text, or not at all
 }
 
 // serveSDK runs a go-sdk server on this process's stdin and stdout.

@@ -1,38 +1,42 @@
 // Package peers brings the real MCP servers that the end-to-end tests and the
-// demo talk to: published Node programs, pinned by a lock file and installed
-// once into the user's cache.
+// demo talk to: published Node programs, and a small server of our own on the
+// TypeScript SDK, pinned by a lock file and installed once into the user's cache.
 package peers
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
-//go:embed package.json
-var manifest []byte
-
-//go:embed package-lock.json
-var lock []byte
-
-// ErrNoNode says that Node is not here and how to get it.
-var ErrNoNode = errors.New("node and npm are missing: install Node 20 or newer (Debian: apt-get install nodejs npm)")
-
-// The servers. All speak over stdio.
+// The servers. All speak over stdio; [Everything] and [Modern] over HTTP too, see
+// [Listen].
 const (
-	Everything = "everything" // one of each feature, to test hosts with
+	Everything = "everything" // one of each feature, to test hosts with; up to 2025-11-25
 	Filesystem = "filesystem" // files below the folders named as arguments
 	Memory     = "memory"     // a knowledge graph in the file of MEMORY_FILE_PATH
+	Thinking   = "sequential-thinking"
+	Modern     = "modern" // ours, on version 2 of the TypeScript SDK: what is new in 2026-07-28
 )
+
+var (
+	//go:embed package.json
+	manifest []byte
+	//go:embed package-lock.json
+	lock []byte
+	//go:embed modern.mjs
+	modern []byte
+)
+
+// bundle is what is installed for the servers.
+func bundle() Bundle {
+	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{"modern.mjs": modern}}
+}
 
 // Command returns the command line that starts the server, installing it first
 // where that was not done yet.
@@ -41,11 +45,14 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 	if err != nil {
 		return nil, ErrNoNode
 	}
-	dir, err := install(ctx)
+	dir, err := Install(ctx, bundle())
 	if err != nil {
 		return nil, err
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
+	if server == Modern {
+		script = filepath.Join(dir, "modern.mjs")
+	}
 	if _, err := os.Stat(script); err != nil {
 		return nil, fmt.Errorf("finding the server %s: %w", server, err)
 	}
@@ -66,54 +73,4 @@ func Require(t testing.TB, server string, args ...string) []string {
 		t.Fatalf("the real server %s: %v", server, err)
 	}
 	return nil
-}
-
-// installTime bounds one installation.
-const installTime = 5 * time.Minute
-
-// install returns the folder that holds node_modules. It is made under another
-// name and then renamed, so that it is whole or not there.
-func install(ctx context.Context) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding the cache folder: %w", err)
-	}
-	sum := sha256.Sum256(lock)
-	dir := filepath.Join(cache, "troupe", "peers-"+hex.EncodeToString(sum[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		return "", ErrNoNode
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return "", fmt.Errorf("making the cache folder: %w", err)
-	}
-	work, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
-	if err != nil {
-		return "", fmt.Errorf("making the cache folder: %w", err)
-	}
-	defer os.RemoveAll(work)
-	for name, data := range map[string][]byte{"package.json": manifest, "package-lock.json": lock} {
-		if err := os.WriteFile(filepath.Join(work, name), data, 0o600); err != nil {
-			return "", fmt.Errorf("writing the lock file: %w", err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, installTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = work
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm ci: %w\n%s", err, out.Bytes())
-	}
-	if err := os.Rename(work, dir); err != nil {
-		if _, there := os.Stat(dir); there == nil {
-			return dir, nil // somebody else was quicker
-		}
-		return "", fmt.Errorf("moving the servers into the cache: %w", err)
-	}
-	return dir, nil
 }

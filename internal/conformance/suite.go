@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/peers"
+)
+
+var (
+	//go:embed package.json
+	manifest []byte
+	//go:embed package-lock.json
+	lock []byte
+	//go:embed node20.mjs
+	node20 []byte
+)
+
+// suite is the installed conformance suite.
+type suite struct {
+	node []string // the command line up to the suite's arguments
+}
+
+// openSuite installs the suite if need be. Its mock servers would listen on every
+// interface: they get the loopback one.
+func openSuite(ctx context.Context) (*suite, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return nil, peers.ErrNoNode
+	}
+	out, err := exec.CommandContext(ctx, node, "-p", "process.versions.node").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking node for its version: %w", err)
+	}
+	major, err := strconv.Atoi(strings.SplitN(string(out), ".", 2)[0])
+	if err != nil || major < 20 {
+		return nil, fmt.Errorf("node is version %s: %w", bytes.TrimSpace(out), peers.ErrNoNode)
+	}
+	dir, err := peers.Install(ctx, peers.Bundle{
+		Name: "conformance", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{"node20.mjs": node20},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{node: []string{node, "--import", peers.ImportURL(dir, peers.LoopbackHook)}}
+	if major < 22 {
+		s.node = append(s.node, "--import", peers.ImportURL(dir, "node20.mjs"))
+	}
+	s.node = append(s.node, filepath.Join(dir, "node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js"))
+	return s, nil
+}
+
+// command runs one command of the suite and returns what it prints.
+func (s *suite) command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.node[0], append(slices.Clone(s.node[1:]), args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("the suite's %s: %w\n%s%s", strings.Join(args, " "), err, out.Bytes(), errs.Bytes())
+	}
+	return out.String(), nil
+}
+
+const (
+	clientTime = 30 * time.Second // that the suite gives to the client, as it does by itself
+	playTime   = clientTime + 20*time.Second
+)
+
+// play runs one scenario. A failure to do so is a failure of the scenario.
+func (s *suite) play(ctx context.Context, sc scenario, program, dir string) *verdict {
+	v := &verdict{Scenario: sc}
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, playTime)
+	defer cancel()
+	args := append(slices.Clone(s.node[1:]), "client", "--command", program, "--scenario", sc.Name,
+		"--spec-version", sc.Revision, "--timeout", strconv.FormatInt(clientTime.Milliseconds(), 10), "-o", dir)
+	if sc.Forced {
+		args = append(args, "--force")
+	}
+	cmd := exec.CommandContext(ctx, s.node[0], args...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	// The status of the suite is of no use: it lets clients pass that time out or fail.
+	if err := cmd.Run(); ctx.Err() != nil {
+		v.Broken = "the suite did not end in time"
+	} else if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		v.Broken = err.Error()
+	}
+	v.Took, v.Log = time.Since(begun), log.String()
+	if v.Broken == "" && !mayFail[sc.Name] {
+		v.Broken = clientEnd.FindString(v.Log)
+	}
+	if err := v.read(dir); err != nil && v.Broken == "" {
+		v.Broken = err.Error()
+	}
+	return v
+}
+
+// clientEnd is how the suite tells that the client did not end well.
+var clientEnd = regexp.MustCompile(`CLIENT TIMED OUT|CLIENT EXITED WITH ERROR.*|Client exited with code [1-9].*|SKIPPED: scenario.*`)
+
+// mayFail are the scenarios in which the suite allows the client to fail.
+var mayFail = map[string]bool{"http-invalid-tool-headers": true}
+
+// read fills in what the suite has found: a checks.json somewhere below dir.
+func (v *verdict) read(dir string) error {
+	found := false
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "checks.json" {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found = true
+		return jsonx.Unmarshal(raw, &v.Checks)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the suite's checks: %w", err)
+	case !found:
+		return errors.New("the suite left no checks")
+	}
+	v.count()
+	return nil
+}
