@@ -14,6 +14,7 @@ func TestMain(m *testing.M) {
 		"troupe":     main,
 		"fakeserver": fakeServer,
 		"effects":    effectServer,
+		"asker":      askServer,
 	})
 }
 

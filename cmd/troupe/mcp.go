@@ -22,11 +22,12 @@ import (
 func (p *program) mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Look at MCP servers, call their tools, approve those of a file",
+		Short: "Configure MCP servers, look at them, use them",
 		Args:  subcommandOnly,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.mcpLsCommand(), p.mcpToolsCommand(), p.mcpCallCommand(), p.mcpApproveCommand())
+	cmd.AddCommand(p.mcpAddCommand(), p.mcpLsCommand(), p.mcpGetCommand(), p.mcpRmCommand(), p.mcpImportCommand(), p.mcpApproveCommand(),
+		p.mcpTestCommand(), p.mcpToolsCommand(), p.mcpCallCommand(), p.mcpResourcesCommand(), p.mcpPromptsCommand())
 	return cmd
 }
 
@@ -37,7 +38,7 @@ type configured struct {
 	URL      string `json:"url,omitempty"`
 	File     string `json:"file,omitempty"`
 	Hash     string `json:"hash,omitempty"` // of the definition, what consent is bound to
-	Status   string `json:"status"`         // ready to start: approved, named; else pending, disabled, unusable
+	Status   string `json:"status"`         // ready to start: approved, named, yours; else pending, disabled, unusable
 	Trusted  bool   `json:"trusted"`
 	Error    string `json:"error,omitempty"`
 	approved bool
@@ -103,11 +104,13 @@ func (f *serverFlags) describe(ctx context.Context, s store.Approvals, def *mcpc
 		if err != nil {
 			return c, err
 		}
-		c.approved = ok
+		c.approved = ok || own(def)
 		c.Trusted = c.Trusted || a.Trusted
 		switch {
 		case ok:
 			c.Status = "approved"
+		case own(def):
+			c.Status = "yours"
 		case !f.named():
 			c.Status = "pending"
 		}
@@ -144,8 +147,12 @@ func (f *serverFlags) mayStart(ctx context.Context, s store.Approvals, def *mcpc
 	if def.File == "" || c.approved || f.named() {
 		return nil
 	}
-	return exitWith(exitDenied, fmt.Errorf("the server %s of %s is not approved. It would start\n  %s\nApprove it with: troupe mcp approve %[1]s",
-		def.Name, def.File, plain(def.CommandLine())))
+	does := "run this program on this computer, with all that you may do here:" // SEC-20
+	if def.URL != "" {
+		does = "contact"
+	}
+	return exitWith(exitDenied, fmt.Errorf("the server %s of %s is not approved. It would %s\n  %s\nApprove it with: troupe mcp approve %[1]s",
+		def.Name, def.File, does, plain(reach(def))))
 }
 
 func (p *program) mcpToolsCommand() *cobra.Command {
@@ -156,42 +163,24 @@ func (p *program) mcpToolsCommand() *cobra.Command {
 		Short: "Start servers and list their tools",
 		Example: "  troupe mcp tools --mcp \"npx -y @modelcontextprotocol/server-everything\"\n" +
 			"  troupe mcp tools filesystem --json",
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := p.openStore()
-			if err != nil {
-				return err
-			}
-			defer closeStore(s, &err)
-			servers, err := p.pick(&f, args)
-			if err != nil {
-				return err
-			}
+		RunE: func(cmd *cobra.Command, args []string) error {
 			type listed struct {
 				Server string   `json:"server"`
 				Tool   mcp.Tool `json:"tool"`
 			}
 			all := []listed{}
-			for i := range servers {
-				err := p.withClient(cmd.Context(), &f, s, servers[i], func(c *mcpclient.Client) error {
-					tools, err := c.ListTools(cmd.Context())
-					for _, t := range tools {
-						all = append(all, listed{servers[i].Name, t})
-					}
-					if err != nil {
-						return exitWith(callExit(err), err)
-					}
-					return nil
-				})
-				if err != nil {
-					return err
+			err := p.eachServer(cmd, &f, args, func(server string, c *mcpclient.Client) error {
+				tools, err := c.ListTools(cmd.Context())
+				for _, t := range tools {
+					all = append(all, listed{server, t})
 				}
+				return exitWith(callExit(err), err)
+			})
+			if err != nil {
+				return err
 			}
 			if asJSON {
-				data, err := jsonx.Marshal(all)
-				if err != nil {
-					return err
-				}
-				return p.printJSON(json.RawMessage(data))
+				return p.printRaw(all)
 			}
 			rows := [][]string{{"SERVER", "TOOL", "HINTS", "DESCRIPTION"}}
 			for _, l := range all {
@@ -280,7 +269,7 @@ func callExit(err error) int {
 		return exitTimeout
 	case errors.Is(err, call.ErrInvalidResponse):
 		return exitUnreachable
-	case errors.As(err, new(*mcp.Error)):
+	case errors.As(err, new(*mcp.Error)), errors.Is(err, mcpclient.ErrUnknownTool), errors.Is(err, mcpclient.ErrUnsupported):
 		return exitFailed
 	}
 	return exitUnreachable
@@ -317,11 +306,7 @@ func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, t
 
 func (p *program) printResult(res *mcp.CallToolResult, asJSON bool) error {
 	if asJSON {
-		data, err := jsonx.Marshal(res)
-		if err != nil {
-			return err
-		}
-		if err := p.printJSON(json.RawMessage(data)); err != nil {
+		if err := p.printRaw(res); err != nil {
 			return err
 		}
 	} else {
@@ -347,17 +332,25 @@ func (p *program) mcpApproveCommand() *cobra.Command {
 		f     serverFlags
 		trust bool
 		all   bool
+		tools bool
+		dry   bool
 	)
 	cmd := &cobra.Command{
 		Use:   "approve SERVER...",
 		Short: "Allow servers of a file to be started, exactly as they are defined now",
 		Long: `Allow servers of a configuration file to be started. The approval holds for the definition as it is now: command,
 arguments, environment and folder; once one of them changes, it has to be given again.
-With --trust the user also believes what the server says of its own tools, such as that one only reads.`,
-		Example: "  troupe mcp approve filesystem\n  troupe mcp approve --all --trust",
+With --trust the user also believes what the server says of its own tools, such as that one only reads.
+
+A tool is held to what it was when it was first called: one that has changed is not called until somebody agrees.
+With --tools the servers are started, and their changed tools are shown and accepted; with --dry-run they are only shown.`,
+		Example: "  troupe mcp approve filesystem\n  troupe mcp approve --all --trust\n  troupe mcp approve --tools filesystem",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if all == (len(args) > 0) {
 				return usagef("name the servers to approve, or all of them with --all; troupe mcp ls lists them")
+			}
+			if tools && trust || dry && !tools {
+				return usagef("--tools and --trust exclude each other, and --dry-run is for --tools")
 			}
 			s, err := p.openStore()
 			if err != nil {
@@ -368,6 +361,9 @@ With --trust the user also believes what the server says of its own tools, such 
 			if err != nil {
 				return err
 			}
+			if tools {
+				return p.approveTools(cmd.Context(), &f, s, servers, dry)
+			}
 			for _, def := range servers {
 				if def.File == "" {
 					return usagef("%s is not from a file: naming it on the command line is consent already", def.Name)
@@ -375,7 +371,7 @@ With --trust the user also believes what the server says of its own tools, such 
 				if def.Err != nil {
 					return usagef("%w", def.Err)
 				}
-				shown := def.CommandLine()
+				shown := reach(&def)
 				err := s.Approve(cmd.Context(), store.Approval{File: def.File, Server: def.Name, Hash: def.Hash, Shown: shown, By: userName(), Trusted: trust})
 				if err != nil {
 					return err
@@ -386,7 +382,10 @@ With --trust the user also believes what the server says of its own tools, such 
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.files, "mcp-config", nil, "the `FILE` that defines them (default "+projectFile+")")
+	cmd.Flags().StringArrayVar(&f.commands, "mcp", nil, "with --tools: the MCP server `[NAME=]COMMAND` or [NAME=]URL (repeat for more)")
 	cmd.Flags().BoolVar(&all, "all", false, "approve all servers of the file")
+	cmd.Flags().BoolVar(&tools, "tools", false, "start the servers, and accept what their tools have become")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "with --tools: only show what has changed")
 	cmd.Flags().BoolVar(&trust, "trust", false, "also believe what the servers say of their own tools, such as that one only reads")
 	return cmd
 }
@@ -435,8 +434,9 @@ func (p *program) withClient(ctx context.Context, f *serverFlags, s store.Store,
 		return err
 	}
 	client, err := mcpclient.Dial(ctx, def, &mcpclient.Options{
-		Logger:  log,
-		Consent: func(context.Context, mcpclient.Server) error { return nil }, // given above
+		Logger:     log,
+		Consent:    func(context.Context, mcpclient.Server) error { return nil }, // given above
+		AskOptions: p.askOptions(),
 	})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

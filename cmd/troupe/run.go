@@ -194,7 +194,7 @@ func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *
 
 	view := p.newView(f.output)
 	defer view.close()
-	waiting, err := view.watch(context.WithoutCancel(ctx), run)
+	waiting, err := view.watch(ctx, run)
 	if err != nil {
 		run.Cancel(err)
 	}

@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/words"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -35,8 +37,8 @@ type serverFlags struct {
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.commands, "mcp", nil, "start this MCP server: `[NAME=]COMMAND` with its arguments, no shell (repeat for more)")
-	flags.StringArrayVar(&f.files, "mcp-config", nil, "start the servers of this `FILE` in the format of .mcp.json (repeat for more)")
+	flags.StringArrayVar(&f.commands, "mcp", nil, "use this MCP server: `[NAME=]COMMAND` with its arguments, no shell, or [NAME=]URL (repeat for more)")
+	flags.StringArrayVar(&f.files, "mcp-config", nil, "use the servers of this `FILE` in the format of .mcp.json (repeat for more)")
 	flags.StringSliceVar(&f.only, "server", nil, "use only the server `NAME` of the files")
 	flags.StringSliceVar(&f.trust, "trust", nil, "believe what the server `NAME` says of its own tools, such as that one only reads")
 	flags.StringVar(&f.protocol, "protocol", "", "speak this `REVISION` of MCP: auto (default), legacy, modern, or a date")
@@ -50,8 +52,8 @@ func (f *serverFlags) named() bool { return len(f.files) > 0 }
 var errNotNamed = errors.New("it was not approved, and the command line does not name its file")
 
 // consent is the [agent.Options].Consent of the flags.
-func (f *serverFlags) consent(context.Context, mcpclient.Server) error {
-	if f.named() {
+func (f *serverFlags) consent(_ context.Context, s mcpclient.Server) error {
+	if f.named() || own(&s) {
 		return nil
 	}
 	return errNotNamed
@@ -67,20 +69,25 @@ func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
 		}
 		all = append(all, s)
 	}
-	files := f.files
+	files, found := f.files, false
 	if len(files) == 0 && len(f.commands) == 0 {
-		if _, err := os.Stat(projectFile); err == nil {
-			files = []string{projectFile}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("looking for %s: %w", projectFile, err)
+		var err error
+		if files, err = defaultFiles(); err != nil {
+			return nil, err
 		}
+		found = true
 	}
 	for _, file := range files {
 		more, err := mcpclient.LoadConfig(file)
 		if err != nil {
 			return nil, usagef("%w", err)
 		}
-		all = append(all, more...)
+		for _, s := range more {
+			if found && slices.ContainsFunc(all, func(a mcpclient.Server) bool { return a.Name == s.Name }) {
+				continue // the project's takes the place of the user's
+			}
+			all = append(all, s)
+		}
 	}
 	return f.choose(all)
 }
@@ -158,18 +165,50 @@ func serverOf(line string) (mcpclient.Server, error) {
 	if m := namePrefix.FindStringSubmatch(line); m != nil {
 		name, line = m[1], m[2]
 	}
-	words, err := splitWords(line)
+	parts, err := words.Split(line)
 	if err != nil {
 		return mcpclient.Server{}, usagef("--mcp %q: %w", line, err)
 	}
-	if strings.HasPrefix(words[0], "http://") || strings.HasPrefix(words[0], "https://") {
-		return mcpclient.Server{}, usagef("--mcp %q: servers over HTTP are not supported yet; name a command", line)
+	var s mcpclient.Server
+	if isURL(parts[0]) {
+		if len(parts) > 1 {
+			return s, usagef("--mcp %q: a URL takes no arguments; headers need a file, see troupe mcp add --help", line)
+		}
+		s = mcpclient.Server{Name: hostName(parts[0]), URL: parts[0]}
+	} else {
+		s = mcpclient.Command(parts[0], parts[1:]...)
 	}
-	s := mcpclient.Command(words[0], words[1:]...)
 	if name != "" {
 		s.Name = name
 	}
 	return s, nil
+}
+
+// isURL tells the address of a server from a command.
+func isURL(word string) bool {
+	for _, scheme := range []string{"http://", "https://", "unix://"} {
+		if strings.HasPrefix(word, scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostName guesses a short name from a server's address.
+func hostName(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "server"
+	}
+	name := u.Hostname()
+	if net.ParseIP(name) != nil {
+		return "server"
+	}
+	labels := strings.Split(name, ".")
+	for len(labels) > 1 && (labels[0] == "www" || labels[0] == "mcp" || labels[0] == "api") {
+		labels = labels[1:]
+	}
+	return labels[0]
 }
 
 // errConnecting is said of a server that has neither failed nor answered.

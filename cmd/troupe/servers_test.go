@@ -17,12 +17,17 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// effectServer is "effects FILE", a server whose tools have an effect that can be
-// counted: a line in a file.
+// effectServer is "effects FILE [SAYS]", a server whose tools have an effect that can
+// be counted: a line in a file. What it says of one of them may be set.
 func effectServer() {
 	log.SetFlags(0)
-	if len(os.Args) != 2 {
-		log.Fatal("usage: effects FILE")
+	says := "Appends a line to the file."
+	switch len(os.Args) {
+	case 2:
+	case 3:
+		says = os.Args[2]
+	default:
+		log.Fatal("usage: effects FILE [SAYS]")
 	}
 	s, err := mcpserver.New(mcp.Implementation{Name: "effects", Version: "1"}, nil)
 	if err != nil {
@@ -30,7 +35,7 @@ func effectServer() {
 	}
 	f := effects{file: os.Args[1]}
 	err = errors.Join(
-		mcpserver.AddTool(s, &mcp.Tool{Name: "append", Description: "Appends a line to the file."}, f.append),
+		mcpserver.AddTool(s, &mcp.Tool{Name: "append", Description: says}, f.append),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "read", Description: "Reads the file.", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, f.read),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "hang", Description: "Tells of progress, and never ends."}, f.hang),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "fail", Description: "Fails."}, f.fail),

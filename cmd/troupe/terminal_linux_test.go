@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
-// terminal is one end of a terminal, whose other end a program has.
-type terminal struct {
+// tty is one end of a terminal, whose other end a program has.
+type tty struct {
 	t      *testing.T
 	file   *os.File
 	closed chan struct{} // nothing more is shown
@@ -26,7 +26,7 @@ type terminal struct {
 
 // openTerminal gives cmd a terminal for stdin and stderr, and for stdout if that goes
 // nowhere, and starts it.
-func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -35,6 +35,9 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	n, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(control.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 120})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +55,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, file: control, closed: make(chan struct{})}
+	term := &tty{t: t, file: control, closed: make(chan struct{})}
 	t.Cleanup(func() { control.Close() })
 	go func() {
 		defer close(term.closed)
@@ -62,22 +65,28 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 }
 
 // Write takes what is shown.
-func (x *terminal) Write(p []byte) (int, error) {
+func (x *tty) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.shown.Write(p)
 }
 
-func (x *terminal) text() string {
+func (x *tty) text() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.shown.String()
 }
 
 // answer waits until so many questions are shown, and types.
-func (x *terminal) answer(questions int, keys string) {
+func (x *tty) answer(questions int, keys string) {
 	x.t.Helper()
-	waitFor(x.t, "a question", func() bool { return strings.Count(x.text(), "[n]o: ") >= questions })
+	x.types("[n]o: ", questions, keys)
+}
+
+// types waits until a prompt is shown so many times, and types.
+func (x *tty) types(prompt string, times int, keys string) {
+	x.t.Helper()
+	waitFor(x.t, prompt, func() bool { return strings.Count(x.text(), prompt) >= times })
 	if _, err := io.WriteString(x.file, keys); err != nil {
 		x.t.Fatal(err)
 	}
@@ -163,5 +172,47 @@ func TestTerminalAnswer(t *testing.T) {
 	}
 	if _, answer, _ := strings.Cut(shown, "\x1b[KDone."); !strings.HasSuffix(answer, "Second line.\r\n") {
 		t.Errorf("the answer does not stand alone: %q", shown)
+	}
+}
+
+// TestTerminalForm: a server asks during a call, and the user answers: alone and in
+// a run (ELIC-12, SECA-34).
+func TestTerminalForm(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		args  []string
+		keys  []string // for the field, then for the whole
+		wants string
+	}{
+		{"call", []string{"mcp", "call", "--mcp", "asker", "ask"}, []string{"Ada\n", "accept\n"}, `{"action":"accept","content":{"name":"Ada"}}`},
+		{"call, default", []string{"mcp", "call", "--mcp", "asker", "ask"}, []string{"\n", "a\n"}, `{"action":"accept","content":{"name":"Bob"}}`},
+		{"call, declined", []string{"mcp", "call", "--mcp", "asker", "ask"}, []string{":decline\n"}, `{"action":"decline"}`},
+		{"call, end of input", []string{"mcp", "call", "--mcp", "asker", "ask"}, []string{"\x04"}, `{"action":"cancel"}`},
+		{"run", []string{"run", "--yes", "--mcp", "asker", "Ask."}, []string{"Ada\n", "accept\n"}, `{"action":"accept","content":{"name":"Ada"}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			h.plays("openai", llmtest.NewServer(llmtest.Call("asker__ask", `{}`), resultsOf()))
+			cmd := h.command(tt.args...)
+			var stdout strings.Builder
+			cmd.Stdout = &stdout
+			term := openTerminal(t, cmd)
+			for i, keys := range tt.keys {
+				term.types([]string{"[Bob] > ", "decide nothing\r\n> "}[i], 1, keys)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, term.text())
+			}
+			<-term.closed
+			if !strings.Contains(stdout.String(), tt.wants) {
+				t.Errorf("stdout: got %q, want %q in it; the terminal shows\n%s", stdout.String(), tt.wants, term.text())
+			}
+			if shown := term.text(); !strings.Contains(shown, "The server asker asks for information.") || !strings.Contains(shown, "For:    tools/call ask") {
+				t.Errorf("the terminal shows\n%s", shown)
+			}
+		})
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/terminal"
 )
 
 // view shows a run while it goes on: events on stdout as they come for
@@ -25,20 +27,16 @@ type view struct {
 	p      *program
 	stream bool
 	status *statusLine
-	ask    bool // there is a terminal to ask on
-	lines  *bufio.Reader
+	ask    *terminal.Prompter // nil if there is no terminal to ask on
 }
 
 func (p *program) newView(output string) *view {
 	v := &view{p: p, stream: output == "stream-json"}
 	stderr, ok := p.stderr.(*os.File)
-	if ok && term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb" {
-		v.ask = term.IsTerminal(int(p.stdin.Fd()))
-		if !p.quiet {
-			v.status = newStatusLine(stderr)
-		}
+	if ok && term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb" && !p.quiet {
+		v.status = newStatusLine(stderr)
 	}
-	v.lines = bufio.NewReader(p.stdin)
+	v.ask = p.newPrompter(v.clear)
 	return v
 }
 
@@ -56,9 +54,10 @@ func (v *view) close() {
 }
 
 // watch shows the events of a run until it has ended. At the first question that
-// nobody is there to answer it suspends the run and returns the question.
+// nobody is there to answer it suspends the run and returns the question. When ctx
+// ends questions are withdrawn; the run itself is ended by others.
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
-	for ev, err := range run.Events(ctx) { // ends with the run
+	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
 		if err != nil {
 			return nil, err
 		}
@@ -83,8 +82,16 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 		case agent.Retry:
 			v.note("the model failed, trying again in %v: %s", time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
 		case agent.Ask:
-			if !v.ask {
-				switch err := run.Suspend(ctx); {
+			if v.ask == nil && ev.Question != nil {
+				// The server waits inside of a call that can not be left and taken up again.
+				v.note("%s asks something, and nobody is there to be asked: declined (%s)", plain(ev.Server), plain(ev.Question.Message))
+				if err := ev.Answer(ctx, agent.Decline("nobody is there").By("no terminal")); err != nil && !errors.Is(err, agent.ErrSettled) {
+					return nil, err
+				}
+				continue
+			}
+			if v.ask == nil {
+				switch err := run.Suspend(context.WithoutCancel(ctx)); {
 				case err == nil:
 					return &ev, nil
 				case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
@@ -92,7 +99,7 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 				}
 				continue
 			}
-			if err := v.question(ev); err != nil && !errors.Is(err, agent.ErrSettled) {
+			if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
 				return nil, err
 			}
 		}
@@ -140,28 +147,59 @@ func (v *view) note(format string, args ...any) {
 	v.p.note(format, args...)
 }
 
-// question asks on the terminal whether a call may be made.
-func (v *view) question(q agent.Ask) error {
-	v.clear()
+// question asks on the terminal: whether a call may be made, or what a server wants
+// to know.
+func (v *view) question(ctx context.Context, q agent.Ask) error {
+	if !q.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, q.Expires, errExpired)
+		defer cancel()
+	}
+	ask := v.approve
+	if q.Question != nil {
+		ask = v.forward
+	}
+	answer, err := ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	// An answer that was given counts, whatever has ended meanwhile.
+	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+}
+
+// errExpired ends a question that waited for too long.
+var errExpired = errors.New("nobody has answered in time")
+
+// forward asks a server's question.
+func (v *view) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	d, err := v.ask.Decide(ctx, q.Question)
+	if err != nil {
+		d = &mcpclient.Decision{Action: mcp.ActionCancel}
+	}
+	return agent.DecideAs(d)
+}
+
+// approve asks whether a call may be made.
+func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error) {
 	who := "the program"
 	if q.Server != "" {
 		who = fmt.Sprintf("the server %s (%s, %s)", plain(q.Server), plain(q.Origin), q.Trust)
 	}
-	fmt.Fprintf(v.p.stderr, "\nMay the agent call %s of %s?\n%s\n", plain(q.Tool), who, plainLines(indentJSON(q.Arguments)))
+	text := fmt.Sprintf("\nMay the agent call %s of %s?\n%s", plain(q.Tool), who, plainLines(indentJSON(q.Arguments)))
 	for {
-		fmt.Fprint(v.p.stderr, "[y]es, yes to this tool for the whole [r]un, or [n]o: ")
-		line, err := v.lines.ReadString('\n')
-		if err != nil && line == "" {
-			return q.Answer(context.Background(), agent.Decline("nobody answered").By("terminal"))
+		line, err := v.ask.Ask(ctx, text, "[y]es, yes to this tool for the whole [r]un, or [n]o: ")
+		if err != nil {
+			return agent.Decline("nobody answered"), nil
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
 		case "y", "yes":
-			return q.Answer(context.Background(), agent.Accept().By("terminal"))
+			return agent.Accept(), nil
 		case "r", "run":
-			return q.Answer(context.Background(), agent.AcceptForRun().By("terminal"))
+			return agent.AcceptForRun(), nil
 		case "n", "no":
-			return q.Answer(context.Background(), agent.Decline("").By("terminal"))
+			return agent.Decline(""), nil
 		}
+		text = "Please say y, r or n."
 	}
 }
 

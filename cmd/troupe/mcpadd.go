@@ -1,0 +1,367 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/hostconfig"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// addFlags are the flags of "troupe mcp add".
+type addFlags struct {
+	scopeFlags
+	transport   string
+	env         []string
+	envFile     string
+	headers     []string
+	helper      string
+	dir         string
+	timeout     time.Duration
+	description string
+	allow, deny []string
+	force       bool
+	trust       bool
+}
+
+func (p *program) mcpAddCommand() *cobra.Command {
+	var f addFlags
+	cmd := &cobra.Command{
+		Use:   "add [FLAGS] NAME COMMAND [ARGUMENT...]   or   add [FLAGS] NAME URL",
+		Short: "Add a server to a configuration, and approve it",
+		Long: `Add a server to a configuration file, and approve it as it is: you have just typed it. Flags stand before NAME; what
+follows COMMAND is its own. Write variables as ${NAME} to keep secrets out of the file: they are put in when the server
+is started, and never by a shell.`,
+		Example: `  troupe mcp add filesystem npx -y @modelcontextprotocol/server-filesystem .
+  troupe mcp add -s user -e 'GITHUB_TOKEN=${GITHUB_TOKEN}' github github-mcp-server stdio
+  troupe mcp add --header 'Authorization: Bearer ${TOKEN}' docs https://docs.example/mcp`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			def, err := f.definition(args)
+			if err != nil {
+				return err
+			}
+			path, err := f.path()
+			if err != nil {
+				return err
+			}
+			s, err := p.openStore()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			if err := hostconfig.Add(path, args[0], def, f.force); err != nil {
+				if errors.Is(err, hostconfig.ErrExists) {
+					return usagef("%w; replace it with --force", err)
+				}
+				return usagef("%w", err)
+			}
+			return p.approveAdded(cmd.Context(), s, path, args[0], f.trust)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	f.scopeFlags.add(cmd, "write to")
+	flags.StringVarP(&f.transport, "transport", "t", "", "`HOW` to reach it: stdio, http or sse (default: by what follows NAME)")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` in the environment of the command (repeat for more)")
+	flags.StringVar(&f.envFile, "env-file", "", "read the environment of the command from this `FILE`")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send the header `NAME: VALUE` to the URL (repeat for more)")
+	flags.StringVar(&f.helper, "headers-helper", "", "`COMMAND` that prints headers as a JSON object, run at each connect")
+	flags.StringVar(&f.dir, "cwd", "", "run the command in this `FOLDER`")
+	flags.DurationVar(&f.timeout, "timeout", 0, "limit of a call, such as 30s")
+	flags.StringVar(&f.description, "description", "", "what it is for")
+	flags.StringSliceVar(&f.allow, "allow", nil, "offer only the `TOOL` (repeat for more)")
+	flags.StringSliceVar(&f.deny, "deny", nil, "never offer the `TOOL` (repeat for more)")
+	flags.BoolVarP(&f.force, "force", "f", false, "replace a server of that name")
+	flags.BoolVar(&f.trust, "trust", false, "also believe what it says of its own tools, such as that one only reads")
+	return cmd
+}
+
+// definition is what the command line says.
+func (f *addFlags) definition(args []string) (*hostconfig.Definition, error) {
+	if len(args) > 1 && args[1] == "--" {
+		args = slices.Delete(slices.Clone(args), 1, 2)
+	}
+	if len(args) < 2 {
+		return nil, usagef("give a name, and a command with its arguments or a URL\nSee troupe mcp add --help")
+	}
+	d := &hostconfig.Definition{
+		EnvFile: f.envFile, HeadersHelper: f.helper, Dir: f.dir, Description: f.description,
+	}
+	if f.timeout != 0 {
+		d.Timeout = f.timeout.String()
+	}
+	if len(f.allow) > 0 || len(f.deny) > 0 {
+		d.Tools = &hostconfig.Choice{Allow: f.allow, Deny: f.deny}
+	}
+	var err error
+	if d.Env, err = pairs("--env", "NAME=VALUE", "=", f.env); err != nil {
+		return nil, err
+	}
+	if d.Headers, err = pairs("--header", "NAME: VALUE", ":", f.headers); err != nil {
+		return nil, err
+	}
+	remote := isURL(args[1])
+	switch f.transport {
+	case "":
+	case "stdio":
+		remote = false
+	case "http", "sse":
+		remote, d.Type = true, f.transport
+	default:
+		return nil, usagef("--transport %q: want stdio, http or sse", f.transport)
+	}
+	if !remote {
+		d.Command, d.Args = args[1], args[2:]
+		if len(f.headers) > 0 || f.helper != "" {
+			return nil, usagef("headers are for servers with a URL")
+		}
+		return d, nil
+	}
+	if len(args) > 2 {
+		return nil, usagef("a URL takes no arguments, got %q", args[2:])
+	}
+	if len(f.env) > 0 || f.envFile != "" || f.dir != "" {
+		return nil, usagef("--env, --env-file and --cwd are for servers with a command")
+	}
+	d.URL = args[1]
+	return d, nil
+}
+
+// pairs reads flags of the form NAME=VALUE.
+func pairs(flag, form, separator string, values []string) (map[string]string, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	m := make(map[string]string, len(values))
+	for _, v := range values {
+		name, value, ok := strings.Cut(v, separator)
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usagef("%s wants %s", flag, form) // the value may be a secret: it is not repeated
+		}
+		m[name] = strings.TrimSpace(value)
+	}
+	return m, nil
+}
+
+// approveAdded records that a server that was just added may be started.
+func (p *program) approveAdded(ctx context.Context, s store.Approvals, path, name string, trust bool) error {
+	servers, err := mcpclient.LoadConfig(path)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	i := slices.IndexFunc(servers, func(s mcpclient.Server) bool { return s.Name == name })
+	if i < 0 {
+		return fmt.Errorf("%s: the server %q is not there any more", path, name)
+	}
+	def := &servers[i]
+	if err := s.Approve(ctx, store.Approval{File: def.File, Server: name, Hash: def.Hash, Shown: reach(def), By: userName(), Trusted: trust}); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "added %s to %s: %s\n", plain(name), path, plain(reach(def)))
+	if def.Err != nil {
+		p.note("it can not be used yet: %s", plainLines(def.Err.Error()))
+	}
+	return nil
+}
+
+// reach is what is started or contacted, as it is shown for consent.
+func reach(s *mcpclient.Server) string {
+	if s.URL != "" {
+		return s.URL
+	}
+	return s.CommandLine()
+}
+
+func (p *program) mcpRmCommand() *cobra.Command {
+	var f scopeFlags
+	cmd := &cobra.Command{
+		Use:     "rm SERVER...",
+		Aliases: []string{"remove"},
+		Short:   "Take servers out of a configuration",
+		Example: "  troupe mcp rm filesystem\n  troupe mcp rm -s user github",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("name the servers to remove; troupe mcp ls lists them")
+			}
+			path, err := f.path()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				switch err := hostconfig.Remove(path, name); {
+				case errors.Is(err, hostconfig.ErrNoServer):
+					return usagef("%w; troupe mcp ls shows which file each server is from", err)
+				case err != nil:
+					return usagef("%w", err)
+				}
+				fmt.Fprintf(p.stdout, "removed %s from %s\n", plain(name), path)
+			}
+			return nil
+		},
+	}
+	f.add(cmd, "write to")
+	return cmd
+}
+
+// shownServer is a server as "mcp get" shows it.
+type shownServer struct {
+	configured
+	Line       int                   `json:"line,omitempty"`
+	Definition hostconfig.Definition `json:"definition"`
+}
+
+func (p *program) mcpGetCommand() *cobra.Command {
+	var (
+		f       serverFlags
+		asJSON  bool
+		secrets bool
+	)
+	cmd := &cobra.Command{
+		Use:     "get SERVER",
+		Short:   "Show how a server is configured; nothing is started",
+		Long:    "Show how a server is configured, and where; nothing is started. Values of the environment and of headers that stand in the file themselves are masked.",
+		Example: "  troupe mcp get filesystem\n  troupe mcp get github --json --show-secrets",
+		Args:    oneArg("the name of a server"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := p.openStore()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			all, err := p.allServers(&f)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(all, func(s mcpclient.Server) bool { return s.Name == args[0] })
+			if i < 0 {
+				return noServer(args[0], all)
+			}
+			shown, err := f.show(cmd.Context(), s, &all[i], secrets)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return p.printJSON(shown)
+			}
+			return p.printServer(shown)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&secrets, "show-secrets", false, "mask nothing")
+	return cmd
+}
+
+// show collects what is known of a server without starting it.
+func (f *serverFlags) show(ctx context.Context, s store.Approvals, def *mcpclient.Server, secrets bool) (*shownServer, error) {
+	c, err := f.describe(ctx, s, def)
+	if err != nil {
+		return nil, err
+	}
+	shown := &shownServer{configured: c}
+	if def.File == "" {
+		shown.Definition = hostconfig.Definition{Command: def.Command, Args: def.Args, URL: def.URL}
+		return shown, nil
+	}
+	file, err := hostconfig.Load(def.File, &hostconfig.Options{Raw: true})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	for i := range file.Servers {
+		r := &file.Servers[i]
+		if r.Name != def.Name {
+			continue
+		}
+		shown.Line = r.Line
+		d := hostconfig.Definition{
+			Type: r.Type, Command: r.Command, Args: r.Args, EnvFile: r.EnvFile, Dir: r.Dir, URL: r.URL, Headers: r.Headers,
+			HeadersHelper: r.HeadersHelper, Disabled: r.Disabled, Description: r.Description,
+		}
+		if len(r.Env) > 0 {
+			d.Env = map[string]string{}
+			for name, value := range r.Env {
+				if value != nil {
+					d.Env[name] = *value
+				}
+			}
+		}
+		if r.Timeout > 0 {
+			d.Timeout = r.Timeout.String()
+		}
+		if len(r.Allow) > 0 || len(r.Deny) > 0 {
+			d.Tools = &hostconfig.Choice{Allow: r.Allow, Deny: r.Deny}
+		}
+		if !secrets {
+			mask(d.Env)
+			mask(d.Headers)
+		}
+		shown.Definition = d
+	}
+	return shown, nil
+}
+
+// mask hides values that are not put in from elsewhere.
+func mask(values map[string]string) {
+	for name, v := range values {
+		if v != "" && !strings.Contains(v, "$") {
+			values[name] = "********"
+		}
+	}
+}
+
+func (p *program) printServer(s *shownServer) error {
+	d := &s.Definition
+	rows := [][]string{{"name", s.Name}, {"status", s.Status}}
+	add := func(label, value string) {
+		if value != "" {
+			rows = append(rows, []string{label, value})
+		}
+	}
+	if s.File != "" {
+		add("file", fmt.Sprintf("%s:%d", s.File, s.Line))
+	}
+	add("type", d.Type)
+	if d.Command != "" {
+		add("command", (&mcpclient.Server{Command: d.Command, Args: d.Args}).CommandLine())
+	}
+	add("url", d.URL)
+	add("cwd", d.Dir)
+	add("env file", d.EnvFile)
+	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
+		add("env", name+"="+d.Env[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		add("header", name+": "+d.Headers[name])
+	}
+	add("headers helper", d.HeadersHelper)
+	add("timeout", d.Timeout)
+	if d.Tools != nil {
+		add("only tools", strings.Join(d.Tools.Allow, ", "))
+		add("never tools", strings.Join(d.Tools.Deny, ", "))
+	}
+	add("about", d.Description)
+	if s.Trusted {
+		add("trusted", "yes")
+	}
+	add("error", s.Error)
+	return p.table(rows)
+}
+
+// relative shortens a path below the current folder.
+func relative(path string) string {
+	if wd, err := filepath.Abs("."); err == nil {
+		if rel, err := filepath.Rel(wd, path); err == nil && !strings.HasPrefix(rel, "..") {
+			return rel
+		}
+	}
+	return path
+}
