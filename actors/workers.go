@@ -76,6 +76,7 @@ func (w *workers) work(j job) {
 		returned = false
 		j.do()
 		returned = true
+		j = job{} // or it would be held, and an actor with it, while the worker waits
 		if !w.offer(next) {
 			return
 		}

@@ -168,8 +168,8 @@ func fieldOf(k objectKind, name []byte) (field, objectKind) {
 // frame must hold exactly one message; a batch is for [ScanBatch].
 //
 // What is not strict JSON (syntax, UTF-8, lone surrogates, a name twice in an
-// object, deeper than [MaxDepth], bytes behind the value) is an [*Error] with
-// code -32700; JSON that is not a message is one with -32600 (BASE-16). Then
+// object, deeper than [MaxDepth], more than 100,000 objects or 200,000 members, bytes
+// behind the value) is an [*Error] with code -32700; JSON that is not a message is one with -32600 (BASE-16). Then
 // m.ID is filled if it could be read, and m.Kind tells what the message tried
 // to be, so that the caller knows whether to answer: only a request, or what
 // has no kind at all, gets one.
@@ -185,6 +185,9 @@ func Scan(frame []byte, m *Message) error {
 	if !s.document(envelopeObject) {
 		if id := s.on[fieldID]; id != nil && cap(frame)-cap(id)+len(id) < s.pos { // else it may be cut off: 1 of 12
 			m.readID(s.on)
+		}
+		if method, ok := unquoted(s.on[fieldMethod]); ok {
+			m.Method = intern(method) // it was meant as a request, and is no answer
 		}
 		return Errorf(CodeParse, "invalid JSON at byte %d: %s", s.pos, s.fault)
 	}

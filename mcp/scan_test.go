@@ -210,11 +210,42 @@ func TestScanDepthBound(t *testing.T) {
 	}
 }
 
+// ROB-3: small parts take more memory than space, so their number is bounded, too.
+func TestScanPartsBound(t *testing.T) {
+	frame := func(before string, n int, part func(i int) string, after string) []byte {
+		var b strings.Builder
+		b.WriteString(`{"jsonrpc":"2.0","method":"a","params":{"a":` + before)
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(part(i))
+		}
+		return []byte(b.String() + after + `}}`)
+	}
+	objects := func(n int) []byte { return frame(`[`, n, func(int) string { return `{}` }, `]`) }
+	members := func(n int) []byte {
+		return frame(`{`, n, func(i int) string { return fmt.Sprintf(`"%x":0`, i) }, `}`)
+	}
+	for name, tt := range map[string]struct{ most, more []byte }{
+		"objects": {objects(maxObjects - 2), objects(maxObjects - 1)}, // beside the message and params
+		"members": {members(maxMembers - 4), members(maxMembers - 3)}, // beside theirs
+	} {
+		var m Message
+		if err := Scan(tt.most, &m); err != nil {
+			t.Errorf("Scan of the most %s: got %v, want nil", name, err)
+		}
+		if err := Scan(tt.more, &m); !errors.Is(err, ErrParse) {
+			t.Errorf("Scan of more %s: got %v, want a parse error", name, err)
+		}
+	}
+}
+
 // Big objects find duplicates without comparing all pairs: quadratic work on
 // these would take minutes.
 func TestScanBigObjects(t *testing.T) {
 	var keys strings.Builder
-	for i := range 100_000 {
+	for i := range 90_000 {
 		fmt.Fprintf(&keys, `"k%d":{"a":1},`, i)
 	}
 	frame := func(last string) []byte {

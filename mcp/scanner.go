@@ -13,6 +13,14 @@ import (
 // beyond any real message and keeps the scan's recursion shallow.
 const MaxDepth = 128
 
+// Bounds on the parts of one JSON text: a few bytes each on the wire, an object and a
+// member are tens to hundreds of bytes once they are decoded. A message of ordinary
+// members reaches its limit in bytes first (ROB-3).
+const (
+	maxObjects = 100_000
+	maxMembers = 200_000 // of all objects
+)
+
 // scanner walks one JSON text, checks all of it and copies nothing. It holds
 // the text to RFC 8259 and I-JSON (RFC 7493): valid UTF-8, no lone surrogate,
 // no name twice in an object. Its methods return false at the first fault and
@@ -22,6 +30,8 @@ type scanner struct {
 	pos   int
 	depth int
 	fault string // why a method returned false
+
+	objects, named int // so far: objects, and members of objects
 
 	escaped bool // the last string literal has an escape
 
@@ -320,6 +330,9 @@ func (s *scanner) members(k objectKind, walk func(name []byte) bool) bool {
 	if s.depth++; s.depth > MaxDepth {
 		return s.fail("nested too deeply")
 	}
+	if s.objects++; s.objects > maxObjects {
+		return s.fail("too many objects")
+	}
 	s.pos++ // {
 	s.space()
 	if s.pos < len(s.data) && s.data[s.pos] == '}' {
@@ -332,6 +345,9 @@ func (s *scanner) members(k objectKind, walk func(name []byte) bool) bool {
 		name, ok := s.name(base)
 		if !ok {
 			return false
+		}
+		if s.named++; s.named > maxMembers {
+			return s.fail("too many members")
 		}
 		if walk == nil && !s.member(k, name) || walk != nil && !walk(name) {
 			return false

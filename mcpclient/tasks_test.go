@@ -226,9 +226,9 @@ func TestToolTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorker(t, mcp.V2025_11_25)
 		w.gate = make(chan struct{})
-		token := ""
+		tokens := make(chan string, 1)
 		w.create = func(m *mcp.Message) string {
-			token = m.Progress.String()
+			tokens <- m.Progress.String()
 			return `{"task":` + w.task("") + `,"_meta":{"io.modelcontextprotocol/model-immediate-response":"soon"}}`
 		}
 		w.result = `{"content":[{"type":"text","text":"done"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}`
@@ -241,6 +241,7 @@ func TestToolTask(t *testing.T) {
 		var progress []float64
 		var tasks []*Task
 		go func() {
+			token := <-tokens
 			time.Sleep(5 * time.Second)
 			for i := 1; i < 4; i++ {
 				w.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`, token, i))

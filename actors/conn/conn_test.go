@@ -526,6 +526,7 @@ func TestMalformed(t *testing.T) {
 		{"string id", `{"jsonrpc":"2.0","id":"%s","result":{}}`, call.ErrTimeout},
 		{"null id", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"%s"}}`, call.ErrTimeout}, // BASE-08
 		{"batch", `[{"jsonrpc":"2.0","id":%s,"result":{}}]`, call.ErrTimeout},                         // BASE-23
+		{"a request of theirs", `{"jsonrpc":"2.0","id":%s,"method":"x","params":{"a":1,"a":2}}`, call.ErrTimeout},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -268,7 +268,7 @@ func (s *Session) fault(m *mcp.Message, frame []byte, err error) {
 	if n <= loggedFaults {
 		s.conn.log.Warn("ignoring a message that can not be read", "error", err, "bytes", len(frame), "start", string(frame[:min(len(frame), 80)]))
 	}
-	if m != nil && !m.ID.IsZero() && m.Kind != mcp.KindRequest {
+	if m != nil && !m.ID.IsZero() && m.Kind != mcp.KindRequest && m.Method == "" {
 		s.conn.calls.Malformed(s.gen, m.ID, err)
 	}
 	if n == maxMalformed {

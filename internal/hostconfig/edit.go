@@ -2,6 +2,7 @@ package hostconfig
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +61,11 @@ func Add(path, server string, d *Definition, replace bool) error {
 		if err != nil {
 			return &ConfigError{File: doc.path, Server: server, Err: err}
 		}
-		value, err := hujson.Parse(text)
+		var lines bytes.Buffer // what stands on several lines stays so
+		if err := json.Indent(&lines, text, "", "\t"); err != nil {
+			return &ConfigError{File: doc.path, Server: server, Err: err}
+		}
+		value, err := hujson.Parse(lines.Bytes())
 		if err != nil {
 			return &ConfigError{File: doc.path, Server: server, Err: err}
 		}
@@ -74,7 +79,8 @@ func Add(path, server string, d *Definition, replace bool) error {
 			list.Members[i].Value = value
 			return nil
 		}
-		list.Members = append(list.Members, hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(server)}, Value: value})
+		member := hujson.ObjectMember{Name: hujson.Value{BeforeExtra: hujson.Extra("\n"), Value: hujson.String(server)}, Value: value}
+		list.Members = append(list.Members, member)
 		return nil
 	})
 }
@@ -117,9 +123,9 @@ func listOf(doc *document) (*hujson.Object, error) {
 		}
 		return list, nil
 	}
-	list := new(hujson.Object)
+	list := &hujson.Object{AfterExtra: hujson.Extra("\n")}
 	top.Members = append(top.Members, hujson.ObjectMember{
-		Name: hujson.Value{Value: hujson.String("mcpServers")}, Value: hujson.Value{Value: list},
+		Name: hujson.Value{BeforeExtra: hujson.Extra("\n"), Value: hujson.String("mcpServers")}, Value: hujson.Value{Value: list},
 	})
 	return list, nil
 }
@@ -131,7 +137,7 @@ func edit(path, server string, change func(*document) error) error {
 	mode := fs.FileMode(0o600)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		data = []byte("{}")
+		data = []byte("{\n}\n")
 	case err != nil:
 		return fmt.Errorf("reading the server configuration: %w", err)
 	default:
@@ -140,7 +146,7 @@ func edit(path, server string, change func(*document) error) error {
 		}
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		data = []byte("{}")
+		data = []byte("{\n}\n")
 	}
 	doc, err := parseDocument(path, data)
 	if err != nil {
