@@ -173,7 +173,8 @@ func (t *Task) ended() *ended {
 func (t *Task) end(out call.Outcome) (*mcp.CallToolResult, error) {
 	res, err := t.result(out)
 	_, fromPeer := errors.AsType[*mcp.Error](out.Err)
-	if out.Err == nil || fromPeer && !errors.Is(out.Err, ErrTaskUnknown) || errors.Is(out.Err, ErrTaskCancelled) {
+	fromPeer = fromPeer && !errors.Is(out.Err, ErrTaskUnknown) && !errors.Is(out.Err, watch.ErrLeft) // of its own, not of a look at it
+	if out.Err == nil || fromPeer || errors.Is(out.Err, ErrTaskCancelled) {
 		t.mu.Lock()
 		t.done = &ended{res, err}
 		t.mu.Unlock()

@@ -179,6 +179,9 @@ func (t *Table) trim() (more bool) {
 	t.unneeded = len(t.idle)
 	more = t.unneeded > 0
 	t.trimming = more
+	if !more && len(t.byID) == 0 {
+		t.byID = nil // its room is that of the busiest moment
+	}
 	t.mu.Unlock()
 	for _, s := range old {
 		s.ref.Stop()

@@ -55,7 +55,7 @@ type Table struct {
 
 	pending  int                    // calls that have no outcome yet
 	starting []*Call                // those that await an actor
-	byID     map[int64]*Call        // those that await an answer
+	byID     map[int64]*Call        // those that await an answer; nil while nothing goes on
 	waiting  queue                  // those that await a connection
 	aside    queue                  // those between two attempts
 	open     []*hold                // of all calls that are out
@@ -97,7 +97,7 @@ type Stats struct {
 // NewTable returns a table without a connection. Its calls are children of the
 // actor that passes its messages to [Table.Receive].
 func NewTable(sys *actors.System, opts *Options) *Table {
-	return &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now(), byID: make(map[int64]*Call)}
+	return &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now()}
 }
 
 // Stats returns the counters.
@@ -235,6 +235,9 @@ func (t *Table) nextAttempt(c *Call) attempt {
 	c.attempt++
 	c.id = t.lastID
 	c.wire.Store(wireState(c.attempt, unwritten))
+	if t.byID == nil {
+		t.byID = make(map[int64]*Call)
+	}
 	t.byID[c.id] = c
 	if c.token != 0 {
 		delete(t.tokens, c.token)

@@ -32,10 +32,10 @@ type actor struct {
 	negotiate context.CancelCauseFunc
 	waiters   []*actors.Reply[struct{}] // of Connect
 
-	backoff  *backoff.ExponentialBackOff
-	clock    *actors.Timer // the end of the attempt under way, or of the pause
-	failures int           // attempts that failed since the connection was stable
-	redials  int           // at once, in a row
+	backoff  *backoff.ExponentialBackOff // nil since the connection was stable
+	clock    *actors.Timer               // the end of the attempt under way, or of the pause
+	failures int                         // attempts that failed since the connection was stable
+	redials  int                         // at once, in a row
 	readyAt  time.Time
 	lastErr  error
 	lost     error // the transport went away while the negotiation still runs
@@ -71,14 +71,20 @@ type (
 	clockDue struct{}
 )
 
-func newActor(k *Conn) *actor {
-	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(k.opts.MinBackoff),
-		backoff.WithMaxInterval(k.opts.MaxBackoff),
-		backoff.WithMultiplier(2),
-		backoff.WithMaxElapsedTime(0), // never gives up
-	)
-	return &actor{conn: k, backoff: b}
+// nextDelay returns the pause before the next attempt.
+func (a *actor) nextDelay() time.Duration {
+	if a.backoff == nil {
+		a.backoff = backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(a.conn.opts.MinBackoff),
+			backoff.WithMaxInterval(a.conn.opts.MaxBackoff),
+			backoff.WithMultiplier(2),
+			backoff.WithMaxElapsedTime(0), // never gives up
+		)
+	}
+	if d := a.backoff.NextBackOff(); d != backoff.Stop {
+		return d
+	}
+	return a.conn.opts.MaxBackoff
 }
 
 // Receive implements [actors.Actor].
@@ -86,7 +92,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	if a.conn.calls.Receive(c, msg) {
 		return
 	}
-	if a.session != nil && a.session.inbound != nil && a.session.inbound.Receive(c, msg) {
+	if t := a.inbound(); t != nil && t.Receive(c, msg) {
 		return
 	}
 	switch m := msg.(type) {
@@ -147,9 +153,19 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 // ChildFailed implements [actors.Supervisor]: the peer gets an answer to a request
 // whose actor failed.
 func (a *actor) ChildFailed(c *actors.Context, child actors.Ref, err error) {
-	if a.session != nil && a.session.inbound != nil {
-		a.session.inbound.ChildFailed(c, child, err)
+	if t := a.inbound(); t != nil {
+		t.ChildFailed(c, child, err)
 	}
+}
+
+// inbound returns the table of the peer's requests; nil if there were none.
+func (a *actor) inbound() *inbound.Table {
+	if a.session == nil {
+		return nil
+	}
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	return a.session.inbound
 }
 
 // ofGeneration handles what comes from a transport.
@@ -240,10 +256,6 @@ func (a *actor) answer(err error) {
 // dial begins a new generation.
 func (a *actor) dial(c *actors.Context) {
 	a.session = newSession(a.conn)
-	if o := a.conn.opts.Inbound; o != nil {
-		a.session.inbound = inbound.NewTable(o)
-		a.session.inbound.Bind(c)
-	}
 	a.conn.session.Store(a.session)
 	a.to(Dialing)
 	a.clock.Set(a.conn.opts.ConnectTimeout)
@@ -293,7 +305,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 	}
 	if wasReady && time.Since(a.readyAt) >= a.conn.opts.Stable {
 		a.failures, a.redials = 0, 0
-		a.backoff.Reset()
+		a.backoff = nil
 	}
 	a.conn.log.Warn("the connection failed", "state", a.state.String(), "generation", a.session.gen, "error", err)
 	switch {
@@ -317,13 +329,9 @@ func (a *actor) pause(err error) {
 	if a.failures >= a.conn.opts.PatientFor {
 		a.conn.calls.Unavailable(err)
 	}
-	delay := a.backoff.NextBackOff()
-	if delay == backoff.Stop {
-		delay = a.conn.opts.MaxBackoff
-	}
 	a.redials = 0
 	a.to(Backoff)
-	a.clock.Set(delay)
+	a.clock.Set(a.nextDelay())
 	a.answer(err)
 }
 

@@ -107,7 +107,7 @@ func (k *Conn) spec() actors.Spec {
 	return actors.Spec{
 		Kind:   actors.KindClient,
 		Name:   "client-" + k.opts.Name,
-		New:    func() actors.Actor { return newActor(k) },
+		New:    func() actors.Actor { return &actor{conn: k} },
 		OnStop: k.stopped,
 	}
 }

@@ -24,13 +24,13 @@ const (
 // [Options].Received see it. It is the [mcp.Sink] of its transport. Its methods may
 // be used from any goroutine. It is an [mcp.CallSink].
 type Session struct {
-	conn    *Conn
-	gen     uint64
-	done    chan struct{}  // closed once nothing of the transport is left
-	inbound *inbound.Table // nil without Options.Inbound; set before there is a transport
+	conn *Conn
+	gen  uint64
+	done chan struct{} // closed once nothing of the transport is left
 
 	mu        sync.Mutex
-	link      mcp.Link // nil before Dial has returned
+	inbound   *inbound.Table // nil before the first request: most peers have none
+	link      mcp.Link       // nil before Dial has returned
 	version   mcp.Version
 	early     []frame // messages that came before the link
 	earlySize int     // in bytes
@@ -139,7 +139,18 @@ func (s *Session) FrameOf(id mcp.ID, bytes []byte) {
 func (s *Session) Failed(id mcp.ID, err error) { s.conn.calls.Failed(s.gen, id, err) }
 
 // Inbound returns the table for the peer's requests; nil without [Options].Inbound.
-func (s *Session) Inbound() *inbound.Table { return s.inbound }
+func (s *Session) Inbound() *inbound.Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.conn.opts.Inbound; s.inbound == nil && o != nil {
+		s.inbound = inbound.NewTable(o)
+		s.inbound.BindTo(s.conn.sys, s.conn.Ref())
+		if s.over {
+			s.inbound.Close(ErrGenerationOver)
+		}
+	}
+	return s.inbound
+}
 
 // Hold keeps the clocks of a call of this generation still until release, or with
 // the zero id those of all its calls; see [call.Table.Hold].
@@ -191,10 +202,10 @@ func (s *Session) end() {
 		return
 	}
 	s.over, s.early = true, nil
-	link := s.link
+	link, requests := s.link, s.inbound
 	s.mu.Unlock()
-	if s.inbound != nil {
-		s.inbound.Close(ErrGenerationOver)
+	if requests != nil {
+		requests.Close(ErrGenerationOver)
 	}
 	if link != nil {
 		s.conn.sys.Go(s.conn.opts.Name+": closing the transport", func() {

@@ -91,9 +91,10 @@ func NewTable(opts *Options) *Table {
 
 // Bind makes the actor that handles a message with c the parent of the table's
 // actors. It is called once, from the parent's Receive, before any Begin.
-func (t *Table) Bind(c *actors.Context) {
-	t.parent, t.sys = c.Self(), c.System()
-}
+func (t *Table) Bind(c *actors.Context) { t.BindTo(c.System(), c.Self()) }
+
+// BindTo is [Table.Bind] outside of a Receive.
+func (t *Table) BindTo(sys *actors.System, parent actors.Ref) { t.parent, t.sys = parent, sys }
 
 // Serve runs one request to its end on the goroutine of the caller: [Table.Begin]
 // and [Call.Run]. An error means that the request was not accepted, and that the
