@@ -3,12 +3,20 @@ package memstore
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
 )
+
+func newApprovals() shelf[store.Approval] {
+	return shelf[store.Approval]{
+		field: "approvals", most: store.MaxApprovals, rows: map[[3]string]store.Approval{},
+		size: func(a *store.Approval) int64 {
+			return int64(entryBytes + len(a.File) + len(a.Server) + len(a.Hash) + len(a.Shown) + len(a.By))
+		},
+		at: func(a *store.Approval) *time.Time { return &a.At },
+	}
+}
 
 // Approve implements [store.Approvals].
 func (s *Store) Approve(ctx context.Context, a store.Approval) error {
@@ -16,24 +24,7 @@ func (s *Store) Approve(ctx context.Context, a store.Approval) error {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
-		key := approvalKey{a.File, a.Server, a.Hash}
-		old, replaces := s.approvals[key]
-		if !replaces && len(s.approvals) >= store.MaxApprovals {
-			return &store.LimitError{Field: "approvals", Size: len(s.approvals) + 1, Max: store.MaxApprovals}
-		}
-		n := sizeOfApproval(a)
-		if replaces {
-			n -= sizeOfApproval(old)
-		}
-		if err := s.grow(n); err != nil {
-			return err
-		}
-		if a.At.IsZero() {
-			a.At = now
-		}
-		a.At = store.Clock(a.At)
-		s.approvals[key] = a
-		return nil
+		return s.approvals.put(s, now, [3]string{a.File, a.Server, a.Hash}, a)
 	})
 }
 
@@ -43,7 +34,7 @@ func (s *Store) Approved(ctx context.Context, file, server, hash string) (a stor
 		return a, false, err
 	}
 	err = s.do(ctx, func(time.Time) error {
-		a, ok = s.approvals[approvalKey{file, server, hash}]
+		a, ok = s.approvals.rows[[3]string{file, server, hash}]
 		return nil
 	})
 	return a, ok, err
@@ -52,11 +43,8 @@ func (s *Store) Approved(ctx context.Context, file, server, hash string) (a stor
 // Approvals implements [store.Approvals].
 func (s *Store) Approvals(ctx context.Context) (list []store.Approval, err error) {
 	err = s.do(ctx, func(time.Time) error {
-		list = slices.AppendSeq(make([]store.Approval, 0, len(s.approvals)), maps.Values(s.approvals))
+		list = s.approvals.all()
 		return nil
-	})
-	slices.SortFunc(list, func(a, b store.Approval) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Hash, b.Hash))
 	})
 	return list, err
 }
@@ -66,26 +54,9 @@ func (s *Store) Revoke(ctx context.Context, file, server, hash string) error {
 	if err := checkApproval(file, server, hash); err != nil {
 		return err
 	}
-	return s.do(ctx, func(time.Time) error {
-		found := false
-		for key, a := range s.approvals {
-			if key.file == file && key.server == server && (hash == "" || key.hash == hash) {
-				found = true
-				s.used -= sizeOfApproval(a)
-				delete(s.approvals, key)
-			}
-		}
-		if !found {
-			return store.ErrNotFound
-		}
-		return nil
-	})
+	return s.do(ctx, func(time.Time) error { return s.approvals.remove(s, [3]string{file, server, hash}) })
 }
 
 func checkApproval(file, server, hash string) error {
 	return cmp.Or(store.CheckText("file", file), store.CheckText("server", server), store.CheckText("hash", hash))
-}
-
-func sizeOfApproval(a store.Approval) int64 {
-	return int64(entryBytes + len(a.File) + len(a.Server) + len(a.Hash) + len(a.Shown) + len(a.By))
 }

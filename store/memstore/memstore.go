@@ -48,8 +48,8 @@ type Store struct {
 	deleted   int64 // highest epoch of a deleted run; a new run starts above it
 	runs      map[string]*run
 	asks      map[string]*store.Ask
-	approvals map[approvalKey]store.Approval
-	pins      map[pinKey]store.Pin
+	approvals shelf[store.Approval] // by file, server and hash
+	pins      shelf[store.Pin]      // by source, server and tool
 }
 
 // run is a run with its events; the event with number n is at index n-1.
@@ -59,10 +59,6 @@ type run struct {
 	bytes  int64 // its share of Store.used
 }
 
-type approvalKey struct{ file, server, hash string }
-
-type pinKey struct{ source, server, tool string }
-
 var _ store.Store = (*Store)(nil)
 
 // New makes an empty store.
@@ -71,8 +67,8 @@ func New(opts *Options) *Store {
 		opts:      opts.withDefaults(),
 		runs:      map[string]*run{},
 		asks:      map[string]*store.Ask{},
-		approvals: map[approvalKey]store.Approval{},
-		pins:      map[pinKey]store.Pin{},
+		approvals: newApprovals(),
+		pins:      newPins(),
 	}
 }
 
@@ -81,7 +77,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.asks, s.approvals, s.pins = nil, nil, nil, nil
+	s.runs, s.asks, s.approvals.rows, s.pins.rows = nil, nil, nil, nil
 	return nil
 }
 
