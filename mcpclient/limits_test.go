@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -218,9 +217,7 @@ func TestBadHumans(t *testing.T) {
 type flooder struct {
 	n        int
 	answered *atomic.Int32
-
-	mu   sync.Mutex
-	sink mcp.Sink
+	sink     mcp.Sink
 }
 
 func (f *flooder) Connect(sink mcp.Sink) (mcp.Link, error) {

@@ -72,7 +72,7 @@ func (w *wire) take(o mcp.Outgoing) {
 	answer := ""
 	switch m.Method {
 	case mcp.MethodDiscover:
-		answer = fmt.Sprintf(`!{"code":-32601,"message":"no"}`)
+		answer = `!{"code":-32601,"message":"no"}`
 		if w.version.Era() == mcp.EraModern {
 			answer = fmt.Sprintf(`{"resultType":"complete","supportedVersions":[%q],"capabilities":%s,"ttlMs":0,"cacheScope":"public"}`, w.version, w.caps)
 		}

@@ -119,7 +119,9 @@ func TestOpenFails(t *testing.T) {
 func TestCommand(t *testing.T) {
 	const url = "https://example.com/"
 	all := func(string) bool { return true }
-	only := func(names ...string) func(string) bool { return func(s string) bool { return slices.Contains(names, s) } }
+	only := func(names ...string) func(string) bool {
+		return func(s string) bool { return slices.Contains(names, s) }
+	}
 	list := strings.Join([]string{"lynx", "w3m"}, string(filepath.ListSeparator))
 	tests := []struct {
 		name, goos, browser string

@@ -59,10 +59,6 @@ func answerWith(text func() string) func(*turn) {
 	return func(c *turn) { c.result(text()) }
 }
 
-func listing(method string, f func(ctx context.Context, c *mcpclient.Client) (int, error)) (string, func(context.Context, *mcpclient.Client)) {
-	return method, func(ctx context.Context, c *mcpclient.Client) { _, _ = f(ctx, c) }
-}
-
 var bombs = makeBombs()
 
 func makeBombs() []bomb {
