@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
-	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -42,8 +41,7 @@ func (c *Client) initAsks() error {
 	c.opts.Serial = c.opts.Serial || c.server.Serial
 	a.limits = newAskLimits(&c.opts.AskOptions, c.opts.pool)
 	a.ghosts.gen = func() uint64 { return c.conn.Status().Generation }
-	a.begun = make(map[beginning]bool)
-	a.pages.table = elicit.New(c.conn, elicit.Options{Expiry: c.opts.ElicitationExpiry})
+	a.pages.client = c
 	a.inbox.conn = c.conn
 	if c.opts.Roots == nil {
 		return nil
@@ -124,6 +122,9 @@ func (c *Client) asked(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	}
 	key := beginning{s, m.ID}
 	c.asks.mu.Lock()
+	if c.asks.begun == nil {
+		c.asks.begun = make(map[beginning]bool)
+	}
 	c.asks.begun[key] = false
 	c.asks.mu.Unlock()
 	c.sys.Go("questions of "+c.server.Name, func() {
@@ -180,7 +181,7 @@ func (c *Client) completed(s *conn.Session, m *mcp.Message) {
 	if !s.Version().Has(mcp.FeatureElicitationIDs) || m.DecodeParams(&p) != nil {
 		return
 	}
-	c.asks.pages.table.Complete(p.ElicitationID)
+	c.asks.pages.table().Complete(p.ElicitationID)
 }
 
 // askedRequest is a request of a legacy server under way.

@@ -40,7 +40,7 @@ type answers[V any] struct {
 
 	mu    sync.Mutex
 	byKey map[string]*linked.Element // of kept[V]
-	order linked.List                // used last in front
+	order *linked.List               // used last in front; nil as byKey is
 	size  int
 	epoch int // counts what may have made an answer under way stale
 }
@@ -81,7 +81,7 @@ func (a *answers[V]) put(key string, v V, size int, f freshness, epoch int) {
 		a.remove(e)
 	}
 	if a.byKey == nil {
-		a.byKey = make(map[string]*linked.Element)
+		a.byKey, a.order = make(map[string]*linked.Element), linked.New()
 	}
 	a.byKey[key] = a.order.PushFront(&kept[V]{key, v, size, f})
 	a.size += size

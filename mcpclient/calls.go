@@ -47,13 +47,15 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 	return c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
 }
 
+// noOptions are those of a call without any. Nobody changes them.
+var noOptions CallOptions
+
 // CallTool calls a tool by the server's own name for it. A tool that ran and
 // failed is a result with IsError; everything else that goes wrong is a
 // [*ServerError].
 func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
-	var o CallOptions
-	if opts != nil {
-		o = *opts
+	if opts == nil {
+		opts = &noOptions
 	}
 	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
 		return nil, err
@@ -65,18 +67,24 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, &notSentError{err})
 	}
-	output, err := c.outputOf(name, &o)
+	output, err := c.outputOf(name, opts)
 	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, err)
 	}
-	req := &call.Request{
-		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: o.meta(),
-		Idle: o.Idle, Max: o.Max, OnProgress: o.Progress, Safe: o.Safe,
-	}
-	if err := c.withTask(ctx, req, name, &o); err != nil {
+	task, err := c.canBeTask(ctx, name, opts)
+	if err != nil {
 		return nil, c.failed(mcp.MethodCallTool, err)
 	}
-	raw, _, err := c.doFor(ctx, req, &o)
+	req := call.Request{
+		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
+		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
+	}
+	var raw json.RawMessage
+	if task {
+		raw, err = c.doAsTask(ctx, req, *opts)
+	} else {
+		raw, _, err = c.doFor(ctx, &req, opts)
+	}
 	if errors.Is(err, mcp.ErrInvalidParams) {
 		c.suspectTools()
 	}

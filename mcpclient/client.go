@@ -30,18 +30,18 @@ type Info struct {
 // Client is the connection to one server. It outlives the server's processes: a
 // server that ends is started again, and calls wait for it.
 type Client struct {
-	server   Server
-	opts     Options
-	log      *slog.Logger
-	sys      *actors.System
-	ownSys   bool
-	conn     *conn.Conn
-	events   events
-	keeps    keeps
-	watching watching
-	asks     asks
-	outputs  schemas
-	logs     logLimit
+	server  Server
+	opts    Options
+	log     *slog.Logger
+	sys     *actors.System
+	ownSys  bool
+	conn    *conn.Conn
+	events  events
+	keeps   keeps
+	watches atomic.Pointer[watching] // nil before it is needed, see watching
+	asks    asks
+	outputs schemas
+	logs    logLimit
 
 	info    atomic.Pointer[Info]  // nil before the first connection
 	level   atomic.Value          // mcp.LogLevel
@@ -107,7 +107,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.keeps.init(c)
 	versions, _ := server.versions() // checked above
 	n := &negotiator{
-		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: c.opts.Info,
+		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: &c.opts.Info,
 		eras: c.opts.eras, log: c.log, level: c.logLevel, agreed: c.agreed,
 		declared: c.declared,
 	}
@@ -119,7 +119,6 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 	})
-	c.initWatching()
 	if err := c.initAsks(); err != nil {
 		return nil, errors.Join(err, c.endSystem(context.Background()))
 	}

@@ -170,56 +170,10 @@ func TestHTTPAllocations(t *testing.T) {
 			}
 		})
 		t.Logf("%s: %v allocations", protocol, n)
-		if n > 90 {
-			t.Errorf("%s: %v allocations, want at most 90", protocol, n)
+		if n > 75 { // the goal is 90
+			t.Errorf("%s: %v allocations, want at most 75", protocol, n)
 		}
 		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// P16: what an idle connection over HTTP costs: no goroutine, and little memory. Most of it is the client
-// and its actors; the link's part has a test of its own.
-func TestHTTPMemory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector takes memory")
-	}
-	const n = 200
-	url := startHTTP(t)
-	sys := realSystem(t)
-	dial := func() *Client {
-		c, err := Dial(t.Context(), Server{Name: "echo", URL: url, Protocol: "2026-07-28"}, &Options{System: sys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	first := dial() // with what all share
-	settle := func() (float64, int) {
-		pool.client().CloseIdleConnections()
-		for range 100 { // the goroutines of closed connections end by themselves
-			if bytes, goroutines := inUse(); goroutines < 40 {
-				return bytes, goroutines
-			}
-		}
-		return inUse()
-	}
-	before, goroutines := settle()
-	clients := make([]*Client, n)
-	for i := range clients {
-		clients[i] = dial()
-	}
-	after, all := settle()
-	t.Logf("%.0f bytes and %.2f goroutines for each connection", (after-before)/n, float64(all-goroutines)/n)
-	if got := (after - before) / n; got > 20<<10 {
-		t.Errorf("%.0f bytes for each idle connection, want at most 20 KiB", got)
-	}
-	if all-goroutines > n/10 {
-		t.Errorf("%d goroutines for %d idle connections", all-goroutines, n)
-	}
-	for _, c := range append(clients, first) {
-		if err := c.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -30,37 +30,45 @@ type keeps struct {
 	completions answers[*mcp.Completion]         // by parameters
 }
 
-// init says what is kept. It is called once, before anything else.
-func (k *keeps) init(c *Client) {
-	k.tools.kind = kind[mcp.Tool]{
+// What the lists are; the same for all clients.
+var (
+	toolKind = kind[mcp.Tool]{
 		method: mcp.MethodListTools, what: "tools", maxSize: maxToolsSize,
 		read: readPage(func(r *mcp.ListToolsResult) listPage[mcp.Tool] {
 			return listPage[mcp.Tool]{items: r.Tools, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
-		key: func(t *mcp.Tool) string { return t.Name }, check: c.checkTool,
-		skip: func(t *mcp.Tool) bool { return !c.server.allows(t.Name) },
+		key: func(t *mcp.Tool) string { return t.Name }, check: (*Client).checkTool,
+		skip: func(c *Client, t *mcp.Tool) bool { return !c.server.allows(t.Name) },
 	}
-	k.resources.kind = kind[mcp.Resource]{
+	resourceKind = kind[mcp.Resource]{
 		method: mcp.MethodListResources, what: "resources", maxSize: maxResourcesSize,
 		read: readPage(func(r *mcp.ListResourcesResult) listPage[mcp.Resource] {
 			return listPage[mcp.Resource]{items: r.Resources, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
-		key: func(r *mcp.Resource) string { return r.URI }, check: (*mcp.Resource).Validate,
+		key: func(r *mcp.Resource) string { return r.URI }, check: checkItem[*mcp.Resource],
 	}
-	k.templates.kind = kind[mcp.ResourceTemplate]{
+	templateKind = kind[mcp.ResourceTemplate]{
 		method: mcp.MethodListResourceTemplates, what: "resource templates", maxSize: maxTemplatesSize,
 		read: readPage(func(r *mcp.ListResourceTemplatesResult) listPage[mcp.ResourceTemplate] {
 			return listPage[mcp.ResourceTemplate]{items: r.ResourceTemplates, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
-		key: func(r *mcp.ResourceTemplate) string { return r.URITemplate }, check: (*mcp.ResourceTemplate).Validate,
+		key: func(r *mcp.ResourceTemplate) string { return r.URITemplate }, check: checkItem[*mcp.ResourceTemplate],
 	}
-	k.prompts.kind = kind[mcp.Prompt]{
+	promptKind = kind[mcp.Prompt]{
 		method: mcp.MethodListPrompts, what: "prompts", maxSize: maxPromptsSize,
 		read: readPage(func(r *mcp.ListPromptsResult) listPage[mcp.Prompt] {
 			return listPage[mcp.Prompt]{items: r.Prompts, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
-		key: func(p *mcp.Prompt) string { return p.Name }, check: (*mcp.Prompt).Validate,
+		key: func(p *mcp.Prompt) string { return p.Name }, check: checkItem[*mcp.Prompt],
 	}
+)
+
+// checkItem is the check of an item that needs no client.
+func checkItem[T interface{ Validate() error }](_ *Client, item T) error { return item.Validate() }
+
+// init says what is kept. It is called once, before anything else.
+func (k *keeps) init(c *Client) {
+	k.tools.kind, k.resources.kind, k.templates.kind, k.prompts.kind = &toolKind, &resourceKind, &templateKind, &promptKind
 	k.tools.client, k.resources.client, k.templates.client, k.prompts.client = c, c, c, c
 	k.tools.onChange, k.resources.onChange, k.prompts.onChange = c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged
 	k.reads.max, k.reads.maxSize = maxReads, maxReadsSize

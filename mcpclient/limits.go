@@ -38,31 +38,47 @@ func (p *askPool) leave() { p.n.Add(-1) }
 
 // askLimits bounds the questions of one server.
 type askLimits struct {
-	pool    *askPool
-	most    int           // open and waiting
-	open    chan struct{} // has room for as many as may be open
-	pages   chan struct{} // has room for the URL that is asked about
-	urls    *rate.Limiter
-	samples *rate.Limiter
-	tokens  *rate.Limiter // to be sampled
+	opts *AskOptions
+	pool *askPool
 
 	mu    sync.Mutex
-	n     int // open and waiting
+	made  *askGates // nil before the first question: most servers ask none
+	n     int       // open and waiting
 	off   bool
 	ends  map[int]context.CancelCauseFunc // of those, by an arbitrary number
 	lastN int
 }
 
-func newAskLimits(o *AskOptions, pool *askPool) *askLimits {
-	return &askLimits{
-		pool: pool, most: o.AskLimit * (1 + waitingTimes),
-		open: make(chan struct{}, o.AskLimit), pages: make(chan struct{}, urlsAtOnce),
-		urls:    rate.NewLimiter(rate.Every(urlsEvery), urlsBurst),
-		samples: rate.NewLimiter(rate.Every(samplesEvery), samplesBurst),
-		tokens:  rate.NewLimiter(rate.Limit(float64(o.SampleTokens)/time.Hour.Seconds()), o.SampleTokens),
-		ends:    make(map[int]context.CancelCauseFunc),
-	}
+// askGates is what the questions of one server pass.
+type askGates struct {
+	open    chan struct{} // has room for as many as may be open
+	pages   chan struct{} // has room for the URL that is asked about
+	urls    *rate.Limiter
+	samples *rate.Limiter
+	tokens  *rate.Limiter // to be sampled
 }
+
+func newAskLimits(o *AskOptions, pool *askPool) *askLimits {
+	return &askLimits{opts: o, pool: pool}
+}
+
+func (l *askLimits) gates() *askGates {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		tokens := l.opts.SampleTokens
+		l.made = &askGates{
+			open: make(chan struct{}, l.opts.AskLimit), pages: make(chan struct{}, urlsAtOnce),
+			urls:    rate.NewLimiter(rate.Every(urlsEvery), urlsBurst),
+			samples: rate.NewLimiter(rate.Every(samplesEvery), samplesBurst),
+			tokens:  rate.NewLimiter(rate.Limit(float64(tokens)/time.Hour.Seconds()), tokens),
+		}
+	}
+	return l.made
+}
+
+// most is how many may be open and waiting.
+func (l *askLimits) most() int { return l.opts.AskLimit * (1 + waitingTimes) }
 
 // Why a question is declined without an answer.
 var (
@@ -77,7 +93,7 @@ var (
 func (l *askLimits) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.off || l.n >= l.most || l.pool.n.Load() >= maxAsks
+	return l.off || l.n >= l.most() || l.pool.n.Load() >= maxAsks
 }
 
 // enter counts a question in. The error is why it is to be declined at once; cancel
@@ -88,12 +104,15 @@ func (l *askLimits) enter(cancel context.CancelCauseFunc) (leave func(), err err
 	switch {
 	case l.off:
 		return nil, errDeclined
-	case l.n >= l.most || !l.pool.enter():
+	case l.n >= l.most() || !l.pool.enter():
 		return nil, errTooMany
 	}
 	l.n++
 	l.lastN++
 	key := l.lastN
+	if l.ends == nil {
+		l.ends = make(map[int]context.CancelCauseFunc)
+	}
 	l.ends[key] = cancel
 	return func() {
 		l.mu.Lock()
@@ -106,14 +125,15 @@ func (l *askLimits) enter(cancel context.CancelCauseFunc) (leave func(), err err
 
 // turn waits until the question may be shown.
 func (l *askLimits) turn(ctx context.Context, kind AskKind) (leave func(), err error) {
+	gates := l.gates()
 	if kind != AskURL {
-		return take(ctx, l.open)
+		return take(ctx, gates.open)
 	}
-	page, err := take(ctx, l.pages)
+	page, err := take(ctx, gates.pages)
 	if err != nil {
 		return nil, err
 	}
-	open, err := take(ctx, l.open)
+	open, err := take(ctx, gates.open)
 	if err != nil {
 		page()
 		return nil, err

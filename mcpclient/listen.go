@@ -39,9 +39,18 @@ type watching struct {
 	keeper    keeper
 }
 
-// initWatching is called once, before the connection is started.
-func (c *Client) initWatching() {
-	w := &c.watching
+// watching returns what is watched; it is made when it is first needed, as most servers
+// have nothing to watch.
+func (c *Client) watching() *watching {
+	if w := c.watches.Load(); w != nil {
+		return w
+	}
+	c.watches.CompareAndSwap(nil, c.newWatching()) // another may have been quicker
+	return c.watches.Load()
+}
+
+func (c *Client) newWatching() *watching {
+	w := new(watching)
 	w.tasks = watch.NewTasks(watch.Options{
 		Do: c.watchDo, Spawn: c.conn.SpawnThen, Logger: c.log,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
@@ -54,12 +63,14 @@ func (c *Client) initWatching() {
 	w.listens = watch.NewListens(opts)
 	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
 	w.keeper.client = c
+	return w
 }
 
 // closeWatching ends what would keep the connection from draining.
 func (c *Client) closeWatching() {
-	c.watching.keeper.close()
-	c.watching.listens.Close(ErrClosed)
+	w := c.watching() // made now if need be, so that nothing is watched from here on
+	w.keeper.close()
+	w.listens.Close(ErrClosed)
 }
 
 // watchDo carries out a request of something that watches.
@@ -70,16 +81,20 @@ func (c *Client) watchDo(ctx context.Context, req *call.Request) (call.Result, e
 
 // renewWatching is told of each new session.
 func (c *Client) renewWatching(info *Info) {
-	if info.Era == mcp.EraLegacy {
-		c.watching.resources.Connected() // STDIO-24
+	w := c.watches.Load()
+	if w == nil {
+		return
 	}
-	c.watching.keeper.connected()
+	if info.Era == mcp.EraLegacy {
+		w.resources.Connected() // STDIO-24
+	}
+	w.keeper.connected()
 }
 
 // noticed takes a notification of a modern server that belongs to a subscription,
 // and reports whether it is such a one.
 func (c *Client) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
-	return c.watching.listens.Notify(watch.Peer{
+	return c.watching().listens.Notify(watch.Peer{
 		Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related,
 	}, m)
 }
@@ -90,7 +105,7 @@ func (c *Client) changed(n *Notice) {
 	switch n.Kind {
 	case watch.Acknowledged:
 		for _, id := range n.Accepted.TaskIDs {
-			c.watching.tasks.Announced(id, true)
+			c.watching().tasks.Announced(id, true)
 		}
 	case watch.ToolsChanged:
 		c.keeps.changed(mcp.NotificationToolsChanged, "")
@@ -101,14 +116,14 @@ func (c *Client) changed(n *Notice) {
 	case watch.ResourceUpdated:
 		c.keeps.changed(mcp.NotificationResourceUpdated, n.URI)
 	case watch.TaskChanged:
-		c.watching.tasks.Noticed(*n.Task)
+		c.watching().tasks.Noticed(*n.Task)
 	case watch.Ended:
-		for _, id := range c.watching.tasks.IDs(watch.Extension) {
-			c.watching.tasks.Announced(id, false)
+		for _, id := range c.watching().tasks.IDs(watch.Extension) {
+			c.watching().tasks.Announced(id, false)
 		}
 	case watch.Missed: // SUB-09
-		for _, id := range c.watching.tasks.IDs(watch.Extension) {
-			if t := c.watching.tasks.Find(id); t != nil {
+		for _, id := range c.watching().tasks.IDs(watch.Extension) {
+			if t := c.watching().tasks.Find(id); t != nil {
 				t.Poke()
 			}
 		}
@@ -162,7 +177,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		return nil, err
 	}
 	s := new(Subscription)
-	l := c.watching.listens.Open(filter, func(n Notice) {
+	l := c.watching().listens.Open(filter, func(n Notice) {
 		c.changed(&n)
 		switch n.Kind {
 		case watch.Acknowledged:

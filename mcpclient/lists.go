@@ -35,8 +35,8 @@ type kind[T any] struct {
 	// key is what an item may have in the list only once.
 	key func(*T) string
 	// check refuses an item, which is logged; skip leaves one out without a word.
-	check func(*T) error
-	skip  func(*T) bool // nil skips none
+	check func(*Client, *T) error
+	skip  func(*Client, *T) bool // nil skips none
 }
 
 // page is one answer to a list request.
@@ -73,7 +73,7 @@ type flight[T any] struct {
 // list is one of a server's lists, kept until something says that it may have
 // changed.
 type list[T any] struct {
-	kind[T]
+	*kind[T]
 	client *Client
 
 	mu      sync.Mutex
@@ -300,10 +300,10 @@ func (l *list[T]) assemble(p *wholeList[T]) {
 		for i := range pg.items {
 			item := &pg.items[i]
 			_, twice := p.index[l.key(item)]
-			switch err := l.check(item); {
+			switch err := l.check(l.client, item); {
 			case err != nil:
 				leave("leaving out an item of a list", "error", err)
-			case l.skip != nil && l.skip(item):
+			case l.skip != nil && l.skip(l.client, item):
 			case twice:
 				leave("leaving out an item that is listed twice", "item", l.key(item))
 			case len(p.items) < maxItems:

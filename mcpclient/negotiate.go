@@ -24,7 +24,7 @@ type negotiator struct {
 	hash     string
 	versions []mcp.Version // that may be used, newest first
 	probe    time.Duration
-	client   mcp.Implementation
+	client   *mcp.Implementation
 	eras     *eraCache
 	log      *slog.Logger
 	level    func() mcp.LogLevel            // that was asked for; "" for none
@@ -79,7 +79,7 @@ func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
 
 // ask sends server/discover. A result that is none (ERA-05) is an error.
 func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverResult, error) {
-	members, err := modernMembers(n.of(mcp.EraModern)[0], &n.client, n.declared())
+	members, err := modernMembers(n.of(mcp.EraModern)[0], n.client, n.declared())
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (n *negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []m
 
 // modern has nothing more to agree on.
 func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverResult) error {
-	members, err := modernMembers(v, &n.client, n.declared())
+	members, err := modernMembers(v, n.client, n.declared())
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 // initialize sends the request. It is never cancelled (LIFE-08): the connection's
 // own time limit closes the transport instead.
 func (n *negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.Version) (*mcp.InitializeResult, error) {
-	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: n.client})
+	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: *n.client})
 	if err != nil {
 		return nil, err
 	}
@@ -261,9 +261,10 @@ func (n *negotiator) adopt(ctx context.Context, s *conn.Session, res *mcp.Initia
 			n.log.Warn("the server does not take the log level", "error", err)
 		}
 	}
+	server := res.ServerInfo // not all of the result is kept
 	n.agreed(&Info{
 		Version: v, Era: mcp.EraLegacy, Capabilities: res.Capabilities,
-		Server: &res.ServerInfo, Instructions: res.Instructions,
+		Server: &server, Instructions: res.Instructions,
 	})
 	return nil
 }

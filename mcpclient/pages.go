@@ -13,11 +13,22 @@ import (
 // pages are those that the user has agreed to open and that are not known to be
 // completed. Each is an actor of package elicit.
 type pages struct {
-	table *elicit.Table
+	client *Client
+
+	once    sync.Once
+	pending *elicit.Table // see table
 
 	mu   sync.Mutex
 	all  map[string]*page // by id
 	last int
+}
+
+// table returns that of the actors; it is made when the first is needed.
+func (s *pages) table() *elicit.Table {
+	s.once.Do(func() {
+		s.pending = elicit.New(s.client.conn, elicit.Options{Expiry: s.client.opts.ElicitationExpiry})
+	})
+	return s.pending
 }
 
 // page is one of them.
@@ -59,7 +70,7 @@ func (s *pages) add(view *URLView) (p *page, fresh bool, err error) {
 	if p := s.all[id]; p != nil {
 		return p, false, nil
 	}
-	pending, err := s.table.Open(id)
+	pending, err := s.table().Open(id)
 	if err != nil {
 		return nil, false, err
 	}

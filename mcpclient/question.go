@@ -45,7 +45,7 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 	if human == nil {
 		return nil, errNobody
 	}
-	if a.Kind == AskURL && !c.asks.limits.urls.Allow() {
+	if a.Kind == AskURL && !c.asks.limits.gates().urls.Allow() {
 		return nil, errTooMany
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -28,7 +28,7 @@ func (c *Client) askedTask(s *conn.Session, m *mcp.Message, run func(context.Con
 		return nil, true, mcp.Errorf(mcp.CodeInvalidParams, "%s: task is not an object of options", m.Method)
 	}
 	// Its actor is started at once, or not at all: no context is waited with.
-	task, err := c.watching.served.Create(context.Background(), opts.TTL, run)
+	task, err := c.watching().served.Create(context.Background(), opts.TTL, run)
 	if err != nil {
 		return nil, true, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) askedTask(s *conn.Session, m *mcp.Message, run func(context.Con
 // askedAboutTask answers tasks/get, tasks/result, tasks/list and tasks/cancel of the
 // server. It blocks for tasks/result as long as the task is worked on (TASK-09).
 func (c *Client) askedAboutTask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	served := c.watching.served
+	served := c.watching().served
 	if method == mcp.MethodListTasks {
 		p := new(mcp.ListParams)
 		if len(params) > 0 {

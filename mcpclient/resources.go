@@ -140,5 +140,5 @@ func (c *Client) resourceUpdated(m *mcp.Message) {
 		return
 	}
 	c.keeps.changed(m.Method, p.URI)
-	c.watching.resources.Updated(p.URI)
+	c.watching().resources.Updated(p.URI)
 }

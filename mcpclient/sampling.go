@@ -111,14 +111,14 @@ func (q *sampleQuestion) answer(ctx context.Context, c *Client, o *origin) (json
 // maySample counts a request against the limits of the server, and of the calls that
 // it may belong to (SAMP-31, SAMP-32, SECA-43).
 func (c *Client) maySample(o *origin, tokens int64) bool {
-	if tokens > math.MaxInt32 || !c.asks.limits.samples.Allow() {
+	if tokens > math.MaxInt32 || !c.asks.limits.gates().samples.Allow() {
 		return false
 	}
 	allowed := true
 	for _, t := range o.live() {
 		allowed = t.sample() && allowed
 	}
-	return allowed && c.asks.limits.tokens.AllowN(time.Now(), int(tokens))
+	return allowed && c.asks.limits.gates().tokens.AllowN(time.Now(), int(tokens))
 }
 
 // review has the request accepted, and perhaps changed.

@@ -52,15 +52,14 @@ type stdio struct {
 	failed  atomic.Bool // something was noticed, and its reason is being found out
 	close   sync.Once
 	lost    sync.Once
-	closed  chan struct{} // closed when Close is done
-	junk    int           // the reader's
+	junk    int // the reader's
 }
 
 // newStdio serves a process that was just started.
 func newStdio(sys *actors.System, name string, log *slog.Logger, proc process, sink mcp.Sink) *stdio {
 	l := &stdio{
 		sys: sys, owner: "stdio of " + name, log: log, sink: sink, proc: proc,
-		exited: make(chan struct{}), read: make(chan struct{}), drained: make(chan struct{}), closed: make(chan struct{}),
+		exited: make(chan struct{}), read: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.in = frame.NewWriter(proc.Stdin(), &frame.WriterOptions{
 		Start:   l.task,
@@ -142,7 +141,7 @@ func (e *junkError) Error() string {
 // drain keeps the end of stderr.
 func (l *stdio) drain() {
 	defer close(l.drained)
-	buf := make([]byte, 1<<10) // io.Copy would hold 32 KiB for each server
+	buf := make([]byte, 512) // io.Copy would hold 32 KiB for each server
 	for {
 		n, err := l.proc.Stderr().Read(buf)
 		_, _ = l.stderr.Write(buf[:n])
@@ -215,13 +214,11 @@ func within(c <-chan struct{}, d time.Duration) bool {
 // Close implements [mcp.Link] by the steps of STDIO-20. It takes at most about
 // seven seconds.
 func (l *stdio) Close() error {
-	l.close.Do(func() {
-		defer close(l.closed)
+	l.close.Do(func() { // others wait in it
 		l.closing.Store(true)
 		l.shutDown()
 		l.lost.Do(func() { l.sink.Lost(nil) })
 	})
-	<-l.closed
 	return nil
 }
 

@@ -30,10 +30,10 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	s := new(Subscription)
 	tell := func(uri string) { c.events.add(func() { f(uri) }) }
 	if info.Era == mcp.EraModern {
-		return s, c.watching.keeper.add(ctx, s, uri, tell)
+		return s, c.watching().keeper.add(ctx, s, uri, tell)
 	}
 	u := &watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
-	r, err := c.watching.resources.Add(ctx, uri, u)
+	r, err := c.watching().resources.Add(ctx, uri, u)
 	if err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
@@ -81,7 +81,7 @@ func (c *Client) wantFresh(method string) {
 	if info == nil || info.Era != mcp.EraModern || c.opts.NoListen {
 		return
 	}
-	caps, k := &info.Capabilities, &c.watching.keeper
+	caps, k := &info.Capabilities, &c.watching().keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.lists
@@ -207,7 +207,7 @@ func (k *keeper) look() {
 // open starts a stream. It may have ended before it is known here.
 func (k *keeper) open(wish mcp.SubscriptionFilter) {
 	ended := false // guarded by the lock
-	l := k.client.watching.listens.Open(wish, func(n Notice) {
+	l := k.client.watching().listens.Open(wish, func(n Notice) {
 		if n.Kind == watch.Ended {
 			k.mu.Lock()
 			ended = true

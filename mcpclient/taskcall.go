@@ -34,22 +34,35 @@ type taskCall struct {
 
 var taskResults = []string{mcp.ResultTask}
 
-// withTask prepares a tools/call for a task: one of 2025-11-25 is asked for where the
-// tool requires it, or leaves it to us and the caller wants it (TASK-05); one of
-// 2026-07-28 is the server's choice (XTASK-03).
-func (c *Client) withTask(ctx context.Context, req *call.Request, name string, o *CallOptions) error {
+// canBeTask reports whether a tools/call may be answered with a task: in 2025-11-25 one
+// is asked for where the tool requires it, or leaves it to us and the caller wants it
+// (TASK-05); in 2026-07-28 it is the server's choice (XTASK-03).
+func (c *Client) canBeTask(ctx context.Context, name string, o *CallOptions) (bool, error) {
+	info := c.info.Load()
+	if info.Era == mcp.EraModern {
+		return c.takesTasks(), nil // else the server must answer at once (XTASK-01)
+	}
+	can := c.asksForTask(ctx, name, o.Task || o.task != nil)
+	if !can && o.task != nil {
+		return false, &UnsupportedError{Method: mcp.MethodCallTool, Capability: "tasks.requests.tools.call for " + name, Version: info.Version}
+	}
+	return can, nil
+}
+
+// doAsTask is doFor for a tools/call that may be answered with a task. It has copies of
+// the request and the options, which the task keeps; most calls need none.
+func (c *Client) doAsTask(ctx context.Context, req call.Request, o CallOptions) (json.RawMessage, error) {
+	if err := c.withTask(&req, &o); err != nil {
+		return nil, c.failed(mcp.MethodCallTool, err)
+	}
+	raw, _, err := c.doFor(ctx, &req, &o)
+	return raw, err
+}
+
+// withTask prepares a tools/call that may be answered with a task.
+func (c *Client) withTask(req *call.Request, o *CallOptions) error {
 	modern := c.info.Load().Era == mcp.EraModern
-	if modern && !c.takesTasks() {
-		return nil // the server must answer at once (XTASK-01)
-	}
-	wanted := o.Task || o.task != nil
-	if !modern && !c.asksForTask(ctx, name, wanted) {
-		if o.task != nil {
-			return &UnsupportedError{Method: mcp.MethodCallTool, Capability: "tasks.requests.tools.call for " + name, Version: c.info.Load().Version}
-		}
-		return nil
-	}
-	t := &taskCall{client: c, req: req, name: name, opts: o}
+	t := &taskCall{client: c, req: req, name: req.Name, opts: o}
 	if t.most = cmp.Or(req.Max, c.server.CallTimeout); t.most == 0 {
 		t.most = call.DefaultMax
 	}

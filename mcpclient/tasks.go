@@ -70,7 +70,7 @@ func (t *Task) Immediate() string { return t.immediate }
 // State returns what is known of the task without asking; of its zero value only
 // the ID is known.
 func (t *Task) State() TaskState {
-	if w := t.client.watching.tasks.Find(t.id); w != nil {
+	if w := t.client.watching().tasks.Find(t.id); w != nil {
 		if s, ok := w.State(); ok {
 			t.learn(s)
 		}
@@ -102,7 +102,7 @@ func (t *Task) Status(ctx context.Context) (TaskState, error) {
 		return TaskState{}, t.client.failed(mcp.MethodGetTask, &call.ResponseError{Method: mcp.MethodGetTask, Err: err})
 	}
 	t.learn(s)
-	t.client.watching.tasks.Noticed(s)
+	t.client.watching().tasks.Noticed(s)
 	return s, nil
 }
 
@@ -132,14 +132,14 @@ func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 	c := t.client
 	if !c.opts.ListenForTasks || t.generation != watch.Extension || !c.hasTaskNotices() {
-		_, leave, err = c.watching.tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+		_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 		return leave, err
 	}
-	k, resume := &c.watching.keeper, w.Resume
+	k, resume := &c.watching().keeper, w.Resume
 	over := sync.OnceFunc(func() { k.removeTask(t.id) })
 	w.Resume = func(out call.Outcome) { over(); resume(out) }
 	k.addTask(t.id)
-	_, leave, err = c.watching.tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+	_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 	if err != nil {
 		over()
 		return nil, err
@@ -218,7 +218,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 			t.learn(s)
 		}
 	}
-	if w := c.watching.tasks.Find(t.id); w != nil {
+	if w := c.watching().tasks.Find(t.id); w != nil {
 		w.Poke()
 	}
 	return nil
@@ -393,7 +393,7 @@ func (c *Client) taskOf(id string) (tag any, hold func() (release func()), ok bo
 	if id == "" {
 		return nil, nil, false
 	}
-	t := c.watching.tasks.Find(id)
+	t := c.watching().tasks.Find(id)
 	if t == nil {
 		return nil, nil, false
 	}
@@ -407,5 +407,5 @@ func (c *Client) taskNoticed(m *mcp.Message) {
 		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)
 		return
 	}
-	c.watching.tasks.Noticed(watch.FromCore(&p))
+	c.watching().tasks.Noticed(watch.FromCore(&p))
 }

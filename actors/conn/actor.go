@@ -181,6 +181,7 @@ func (a *actor) ofGeneration(c *actors.Context, msg any) {
 		}
 	case *negotiated:
 		if a.is(m.gen, Negotiating) {
+			a.negotiate = nil
 			if err := cmpErr(m.err, a.lost); err != nil {
 				a.fail(c, err)
 			} else {

@@ -10,7 +10,7 @@ import (
 const DefaultMax = 4 << 20
 
 const (
-	minBuffer    = 1 << 10
+	minBuffer    = 512
 	steadyBuffer = 64 << 10 // a buffer grows beyond this for a long line only, and shrinks back
 	shrinkAfter  = 32       // reads in a row that a small buffer would have done for
 	maxEmptyRead = 100      // reads of nothing in a row before the source is called broken
