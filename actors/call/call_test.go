@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,8 +155,8 @@ func TestNoProgressTokenUnlessAsked(t *testing.T) {
 // A call without a connection waits for one, for as long as it may.
 func TestWaitsForConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wanted := 0
-		b := newTable(t, &call.Options{MaxWaiting: 1, Wanted: func() { wanted++ }})
+		var wanted atomic.Int32
+		b := newTable(t, &call.Options{MaxWaiting: 1, Wanted: func() { wanted.Add(1) }})
 		req := &call.Request{Method: "tools/call", Idle: time.Second}
 		b.NotYet(errGone)
 		_, err := b.Do(t.Context(), req)
@@ -173,8 +174,8 @@ func TestWaitsForConnection(t *testing.T) {
 		if res, err := first.Wait(t.Context()); err != nil || string(res.Raw) != `{"echo":"tools/call"}` {
 			t.Errorf("the call that waited: got %s, %v", res.Raw, err)
 		}
-		if wanted != 2 {
-			t.Errorf("Wanted was called %d times, want 2", wanted)
+		if n := wanted.Load(); n != 2 {
+			t.Errorf("Wanted was called %d times, want 2", n)
 		}
 		var second actors.Reply[call.Result]
 		b.Lost(1, errGone)
