@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,8 +294,8 @@ func TestKilledWhileItWaits(t *testing.T) {
 // A Wait outlives the connection, and what follows goes out on the next.
 func TestWaitSurvivesReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wanted := 0
-		b := newTable(t, &call.Options{Wanted: func() { wanted++ }})
+		var wanted atomic.Int32
+		b := newTable(t, &call.Options{Wanted: func() { wanted.Add(1) }})
 		b.connect(1, b.echo(1))
 		asked := &asking{}
 		var reply actors.Reply[call.Result]
@@ -306,8 +307,8 @@ func TestWaitSurvivesReconnect(t *testing.T) {
 		asked.wantAborted(t)
 		asked.resume(again)
 		synctest.Wait()
-		if s := b.Stats(); s.Waiting != 1 || wanted != 1 {
-			t.Errorf("got %+v and %d times wanted, want one call that waits", s, wanted)
+		if s, n := b.Stats(), wanted.Load(); s.Waiting != 1 || n != 1 {
+			t.Errorf("got %+v and %d times wanted, want one call that waits", s, n)
 		}
 		w := b.connect(2, b.echo(2))
 		synctest.Wait()
