@@ -72,13 +72,14 @@ func TestFloodOfQuestions(t *testing.T) {
 		}
 	}
 	t.Logf("%d servers: %d questions open at most, %d goroutines, %d MiB", n, most.Load(), runtime.NumGoroutine()-before, grown>>20)
+	// Not Close: its two seconds for what is under way are short for so many at once.
+	ctx, cancel := context.WithTimeout(t.Context(), closeBound)
+	defer cancel()
 	begin := time.Now()
-	if err := h.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+	if err := h.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
 	}
-	if took := time.Since(begin); took > closeBound {
-		t.Errorf("Close took %v", took)
-	}
+	t.Logf("closed after %v", time.Since(begin))
 	goroutinesBack(t, before)
 }
 
