@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -36,6 +37,7 @@ func TestHTTPBothEras(t *testing.T) {
 				if _, err := c.CallTool(t.Context(), "x", nil, nil); err != nil {
 					t.Errorf("CallTool: %v", err)
 				}
+				synctest.Wait() // the GET is sent beside all that
 				closeIn(t, c, time.Second)
 				want := map[string]string{
 					"2025-11-25": "DELETE GET discover initialize initialized ping tools/call",

@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -54,6 +55,10 @@ func TestHTTPProbe(t *testing.T) {
 		{"401", 401, "j", id + `"error":{"code":-32000,"message":"no token"}}`, `the server wants authorization (Bearer realm="x"): Unauthorized: no token`, "d"},
 		{"403", 403, "", "", "the server refuses access", "d"},
 		{"500", 500, "h", "oops", "oops", "d"},
+		{"500 with an error", 500, "j", `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}`, "2025-11-25", "di"}, // SHM-13
+		{"Python SDK", 400, "j", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Unsupported protocol version: 2026-07-28"}}`, "2025-11-25", "di"},
+		{"400 in words", 400, "h", "Unsupported protocol version", "2025-11-25", "di"},
+		{"method not found, without an id", 404, "j", `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}`, "2025-11-25", "di"},
 		{"503", 503, "", "", "Service Unavailable", "d"},
 		{"429", 429, "", "", "Too Many Requests", "d"},
 		{"cut off", 200, "cut", "", "connection lost", "d"},
@@ -166,6 +171,60 @@ func TestHTTPVerdict(t *testing.T) {
 			t.Errorf("a downgraded server: %v, sent %s", info.Era, sent)
 		}
 	})
+}
+
+// ERA-01, ERA-02, ERA-06: a server that is replaced by one of the other era while it is in use costs one call.
+func TestHTTPEraChanges(t *testing.T) {
+	refusing := func(code int, id, text string) func(http.ResponseWriter, *posted) {
+		return func(w http.ResponseWriter, r *posted) {
+			say(w, 400, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":{"supported":["2025-11-25"],"requested":""}}}`, strings.ReplaceAll(id, "own", r.ID.String()), code, text))
+		}
+	}
+	tests := []struct {
+		name          string
+		before, after func(http.ResponseWriter, *posted)
+		refuse        func(http.ResponseWriter, *posted) // the first call after
+		heals         bool
+	}{
+		{"TypeScript SDK", modernWeb(okWeb), legacyWeb(okWeb), refusing(-32000, "null", "Bad Request: Server not initialized"), true},
+		{"Python SDK", modernWeb(okWeb), legacyWeb(okWeb), refusing(-32600, `"server-error"`, "Bad Request: Missing session ID"), true},
+		{"unsupported version", modernWeb(okWeb), legacyWeb(okWeb), refusing(-32022, "own", "no"), true},
+		{"upgraded", legacyWeb(okWeb), modernWeb(okWeb), refusing(-32020, "own", "Mcp-Method is missing"), true},
+		{"a refusal of one call", modernWeb(okWeb), legacyWeb(okWeb), refusing(-32600, "null", "blocked"), false},
+		{"an answer", modernWeb(okWeb), legacyWeb(okWeb), refusing(-32602, "own", "no such session"), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var changed, refused atomic.Bool
+			webBubble(t, func(w http.ResponseWriter, r *posted) {
+				switch {
+				case !changed.Load():
+					tt.before(w, r)
+				case r.Method == "x/y" && refused.CompareAndSwap(false, true):
+					tt.refuse(w, r)
+				default:
+					tt.after(w, r)
+				}
+			}, func(t *testing.T, s *webServer, opts *Options) {
+				c, err := Dial(t.Context(), webAt("/"), opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before, _ := c.Info(t.Context())
+				changed.Store(true)
+				if _, err := c.Request(t.Context(), "x/y", nil, nil); err == nil {
+					t.Error("the first request: got no error")
+				}
+				if _, err := c.Request(t.Context(), "x/y", nil, nil); err != nil {
+					t.Errorf("the next request: %v", err)
+				}
+				if after, _ := c.Info(t.Context()); (after.Era != before.Era) != tt.heals {
+					t.Errorf("era: %v, then %v", before.Era, after.Era)
+				}
+				closeIn(t, c, 3*time.Second)
+			})
+		})
+	}
 }
 
 // ERA-05, ROB-8: a server that is busy is left alone for as long as it says, within a bound, and then found.
@@ -290,5 +349,27 @@ func TestNeitherTransport(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "neither Streamable HTTP") || !strings.Contains(err.Error(), "HTTP+SSE") {
 			t.Errorf("Dial: got %v", err)
 		}
+	})
+}
+
+// ERA-02, ERA-08: a modern server that is slow to wake up is asked again, once it has refused the handshake.
+func TestHTTPSlowModern(t *testing.T) {
+	var n atomic.Int32
+	current := modernWeb(okWeb)
+	webBubble(t, func(w http.ResponseWriter, r *posted) {
+		if n.Add(1) == 1 {
+			<-r.Ctx.Done()
+			return
+		}
+		current(w, r)
+	}, func(t *testing.T, s *webServer, opts *Options) {
+		c, err := Dial(t.Context(), webAt("/"), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.seen(); got != "server/discover initialize server/discover" {
+			t.Errorf("requests: %s", got)
+		}
+		closeIn(t, c, time.Second)
 	})
 }

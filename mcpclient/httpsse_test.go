@@ -84,12 +84,14 @@ func (s *oldServer) stream(w http.ResponseWriter, r *http.Request) {
 	s.current, s.forget = cancel, false
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, "event: endpoint\ndata: /messages?session=%s\n\n", id)
-	w.(http.Flusher).Flush()
 	sink := &eventSink{out: w, end: cancel}
-	if _, err := s.wire.Connect(sink); err != nil {
+	if _, err := s.wire.Connect(sink); err != nil { // before the first POST can come
 		return
 	}
+	sink.mu.Lock()
+	fmt.Fprintf(w, "event: endpoint\ndata: /messages?session=%s\n\n", id)
+	w.(http.Flusher).Flush()
+	sink.mu.Unlock()
 	<-ctx.Done()
 	sink.mu.Lock()
 	sink.out = nil // it is the handler's

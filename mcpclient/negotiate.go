@@ -172,7 +172,8 @@ func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error) err
 	}
 	n.log.Debug("the server is taken for a legacy one", "because", why)
 	if n.web != nil { // the verdict is kept once there is a session
-		return n.refused(ctx, s, n.handshake(ctx, s, versions[0]), true)
+		answered := !errors.Is(why, call.ErrTimeout) // a modern server may just be slow to wake up: it is asked again
+		return n.refused(ctx, s, n.handshake(ctx, s, versions[0]), answered)
 	}
 	n.eras.set(n.hash, mcp.EraLegacy)
 	if errors.Is(why, call.ErrConnectionLost) {

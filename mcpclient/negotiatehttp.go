@@ -48,11 +48,19 @@ func (n *negotiator) noVerdict(err error) error {
 		return conn.Permanent(err)
 	case errors.Is(err, call.ErrConnectionLost):
 		return err
+	case refused != nil && refused.Status == http.StatusInternalServerError && isAnswer(err):
+		return nil // it has an opinion on the message, and so it is there (SHM-13)
 	case refused != nil && (refused.Status/100 == 5 || refused.Status == http.StatusTooManyRequests):
 		n.leaveAlone(err)
 		return err
 	}
 	return nil
+}
+
+// isAnswer reports whether an error came as one of JSON-RPC.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[*mcp.Error](err)
+	return ok
 }
 
 // leaveAlone heeds Retry-After before the next attempt.
@@ -64,7 +72,7 @@ func (n *negotiator) leaveAlone(err error) {
 
 // refused decides what follows a handshake over HTTP that has failed: a modern server may
 // have been taken for a legacy one (ERA-02), or the server may have the old transport only
-// (SSE-10). asked is set if it was asked in the modern way already.
+// (SSE-10). asked is set if it has answered in the modern way already, in the negative.
 func (n *negotiator) refused(ctx context.Context, s *conn.Session, err error, asked bool) error {
 	if err == nil || n.web == nil || ctx.Err() != nil || conn.IsPermanent(err) {
 		return err

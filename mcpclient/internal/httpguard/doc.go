@@ -8,7 +8,10 @@
 //     origin.
 //   - A proxy is used as the environment says, but not for this machine.
 //   - What is read is bounded, after decompression too.
-//   - Errors name no URL: its query may be a secret.
+//   - Errors name no URL: its query may be a secret. [Redact] takes it out of what a
+//     server says.
+//   - HTTP/2 is used where TLS agrees on it; a connection that has become silent is
+//     pinged, so that a stream does not hang on one that is gone.
 //
 // An address is http:, https:, or unix: for HTTP over a socket, see [ParseURL].
 package httpguard

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
 )
@@ -34,31 +33,15 @@ func (o *Options) refused(resp *http.Response, secrets ...string) error {
 	defer limit.Stop()
 	defer resp.Body.Close()
 	page, _ := io.ReadAll(io.LimitReader(httpguard.Body(resp, -1), shownOfPage)) // what there is of it
-	err := error(&streamable.StatusError{Status: resp.StatusCode, Text: o.clean(string(page), secrets)})
+	clean := func(text string) string {
+		return httpguard.Redact(text, shownOfPage, o.Header, o.URL, secrets...)
+	}
+	err := error(&streamable.StatusError{Status: resp.StatusCode, Text: clean(string(page))})
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
 		challenge := strings.Join(resp.Header.Values("Www-Authenticate"), ", ")
-		err = o.Denied(resp.StatusCode, o.clean(challenge, secrets), err)
+		err = o.Denied(resp.StatusCode, clean(challenge), err)
 	}
 	return err
-}
-
-// clean makes a text of the server fit to be shown: one line, without our secrets if
-// it repeats them (SECA-27).
-func (o *Options) clean(text string, secrets []string) string {
-	for _, values := range o.Header {
-		for _, v := range values {
-			secrets = append(secrets, v)
-			if _, token, ok := strings.Cut(v, " "); ok { // Bearer …
-				secrets = append(secrets, token)
-			}
-		}
-	}
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	return sanitize.Line(text, shownOfPage)
 }
 
 // isStream reports whether an answer is an event stream.

@@ -39,9 +39,10 @@ type Link struct {
 	idle    chan struct{}
 
 	queue   []*post
-	bytes   int  // of the queue
-	sending bool // a goroutine works on the queue
-	posts   int  // goroutines in a POST, that one included
+	bytes   int   // of the queue
+	sending bool  // a goroutine works on the queue
+	posts   int   // goroutines in a POST, that one included
+	stuck   *bool // set once that goroutine is passed: it would be, but for maxPosts
 	drained chan struct{}
 }
 

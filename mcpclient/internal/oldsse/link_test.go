@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -345,5 +346,34 @@ func TestCloseFromSink(t *testing.T) {
 		k.sink.mu.Unlock()
 		close(more)
 		<-closed
+	})
+}
+
+// When as many POSTs hang as may, what waits goes on with the first that ends, and not only
+// with the last that began.
+func TestPostsThatHangGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first sync.Once
+		end := make(chan struct{})
+		k := mustDial(t, &server{post: func(w http.ResponseWriter, p *posted) {
+			mine := (<-chan struct{})(nil)
+			first.Do(func() { mine = end })
+			select {
+			case <-mine:
+			case <-p.ctx.Done():
+			}
+		}})
+		for n := range maxPosts + 10 {
+			k.link.Send(ask(n))
+		}
+		time.Sleep(time.Minute)
+		if n := len(k.posts()); n != maxPosts {
+			t.Fatalf("got %d POSTs, want %d", n, maxPosts)
+		}
+		close(end)
+		synctest.Wait()
+		if n := len(k.posts()); n != maxPosts+1 {
+			t.Errorf("got %d POSTs after one has ended, want %d", n, maxPosts+1)
+		}
 	})
 }

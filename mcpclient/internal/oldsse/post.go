@@ -48,7 +48,11 @@ func (l *Link) inLine(p *post) (passed bool) {
 	timer := time.AfterFunc(passTime, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if ended || l.over || l.posts >= maxPosts {
+		switch {
+		case ended || l.over:
+			return
+		case l.posts >= maxPosts:
+			l.stuck = &passed // the next POST that ends goes on
 			return
 		}
 		passed = true
@@ -59,7 +63,14 @@ func (l *Link) inLine(p *post) (passed bool) {
 	l.run(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ended = true; passed {
+	ended = true
+	switch {
+	case !passed: // those behind it are ours still
+		l.stuck = nil
+	case l.stuck != nil:
+		*l.stuck, l.stuck = true, nil
+		return false
+	default:
 		l.posts--
 	}
 	return passed

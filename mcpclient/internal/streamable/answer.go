@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -36,8 +36,8 @@ func (p *post) receive(resp *http.Response) {
 	case typeStream:
 		p.stream(resp)
 	default:
-		discard(resp.Body)
 		p.invalid(resp.StatusCode, fmt.Errorf("the answer is neither JSON nor an event stream, its type is %.100q", kind))
+		tail(resp.Body)
 	}
 }
 
@@ -104,7 +104,7 @@ func (p *post) message(frame []byte) {
 	}()
 	err := mcp.Scan(frame, m)
 	l := p.link
-	asks := m.Kind == mcp.KindRequest || m.Kind == mcp.KindNotification
+	asks := m.Kind == mcp.KindRequest || m.Kind == mcp.KindNotification || m.Method != "" // or tries to: its id is the server's
 	switch {
 	case asks && err == nil:
 	case p.answered:
@@ -138,10 +138,11 @@ func (p *post) refused(resp *http.Response) {
 	frame := l.page(resp, status, &answer)
 	own := frame != nil && p.kind == mcp.KindRequest && answer.ID == p.id
 	unknown := answer.Kind == mcp.KindError && answer.Error.Code == mcp.CodeMethodNotFound
+	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
 		p.reject(status, l.opts.Denied(status.Status, l.clean(strings.Join(resp.Header.Values("Www-Authenticate"), ", ")), status))
-	case status.Status == http.StatusNotFound && p.inside != "" && !(own && unknown): // SHL-52
+	case p.gone(status, own, unknown):
 		l.opts.Log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
 		l.sessionLost()
@@ -153,6 +154,41 @@ func (p *post) refused(resp *http.Response) {
 	default:
 		p.reject(status, status)
 	}
+	if changed {
+		l.lose(conn.Redial(ErrEra))
+	}
+}
+
+// otherEra reports whether a refusal shows that a server of the other era has taken the
+// place of the one that was negotiated with (ERA-01): legacy servers give no modern
+// errors (ERA-02), modern ones want no session and refuse no version that they offered.
+func (p *post) otherEra(status *StatusError, own bool) bool {
+	e, ok := errors.AsType[*mcp.Error](status.Err)
+	if !ok || p.kind != mcp.KindRequest || p.method == mcp.MethodInitialize || p.method == mcp.MethodDiscover {
+		return false
+	}
+	modern := p.link.speaks().Era() == mcp.EraModern
+	switch e.Code {
+	case mcp.CodeUnsupportedVersion:
+		return true
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingClientCapability:
+		return !modern
+	}
+	text := strings.ToLower(e.Message)
+	return modern && !own && status.Status == http.StatusBadRequest && (strings.Contains(text, "session") || strings.Contains(text, "initialized"))
+}
+
+// gone reports whether the server does not know the session any more. By the rules that
+// is a 404 (SHL-52); many servers answer 400 to an id that is not in their list, in
+// words, and would never be left otherwise.
+func (p *post) gone(status *StatusError, own, unknown bool) bool {
+	switch {
+	case p.inside == "":
+		return false
+	case status.Status == http.StatusBadRequest:
+		return !own && strings.Contains(strings.ToLower(status.Error()), "session")
+	}
+	return status.Status == http.StatusNotFound && !(own && unknown)
 }
 
 // reject ends a request, or reports what became of another message.
@@ -168,15 +204,15 @@ func (p *post) reject(status *StatusError, err error) {
 // everything else status gets the beginning.
 func (l *Link) page(resp *http.Response, status *StatusError, answer *mcp.Message) []byte {
 	if resp.StatusCode/100 == 3 {
-		status.Text = "redirects are not followed" // SECA-22
+		status.Err = httpguard.Refused(l.opts.URL, resp) // SECA-22
 		return nil
 	}
-	most := shownOfPage
 	json := mediaType(resp.Header) == typeJSON
+	body := io.LimitReader(httpguard.Body(resp, -1), shownOfPage) // the beginning, however long it says that it is
 	if json {
-		most = l.opts.MaxMessage
+		body = httpguard.Body(resp, int64(l.opts.MaxMessage))
 	}
-	text, err := readAll(httpguard.Body(resp, int64(most)), nil, -1)
+	text, err := readAll(body, nil, -1)
 	if json && err == nil && mcp.Scan(text, answer) == nil && (answer.Kind == mcp.KindError || answer.Kind == mcp.KindResult) {
 		if answer.Kind == mcp.KindError {
 			status.Err = answer.Error
@@ -188,22 +224,10 @@ func (l *Link) page(resp *http.Response, status *StatusError, answer *mcp.Messag
 	return nil
 }
 
-// clean makes a text of the server fit to be shown: one line, without our secrets if
-// it repeats them (SECA-27).
+// clean makes a text of the server fit to be shown, without our secrets if it repeats
+// them (SECA-27).
 func (l *Link) clean(text string) string {
-	secrets := []string{l.SessionID()}
-	for _, values := range l.opts.Header {
-		secrets = append(secrets, values...)
-	}
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-		if _, token, ok := strings.Cut(s, " "); ok && len(token) >= 4 { // Bearer …
-			text = strings.ReplaceAll(text, token, "***")
-		}
-	}
-	return sanitize.Line(text, shownOfPage)
+	return httpguard.Redact(text, shownOfPage, l.opts.Header, l.opts.URL, l.SessionID())
 }
 
 // mediaType returns the type of a body without its parameters, in lower case.

@@ -69,7 +69,8 @@ func TestAnswers(t *testing.T) {
 		{"404 without a session", "2025-11-25", 404, "text/plain", "no such\x1b[31m\r\nthing", nil, `Not Found: "no such`, nil}, // SHL-52
 		{"500", "2026-07-28", 500, "text/html", strings.Repeat("long ", 10_000), nil, "Internal Server Error: \"long long", nil},
 		{"415", "2025-11-25", 415, "", "", nil, "Unsupported Media Type", nil},
-		{"a redirect", "2025-11-25", 307, "", "", nil, "redirects are not followed", nil}, // SECA-22
+		{"a redirect", "2025-11-25", 307, "", "", nil, "to http://elsewhere.test, which is not followed", nil}, // SECA-22
+		{"a question that can not be read", "2025-11-25", 200, asStream, event("", `{"jsonrpc":"2.0","id":7,"method":"ping","x":}`) + event("", ok), []string{`{"jsonrpc":"2.0","id":7,"method":"ping","x":}`, ok}, "", nil},
 		{"401", "2025-11-25", 401, asJSON, refusal, nil, "Unauthorized: no (-32602)", mcp.ErrInvalidParams},
 		{"403", "2026-07-28", 403, "", "", nil, "Forbidden", nil},
 	}
@@ -190,7 +191,7 @@ func TestSecrets(t *testing.T) {
 		if got := r.Header.Values("Mcp-Session-Id"); len(got) != 1 || got[0] != "session-secret" {
 			t.Errorf("session: got %q", got)
 		}
-		http.Error(w, "session-secret and header-secret are not welcome at /mcp", 500)
+		http.Error(w, "session-secret and header-secret are not welcome at /mcp?key=query-secret", 500)
 	}), func(k *kit) {
 		k.session()
 		k.request(7, "tools/call")
@@ -198,7 +199,7 @@ func TestSecrets(t *testing.T) {
 		k.ListenGET()
 		time.Sleep(time.Minute)
 		err := k.sink.failure(7)
-		if err == nil || !strings.Contains(err.Error(), "*** and *** are not welcome") {
+		if err == nil || !strings.Contains(err.Error(), "*** and *** are not welcome at /mcp?***") {
 			t.Errorf("failure: got %v", err)
 		}
 		k.Close()
@@ -252,4 +253,49 @@ func TestBusy(t *testing.T) {
 			})
 		})
 	}
+}
+
+// SHM-13: the beginning of an error page is shown, also if the page says that it is long; a redirect within
+// the origin names its target.
+func TestErrorPages(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer func(w http.ResponseWriter)
+		want   string
+	}{
+		{"a long page", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "50000")
+			w.WriteHeader(502)
+			_, _ = w.Write([]byte("<html>Bad Gateway" + strings.Repeat(" ", 49983)))
+		}, `"<html>Bad Gateway`},
+		{"a slash", func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/mcp/?key=query-secret")
+			w.WriteHeader(307)
+		}, "redirect (307) to http://mcp.test/mcp/, which is not followed: only a GET"},
+		{"nowhere", func(w http.ResponseWriter) { w.WriteHeader(302) }, "to an address that it does not name"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(w http.ResponseWriter, _ *request) { tt.answer(w) }, func(k *kit) {
+				k.request(7, "tools/call")
+				if err := k.sink.failure(7); err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("failure: got %v, want %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// ROB-7: a page that does not end holds nothing up.
+func TestEndlessPage(t *testing.T) {
+	bubble(t, func(w http.ResponseWriter, r *request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.(http.Flusher).Flush()
+		hang(r.Ctx)
+	}, func(k *kit) {
+		k.request(7, "tools/call")
+		if err := k.sink.failure(7); !errors.Is(err, call.ErrInvalidResponse) {
+			t.Errorf("failure: got %v, want it at once", err)
+		}
+	})
 }

@@ -12,6 +12,9 @@ var (
 	// ErrSession says that the server has ended the session (SHL-52).
 	ErrSession = errors.New("the server has ended the session")
 
+	// ErrEra says that the server is not of the era that it was of (ERA-01).
+	ErrEra = errors.New("the server speaks another protocol than before")
+
 	errClosed    = errors.New("the link is closed")
 	errCancel    = errors.New("the request was cancelled")
 	errNoAnswer  = errors.New("the stream ended without an answer")
@@ -23,7 +26,8 @@ var (
 // StatusError is an HTTP status that is no success.
 type StatusError struct {
 	Status int
-	// Err is the JSON-RPC error that came with it, a [*mcp.Error], or nil.
+	// Err is the JSON-RPC error that came with it, a [*mcp.Error]; of a redirect a
+	// [*httpguard.RedirectError]; else nil.
 	Err error
 	// Text is the beginning of any other body, fit to be shown.
 	Text string
@@ -45,7 +49,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Unwrap returns the JSON-RPC error.
+// Unwrap returns Err.
 func (e *StatusError) Unwrap() error { return e.Err }
 
 // plain takes the URL out of an error of net/http: its query may hold a secret.

@@ -98,20 +98,26 @@ func TestSessionLost(t *testing.T) {
 	tests := []struct {
 		name, kind, body string
 		lost             bool
+		status           int
 	}{
-		{"nothing", "", "", true},
-		{"text", "text/plain", "Session not found", true},
-		{"an error without an id", "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`, true},
-		{"an error with another id", "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`, true},
-		{"an error with our id", "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`, true},
-		{"a method that is not there", "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found"}}`, false}, // SHM-13
+		{"nothing", "", "", true, 404},
+		{"text", "text/plain", "Session not found", true, 404},
+		{"an error without an id", "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`, true, 404},
+		{"an error with another id", "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`, true, 404},
+		{"an error with our id", "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`, true, 404},
+		{"a method that is not there", "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method not found"}}`, false, 404}, // SHM-13
+		// What servers say that are made after the examples of the TypeScript SDK, and others.
+		{"400", "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`, true, 400},
+		{"400 in words", "text/plain", "Invalid or missing session ID", true, 400},
+		{"400 for another reason", "text/plain", "no", false, 400},
+		{"400 for what was asked", "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"session is missing"}}`, false, 400},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var s *server
 			bubble(t, legacy(func(w http.ResponseWriter, r *request) {
 				w.Header().Set("Content-Type", tt.kind)
-				w.WriteHeader(404)
+				w.WriteHeader(tt.status)
 				_, _ = w.Write([]byte(tt.body))
 			}), func(k *kit) {
 				s = k.server
@@ -294,6 +300,17 @@ func TestOwnStreamEnds(t *testing.T) {
 				w.WriteHeader(404)
 			}
 		}, 2, 2, true},
+		{"409 from the beginning", func(w http.ResponseWriter, n int) { w.WriteHeader(409) }, 1, 1, false},
+		{"409 later", func(w http.ResponseWriter, n int) { // the TypeScript SDK, until it has seen the end of the stream before
+			if n == 1 {
+				streamEvents(w, event("1", "{}"))
+			} else {
+				w.WriteHeader(409)
+			}
+		}, 140, 90, false},
+		{"an id that no header can carry", func(w http.ResponseWriter, n int) {
+			streamEvents(w, "retry: 30000\n\n"+event("\x01", "{}"))
+		}, 121, 110, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -355,4 +372,76 @@ func TestAnswerElsewhere(t *testing.T) {
 			t.Error("the request's stream is open still")
 		}
 	})
+}
+
+// SHL-20: the server's own stream is asked for once the server has taken initialized.
+func TestOwnStreamWaits(t *testing.T) {
+	bubble(t, func(w http.ResponseWriter, r *request) {
+		switch {
+		case r.Kind == mcp.KindRequest:
+			writeJSON(w, 200, result(r.ID))
+		case r.Method == "POST":
+			time.Sleep(3 * time.Second)
+			w.WriteHeader(202)
+		default:
+			w.WriteHeader(405)
+		}
+	}, func(k *kit) {
+		k.request(1, mcp.MethodInitialize)
+		k.Speak(mcp.LatestLegacy)
+		k.notify(mcp.NotificationInitialized)
+		k.ListenGET()
+		time.Sleep(time.Minute)
+		if gets := k.server.requests("GET"); len(gets) != 1 || gets[0].At != 3*time.Second {
+			t.Errorf("%d GETs, want one after 3 s", len(gets))
+		}
+	})
+}
+
+// SHL-11: a notification that is accepted in another way than with 202 and nothing is accepted, and holds up nobody.
+func TestAccepted(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"200":           func(w http.ResponseWriter) { w.WriteHeader(200) },
+		"204":           func(w http.ResponseWriter) { w.WriteHeader(204) },
+		"200 with JSON": func(w http.ResponseWriter) { writeJSON(w, 200, "{}") },
+		"a stream":      stream,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w http.ResponseWriter, r *request) {
+				if r.Kind == mcp.KindRequest {
+					writeJSON(w, 200, result(r.ID))
+					return
+				}
+				if answer(w); name == "a stream" {
+					hang(r.Ctx)
+				}
+			}, func(k *kit) {
+				k.request(1, mcp.MethodInitialize)
+				k.Speak(mcp.LatestLegacy)
+				k.notify(mcp.NotificationInitialized)
+				k.request(2, "tools/list")
+				time.Sleep(time.Second)
+				if got := k.sink.all(); len(got) != 2 || strings.Contains(k.log.String(), "WARN") {
+					t.Errorf("%d answers within a second, want 2\n%s", len(got), k.log)
+				}
+			})
+		})
+	}
+}
+
+// SHL-52, LIFE-11: a second handshake does not name the session of the first.
+func TestSecondHandshake(t *testing.T) {
+	var s *server
+	bubble(t, legacy(nil), func(k *kit) {
+		s = k.server
+		k.request(1, mcp.MethodInitialize)
+		k.request(2, mcp.MethodInitialize)
+		if got := k.server.requests("POST")[1].Header.Get("Mcp-Session-Id"); got != "" {
+			t.Errorf("the second handshake names the session %q", got)
+		}
+		k.Speak(mcp.V2026_07_28)
+	})
+	if n := len(s.requests("DELETE")); n != 0 { // SHM-10
+		t.Errorf("%d DELETEs to a modern server", n)
+	}
 }

@@ -25,6 +25,7 @@ type Link struct {
 
 	mu      sync.Mutex    // guards what follows; nothing is sent under it
 	closing bool          // nothing more is taken
+	old     bool          // as closing, but Close is not called yet
 	over    bool          // nothing more is passed on
 	tasks   int           // goroutines
 	idle    chan struct{} // closed when there are none; nil if nobody waits
@@ -44,6 +45,7 @@ type Link struct {
 	bytes   int           // of all that is in line
 
 	listening bool
+	wantsGET  bool // once nothing is held
 }
 
 // New returns a link. Nothing is sent before the first message.
@@ -64,7 +66,9 @@ func New(opts Options) *Link {
 func (l *Link) Speak(v mcp.Version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.version = v
+	if l.version = v; l.modern() {
+		l.session = "" // of a handshake that was refused
+	}
 	l.headers.update(&l.opts, v, l.session)
 }
 
@@ -113,7 +117,7 @@ func (l *Link) Send(m mcp.Outgoing) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.closing:
+	case l.closing || l.old:
 		return errClosed
 	case !m.Cancels.IsZero():
 		return l.cancelled(m)
@@ -128,7 +132,9 @@ func (l *Link) Send(m mcp.Outgoing) error {
 // request starts a request, or puts it in line.
 func (l *Link) request(m mcp.Outgoing) error {
 	if m.Method == mcp.MethodInitialize {
-		l.abandon() // a probe without an answer: it would never be cancelled (ERA-08)
+		l.abandon()    // a probe without an answer: it would never be cancelled (ERA-08)
+		l.session = "" // of a handshake that was refused: each begins without one (SHL-52)
+		l.headers.update(&l.opts, l.version, "")
 	}
 	p := newPost(l, m)
 	if l.running < l.opts.MaxRequests && !l.held {
@@ -158,14 +164,14 @@ func (l *Link) keep(p *post) {
 func (l *Link) next() *post {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.first(); p != nil && !l.held {
+	if p := l.first(); p != nil {
 		return p
 	}
 	l.running--
 	return nil
 }
 
-// first takes the first request out of the line.
+// first takes the first request out of the line, if it may go.
 func (l *Link) first() *post {
 	if len(l.waiting) == 0 || l.held {
 		return nil
@@ -179,11 +185,15 @@ func (l *Link) first() *post {
 	return p
 }
 
-// release lets the requests go that waited for notifications/initialized.
+// release lets go what waited for notifications/initialized.
 func (l *Link) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held = false
+	if l.wantsGET && !l.closing {
+		l.wantsGET = false
+		l.task(l.listen)
+	}
 	for l.running < l.opts.MaxRequests && !l.closing {
 		p := l.first()
 		if p == nil {
@@ -232,6 +242,22 @@ func (l *Link) sessionLost() {
 	l.session = ""
 	l.mu.Unlock()
 	l.lose(conn.Redial(ErrSession))
+}
+
+// outdated takes no more messages, because of what p was answered with, so that they
+// wait for a new connection. It does nothing, and reports false, while there are other
+// requests that would be lost with this one: then the next refusal will do. Streams of
+// notices are no such requests, they are opened again.
+func (l *Link) outdated(p *post) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, other := range l.posts {
+		if other != p && other.method != mcp.MethodListen {
+			return false
+		}
+	}
+	l.old = true
+	return true
 }
 
 // task runs f on a goroutine that Close waits for. The lock is held.

@@ -14,7 +14,8 @@ import (
 var errQuiet = errors.New("nothing has come for a long time")
 
 // ListenGET opens the stream for what the server sends on its own account, once a legacy
-// session has begun (SHL-20), and keeps it open. A server without one is as good.
+// session has begun and the server has taken notifications/initialized (SHL-20), and
+// keeps it open. A server without one is as good.
 func (l *Link) ListenGET() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,7 +23,9 @@ func (l *Link) ListenGET() {
 		return
 	}
 	l.listening = true
-	l.task(l.listen)
+	if l.wantsGET = l.held; !l.held {
+		l.task(l.listen)
+	}
 }
 
 // listen reads the stream, again and again, until the server does not want it.
@@ -30,7 +33,7 @@ func (l *Link) listen() {
 	defer l.done()
 	c := cursor{retry: defaultRetry}
 	for n := -1; ; n++ {
-		if n >= 0 && sleep(l.ctx, max(c.retry, backoff(n-1))) != nil {
+		if n >= 0 && sleep(l.ctx, max(c.retry, minBackoff, backoff(n-1))) != nil {
 			return
 		}
 		events, again := l.hear(&c, n >= 0)
@@ -62,6 +65,8 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
 	case status/100 == 5, status == http.StatusTooManyRequests:
+		return 0, true
+	case status == http.StatusConflict && before: // it has not seen yet that the one before has ended
 		return 0, true
 	case status == http.StatusNotFound && before && l.SessionID() != "": // SHL-52
 		l.sessionLost()

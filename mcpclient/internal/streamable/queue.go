@@ -81,7 +81,7 @@ func (p *post) control() {
 		p.refused(resp)
 		return
 	}
-	discard(resp.Body)
+	tail(resp.Body) // some answer with a stream that does not end
 }
 
 // settled waits until the server can have all of a request, so that the notification

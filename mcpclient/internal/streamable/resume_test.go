@@ -33,6 +33,7 @@ func TestResume(t *testing.T) {
 		{"retry after the id", event("1", "") + "retry: 2000\n\n", func(w http.ResponseWriter, _ string) { streamEvents(w, answer) }, []time.Duration{2 * time.Second}, "", false},
 		{"without an id", ":comment\n\n", nil, nil, "without an answer", false},
 		{"an id that was taken back", event("1", "") + "id:\n\n", nil, nil, "without an answer", false},
+		{"an id that no header can carry", event("1", "") + event("\x01", ""), nil, nil, "without an answer", false},
 		{"400", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(400) }, []time.Duration{time.Second}, "can not be resumed: Bad Request", false},
 		{"405", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(405) }, []time.Duration{time.Second}, "can not be resumed", false},
 		{"404", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(404) }, []time.Duration{time.Second}, "ended the session", true},
@@ -255,6 +256,29 @@ func TestOthersGoOn(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := len(k.sink.all()); n != 10 || k.sink.fails != 10 {
 			t.Errorf("%d answers, %d failures, want 10 each", n, k.sink.fails)
+		}
+	})
+}
+
+// ROB-8: a server that wants to be asked again at once is asked so once.
+func TestResumeAtOnce(t *testing.T) {
+	const note = `{"jsonrpc":"2.0","method":"notifications/x"}`
+	bubble(t, legacy(func(w http.ResponseWriter, r *request) {
+		if r.Method != "DELETE" {
+			streamEvents(w, "retry: 0\n"+event("1", note))
+		}
+	}), func(k *kit) {
+		k.session()
+		k.request(7, "tools/call")
+		time.Sleep(time.Second - time.Millisecond)
+		polls := len(k.server.requests("GET"))
+		k.cancel(7)
+		time.Sleep(time.Second)
+		before := len(k.server.requests("GET"))
+		k.ListenGET() // the server's own stream is no better
+		time.Sleep(time.Second - time.Millisecond)
+		if own := len(k.server.requests("GET")) - before; polls != 10 || own != 10 {
+			t.Errorf("%d and %d GETs in a second, want 10", polls, own)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 type cursor struct {
 	last  string        // event id; "" if there is none (SHL-40)
 	retry time.Duration // the pause before (SHL-22)
+	floor time.Duration // the shortest pause, whatever the server says
 }
 
 // events reads one event stream to its end, or until take has had enough. It returns how
@@ -35,7 +36,9 @@ func (c *cursor) events(r io.Reader, most int, take func(frame []byte) (enough b
 		}
 		events++
 		if e.HasID {
-			c.last = e.ID
+			if c.last = e.ID; !httpguard.ValidValue(c.last) { // no header can carry it
+				c.last = ""
+			}
 		}
 		if len(e.Data) == 0 || e.Type != sse.DefaultType { // WIRE-11
 			continue
@@ -52,7 +55,7 @@ func (c *cursor) events(r io.Reader, most int, take func(frame []byte) (enough b
 func (p *post) stream(resp *http.Response) {
 	c := cursor{retry: defaultRetry}
 	barren, quiet := 0, 0 // resumptions in a row without an event, without a message
-	for {
+	for n := 0; ; n++ {
 		events, frames, err := c.events(httpguard.Body(resp, -1), p.link.opts.MaxMessage, func(frame []byte) bool {
 			p.take(frame)
 			return p.answered
@@ -72,6 +75,9 @@ func (p *post) stream(resp *http.Response) {
 		if frames > 0 {
 			quiet = 0
 		}
+		if n == 1 {
+			c.floor = minBackoff // a server may want to be asked again at once, but not for ever
+		}
 		if resp = p.resume(&c, &barren, quiet, err); resp == nil {
 			return
 		}
@@ -80,11 +86,12 @@ func (p *post) stream(resp *http.Response) {
 }
 
 // tail waits a little for the end of a stream whose answer is there, so that its
-// connection can be used again.
+// connection can be used again, and closes it.
 func tail(body io.ReadCloser) {
 	limit := time.AfterFunc(tailTime, func() { body.Close() })
-	defer limit.Stop()
 	discard(body)
+	limit.Stop()
+	body.Close()
 }
 
 // resume goes on with a stream that has ended because of err, or ends the request and
@@ -99,7 +106,7 @@ func (p *post) resume(c *cursor, barren *int, quiet int, err error) *http.Respon
 		return nil
 	}
 	for ; *barren < maxBarren; *barren++ {
-		if sleep(p.ctx, max(c.retry, backoff(quiet+*barren-1))) != nil {
+		if sleep(p.ctx, max(c.retry, c.floor, backoff(quiet+*barren-1))) != nil {
 			return nil // nobody waits
 		}
 		resp, failed := l.get(p.ctx, c.last)
@@ -132,8 +139,7 @@ func (p *post) lost(err error) {
 
 // unresumed ends a request whose stream the server does not take up again (SHL-42).
 func (p *post) unresumed(resp *http.Response) {
-	defer resp.Body.Close()
-	discard(resp.Body)
+	tail(resp.Body)
 	status := &StatusError{Status: resp.StatusCode}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
