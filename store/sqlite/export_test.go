@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -15,8 +16,9 @@ func WithIdle(o Options, d time.Duration) *Options {
 // closed once it has begun.
 func (s *Store) Block() (entered <-chan struct{}, release func()) {
 	in, out := make(chan struct{}), make(chan struct{})
+	begun := sync.OnceFunc(func() { close(in) }) // it runs again if the group it is in fails
 	go s.writer.do(context.Background(), "blocking", weight{}, func(*tx) error {
-		close(in)
+		begun()
 		<-out
 		return nil
 	})
