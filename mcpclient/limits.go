@@ -125,15 +125,32 @@ func (l *askLimits) enter(cancel context.CancelCauseFunc) (leave func(), err err
 
 // turn waits until the question may be shown.
 func (l *askLimits) turn(ctx context.Context, kind AskKind) (leave func(), err error) {
-	gates := l.gates()
-	if kind != AskURL {
-		return take(ctx, gates.open)
-	}
-	page, err := take(ctx, gates.pages)
+	leave, err = l.gates().take(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
-	open, err := take(ctx, gates.open)
+	if l.declines() { // what it waited for may have been declined before it was itself
+		leave()
+		return nil, errDeclined
+	}
+	return leave, nil
+}
+
+func (l *askLimits) declines() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.off
+}
+
+func (g *askGates) take(ctx context.Context, kind AskKind) (leave func(), err error) {
+	if kind != AskURL {
+		return take(ctx, g.open)
+	}
+	page, err := take(ctx, g.pages)
+	if err != nil {
+		return nil, err
+	}
+	open, err := take(ctx, g.open)
 	if err != nil {
 		page()
 		return nil, err
