@@ -40,6 +40,11 @@ type Message struct {
 	// Parts of Params, nil when absent. They are of any JSON type.
 	Name      json.RawMessage
 	Arguments json.RawMessage
+	URI       json.RawMessage
+	TaskID    json.RawMessage
+	// InputResponses and RequestState are what makes a request a retry (MRTR-11).
+	InputResponses json.RawMessage
+	RequestState   json.RawMessage
 	// Meta is the _meta of Params or Result; nil when absent.
 	Meta json.RawMessage
 
@@ -57,6 +62,9 @@ type Message struct {
 
 // NameString returns Name as a string; false when absent or not a string.
 func (m *Message) NameString() (string, bool) { return stringOf(m.Name) }
+
+// URIString returns URI as a string; false when absent or not a string.
+func (m *Message) URIString() (string, bool) { return stringOf(m.URI) }
 
 // DecodeParams decodes Params into v as [Unmarshal] does, and turns a failure
 // into -32602. Absent params are read as {}.
@@ -97,6 +105,10 @@ const (
 	fieldError
 	fieldName
 	fieldArguments
+	fieldURI
+	fieldTaskID
+	fieldInputResponses
+	fieldRequestState
 	fieldMeta
 	fieldProgress
 	fieldProtocol
@@ -134,6 +146,14 @@ func fieldOf(k objectKind, name []byte) (field, objectKind) {
 			return fieldName, plainObject
 		case "arguments":
 			return fieldArguments, plainObject
+		case "uri":
+			return fieldURI, plainObject
+		case "taskId":
+			return fieldTaskID, plainObject
+		case "inputResponses":
+			return fieldInputResponses, plainObject
+		case "requestState":
+			return fieldRequestState, plainObject
 		case "_meta":
 			return fieldMeta, metaObject
 		}
@@ -279,6 +299,8 @@ func (m *Message) fillRequest(on *found, idOK bool) string {
 		return "params is not an object" // BASE-03
 	}
 	m.Params, m.Name, m.Arguments = on[fieldParams], on[fieldName], on[fieldArguments]
+	m.URI, m.TaskID = on[fieldURI], on[fieldTaskID]
+	m.InputResponses, m.RequestState = on[fieldInputResponses], on[fieldRequestState]
 	m.Meta = on[fieldMeta]
 	if token := on[fieldProgress]; token != nil {
 		m.Progress, _ = idOf(token) // malformed: as absent, nothing is promised to it

@@ -15,6 +15,9 @@ type Outgoing struct {
 	// Cancels is the request that notifications/cancelled withdraws: over modern
 	// HTTP its stream is closed and nothing is sent (CANC-09).
 	Cancels ID
+	// Tag is what the caller of the request wants the link to know: a server's, which
+	// stream a question belongs to. It is nil for most.
+	Tag any
 }
 
 // Header is one mirrored parameter.

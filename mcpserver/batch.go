@@ -9,31 +9,36 @@ import (
 // maxBatch bounds the messages of a batch.
 const maxBatch = 100
 
-// batch gathers the answers to an array of messages (BASE-20, BASE-22).
+// batch gathers the answers to an array of messages (BASE-20, BASE-22). It is the
+// port of the requests in it.
 type batch struct {
-	session *session
+	to port // for all of it
 
 	mu   sync.Mutex
 	left int // answers that are to come, and one until the array is read
 	out  []byte
 }
 
-// startBatch handles an array of messages, each on its own.
-func (s *session) startBatch(data []byte, r *reader) {
+// startBatch handles an array of messages, each on its own. The error is that of the
+// array: none of it was handled.
+func (s *session) startBatch(data []byte, to port) {
 	if h := s.legacy.Load(); h == nil || !h.version.Has(mcp.FeatureBatch) { // BASE-23
-		s.fail(r, nil, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "this revision has no batches"))
+		s.fail(to, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "this revision has no batches"))
 		return
 	}
-	b := &batch{session: s, left: 1, out: []byte{'['}}
+	b := &batch{to: to, left: 1, out: []byte{'['}}
+	var m mcp.Message
 	err := mcp.ScanBatch(data, maxBatch, func(raw []byte) error {
-		s.message(raw, r, b)
+		a := arrival{Message: &m, port: b}
+		b.expect()
+		s.message(raw, &a)
 		return nil
 	})
 	if err != nil {
-		s.fail(r, nil, mcp.ID{}, err)
+		s.fail(to, mcp.ID{}, err)
 		return
 	}
-	b.done()
+	b.drop()
 }
 
 // expect counts an answer that comes later.
@@ -43,22 +48,30 @@ func (b *batch) expect() {
 	b.left++
 }
 
-// add takes one answer.
-func (b *batch) add(frame []byte) {
+func (b *batch) notify(frame []byte) { b.to.notify(frame) }
+
+// answer takes one answer.
+func (b *batch) answer(frame []byte, _ *mcp.Error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if len(b.out) > 1 {
 		b.out = append(b.out, ',')
 	}
 	b.out = append(b.out, frame...)
+	b.mu.Unlock()
+	b.drop()
 }
 
-// done counts one answer off, and writes them all after the last: nothing if
-// there are none.
-func (b *batch) done() {
+// drop counts one answer off, and writes them all after the last: nothing if there
+// are none.
+func (b *batch) drop() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.left--; b.left == 0 && len(b.out) > 1 {
-		b.session.write(append(b.out, ']'))
+	b.left--
+	over, any := b.left == 0, len(b.out) > 1
+	b.mu.Unlock()
+	switch {
+	case over && any:
+		b.to.answer(append(b.out, ']'), nil)
+	case over:
+		b.to.drop()
 	}
 }

@@ -8,13 +8,17 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// arrival is one request on its way to its method.
+// arrival is one message on its way to its method. It belongs to the goroutine that
+// has read it: what outlives that copies what it needs.
 type arrival struct {
 	*mcp.Message
-	version mcp.Version
-	client  *client
-	reader  *reader
-	batch   *batch // that it is part of, or nil
+	version   mcp.Version
+	client    *client
+	principal *Principal
+	port      port
+
+	reader *reader // whose goroutine this is; nil elsewhere
+	here   bool    // its work may be done on this goroutine, which nobody else waits for
 }
 
 // method is a row of the method table.
@@ -42,64 +46,74 @@ func init() { // not a literal: the methods refer to the table
 	}
 }
 
-// frame handles what came in as one message, and reports whether the goroutine
-// has lost its reader meanwhile.
+// frame handles what came in on a pipe as one message, and reports whether the
+// goroutine has lost its reader meanwhile.
 func (s *session) frame(data []byte, r *reader) (lost bool) {
 	if mcp.IsBatch(data) {
 		s.startBatch(data, r)
 		return false
 	}
-	return s.message(data, r, nil)
+	r.arrival = arrival{Message: &r.message, port: r, reader: r}
+	return s.message(data, &r.arrival)
 }
 
-func (s *session) message(data []byte, r *reader, b *batch) (lost bool) {
-	m := &r.message
+// message scans a frame into a.Message and handles it.
+func (s *session) message(data []byte, a *arrival) (lost bool) {
+	m := a.Message
 	err := mcp.Scan(data, m)
 	switch {
 	case err != nil:
-		s.log.Debug("a malformed message", "error", err)
+		s.server.log.Debug("a malformed message", "session", s.ref.Path(), "error", err)
 		if m.Kind == mcp.KindRequest || m.Kind == mcp.KindInvalid { // BASE-09, BASE-16
-			s.fail(r, b, m.ID, err)
+			s.fail(a.port, m.ID, err)
+			return false
 		}
 	case m.Kind == mcp.KindRequest:
-		r.arrival = arrival{Message: m, reader: r, batch: b}
-		lost, err = s.request(&r.arrival)
-		if err != nil { // then r is not lost
-			s.fail(r, b, m.ID, err)
-		}
+		a.principal = s.principal
+		return s.handle(a)
 	case m.Kind == mcp.KindNotification:
 		s.notification(m)
-	default: // we have asked nothing (BASE-15)
-		s.log.Debug("an answer without a request", "id", m.ID.String())
+	default:
+		s.response(m)
+	}
+	a.port.drop()
+	return false
+}
+
+// handle answers one request or starts its call.
+func (s *session) handle(a *arrival) (lost bool) {
+	err := s.admit(a)
+	if err == nil {
+		if row := methods[a.Method]; row.start != nil {
+			lost, err = row.start(s, a)
+		} else {
+			err = s.answerNow(a, row)
+		}
+	}
+	if err != nil { // then the reader is not lost
+		s.fail(a.port, a.ID, err)
 	}
 	return lost
 }
 
-// request answers one request or starts its call. An error is to be answered.
-func (s *session) request(a *arrival) (lost bool, err error) {
+func (s *session) admit(a *arrival) error {
 	if a.Modern {
-		err = s.admitModern(a)
-	} else {
-		err = s.admitLegacy(a)
+		return s.admitModern(a)
 	}
-	if err != nil {
-		return false, err
-	}
-	row := methods[a.Method]
-	if row.start != nil {
-		return row.start(s, a)
-	}
+	return s.admitLegacy(a)
+}
+
+// answerNow answers a request that was never in flight.
+func (s *session) answerNow(a *arrival, row method) error {
 	result, err := row.quick(s, a)
 	if err != nil {
-		return false, err
+		return err
 	}
-	r := a.reader
-	r.scratch = mcp.AppendResult(r.scratch[:0], a.ID, result)
-	s.reply(r, a.batch, r.scratch)
-	if cap(r.scratch) > keepBuffer {
-		r.scratch = nil
-	}
-	return false, nil
+	out := buffers.Get().(*[]byte)
+	frame := mcp.AppendResult((*out)[:0], a.ID, result)
+	a.port.answer(frame, nil)
+	recycle(out, frame)
+	return nil
 }
 
 // offers reports whether the revision has the method and we offer it (BASE-14).
@@ -114,21 +128,12 @@ func offers(v mcp.Version, name string) error {
 }
 
 // fail answers with an error; the zero id is left out (BASE-08).
-func (s *session) fail(r *reader, b *batch, id mcp.ID, err error) {
+func (s *session) fail(to port, id mcp.ID, err error) {
 	wire := mcp.ErrorOf(err)
 	if _, told := errors.AsType[*mcp.Error](err); !told {
-		s.log.Error("a request failed", "id", id.String(), "error", err)
+		s.server.log.Error("a request failed", "session", s.ref.Path(), "id", id.String(), "error", err)
 	}
-	s.reply(r, b, mcp.AppendError(nil, id, wire))
-}
-
-// reply sends an answer from the goroutine of the reader.
-func (s *session) reply(r *reader, b *batch, frame []byte) {
-	if b != nil {
-		b.add(frame)
-		return
-	}
-	r.answer(frame)
+	to.answer(mcp.AppendError(nil, id, wire), wire)
 }
 
 // notification handles a message that is never answered (BASE-09). Those we do
@@ -145,6 +150,11 @@ func (s *session) notification(m *mcp.Message) {
 			s.ready.Store(true)
 		}
 	}
+}
+
+// response handles what the client answers.
+func (s *session) response(m *mcp.Message) { // we have asked nothing (BASE-15)
+	s.server.log.Debug("an answer without a request", "session", s.ref.Path(), "id", m.ID.String())
 }
 
 // ping is answered in every state (PING-01).
@@ -169,26 +179,50 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 		name, _ := a.NameString()
 		return false, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", shorten(name))
 	}
-	r := &request{session: s, def: t, version: a.version, client: a.client, token: a.Progress, batch: a.batch, arguments: a.Arguments}
-	r.tool.r = r
-	if r.arguments == nil {
-		r.arguments = []byte("{}")
+	arguments := a.Arguments
+	if arguments == nil {
+		arguments = []byte("{}")
 	}
-	if t.asks || a.batch != nil || !t.speed.quick() || a.size() > maxInline {
-		return false, s.callElsewhere(r, a)
+	return s.begin(a, t, arguments)
+}
+
+// begin makes the call of an arrival. It runs here if it may, which takes away the
+// reader from one that is slow all the same; else as a task.
+func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err error) {
+	r := &request{
+		session: s, port: a.port, work: w, version: a.version, client: a.client, principal: a.principal,
+		token: a.Progress, arguments: arguments, responses: a.InputResponses, state: a.RequestState,
+	}
+	r.public.r = r
+	if a.reader != nil {
+		r.port = s
+	}
+	if !a.mayRun(w) {
+		return false, s.beginElsewhere(r, a)
 	}
 	r.reader = a.reader
-	if err := s.calls.Serve(&r.Call, r, inboundRequest(a)); err != nil {
+	if err := s.calls.Serve(&r.Call, r, s.inboundRequest(a)); err != nil {
 		return false, err
 	}
 	r.leave() // if the handler has panicked
 	return r.lost, nil
 }
 
+// mayRun reports whether work may be done on the goroutine of its arrival.
+func (a *arrival) mayRun(w work) bool {
+	switch {
+	case w.asks():
+		return false
+	case a.reader != nil:
+		return w.speed().quick() && a.size() <= maxInline
+	}
+	return a.here
+}
+
 // size is what a call keeps of its request, in bytes: what was read from _meta is
 // there twice more.
 func (a *arrival) size() int64 {
-	return int64(len(a.Arguments) + 3*len(a.Meta) + len(a.ID.String()) + len(a.Progress.String()))
+	return int64(len(a.Arguments) + len(a.InputResponses) + len(a.RequestState) + 3*len(a.Meta) + len(a.ID.String()) + len(a.Progress.String()))
 }
 
 // toolNamed finds the tool of a call, nil if there is none; false if the name is
@@ -202,31 +236,22 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 	return tools[name], ok
 }
 
-// callElsewhere runs a call on a goroutine of its own, for which it keeps what it
+// beginElsewhere runs a call on a goroutine of its own, for which it keeps what it
 // needs of the frame.
-func (s *session) callElsewhere(r *request, a *arrival) error {
+func (s *session) beginElsewhere(r *request, a *arrival) error {
 	cost := a.size()
-	if held := s.held.Add(cost); held > maxHeld && held > cost {
+	if held := s.held.Add(cost); held > s.maxHeld() && held > cost {
 		s.held.Add(-cost)
 		return inbound.ErrBusy
 	}
-	own := make([]byte, 0, len(r.arguments)+len(a.Meta))
-	own = append(append(own, r.arguments...), a.Meta...)
-	n := len(r.arguments)
-	r.arguments = own[:n:n]
-	if a.Meta != nil {
-		r.meta = own[n:]
+	own := make([]byte, 0, len(r.arguments)+len(a.Meta)+len(r.responses)+len(r.state))
+	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state)} {
+		own = keep(own, part)
 	}
-	if a.batch != nil {
-		a.batch.expect()
-	}
-	if err := s.calls.Begin(&r.Call, r, inboundRequest(a)); err != nil {
+	r.meta = a.Meta
+	own = keep(own, &r.meta)
+	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
 		s.held.Add(-cost)
-		if a.batch != nil {
-			defer a.batch.done()
-			a.batch.add(mcp.AppendError(nil, a.ID, mcp.ErrorOf(err)))
-			return nil
-		}
 		return err
 	}
 	s.server.sys.Go(s.ref.Path(), func() {
@@ -236,14 +261,33 @@ func (s *session) callElsewhere(r *request, a *arrival) error {
 	return nil
 }
 
-// maxHeld bounds what the calls of one client make us keep, in bytes: many
+// keep moves part into own, which has room for it.
+func keep(own []byte, part *[]byte) []byte {
+	if *part == nil {
+		return own
+	}
+	n := len(own)
+	own = append(own, *part...)
+	*part = own[n:len(own):len(own)]
+	return own
+}
+
+// These bound what the calls of one client make us keep, in bytes: many
 // large calls would fill the memory long before there are too many (ROB-3).
 //
 // A call that runs where the pipe is read is not counted, so it must be small.
 const (
-	maxHeld   = 16 << 20
-	maxInline = 16 << 10
+	maxHeldSession   = 16 << 20
+	maxHeldStateless = 256 << 20 // of all clients: each has its own bound before it
+	maxInline        = 16 << 10
 )
+
+func (s *session) maxHeld() int64 {
+	if s.stateless {
+		return maxHeldStateless
+	}
+	return maxHeldSession
+}
 
 // shorten bounds what is said of a peer's name.
 func shorten(name string) string {

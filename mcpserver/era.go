@@ -23,8 +23,8 @@ type handshake struct {
 	client  *client
 }
 
-func inboundRequest(a *arrival) inbound.Request {
-	return inbound.Request{ID: a.ID, Method: a.Method}
+func (s *session) inboundRequest(a *arrival) inbound.Request {
+	return inbound.Request{ID: a.ID, Method: a.Method, Unlisted: s.stateless}
 }
 
 // admitLegacy checks a request without the _meta of 2026-07-28.
@@ -71,7 +71,7 @@ func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 
 // initialize opens the legacy session of this connection (LIFE-01 to LIFE-05).
 func (s *session) initialize(a *arrival) ([]byte, error) {
-	if a.batch != nil {
+	if _, ok := a.port.(*batch); ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch") // BASE-21
 	}
 	var p mcp.InitializeParams

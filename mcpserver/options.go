@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -28,6 +29,9 @@ type Options struct {
 	MaxInFlight int
 	// MaxMessage bounds a message, in bytes. Zero means 4 MiB (WIRE-04).
 	MaxMessage int
+	// MaxConcurrent bounds the 2026-07-28 requests in flight over HTTP, of all clients
+	// together. Zero means 10,000.
+	MaxConcurrent int
 	// PageSize is how many tools a page of tools/list has. Zero means 100.
 	PageSize int
 	// CacheFor is how long clients of 2026-07-28 may keep a list (CACHE-02).
@@ -36,6 +40,53 @@ type Options struct {
 	// Grace is how long calls may go on after the client has hung up. Zero means
 	// 2 s.
 	Grace time.Duration
+
+	// Principal is who is at the other end of pipes and in-memory links; nil is nobody.
+	Principal *Principal
+	// Authenticate finds out who sends an HTTP request. An error refuses it: with 401,
+	// or as an [*AuthError] says. Nil takes everybody as nobody.
+	Authenticate func(r *http.Request) (*Principal, error)
+	// AllowedHosts are the values of Host that HTTP requests may have, beside loopback
+	// names and addresses: a name, or a name and a port (SHL-02).
+	AllowedHosts []string
+	// AllowedOrigins are the values of Origin that HTTP requests may have, beside those
+	// of loopback: scheme, host and, unless it is the scheme's own, port.
+	AllowedOrigins []string
+
+	// SessionTTL is how long an idle legacy HTTP session is kept. Zero means 30 minutes.
+	SessionTTL time.Duration
+	// MaxSessions bounds the legacy HTTP sessions. Zero means 10,000.
+	MaxSessions int
+	// KeepAlive is how often a quiet stream says that it is alive (WIRE-13). Zero means
+	// 15 s.
+	KeepAlive time.Duration
+	// RetryAfter is how long clients wait before they resume a stream. Zero means 1 s.
+	RetryAfter time.Duration
+	// NoResume turns off the event log by which broken streams of legacy HTTP sessions
+	// are resumed (SHL-40).
+	NoResume bool
+	// MaxEvents and MaxEventBytes bound the event log of one session. Zero means 1,000
+	// events and 1 MiB.
+	MaxEvents, MaxEventBytes int
+
+	// RatePerSecond bounds the requests of one principal, and of each pipe or session
+	// that has none; RateBurst is how many may come at once. Zero is no bound.
+	RatePerSecond float64
+	RateBurst     int
+
+	// NoParking lets handlers that ask clients of 2026-07-28 run again from the top in
+	// each round, instead of being kept between rounds.
+	NoParking bool
+	// ParkFor is how long a handler is kept that waits for the client's answers. Zero
+	// means 10 minutes.
+	ParkFor time.Duration
+	// MaxParked bounds the handlers kept for one principal. Zero means 64.
+	MaxParked int
+	// TicketKeys seal what travels through clients, 32 bytes each: the first seals, all
+	// open. Nil makes one, which other instances do not know.
+	TicketKeys [][]byte
+	// TicketTTL is how long a client has for its answers. Zero means one hour.
+	TicketTTL time.Duration
 }
 
 func (o *Options) withDefaults() Options {
@@ -52,7 +103,34 @@ func (o *Options) withDefaults() Options {
 	d.CallTimeout = cmp.Or(d.CallTimeout, 10*time.Minute)
 	d.MaxInFlight = cmp.Or(d.MaxInFlight, 1000)
 	d.MaxMessage = cmp.Or(d.MaxMessage, 4<<20)
+	d.MaxConcurrent = cmp.Or(d.MaxConcurrent, 10_000)
+	d.SessionTTL = cmp.Or(d.SessionTTL, 30*time.Minute)
+	d.MaxSessions = cmp.Or(d.MaxSessions, 10_000)
+	d.KeepAlive = cmp.Or(d.KeepAlive, 15*time.Second)
+	d.RetryAfter = cmp.Or(d.RetryAfter, time.Second)
+	d.MaxEvents = cmp.Or(d.MaxEvents, 1000)
+	d.MaxEventBytes = cmp.Or(d.MaxEventBytes, 1<<20)
+	d.ParkFor = cmp.Or(d.ParkFor, 10*time.Minute)
+	d.MaxParked = cmp.Or(d.MaxParked, 64)
+	d.TicketTTL = cmp.Or(d.TicketTTL, time.Hour)
 	d.PageSize = cmp.Or(d.PageSize, 100)
 	d.Grace = cmp.Or(d.Grace, 2*time.Second)
 	return d
 }
+
+// AuthError is what [Options].Authenticate returns to refuse a request in its own way.
+type AuthError struct {
+	Status    int    // 401 or 403; zero is 401
+	Challenge string // the value of WWW-Authenticate; may be empty (RFC 9110, 11.6.1)
+	Err       error  // for logs; may be nil
+}
+
+func (e *AuthError) Error() string {
+	if e.Err == nil {
+		return "not authorized"
+	}
+	return "not authorized: " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *AuthError) Unwrap() error { return e.Err }

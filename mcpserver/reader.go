@@ -25,8 +25,7 @@ type reader struct {
 	lease   lease
 
 	// These belong to the owner too.
-	queued  bool   // answers wait for a flush
-	scratch []byte // for answers that are written at once
+	queued  bool // answers wait for a flush
 	message mcp.Message
 	arrival arrival // the request in message
 	runs    func()  // run, made once
@@ -79,13 +78,17 @@ func ended(err error) error {
 
 // refuseLong answers a message that was never read (WIRE-04, ROB-2).
 func (r *reader) refuseLong(long *frame.TooLongError) {
-	r.session.log.Warn("a message was too long and was skipped", "limit", long.Max)
-	r.answer(mcp.AppendError(nil, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max)))
+	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "limit", long.Max)
+	r.session.fail(r, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max))
 }
+
+// The reader is the port of what is answered where it is read.
+func (r *reader) notify(frame []byte) { r.session.write(frame) }
+func (r *reader) drop()               {}
 
 // answer writes a frame; while more is buffered it only queues it, so that many
 // answers share a write.
-func (r *reader) answer(frame []byte) {
+func (r *reader) answer(frame []byte, _ *mcp.Error) {
 	if !r.source.Buffered() {
 		r.queued = false
 		r.session.write(frame)

@@ -1,10 +1,12 @@
-// request.go: one tools/call in flight.
+// request.go: one call in flight.
 
 package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,16 +18,19 @@ import (
 type request struct {
 	inbound.Call
 	session   *session
-	def       *tool
+	port      port
+	work      work
 	version   mcp.Version
 	client    *client
-	arguments []byte
-	meta      []byte // nil when absent, and for a handler that can not see it
+	principal *Principal // nil for nobody
 	token     mcp.ProgressToken
-	tool      ToolRequest
+	arguments json.RawMessage // of a tool or prompt
+	responses json.RawMessage // inputResponses, nil when absent
+	state     json.RawMessage // requestState, nil when absent
+	meta      []byte          // nil when absent, and for a handler that can not see it
+	public    Request
 
 	out    *[]byte // the encoded answer, once Handle has returned nil
-	batch  *batch  // that the answer is part of, or nil
 	reader *reader // whose goroutine this is, as long as it is; else nil
 	leased bool    // the handler runs, and the reader may be taken away
 	lost   bool    // the reader was taken away
@@ -35,6 +40,14 @@ type request struct {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
 const keepBuffer = 64 << 10
+
+// recycle gives back a buffer that frame was built in.
+func recycle(out *[]byte, frame []byte) {
+	if cap(frame) <= keepBuffer {
+		*out = frame
+		buffers.Put(out)
+	}
+}
 
 // buffer returns an empty buffer for the answer.
 func (r *request) buffer() []byte {
@@ -50,8 +63,8 @@ func (r *request) Handle(context.Context) error {
 	if !inline {
 		start = time.Now() // begun includes the wait for a goroutine
 	}
-	err := r.def.call(r)
-	r.def.speed.ran(inline, time.Since(start))
+	err := r.work.run(r)
+	r.work.speed().ran(inline, time.Since(start))
 	return err
 }
 
@@ -77,46 +90,48 @@ func (r *request) leave() {
 func (r *request) Answer(err error) {
 	if err == nil {
 		r.send(*r.out)
-		if cap(*r.out) <= keepBuffer {
-			buffers.Put(r.out)
-		}
+		recycle(r.out, *r.out)
 		r.out = nil
 		return
 	}
 	wire := mcp.ErrorOf(err)
 	if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
-		r.session.log.Error("a tool call failed", "tool", r.def.def.Name, "id", r.ID().String(), "error", err)
+		r.session.server.log.Error("a call failed", "session", r.session.ref.Path(), "method", r.Method(), "name", r.work.name(), "id", r.ID().String(), "error", err)
 	}
 	if _, over := errors.AsType[*inbound.ClosedError](err); over {
 		wire = mcp.Errorf(mcp.CodeInternal, "the server is shutting down")
 	}
-	frame := mcp.AppendError(nil, r.ID(), wire.For(r.version))
-	if r.batch != nil {
-		r.batch.add(frame)
-		r.batch.done()
-		return
-	}
-	r.session.write(frame)
+	wire = wire.For(r.version)
+	r.port.answer(mcp.AppendError(nil, r.ID(), wire), wire)
 }
 
 // send writes a result; this is the goroutine that ran the handler.
 func (r *request) send(frame []byte) {
-	switch {
-	case r.batch != nil:
-		r.batch.add(frame)
-		r.batch.done()
-	case r.reader != nil:
-		r.reader.answer(frame)
-	default:
-		r.session.write(frame)
+	if r.reader != nil {
+		r.reader.answer(frame, nil)
+		return
 	}
+	r.port.answer(frame, nil)
 }
 
 // Drop implements [inbound.Dropper]: nothing is written for a cancelled request
 // (CANC-03, CANC-09).
 func (r *request) Drop(err error) {
-	r.session.log.Debug("a call was cancelled", "tool", r.def.def.Name, "id", r.ID().String(), "cause", err)
-	if r.batch != nil {
-		r.batch.done()
+	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
+	r.port.drop()
+}
+
+// respond encodes a result as the answer. Tools have a way of their own.
+func (r *request) respond(result any) error {
+	raw, err := mcp.MarshalResult(result, r.version)
+	if err != nil {
+		return fmt.Errorf("encoding the result of %s %q: %w", r.Method(), r.work.name(), err)
 	}
+	r.respondRaw(r.session.server.withMeta(raw, r.version))
+	return nil
+}
+
+// respondRaw makes an encoded result the answer.
+func (r *request) respondRaw(result []byte) {
+	*r.out = mcp.AppendResult(r.buffer(), r.ID(), result)
 }

@@ -33,6 +33,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 // It may be called many times at once, with other streams.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	n := newSession(s)
+	n.principal = s.opts.Principal
 	n.hangUp = sync.OnceFunc(func() { interrupt(in) })
 	n.in = newReader(n, frame.NewReader(in, s.opts.MaxMessage))
 	n.out = &pipe{frame.NewWriter(out, &frame.WriterOptions{
@@ -75,6 +76,7 @@ func (p *pipe) close(ctx context.Context) error { return p.w.Close(ctx) }
 // ends with the link's Close, or with the server.
 func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
 	n := newSession(s)
+	n.principal = s.opts.Principal
 	box := new(inbox)
 	n.in = newReader(n, box)
 	box.start = n.in.start

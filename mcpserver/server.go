@@ -38,6 +38,9 @@ type Server struct {
 	mu       sync.Mutex
 	broken   error // the first AddTool that failed
 	sessions map[*session]struct{}
+
+	starting sync.Mutex              // held while common is made
+	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
 }
 
 // New returns a server without tools. It serves nobody until Serve, ServeStdio or
@@ -161,6 +164,21 @@ func (s *Server) open(ctx context.Context, n *session) error {
 		return fmt.Errorf("starting a session: %w", err)
 	}
 	return nil
+}
+
+// shared returns the session of all modern HTTP requests.
+func (s *Server) shared() (*session, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if n := s.common.Load(); n != nil {
+		return n, nil
+	}
+	n := newStateless(s)
+	if err := s.open(context.Background(), n); err != nil {
+		return nil, err
+	}
+	s.common.Store(n)
+	return n, nil
 }
 
 func (s *Server) forget(n *session) {

@@ -11,7 +11,6 @@ package mcpserver
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -46,13 +45,14 @@ type output interface {
 // session is the actor. Its fields are set before it starts, or may be used from
 // any goroutine.
 type session struct {
-	server *Server
-	log    *slog.Logger // set with ref when the actor starts, before anything is read
-	ref    actors.Ref
-	calls  *inbound.Table
-	in     *reader
-	out    output
-	hangUp func() // ends a blocked read; may be called more than once
+	server    *Server
+	ref       actors.Ref // set when the actor starts, before anything is read
+	calls     *inbound.Table
+	principal *Principal // nil for nobody
+	stateless bool       // of many clients at once: no request leaves anything in it
+	in        *reader    // nil but for a pipe or link
+	out       output
+	hangUp    func() // ends a blocked read; may be called more than once
 
 	started actors.Reply[struct{}]
 	ended   actors.Reply[struct{}] // with what Serve returns
@@ -73,10 +73,29 @@ type session struct {
 func newSession(s *Server) *session {
 	n := &session{server: s, hangUp: func() {}}
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
-	info := mcp.LogInfo
-	n.level.Store(&info)
+	n.level.Store(&defaultLevel)
 	return n
 }
+
+// defaultLevel is what a legacy client is told that has not said otherwise (LOG-03).
+var defaultLevel = mcp.LogInfo
+
+// newStateless returns the session of all modern HTTP requests: each stands for
+// itself (MOD-06), and they only share the actors of their calls.
+func newStateless(s *Server) *session {
+	n := newSession(s)
+	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxConcurrent, Idle: 256, Deadline: s.opts.CallTimeout})
+	n.stateless, n.out = true, nowhere{}
+	return n
+}
+
+// nowhere is the output of a session whose messages all belong to requests.
+type nowhere struct{}
+
+func (nowhere) write([]byte) error          { return nil }
+func (nowhere) queue([]byte) error          { return nil }
+func (nowhere) flush() error                { return nil }
+func (nowhere) close(context.Context) error { return nil }
 
 // Receive implements [actors.Actor].
 func (s *session) Receive(c *actors.Context, msg any) {
@@ -86,7 +105,6 @@ func (s *session) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
 		s.ref = c.Self()
-		s.log = s.server.log.With("session", s.ref.Path())
 		s.calls.Bind(c)
 		s.started.Complete(struct{}{}, nil)
 	case *readEnded:
@@ -137,7 +155,9 @@ func (s *session) stop(failure error) {
 		lost = errHungUp
 	}
 	s.calls.Close(lost)
-	s.in.lease.end()
+	if s.in != nil {
+		s.in.lease.end()
+	}
 	s.hangUp()
 	s.server.sys.Go(s.ref.Path(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), writeWait)
@@ -166,10 +186,13 @@ func (s *session) tell() {
 	tools := s.server.tools.Load()
 	if s.ready.Load() && s.legacy.Load() != nil && s.told.Swap(tools) != tools {
 		s.server.sys.Go(s.ref.Path(), func() {
-			s.write(mcp.AppendNotification(nil, mcp.NotificationToolsChanged, nil))
+			s.push(mcp.AppendNotification(nil, mcp.NotificationToolsChanged, nil))
 		})
 	}
 }
+
+// push sends a message to a legacy client that belongs to none of its requests.
+func (s *session) push(frame []byte) { s.write(frame) }
 
 // write sends a frame. What can not be written any more is dropped: the peer does
 // not read, so the connection ends.
@@ -179,7 +202,7 @@ func (s *session) queue(frame []byte) { s.wrote(s.out.queue(frame)) }
 
 func (s *session) wrote(err error) {
 	if err != nil && !s.broken.Swap(true) {
-		s.log.Warn("the client does not take what is written", "error", err)
+		s.server.log.Warn("the client does not take what is written", "session", s.ref.Path(), "error", err)
 		s.ref.Send(&closeSession{cause: err})
 	}
 }

@@ -21,12 +21,17 @@ type tool struct {
 	def   *mcp.Tool
 	in    *schema.Schema
 	out   *schema.Schema // nil without structured content
-	speed speed
-	asks  bool // takes a ToolRequest, so it never runs where the pipe is read
+	pace  speed
+	takes bool // the handler takes a ToolRequest, by which it may ask
 
 	// call decodes the arguments, runs the handler and encodes its result.
 	call func(r *request) error
 }
+
+func (t *tool) name() string         { return t.def.Name }
+func (t *tool) asks() bool           { return t.takes }
+func (t *tool) speed() *speed        { return &t.pace }
+func (t *tool) run(r *request) error { return t.call(r) }
 
 // AddTool adds a tool with a handler. The input schema is inferred from In, and
 // the output schema from Out, unless the tool brings its own. In must be a
@@ -48,7 +53,7 @@ type tool struct {
 // told of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
 	return addTool(s, t, true, func(r *request, in In) (Out, error) {
-		return handle(&r.Call, &r.tool, in)
+		return handle(&r.Call, &ToolRequest{r.public}, in)
 	})
 }
 
@@ -65,7 +70,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 	if err != nil {
 		return s.fail(err)
 	}
-	t.asks = asks
+	t.takes = asks
 	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
 	t.call = func(r *request) error {
 		var in In
@@ -75,22 +80,22 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 			}
 		}
 		if err := t.in.Validate(r.arguments); err != nil {
-			return r.badArguments(err)
+			return r.badArguments(t, err)
 		}
 		if err := binder.Decode(r.arguments, &in); err != nil {
-			return r.badArguments(err)
+			return r.badArguments(t, err)
 		}
 		r.enter()
 		out, err := handle(r, in)
 		r.leave()
 		if err != nil {
-			return r.failed(err)
+			return r.failed(t, err)
 		}
 		if result, ok := any(out).(*mcp.CallToolResult); ok {
-			return r.result(result)
+			return r.result(t, result)
 		}
 		other := out // out itself need not be allocated
-		return r.finished(&other)
+		return r.finished(t, &other)
 	}
 	if err := s.add(t); err != nil {
 		return s.fail(err)
@@ -188,11 +193,12 @@ const (
 	slowTime  = 800 * time.Microsecond // for the place to be lost
 )
 
-func (s *speed) quick() bool { return s.earned.Load() >= quickRuns }
+func (s *speed) quick() bool { return s != nil && s.earned.Load() >= quickRuns }
 
 // ran takes note of a run.
 func (s *speed) ran(inline bool, took time.Duration) {
 	switch {
+	case s == nil:
 	case inline && took > slowTime, !inline && took > quickTime:
 		s.earned.Store(0)
 	case !inline && !s.quick():
@@ -215,49 +221,49 @@ func newTextResult(text string) *mcp.CallToolResult {
 }
 
 // result encodes the result that a handler returned.
-func (r *request) result(result *mcp.CallToolResult) error {
+func (r *request) result(t *tool, result *mcp.CallToolResult) error {
 	if result == nil {
-		return fmt.Errorf("tool %q returned no result", r.def.def.Name)
+		return fmt.Errorf("tool %q returned no result", t.def.Name)
 	}
-	return r.encode(result)
+	return r.encode(t, result)
 }
 
 // finished encodes what a handler returned instead of a result. Out is a pointer
 // to the value.
-func (r *request) finished(out any) error {
+func (r *request) finished(t *tool, out any) error {
 	switch v := out.(type) {
 	case *string:
-		return r.encode(newTextResult(*v))
+		return r.encode(t, newTextResult(*v))
 	case *mcp.Contents:
-		return r.encode(&mcp.CallToolResult{Content: *v})
+		return r.encode(t, &mcp.CallToolResult{Content: *v})
 	}
 	v := reflect.ValueOf(out).Elem()
 	if v.Kind() == reflect.Interface && v.IsNil() {
-		return r.encode(&mcp.CallToolResult{})
+		return r.encode(t, &mcp.CallToolResult{})
 	}
 	if v.Type().Implements(contentType) {
-		return r.encode(&mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
+		return r.encode(t, &mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
 	}
 	if v.Kind() == reflect.String {
-		return r.encode(newTextResult(v.String()))
+		return r.encode(t, newTextResult(v.String()))
 	}
 	raw, err := jsonx.Marshal(out)
 	if err != nil {
-		return fmt.Errorf("encoding the result of tool %q: %w", r.def.def.Name, err)
+		return fmt.Errorf("encoding the result of tool %q: %w", t.def.Name, err)
 	}
 	result := newTextResult(string(raw))
 	result.StructuredContent = raw
-	return r.encode(result)
+	return r.encode(t, result)
 }
 
 // encode writes the answer with the result to r.out.
-func (r *request) encode(result *mcp.CallToolResult) error {
-	if r.def.out != nil && !result.IsError { // TOOL-11
+func (r *request) encode(t *tool, result *mcp.CallToolResult) error {
+	if t.out != nil && !result.IsError { // TOOL-11
 		if result.StructuredContent == nil {
-			return fmt.Errorf("tool %q returned no structured content, against its output schema", r.def.def.Name)
+			return fmt.Errorf("tool %q returned no structured content, against its output schema", t.def.Name)
 		}
-		if err := r.def.out.Validate(result.StructuredContent); err != nil {
-			return fmt.Errorf("tool %q returned what its output schema forbids: %w", r.def.def.Name, err)
+		if err := t.out.Validate(result.StructuredContent); err != nil {
+			return fmt.Errorf("tool %q returned what its output schema forbids: %w", t.def.Name, err)
 		}
 	}
 	out := append(r.buffer(), `{"jsonrpc":"2.0","id":`...)
@@ -268,7 +274,7 @@ func (r *request) encode(result *mcp.CallToolResult) error {
 	start := len(out)
 	out, err := mcp.AppendCallToolResult(out, result, r.version)
 	if err != nil {
-		return fmt.Errorf("encoding the result of tool %q: %w", r.def.def.Name, err)
+		return fmt.Errorf("encoding the result of tool %q: %w", t.def.Name, err)
 	}
 	if result.Meta == nil && len(result.Extra) == 0 && len(out) > start {
 		out = r.session.server.withMeta(out, r.version)
@@ -289,22 +295,22 @@ func (s *Server) identify(result *mcp.CallToolResult) *mcp.CallToolResult {
 }
 
 // failed turns an error of a handler into a result, unless it is a protocol error.
-func (r *request) failed(err error) error {
+func (r *request) failed(t *tool, err error) error {
 	if wire, ok := err.(*mcp.Error); ok {
 		return wire
 	}
 	if panicked, ok := err.(*actors.PanicError); ok {
 		return panicked
 	}
-	return r.encode(mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
+	return r.encode(t, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
 }
 
 // badArguments answers arguments that do not fit the schema: as a result that the
 // model can act on since 2025-11-25, as a protocol error before (TOOL-09).
-func (r *request) badArguments(err error) error {
-	text := fmt.Sprintf("invalid arguments for tool %q: %v", r.def.def.Name, err)
+func (r *request) badArguments(t *tool, err error) error {
+	text := fmt.Sprintf("invalid arguments for tool %q: %v", t.def.Name, err)
 	if r.version.Has(mcp.FeatureURLElicitation) { // came with the same revision
-		return r.encode(mcp.ErrorResult("%s", text))
+		return r.encode(t, mcp.ErrorResult("%s", text))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)
 }

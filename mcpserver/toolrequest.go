@@ -8,10 +8,25 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// ToolRequest is what a handler of [AddTool] can learn and do beside its
-// arguments. It may be used from any goroutine until the handler returns; after
-// the call's outcome Progress and Log do nothing.
-type ToolRequest struct{ r *request }
+// Request is what a handler can learn and do beside its arguments. It may be used
+// from any goroutine until the handler returns; after the call's outcome Progress and
+// Log do nothing.
+type Request struct{ r *request }
+
+// live is the request that the handler works for.
+func (q *Request) live() *request { return q.r }
+
+// Principal is who sends requests, as [Options].Authenticate has found out.
+type Principal struct {
+	// ID names the principal for ever, such as the issuer and subject of a token: what
+	// is bound to one is given to nobody with another.
+	ID string
+	// Attributes are whatever Authenticate wants handlers to have.
+	Attributes any
+}
+
+// ToolRequest is the [Request] of a tool call.
+type ToolRequest struct{ Request }
 
 // Client is who sent a request, as it says itself: for display and logs, never
 // for behaviour or security (META-07).
@@ -22,35 +37,40 @@ type Client struct {
 }
 
 // Name returns the name of the tool.
-func (t *ToolRequest) Name() string { return t.r.def.def.Name }
+func (t *ToolRequest) Name() string { return t.r.work.name() }
 
 // ID returns the id of the request.
-func (t *ToolRequest) ID() mcp.ID { return t.r.ID() }
+func (q *Request) ID() mcp.ID { return q.live().ID() }
 
 // Arguments returns the arguments as they came. They must not be changed.
 func (t *ToolRequest) Arguments() json.RawMessage { return t.r.arguments }
 
+// Principal returns who sends the request; nil if nobody asked who it is.
+func (q *Request) Principal() *Principal { return q.live().principal }
+
 // Meta returns the _meta of the request; nil when it has none.
-func (t *ToolRequest) Meta() mcp.Meta {
+func (q *Request) Meta() mcp.Meta {
 	var meta mcp.Meta
-	if len(t.r.meta) == 0 || mcp.Unmarshal(t.r.meta, &meta) != nil {
+	raw := q.live().meta
+	if len(raw) == 0 || mcp.Unmarshal(raw, &meta) != nil {
 		return nil
 	}
 	return meta
 }
 
 // Client returns who asks.
-func (t *ToolRequest) Client() Client {
-	c := t.r.client
-	return Client{Info: c.info, Capabilities: c.capabilities.For(t.r.version), Version: t.r.version}
+func (q *Request) Client() Client {
+	r := q.live()
+	c := r.client
+	return Client{Info: c.info, Capabilities: c.capabilities.For(r.version), Version: r.version}
 }
 
 // Progress tells the client how far the handler has come; total is 0 when it is
 // not known. It does nothing if the client did not ask for it, or if progress
 // does not increase (PROG-01, PROG-03), and holds back what comes too fast.
-func (t *ToolRequest) Progress(progress, total float64, message string) {
-	if !t.r.token.IsZero() {
-		t.r.Call.Progress(progress, total, message)
+func (q *Request) Progress(progress, total float64, message string) {
+	if r := q.live(); !r.token.IsZero() {
+		r.Call.Progress(progress, total, message)
 	}
 }
 
@@ -58,14 +78,14 @@ func (t *ToolRequest) Progress(progress, total float64, message string) {
 // logging/setLevel in a legacy session, where everything from info on is sent
 // unless it says so, and by the request itself in 2026-07-28 (LOG-03, LOG-05).
 // Data is encoded as JSON; it must hold no secrets (LOG-06).
-func (t *ToolRequest) Log(level mcp.LogLevel, logger string, data any) {
-	r := t.r
+func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
+	r := q.live()
 	if !level.AtLeast(r.logLevel()) {
 		return
 	}
 	raw, err := mcp.Marshal(data)
 	if err != nil {
-		r.session.log.Warn("a log message of a tool cannot be encoded", "tool", t.Name(), "error", err)
+		r.session.server.log.Warn("a log message cannot be encoded", "name", r.work.name(), "error", err)
 		return
 	}
 	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})
@@ -83,11 +103,11 @@ func (r *request) logLevel() mcp.LogLevel {
 func (r *request) notify(method string, params any) {
 	raw, err := mcp.Marshal(params)
 	if err != nil {
-		r.session.log.Warn("a notification cannot be encoded", "method", method, "error", err)
+		r.session.server.log.Warn("a notification cannot be encoded", "method", method, "error", err)
 		return
 	}
 	frame := mcp.AppendNotification(nil, method, raw)
-	r.Emit(func() { r.session.write(frame) })
+	r.Emit(func() { r.port.notify(frame) })
 }
 
 // Report implements [inbound.Reporter].
@@ -101,8 +121,8 @@ func (r *request) Report(p inbound.Progress) {
 	}
 	raw, err := mcp.Marshal(&params)
 	if err != nil {
-		r.session.log.Warn("progress cannot be encoded", "tool", r.def.def.Name, "error", err)
+		r.session.server.log.Warn("progress cannot be encoded", "name", r.work.name(), "error", err)
 		return
 	}
-	r.session.write(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
+	r.port.notify(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
 }

@@ -51,7 +51,7 @@ type Request struct {
 	// withdrawn with notifications/cancelled, which a request that asks for a task
 	// must not be (CANC-05). It runs on a goroutine of the system.
 	Late func(Result)
-	// Tag is the caller's own: [Table.Out] gives it back.
+	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it.
 	Tag any
 }
 

@@ -281,13 +281,13 @@ func (t *Table) write(a attempt) {
 		return
 	}
 	err = a.link.Send(mcp.Outgoing{
-		Frame: frame, Kind: mcp.KindRequest, ID: id, Method: req.Method, Name: req.Name, Headers: req.Headers,
+		Frame: frame, Kind: mcp.KindRequest, ID: id, Method: req.Method, Name: req.Name, Headers: req.Headers, Tag: req.Tag,
 	})
 	if err != nil {
 		c.wire.CompareAndSwap(wireState(a.n, writing), wireState(a.n, unwritten))
 		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: err})
 	} else if !c.wrote(a.n) {
-		t.sys.Go("cancelling a call", func() { sendCancelled(a.link, id, "cancelled") })
+		t.sys.Go("cancelling a call", func() { sendCancelled(a.link, id, "cancelled", req.Tag) })
 	} else if t.current.Load() != a.gen {
 		// Lost may have told the actor before it knew of this attempt.
 		a.ref.Send(&connectionLost{call: c, attempt: a.n, gen: a.gen, err: t.whyNone()})
@@ -402,7 +402,7 @@ func (t *Table) settle(c *Call, end ending, result Result, err error) {
 	} else if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) {
 		// Not on this goroutine: it may be a clock's or the one that reads.
 		id, link, why := mcp.IntID(end.id), end.link, reason(err)
-		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why) })
+		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why, c.req.Tag) })
 	}
 	if end.wait != nil && end.wait.abort != nil {
 		t.aborted(c, end.wait.abort, err)
@@ -411,10 +411,10 @@ func (t *Table) settle(c *Call, end ending, result Result, err error) {
 	end.drained.Send(Drained{})
 }
 
-func sendCancelled(link mcp.Link, id mcp.ID, why string) {
+func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
 	b := borrow()
 	defer giveBack(b)
 	*b = appendCancelled((*b)[:0], id, why)
 	// A link that can not take it is as good as lost: the peer will find out.
-	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id})
+	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id, Tag: tag})
 }

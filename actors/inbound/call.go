@@ -38,6 +38,17 @@ type Request struct {
 	Method string // for logs
 	// Deadline bounds the time to the outcome. Zero is the table's, negative is none.
 	Deadline time.Duration
+	// Unlisted keeps the id out of the table: requests of several peers share it, and
+	// nobody can cancel one by its id.
+	Unlisted bool
+}
+
+// key is what the table finds the request by; zero for one that it does not list.
+func (r *Request) key() mcp.ID {
+	if r.Unlisted {
+		return mcp.ID{}
+	}
+	return r.ID
 }
 
 // origin tells where an outcome came from.
@@ -101,6 +112,12 @@ func (c *Call) Method() string { return c.request.Method }
 
 // Begun returns when the request was accepted.
 func (c *Call) Begun() time.Time { return c.begun }
+
+// Cancel ends a call that a table has accepted, as [Table.Cancel] does by its id: for
+// a peer that has gone.
+func (c *Call) Cancel(reason string) {
+	c.actor.self.Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
+}
 
 // Run runs the handler of a call that [Table.Begin] has accepted, and concludes
 // it. It returns when the handler has ended and the answer is written, or when

@@ -134,7 +134,7 @@ func (t *Table) take(c *Call) (bool, error) {
 	if t.closed || t.drain || t.sys == nil {
 		return false, ErrClosed
 	}
-	id := c.request.ID
+	id := c.request.key()
 	if _, used := t.ids[id]; used {
 		return false, ErrDuplicateID
 	}
@@ -368,8 +368,8 @@ func (t *Table) release(c *Call) {
 
 // unlist is called under the lock.
 func (t *Table) unlist(c *Call) {
-	if t.ids[c.request.ID] == c {
-		delete(t.ids, c.request.ID)
+	if id := c.request.key(); t.ids[id] == c {
+		delete(t.ids, id)
 	}
 }
 
