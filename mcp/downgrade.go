@@ -6,8 +6,8 @@ import (
 )
 
 // For returns the blocks as revision v may carry them (CONT-03): audio becomes
-// a note and a resource link its URI in text where v lacks the type. Unknown
-// blocks stay. It returns cs itself where nothing changes.
+// a note and a resource link its URI in text where v lacks the type, and members that
+// v does not have are left out. Unknown blocks stay. It returns cs itself where nothing changes.
 func (cs Contents) For(v Version) Contents {
 	var out Contents
 	for i, c := range cs {
@@ -26,7 +26,10 @@ func (cs Contents) For(v Version) Contents {
 	return out
 }
 
-func contentFor(c Content, v Version) Content {
+func contentFor(c Content, v Version) Content { return plainFor(blockFor(c, v), v) }
+
+// blockFor puts a block that v has in the place of one that it has not.
+func blockFor(c Content, v Version) Content {
 	switch c := c.(type) {
 	case *AudioContent:
 		if !v.Has(FeatureAudioBlocks) {
@@ -97,6 +100,10 @@ func (r *ListToolsResult) inVersion(v Version) any {
 
 func (r *ListResourcesResult) inVersion(v Version) any {
 	d := *r
+	d.Resources = make([]Resource, len(r.Resources))
+	for i := range r.Resources {
+		d.Resources[i] = *r.Resources[i].For(v)
+	}
 	d.ResultType = completeIn(v)
 	d.TTLMs, d.CacheScope = cacheIn(v, r.TTLMs, r.CacheScope)
 	return &d
@@ -104,6 +111,10 @@ func (r *ListResourcesResult) inVersion(v Version) any {
 
 func (r *ListResourceTemplatesResult) inVersion(v Version) any {
 	d := *r
+	d.ResourceTemplates = make([]ResourceTemplate, len(r.ResourceTemplates))
+	for i := range r.ResourceTemplates {
+		d.ResourceTemplates[i] = *r.ResourceTemplates[i].For(v)
+	}
 	d.ResultType = completeIn(v)
 	d.TTLMs, d.CacheScope = cacheIn(v, r.TTLMs, r.CacheScope)
 	return &d
@@ -111,6 +122,12 @@ func (r *ListResourceTemplatesResult) inVersion(v Version) any {
 
 func (r *ReadResourceResult) inVersion(v Version) any {
 	d := *r
+	if !v.Has(FeatureTitles) { // _meta came with the same revision
+		d.Contents = slices.Clone(r.Contents)
+		for i := range d.Contents {
+			d.Contents[i].Meta = nil
+		}
+	}
 	d.ResultType = completeIn(v)
 	d.TTLMs, d.CacheScope = cacheIn(v, r.TTLMs, r.CacheScope)
 	return &d
@@ -118,6 +135,10 @@ func (r *ReadResourceResult) inVersion(v Version) any {
 
 func (r *ListPromptsResult) inVersion(v Version) any {
 	d := *r
+	d.Prompts = make([]Prompt, len(r.Prompts))
+	for i := range r.Prompts {
+		d.Prompts[i] = *r.Prompts[i].For(v)
+	}
 	d.ResultType = completeIn(v)
 	d.TTLMs, d.CacheScope = cacheIn(v, r.TTLMs, r.CacheScope)
 	return &d
@@ -149,6 +170,7 @@ func (r *DiscoverResult) inVersion(v Version) any {
 
 func (r *InitializeResult) inVersion(v Version) any {
 	d := *r
+	d.ServerInfo = *r.ServerInfo.For(v)
 	d.Capabilities = *r.Capabilities.For(v)
 	return &d
 }

@@ -42,6 +42,7 @@ type Message struct {
 	Arguments json.RawMessage
 	URI       json.RawMessage
 	TaskID    json.RawMessage
+	Task      json.RawMessage // of 2025-11-25: what makes a request a task (TASK-03)
 	// InputResponses and RequestState are what makes a request a retry (MRTR-11).
 	InputResponses json.RawMessage
 	RequestState   json.RawMessage
@@ -65,6 +66,9 @@ func (m *Message) NameString() (string, bool) { return stringOf(m.Name) }
 
 // URIString returns URI as a string; false when absent or not a string.
 func (m *Message) URIString() (string, bool) { return stringOf(m.URI) }
+
+// TaskIDString returns TaskID as a string; false when absent or not a string.
+func (m *Message) TaskIDString() (string, bool) { return stringOf(m.TaskID) }
 
 // DecodeParams decodes Params into v as [Unmarshal] does, and turns a failure
 // into -32602. Absent params are read as {}.
@@ -107,6 +111,7 @@ const (
 	fieldArguments
 	fieldURI
 	fieldTaskID
+	fieldTask
 	fieldInputResponses
 	fieldRequestState
 	fieldMeta
@@ -150,6 +155,8 @@ func fieldOf(k objectKind, name []byte) (field, objectKind) {
 			return fieldURI, plainObject
 		case "taskId":
 			return fieldTaskID, plainObject
+		case "task":
+			return fieldTask, plainObject
 		case "inputResponses":
 			return fieldInputResponses, plainObject
 		case "requestState":
@@ -299,7 +306,7 @@ func (m *Message) fillRequest(on *found, idOK bool) string {
 		return "params is not an object" // BASE-03
 	}
 	m.Params, m.Name, m.Arguments = on[fieldParams], on[fieldName], on[fieldArguments]
-	m.URI, m.TaskID = on[fieldURI], on[fieldTaskID]
+	m.URI, m.TaskID, m.Task = on[fieldURI], on[fieldTaskID], on[fieldTask]
 	m.InputResponses, m.RequestState = on[fieldInputResponses], on[fieldRequestState]
 	m.Meta = on[fieldMeta]
 	if token := on[fieldProgress]; token != nil {

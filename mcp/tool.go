@@ -195,19 +195,3 @@ func completeIn(v Version) string {
 	}
 	return ""
 }
-
-// For returns t without what the schema of revision v would refuse: an output
-// schema whose root is not an object. Members that v does not know are harmless
-// and stay (BASE-13).
-func (t *Tool) For(v Version) *Tool {
-	if len(t.OutputSchema) == 0 || v.Has(FeatureAnyStructuredContent) {
-		return t
-	}
-	root, _ := findMember(t.OutputSchema, "type")
-	if v.Has(FeatureStructuredContent) && string(root) == `"object"` {
-		return t
-	}
-	d := *t
-	d.OutputSchema = nil
-	return &d
-}
