@@ -12,6 +12,10 @@ const (
 	MaxPageBytes = 32 << 20 // bytes of the bodies of one page or of one append
 	MaxApprovals = 4096     // recorded approvals
 	MaxPins      = 1 << 16  // tools that are remembered
+	MaxRecords   = 1 << 16  // records that have not expired
+
+	MaxOwned      = 4096     // of them, those of one owner
+	MaxOwnedBytes = 64 << 20 // bytes of the values of one owner's
 
 	maxStates = 16 // states of one query
 )

@@ -1,6 +1,6 @@
 // Package store says what Troupe keeps across a crash, and how to ask for it.
 //
-// It is five small interfaces over one set of values:
+// It is six small interfaces over one set of values:
 //
 //   - [Journal]: runs and their events, append-only. The state of a run is a
 //     fold of its events.
@@ -10,6 +10,8 @@
 //   - [Asks]: questions that wait for a human, decided exactly once.
 //   - [Approvals]: recorded consent to start a configured server.
 //   - [Pins]: what tools of servers were when they were last accepted.
+//   - [Records]: values that are kept for a while for somebody, such as the tasks
+//     that clients have given to a server.
 //
 // [Store] is all of them. Package memstore keeps them in memory, package sqlite
 // in a file; a new store runs the suite of package storetest.
@@ -148,6 +150,25 @@ type Pins interface {
 	Unpin(ctx context.Context, source, server, tool string) error
 }
 
+// Records holds values that expire. What belongs to one owner is not there for
+// another, whatever the key (SECA-12), and an owner can not take the room of the
+// others: at most [MaxOwned] records with [MaxOwnedBytes] of values are kept for one,
+// and [MaxRecords] for all. None is given up for another: see [LimitError].
+type Records interface {
+	// PutRecord adds a record, or replaces the one of the same kind, owner and key.
+	PutRecord(ctx context.Context, r Record) error
+
+	// Record returns a record, or [ErrNotFound].
+	Record(ctx context.Context, kind, owner, key string) (Record, error)
+
+	// Records lists the records of one kind and owner, by key. A page ends early as
+	// one of Events does; an empty one is the end.
+	Records(ctx context.Context, q RecordQuery) ([]Record, error)
+
+	// DeleteRecord removes a record. [ErrNotFound] if there is none.
+	DeleteRecord(ctx context.Context, kind, owner, key string) error
+}
+
 // Store is everything that is kept.
 type Store interface {
 	Journal
@@ -155,6 +176,7 @@ type Store interface {
 	Asks
 	Approvals
 	Pins
+	Records
 
 	// Close makes what was accepted durable and ends the store. Closing again
 	// does nothing.

@@ -217,6 +217,39 @@ func (p Pin) Check() error {
 	return checkTexts("pin.Source", p.Source, "pin.Server", p.Server, "pin.Tool", p.Tool, "pin.Hash", p.Hash)
 }
 
+// Check reports the first rule that r breaks. All but Owner and Value is required.
+func (r Record) Check() error {
+	if err := CheckRecord(r.Kind, r.Owner, r.Key); err != nil {
+		return err
+	}
+	if r.Expires.IsZero() {
+		return &InvalidError{"record.Expires", "is not set"}
+	}
+	if err := checkTime("record.Expires", r.Expires); err != nil {
+		return err
+	}
+	return checkBody("record.Value", r.Value)
+}
+
+// CheckRecord reports the first rule that the names of a record break.
+func CheckRecord(kind, owner, key string) error {
+	if err := CheckID("record.Kind", kind); err != nil {
+		return err
+	}
+	if err := CheckText("record.Owner", owner); err != nil {
+		return err
+	}
+	return CheckID("record.Key", key)
+}
+
+// Check reports the first rule that q breaks.
+func (q RecordQuery) Check() error {
+	if err := CheckID("query.Kind", q.Kind); err != nil {
+		return err
+	}
+	return checkTexts("query.Owner", q.Owner, "query.After", q.After)
+}
+
 // Check reports the first rule that q breaks.
 func (q Query) Check() error {
 	if len(q.States) > maxStates {

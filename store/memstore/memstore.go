@@ -50,6 +50,7 @@ type Store struct {
 	asks      map[string]*store.Ask
 	approvals shelf[store.Approval] // by file, server and hash
 	pins      shelf[store.Pin]      // by source, server and tool
+	records   records
 }
 
 // run is a run with its events; the event with number n is at index n-1.
@@ -69,6 +70,7 @@ func New(opts *Options) *Store {
 		asks:      map[string]*store.Ask{},
 		approvals: newApprovals(),
 		pins:      newPins(),
+		records:   newRecords(),
 	}
 }
 
@@ -77,7 +79,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.asks, s.approvals.rows, s.pins.rows = nil, nil, nil, nil
+	s.runs, s.asks, s.approvals.rows, s.pins.rows, s.records = nil, nil, nil, nil, records{}
 	return nil
 }
 

@@ -48,6 +48,7 @@ func testHostileNames(t *testing.T, open func(t *testing.T) store.Store) {
 		hostileAsk(t, s, name)
 		hostileApproval(t, s, name)
 		hostilePin(t, s, name)
+		hostileRecord(t, s, name)
 	}
 	all, err := s.Runs(t.Context(), store.Query{})
 	if err != nil || len(all) != len(hostile) {
@@ -138,6 +139,10 @@ func testBadNames(t *testing.T, open func(t *testing.T) store.Store) {
 		_, calls["Claim"] = s.Claim(ctx, tt.id, "w", ttl)
 		_, calls["Ask"] = s.Ask(ctx, tt.id)
 		_, calls["SettleAsk"] = s.SettleAsk(ctx, tt.id, store.Decision{Status: store.AskAccepted})
+		_, calls["Record"] = s.Record(ctx, tt.id, "w", "k")
+		_, calls["Record2"] = s.Record(ctx, "k", "w", tt.id)
+		_, calls["Records"] = s.Records(ctx, store.RecordQuery{Kind: tt.id})
+		calls["DeleteRecord"] = s.DeleteRecord(ctx, "k", "w", tt.id)
 		for what, err := range calls {
 			wantErr(t, fmt.Sprintf("%s(%.20q)", what, tt.id), err, tt.want)
 		}

@@ -82,6 +82,8 @@ func testNoAliasing(t *testing.T, open func(t *testing.T) store.Store) {
 	appendTo(t, s, r, store.Event{Type: "e", Body: body})
 	ask := store.Ask{ID: "q", Kind: "k", Payload: body, Path: []string{"a"}}
 	wantErr(t, "OpenAsk", s.OpenAsk(t.Context(), ask), nil)
+	record := store.Record{Kind: "k", Key: "a", Value: body, Expires: time.Now().Add(ttl)}
+	wantErr(t, "PutRecord", s.PutRecord(t.Context(), record), nil)
 	copy(body, "garbage")
 	ask.Path[0] = "garbage"
 	for range 2 { // what was handed out is not shared either
@@ -93,6 +95,11 @@ func testNoAliasing(t *testing.T, open func(t *testing.T) store.Store) {
 		copy(e.Body, "garbage")
 		copy(a.Payload, "garbage")
 		a.Path[0] = "garbage"
+		rec, err := s.Record(t.Context(), "k", "", "a")
+		if err != nil || string(rec.Value) != `{"a":1}` {
+			t.Errorf("got %s, %v, want what was written", rec.Value, err)
+		}
+		copy(rec.Value, "garbage")
 	}
 }
 
@@ -107,6 +114,9 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 		"Revoke":  s.Revoke(ctx, "f", "s", "h"),
 		"SetPin":  s.SetPin(ctx, store.Pin{Source: "f", Server: "s", Tool: "t", Hash: "h"}),
 		"Unpin":   s.Unpin(ctx, "f", "s", "t"),
+
+		"PutRecord":    s.PutRecord(ctx, store.Record{Kind: "k", Key: "a", Expires: time.Now().Add(ttl)}),
+		"DeleteRecord": s.DeleteRecord(ctx, "k", "", "a"),
 	}
 	_, errs["Create"] = s.Create(ctx, store.Run{ID: "n"}, "w", ttl)
 	_, errs["Append"] = s.Append(ctx, store.Append{Run: "r", Epoch: 1, Events: []store.Event{event("e", 1)}})
@@ -121,6 +131,8 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	_, errs["Approvals"] = s.Approvals(ctx)
 	_, _, errs["Pin"] = s.Pin(ctx, "f", "s", "t")
 	_, errs["Pins"] = s.Pins(ctx)
+	_, errs["Record"] = s.Record(ctx, "k", "", "a")
+	_, errs["Records"] = s.Records(ctx, store.RecordQuery{Kind: "k"})
 	return errs
 }
 

@@ -1,0 +1,169 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// records holds what expires. Its methods run under the store's lock.
+type records struct {
+	rows   map[recordID]store.Record
+	owners map[string]owned
+	swept  time.Time // when the expired were last looked for
+}
+
+// recordID is kind, owner and key.
+type recordID [3]string
+
+// owned is what is kept for one owner.
+type owned struct{ records, bytes int }
+
+func newRecords() records {
+	return records{rows: map[recordID]store.Record{}, owners: map[string]owned{}}
+}
+
+func recordSize(r *store.Record) int64 {
+	return int64(entryBytes + len(r.Kind) + len(r.Owner) + len(r.Key) + len(r.Value))
+}
+
+// sweepEvery is how often all records are looked at, if there is room without it.
+const sweepEvery = time.Minute
+
+// sweep removes those that have expired.
+func (f *records) sweep(s *Store, now time.Time) {
+	f.swept = now
+	for id, r := range f.rows {
+		if !r.Live(now) {
+			f.remove(s, id, r)
+		}
+	}
+}
+
+func (f *records) remove(s *Store, id recordID, r store.Record) {
+	delete(f.rows, id)
+	s.used -= recordSize(&r)
+	f.count(r.Owner, -1, -len(r.Value))
+}
+
+func (f *records) count(owner string, n, bytes int) {
+	o := f.owners[owner]
+	o.records, o.bytes = o.records+n, o.bytes+bytes
+	if o.records == 0 {
+		delete(f.owners, owner)
+		return
+	}
+	f.owners[owner] = o
+}
+
+// put adds or replaces a record, within the limits.
+func (f *records) put(s *Store, r store.Record) error {
+	id := recordID{r.Kind, r.Owner, r.Key}
+	old, replaces := f.rows[id]
+	o, n, size := f.owners[r.Owner], 1, recordSize(&r)
+	if replaces {
+		n, size = 0, size-recordSize(&old)
+	}
+	bytes := len(r.Value) - len(old.Value)
+	switch {
+	case len(f.rows)+n > store.MaxRecords:
+		return &store.LimitError{Field: "records", Size: len(f.rows) + n, Max: store.MaxRecords}
+	case o.records+n > store.MaxOwned:
+		return &store.LimitError{Field: "records of one owner", Size: o.records + n, Max: store.MaxOwned}
+	case o.bytes+bytes > store.MaxOwnedBytes:
+		return &store.LimitError{Field: "values of one owner", Size: o.bytes + bytes, Max: store.MaxOwnedBytes}
+	}
+	if err := s.grow(size); err != nil {
+		return err
+	}
+	r.Value = slices.Clone(r.Value)
+	r.Expires = store.Clock(r.Expires)
+	f.rows[id] = r
+	f.count(r.Owner, n, bytes)
+	return nil
+}
+
+// PutRecord implements [store.Records].
+func (s *Store) PutRecord(ctx context.Context, r store.Record) error {
+	if err := r.Check(); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		if now.Sub(s.records.swept) >= sweepEvery {
+			s.records.sweep(s, now)
+		}
+		err := s.records.put(s, r)
+		if err != nil && s.records.swept != now { // the expired take no room
+			s.records.sweep(s, now)
+			err = s.records.put(s, r)
+		}
+		return err
+	})
+}
+
+// Record implements [store.Records].
+func (s *Store) Record(ctx context.Context, kind, owner, key string) (r store.Record, err error) {
+	if err := store.CheckRecord(kind, owner, key); err != nil {
+		return r, err
+	}
+	err = s.do(ctx, func(now time.Time) error {
+		found, ok := s.records.rows[recordID{kind, owner, key}]
+		if !ok || !found.Live(now) {
+			return store.ErrNotFound
+		}
+		r = found
+		r.Value = slices.Clone(r.Value)
+		return nil
+	})
+	return r, err
+}
+
+// Records implements [store.Records].
+func (s *Store) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	list := []store.Record{}
+	err := s.do(ctx, func(now time.Time) error {
+		for id, r := range s.records.rows {
+			if id[0] == q.Kind && id[1] == q.Owner && id[2] > q.After && r.Live(now) {
+				list = append(list, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
+	list = list[:min(len(list), store.PageSize(q.Limit))]
+	bytes := 0
+	for i := range list {
+		if bytes += list[i].Bytes(); bytes > store.MaxPageBytes && i > 0 {
+			return list[:i], nil
+		}
+		list[i].Value = slices.Clone(list[i].Value)
+	}
+	return list, nil
+}
+
+// DeleteRecord implements [store.Records].
+func (s *Store) DeleteRecord(ctx context.Context, kind, owner, key string) error {
+	if err := store.CheckRecord(kind, owner, key); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		id := recordID{kind, owner, key}
+		r, ok := s.records.rows[id]
+		if ok {
+			s.records.remove(s, id, r)
+		}
+		if !ok || !r.Live(now) {
+			return store.ErrNotFound
+		}
+		return nil
+	})
+}
