@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -24,6 +26,15 @@ func (c *Client) Ping(ctx context.Context) error {
 		method = mcp.MethodDiscover
 	}
 	_, err = c.do(ctx, &call.Request{Method: method, Safe: true})
+	return err
+}
+
+// pingTimeout is how long a ping of [Options].PingEvery waits for its answer, at most.
+const pingTimeout = 10 * time.Second
+
+// signOfLife is the connection's own ping.
+func (c *Client) signOfLife(ctx context.Context, _ *conn.Session) error {
+	_, err := c.conn.Do(ctx, &call.Request{Method: mcp.MethodPing})
 	return err
 }
 

@@ -118,6 +118,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		Name: server.Name, Dial: c.dial, Negotiate: n.negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
+		Ping: c.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
 	})
 	if err := c.initAsks(); err != nil {
 		return nil, errors.Join(err, c.endSystem(context.Background()))

@@ -9,8 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/mirror"
 )
 
 // mirrors reports whether arguments of tools are repeated in headers: over Streamable

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/memhttp"
+	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/mirror"
 )
 
 // mirrorServer is a server of 2026-07-28 over HTTP that holds the headers of a call to

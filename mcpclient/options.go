@@ -65,6 +65,12 @@ type Options struct {
 	ListenForTasks bool
 	// Lazy connects when it is first needed. [Dial] then returns at once.
 	Lazy bool
+	// PingEvery asks a legacy server for a sign of life now and then (PING-02): after
+	// two in a row that it does not answer within 10 s, or within PingEvery if that is
+	// shorter, the connection is given up and made anew. Zero means never: processes
+	// and HTTP requests tell of their end themselves. In 2026-07-28 there is no ping
+	// (PING-03).
+	PingEvery time.Duration
 
 	eras       *eraCache    // shared in a host
 	pool       *askPool     // shared in a host

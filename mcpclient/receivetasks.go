@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -79,7 +80,8 @@ func (c *Client) askedAboutTask(ctx context.Context, method string, params json.
 
 // servedChanged tells the server that one of its tasks has changed (TASK-14), if it
 // is there to hear it.
-func (c *Client) servedChanged(t mcp.Task) {
+func (c *Client) servedChanged(served *watch.ServedTask) {
+	t := served.Core()
 	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
 		return
 	}

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/mirror"
 )
 
 // Names as net/http writes them.

@@ -45,22 +45,31 @@ func Headers(params []Param, args json.RawMessage) ([]mcp.Header, error) {
 // Value returns the value of the parameter as a header says it, before [Encode];
 // false if it is absent or null (HDR-23). The error is an [*ArgumentError].
 func (p Param) Value(args json.RawMessage) (string, bool, error) {
-	raw := bytes.TrimSpace(args)
-	for _, name := range p.Path {
-		if len(raw) == 0 || raw[0] != '{' {
-			return "", false, nil
-		}
-		var members map[string]json.RawMessage
-		if err := jsonx.Unmarshal(raw, &members); err != nil {
-			return "", false, &ArgumentError{p.Path, "the arguments are not a JSON object"}
-		}
-		raw = bytes.TrimSpace(members[name])
+	raw, err := p.find(args)
+	if err != nil {
+		return "", false, err
 	}
 	v, ok, why := text(raw)
 	if why != "" {
 		return "", false, &ArgumentError{p.Path, why}
 	}
 	return v, ok, nil
+}
+
+// find returns the argument itself, nil if it is absent.
+func (p Param) find(args json.RawMessage) ([]byte, error) {
+	raw := bytes.TrimSpace(args)
+	for _, name := range p.Path {
+		if len(raw) == 0 || raw[0] != '{' {
+			return nil, nil
+		}
+		var members map[string]json.RawMessage
+		if err := jsonx.Unmarshal(raw, &members); err != nil {
+			return nil, &ArgumentError{p.Path, "the arguments are not a JSON object"}
+		}
+		raw = bytes.TrimSpace(members[name])
+	}
+	return raw, nil
 }
 
 // text writes a scalar (HDR-10). What the value is decides, not what the schema
