@@ -23,6 +23,7 @@ const (
 	KindServer                   // server
 	KindSession                  // session: a connection from one client
 	KindInbound                  // inbound: one incoming request
+	KindParked                   // parked: a handler that waits for the answers of a client which has no connection
 	KindElicitation              // elicitation
 	KindSubscription             // subscription
 	KindTask                     // task: one task of a peer that is watched, or one of ours that a peer watches
@@ -36,7 +37,7 @@ const (
 var kindNames = [numKinds]string{
 	KindRuntime: "runtime", KindJournal: "journal", KindLLM: "llm", KindProvider: "provider",
 	KindCompletion: "completion", KindHost: "host", KindClient: "client", KindTransport: "transport",
-	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound",
+	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindParked: "parked",
 	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
 	KindRun: "run", KindLoop: "loop", KindInbox: "inbox",
 }
@@ -104,6 +105,7 @@ var policies = [numKinds]Policy{
 	// May have had effects: never restarted, the caller gets its one outcome.
 	KindCall:         {On: Stop},
 	KindInbound:      {On: Stop},
+	KindParked:       {On: Stop}, // its handler runs again when the client comes back
 	KindElicitation:  {On: Stop},
 	KindSubscription: {On: Stop},
 	KindTask:         {On: Stop},

@@ -29,7 +29,7 @@ func TestPolicyTable(t *testing.T) {
 		actors.KindClient:  backoff(actors.Stop, 100*time.Millisecond, 30*time.Second),
 		actors.KindJournal: backoff(actors.Escalate, 50*time.Millisecond, 5*time.Second),
 		// "stop"
-		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop,
+		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop, actors.KindParked: stop,
 		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop,
 		// "durable: restart from the journal": by whoever owns the run, as a new actor.
 		actors.KindRun: stop, actors.KindLoop: stop,

@@ -32,6 +32,12 @@ type Dropper interface{ Drop(err error) }
 // call of Report, which does not block. It is not called after Answer or Drop.
 type Reporter interface{ Report(p Progress) }
 
+// Looker is a [Handler] that wants to know when somebody looks at Done or Value of
+// its [Call] for the first time, or derives a context from it: until then nothing that
+// would end it need be watched. Looked may come from any goroutine; it must not use the
+// Call before it returns.
+type Looker interface{ Looked() }
+
 // Request describes an incoming request.
 type Request struct {
 	ID     mcp.ID // zero if nothing can cancel it by id
@@ -89,6 +95,7 @@ type extra struct {
 	ctx      context.Context // nil until someone looks
 	cancel   context.CancelCauseFunc
 	progress *progress // nil until the first report
+	held     held
 }
 
 // lazily returns extra; it is called with mu held.
@@ -219,7 +226,8 @@ func (c *Call) Deadline() (time.Time, bool) {
 	if c.request.Deadline <= 0 {
 		return time.Time{}, false
 	}
-	return c.begun.Add(c.request.Deadline), true
+	at, _ := c.due()
+	return at, true
 }
 
 // Done implements context.Context.
@@ -249,6 +257,8 @@ func (c *Call) real() context.Context {
 		x.ctx, x.cancel = context.WithCancelCause(c.actor.table.opts.Context)
 		if c.outcome.Completed() {
 			x.cancel(c.cause())
+		} else if l, ok := c.handler.(Looker); ok {
+			l.Looked()
 		}
 	}
 	return x.ctx

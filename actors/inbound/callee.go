@@ -13,6 +13,7 @@ package inbound
 
 import (
 	"errors"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 )
@@ -70,9 +71,11 @@ func (a *callee) Receive(c *actors.Context, msg any) {
 			a.reported(c, m)
 		}
 	case deadline:
-		if a.call != nil && !a.settled {
-			at, _ := a.call.Deadline()
-			a.settle(fromElsewhere, &DeadlineError{At: at})
+		a.deadline()
+	case *released:
+		if a.inFlight(m.call) {
+			at, _ := m.call.due()
+			a.timer.SetAt(at)
 		}
 	case paceTick:
 		a.paced(c)
@@ -93,6 +96,20 @@ func (a *callee) begin(c *actors.Context, call *Call) {
 			a.timer = c.NewTimer(deadline{})
 		}
 		a.timer.SetAt(at)
+	}
+}
+
+// deadline ends the call, unless its clock stands still or has: then it is set again.
+func (a *callee) deadline() {
+	if a.call == nil || a.settled {
+		return
+	}
+	switch at, still := a.call.due(); {
+	case still: // a message comes when it goes on
+	case time.Now().Before(at):
+		a.timer.SetAt(at)
+	default:
+		a.settle(fromElsewhere, &DeadlineError{At: at})
 	}
 }
 

@@ -68,17 +68,16 @@ type Table struct {
 	parent actors.Ref
 	sys    *actors.System
 	clock  *actors.Timer // the parent's: the next trim; nil before the first actor
-	timers sync.Pool     // of *time.Timer, for askForActor
 	over   chan struct{} // closed by Close
 
 	mu       sync.Mutex
-	idle     []*callee // the last to have worked on top
-	unneeded int       // of idle: how many nobody has needed since the last trim
-	ids      map[mcp.ID]*Call
-	actors   []*callee // all but those being started
-	unsaid   int       // calls whose answer is not written yet
-	live     int       // actors, and those being started
-	flying   int       // actors that are lent
+	idle     []*callee        // the last to have worked on top
+	unneeded int              // of idle: how many nobody has needed since the last trim
+	ids      map[mcp.ID]*Call // nil before the first
+	actors   []*callee        // all but those being started
+	unsaid   int              // calls whose answer is not written yet
+	live     int              // actors, and those being started
+	flying   int              // actors that are lent
 	drained  bool
 	drain    bool
 	closed   bool
@@ -86,7 +85,7 @@ type Table struct {
 
 // NewTable returns a table that takes requests once it is bound.
 func NewTable(opts *Options) *Table {
-	return &Table{opts: opts.withDefaults(), over: make(chan struct{}), ids: make(map[mcp.ID]*Call)}
+	return &Table{opts: opts.withDefaults(), over: make(chan struct{})}
 }
 
 // Bind makes the actor that handles a message with c the parent of the table's
@@ -143,6 +142,9 @@ func (t *Table) take(c *Call) (bool, error) {
 		return false, ErrBusy
 	}
 	if !id.IsZero() {
+		if t.ids == nil {
+			t.ids = make(map[mcp.ID]*Call)
+		}
 		t.ids[id] = c
 	}
 	t.flying++
@@ -169,13 +171,8 @@ func lend(a *callee, c *Call) {
 func (t *Table) askForActor(c *Call) error {
 	m := &spawn{table: t, call: c}
 	t.parent.Send(m)
-	timeout, ok := t.timers.Get().(*time.Timer) // a stopped one would stay in memory for a while
-	if ok {
-		timeout.Reset(spawnWait)
-	} else {
-		timeout = time.NewTimer(spawnWait)
-	}
-	defer func() { timeout.Stop(); t.timers.Put(timeout) }()
+	timeout := time.NewTimer(spawnWait)
+	defer timeout.Stop()
 	select {
 	case <-m.reply.Done():
 	case <-t.over: // the parent will not see the message, or its next incarnation will

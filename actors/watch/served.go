@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -24,13 +23,23 @@ type ServedOptions struct {
 	// Working bounds the tasks that are worked on at once, Limit all that are kept
 	// (TASK-21). Zero means 16 and 128.
 	Working, Limit int
+	// MaxBytes bounds what all of them keep, as [Work].Bytes says, and of results. Zero
+	// means 32 MiB.
+	MaxBytes int64
 	// TTL is how long a task is kept that does not say, MaxTTL how long at most,
 	// from its creation (TASK-15, TASK-21). Zero means 30 min and 2 h.
 	TTL, MaxTTL time.Duration
 	// Poll is how often the peer is told to ask. Zero means 1 s.
 	Poll time.Duration
+	// Lasting keeps a task whose actor is gone, as a failed one, for its time. Without
+	// it nothing is left of the tasks of a connection that has ended.
+	Lasting bool
 	// OnStatus hears of each change of a task. It must not block. Nil is nobody.
-	OnStatus func(mcp.Task)
+	OnStatus func(*ServedTask)
+	// OnGone hears of each task that is not known any more. It runs under the table's
+	// lock: it must neither block nor call a method of the table or the task but ID and
+	// Tag. Nil is nobody.
+	OnGone func(*ServedTask)
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
 }
@@ -38,6 +47,7 @@ type ServedOptions struct {
 func (o ServedOptions) withDefaults() ServedOptions {
 	o.Working = cmp.Or(o.Working, 16)
 	o.Limit = cmp.Or(o.Limit, 128)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
 	o.TTL = cmp.Or(o.TTL, 30*time.Minute)
 	o.MaxTTL = cmp.Or(o.MaxTTL, 2*time.Hour)
 	o.Poll = cmp.Or(o.Poll, time.Second)
@@ -55,93 +65,127 @@ type Served struct {
 	opts ServedOptions
 
 	mu    sync.Mutex
-	byID  map[string]*served
-	order []*served // the oldest first
+	byID  map[string]*ServedTask
+	order []*ServedTask // the oldest first
+	bytes int64         // what they keep
 	last  uint64
 }
 
 // NewServed returns a table without tasks.
 func NewServed(opts ServedOptions) *Served {
-	return &Served{opts: opts.withDefaults(), byID: make(map[string]*served)}
+	return &Served{opts: opts.withDefaults(), byID: make(map[string]*ServedTask)}
 }
 
-// served is one task. Its fields are guarded by the table's lock, but for those
-// that do not change.
-type served struct {
-	table *Served
-	n     uint64 // in the order of creation
-	task  mcp.Task
-	ref   actors.Ref
-	work  func(context.Context) (json.RawMessage, error)
-
-	result json.RawMessage
-	err    *mcp.Error
-	done   chan struct{} // closed once terminal
+// Work is what a task does.
+type Work struct {
+	// TTL is how long the peer wants the task to be kept, in milliseconds; nil leaves it
+	// to us.
+	TTL *int64
+	// Bytes is what the work keeps in memory until it ends.
+	Bytes int64
+	// Tag is the maker's own; see [ServedTask.Tag].
+	Tag any
+	// Run does the work. It must heed its context, which ends when the task is cancelled,
+	// and when its time is over; it may go on after the request that it came with.
+	Run func(ctx context.Context, t *ServedTask) (Ending, error)
+	// Keep makes the task durable, before its work begins and anybody hears of it
+	// (XTASK-04). It may block; an error refuses the task. Nil keeps nothing.
+	Keep func(ctx context.Context, t *ServedTask) error
 }
 
-// errTaskCancelled is the cause of the context of work that the peer has cancelled.
-var errTaskCancelled = errors.New("the peer has cancelled the task")
+// Ending is what a task has ended with if there was no error.
+type Ending struct {
+	Result json.RawMessage // an object
+	// Failed is a result that says of itself that something went wrong: then a core task
+	// has failed (TASK-07), one of the extension is complete (XTASK-08).
+	Failed  bool
+	Message string // why, for people
+}
 
-// errTaskExpired is the cause of the context of work that took longer than its task
-// is kept.
-var errTaskExpired = errors.New("the time of the task is over")
-
-// Create makes a task of work and begins it. The work must heed its context; it may
-// go on after the request that it came with. A nil ttl leaves it to us.
+// Create makes a task of work and begins it. A nil ttl leaves it to us.
 func (s *Served) Create(ctx context.Context, ttl *int64, work func(context.Context) (json.RawMessage, error)) (mcp.Task, error) {
-	w, err := s.enter(ttl, work)
+	t, err := s.Begin(ctx, Work{TTL: ttl, Run: func(ctx context.Context, _ *ServedTask) (Ending, error) {
+		result, err := work(ctx)
+		return Ending{Result: result}, err
+	}})
 	if err != nil {
 		return mcp.Task{}, err
 	}
-	first := w.task // working, whatever becomes of it by the time it is sent (TASK-06)
+	return t.Created(), nil
+}
+
+// Begin makes a task and begins its work.
+func (s *Served) Begin(ctx context.Context, work Work) (*ServedTask, error) {
+	w, err := s.enter(work)
+	if err != nil {
+		return nil, err
+	}
+	if work.Keep != nil {
+		if err := work.Keep(ctx, w); err != nil {
+			s.remove(w)
+			s.opts.Logger.Error("a task could not be kept", "error", err)
+			return nil, mcp.Errorf(mcp.CodeInternal, "the task could not be kept")
+		}
+	}
 	var started actors.Reply[actors.Ref]
 	spec := actors.Spec{Kind: actors.KindTask, New: func() actors.Actor { return &worker{served: w} }, OnStop: w.stopped}
-	s.opts.Spawn(spec, func(ref actors.Ref, err error) { started.Complete(ref, err) })
+	s.opts.Spawn(spec, func(ref actors.Ref, err error) {
+		if !started.Complete(ref, err) { // nobody waits for it any more
+			ref.Stop()
+		}
+	})
 	if _, err = started.Wait(ctx); err != nil {
+		started.Complete(actors.Ref{}, err)
 		s.remove(w)
-		s.opts.Logger.Warn("a task of the server could not be started", "error", err)
-		return mcp.Task{}, mcp.Errorf(mcp.CodeInternal, "the task could not be started")
+		s.opts.Logger.Warn("a task of the peer could not be started", "error", err)
+		return nil, mcp.Errorf(mcp.CodeInternal, "the task could not be started")
 	}
-	return first, nil
+	return w, nil
 }
 
 // enter makes the entry of a task, within the limits.
-func (s *Served) enter(ttl *int64, work func(context.Context) (json.RawMessage, error)) (*served, error) {
+func (s *Served) enter(work Work) (*ServedTask, error) {
 	keep := s.opts.TTL
-	if ttl != nil {
-		keep = min(max(millis(ttl, 0), time.Second), s.opts.MaxTTL)
+	if work.TTL != nil {
+		keep = min(max(millis(work.TTL, 0), time.Second), s.opts.MaxTTL)
 	}
-	now := time.Now().UTC().Format(time.RFC3339Nano)
-	actual, poll := keep.Milliseconds(), s.opts.Poll.Milliseconds()
-	w := &served{table: s, work: work, done: make(chan struct{}), task: mcp.Task{
+	now := time.Now()
+	at, actual, poll := stamp(now), keep.Milliseconds(), s.opts.Poll.Milliseconds()
+	w := &ServedTask{table: s, work: work, tag: work.Tag, bytes: work.Bytes, expires: now.Add(keep), created: mcp.Task{
 		TaskID: rand.Text(), // 130 bits: not to be guessed (TASK-17)
-		Status: mcp.TaskWorking, CreatedAt: now, LastUpdatedAt: now, TTL: &actual, PollInterval: &poll,
+		Status: mcp.TaskWorking, CreatedAt: at, LastUpdatedAt: at, TTL: &actual, PollInterval: &poll,
 	}}
+	w.status, w.updated = mcp.TaskWorking, at
+	w.over, w.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.purge(now)
 	working := 0
 	for _, o := range s.order {
-		if !o.task.Terminal() {
+		if !o.terminal() {
 			working++
 		}
 	}
-	if working >= s.opts.Working || len(s.order) >= s.opts.Limit && !s.dropCancelled() {
+	if working >= s.opts.Working || len(s.order) >= s.opts.Limit && !s.dropCancelled() || s.bytes+w.bytes > s.opts.MaxBytes {
 		return nil, mcp.Errorf(mcp.CodeInternal, "too many tasks")
 	}
 	s.last++
 	w.n = s.last
-	s.byID[w.task.TaskID] = w
+	s.byID[w.created.TaskID] = w
 	s.order = append(s.order, w)
+	s.bytes += w.bytes
 	return w, nil
 }
+
+// stamp is a time as tasks have it (TASK-04).
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // dropCancelled makes room: a cancelled task may go at any time (TASK-12). It is
 // called under the lock.
 func (s *Served) dropCancelled() bool {
-	for i, w := range s.order {
-		if w.task.Status == mcp.TaskCancelled {
-			delete(s.byID, w.task.TaskID)
-			s.order = slices.Delete(s.order, i, i+1)
+	for _, w := range s.order {
+		if w.status == mcp.TaskCancelled {
+			s.drop(w)
 			w.ref.Stop()
 			return true
 		}
@@ -149,69 +193,79 @@ func (s *Served) dropCancelled() bool {
 	return false
 }
 
-func (s *Served) remove(w *served) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byID[w.task.TaskID] == w {
-		delete(s.byID, w.task.TaskID)
-		s.order = slices.DeleteFunc(s.order, func(o *served) bool { return o == w })
+// purge drops those whose time is over and whose actor, which else does it, is gone.
+// It is called under the lock.
+func (s *Served) purge(now time.Time) {
+	for i := len(s.order) - 1; i >= 0 && i < len(s.order); i-- {
+		if w := s.order[i]; w.gone && !now.Before(w.expires) {
+			s.drop(w)
+		}
 	}
 }
 
-func (s *Served) snapshot(w *served) mcp.Task {
+// drop is called under the lock.
+func (s *Served) drop(w *ServedTask) {
+	if s.byID[w.created.TaskID] != w {
+		return
+	}
+	delete(s.byID, w.created.TaskID)
+	s.order = slices.DeleteFunc(s.order, func(o *ServedTask) bool { return o == w })
+	s.bytes -= w.bytes
+	if s.opts.OnGone != nil {
+		s.opts.OnGone(w)
+	}
+}
+
+func (s *Served) remove(w *ServedTask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return w.task
+	s.drop(w)
 }
 
 // unknownTask is what an id gets that is not, or not any more, one of the peer's
 // tasks (TASK-16).
 func unknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "no such task") }
 
-func (s *Served) find(id string) (*served, error) {
+// Find returns a task.
+func (s *Served) Find(id string) (*ServedTask, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.byID[id]; w != nil {
-		return w, nil
+	w := s.byID[id]
+	if w == nil || w.gone && !time.Now().Before(w.expires) {
+		return nil, unknownTask()
 	}
-	return nil, unknownTask()
+	return w, nil
 }
 
 // Get returns a task (TASK-08).
 func (s *Served) Get(id string) (mcp.Task, error) {
-	w, err := s.find(id)
+	w, err := s.Find(id)
 	if err != nil {
 		return mcp.Task{}, err
 	}
-	return s.snapshot(w), nil
+	return w.Core(), nil
 }
 
 // Result waits for the task's end and returns what its request would have been
 // answered with, marked as the task's (TASK-09, TASK-11).
 func (s *Served) Result(ctx context.Context, id string) (json.RawMessage, error) {
-	w, err := s.find(id)
+	w, err := s.Find(id)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-w.done:
+	case <-w.over.Done():
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	s.mu.Lock()
-	result, failed := w.result, w.err
-	s.mu.Unlock()
-	if failed != nil {
-		return nil, failed
-	}
-	return markTask(result, id)
+	return w.Result()
 }
 
-// markTask puts the task's id into the _meta of a result (TASK-11).
-func markTask(result json.RawMessage, id string) (json.RawMessage, error) {
+// MarkTask puts the task's id into the _meta of params or a result (TASK-11).
+func MarkTask(object json.RawMessage, id string) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
-	if len(result) > 0 {
-		if err := jsonx.Unmarshal(result, &members); err != nil {
+	if len(object) > 0 {
+		if err := jsonx.Unmarshal(object, &members); err != nil {
 			return nil, mcp.Errorf(mcp.CodeInternal, "internal error")
 		}
 	}
@@ -247,6 +301,7 @@ func (s *Served) List(cursor *string) (*mcp.ListTasksResult, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.purge(time.Now())
 	out := &mcp.ListTasksResult{Tasks: []mcp.Task{}}
 	var last uint64
 	for _, w := range s.order {
@@ -258,7 +313,7 @@ func (s *Served) List(cursor *string) (*mcp.ListTasksResult, error) {
 			out.NextCursor = &next
 			break
 		}
-		out.Tasks = append(out.Tasks, w.task)
+		out.Tasks = append(out.Tasks, w.core())
 		last = w.n
 	}
 	return out, nil
@@ -266,18 +321,14 @@ func (s *Served) List(cursor *string) (*mcp.ListTasksResult, error) {
 
 // Cancel ends a task that has not ended; another is -32602 (TASK-12).
 func (s *Served) Cancel(id string) (mcp.Task, error) {
-	w, err := s.find(id)
+	w, err := s.Find(id)
 	if err != nil {
 		return mcp.Task{}, err
 	}
-	if !w.finish(mcp.TaskCancelled, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the task was cancelled"), "cancelled by the requester") {
-		return mcp.Task{}, mcp.Errorf(mcp.CodeInvalidParams, "the task has ended already: %s", s.snapshot(w).Status)
+	if !w.Cancel() {
+		return mcp.Task{}, mcp.Errorf(mcp.CodeInvalidParams, "the task has ended already: %s", w.Core().Status)
 	}
-	s.mu.Lock()
-	ref := w.ref
-	s.mu.Unlock()
-	ref.Send(workCancelled{})
-	return s.snapshot(w), nil
+	return w.Core(), nil
 }
 
 // Len returns how many tasks are kept, and how many of them are worked on.
@@ -285,94 +336,9 @@ func (s *Served) Len() (kept, working int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.order {
-		if !w.task.Terminal() {
+		if !w.terminal() {
 			working++
 		}
 	}
 	return len(s.order), working
-}
-
-// finish makes a task terminal, once: final is final (TASK-06).
-func (w *served) finish(status string, result json.RawMessage, err *mcp.Error, message string) bool {
-	s := w.table
-	s.mu.Lock()
-	if w.task.Terminal() {
-		s.mu.Unlock()
-		return false
-	}
-	w.task.Status, w.task.StatusMessage = status, message
-	w.task.LastUpdatedAt = time.Now().UTC().Format(time.RFC3339Nano)
-	w.result, w.err = result, err
-	close(w.done)
-	now := w.task
-	s.mu.Unlock()
-	s.opts.Logger.Debug("a task of the server has ended", "task", now.TaskID, "status", status) // TASK-21
-	if s.opts.OnStatus != nil {
-		s.opts.OnStatus(now)
-	}
-	return true
-}
-
-// stopped answers for the actor when it is gone: those who wait for a result get an
-// error, and nothing is kept.
-func (w *served) stopped(error) {
-	w.finish(mcp.TaskFailed, nil, mcp.Errorf(mcp.CodeInternal, "internal error"), "internal error")
-	w.table.remove(w)
-}
-
-// worker is the actor of a served task.
-//
-//	working ── done, failed ──▶ ended ── its time is over ──▶ (stopped)
-//	   │ cancelled by the peer    ▲
-//	   └──────────────────────────┘
-type worker struct {
-	served *served
-	ttl    *actors.Timer
-	cancel context.CancelCauseFunc
-}
-
-// Messages.
-type (
-	workCancelled struct{}
-	expired       struct{}
-	worked        struct {
-		result json.RawMessage
-		err    error
-	}
-)
-
-// Receive implements [actors.Actor].
-func (a *worker) Receive(c *actors.Context, msg any) {
-	w := a.served
-	switch m := msg.(type) {
-	case actors.Started:
-		w.table.mu.Lock()
-		w.ref = c.Self()
-		ttl := time.Duration(*w.task.TTL) * time.Millisecond
-		w.table.mu.Unlock()
-		a.ttl = c.NewTimer(expired{})
-		a.ttl.Set(ttl)
-		a.cancel = actors.Await(c, w.work, func(r json.RawMessage, err error) any { return &worked{r, err} })
-	case *worked:
-		a.worked(m)
-	case workCancelled:
-		a.cancel(errTaskCancelled)
-	case expired: // TASK-15
-		a.cancel(errTaskExpired)
-		w.finish(mcp.TaskFailed, nil, mcp.Errorf(mcp.CodeInvalidParams, "the time of the task is over"), "the time of the task is over")
-		c.Stop()
-	}
-}
-
-func (a *worker) worked(m *worked) {
-	w := a.served
-	if m.err == nil {
-		w.finish(mcp.TaskCompleted, m.result, nil, "")
-		return
-	}
-	e := mcp.ErrorOf(m.err)
-	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
-		w.table.opts.Logger.Error("the work of a task panicked", "error", p, "stack", string(p.Stack))
-	}
-	w.finish(mcp.TaskFailed, nil, e, e.Message) // TASK-07
 }

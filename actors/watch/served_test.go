@@ -46,7 +46,7 @@ func TestServed(t *testing.T) {
 		var mu sync.Mutex
 		var told []string
 		s, _ := newServed(t, func(o *watch.ServedOptions) {
-			o.OnStatus = func(task mcp.Task) { mu.Lock(); defer mu.Unlock(); told = append(told, task.Status) }
+			o.OnStatus = func(task *watch.ServedTask) { mu.Lock(); defer mu.Unlock(); told = append(told, task.Core().Status) }
 		})
 		task, err := s.Create(t.Context(), ms(60_000), after(5*time.Second, `{"role":"assistant","_meta":{"a/b":1}}`, nil))
 		if err != nil {

@@ -19,7 +19,8 @@ var (
 
 const (
 	defaultQueue = 16 << 20
-	keepBuffer   = 64 << 10 // larger buffers are given back once written
+	keepBuffer   = 64 << 10 // a writer keeps no larger buffer than this one
+	shareBuffer  = 1 << 20  // writers share buffers up to this one, as long as the collector lets them
 	flushAt      = 64 << 10 // Append writes by itself from here on: a pipe holds no more
 	callerRounds = 16       // a caller writes for others so many times, then a goroutine takes over
 )
@@ -215,6 +216,9 @@ func (w *Writer) add(frame []byte, atLeast int) error {
 		if s.queue == nil {
 			s.queue, s.spare = s.spare, nil
 		}
+		if s.queue == nil && len(frame) > keepBuffer/2 {
+			s.queue = takeShared()
+		}
 		s.queue = append(append(s.queue, frame...), '\n')
 		mine = s.claim(atLeast)
 	})
@@ -293,7 +297,11 @@ func (w *Writer) writeAll(b []byte) error {
 // next ends the writing of one batch and takes the next; nil lets go of dst.
 func (w *Writer) next(written []byte) (batch []byte) {
 	w.update(func(s *state) {
-		if cap(written) > 0 && cap(written) <= keepBuffer && !s.gone {
+		switch size := cap(written); {
+		case size > keepBuffer && size <= shareBuffer:
+			used := written[:0]
+			shared.Put(&used)
+		case size > 0 && size <= keepBuffer && !s.gone:
 			s.spare = written[:0]
 		}
 		if len(s.queue) > 0 {
@@ -303,6 +311,16 @@ func (w *Writer) next(written []byte) (batch []byte) {
 		s.writing = batch != nil
 	})
 	return batch
+}
+
+// shared are used buffers that are too large for each writer to keep one.
+var shared sync.Pool
+
+func takeShared() []byte {
+	if b, ok := shared.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return nil
 }
 
 // fail keeps the first error and drops what was queued.
