@@ -308,6 +308,16 @@ func TestOwnStreamEnds(t *testing.T) {
 				w.WriteHeader(409)
 			}
 		}, 140, 90, false},
+		{"an id that the server has forgotten", func(w http.ResponseWriter, n int) { // SHL-42: without it the stream may be had
+			switch n {
+			case 1:
+				streamEvents(w, event("1", "{}"))
+			case 2:
+				w.WriteHeader(400)
+			default:
+				w.WriteHeader(405)
+			}
+		}, 3, 3, false},
 		{"an id that no header can carry", func(w http.ResponseWriter, n int) {
 			streamEvents(w, "retry: 30000\n\n"+event("\x01", "{}"))
 		}, 121, 110, false},

@@ -68,6 +68,9 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		return 0, true
 	case status == http.StatusConflict && before: // it has not seen yet that the one before has ended
 		return 0, true
+	case status == http.StatusBadRequest && c.last != "": // the id is of no use any more (SHL-42), the stream may be
+		c.last = ""
+		return 0, true
 	case status == http.StatusNotFound && before && l.SessionID() != "": // SHL-52
 		l.sessionLost()
 		return 0, false
