@@ -37,7 +37,13 @@ func TestReadmeLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range strings.Split(string(readme), "](")[1:] {
+	var prose strings.Builder
+	for i, part := range strings.Split(string(readme), "```") {
+		if i%2 == 0 { // code between them has brackets of its own
+			prose.WriteString(part)
+		}
+	}
+	for _, part := range strings.Split(prose.String(), "](")[1:] {
 		link, _, _ := strings.Cut(part, ")")
 		if strings.Contains(link, "://") {
 			continue
