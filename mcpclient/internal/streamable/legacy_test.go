@@ -408,6 +408,47 @@ func TestOwnStreamWaits(t *testing.T) {
 	})
 }
 
+// SHL-21: requests wait for the server's own stream, on which it may ask for what they
+// need; but not for long.
+func TestRequestsWaitForOwnStream(t *testing.T) {
+	for _, tt := range []struct{ opens, goes time.Duration }{
+		{0, 0}, {300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second},
+	} {
+		t.Run(tt.opens.String(), func(t *testing.T) {
+			bubble(t, func(w http.ResponseWriter, r *request) {
+				switch {
+				case r.Kind == mcp.KindRequest:
+					writeJSON(w, 200, result(r.ID))
+				case r.Method == "POST":
+					w.WriteHeader(202)
+				default:
+					select {
+					case <-time.After(tt.opens):
+						stream(w)
+					case <-r.Ctx.Done():
+					}
+					hang(r.Ctx)
+				}
+			}, func(k *kit) {
+				k.request(1, mcp.MethodInitialize)
+				k.Speak(mcp.LatestLegacy)
+				k.notify(mcp.NotificationInitialized)
+				k.ListenGET()
+				k.request(2, mcp.MethodCallTool)
+				time.Sleep(2 * time.Second)
+				for _, r := range k.server.requests("POST") {
+					if r.Kind == mcp.KindRequest && r.ID == mcp.IntID(2) && r.At != tt.goes {
+						t.Errorf("the call went after %v, want %v", r.At, tt.goes)
+					}
+				}
+				if got := k.sink.all(); len(got) != 2 {
+					t.Errorf("answers: %q", got)
+				}
+			})
+		})
+	}
+}
+
 // SHL-11: a notification that is accepted in another way than with 202 and nothing is accepted, and holds up nobody.
 func TestAccepted(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter){

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -45,7 +46,8 @@ type Link struct {
 	bytes   int           // of all that is in line
 
 	listening bool
-	wantsGET  bool // once nothing is held
+	wantsGET  bool        // once nothing is held
+	opening   *time.Timer // until what is held is let go, though the stream is not open; else nil
 }
 
 // New returns a link. Nothing is sent before the first message.
@@ -185,15 +187,35 @@ func (l *Link) first() *post {
 	return p
 }
 
-// release lets go what waited for notifications/initialized.
+// release lets go what waited for notifications/initialized: once the server's own stream
+// is open, if it is wanted, since there are servers that ask on it during the first call,
+// and drop a question that nobody can hear. They are waited for a moment only.
 func (l *Link) release() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = false
-	if l.wantsGET && !l.closing {
+	opens := l.wantsGET && !l.closing
+	if opens {
 		l.wantsGET = false
+		l.opening = time.AfterFunc(openTime, l.letGo)
 		l.task(l.listen)
 	}
+	l.mu.Unlock()
+	if !opens {
+		l.letGo()
+	}
+}
+
+// letGo lets requests go. Only the first call counts.
+func (l *Link) letGo() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.opening != nil {
+		l.opening.Stop()
+		l.opening = nil
+	}
+	if !l.held {
+		return
+	}
+	l.held = false
 	for l.running < l.opts.MaxRequests && !l.closing {
 		p := l.first()
 		if p == nil {

@@ -54,6 +54,7 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 	alarm := time.AfterFunc(quietTime, func() { cancel(errQuiet) }) // a half-open connection
 	defer alarm.Stop()
 	resp, err := l.get(ctx, c.last)
+	l.letGo()
 	if err != nil {
 		if l.ctx.Err() == nil && ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
 			l.lose(err)

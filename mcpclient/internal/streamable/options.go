@@ -23,6 +23,7 @@ const (
 
 	controlTime  = 30 * time.Second       // a POST that needs no answer, with all retries
 	pageTime     = 10 * time.Second       // an error page
+	openTime     = time.Second            // for the answer to the first GET, before calls go
 	quietTime    = 5 * time.Minute        // without a byte on the GET stream
 	closeTime    = 2 * time.Second        // the DELETE (SHL-53)
 	drainTime    = time.Second            // what was queued before Close
