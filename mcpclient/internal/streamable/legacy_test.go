@@ -364,6 +364,7 @@ func TestAnswerElsewhere(t *testing.T) {
 			hang(r.Ctx)
 			gone <- struct{}{}
 		case r.Method == "GET":
+			stream(w)
 			time.Sleep(time.Second)
 			streamEvents(w, event("", result(mcp.IntID(7)))+event("", result(mcp.IntID(99))))
 			hang(r.Ctx)

@@ -187,21 +187,26 @@ func (l *Link) first() *post {
 	return p
 }
 
-// release lets go what waited for notifications/initialized: once the server's own stream
-// is open, if it is wanted, since there are servers that ask on it during the first call,
-// and drop a question that nobody can hear. They are waited for a moment only.
+// release lets go what waited for notifications/initialized.
 func (l *Link) release() {
 	l.mu.Lock()
 	opens := l.wantsGET && !l.closing
 	if opens {
-		l.wantsGET = false
-		l.opening = time.AfterFunc(openTime, l.letGo)
-		l.task(l.listen)
+		l.openOwn()
 	}
 	l.mu.Unlock()
 	if !opens {
 		l.letGo()
 	}
+}
+
+// openOwn opens the server's own stream. Requests wait for it: there are servers that
+// ask on it during the first call, and drop a question that nobody can hear. They wait a
+// moment only. The lock is held.
+func (l *Link) openOwn() {
+	l.wantsGET, l.held = false, true
+	l.opening = time.AfterFunc(openTime, l.letGo)
+	l.task(l.listen)
 }
 
 // letGo lets requests go. Only the first call counts.

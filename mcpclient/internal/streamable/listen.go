@@ -24,7 +24,7 @@ func (l *Link) ListenGET() {
 	}
 	l.listening = true
 	if l.wantsGET = l.held; !l.held {
-		l.task(l.listen)
+		l.openOwn()
 	}
 }
 
