@@ -29,6 +29,9 @@ type method struct {
 	// start begins a call, whose answer comes from elsewhere, and reports whether
 	// the goroutine has lost its reader.
 	start func(s *session, a *arrival) (lost bool, err error)
+	// declared reports whether the capability is declared that the method needs; nil
+	// is always (CAP-07).
+	declared func(s *Server) bool
 }
 
 // methods are those that we offer. Which revision has which of them is known to
@@ -37,12 +40,27 @@ var methods map[string]method
 
 func init() { // not a literal: the methods refer to the table
 	methods = map[string]method{
-		mcp.MethodInitialize: {quick: (*session).initialize},
-		mcp.MethodPing:       {quick: (*session).ping},
-		mcp.MethodSetLevel:   {quick: (*session).setLevel},
-		mcp.MethodDiscover:   {quick: (*session).discover},
-		mcp.MethodListTools:  {quick: (*session).listTools},
-		mcp.MethodCallTool:   {start: (*session).callTool},
+		mcp.MethodInitialize:  {quick: (*session).initialize},
+		mcp.MethodPing:        {quick: (*session).ping},
+		mcp.MethodSetLevel:    {quick: (*session).setLevel},
+		mcp.MethodDiscover:    {quick: (*session).discover},
+		mcp.MethodListen:      {start: (*session).listen},
+		mcp.MethodSubscribe:   {quick: (*session).subscribe},
+		mcp.MethodUnsubscribe: {quick: (*session).unsubscribe},
+
+		mcp.MethodListTools:             {quick: (*session).listTools, declared: (*Server).hasTools},
+		mcp.MethodCallTool:              {start: (*session).callTool, declared: (*Server).hasTools},
+		mcp.MethodListResources:         {quick: (*session).listResources, declared: (*Server).hasResources},
+		mcp.MethodListResourceTemplates: {quick: (*session).listTemplates, declared: (*Server).hasResources},
+		mcp.MethodReadResource:          {start: (*session).readResource, declared: (*Server).hasResources},
+		mcp.MethodListPrompts:           {quick: (*session).listPrompts, declared: (*Server).hasPrompts},
+		mcp.MethodGetPrompt:             {start: (*session).getPrompt, declared: (*Server).hasPrompts},
+		mcp.MethodComplete:              {start: (*session).complete, declared: (*Server).hasCompletions},
+		mcp.MethodGetTask:               {start: (*session).getTask, declared: (*Server).hasTasks},
+		mcp.MethodTaskResult:            {start: (*session).resultOfTask, declared: (*Server).hasTasks},
+		mcp.MethodListTasks:             {start: (*session).listTasks, declared: (*Server).hasTasks},
+		mcp.MethodCancelTask:            {start: (*session).cancelTask, declared: (*Server).hasTasks},
+		mcp.MethodUpdateTask:            {start: (*session).updateTask, declared: (*Server).hasTasks},
 	}
 }
 
@@ -50,7 +68,7 @@ func init() { // not a literal: the methods refer to the table
 // goroutine has lost its reader meanwhile.
 func (s *session) frame(data []byte, r *reader) (lost bool) {
 	if mcp.IsBatch(data) {
-		s.startBatch(data, r)
+		s.startBatch(data, s) // its last answer may come from anywhere
 		return false
 	}
 	r.arrival = arrival{Message: &r.message, port: r, reader: r}
@@ -82,7 +100,16 @@ func (s *session) message(data []byte, a *arrival) (lost bool) {
 
 // handle answers one request or starts its call.
 func (s *session) handle(a *arrival) (lost bool) {
-	err := s.admit(a)
+	if err := s.admit(a); err != nil {
+		s.fail(a.port, a.ID, err)
+		return false
+	}
+	return s.proceed(a)
+}
+
+// proceed is handle for a request that is admitted.
+func (s *session) proceed(a *arrival) (lost bool) {
+	err := s.throttle(a)
 	if err == nil {
 		if row := methods[a.Method]; row.start != nil {
 			lost, err = row.start(s, a)
@@ -98,6 +125,9 @@ func (s *session) handle(a *arrival) (lost bool) {
 
 func (s *session) admit(a *arrival) error {
 	if a.Modern {
+		if _, ok := a.port.(*batch); ok { // over HTTP it would come without its headers, too (SHM-03, HDR-05)
+			return mcp.Errorf(mcp.CodeInvalidRequest, "2026-07-28 has no batches") // BASE-23
+		}
 		return s.admitModern(a)
 	}
 	return s.admitLegacy(a)
@@ -105,7 +135,11 @@ func (s *session) admit(a *arrival) error {
 
 // answerNow answers a request that was never in flight.
 func (s *session) answerNow(a *arrival, row method) error {
-	result, err := row.quick(s, a)
+	quick := row.quick
+	if len(s.server.opts.Middleware) > 0 {
+		quick = row.throughMiddleware
+	}
+	result, err := quick(s, a)
 	if err != nil {
 		return err
 	}
@@ -116,12 +150,13 @@ func (s *session) answerNow(a *arrival, row method) error {
 	return nil
 }
 
-// offers reports whether the revision has the method and we offer it (BASE-14).
-func offers(v mcp.Version, name string) error {
-	if name == mcp.MethodCallTool { // every revision has it, and nothing is asked for as often
+// offers reports whether the revision has the method and we offer it (BASE-14, CAP-07).
+func (s *Server) offers(v mcp.Version, name string) error {
+	if name == mcp.MethodCallTool && s.hasTools() { // every revision has it, and nothing is asked for as often
 		return nil
 	}
-	if _, ok := methods[name]; !ok || !v.Method(name, mcp.Client) {
+	row, ok := methods[name]
+	if !ok || !v.Method(name, mcp.Client) || row.declared != nil && !row.declared(s) {
 		return mcp.Errorf(mcp.CodeMethodNotFound, "method not found")
 	}
 	return nil
@@ -148,26 +183,28 @@ func (s *session) notification(m *mcp.Message) {
 	case mcp.NotificationInitialized:
 		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
 			s.ready.Store(true)
+			s.catchUp() // of what changed since initialize
+			if s.server.opts.PingEvery > 0 {
+				s.ref.Send(startPings{})
+			}
 		}
+	case mcp.NotificationRootsChanged:
+		s.rootsNotice()
 	}
-}
-
-// response handles what the client answers.
-func (s *session) response(m *mcp.Message) { // we have asked nothing (BASE-15)
-	s.server.log.Debug("an answer without a request", "session", s.ref.Path(), "id", m.ID.String())
 }
 
 // ping is answered in every state (PING-01).
 func (s *session) ping(*arrival) ([]byte, error) { return []byte("{}"), nil }
 
-// listTools answers with a page of tools (TOOL-02).
-func (s *session) listTools(a *arrival) ([]byte, error) {
-	var p mcp.ListParams
-	if err := a.DecodeParams(&p); err != nil {
-		return nil, err
-	}
-	return s.server.tools.Load().page(a.version, p.Cursor)
+// The lists answer with a page each (TOOL-02, RES-02, PRM-01).
+func (s *session) listTools(a *arrival) ([]byte, error) { return s.server.tools.Load().answer(a) }
+func (s *session) listResources(a *arrival) ([]byte, error) {
+	return s.server.resources.Load().answer(a)
 }
+func (s *session) listTemplates(a *arrival) ([]byte, error) {
+	return s.server.templates.Load().answer(a)
+}
+func (s *session) listPrompts(a *arrival) ([]byte, error) { return s.server.prompts.Load().answer(a) }
 
 // callTool begins a call (TOOL-07).
 func (s *session) callTool(a *arrival) (lost bool, err error) {
@@ -182,6 +219,13 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 	arguments := a.Arguments
 	if arguments == nil {
 		arguments = []byte("{}")
+	}
+	if t.def.Execution != nil || a.Task != nil {
+		w, err := s.asTask(a, t)
+		if err != nil {
+			return false, err
+		}
+		return s.begin(a, w, arguments)
 	}
 	return s.begin(a, t, arguments)
 }
@@ -200,6 +244,12 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 	if !a.mayRun(w) {
 		return false, s.beginElsewhere(r, a)
 	}
+	if cost := a.size(); a.reader != nil && cost > maxUncounted {
+		if !s.hold(cost) {
+			return false, inbound.ErrBusy
+		}
+		defer s.held.Add(-cost)
+	}
 	r.reader = a.reader
 	if err := s.calls.Serve(&r.Call, r, s.inboundRequest(a)); err != nil {
 		return false, err
@@ -211,7 +261,7 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 // mayRun reports whether work may be done on the goroutine of its arrival.
 func (a *arrival) mayRun(w work) bool {
 	switch {
-	case w.asks():
+	case w.asks(), a.reader != nil && len(a.reader.session.server.opts.Middleware) > 0:
 		return false
 	case a.reader != nil:
 		return w.speed().quick() && a.size() <= maxInline
@@ -228,7 +278,7 @@ func (a *arrival) size() int64 {
 // toolNamed finds the tool of a call, nil if there is none; false if the name is
 // not a name. It copies no name that is written plainly.
 func (s *session) toolNamed(a *arrival) (*tool, bool) {
-	tools, raw := s.server.tools.Load().tools, a.Name
+	tools, raw := s.server.tools.Load().byName, a.Name
 	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
 		return tools[string(raw[1:len(raw)-1])], true
 	}
@@ -240,8 +290,7 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 // needs of the frame.
 func (s *session) beginElsewhere(r *request, a *arrival) error {
 	cost := a.size()
-	if held := s.held.Add(cost); held > s.maxHeld() && held > cost {
-		s.held.Add(-cost)
+	if !s.hold(cost) {
 		return inbound.ErrBusy
 	}
 	own := make([]byte, 0, len(r.arguments)+len(a.Meta)+len(r.responses)+len(r.state))
@@ -249,10 +298,13 @@ func (s *session) beginElsewhere(r *request, a *arrival) error {
 		own = keep(own, part)
 	}
 	r.meta = a.Meta
-	own = keep(own, &r.meta)
+	keep(own, &r.meta)
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
 		s.held.Add(-cost)
 		return err
+	}
+	if p, ok := a.port.(caller); ok {
+		p.began(&r.Call)
 	}
 	s.server.sys.Go(s.ref.Path(), func() {
 		defer s.held.Add(-cost)
@@ -275,12 +327,23 @@ func keep(own []byte, part *[]byte) []byte {
 // These bound what the calls of one client make us keep, in bytes: many
 // large calls would fill the memory long before there are too many (ROB-3).
 //
-// A call that runs where the pipe is read is not counted, so it must be small.
+// A small call that runs where the pipe is read is not counted, a large one does not
+// run there: it would hold up others by being read.
 const (
 	maxHeldSession   = 16 << 20
 	maxHeldStateless = 256 << 20 // of all clients: each has its own bound before it
-	maxInline        = 16 << 10
+	maxUncounted     = 16 << 10
+	maxInline        = 256 << 10
 )
+
+// hold counts what a call keeps, unless that is too much. One call is never too much.
+func (s *session) hold(cost int64) bool {
+	if held := s.held.Add(cost); held > s.maxHeld() && held > cost {
+		s.held.Add(-cost)
+		return false
+	}
+	return true
+}
 
 func (s *session) maxHeld() int64 {
 	if s.stateless {

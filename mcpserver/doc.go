@@ -1,4 +1,4 @@
-// Package mcpserver serves tools over the Model Context Protocol.
+// Package mcpserver serves tools, resources and prompts over the Model Context Protocol.
 //
 //	s, err := mcpserver.New(mcp.Implementation{Name: "greeter", Version: "1"}, nil)
 //	…
@@ -12,6 +12,10 @@
 // One pipe speaks both eras: the handshake of the revisions 2024-11-05 to
 // 2025-11-25, and the stateless requests of 2026-07-28 (ERA-10, ERA-11). A
 // handler need not know which it serves.
+//
+// [AddResource], [AddTemplate], [ServeFS] and [AddPrompt] add what else a server may
+// have, [CompletePrompt] and [CompleteTemplate] suggest values for what is typed. What
+// was added is declared, listed in its order, and may change at any time.
 //
 // # What is promised
 //

@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"bytes"
+	"hash/maphash"
 	"slices"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -21,6 +23,7 @@ type client struct {
 type handshake struct {
 	version mcp.Version
 	client  *client
+	offered mcp.ServerCapabilities // for as long as the session lasts (CAP-08)
 }
 
 func (s *session) inboundRequest(a *arrival) inbound.Request {
@@ -35,7 +38,7 @@ func (s *session) admitLegacy(a *arrival) error {
 		return nil
 	case h != nil:
 		a.version, a.client = h.version, h.client
-		return offers(h.version, a.Method)
+		return s.server.offers(h.version, a.Method)
 	case a.Method == mcp.MethodPing: // PING-01
 		return s.speaksLegacy(a.Method)
 	case a.Method == mcp.MethodDiscover: // it is modern or nothing (MOD-01)
@@ -49,7 +52,7 @@ func (s *session) admitLegacy(a *arrival) error {
 // speaksLegacy refuses a legacy method of a server that only speaks 2026-07-28.
 func (s *session) speaksLegacy(method string) error {
 	if s.server.newestLegacy() == "" {
-		return offers(mcp.Latest, method)
+		return s.server.offers(mcp.Latest, method)
 	}
 	return nil
 }
@@ -60,46 +63,94 @@ func (s *Server) newestLegacy() mcp.Version {
 	return v
 }
 
-// capabilities are what revision v hears of us. A client of 2026-07-28 would
-// learn of changes on a listen stream, which we do not offer (CAP-07).
+// capabilities are what revision v hears of us: what was ever added (CAP-08).
 func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
-	return mcp.ServerCapabilities{
-		Tools:   &mcp.ToolsCapability{ListChanged: v.Era() == mcp.EraLegacy},
-		Logging: mcp.Present,
+	c := mcp.ServerCapabilities{Logging: mcp.Present}
+	if s.hasTools() {
+		c.Tools = &mcp.ToolsCapability{ListChanged: true}
 	}
+	if s.hasResources() {
+		c.Resources = &mcp.ResourcesCapability{Subscribe: true, ListChanged: true}
+	}
+	if s.hasPrompts() {
+		c.Prompts = &mcp.PromptsCapability{ListChanged: true}
+	}
+	if s.hasCompletions() {
+		c.Completions = mcp.Present
+	}
+	return *c.For(v)
 }
+
+func (s *Server) hasTools() bool { return s.opts.DeclareAll || s.tools.declared.Load() }
+func (s *Server) hasResources() bool {
+	return s.opts.DeclareAll || s.resources.declared.Load() || s.templates.declared.Load()
+}
+func (s *Server) hasPrompts() bool     { return s.opts.DeclareAll || s.prompts.declared.Load() }
+func (s *Server) hasCompletions() bool { return s.opts.DeclareAll || s.suggests.Load() }
 
 // initialize opens the legacy session of this connection (LIFE-01 to LIFE-05).
 func (s *session) initialize(a *arrival) ([]byte, error) {
 	if _, ok := a.port.(*batch); ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch") // BASE-21
 	}
-	var p mcp.InitializeParams
-	if err := a.DecodeParams(&p); err != nil {
+	g, err := s.server.greeting(a)
+	if err != nil {
 		return nil, err
 	}
-	v := p.ProtocolVersion
+	v := g.params.ProtocolVersion
 	if v.Era() != mcp.EraLegacy || !slices.Contains(s.server.opts.Versions, v) {
 		v = s.server.newestLegacy() // LIFE-03, LIFE-13
 	}
 	if v == "" {
-		return nil, mcp.UnsupportedVersion(p.ProtocolVersion, s.server.opts.Versions) // MOD-10
+		return nil, mcp.UnsupportedVersion(g.params.ProtocolVersion, s.server.opts.Versions) // MOD-10
 	}
+	if s.legacy.Load() == nil {
+		s.readUp()
+	}
+	offered := s.server.capabilities(v)
+	s.server.declareTasks(&offered, v, a.principal)
 	result, err := mcp.MarshalResult(&mcp.InitializeResult{
 		ProtocolVersion: v,
-		Capabilities:    s.server.capabilities(v),
+		Capabilities:    offered,
 		ServerInfo:      s.server.info,
 		Instructions:    s.server.opts.Instructions,
 	}, v)
 	if err != nil {
 		return nil, err
 	}
-	h := &handshake{version: v, client: &client{info: p.ClientInfo, capabilities: &p.Capabilities}}
-	s.told.CompareAndSwap(nil, s.server.tools.Load())
+	h := &handshake{version: v, client: &g.client, offered: offered}
 	if !s.legacy.CompareAndSwap(nil, h) {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is initialized already") // LIFE-10
 	}
 	return result, nil
+}
+
+// greeting is what a legacy client says first.
+type greeting struct {
+	raw    []byte // nil if it is too long to compare others with
+	params mcp.InitializeParams
+	client client
+}
+
+// maxGreeting bounds what is kept to compare with, in bytes.
+const maxGreeting = 4 << 10
+
+// greeting reads the params of initialize. The same bytes are read once: many sessions
+// are those of one program, and share what they say.
+func (s *Server) greeting(a *arrival) (*greeting, error) {
+	if g := s.greeted.Load(); g != nil && bytes.Equal(g.raw, a.Params) {
+		return g, nil
+	}
+	g := new(greeting)
+	if err := a.DecodeParams(&g.params); err != nil {
+		return nil, err
+	}
+	g.client = client{info: g.params.ClientInfo, capabilities: &g.params.Capabilities}
+	if 0 < len(a.Params) && len(a.Params) <= maxGreeting {
+		g.raw = bytes.Clone(a.Params)
+		s.greeted.Store(g)
+	}
+	return g, nil
 }
 
 // setLevel chooses which log messages the session gets (LOG-03).
@@ -121,7 +172,7 @@ func (s *session) admitModern(a *arrival) error {
 		return mcp.UnsupportedVersion(a.Version, s.server.opts.Versions) // ERA-13
 	}
 	a.version = a.Version
-	if err := offers(a.version, a.Method); err != nil { // MOD-09
+	if err := s.server.offers(a.version, a.Method); err != nil { // MOD-09
 		return err
 	}
 	var err error
@@ -132,15 +183,18 @@ func (s *session) admitModern(a *arrival) error {
 // sender reads who sends a modern request. The same bytes are read once: most
 // clients say the same with each request.
 func (s *session) sender(raw []byte) (*client, error) {
-	if c := s.modern.Load(); c != nil && bytes.Equal(c.raw, raw) {
+	known := s.knownSender(raw)
+	if c := known.Load(); c != nil && bytes.Equal(c.raw, raw) {
 		return c, nil
+	}
+	if len(raw) > maxMeta {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is longer than %d bytes", maxMeta)
 	}
 	var meta mcp.Meta
 	if err := mcp.Unmarshal(raw, &meta); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is malformed")
 	}
-	c := &client{raw: bytes.Clone(raw)}
-	var err error
+	c, err := new(client), error(nil)
 	if c.capabilities, err = meta.ClientCapabilities(); err != nil {
 		return nil, err
 	}
@@ -150,19 +204,45 @@ func (s *session) sender(raw []byte) (*client, error) {
 	if info := meta.ClientInfo(); info != nil {
 		c.info = *info
 	}
-	s.modern.Store(c)
+	if len(raw) <= maxKnownMeta {
+		c.raw = bytes.Clone(raw)
+		known.Store(c)
+	}
 	return c, nil
+}
+
+// senders is where the newest senders are remembered that share a session, by what
+// they have said: nothing of one is ever another's (CAP-05).
+type senders [256]atomic.Pointer[client]
+
+var senderSeed = maphash.MakeSeed()
+
+const (
+	// maxMeta bounds the _meta of a modern request, in bytes: what a client says of
+	// itself is decoded, and kept for as long as the call lasts (ROB-3).
+	maxMeta = 256 << 10
+	// maxKnownMeta bounds what is remembered of one sender, in bytes.
+	maxKnownMeta = 2 << 10
+)
+
+func (s *session) knownSender(raw []byte) *atomic.Pointer[client] {
+	if s.senders == nil {
+		return &s.modern
+	}
+	return &s.senders[maphash.Bytes(senderSeed, raw)%uint64(len(s.senders))]
 }
 
 // discover describes the server (MOD-04).
 func (s *session) discover(a *arrival) ([]byte, error) {
 	ttl := s.server.opts.CacheFor.Milliseconds()
+	offered := s.server.capabilities(a.version)
+	s.server.declareTasks(&offered, a.version, a.principal)
 	result, err := mcp.MarshalResult(&mcp.DiscoverResult{
 		SupportedVersions: s.server.opts.Versions,
-		Capabilities:      s.server.capabilities(a.version),
+		Capabilities:      offered,
 		Instructions:      s.server.opts.Instructions,
 		TTLMs:             &ttl,
-		CacheScope:        mcp.CachePublic,
+		CacheScope:        s.server.listScope(),
 	}, a.version)
 	return s.server.withMeta(result, a.version), err
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // guard decides from where requests may come (SHL-02, SHM-02): a browser that was
@@ -16,6 +17,13 @@ import (
 type guard struct {
 	hosts   map[authority]bool // port "" is any
 	origins map[origin]bool
+	last    atomic.Pointer[allowedHost] // nil before the first request
+}
+
+// allowedHost remembers how a Host was read: most requests have the same.
+type allowedHost struct {
+	text string
+	authority
 }
 
 // authority is a host in its usual form, and a port.
@@ -48,10 +56,16 @@ func newGuard(hosts, origins []string) (*guard, error) {
 
 // check says what is wrong with where a request comes from; "" if nothing is.
 func (g *guard) check(r *http.Request) (why string) {
-	host, ok := readAuthority(r.Host)
-	if !ok || !g.host(host) {
-		return "the host is not allowed"
+	last := g.last.Load()
+	if last == nil || last.text != r.Host {
+		host, ok := readAuthority(r.Host)
+		if !ok || !g.host(host) {
+			return "the host is not allowed"
+		}
+		last = &allowedHost{r.Host, host}
+		g.last.Store(last)
 	}
+	host := last.authority
 	site := r.Header["Sec-Fetch-Site"]
 	from := r.Header["Origin"]
 	switch {

@@ -302,6 +302,10 @@ func call(v mcp.Version, id any, tool, arguments string) string {
 var results = map[string]string{
 	mcp.MethodInitialize: "InitializeResult", mcp.MethodDiscover: "DiscoverResult",
 	mcp.MethodListTools: "ListToolsResult", mcp.MethodCallTool: "CallToolResult",
+	mcp.MethodListResources: "ListResourcesResult", mcp.MethodListResourceTemplates: "ListResourceTemplatesResult",
+	mcp.MethodReadResource: "ReadResourceResult", mcp.MethodListPrompts: "ListPromptsResult",
+	mcp.MethodGetPrompt: "GetPromptResult", mcp.MethodComplete: "CompleteResult",
+	mcp.MethodListen: "SubscriptionsListenResult",
 }
 
 // checkMessage holds what the server says against the official schema.
@@ -312,6 +316,7 @@ func (p *peer) checkMessage(line string) {
 	}
 	var m struct {
 		ID     json.RawMessage
+		Method string
 		Result json.RawMessage
 		Error  json.RawMessage
 	}
@@ -329,8 +334,19 @@ func (p *peer) checkMessage(line string) {
 	if m.Error != nil && m.ID == nil && p.version < mcp.V2025_11_25 {
 		return // earlier schemas have no error without an id (BASE-08)
 	}
-	if def := results[p.asked[string(m.ID)]]; def != "" && m.Result != nil && p.check.Has(def) {
+	def := results[p.asked[string(m.ID)]]
+	if strings.Contains(string(m.Result), `"resultType":"input_required"`) {
+		def = "InputRequiredResult"
+	}
+	if def != "" && m.Result != nil && p.check.Has(def) {
 		p.check.Check(p.t, def, m.Result)
+	}
+	switch def := "ServerNotification"; {
+	case m.Method == "" || m.Method == mcp.NotificationTask: // that is an extension's
+	case m.ID != nil:
+		p.check.Check(p.t, "ServerRequest", []byte(line))
+	case p.check.Has(def):
+		p.check.Check(p.t, def, []byte(line))
 	}
 	p.check.CheckMessage(p.t, []byte(line))
 }

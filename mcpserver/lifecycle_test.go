@@ -99,7 +99,7 @@ func TestModernRequests(t *testing.T) {
 		{"ping", "ping", version + `:"2026-07-28",` + caps, mcp.CodeMethodNotFound},                                                          // MOD-09
 		{"initialize", "initialize", version + `:"2026-07-28",` + caps, mcp.CodeMethodNotFound},
 		{"setLevel", "logging/setLevel", version + `:"2026-07-28",` + caps, mcp.CodeMethodNotFound},
-		{"not offered", "subscriptions/listen", version + `:"2026-07-28",` + caps, mcp.CodeMethodNotFound}, // CAP-07
+		{"not offered", "prompts/list", version + `:"2026-07-28",` + caps, mcp.CodeMethodNotFound}, // CAP-07
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

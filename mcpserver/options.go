@@ -2,12 +2,14 @@ package mcpserver
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // Options changes how a server works; nil is the same as the zero value.
@@ -32,9 +34,14 @@ type Options struct {
 	// MaxConcurrent bounds the 2026-07-28 requests in flight over HTTP, of all clients
 	// together. Zero means 10,000.
 	MaxConcurrent int
-	// PageSize is how many tools a page of tools/list has. Zero means 100.
+	// PageSize is how many entries a page of a list has. Zero means 100.
 	PageSize int
-	// CacheFor is how long clients of 2026-07-28 may keep a list (CACHE-02).
+	// DeclareAll declares tools, resources, prompts and completions also before there
+	// are any: for servers that add them while clients are connected. Otherwise the
+	// capabilities are those of what was ever added (CAP-08).
+	DeclareAll bool
+	// CacheFor is how long clients of 2026-07-28 may keep a list (CACHE-02), and shared
+	// caches too if there is neither Authenticate, Principal nor Middleware (CACHE-05).
 	// Zero means not at all.
 	CacheFor time.Duration
 	// Grace is how long calls may go on after the client has hung up. Zero means
@@ -53,6 +60,30 @@ type Options struct {
 	// of loopback: scheme, host and, unless it is the scheme's own, port.
 	AllowedOrigins []string
 
+	// MaxListens bounds the streams of subscriptions/listen of one pipe, or of one
+	// principal over HTTP; those of nobody in particular are bounded by MaxConcurrent.
+	// Zero means 64.
+	MaxListens int
+	// MaxSubscriptions bounds the resources that one pipe, session or principal is
+	// subscribed to. Zero means 1000.
+	MaxSubscriptions int
+	// PingEvery asks legacy clients for a sign of life now and then (PING-02): one that
+	// does not answer three times in a row is hung up on. HTTP sessions are only asked
+	// while they have a stream. Zero means never.
+	PingEvery time.Duration
+	// OnRootsChanged hears that a legacy client's roots have changed, if the client has
+	// declared that it says so (ROOT-02). It is called for one change at a time of each
+	// client, and may ask for the roots as they are then; ctx ends with the session.
+	OnRootsChanged func(ctx context.Context, p *Peer)
+
+	// Tasks says how tool calls become tasks. Nil is the same as the zero value; there are
+	// tasks if it is not nil, or a tool may be one.
+	Tasks *TaskOptions
+	// Records keeps what outlives a request: tasks and their results, the answers of calls
+	// that have many. Nil keeps them in memory; with a store finished tasks can be read
+	// after the server was started anew.
+	Records store.Records
+
 	// SessionTTL is how long an idle legacy HTTP session is kept. Zero means 30 minutes.
 	SessionTTL time.Duration
 	// MaxSessions bounds the legacy HTTP sessions. Zero means 10,000.
@@ -69,8 +100,13 @@ type Options struct {
 	// events and 1 MiB.
 	MaxEvents, MaxEventBytes int
 
+	// Middleware stands around every request, the first outermost.
+	Middleware []Middleware
+
 	// RatePerSecond bounds the requests of one principal, and of each pipe or session
-	// that has none; RateBurst is how many may come at once. Zero is no bound.
+	// that has none; the 2026-07-28 requests of nobody over HTTP share one bound. More
+	// are answered with the error [CodeRateLimited]. RateBurst is how many may come at
+	// once; zero is those of a second. Zero is no bound.
 	RatePerSecond float64
 	RateBurst     int
 
@@ -110,17 +146,19 @@ func (o *Options) withDefaults() Options {
 	d.RetryAfter = cmp.Or(d.RetryAfter, time.Second)
 	d.MaxEvents = cmp.Or(d.MaxEvents, 1000)
 	d.MaxEventBytes = cmp.Or(d.MaxEventBytes, 1<<20)
+	d.MaxListens = cmp.Or(d.MaxListens, 64)
+	d.MaxSubscriptions = cmp.Or(d.MaxSubscriptions, 1000)
 	d.ParkFor = cmp.Or(d.ParkFor, 10*time.Minute)
-	d.MaxParked = cmp.Or(d.MaxParked, 64)
+	d.MaxParked = cmp.Or(max(d.MaxParked, 0), 64)
 	d.TicketTTL = cmp.Or(d.TicketTTL, time.Hour)
-	d.PageSize = cmp.Or(d.PageSize, 100)
+	d.PageSize = cmp.Or(max(d.PageSize, 0), 100)
 	d.Grace = cmp.Or(d.Grace, 2*time.Second)
 	return d
 }
 
 // AuthError is what [Options].Authenticate returns to refuse a request in its own way.
 type AuthError struct {
-	Status    int    // 401 or 403; zero is 401
+	Status    int    // 400, 401 or 403; zero is 401
 	Challenge string // the value of WWW-Authenticate; may be empty (RFC 9110, 11.6.1)
 	Err       error  // for logs; may be nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
@@ -29,6 +30,14 @@ type request struct {
 	state     json.RawMessage // requestState, nil when absent
 	meta      []byte          // nil when absent, and for a handler that can not see it
 	public    Request
+	logs      atomic.Pointer[logPace] // nil before the first log message
+	outer     context.Context         // what a middleware has made of the call; nil without
+
+	// Of one whose handler may ask: see run.
+	run    atomic.Pointer[run]
+	task   asker         // of a task that a client watches; nil for others
+	ending bool          // its end is somebody's business; guarded by the run's lock
+	waits  chan *outcome // for a middleware; nil without
 
 	out    *[]byte // the encoded answer, once Handle has returned nil
 	reader *reader // whose goroutine this is, as long as it is; else nil
@@ -39,11 +48,16 @@ type request struct {
 // buffers are for encoded answers.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
-const keepBuffer = 64 << 10
+// Longer buffers are not kept: keepBuffer where they stay, keepAnswer where the
+// collector takes those that are not needed.
+const (
+	keepBuffer = 64 << 10
+	keepAnswer = 256 << 10
+)
 
 // recycle gives back a buffer that frame was built in.
 func recycle(out *[]byte, frame []byte) {
-	if cap(frame) <= keepBuffer {
+	if cap(frame) <= keepAnswer {
 		*out = frame
 		buffers.Put(out)
 	}
@@ -63,9 +77,19 @@ func (r *request) Handle(context.Context) error {
 	if !inline {
 		start = time.Now() // begun includes the wait for a goroutine
 	}
-	err := r.work.run(r)
+	err := r.carryOut()
 	r.work.speed().ran(inline, time.Since(start))
 	return err
+}
+
+func (r *request) carryOut() error {
+	if all := r.session.server.opts.Middleware; len(all) > 0 {
+		return r.runThrough(all)
+	}
+	if r.work.asks() {
+		return r.start()
+	}
+	return r.work.run(r)
 }
 
 // enter and leave enclose the handler itself: what is between them can be slow,
@@ -94,6 +118,9 @@ func (r *request) Answer(err error) {
 		r.out = nil
 		return
 	}
+	if n := r.run.Load(); n != nil {
+		n.left(r, err)
+	}
 	wire := mcp.ErrorOf(err)
 	if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
 		r.session.server.log.Error("a call failed", "session", r.session.ref.Path(), "method", r.Method(), "name", r.work.name(), "id", r.ID().String(), "error", err)
@@ -119,6 +146,9 @@ func (r *request) send(frame []byte) {
 func (r *request) Drop(err error) {
 	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 	r.port.drop()
+	if n := r.run.Load(); n != nil {
+		n.left(r, err)
+	}
 }
 
 // respond encodes a result as the answer. Tools have a way of their own.

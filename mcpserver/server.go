@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // ErrClosed is returned once Close or Shutdown was called.
@@ -28,8 +31,12 @@ type Server struct {
 	own  bool // sys is ours to end
 	ref  actors.Ref
 
-	tools      atomic.Pointer[catalog] // replaced whole, under mu
-	serverMeta []byte                  // `"_meta":{…}` of every result of 2026-07-28
+	shelves
+	suggests   atomic.Bool // something completes arguments
+	limits     *limits     // nil without
+	records    store.Records
+	tasks      *tasks
+	serverMeta []byte // `"_meta":{…}` of every result of 2026-07-28
 
 	closing sync.Once
 	closed  atomic.Bool
@@ -39,8 +46,20 @@ type Server struct {
 	broken   error // the first AddTool that failed
 	sessions map[*session]struct{}
 
+	notices notices
+	guard   *guard
+	web     webSessions
+	flows   flows
+	sealer  *ticket.Sealer
+	visits  visits
+	hub     *hub // of all event streams
+	old     oldSessions
+
 	starting sync.Mutex              // held while common is made
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
+
+	greeted atomic.Pointer[greeting] // the newest; nil before the first
+	forms   forms
 }
 
 // New returns a server without tools. It serves nobody until Serve, ServeStdio or
@@ -70,7 +89,23 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	}
 	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
-	s.tools.Store(newCatalog(s, nil))
+	if s.guard, err = newGuard(s.opts.AllowedHosts, s.opts.AllowedOrigins); err != nil {
+		return nil, err
+	}
+	s.web.init(s)
+	s.flows.server = s
+	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
+		return nil, err
+	}
+	s.visits.table = elicit.New(pageParent{s}, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
+	s.hub = newHub(s.streamOptions())
+	s.notices.init(s)
+	var durable bool
+	s.records, durable = recordsIn(s.opts.Records)
+	s.tasks = newTasks(s, durable)
+	s.notices.tasks = s.tasks
+	s.initLists()
+	s.limits = newLimits(s.opts.RatePerSecond, s.opts.RateBurst)
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -86,7 +121,7 @@ func (s *Server) start() error {
 		}
 		s.sys, s.own = sys, true
 	}
-	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{server: s} }})
+	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{crier{hub: &s.notices}} }})
 	if err != nil {
 		return fmt.Errorf("starting the server: %w", err)
 	}
@@ -94,49 +129,32 @@ func (s *Server) start() error {
 	return nil
 }
 
-// Messages to the server's actor.
-type (
-	// open starts the actor of a session.
-	open struct {
-		session *session
-		reply   *actors.Reply[actors.Ref]
-	}
-	// toolsChanged wants the clients told (TOOL-13).
-	toolsChanged struct{}
-	tellClients  struct{}
-)
-
-// changeDelay gathers the changes of a program that adds many tools.
-const changeDelay = 20 * time.Millisecond
+// open is a message to the server's actor: it starts the actor of a session.
+type open struct {
+	session *session
+	reply   *actors.Reply[actors.Ref]
+}
 
 // serverActor is the parent of the sessions.
-type serverActor struct {
-	server  *Server
-	telling bool
-}
+type serverActor struct{ crier }
 
 // Receive implements [actors.Actor].
 func (a *serverActor) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case *open:
+		n := m.session // the actor keeps what it is made with: not the message
 		ref, err := c.Spawn(actors.Spec{
 			Kind:   actors.KindSession,
-			New:    func() actors.Actor { return m.session },
-			OnStop: m.session.stopped,
+			New:    func() actors.Actor { return n },
+			OnStop: n.stopped,
 		})
 		if !m.reply.Complete(ref, err) { // nobody waits for it any more
 			ref.Stop()
 		}
-	case toolsChanged:
-		if !a.telling {
-			a.telling = true
-			c.After(changeDelay, tellClients{})
-		}
-	case tellClients:
-		a.telling = false
-		for _, s := range a.server.live() {
-			s.ref.Send(m)
-		}
+	case *spawning:
+		m.spawn(c)
+	default:
+		a.crier.receive(c, msg)
 	}
 }
 
@@ -233,6 +251,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed.Store(true)
 	s.mu.Unlock()
+	s.flows.close(ErrClosed)
 	sessions := s.live()
 	for _, n := range sessions {
 		n.ref.Send(&closeSession{cause: ErrClosed, graceful: true})
@@ -249,6 +268,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 			late = fmt.Errorf("closing the server: a session has not ended: %w", err)
 		}
 	}
+	s.hub.close()
 	s.ref.Stop()
 	select {
 	case <-s.ref.Stopped():

@@ -14,7 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -57,21 +60,31 @@ type session struct {
 	started actors.Reply[struct{}]
 	ended   actors.Reply[struct{}] // with what Serve returns
 
-	legacy atomic.Pointer[handshake]    // nil before initialize
-	ready  atomic.Bool                  // the client has said notifications/initialized
-	level  atomic.Pointer[mcp.LogLevel] // never nil
-	modern atomic.Pointer[client]       // the newest sender of a modern request
-	broken atomic.Bool                  // a write has failed
-	told   atomic.Pointer[catalog]      // the tools the legacy client may know of
-	held   atomic.Int64                 // bytes of arguments whose handlers run elsewhere
+	legacy  atomic.Pointer[handshake]    // nil before initialize
+	ready   atomic.Bool                  // the client has said notifications/initialized
+	level   atomic.Pointer[mcp.LogLevel] // never nil
+	modern  atomic.Pointer[client]       // the newest sender of a modern request
+	senders *senders                     // instead of modern, of a stateless session
+	broken  atomic.Bool                  // a write has failed
+	knows   [numLists]atomic.Uint64      // the versions of the lists that the legacy client may know of
+	limit   *rate.Limiter                // of those that are nobody; nil without
+	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
+	held    atomic.Int64                 // bytes of arguments whose handlers run elsewhere
+
+	// Guarded by the lock of the server's notices.
+	deaf       bool                // nothing is subscribed to any more
+	subscribed map[string]struct{} // by the legacy client; nil for nothing
 
 	// The actor's own.
-	cause    error
-	draining bool
+	cause      error
+	draining   bool
+	pings      *pinging // nil where there are none
+	rootsBusy  bool     // the program is told of changed roots
+	rootsAgain bool     // they have changed since
 }
 
 func newSession(s *Server) *session {
-	n := &session{server: s, hangUp: func() {}}
+	n := &session{server: s, hangUp: func() {}, limit: s.limits.fresh()}
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
 	n.level.Store(&defaultLevel)
 	return n
@@ -85,7 +98,7 @@ var defaultLevel = mcp.LogInfo
 func newStateless(s *Server) *session {
 	n := newSession(s)
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxConcurrent, Idle: 256, Deadline: s.opts.CallTimeout})
-	n.stateless, n.out = true, nowhere{}
+	n.stateless, n.out, n.senders = true, nowhere{}, new(senders)
 	return n
 }
 
@@ -99,7 +112,7 @@ func (nowhere) close(context.Context) error { return nil }
 
 // Receive implements [actors.Actor].
 func (s *session) Receive(c *actors.Context, msg any) {
-	if s.calls.Receive(c, msg) {
+	if s.calls.Receive(c, msg) || s.nestedReceive(c, msg) {
 		return
 	}
 	switch m := msg.(type) {
@@ -117,8 +130,10 @@ func (s *session) Receive(c *actors.Context, msg any) {
 		}
 	case inbound.Drained, graceOver:
 		c.Stop()
-	case tellClients:
-		s.tell()
+	case startPings, pingDue, pinged:
+		s.receivePing(c, msg)
+	case rootsChanged, rootsHeard:
+		s.receiveRoots(c, msg)
 	case actors.Stopping:
 		s.stop(m.Err)
 	}
@@ -136,6 +151,7 @@ func (s *session) drain(cause error) {
 	}
 	s.draining, s.cause = true, cause
 	s.calls.Drain()
+	s.server.notices.hush(s)
 }
 
 // stop ends the calls that are left and closes the connection, which may wait for
@@ -154,14 +170,24 @@ func (s *session) stop(failure error) {
 	if lost == nil {
 		lost = errHungUp
 	}
-	s.calls.Close(lost)
+	answered := s.calls.Close(lost)
+	s.server.notices.forget(s)
 	if s.in != nil {
 		s.in.lease.end()
 	}
 	s.hangUp()
+	if s.stateless { // if it has failed, the next request makes another one
+		s.server.common.CompareAndSwap(s, nil)
+	}
 	s.server.sys.Go(s.ref.Path(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), writeWait)
 		defer cancel()
+		if answered != nil { // what is said of those calls goes out before the end
+			select {
+			case <-answered:
+			case <-ctx.Done():
+			}
+		}
 		if err := s.out.close(ctx); err != nil && cause == nil {
 			cause = err
 		}
@@ -177,17 +203,6 @@ const writeWait = time.Second
 func (s *session) stopped(err error) {
 	if s.started.Complete(struct{}{}, actors.ErrStopped) {
 		s.ended.Complete(struct{}{}, err)
-	}
-}
-
-// tell tells a legacy client that the tools have changed (TOOL-13). Clients of
-// 2026-07-28 hear of it on a listen stream only.
-func (s *session) tell() {
-	tools := s.server.tools.Load()
-	if s.ready.Load() && s.legacy.Load() != nil && s.told.Swap(tools) != tools {
-		s.server.sys.Go(s.ref.Path(), func() {
-			s.push(mcp.AppendNotification(nil, mcp.NotificationToolsChanged, nil))
-		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,7 +24,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(role) == "" {
 		os.Exit(m.Run())
 	}
-	s, err := mcpserver.New(mcp.Implementation{Name: "child", Version: "1"}, nil)
+	var opts mcpserver.Options
+	if os.Getenv(role) == "loud" {
+		opts.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	s, err := mcpserver.New(mcp.Implementation{Name: "child", Version: "1"}, &opts)
 	if err == nil {
 		err = addTools(s, &gate{begun: make(chan context.Context, 1), ended: make(chan error, 1)})
 	}

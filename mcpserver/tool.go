@@ -7,22 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
 // tool is a tool and everything that is derived from it when it is added.
 type tool struct {
-	def   *mcp.Tool
-	in    *schema.Schema
-	out   *schema.Schema // nil without structured content
-	pace  speed
-	takes bool // the handler takes a ToolRequest, by which it may ask
+	def    *mcp.Tool
+	in     *schema.Schema
+	out    *schema.Schema // nil without structured content
+	pace   speed
+	mirror mirror.Plan // of the arguments that headers repeat (HDR-24)
+	takes  bool        // the handler takes a ToolRequest, by which it may ask
 
 	// call decodes the arguments, runs the handler and encodes its result.
 	call func(r *request) error
@@ -53,7 +56,7 @@ func (t *tool) run(r *request) error { return t.call(r) }
 // told of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
 	return addTool(s, t, true, func(r *request, in In) (Out, error) {
-		return handle(&r.Call, &ToolRequest{r.public}, in)
+		return handle(r.context(), &ToolRequest{r.public}, in)
 	})
 }
 
@@ -61,7 +64,7 @@ func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Contex
 // arguments. If it is quick, it runs where the pipe is read.
 func AddFunc[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, in In) (Out, error)) error {
 	return addTool(s, t, false, func(r *request, in In) (Out, error) {
-		return handle(&r.Call, in)
+		return handle(r.context(), in)
 	})
 }
 
@@ -72,21 +75,26 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 	}
 	t.takes = asks
 	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
+	inputs := sync.Pool{New: func() any { return new(In) }} // handlers get a copy
 	t.call = func(r *request) error {
-		var in In
+		in := inputs.Get().(*In)
+		defer func() {
+			*in = *new(In)
+			inputs.Put(in)
+		}()
 		if defaults != nil {
-			if err := jsonx.Unmarshal(defaults, &in); err != nil {
+			if err := jsonx.Unmarshal(defaults, in); err != nil {
 				return fmt.Errorf("reading the defaults of tool %q: %w", t.def.Name, err)
 			}
 		}
 		if err := t.in.Validate(r.arguments); err != nil {
 			return r.badArguments(t, err)
 		}
-		if err := binder.Decode(r.arguments, &in); err != nil {
+		if err := binder.Decode(r.arguments, in); err != nil {
 			return r.badArguments(t, err)
 		}
 		r.enter()
-		out, err := handle(r, in)
+		out, err := handle(r, *in)
 		r.leave()
 		if err != nil {
 			return r.failed(t, err)
@@ -94,11 +102,17 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		if result, ok := any(out).(*mcp.CallToolResult); ok {
 			return r.result(t, result)
 		}
+		if text, ok := any(out).(string); ok { // the usual thing, so it costs no allocation
+			return r.text(t, text, nil)
+		}
 		other := out // out itself need not be allocated
 		return r.finished(t, &other)
 	}
-	if err := s.add(t); err != nil {
+	if err := s.tools.add(t); err != nil {
 		return s.fail(err)
+	}
+	if t.taskSupport() != mcp.TaskForbidden {
+		s.tasks.declared.Store(true)
 	}
 	return nil
 }
@@ -122,6 +136,9 @@ func newTool(given *mcp.Tool, in, out reflect.Type) (*tool, error) {
 			def.InputSchema = json.RawMessage(`{"type":"object"}`)
 		}
 	}
+	if t.mirror, err = mirror.NewPlan(def.InputSchema); err != nil { // clients would leave it out (HDR-22)
+		return nil, fmt.Errorf("adding the tool %q: %w", def.Name, err)
+	}
 	if t.in, err = schema.Compile(def.InputSchema, nil); err != nil {
 		return nil, fmt.Errorf("adding the tool %q: its input schema: %w", def.Name, err)
 	}
@@ -137,6 +154,9 @@ func newTool(given *mcp.Tool, in, out reflect.Type) (*tool, error) {
 		if t.out, err = schema.Compile(def.OutputSchema, nil); err != nil {
 			return nil, fmt.Errorf("adding the tool %q: its output schema: %w", def.Name, err)
 		}
+	}
+	if err := checkTaskSupport(&def); err != nil {
+		return nil, fmt.Errorf("adding the tool %q: %w", def.Name, err)
 	}
 	return t, nil
 }
@@ -213,11 +233,19 @@ type textResult struct {
 	block  [1]mcp.Content
 }
 
-func newTextResult(text string) *mcp.CallToolResult {
-	t := &textResult{text: mcp.TextContent{Text: text}}
-	t.block[0] = &t.text
-	t.result.Content = t.block[:]
-	return &t.result
+// textResults are used again: once encoded, nothing is kept of them.
+var textResults = sync.Pool{New: func() any { return new(textResult) }}
+
+// text encodes a result of one text, and what it is the text of: nil for nothing.
+func (r *request) text(t *tool, text string, structured []byte) error {
+	one := textResults.Get().(*textResult)
+	one.text.Text = text
+	one.block[0] = &one.text
+	one.result.Content, one.result.StructuredContent = one.block[:], structured
+	err := r.encode(t, &one.result)
+	*one = textResult{}
+	textResults.Put(one)
+	return err
 }
 
 // result encodes the result that a handler returned.
@@ -232,8 +260,6 @@ func (r *request) result(t *tool, result *mcp.CallToolResult) error {
 // to the value.
 func (r *request) finished(t *tool, out any) error {
 	switch v := out.(type) {
-	case *string:
-		return r.encode(t, newTextResult(*v))
 	case *mcp.Contents:
 		return r.encode(t, &mcp.CallToolResult{Content: *v})
 	}
@@ -245,15 +271,13 @@ func (r *request) finished(t *tool, out any) error {
 		return r.encode(t, &mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
 	}
 	if v.Kind() == reflect.String {
-		return r.encode(t, newTextResult(v.String()))
+		return r.text(t, v.String(), nil)
 	}
 	raw, err := jsonx.Marshal(out)
 	if err != nil {
 		return fmt.Errorf("encoding the result of tool %q: %w", t.def.Name, err)
 	}
-	result := newTextResult(string(raw))
-	result.StructuredContent = raw
-	return r.encode(t, result)
+	return r.text(t, string(raw), raw)
 }
 
 // encode writes the answer with the result to r.out.
@@ -269,7 +293,9 @@ func (r *request) encode(t *tool, result *mcp.CallToolResult) error {
 	out := append(r.buffer(), `{"jsonrpc":"2.0","id":`...)
 	out = append(r.ID().AppendJSON(out), `,"result":`...)
 	if result.Meta != nil && r.version.Era() == mcp.EraModern {
-		result = r.session.server.identify(result)
+		c := *result
+		c.Meta = r.session.server.identified(result.Meta, r.version)
+		result = &c
 	}
 	start := len(out)
 	out, err := mcp.AppendCallToolResult(out, result, r.version)
@@ -283,17 +309,6 @@ func (r *request) encode(t *tool, result *mcp.CallToolResult) error {
 	return nil
 }
 
-// identify adds who we are to the _meta of a handler.
-func (s *Server) identify(result *mcp.CallToolResult) *mcp.CallToolResult {
-	c := *result
-	c.Meta = make(mcp.Meta, len(result.Meta)+1)
-	for key, value := range result.Meta {
-		c.Meta[key] = value
-	}
-	_ = c.Meta.Set(mcp.MetaServerInfo, s.info) // it was encoded before, by New
-	return &c
-}
-
 // failed turns an error of a handler into a result, unless it is a protocol error.
 func (r *request) failed(t *tool, err error) error {
 	if wire, ok := err.(*mcp.Error); ok {
@@ -301,6 +316,9 @@ func (r *request) failed(t *tool, err error) error {
 	}
 	if panicked, ok := err.(*actors.PanicError); ok {
 		return panicked
+	}
+	if r.endsRound(err) {
+		return err
 	}
 	return r.encode(t, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
 }

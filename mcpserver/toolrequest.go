@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -14,7 +15,12 @@ import (
 type Request struct{ r *request }
 
 // live is the request that the handler works for.
-func (q *Request) live() *request { return q.r }
+func (q *Request) live() *request {
+	if n := q.r.run.Load(); n != nil {
+		return n.current() // another one than at first, once the client was asked
+	}
+	return q.r
+}
 
 // Principal is who sends requests, as [Options].Authenticate has found out.
 type Principal struct {
@@ -61,8 +67,11 @@ func (q *Request) Meta() mcp.Meta {
 // Client returns who asks.
 func (q *Request) Client() Client {
 	r := q.live()
-	c := r.client
-	return Client{Info: c.info, Capabilities: c.capabilities.For(r.version), Version: r.version}
+	return r.client.public(r.version)
+}
+
+func (c *client) public(v mcp.Version) Client {
+	return Client{Info: c.info, Capabilities: c.capabilities.For(v), Version: v}
 }
 
 // Progress tells the client how far the handler has come; total is 0 when it is
@@ -77,15 +86,19 @@ func (q *Request) Progress(progress, total float64, message string) {
 // Log sends a log message to the client, if the client wants that level: by
 // logging/setLevel in a legacy session, where everything from info on is sent
 // unless it says so, and by the request itself in 2026-07-28 (LOG-03, LOG-05).
-// Data is encoded as JSON; it must hold no secrets (LOG-06).
+// Data is encoded as JSON; it must hold no secrets (LOG-06). What comes too fast, over
+// some hundred messages a second, or is larger than 256 KiB is dropped.
 func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
 	r := q.live()
-	if !level.AtLeast(r.logLevel()) {
+	if !level.AtLeast(r.logLevel()) || !r.mayLog() {
 		return
 	}
 	raw, err := mcp.Marshal(data)
+	if err == nil && len(raw) > maxLogData {
+		err = fmt.Errorf("it is longer than %d bytes", maxLogData)
+	}
 	if err != nil {
-		r.session.server.log.Warn("a log message cannot be encoded", "name", r.work.name(), "error", err)
+		r.session.server.log.Warn("a log message cannot be sent", "name", r.work.name(), "error", err)
 		return
 	}
 	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})

@@ -1,0 +1,132 @@
+package mcpserver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// outcomeError is a sentinel that a client may see as it is: mcp.ErrorOf finds its
+// wire error.
+type outcomeError struct {
+	text string
+	wire *mcp.Error
+}
+
+func (e *outcomeError) Error() string { return e.text }
+
+// Unwrap returns the wire error.
+func (e *outcomeError) Unwrap() error { return e.wire }
+
+// codeRefused is ours: a prompt or resource could not be had because of what somebody
+// has said. It lies outside of the range that is JSON-RPC's (BASE-17).
+const codeRefused = -1
+
+// Refusals. A handler may return them as they are: a tool's becomes a result with
+// isError that says so, never a protocol error (ELIC-05).
+var (
+	// ErrDeclined says that a person has said no.
+	ErrDeclined error = &outcomeError{"the user has declined", mcp.Errorf(codeRefused, "the user has declined")}
+	// ErrDismissed says that a person has closed the question without a choice.
+	ErrDismissed error = &outcomeError{"the user has dismissed the question", mcp.Errorf(codeRefused, "the user has dismissed the question")}
+)
+
+// Ends of a handler that waits for answers. All of them are causes of its context, and
+// returned by what it waits in: it must return, and whatever it returns is dropped.
+var (
+	// ErrSuspended ends a handler that is not kept until the answers come: it will run
+	// again from the top then, and be given them. See [Options].NoParking.
+	ErrSuspended = errors.New("mcpserver: the handler runs again when the answers have come")
+	// ErrAbandoned ends a handler whose client has not come back within
+	// [Options].ParkFor, or that had to make room for others. If the client comes after
+	// all, the handler runs again.
+	ErrAbandoned = errors.New("mcpserver: the client has not come back with the answers")
+)
+
+// CapabilityError says that a client does not support what a handler wants of it.
+// Returned by the handler, it is answered with -32021 in 2026-07-28 (CAP-06), and with a
+// text that says so before (MRTR-33).
+type CapabilityError struct {
+	Missing *mcp.ClientCapabilities // just that
+}
+
+func (e *CapabilityError) Error() string {
+	var parts []string
+	m := e.Missing
+	if m.Elicitation != nil && m.Elicitation.Form != nil {
+		parts = append(parts, "elicitation of forms")
+	}
+	if m.Elicitation != nil && m.Elicitation.URL != nil {
+		parts = append(parts, "elicitation by URL")
+	}
+	switch {
+	case m.Sampling != nil && m.Sampling.Tools != nil:
+		parts = append(parts, "sampling with tools")
+	case m.Sampling != nil && m.Sampling.Context != nil:
+		parts = append(parts, "sampling with context")
+	case m.Sampling != nil:
+		parts = append(parts, "sampling")
+	}
+	if m.Roots != nil {
+		parts = append(parts, "roots")
+	}
+	for id := range m.Extensions {
+		parts = append(parts, "the extension "+id)
+	}
+	return "the client does not support " + strings.Join(parts, ", ")
+}
+
+// wire is the error that the revision has for it.
+func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
+	if v.Era() == mcp.EraModern {
+		w := mcp.MissingCapability(e.Missing)
+		w.Message = e.Error()
+		return w
+	}
+	return mcp.Errorf(mcp.CodeInvalidRequest, "%s", e.Error())
+}
+
+// AnswerError says that what a client has answered is not an answer to the question
+// (MRTR-07, ELIC-09).
+type AnswerError struct {
+	Key string
+	Err error
+}
+
+func (e *AnswerError) Error() string { return fmt.Sprintf("the answer to %q: %v", e.Key, e.Err) }
+
+// Unwrap returns what is wrong with it.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// ClientError is the error with which a legacy client has answered a question.
+type ClientError struct {
+	Method string
+	Wire   *mcp.Error
+}
+
+func (e *ClientError) Error() string {
+	return fmt.Sprintf("the client refused %s: %v", e.Method, e.Wire)
+}
+
+// Is compares codes, as [mcp.Error] does. The error does not unwrap to the client's: it
+// is not the answer to the client's own request.
+func (e *ClientError) Is(target error) bool { return e.Wire.Is(target) }
+
+// endsRound reports whether an error of a handler is none of its results: it ends a
+// round, or is told in a way of its own.
+func (r *request) endsRound(err error) bool {
+	if _, ok := errors.AsType[*InputRequired](err); ok {
+		return true
+	}
+	_, lacks := errors.AsType[*CapabilityError](err)
+	return lacks && r.version.Era() == mcp.EraModern
+}
+
+// errState is the answer to a requestState that is not valid for the request, whatever
+// is wrong with it (MRTR-06, SECA-12).
+var errState = mcp.Errorf(mcp.CodeInvalidParams, "requestState is not valid for this request")
+
+// errUsed is the answer to one that came before with other answers.
+var errUsed = mcp.Errorf(mcp.CodeInvalidParams, "requestState was used with other answers")

@@ -1,0 +1,182 @@
+package mcpserver_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// bang is a message that an actor of fragile fails by.
+type bang struct{}
+
+// fragile returns a system whose actors can be made to panic. It must be empty when the
+// test ends, after the server that is in it has closed.
+func fragile(t *testing.T) *actors.System {
+	t.Helper()
+	sys, err := actors.NewSystem(&actors.Options{Trace: func(ev actors.TraceEvent) {
+		if _, ok := ev.Message.(bang); ok {
+			panic("bang")
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sys
+}
+
+// empty closes the server, and fails if anything is left of it.
+func empty(t *testing.T, s *mcpserver.Server, sys *actors.System) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := sys.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if c := sys.Census(); c.Live() != 0 || len(c.Tasks) != 0 {
+		t.Errorf("left over: %+v", c)
+	}
+	time.Sleep(time.Second)
+}
+
+// endings are the ways in which an actor is ended from outside.
+var endings = map[string]func(actors.Ref){
+	"stopped":  func(r actors.Ref) { r.Stop() },
+	"panicked": func(r actors.Ref) { r.Send(bang{}) },
+}
+
+// A handler whose parked actor is killed ends by its context, with a cause of its own,
+// and the retry that comes all the same runs it again: one outcome for each request,
+// also for those that come while it dies.
+func TestParkedKilled(t *testing.T) {
+	for name, kill := range endings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := fragile(t)
+				s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer empty(t, s, sys)
+				ended := make(chan error, 100)
+				paid := 0
+				err = mcpserver.AddTool(s, &mcp.Tool{Name: "greet"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+					who, err := mcpserver.Elicit[nameForm](ctx, req, "name", "Who?")
+					if err != nil {
+						ended <- context.Cause(ctx)
+						return "", err
+					}
+					paid++
+					return "Hello, " + who.Name + "!", nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+				m := a.first("greet", `{}`)
+				synctest.Wait()
+				kill(mcpserver.ParkedActors(s)[0])
+				if err := <-ended; !errors.Is(err, mcpserver.ErrAbandoned) {
+					t.Errorf("the handler has ended with %v, want %v", err, mcpserver.ErrAbandoned)
+				}
+				if n := mcpserver.Flows(s); n != 0 {
+					t.Errorf("%d calls are remembered", n)
+				}
+				for range 2 {
+					if got := a.again("greet", `{}`, a.retry(m, respondAda)).text(); got != "Hello, Ada!" || paid != 1 {
+						t.Errorf("the retry: got %q, carried out %d times", got, paid)
+					}
+				}
+				for i := range 50 { // killed while the retry is on its way
+					m := a.first("greet", `{}`)
+					synctest.Wait()
+					line := a.tool("greet", `{}`, a.retry(m, respondAda))
+					if i%2 == 0 {
+						kill(mcpserver.ParkedActors(s)[0])
+						a.send(line)
+					} else {
+						ref := mcpserver.ParkedActors(s)[0]
+						a.send(line)
+						kill(ref)
+					}
+					if got := readMessage(t, a.receive()).text(); got != "Hello, Ada!" {
+						t.Fatalf("got %q", got)
+					}
+					a.silent()
+				}
+				if paid != 51 {
+					t.Errorf("carried out %d times, want 51", paid)
+				}
+			})
+		})
+	}
+}
+
+// TASK-06, XTASK-08: a task whose actor is killed has failed, once and for all; each
+// tasks/result that waits gets one answer, and the handler ends.
+func TestTaskActorKilled(t *testing.T) {
+	for name, kill := range endings {
+		for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
+			t.Run(name+" "+string(v), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := fragile(t)
+					s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, Tasks: &mcpserver.TaskOptions{Tools: lateOptions}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer empty(t, s, sys)
+					g := &gate{ended: make(chan error, 100)}
+					addTaskTools(t, s, g)
+					p := newTaskPeer(t, s, v)
+					task, asks := p.create("slow", `{"seconds":50}`), p.create("confirm", `{}`)
+					synctest.Wait()
+					var waiting []string
+					for range 3 {
+						if v.Era() == mcp.EraLegacy {
+							waiting = append(waiting, p.begin(mcp.MethodTaskResult, about(task.TaskID)))
+						}
+					}
+					synctest.Wait()
+					kill(mcpserver.TaskActor(s, task.TaskID))
+					kill(mcpserver.TaskActor(s, asks.TaskID))
+					<-g.ended
+					for _, id := range waiting {
+						if m := p.answer(id); m.Error == nil || m.Error.Code != mcp.CodeInternal {
+							t.Errorf("tasks/result: got %s, %v, want -32603", m.Result, m.Error)
+						}
+					}
+					for _, one := range []string{task.TaskID, asks.TaskID} {
+						for range 2 {
+							if got := p.state(one); got.Status != mcp.TaskFailed {
+								t.Errorf("got %+v, want failed", got)
+							}
+							time.Sleep(time.Minute)
+						}
+					}
+					for i := range 20 { // killed when it ends
+						one := p.create("slow", `{"seconds":1}`)
+						time.Sleep(time.Second)
+						if i%2 == 0 {
+							synctest.Wait()
+						}
+						kill(mcpserver.TaskActor(s, one.TaskID))
+						synctest.Wait()
+						before := p.state(one.TaskID).Status
+						time.Sleep(time.Second)
+						if got := p.state(one.TaskID).Status; got != before || got == mcp.TaskWorking {
+							t.Errorf("was %s, is %s", before, got)
+						}
+					}
+				})
+			})
+		}
+	}
+}

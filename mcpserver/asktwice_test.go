@@ -1,0 +1,162 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// MRTR-05, MRTR-30: a handler in retry style may ask round after round, and the same
+// retry again gets the same round (SHM-08).
+func TestRetryStyleRounds(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V2025_06_18, mcp.V2025_11_25, mcp.V2026_07_28} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			sys, err := actors.NewSystem(&actors.Options{Logger: logger})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{Logger: logger, System: sys})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer time.Sleep(time.Second)
+			defer sys.Shutdown(t.Context())
+			defer s.Close()
+			err = mcpserver.AddTool(s, &mcp.Tool{Name: "rounds"}, func(_ context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+				if len(req.State()) == 3 {
+					return req.State(), nil
+				}
+				return "", &mcpserver.InputRequired{State: req.State() + "x", Requests: mcp.InputRequests{
+					"name": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"mode":"form","message":"Who?","requestedSchema":` + nameSchema + `}`)},
+				}}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := openAsked(t, s, v, allCapabilities)
+			if got := a.call("rounds", `{}`, respondAda); got != "xxx" {
+				t.Errorf("%s: got %q, want three rounds", v, got)
+			}
+			if v.Era() == mcp.EraModern {
+				extra := a.retry(a.first("rounds", `{}`), respondAda)
+				one, two := a.again("rounds", `{}`, extra), a.again("rounds", `{}`, extra)
+				if one.Result == nil || two.Result == nil || one.Result.RequestState != two.Result.RequestState {
+					t.Errorf("the same retry: got %q and %q, want one round", one.text(), two.text())
+				}
+			}
+			synctest.Wait()
+			if log.Len() > 0 {
+				t.Errorf("%s: the server has logged %s", v, clip(log.String()))
+			}
+		})
+	}
+}
+
+// SHM-08: an effect that still goes on when its attempt is cancelled is not repeated by
+// the next attempt, which waits for it.
+func TestOnceOfACancelledAttempt(t *testing.T) {
+	eachWay(t, func(t *testing.T, s *mcpserver.Server, a *asked, _ *counts) {
+		begun, paid := make(chan struct{}, 10), 0
+		err := mcpserver.AddTool(s, &mcp.Tool{Name: "pay"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			if _, err := mcpserver.Elicit[nameForm](ctx, req, "name", "Who?"); err != nil {
+				return "", err
+			}
+			n, err := mcpserver.Once(ctx, req, "pay", func(context.Context) (int, error) {
+				begun <- struct{}{}
+				time.Sleep(10 * time.Second) // it can not be stopped
+				paid++
+				return paid, nil
+			})
+			return fmt.Sprint("paid ", n), err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		extra := a.retry(a.first("pay", `{}`), respondAda)
+		cancel := func() {
+			a.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, a.next))
+			synctest.Wait()
+		}
+		a.send(a.tool("pay", `{}`, extra))
+		<-begun
+		cancel()
+		a.send(a.tool("pay", `{}`, extra)) // waits, and leaves
+		synctest.Wait()
+		cancel()
+		if len(begun) != 0 {
+			t.Error("two handlers work for one ticket at the same time")
+		}
+		if got := a.again("pay", `{}`, extra).text(); got != "paid 1" || paid != 1 {
+			t.Errorf("got %q, paid %d times, want once", got, paid)
+		}
+		a.silent()
+	})
+}
+
+// CAP-05, MRTR-04: a retry that lacks answers, and the capability for what is asked
+// again, is told what is missing.
+func TestMissingAnswerAndCapability(t *testing.T) {
+	eachWay(t, func(t *testing.T, _ *mcpserver.Server, a *asked, _ *counts) {
+		m := a.first("all", `{}`)
+		a.caps = `{"elicitation":{"form":{}}}`
+		got := a.again("all", `{}`, retryWith(m, `{"form":`+accept("Ada")+`}`))
+		if got.Error == nil || got.Error.Code != mcp.CodeMissingClientCapability {
+			t.Errorf("got %q, want -32021", got.text())
+		}
+		a.caps = allCapabilities // the call is not lost
+		if got := a.again("all", `{}`, a.retry(m, respondAda)).text(); !strings.Contains(got, "Paris") {
+			t.Errorf("with all of them: got %q", got)
+		}
+	})
+}
+
+// A bound that makes no sense is the usual one.
+func TestMaxParkedNegative(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newAsking(t, &mcpserver.Options{MaxParked: -1})
+		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		if got := a.call("greet", `{}`, respondAda); got != "Hello, Ada!" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// The handler's own limit may be over just when the answers come: then they count.
+func TestLimitAndAnswersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newAsking(t, nil)
+		err := mcpserver.AddTool(s, &mcp.Tool{Name: "limited"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			short, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, err := mcpserver.Elicit[nameForm](short, req, "name", "Who?")
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				_, err = mcpserver.Elicit[nameForm](ctx, req, "again", "Who?")
+			}
+			return "ok", err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		for range 50 {
+			m := a.first("limited", `{}`)
+			time.Sleep(time.Minute)
+			if got := a.again("limited", `{}`, a.retry(m, respondAda)); got.Error != nil {
+				t.Fatalf("got %q", got.text())
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// CompletionOut is what completions return: the values, best first, or also how many
+// there are. Clients get the first hundred (CMP-02).
+type CompletionOut interface {
+	[]string | *mcp.Completion
+}
+
+// CompleteRequest is the [Request] of completion/complete. It can not ask the client.
+type CompleteRequest struct{ Request }
+
+func (q *CompleteRequest) params() *mcp.CompleteParams { return q.r.work.(*completing).params }
+
+// Argument returns the name of the argument or variable that is typed.
+func (q *CompleteRequest) Argument() string { return q.params().Argument.Name }
+
+// Value returns what was typed of it.
+func (q *CompleteRequest) Value() string { return q.params().Argument.Value }
+
+// Chosen returns the arguments that were chosen before; empty if the client does not
+// say (2025-06-18 on).
+func (q *CompleteRequest) Chosen() map[string]string {
+	if c := q.params().Context; c != nil && q.r.version.Has(mcp.FeatureCompletionContext) {
+		return c.Arguments
+	}
+	return nil
+}
+
+// completer makes suggestions for one argument.
+type completer func(r *request) (mcp.Completion, error)
+
+// completers are those of a prompt or template, by the argument. They do not change:
+// another map takes their place.
+type completers map[string]completer
+
+func (c completers) with(argument string, f completer) completers {
+	all := make(completers, len(c)+1)
+	maps.Copy(all, c)
+	all[argument] = f
+	return all
+}
+
+// CompletePrompt sets what suggests values for an argument of a prompt that was added
+// before (CMP-01). Suggestions go to whoever may send the request: they must disclose
+// nothing that reading would not (CMP-04). An error is also remembered, as that of
+// [AddPrompt] is.
+func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
+	err := s.prompts.replace(name, func(old *prompt) (*prompt, error) {
+		if !old.has(argument) {
+			return nil, fmt.Errorf("the argument %q of prompt %q: %w", argument, name, ErrUnknown)
+		}
+		p := *old
+		p.completers = old.completers.with(argument, completerOf(suggest))
+		return &p, nil
+	})
+	return s.completes(err)
+}
+
+// CompleteTemplate sets what suggests values for a variable of a resource template
+// that was added before; see [CompletePrompt].
+func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
+	err := s.templates.replace(uriTemplate, func(old *template) (*template, error) {
+		if !old.has(variable) {
+			return nil, fmt.Errorf("the variable %q of %q: %w", variable, uriTemplate, ErrUnknown)
+		}
+		t := old.with(variable, completerOf(suggest))
+		return t, nil
+	})
+	return s.completes(err)
+}
+
+func (s *Server) completes(err error) error {
+	if err != nil {
+		return s.fail(fmt.Errorf("adding a completion: %w", err))
+	}
+	s.suggests.Store(true)
+	return nil
+}
+
+func (p *prompt) has(argument string) bool {
+	return slices.ContainsFunc(p.def.Arguments, func(a mcp.PromptArgument) bool { return a.Name == argument })
+}
+
+func (t *template) has(variable string) bool { return slices.Contains(t.parsed.Names(), variable) }
+
+// completerOf makes a handler's suggestions a completion of at most a hundred values.
+func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteRequest) (Out, error)) completer {
+	return func(r *request) (mcp.Completion, error) {
+		out, err := suggest(r.context(), &CompleteRequest{r.public})
+		if err != nil {
+			return mcp.Completion{}, err
+		}
+		var c mcp.Completion
+		switch v := any(out).(type) {
+		case []string:
+			total := int64(len(v))
+			c.Values, c.Total = v, &total
+		case *mcp.Completion:
+			if v != nil {
+				c = *v
+			}
+		}
+		if len(c.Values) > mcp.MaxCompletions {
+			c.Values, c.HasMore = c.Values[:mcp.MaxCompletions], true
+		}
+		if c.Values == nil {
+			c.Values = []string{}
+		}
+		return c, nil
+	}
+}
+
+// completing is one completion/complete.
+type completing struct {
+	of      string // what is completed
+	params  *mcp.CompleteParams
+	suggest completer // nil: there are no suggestions
+}
+
+func (c *completing) name() string  { return c.of }
+func (c *completing) asks() bool    { return true } // it takes the request, but see MRTR-01
+func (c *completing) speed() *speed { return nil }
+
+func (c *completing) run(r *request) error {
+	completion := mcp.Completion{Values: []string{}}
+	if c.suggest != nil {
+		var err error
+		if completion, err = c.suggest(r); err != nil {
+			return err
+		}
+	}
+	return r.respond(&mcp.CompleteResult{Completion: completion})
+}
+
+// complete begins completion/complete.
+func (s *session) complete(a *arrival) (lost bool, err error) {
+	w := &completing{params: new(mcp.CompleteParams)}
+	if err := a.DecodeParams(w.params); err != nil {
+		return false, err
+	}
+	if err := w.find(s.server); err != nil {
+		return false, err
+	}
+	return s.begin(a, w, nil)
+}
+
+// find looks for what makes the suggestions (CMP-03).
+func (c *completing) find(s *Server) error {
+	ref, argument := c.params.Ref, c.params.Argument.Name
+	unknown := func(what string) error {
+		return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s %q", what, shorten(cmp.Or(ref.Name, ref.URI)))
+	}
+	if ref.Type == mcp.RefPrompt {
+		p, ok := s.prompts.Load().named(ref.Name)
+		switch {
+		case !ok:
+			return unknown("prompt")
+		case !p.has(argument):
+			return mcp.Errorf(mcp.CodeInvalidParams, "prompt %q has no argument %q", ref.Name, shorten(argument))
+		}
+		c.of, c.suggest = ref.Name, p.completers[argument]
+		return nil
+	}
+	c.of = ref.URI
+	if _, ok := s.resources.Load().named(ref.URI); ok { // it has no variables
+		return nil
+	}
+	t, ok := s.templates.Load().named(ref.URI)
+	if !ok && checkURI(ref.URI) == nil {
+		t, _ = s.templateFor(ref.URI)
+	}
+	switch {
+	case t == nil:
+		return unknown("resource template")
+	case !t.has(argument):
+		return mcp.Errorf(mcp.CodeInvalidParams, "the resource template has no variable %q", shorten(argument))
+	}
+	c.suggest = t.completers[argument]
+	return nil
+}
+
+// Rank returns the choices that what was typed may stand for, best first (CMP-02):
+// those that begin with it, those that have it within, and those that have its
+// characters in their order. Case does not matter; equals keep their order.
+func Rank(typed string, choices ...string) []string {
+	typed = strings.ToLower(typed)
+	var ranks [3][]string
+	for _, choice := range choices {
+		lower := strings.ToLower(choice)
+		switch {
+		case strings.HasPrefix(lower, typed):
+			ranks[0] = append(ranks[0], choice)
+		case strings.Contains(lower, typed):
+			ranks[1] = append(ranks[1], choice)
+		case hasInOrder(lower, typed):
+			ranks[2] = append(ranks[2], choice)
+		}
+	}
+	return slices.Concat(ranks[:]...)
+}
+
+// hasInOrder reports whether s has the characters of part, maybe with others between.
+func hasInOrder(s, part string) bool {
+	for _, r := range part {
+		_, rest, ok := strings.Cut(s, string(r))
+		if !ok {
+			return false
+		}
+		s = rest
+	}
+	return true
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package mcpserver
+
+import "syscall"
+
+// boundSilence does nothing: the kernel's own bound on retransmission counts.
+func boundSilence(syscall.RawConn) {}

@@ -1,0 +1,17 @@
+package mcpserver
+
+// Sessions counts the sessions of a server that have not ended.
+func Sessions(s *Server) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for one := range s.sessions {
+		if !one.stateless {
+			n++
+		}
+	}
+	return n
+}
+
+// StopShared stops the session of the modern HTTP requests.
+func StopShared(s *Server) { s.common.Load().ref.Stop() }

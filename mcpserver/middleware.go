@@ -1,0 +1,177 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Middleware stands around every request that is carried out: it can look at it,
+// refuse it by an error (an [*mcp.Error] is told as it is), give the handler another
+// context, and put another result in the place of the one that next returns.
+//
+//	func timed(ctx context.Context, in *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
+//		start := time.Now()
+//		result, err := next(ctx)
+//		slog.Info("served", "method", in.Method, "name", in.Name, "took", time.Since(start), "error", err)
+//		return result, err
+//	}
+//
+// The result is the JSON object that is sent, of the revision in.Version, and an error
+// in place of it is what the client is told; the result must not be changed in place,
+// nor kept. A handler that asks a client of 2026-07-28 is several requests: each round
+// passes through, with input_required as the result of all but the last. And
+// subscriptions/listen and tasks/result, which are answered when something ends, pass
+// when they begin, with {} for their result.
+//
+// Requests that never reach their method (malformed, of an unknown method or tool,
+// beyond the rate limit) and notifications do not pass. Methods without a handler, such
+// as tools/list, run where the pipe is read: a middleware must not wait there. With a
+// middleware no handler runs there.
+type Middleware func(ctx context.Context, in *Incoming, next Next) (result json.RawMessage, err error)
+
+// Next goes on with the request. It must be called once at most, by the same goroutine.
+type Next = func(ctx context.Context) (result json.RawMessage, err error)
+
+// Incoming is what a [Middleware] sees of a request. It must not be kept.
+type Incoming struct {
+	Method    string
+	Name      string          // of the tool or prompt, the URI or the id of a task; empty where there is none
+	ID        mcp.ID          //
+	Arguments json.RawMessage // of a tool or prompt; nil where there are none
+	Meta      json.RawMessage // the _meta of the request; nil where there is none
+	Version   mcp.Version
+	Client    Client
+	Principal *Principal // nil for nobody
+	// Task is the id of the task whose work this is. A call that becomes a task at once
+	// passes twice: with the creation for its result, and then as this work.
+	Task string
+}
+
+// through runs the last step inside of the middleware, the first outermost.
+func through(all []Middleware, ctx context.Context, in *Incoming, last Next) (json.RawMessage, error) {
+	if len(all) == 0 {
+		return last(ctx)
+	}
+	return all[0](ctx, in, func(ctx context.Context) (json.RawMessage, error) { return through(all[1:], ctx, in, last) })
+}
+
+// incoming is what a middleware sees of a request that is not a call yet.
+func (a *arrival) incoming() *Incoming {
+	in := &Incoming{Method: a.Method, ID: a.ID, Meta: a.Meta, Version: a.version, Principal: a.principal}
+	if in.Name, _ = a.URIString(); in.Name == "" {
+		in.Name, _ = a.TaskIDString()
+	}
+	if a.client != nil {
+		in.Client = a.client.public(a.version)
+	}
+	return in
+}
+
+// around runs what is no call inside of the middleware. It is done where others wait
+// to be read, so a panic may not end the goroutine.
+func (s *Server) around(in *Incoming, last func() (json.RawMessage, error)) (json.RawMessage, error) {
+	result, err := actors.Guard(func() (json.RawMessage, error) {
+		return through(s.opts.Middleware, context.Background(), in, func(context.Context) (json.RawMessage, error) { return last() })
+	})
+	if p, ok := err.(*actors.PanicError); ok {
+		s.log.Error("a middleware panicked", "method", in.Method, "id", in.ID.String(), "error", p, "stack", string(p.Stack))
+		return nil, errOddResult
+	}
+	return result, err
+}
+
+// throughMiddleware is a quick method inside of the middleware.
+func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
+	var own json.RawMessage
+	result, err := s.server.around(a.incoming(), func() (_ json.RawMessage, err error) {
+		own, err = row.quick(s, a)
+		return own, err
+	})
+	if err == nil && !unchanged(result, own) {
+		err = checkObject(result)
+	}
+	if err != nil {
+		if own != nil && a.Method == mcp.MethodInitialize { // the client is told that there is no session
+			s.legacy.Store(nil)
+		}
+		return nil, err
+	}
+	return result, nil
+}
+
+// errOddResult is told in place of what a middleware has returned and can not be sent.
+var errOddResult = mcp.Errorf(mcp.CodeInternal, "internal error")
+
+// checkObject sees that what a middleware has put in the place of a result is one.
+func checkObject(result json.RawMessage) error {
+	if len(result) == 0 || result[0] != '{' || !mcp.Valid(result) {
+		return errOddResult
+	}
+	return nil
+}
+
+// unchanged reports whether a middleware has returned what it was given.
+func unchanged(result, own json.RawMessage) bool {
+	return len(own) > 0 && len(result) == len(own) && &result[0] == &own[0]
+}
+
+// runThrough carries out a call inside of the middleware.
+func (r *request) runThrough(all []Middleware) error {
+	in := &Incoming{
+		Method: r.Method(), Name: r.work.name(), ID: r.ID(), Arguments: r.arguments, Meta: r.meta,
+		Version: r.version, Client: r.client.public(r.version), Principal: r.principal,
+	}
+	if t, ok := r.task.(*task); ok {
+		in.Task = t.ID()
+	}
+	if _, ok := r.work.(*reading); ok {
+		in.Arguments = nil
+	}
+	var own json.RawMessage // what the handler has left in r.out
+	parked := false
+	result, err := through(all, &r.Call, in, func(ctx context.Context) (json.RawMessage, error) {
+		if r.work.asks() {
+			return r.round(ctx)
+		}
+		r.outer = ctx
+		err := r.work.run(r)
+		if parked = err == inbound.ErrParked; err != nil {
+			return nil, err
+		}
+		own = resultIn(*r.out, r.ID())
+		return own, nil
+	})
+	switch {
+	case parked: // it is answered when it ends
+		return inbound.ErrParked
+	case err != nil:
+		return err
+	case !unchanged(result, own):
+		if err := checkObject(result); err != nil {
+			return err
+		}
+		r.respondRaw(append([]byte(nil), result...)) // which may be a part of r.out
+	}
+	return nil
+}
+
+// resultIn returns the result within an encoded answer.
+func resultIn(frame []byte, id mcp.ID) json.RawMessage {
+	empty := len(mcp.AppendResult(nil, id, []byte{})) // with the closing brace
+	return frame[empty-1 : len(frame)-1 : len(frame)-1]
+}
+
+// context is the handler's: the call, or what a middleware has made of it.
+func (r *request) context() context.Context {
+	if n := r.run.Load(); n != nil {
+		return n.ctx
+	}
+	if r.outer != nil {
+		return r.outer
+	}
+	return &r.Call
+}

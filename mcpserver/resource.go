@@ -1,0 +1,219 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ErrNotFound is what a handler returns, wrapped or not, for a resource that is not
+// there. So is [fs.ErrNotExist]. Clients are told in the way of their revision (RES-04).
+var ErrNotFound = errors.New("mcpserver: the resource is not there")
+
+// ResourceOut is what handlers of resources return:
+//
+//   - string, which is text, or a blob if it is not UTF-8 (RES-08);
+//   - []byte, which is a blob;
+//   - contents, or several of them, as of a folder (RES-03);
+//   - *mcp.ReadResourceResult, which also says how long and by whom it may be kept.
+//
+// Contents without a URI or MIME type get those of the request and of the definition.
+type ResourceOut interface {
+	string | []byte | mcp.ResourceContents | []mcp.ResourceContents | *mcp.ReadResourceResult
+}
+
+// ResourceRequest is the [Request] of resources/read.
+type ResourceRequest struct{ Request }
+
+// URI returns the URI that is read.
+func (q *ResourceRequest) URI() string { return q.r.work.name() }
+
+// Vars returns the variables of the template; nil for a resource without one.
+func (q *ResourceRequest) Vars() Vars {
+	if g, ok := q.r.work.(*reading); ok {
+		return g.vars
+	}
+	return nil
+}
+
+// resource is a resource and its handler.
+type resource struct {
+	def *mcp.Resource
+	supply
+}
+
+func (r *resource) name() string { return r.def.URI }
+
+// supply is where the contents of a resource or template come from.
+type supply struct {
+	mimeType string
+	takes    bool // the handler takes the request
+	pace     *speed
+	read     func(r *request, g *reading) (*mcp.ReadResourceResult, error)
+}
+
+// reading is one resources/read.
+type reading struct {
+	*supply
+	uri  string
+	vars Vars
+}
+
+func (g *reading) name() string { return g.uri }
+func (g *reading) asks() bool   { return g.takes }
+func (g *reading) speed() *speed {
+	if g.takes {
+		return nil
+	}
+	return g.pace
+}
+
+func (g *reading) run(r *request) error {
+	r.enter()
+	result, err := g.read(r, g)
+	r.leave()
+	switch {
+	case err != nil:
+		return g.failed(r, err)
+	case result == nil:
+		return fmt.Errorf("resource %q was read without a result", g.uri)
+	}
+	c := *result
+	c.Contents = make([]mcp.ResourceContents, len(result.Contents))
+	for i, one := range result.Contents {
+		if one.URI == "" {
+			one.URI = g.uri
+		}
+		if one.MIMEType == "" {
+			one.MIMEType = g.mimeType
+		}
+		c.Contents[i] = one
+	}
+	return r.respondWith(&c, &c.Meta)
+}
+
+// failed makes the error of a handler one for the client.
+func (g *reading) failed(r *request, err error) error {
+	if wire, ok := err.(*mcp.Error); ok {
+		return wire
+	}
+	if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return mcp.ResourceNotFound(r.version, g.uri)
+	}
+	return err
+}
+
+// respondWith encodes a result whose _meta is a handler's as the answer.
+func (r *request) respondWith(result any, meta *mcp.Meta) error {
+	*meta = r.session.server.identified(*meta, r.version)
+	raw, err := mcp.MarshalResult(result, r.version)
+	if err != nil {
+		return fmt.Errorf("encoding the result of %s %q: %w", r.Method(), r.work.name(), err)
+	}
+	r.respondRaw(raw)
+	return nil
+}
+
+// AddResource adds a resource with the handler that reads it. An error of the
+// handler is a protocol error that gives nothing away, unless it is [ErrNotFound] or
+// an [*mcp.Error] that is not wrapped.
+//
+// The error of AddResource is also remembered: Serve returns it. Clients that are
+// connected are told of the new resource.
+func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error)) error {
+	return addResource(s, def, true, func(r *request, _ *reading) (Out, error) {
+		return read(r.context(), &ResourceRequest{r.public})
+	})
+}
+
+// AddResourceFunc adds a resource as [AddResource] does, for a handler that needs
+// nothing to know. If it is quick, it runs where the request is read.
+func AddResourceFunc[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context) (Out, error)) error {
+	return addResource(s, def, false, func(r *request, _ *reading) (Out, error) { return read(r.context()) })
+}
+
+func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, read func(*request, *reading) (Out, error)) error {
+	if given == nil {
+		return s.fail(errors.New("adding a resource: it is nil"))
+	}
+	def := *given
+	err := errors.Join(def.Validate(), checkURI(def.URI), checkDescribed(def.Icons, def.Annotations))
+	if def.Size != nil && *def.Size < 0 {
+		err = errors.Join(err, errors.New("its size is negative"))
+	}
+	if err != nil {
+		return s.fail(fmt.Errorf("adding the resource %q: %w", def.URI, err))
+	}
+	r := &resource{def: &def}
+	r.supply = supply{def.MIMEType, takes, new(speed), resultOf(read)}
+	if err := s.resources.add(r); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// resultOf makes a handler's contents a result.
+func resultOf[Out ResourceOut](read func(*request, *reading) (Out, error)) func(*request, *reading) (*mcp.ReadResourceResult, error) {
+	return func(r *request, g *reading) (*mcp.ReadResourceResult, error) {
+		out, err := read(r, g)
+		if err != nil {
+			return nil, err
+		}
+		switch v := any(out).(type) {
+		case string:
+			return oneContent(contentsOf(v)), nil
+		case []byte:
+			return oneContent(mcp.ResourceContents{Blob: notNil(v)}), nil
+		case mcp.ResourceContents:
+			return oneContent(v), nil
+		case []mcp.ResourceContents:
+			return &mcp.ReadResourceResult{Contents: v}, nil
+		case *mcp.ReadResourceResult:
+			return v, nil
+		}
+		return nil, nil // there is no other type
+	}
+}
+
+func oneContent(c mcp.ResourceContents) *mcp.ReadResourceResult {
+	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}
+}
+
+// contentsOf are text, if it is text (RES-08).
+func contentsOf(s string) mcp.ResourceContents {
+	if utf8.ValidString(s) {
+		return mcp.ResourceContents{Text: s}
+	}
+	return mcp.ResourceContents{Blob: []byte(s)}
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// readResource begins resources/read: of a resource, or else of the template that
+// fits best.
+func (s *session) readResource(a *arrival) (lost bool, err error) {
+	uri, ok := a.URIString()
+	if !ok {
+		return false, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")
+	}
+	if r, ok := s.server.resources.Load().named(uri); ok {
+		return s.begin(a, &reading{supply: &r.supply, uri: uri}, a.URI)
+	}
+	if err := checkURI(uri); err != nil {
+		return false, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	t, vars := s.server.templateFor(uri)
+	if t == nil || climbs(uri) {
+		return false, mcp.ResourceNotFound(a.version, uri)
+	}
+	return s.begin(a, &reading{supply: &t.supply, uri: uri, vars: vars}, a.URI)
+}

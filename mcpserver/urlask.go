@@ -1,0 +1,374 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/elicit"
+	"github.com/troupe-dev/troupe/internal/weburl"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// page is a question by URL: somebody is sent to a web page, where what must not pass
+// through the client is done (URL-02).
+type page struct {
+	message string
+	url     string // with elicitationID in it
+	id      string // empty until it is asked
+}
+
+// ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
+// [Request.ElicitURL]: by it the page knows what to pass to [Server.CompleteElicitation].
+// The id is no proof of anything: the page must find out who visits it (URL-21).
+const ElicitationID = "{elicitationId}"
+
+// ErrNoElicitation says that no elicitation of that id is open for that principal.
+var ErrNoElicitation = errors.New("mcpserver: no such elicitation")
+
+// URLQuestion sends a person to a web page. Url is https, or http on this machine, with
+// [ElicitationID] where the page wants that; there must be nothing secret in it
+// (URL-20).
+func URLQuestion(key, message, url string) *Question {
+	return &Question{key: key, method: mcp.MethodElicit, page: &page{message: message, url: url}}
+}
+
+// ElicitURL sends a person to a web page, and returns once that is done, which
+// [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
+// became of the wait, or one of [Request.Ask].
+//
+// Clients of 2026-07-28 are told with input_required, and ask again until it is done
+// (MRTR-20); those of 2025-11-25 with a request, and of the end with a notification;
+// others, and those without the capability, not at all: the error is a
+// [*CapabilityError]. See [Request.NeedURL] for the error -32042.
+func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
+	return q.ask(ctx, URLQuestion(key, message, url))
+}
+
+// NeedURL is for handlers that do not wait: it returns an error to be returned, which
+// sends the person to a page and lets the client call again when that is done. A client
+// of 2025-11-25 gets -32042 (URL-40), one of 2026-07-28 input_required, with the answer
+// in [Request.Responses], and others a text with the address. Only a handler that knows
+// by itself whether the page was visited can use it.
+func (q *Request) NeedURL(key, message, url string) error {
+	r := q.live()
+	n := r.run.Load()
+	one := URLQuestion(key, message, url)
+	if err := one.prepare(r.session.server, r.version); err != nil || n == nil {
+		return fmt.Errorf("asking the client %q: %w", key, err)
+	}
+	can := r.capabilities().ElicitURL()
+	switch {
+	case !can:
+		return &CapabilityError{Missing: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: mcp.Present}}}
+	case r.version.Era() == mcp.EraModern:
+		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.params}}}
+	}
+	if err := n.openPage(one); err != nil {
+		return err
+	}
+	n.server.visits.over(one.page.id)
+	return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.page.address(), ElicitationID: one.page.id})
+}
+
+// preparePage checks the question and returns what tells it from others.
+func (q *Question) preparePage(mcp.Version) (any, error) {
+	example := page{url: q.page.url, id: uuid.Nil.String()}
+	if _, err := weburl.Check(example.address()); err != nil {
+		return nil, err
+	}
+	return &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: q.page.message, URL: q.page.url}, nil
+}
+
+func (p *page) address() string { return strings.ReplaceAll(p.url, ElicitationID, p.id) }
+
+// params are those of elicitation/create. The id goes along where the revision has it.
+func (p *page) params(id string) json.RawMessage {
+	raw, err := mcp.Marshal(&mcp.ElicitParams{Mode: mcp.ElicitURL, Message: p.message, URL: p.address(), ElicitationID: id})
+	if err != nil {
+		return nil // it was encoded before, by prepare
+	}
+	return raw
+}
+
+// visited reports whether a person has agreed to visit the page, just now: what was
+// done in an earlier round is done.
+func (q *Question) visited() bool {
+	return q.page != nil && q.Elicited != nil && q.Err == nil && q.Elicited.Action == mcp.ActionAccept
+}
+
+// visits are the elicitations by URL of a server that are open.
+type visits struct {
+	table *elicit.Table
+
+	mu   sync.Mutex
+	open map[string]concerned // by id; of clients that are told of the end
+}
+
+// concerned is who is told of the end of an elicitation (URL-30).
+type concerned struct {
+	session *session
+	run     *run // on the stream of whose request it is told; nil when that is over
+}
+
+// recordPage is the kind of the records of elicitations by URL: their owner is the
+// principal, and their value says whether it is done, to other servers too.
+const recordPage = "page"
+
+type pageRecord struct {
+	Done bool `json:"done"`
+}
+
+// openPage makes the elicitation of a question, with an id of its own unless it has
+// one from an earlier round.
+func (n *run) openPage(q *Question) error {
+	s, live := n.server, n.current()
+	fresh := q.page.id == ""
+	if fresh {
+		q.page.id = uuid.NewString()
+	}
+	if fresh {
+		if err := s.putPage(n.ctx, live.principal.id(), q.page.id, false); err != nil {
+			return fmt.Errorf("opening an elicitation: %w", err)
+		}
+	}
+	pending, err := s.visits.table.Open(q.page.id)
+	if err != nil {
+		return fmt.Errorf("opening an elicitation: %w", err)
+	}
+	if fresh && live.version.Has(mcp.FeatureElicitationIDs) {
+		id := q.page.id
+		s.visits.tell(id, concerned{live.session, n})
+		pending.Wait(func(error) { s.visits.forget(id) })
+	}
+	return nil
+}
+
+func (p *visits) tell(id string, who concerned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		p.open = make(map[string]concerned)
+	}
+	p.open[id] = who
+}
+
+func (p *visits) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, id)
+}
+
+// over says that the call for which an elicitation was opened has ended: the client may
+// hear of the end all the same.
+func (p *visits) over(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if who, ok := p.open[id]; ok {
+		p.open[id] = concerned{session: who.session}
+	}
+}
+
+func (s *Server) putPage(ctx context.Context, principal, id string, done bool) error {
+	raw, err := mcp.Marshal(pageRecord{done})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordsWait)
+	defer cancel()
+	return s.records.PutRecord(ctx, store.Record{Kind: recordPage, Owner: principal, Key: id, Value: raw, Expires: time.Now().Add(s.opts.TicketTTL)})
+}
+
+// pageDone reports whether the page was visited, here or at another server.
+func (s *Server) pageDone(ctx context.Context, principal, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordsWait)
+	defer cancel()
+	record, err := s.records.Record(ctx, recordPage, principal, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, elicit.ErrExpired
+	}
+	if err != nil {
+		return false, err
+	}
+	var p pageRecord
+	err = mcp.Unmarshal(record.Value, &p)
+	return p.Done, err
+}
+
+// CompleteElicitation says that what a person was sent to a page for is done: the
+// handler that waits goes on, and a client of 2025-11-25 is told, the one that was asked
+// and no other (URL-30). Principal is the ID of who has visited the page, which the page
+// must have found out for itself: if it is not who was asked, the error is
+// [ErrNoElicitation], as for an id that is not known or has expired (URL-21).
+func (s *Server) CompleteElicitation(id, principal string) error {
+	if id == "" || len(id) > len(uuid.Nil.String()) {
+		return ErrNoElicitation
+	}
+	ctx := context.Background()
+	done, err := s.pageDone(ctx, principal, id)
+	switch {
+	case errors.Is(err, elicit.ErrExpired):
+		return ErrNoElicitation
+	case err != nil:
+		return fmt.Errorf("completing an elicitation: %w", err)
+	case done:
+		return nil
+	}
+	if err := s.putPage(ctx, principal, id, true); err != nil {
+		return fmt.Errorf("completing an elicitation: %w", err)
+	}
+	s.visits.mu.Lock()
+	to, ok := s.visits.open[id]
+	s.visits.mu.Unlock()
+	if ok {
+		to.tell(id)
+	}
+	s.visits.table.Complete(id)
+	return nil
+}
+
+// tell sends the notice of completion, which only 2025-11-25 has (URL-43).
+func (c concerned) tell(id string) {
+	raw, err := mcp.Marshal(&mcp.ElicitationCompleteParams{ElicitationID: id})
+	if err != nil {
+		return
+	}
+	frame := mcp.AppendNotification(nil, mcp.NotificationElicitationComplete, raw)
+	if c.run == nil || !c.run.current().carry(frame) {
+		c.session.push(frame)
+	}
+}
+
+// errLater says that a page is not done yet.
+var errLater = errors.New("the page is not done yet")
+
+// waitForPage waits until the page is done; errLater comes after some time, if there is
+// a limit.
+func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
+	defer n.server.visits.over(q.page.id)
+	principal := n.current().principal.id()
+	pending, err := n.server.visits.table.Open(q.page.id)
+	if err != nil {
+		return fmt.Errorf("waiting for the page: %w", err)
+	}
+	if done, err := n.server.pageDone(n.ctx, principal, q.page.id); done || err != nil {
+		if done {
+			n.server.visits.table.Complete(q.page.id)
+		}
+		return err
+	}
+	over := make(chan error, 1)
+	abort := pending.Wait(func(err error) { over <- err })
+	defer abort()
+	select {
+	case err := <-over:
+		return err
+	case <-limit:
+		return errLater
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.ctx.Done():
+		return context.Cause(n.ctx)
+	}
+}
+
+// pageWait is how long a client of 2026-07-28 waits for a page before it is answered
+// that it has to come again: less than what clients wait for an answer (TIME-04).
+// Most times that is without a question; each pageAgain-th time the person is asked
+// again, and may decline then (MRTR-20, URL-17).
+const (
+	pageWait  = 45 * time.Second
+	pageAgain = 3
+)
+
+// visit waits until the pages are done that people have agreed to visit in this round.
+func (n *run) visit(ctx context.Context, qs []*Question) error {
+	for {
+		open, err := n.openPages(ctx, qs)
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		n.reopen(qs)
+		if n.waits++; n.waits%pageAgain != 0 {
+			open = nil
+		}
+		if err := n.rest(ctx, qs, open); err != nil {
+			return err
+		}
+		if _, err := n.settle(qs); err != nil {
+			return n.fail(err)
+		}
+	}
+}
+
+// openPages waits for pages, and returns those that are not done after a while.
+func (n *run) openPages(ctx context.Context, qs []*Question) (open []*Question, err error) {
+	var limit <-chan time.Time
+	for _, q := range qs {
+		if !q.visited() || !q.fresh {
+			continue
+		}
+		if limit == nil {
+			clock := time.NewTimer(pageWait)
+			defer clock.Stop()
+			limit = clock.C
+		}
+		if len(open) > 0 { // the time is over
+			closed := make(chan time.Time)
+			close(closed)
+			limit = closed
+		}
+		err := n.waitForPage(ctx, q, limit)
+		switch {
+		case err == errLater:
+			open = append(open, q)
+		case err != nil && n.cancelled() != nil:
+			return nil, err
+		case err != nil:
+			q.Err = err
+		}
+	}
+	return open, nil
+}
+
+// spawnThen starts a child of the server's actor, and calls then with it or with the
+// reason why there is none.
+func (s *Server) spawnThen(spec actors.Spec, then func(actors.Ref, error)) {
+	reply := &spawning{spec: spec, then: then}
+	s.ref.Send(reply)
+	select {
+	case <-s.ref.Stopped():
+		reply.done(actors.Ref{}, ErrClosed)
+	default:
+	}
+}
+
+// SpawnThen implements [elicit.Parent].
+func (p pageParent) SpawnThen(spec actors.Spec, then func(actors.Ref, error)) {
+	p.server.spawnThen(spec, then)
+}
+
+type pageParent struct{ server *Server }
+
+// spawning is a message to the server's actor.
+type spawning struct {
+	spec actors.Spec
+	then func(actors.Ref, error)
+	once sync.Once
+}
+
+func (m *spawning) done(ref actors.Ref, err error) { m.once.Do(func() { m.then(ref, err) }) }
+
+// spawn starts the child, in the Receive of the server's actor.
+func (m *spawning) spawn(c *actors.Context) {
+	ref, err := c.Spawn(m.spec)
+	m.done(ref, err)
+}
