@@ -1,9 +1,13 @@
-// Command conformance runs the official conformance suite of MCP against the
-// client: a program of ours (folder client) plays each scenario against a server of
-// the suite. It prints one line for each scenario and a verdict last, and exits with
-// 1 if one has failed.
+// Command conformance runs the official conformance suite of MCP: against the client,
+// where a program of ours (folder client) plays each scenario against a server of the
+// suite, and against the server, where the suite drives the fixture (folder server) at
+// one URL. It prints one line for each scenario and a verdict for each part, and exits
+// with 1 if one has failed.
 //
-//	go run ./internal/conformance [-run REGEXP] [-v] [-client PROGRAM]
+//	go run ./internal/conformance [-run REGEXP] [-v] [-part client|server]
+//
+// A scenario passes if the suite found something right and nothing wrong, which is
+// stricter than the suite itself; there is no list of failures to expect.
 //
 // The suite is pinned by package-lock.json and installed into the user's cache; only
 // that needs the network. Without Node nothing is run, which fails if REQUIRE_PEERS
@@ -16,30 +20,44 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/peers"
 )
 
-// clientProgram is what the suite starts, relative to the root of the module.
-const clientProgram = "./internal/conformance/client"
+// options are the flags.
+type options struct {
+	part    string // client, server or both
+	only    *regexp.Regexp
+	verbose bool
+	client  string // the program to test; "" is ours
+	url     string // of a running server to test; "" starts ours
+	passes  int    // of the whole server suite over one process
+	work    string // a folder for what the suite writes
+}
 
 func main() {
+	o := options{}
 	only := flag.String("run", "", "run only the scenarios whose REVISION/NAME matches")
-	verbose := flag.Bool("v", false, "show what the suite says of a scenario that fails or warns")
-	program := flag.String("client", "", "the program to test; ours is built if there is none")
-	limit := flag.Duration("timeout", 5*time.Minute, "bound on the whole run")
+	flag.StringVar(&o.part, "part", "both", "what to test: client, server or both")
+	flag.BoolVar(&o.verbose, "v", false, "show what the suite says of a scenario that fails or warns")
+	flag.StringVar(&o.client, "client", "", "the client program to test; ours is built if there is none")
+	flag.StringVar(&o.url, "url", "", "a running server to test; ours is built and started if there is none")
+	flag.IntVar(&o.passes, "passes", 2, "how often the server suite is run, one time after the other, over one process")
+	limit := flag.Duration("timeout", 8*time.Minute, "bound on the whole run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
 
-	ok, err := conformance(ctx, *program, *only, *verbose)
+	var err error
+	ok := false
+	if o.only, err = regexp.Compile(*only); err == nil {
+		ok, err = conformance(ctx, o)
+	}
 	switch {
 	case errors.Is(err, peers.ErrNoNode) && os.Getenv("REQUIRE_PEERS") == "":
 		fmt.Printf("conformance: skipped: %v\n", err)
@@ -52,56 +70,31 @@ func main() {
 }
 
 // conformance runs all scenarios, or those that match, and reports whether all of
-// them passed.
-func conformance(ctx context.Context, program, only string, verbose bool) (bool, error) {
-	match, err := regexp.Compile(only)
-	if err != nil {
-		return false, err
-	}
+// them passed. The parts run one after the other: some scenarios measure time.
+func conformance(ctx context.Context, o options) (ok bool, err error) {
 	s, err := openSuite(ctx)
 	if err != nil {
 		return false, err
 	}
-	work, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
+	if o.work, err = os.MkdirTemp("", "conformance-"); err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(work)
-	if program == "" {
-		program = filepath.Join(work, "client")
-		build := exec.CommandContext(ctx, "go", "build", "-o", program, clientProgram)
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return false, fmt.Errorf("building the client: %w", err)
-		}
+	defer os.RemoveAll(o.work)
+	parts := map[string]func(context.Context, *suite, options) (total, error){"client": testClient, "server": testServer}
+	if _, known := parts[o.part]; !known && o.part != "both" {
+		return false, fmt.Errorf("there is no part %q", o.part)
 	}
-	plan, left, err := s.plan(ctx)
-	if err != nil {
-		return false, err
-	}
-
-	begun, passed, ran, warned := time.Now(), 0, 0, 0
-	for _, sc := range plan {
-		if !match.MatchString(sc.String()) {
+	ran, passed := 0, 0
+	for _, name := range []string{"client", "server"} {
+		if o.part != name && o.part != "both" {
 			continue
 		}
-		ran++
-		v := s.play(ctx, sc, program, filepath.Join(work, fmt.Sprint(ran)))
-		if v.passed() {
-			passed++
+		t, err := parts[name](ctx, s, o)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", name, err)
 		}
-		if v.Warned > 0 {
-			warned++
-		}
-		fmt.Println(v.line())
-		if verbose && (!v.passed() || v.Warned > 0) {
-			fmt.Print(v.details())
-		}
+		ran, passed = ran+t.ran, passed+t.passed
 	}
-	for _, line := range left {
-		fmt.Println(line)
-	}
-	fmt.Printf("conformance: client: %d of %d scenarios pass, %d with warnings, %.1fs\n", passed, ran, warned, time.Since(begun).Seconds())
 	if ran == 0 {
 		return false, errors.New("no scenario matches")
 	}

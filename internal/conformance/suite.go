@@ -79,33 +79,39 @@ const (
 	playTime   = clientTime + 20*time.Second
 )
 
-// play runs one scenario. A failure to do so is a failure of the scenario.
-func (s *suite) play(ctx context.Context, sc scenario, program, dir string) *verdict {
-	v := &verdict{Scenario: sc}
-	begun := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, playTime)
+// run runs one command of the suite that tests something and returns what it prints,
+// and why it counts for nothing. The status of the suite is of no use: it lets clients
+// pass that time out or fail.
+func (s *suite) run(ctx context.Context, limit time.Duration, args ...string) (log, broken string) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	args := append(slices.Clone(s.node[1:]), "client", "--command", program, "--scenario", sc.Name,
-		"--spec-version", sc.Revision, "--timeout", strconv.FormatInt(clientTime.Milliseconds(), 10), "-o", dir)
+	cmd := exec.CommandContext(ctx, s.node[0], append(slices.Clone(s.node[1:]), args...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); ctx.Err() != nil {
+		broken = "the suite did not end in time"
+	} else if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		broken = err.Error()
+	}
+	return out.String(), broken
+}
+
+// play runs one scenario for clients. A failure to do so is a failure of the scenario.
+func (s *suite) play(ctx context.Context, sc scenario, program, dir string) *verdict {
+	begun := time.Now()
+	args := []string{
+		"client", "--command", program, "--scenario", sc.Name, "--spec-version", sc.Revision,
+		"--timeout", strconv.FormatInt(clientTime.Milliseconds(), 10), "-o", dir,
+	}
 	if sc.Forced {
 		args = append(args, "--force")
 	}
-	cmd := exec.CommandContext(ctx, s.node[0], args...)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	// The status of the suite is of no use: it lets clients pass that time out or fail.
-	if err := cmd.Run(); ctx.Err() != nil {
-		v.Broken = "the suite did not end in time"
-	} else if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-		v.Broken = err.Error()
-	}
-	v.Took, v.Log = time.Since(begun), log.String()
+	log, broken := s.run(ctx, playTime, args...)
+	v := &verdict{Scenario: sc, Log: log, Broken: broken, Took: time.Since(begun)}
 	if v.Broken == "" && !mayFail[sc.Name] {
 		v.Broken = clientEnd.FindString(v.Log)
 	}
-	if err := v.read(dir); err != nil && v.Broken == "" {
-		v.Broken = err.Error()
-	}
+	v.read(dir)
 	return v
 }
 
@@ -116,7 +122,7 @@ var clientEnd = regexp.MustCompile(`CLIENT TIMED OUT|CLIENT EXITED WITH ERROR.*|
 var mayFail = map[string]bool{"http-invalid-tool-headers": true}
 
 // read fills in what the suite has found: a checks.json somewhere below dir.
-func (v *verdict) read(dir string) error {
+func (v *verdict) read(dir string) {
 	found := false
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() != "checks.json" {
@@ -130,11 +136,11 @@ func (v *verdict) read(dir string) error {
 		return jsonx.Unmarshal(raw, &v.Checks)
 	})
 	switch {
+	case v.Broken != "":
 	case err != nil:
-		return fmt.Errorf("reading the suite's checks: %w", err)
+		v.Broken = fmt.Sprintf("reading the suite's checks: %v", err)
 	case !found:
-		return errors.New("the suite left no checks")
+		v.Broken = "the suite left no checks"
 	}
 	v.count()
-	return nil
 }

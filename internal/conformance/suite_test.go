@@ -13,7 +13,7 @@ import (
 func TestVerdict(t *testing.T) {
 	tests := []struct {
 		name   string
-		checks string // S, F, W, I and K for the statuses
+		checks string // S, F, W, I and K for the statuses, w for the form of messages
 		broken string
 		want   string
 	}{
@@ -23,17 +23,81 @@ func TestVerdict(t *testing.T) {
 		{"nothing was right", "WI", "", "FAIL"},
 		{"nothing at all", "", "", "FAIL"},
 		{"all skipped", "KK", "", "FAIL"},
+		{"all skipped but the form of messages", "KKw", "", "FAIL"},
+		{"some skipped", "KS", "", "pass"},
 		{"the client failed", "SS", "CLIENT EXITED WITH ERROR 1", "FAIL"},
 	}
 	statuses := map[rune]string{'S': "SUCCESS", 'F': "FAILURE", 'W': "WARNING", 'I': "INFO", 'K': "SKIPPED"}
 	for _, tt := range tests {
 		v := &verdict{Scenario: scenario{Revision: "2025-11-25", Name: "x", Required: true}, Broken: tt.broken}
 		for _, c := range tt.checks {
+			if c == 'w' {
+				v.Checks = append(v.Checks, check{ID: "wire-schema-valid", Status: "SUCCESS"})
+				continue
+			}
 			v.Checks = append(v.Checks, check{ID: "a", Status: statuses[c]})
 		}
 		v.count()
 		if got := v.line(); !strings.HasPrefix(got, tt.want+"  2025-11-25/x  ") {
 			t.Errorf("%s: got %q, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestStub: only what is known to be a stub may be skipped, and only as a whole.
+func TestStub(t *testing.T) {
+	for _, tt := range []struct {
+		name, status string
+		want         bool
+	}{
+		{"tasks-status-notifications", "SKIPPED", true},
+		{"tasks-status-notifications", "FAILURE", false},
+		{"tasks-lifecycle", "SKIPPED", false},
+	} {
+		v := &verdict{Scenario: scenario{Name: tt.name}, Checks: []check{{ID: "a", Status: tt.status}, {ID: "wire-schema-valid", Status: "SUCCESS"}}}
+		v.count()
+		if got := v.stub(); got != tt.want {
+			t.Errorf("stub of %s that is %s: got %v, want %v", tt.name, tt.status, got, tt.want)
+		}
+	}
+}
+
+// TestPlanOfServers: the suite has what we say that we pass: 30 and 37 that it requires
+// of a server, and those beside them.
+func TestPlanOfServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the conformance suite")
+	}
+	s := open(t)
+	plan, _, err := s.plan(t.Context(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, required := map[string]int{}, map[string]int{}
+	for _, sc := range plan {
+		all[sc.Revision]++
+		if sc.Required {
+			required[sc.Revision]++
+		}
+	}
+	for revision, want := range map[string][2]int{"2025-03-26": {1, 0}, "2025-06-18": {27, 0}, "2025-11-25": {33, 30}, "2026-07-28": {50, 37}} {
+		if got := [2]int{all[revision], required[revision]}; got != want {
+			t.Errorf("scenarios of %s, all and required: got %d, want %d", revision, got, want)
+		}
+	}
+}
+
+// TestNoServer: nothing passes against a server that is not there.
+func TestNoServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the conformance suite")
+	}
+	s := open(t)
+	const nobody = "http://127.0.0.1:1/mcp" // a port that nothing listens at
+	plan := []scenario{{Revision: "2025-03-26", Name: "server-session-lifecycle"}}
+	for _, v := range append(s.driveAll(t.Context(), "2025-03-26", plan, nobody, t.TempDir()), s.drive(t.Context(), plan[0], nobody, t.TempDir())) {
+		if v.passed() || v.stub() {
+			t.Errorf("no server: got %s, want a failure", v.line())
 		}
 	}
 }
@@ -44,13 +108,7 @@ func TestStrict(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the conformance suite")
 	}
-	s, err := openSuite(t.Context())
-	if errors.Is(err, peers.ErrNoNode) && os.Getenv("REQUIRE_PEERS") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t)
 	for _, program := range []string{"true", "false"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
@@ -60,4 +118,17 @@ func TestStrict(t *testing.T) {
 			t.Errorf("%s: got %s, want a failure", program, v.line())
 		}
 	}
+}
+
+// open opens the suite.
+func open(t *testing.T) *suite {
+	t.Helper()
+	s, err := openSuite(t.Context())
+	if errors.Is(err, peers.ErrNoNode) && os.Getenv("REQUIRE_PEERS") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

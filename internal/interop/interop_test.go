@@ -52,15 +52,26 @@ func executable(t *testing.T) string {
 const patience = 30 * time.Second
 
 // await waits for a file that another process makes.
-func await(t *testing.T, file string) string {
+func await(t *testing.T, file string) (text string) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if data, err := os.ReadFile(file); err == nil {
-			return string(data)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	until(t, ctx, func() bool {
+		data, err := os.ReadFile(file)
+		text = string(data)
+		return err == nil
+	})
+	return text
+}
+
+// until waits for what another process brings about and tells nobody of.
+func until(t *testing.T, ctx context.Context, what func() bool) {
+	t.Helper()
+	for ; !what(); time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("it did not happen")
 		}
 	}
-	t.Fatalf("%s did not appear", file)
-	return ""
 }
 
 func TestSDKClientDrivesOurServer(t *testing.T) {

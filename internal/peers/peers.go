@@ -1,6 +1,6 @@
-// Package peers brings the real MCP servers that the end-to-end tests and the
-// demo talk to: published Node programs, and a small server of our own on the
-// TypeScript SDK, pinned by a lock file and installed once into the user's cache.
+// Package peers brings the MCP servers and clients of others that the end-to-end tests
+// and the demo talk to: published Node programs, and small ones of our own on the SDKs
+// for TypeScript, pinned by a lock file and installed once into the user's cache.
 package peers
 
 import (
@@ -24,6 +24,10 @@ const (
 	Modern     = "modern" // ours, on version 2 of the TypeScript SDK: what is new in 2026-07-28
 )
 
+// Client is a client on either SDK for TypeScript, for the fixture: its arguments are v1
+// or v2, a revision, and what to connect to; see client.mjs.
+const Client = "client"
+
 var (
 	//go:embed package.json
 	manifest []byte
@@ -31,15 +35,21 @@ var (
 	lock []byte
 	//go:embed modern.mjs
 	modern []byte
+	//go:embed client.mjs
+	client []byte
+	//go:embed sdks.mjs
+	sdks []byte
 )
 
-// bundle is what is installed for the servers.
+// bundle is what is installed.
 func bundle() Bundle {
-	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{"modern.mjs": modern}}
+	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{
+		"modern.mjs": modern, "client.mjs": client, "sdks.mjs": sdks,
+	}}
 }
 
-// Command returns the command line that starts the server, installing it first
-// where that was not done yet.
+// Command returns the command line that starts the server, or the [Client], installing
+// it first where that was not done yet.
 func Command(ctx context.Context, server string, args ...string) ([]string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -50,11 +60,11 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 		return nil, err
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
-	if server == Modern {
-		script = filepath.Join(dir, "modern.mjs")
+	if server == Modern || server == Client {
+		script = filepath.Join(dir, server+".mjs")
 	}
 	if _, err := os.Stat(script); err != nil {
-		return nil, fmt.Errorf("finding the server %s: %w", server, err)
+		return nil, fmt.Errorf("finding %s: %w", server, err)
 	}
 	return append([]string{node, script}, args...), nil
 }
@@ -68,9 +78,9 @@ func Require(t testing.TB, server string, args ...string) []string {
 	case err == nil:
 		return cmd
 	case errors.Is(err, ErrNoNode) && os.Getenv("REQUIRE_PEERS") == "":
-		t.Skipf("the real server %s is not here: %v", server, err)
+		t.Skipf("%s is not here: %v", server, err)
 	default:
-		t.Fatalf("the real server %s: %v", server, err)
+		t.Fatalf("%s: %v", server, err)
 	}
 	return nil
 }
