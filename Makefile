@@ -3,7 +3,7 @@
 GO      ?= go
 STATIC  := $(GO) tool -modfile=internal/tools/go.mod staticcheck
 NESTED  := internal/interop benchmarks/peers
-FUZZTIME ?= 10s
+FUZZTIME ?= 30s
 
 # run STEP,COMMAND prints how long a step of make check took.
 run = @start=$$(date +%s); printf '== %s\n' '$(1)'; $(2) || { echo "FAILED: $(1)"; exit 1; }; printf '== %s: %ss\n' '$(1)' "$$(( $$(date +%s) - start ))"
@@ -56,17 +56,21 @@ nested: ## vet and test the nested modules (interop with other SDKs)
 	done
 
 .PHONY: conformance
-conformance: ## the official conformance suite against the client (ARGS='-v -run initialize')
+conformance: ## the official conformance suite against client and server (ARGS='-part server -v -run tools-list')
 	@$(GO) run ./internal/conformance $(ARGS)
 
 .PHONY: bench
-bench: ## the benchmarks of docs/performance.md, floors beside them
+bench: bench-servers ## the benchmarks of docs/performance.md, floors beside them
 	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./mcpserver ./mcpclient ./store/... ./benchmarks/...
 
+.PHONY: bench-servers
+bench-servers: ## the server beside go-sdk, mcp-go and a floor (ARGS='-full -run stdio')
+	@cd benchmarks/peers && $(GO) run . $(ARGS)
+
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (10s)
+fuzz: ## every fuzz target for FUZZTIME (30s)
 	@$(GO) list ./... | while read -r pkg; do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-			echo "-- $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+			echo "-- $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$pkg || exit 1; \
 		done; \
 	done

@@ -67,6 +67,11 @@ func callEcho(ctx context.Context, c *mcpclient.Client, in echoIn, want string) 
 	if err != nil {
 		return err
 	}
+	return callEncoded(ctx, c, args, want)
+}
+
+// callEncoded calls the tool echo with arguments that are JSON already.
+func callEncoded(ctx context.Context, c *mcpclient.Client, args json.RawMessage, want string) error {
 	res, err := c.CallTool(ctx, "echo", args, nil)
 	if err != nil {
 		return err

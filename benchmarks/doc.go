@@ -1,11 +1,12 @@
-// Package benchmarks measures whole servers from outside: each runs as a process
-// of its own, and its CPU time is read from the operating system, so that the
-// load generator does not count. A floor runs beside it in the same benchmark:
-// the least a server can do, one decode and one encode by encoding/json, without
-// validation, ids, cancel or limits.
+// Package benchmarks measures clients and calls within a process, and holds what
+// a call allocates to hard limits. A floor runs beside each benchmark: the least
+// a program can do, one decode and one encode by encoding/json, without
+// validation, ids, cancel or limits. Where a process is measured alone its CPU
+// time is read from the operating system, so that the other side does not count.
 //
 //	go test -bench . ./benchmarks/...
 //
-// The parts (scanner, actors, in-process calls) have their benchmarks beside
-// them, in their packages.
+// Servers are measured by the module in peers, beside those of other libraries;
+// the one of ours that it starts is the command in server. The parts (scanner,
+// actors, checks) have their benchmarks beside them, in their packages.
 package benchmarks

@@ -45,7 +45,7 @@ func check(got, want string) error {
 }
 
 // dialMemory connects a client with a server that has the tool echo.
-func dialMemory(b *testing.B, version mcp.Version) *mcpclient.Client {
+func dialMemory(b testing.TB, version mcp.Version) *mcpclient.Client {
 	b.Helper()
 	s, err := newTroupe()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 const listFile = "docs/protocol.md"
 
 // required are the sides whose rules must all have a test or a reason.
-var required = []string{"client"}
+var required = []string{"client", "server"}
 
 func main() {
 	write := flag.Bool("w", false, "write the tests into "+listFile)

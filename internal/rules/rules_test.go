@@ -64,7 +64,8 @@ func TestRun(t *testing.T) {
 		t.Fatalf("run: got error %v, want none", err)
 	}
 	want := "CANC  M 1/1\nCANC  S 0/1  uncited: CANC-04\nall   M 1/1\nall   S 0/1\n" +
-		"rules that bind the client: 1 with a test, 1 with a written reason instead\n"
+		"rules that bind the client: 1 with a test, 1 with a written reason instead\n" +
+		"rules that bind the server: 1 with a test, 0 with a written reason instead\n"
 	if out.String() != want {
 		t.Errorf("run: got\n%s\nwant\n%s", &out, want)
 	}

@@ -1,0 +1,49 @@
+package benchmarks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// echoIn is the 100-byte payload of every benchmark, or 64 KiB by its message.
+type echoIn struct {
+	Message string   `json:"message"`
+	Count   int      `json:"count"`
+	Tags    []string `json:"tags"`
+}
+
+func (in echoIn) answer() string { return in.Message }
+
+// role makes the test binary a floor server, which clients are measured with.
+const role = "TROUPE_BENCH_SERVER"
+
+func TestMain(m *testing.M) {
+	switch name := os.Getenv(role); name {
+	case "":
+		os.Exit(m.Run())
+	case "floor":
+		if err := serveFloor(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	default:
+		fmt.Fprintf(os.Stderr, "there is no server %q\n", name)
+		os.Exit(1)
+	}
+}
+
+// newTroupe returns a server with the tool echo.
+func newTroupe() (*mcpserver.Server, error) {
+	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in echoIn) (string, error) {
+		return in.answer(), nil
+	})
+}

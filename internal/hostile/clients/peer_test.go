@@ -1,0 +1,501 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sse"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+func afterPatience() <-chan time.Time { return time.After(patience) }
+
+// peer is a client that says whatever it is told to.
+type peer struct {
+	t testing.TB
+	surface
+	put   func(text string) error // sends one message; over HTTP it waits for what comes of it
+	lines chan string             // what the server says
+	last  atomic.Int64            // the newest id
+	web   *web                    // nil but for HTTP
+	busy  sync.WaitGroup          // posts that were begun
+	deaf  sync.Mutex              // held while a pipe is not read
+	hang  func()                  // hangs up
+}
+
+// said is a message of the server.
+type said struct {
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
+	Error  *mcp.Error
+	Result *struct {
+		ResultType    string
+		IsError       bool
+		Content       []struct{ Text string }
+		RequestState  string
+		InputRequests map[string]json.RawMessage
+		Task          struct{ TaskID string }
+		TaskID        string
+	}
+	raw string
+}
+
+func (m said) text() string {
+	switch {
+	case m.Error != nil:
+		return fmt.Sprintf("error %d %s", m.Error.Code, m.Error.Message)
+	case m.Result == nil:
+		return "no result"
+	}
+	out := ""
+	if m.Result.IsError {
+		out = "isError "
+	}
+	for _, c := range m.Result.Content {
+		out += c.Text
+	}
+	return out
+}
+
+// code is that of an error, 0 of a result.
+func (m said) code() int64 {
+	if m.Error == nil {
+		return 0
+	}
+	return m.Error.Code
+}
+
+// capabilities are those of all clients of these tests.
+const capabilities = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
+
+const modernCapabilities = `{"elicitation":{"form":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+const meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + modernCapabilities + `,"io.modelcontextprotocol/clientInfo":{"name":"peer","version":"1"}`
+
+// meta are the members of _meta that a request has on the surface, with a comma behind.
+func (s surface) meta() string {
+	if s.modern() {
+		return meta + ","
+	}
+	return ""
+}
+
+// request returns a request; params are members, without braces.
+func (s surface) request(id, method, params string) string {
+	if s.modern() {
+		if params != "" {
+			params += ","
+		}
+		params += `"_meta":{` + meta + `}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s}}`, id, method, params)
+}
+
+func (s surface) call(id, tool, arguments string) string {
+	return s.request(id, mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments))
+}
+
+// initialize opens a session of the surface's revision.
+func (s surface) initialize() string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"peer","version":"1"}}}`, s.version, capabilities)
+}
+
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// connect returns a client of a server that has said hello. To is nil for stdio, which
+// starts a server of its own. The user is what an HTTP client says it is.
+func connect(t testing.TB, s surface, to *target, user string) *peer {
+	t.Helper()
+	p := &peer{t: t, surface: s, lines: make(chan string, 100_000), hang: func() {}}
+	switch s.way {
+	case "stdio":
+		c := startChild(t, "stdio")
+		p.pipe(c.in, c.out)
+	case "memory":
+		p.memory(to)
+	case "sse":
+		p.web = newWeb(t, to.url+"/sse", user)
+		p.openSSE()
+	default:
+		p.web = newWeb(t, to.url+"/mcp", user)
+		p.put = p.post
+	}
+	if s.modern() {
+		return p
+	}
+	p.say(s.initialize())
+	if m := p.await(`"init"`, patience); m.Error != nil {
+		t.Fatalf("initialize: %s", m.raw)
+	}
+	p.say(initialized)
+	return p
+}
+
+// pipe reads lines, and writes them.
+func (p *peer) pipe(in io.WriteCloser, out io.Reader) {
+	go func() {
+		defer close(p.lines)
+		r := bufio.NewReader(out)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			p.lines <- line
+			p.deaf.Lock()
+			p.deaf.Unlock() //nolint:staticcheck // it only waits
+		}
+	}()
+	p.put = func(text string) error { _, err := io.WriteString(in, text+"\n"); return err }
+	p.hang = func() { in.Close() }
+}
+
+// memory is a link in this process.
+func (p *peer) memory(to *target) {
+	link, err := to.server.Connect(p)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.put = func(text string) error { return link.Send(mcp.Outgoing{Frame: []byte(text)}) }
+	p.hang = func() { link.Close() }
+	p.t.Cleanup(func() { link.Close() })
+}
+
+// Frame implements [mcp.Sink].
+func (p *peer) Frame(frame []byte) {
+	select {
+	case p.lines <- string(frame):
+	default:
+	}
+}
+
+// Lost implements [mcp.Sink].
+func (p *peer) Lost(error) {}
+
+// say sends one message.
+func (p *peer) say(text string) {
+	p.t.Helper()
+	if err := p.put(text); err != nil {
+		p.t.Fatalf("sending %.100q: %v", text, err)
+	}
+}
+
+// id returns a new one.
+func (p *peer) id() string { return fmt.Sprint(p.last.Add(1)) }
+
+// ask sends a request and waits for its answer.
+func (p *peer) ask(method, params string) said {
+	p.t.Helper()
+	id := p.id()
+	p.say(p.request(id, method, params))
+	return p.await(id, patience)
+}
+
+// callTool calls a tool and waits for the outcome.
+func (p *peer) callTool(tool, arguments string) said {
+	p.t.Helper()
+	return p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments))
+}
+
+// await waits for the answer of an id; what else comes is dropped.
+func (p *peer) await(id string, bound time.Duration) said {
+	p.t.Helper()
+	over := time.After(bound)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.t.Fatalf("waiting for %s: the server has hung up", id)
+			}
+			if m, ok := read(line); ok && m.Method == "" && string(m.ID) == id {
+				return m
+			}
+		case <-over:
+			p.t.Fatalf("no answer to %s within %v", id, bound)
+		}
+	}
+}
+
+// heard waits for any message.
+func (p *peer) heard(bound time.Duration) said {
+	p.t.Helper()
+	select {
+	case line, ok := <-p.lines:
+		if m, _ := read(line); ok { // an array is raw alone
+			return m
+		}
+		p.t.Fatal("the server has hung up")
+	case <-time.After(bound):
+		p.t.Fatalf("nothing within %v", bound)
+	}
+	return said{}
+}
+
+func read(line string) (m said, ok bool) {
+	m.raw = line
+	return m, json.Unmarshal([]byte(line), &m) == nil
+}
+
+// good fails unless the next good request is answered in time (ROB-2).
+func (p *peer) good(after string) {
+	p.t.Helper()
+	id := p.id()
+	begin := time.Now()
+	p.say(p.call(id, "echo", `{"text":"good"}`))
+	m := p.await(id, patience)
+	if took := time.Since(begin); m.text() != "good" || took > answerBound {
+		p.t.Errorf("after %.120q: the next call got %q after %v, want it within %v", after, m.text(), took, answerBound)
+	}
+}
+
+// web is a client of HTTP.
+type web struct {
+	t       testing.TB
+	client  *http.Client
+	url     string
+	user    string
+	session string
+	header  map[string]string // of all requests
+}
+
+func newWeb(t testing.TB, url, user string) *web {
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &web{t: t, client: &http.Client{Transport: transport}, url: url, user: user}
+}
+
+// reply is what came of one request.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// messages are those of the body, or of the events.
+func (r reply) messages() []string {
+	if !strings.HasPrefix(r.header.Get("Content-Type"), "text/event-stream") {
+		if r.body == "" {
+			return nil
+		}
+		return []string{r.body}
+	}
+	var all []string
+	for events := sse.NewReader(strings.NewReader(r.body), 16<<20); ; {
+		e, err := events.Next()
+		if err != nil {
+			return all
+		}
+		if len(e.Data) > 0 {
+			all = append(all, string(e.Data))
+		}
+	}
+}
+
+// code is that of the error in the answer.
+func (r reply) code() int64 {
+	all := r.messages()
+	if len(all) == 0 {
+		return 0
+	}
+	m, _ := read(all[len(all)-1])
+	return m.code()
+}
+
+// start sends a request and returns with the header of the answer. "-" leaves a header
+// out.
+func (w *web) start(ctx context.Context, method string, body io.Reader, more map[string]string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, w.url, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if w.user != "" {
+		r.Header.Set("X-User", w.user)
+	}
+	if w.session != "" {
+		r.Header.Set("Mcp-Session-Id", w.session)
+	}
+	for _, h := range []map[string]string{w.header, more} {
+		for name, value := range h {
+			switch {
+			case name == "Host":
+				r.Host = value
+			case value == "-":
+				r.Header.Del(name)
+			default:
+				r.Header.Set(name, value)
+			}
+		}
+	}
+	return w.client.Do(r)
+}
+
+// send sends a request and reads all of the answer.
+func (w *web) send(method, body string, more map[string]string) (reply, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	resp, err := w.start(ctx, method, strings.NewReader(body), more)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(text)}, err
+}
+
+// mirrored are the headers that go with a message.
+func (s surface) mirrored(text string) map[string]string {
+	if !s.modern() {
+		return nil
+	}
+	h := map[string]string{"Mcp-Protocol-Version": string(s.version)}
+	var m struct {
+		Method string
+		Params struct{ Name, URI, TaskID string }
+	}
+	_ = json.NewDecoder(strings.NewReader(text)).Decode(&m)
+	if m.Method = plain(m.Method); m.Method != "" {
+		h["Mcp-Method"] = m.Method
+	}
+	for _, name := range []string{m.Params.Name, m.Params.URI, m.Params.TaskID} {
+		if name = plain(name); name != "" {
+			h["Mcp-Name"] = name
+		}
+	}
+	return h
+}
+
+// plain drops what would not fit into a header.
+func plain(value string) string {
+	if len(value) > 1000 || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return value
+}
+
+// postOf sends one message and returns what came of it.
+func (p *peer) postOf(text string) (reply, error) {
+	return p.web.send(http.MethodPost, text, p.mirrored(text))
+}
+
+// post is put over Streamable HTTP.
+func (p *peer) post(text string) error {
+	got, err := p.postOf(text)
+	if err != nil {
+		return err
+	}
+	if got.status >= 500 {
+		return fmt.Errorf("got status %d %.200s", got.status, got.body)
+	}
+	if id := got.header.Get("Mcp-Session-Id"); id != "" {
+		p.web.session = id
+	}
+	for _, line := range got.messages() {
+		p.Frame([]byte(line))
+	}
+	return nil
+}
+
+// openSSE opens a session of the old transport.
+func (p *peer) openSSE() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.t.Cleanup(cancel)
+	p.hang = cancel
+	events := p.web.listen(ctx, nil)
+	e, err := events.Next()
+	if err != nil || e.Type != "endpoint" {
+		p.t.Fatalf("the stream begins with %+v, %v", e, err)
+	}
+	base, err := url.Parse(p.web.url)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	to, err := base.Parse(string(e.Data))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.web.url = to.String()
+	go func() {
+		defer close(p.lines)
+		for {
+			e, err := events.Next()
+			if err != nil {
+				return
+			}
+			p.lines <- string(e.Data)
+		}
+	}()
+	p.put = func(text string) error {
+		got, err := p.web.send(http.MethodPost, text, nil)
+		if err == nil && got.status >= 500 {
+			err = fmt.Errorf("got status %d %.200s", got.status, got.body)
+		}
+		return err
+	}
+}
+
+// listen opens a stream by GET.
+func (w *web) listen(ctx context.Context, more map[string]string) *sse.Reader {
+	w.t.Helper()
+	resp, err := w.start(ctx, http.MethodGet, nil, more)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		w.t.Fatalf("GET: got %d %.200s", resp.StatusCode, text)
+	}
+	return sse.NewReader(resp.Body, 16<<20)
+}
+
+// begin posts a message in the background; what comes is in lines.
+func (p *peer) begin(text string) {
+	if p.web == nil || p.way == "sse" {
+		p.say(text)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.t.Cleanup(cancel)
+	p.busy.Go(func() {
+		resp, err := p.web.start(ctx, http.MethodPost, bytes.NewReader([]byte(text)), p.mirrored(text))
+		if err != nil {
+			return
+		}
+		defer resp.Body.Close()
+		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+			body, _ := io.ReadAll(resp.Body)
+			if len(body) > 0 {
+				p.Frame(body)
+			}
+			return
+		}
+		for events := sse.NewReader(resp.Body, 16<<20); ; {
+			e, err := events.Next()
+			if err != nil {
+				return
+			}
+			if len(e.Data) > 0 {
+				p.Frame(e.Data)
+			}
+		}
+	})
+}
+
+// settle waits for the posts that were begun.
+func (p *peer) settle() { p.busy.Wait() }
