@@ -82,7 +82,7 @@ func (s *scanner) end() bool {
 }
 
 func (s *scanner) space() {
-	for s.pos < len(s.data) {
+	for s.pos < len(s.data) && s.data[s.pos] <= ' ' { // mostly there is none
 		switch s.data[s.pos] {
 		case ' ', '\t', '\r', '\n':
 			s.pos++

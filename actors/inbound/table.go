@@ -411,8 +411,9 @@ func (t *Table) Drain() { t.update(func() { t.drain = true }) }
 // Close takes no more requests and ends those in flight with a [ClosedError]
 // that has the cause. Handlers are not waited for: the actor of a request stops when
 // its handler has ended, the others stop at once. The parent calls it when it stops,
-// or when what the requests came on is gone.
-func (t *Table) Close(cause error) {
+// or when what the requests came on is gone. The channel is closed once all of those
+// are answered; it is nil if there were none.
+func (t *Table) Close(cause error) (answered <-chan struct{}) {
 	var lost []*Call
 	t.mu.Lock()
 	if !t.closed {
@@ -431,17 +432,20 @@ func (t *Table) Close(cause error) {
 		a.self.Stop()
 	}
 	if len(lost) == 0 {
-		return
+		return nil
 	}
 	err := &ClosedError{Cause: cause}
 	for _, c := range lost {
 		c.settle(fromElsewhere, err)
 	}
+	all := make(chan struct{})
 	t.sys.Go(t.parent.Path(), func() {
+		defer close(all)
 		for _, c := range lost {
 			c.conclude()
 		}
 	})
+	return all
 }
 
 // Stats counts what a table holds.

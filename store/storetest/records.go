@@ -79,21 +79,20 @@ func testRecordExpiry(t *testing.T, open func(t *testing.T) store.Store) {
 		wantRecords(t, s, store.RecordQuery{Kind: "task", Owner: "ada"})
 
 		large := json.RawMessage(`"` + strings.Repeat("x", store.MaxBody-2) + `"`)
-		for round := range 2 {
-			for i := range store.MaxOwnedBytes / store.MaxBody {
-				r := store.Record{Kind: "task", Owner: "ada", Key: fmt.Sprint(i, "of", round), Value: large, Expires: time.Now().Add(time.Minute)}
-				wantErr(t, "PutRecord of 16 MiB", s.PutRecord(t.Context(), r), nil)
-			}
-			more := store.Record{Kind: "task", Owner: "ada", Key: "more", Value: json.RawMessage(`1`), Expires: time.Now().Add(time.Minute)}
-			wantErr(t, "PutRecord above the owner's share", s.PutRecord(t.Context(), more), store.ErrTooLarge)
-			more.Owner = "bob"
-			wantErr(t, "PutRecord of another owner", s.PutRecord(t.Context(), more), nil)
-			list, err := s.Records(t.Context(), store.RecordQuery{Kind: "task", Owner: "ada"})
-			if err != nil || len(list) != 2 {
-				t.Errorf("Records of 4 values of 16 MiB: got %d, %v, want 2", len(list), err)
-			}
-			time.Sleep(time.Minute)
+		put := func(owner, key string, value json.RawMessage) error {
+			return s.PutRecord(t.Context(), store.Record{Kind: "task", Owner: owner, Key: key, Value: value, Expires: time.Now().Add(time.Minute)})
 		}
+		for i := range store.MaxOwnedBytes / store.MaxBody {
+			wantErr(t, "PutRecord of 16 MiB", put("ada", fmt.Sprint(i), large), nil)
+		}
+		wantErr(t, "PutRecord above the owner's share", put("ada", "more", json.RawMessage(`1`)), store.ErrTooLarge)
+		wantErr(t, "PutRecord of another owner", put("bob", "more", json.RawMessage(`1`)), nil)
+		list, err := s.Records(t.Context(), store.RecordQuery{Kind: "task", Owner: "ada"})
+		if err != nil || len(list) != 2 {
+			t.Errorf("Records of 4 values of 16 MiB: got %d, %v, want 2", len(list), err)
+		}
+		time.Sleep(time.Minute)
+		wantErr(t, "PutRecord once the others have expired", put("ada", "more", json.RawMessage(`1`)), nil)
 	})
 }
 
