@@ -3,6 +3,9 @@ package mcpserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,4 +182,102 @@ func TestTaskActorKilled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TASK-12: a task that is cancelled before its actor has started is cancelled, and the
+// request of its handler, which never runs, is over.
+func TestTaskCancelledBeforeItBegins(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
+		synctest.Test(t, func(t *testing.T) {
+			var s *mcpserver.Server
+			var armed atomic.Bool
+			sys, err := actors.NewSystem(&actors.Options{Trace: func(ev actors.TraceEvent) {
+				if ev.Actor.Kind() == actors.KindTask && armed.Load() {
+					mcpserver.CancelTasks(s)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err = mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys}); err != nil {
+				t.Fatal(err)
+			}
+			defer empty(t, s, sys)
+			g := &gate{ended: make(chan error, 100)}
+			addTaskTools(t, s, g)
+			p := newTaskPeer(t, s, v)
+			armed.Store(true)
+			task := p.create("slow", `{"seconds":50}`)
+			synctest.Wait()
+			armed.Store(false)
+			if got := p.state(task.TaskID); got.Status != mcp.TaskCancelled {
+				t.Errorf("%s: got %+v, want cancelled", v, got)
+			}
+			if len(g.ended) != 0 {
+				t.Error("its handler has run")
+			}
+			wait(time.Minute) // the actors of requests that are over are gone
+			if n := sys.Census().Live(actors.KindInbound); n != 0 {
+				t.Errorf("%s: %d requests are in flight", v, n)
+			}
+		})
+	}
+}
+
+// hook is a log handler that calls f for one message.
+type hook struct {
+	slog.Handler
+	message string
+	f       func()
+}
+
+func (h hook) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hook) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.f()
+	}
+	return nil
+}
+
+// XTASK-05, CANC-03: a call that is cancelled while it becomes a task ends without an
+// answer, and with it the task.
+func TestCancelledWhileItBecomesATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := fragile(t)
+		becomes, ended := make(chan struct{}), make(chan struct{})
+		s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{
+			System: sys, Tasks: &mcpserver.TaskOptions{Tools: lateOptions},
+			Logger: slog.New(hook{slog.DiscardHandler, "a tool call has become a task", func() { close(becomes); <-ended }}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer empty(t, s, sys)
+		began := make(chan error, 1)
+		err = mcpserver.AddTool(s, taskTool("late", mcp.TaskRequired), func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			go func() {
+				<-ctx.Done()
+				close(ended)
+			}()
+			err := req.BeginTask(ctx)
+			began <- err
+			return "done", err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newTaskPeer(t, s, mcp.Latest)
+		id := p.begin(mcp.MethodCallTool, `{"name":"late","arguments":{}}`)
+		<-becomes
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+		if err := <-began; !errors.Is(err, context.Canceled) {
+			t.Errorf("BeginTask: got %v, want the cancel", err)
+		}
+		wait(time.Minute)
+		if n := sys.Census().Live(actors.KindInbound); n != 0 {
+			t.Errorf("%d requests are in flight", n)
+		}
+		p.silent()
+	})
 }

@@ -11,3 +11,8 @@ func KillTask(t testing.TB, s *Server, id string) {
 	}
 	found.(*task).Actor().Stop()
 }
+
+// CancelTasks cancels all tasks.
+func CancelTasks(s *Server) {
+	s.tasks.byID.Range(func(_, t any) bool { t.(*task).Cancel(); return true })
+}

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(childVariable); mode != "" {
 		os.Exit(runChild(mode))
 	}
+	if url := os.Getenv(clientVariable); url != "" {
+		runClient(url)
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set("8") // the tests wait more than they work

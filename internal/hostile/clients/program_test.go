@@ -89,7 +89,9 @@ func (p *program) addTools() error {
 			return strings.Repeat("y", in.N), nil
 		}),
 		mcpserver.AddTool(p.server, &mcp.Tool{Name: "work", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
-			func(ctx context.Context, _ *mcpserver.ToolRequest, in textIn) (string, error) { return "", p.block(ctx, in.Text) }),
+			func(ctx context.Context, _ *mcpserver.ToolRequest, in textIn) (string, error) {
+				return "", p.block(ctx, in.Text)
+			}),
 		mcpserver.AddFunc(p.server, &mcp.Tool{Name: "peak"}, func(context.Context, struct{}) (string, error) { return fmt.Sprint(p.peak()), nil }),
 	)
 }
