@@ -212,7 +212,7 @@ func TestNobody(t *testing.T) {
 	nobody.Send("hello")
 	nobody.Stop()
 	<-nobody.Stopped()
-	if !nobody.IsZero() || nobody.Alive() || nobody.Path() != "" || nobody.Kind().String() != "kind(19)" {
+	if !nobody.IsZero() || nobody.Alive() || nobody.Path() != "" || nobody.Kind().String() != "kind(20)" {
 		t.Errorf("the zero Ref: %v %v %q %v", nobody.IsZero(), nobody.Alive(), nobody.Path(), nobody.Kind())
 	}
 	if _, err := ask(t, nobody, 1); err != actors.ErrStopped {

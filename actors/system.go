@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/eventstream"
 )
 
 // Options changes how a system works; nil is the same as the zero value.
@@ -57,10 +57,10 @@ func NewSystem(opts *Options) (*System, error) {
 	s.spawner.init(&s.workers)
 	s.lib = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return libraryLogger(s.log) }),
-		// The library waits this long on a goroutine after a dead letter.
-		actor.WithDeadLetterThrottleInterval(time.Millisecond),
-		actor.WithDeadLetterThrottleCount(1),
 	)
+	// Nobody hears the library's events: its subscribers log what the kit logs better,
+	// start a goroutine for a dead letter, and answer watchers, which the kit has none of.
+	s.lib.EventStream = eventstream.NewEventStream()
 	shrinkRegistry(s.lib)
 	if err := s.startRoot(); err != nil {
 		return nil, fmt.Errorf("starting the runtime actor: %w", err)
