@@ -124,8 +124,24 @@ const (
 	fieldCount
 )
 
-// found holds the raw values of the fields; nil when absent.
-type found [fieldCount][]byte
+// found tells where in the frame the values of the fields are. Places cost the
+// collector nothing, where slices would: each call writes and clears them.
+type found struct {
+	frame []byte
+	at    [fieldCount]place
+}
+
+// place is where a value starts and ends; zero when absent.
+type place struct{ start, end int }
+
+// raw returns the value of a field; nil when absent.
+func (f *found) raw(of field) []byte {
+	at := f.at[of]
+	if at.end == 0 {
+		return nil
+	}
+	return f.frame[at.start:at.end]
+}
 
 // fieldOf says what a member is, and what kind of object its value would be.
 func fieldOf(k objectKind, name []byte) (field, objectKind) {
@@ -209,11 +225,12 @@ func Scan(frame []byte, m *Message) error {
 	defer w.release()
 	s := &w.scanner
 	s.data, s.on = frame, &w.found
+	s.on.frame = frame
 	if !s.document(envelopeObject) {
-		if id := s.on[fieldID]; id != nil && cap(frame)-cap(id)+len(id) < s.pos { // else it may be cut off: 1 of 12
+		if s.on.at[fieldID].end < s.pos { // else it may be cut off: 1 of 12
 			m.readID(s.on)
 		}
-		if method, ok := unquoted(s.on[fieldMethod]); ok {
+		if method, ok := unquoted(s.on.raw(fieldMethod)); ok {
 			m.Method = intern(method) // it was meant as a request, and is no answer
 		}
 		return Errorf(CodeParse, "invalid JSON at byte %d: %s", s.pos, s.fault)
@@ -237,7 +254,9 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
 // release gives w back, without a reference to the frame.
 func (w *workspace) release() {
-	clear(w.names[:])
+	if s := &w.scanner; len(s.names) > 0 || cap(s.names) != len(w.names) { // else closeNames has cleared them
+		clear(w.names[:])
+	}
 	w.found = found{}
 	w.scanner = scanner{names: w.names[:0]}
 	workspaces.Put(w)
@@ -245,23 +264,23 @@ func (w *workspace) release() {
 
 // readID reports whether the id is absent, or well-formed and now in m.ID.
 func (m *Message) readID(on *found) bool {
-	if on[fieldID] == nil {
+	if on.raw(fieldID) == nil {
 		return true
 	}
-	id, err := idOf(on[fieldID])
+	id, err := idOf(on.raw(fieldID))
 	m.ID = id
 	return err == nil
 }
 
 func kindOf(on *found) Kind {
 	switch {
-	case on[fieldMethod] != nil && on[fieldID] != nil:
+	case on.raw(fieldMethod) != nil && on.raw(fieldID) != nil:
 		return KindRequest
-	case on[fieldMethod] != nil:
+	case on.raw(fieldMethod) != nil:
 		return KindNotification
-	case on[fieldError] != nil:
+	case on.raw(fieldError) != nil:
 		return KindError
-	case on[fieldResult] != nil:
+	case on.raw(fieldResult) != nil:
 		return KindResult
 	}
 	return KindInvalid
@@ -269,18 +288,18 @@ func kindOf(on *found) Kind {
 
 // fill sets m from what was found and returns what is wrong with it.
 func (m *Message) fill(on *found, idOK bool) string {
-	if string(on[fieldVersion]) != `"2.0"` {
+	if string(on.raw(fieldVersion)) != `"2.0"` {
 		return "jsonrpc is not \"2.0\""
 	}
 	switch m.Kind {
 	case KindRequest, KindNotification:
 		return m.fillRequest(on, idOK)
 	case KindError:
-		if on[fieldResult] != nil {
+		if on.raw(fieldResult) != nil {
 			return "both result and error"
 		}
 		// An error whose id could not be read has none, or null (BASE-08).
-		if !idOK && string(on[fieldID]) != "null" {
+		if !idOK && string(on.raw(fieldID)) != "null" {
 			return errBadID.Error()
 		}
 		return m.fillError(on)
@@ -291,10 +310,10 @@ func (m *Message) fill(on *found, idOK bool) string {
 }
 
 func (m *Message) fillRequest(on *found, idOK bool) string {
-	if on[fieldResult] != nil || on[fieldError] != nil {
+	if on.raw(fieldResult) != nil || on.raw(fieldError) != nil {
 		return "both a method and a result or error"
 	}
-	method, ok := unquoted(on[fieldMethod])
+	method, ok := unquoted(on.raw(fieldMethod))
 	if !ok {
 		return "method is not a string"
 	}
@@ -302,19 +321,19 @@ func (m *Message) fillRequest(on *found, idOK bool) string {
 	if !idOK {
 		return errBadID.Error()
 	}
-	if on[fieldParams] != nil && on[fieldParams][0] != '{' {
+	if on.raw(fieldParams) != nil && on.raw(fieldParams)[0] != '{' {
 		return "params is not an object" // BASE-03
 	}
-	m.Params, m.Name, m.Arguments = on[fieldParams], on[fieldName], on[fieldArguments]
-	m.URI, m.TaskID, m.Task = on[fieldURI], on[fieldTaskID], on[fieldTask]
-	m.InputResponses, m.RequestState = on[fieldInputResponses], on[fieldRequestState]
-	m.Meta = on[fieldMeta]
-	if token := on[fieldProgress]; token != nil {
+	m.Params, m.Name, m.Arguments = on.raw(fieldParams), on.raw(fieldName), on.raw(fieldArguments)
+	m.URI, m.TaskID, m.Task = on.raw(fieldURI), on.raw(fieldTaskID), on.raw(fieldTask)
+	m.InputResponses, m.RequestState = on.raw(fieldInputResponses), on.raw(fieldRequestState)
+	m.Meta = on.raw(fieldMeta)
+	if token := on.raw(fieldProgress); token != nil {
 		m.Progress, _ = idOf(token) // malformed: as absent, nothing is promised to it
 	}
-	if on[fieldProtocol] != nil {
+	if on.raw(fieldProtocol) != nil {
 		m.Modern = true
-		if text, ok := unquoted(on[fieldProtocol]); ok {
+		if text, ok := unquoted(on.raw(fieldProtocol)); ok {
 			m.Version = internVersion(text)
 		}
 	}
@@ -323,15 +342,15 @@ func (m *Message) fillRequest(on *found, idOK bool) string {
 
 func (m *Message) fillResult(on *found, idOK bool) string {
 	switch {
-	case on[fieldID] == nil:
+	case on.raw(fieldID) == nil:
 		return "a result without an id"
 	case !idOK:
 		return errBadID.Error()
-	case on[fieldResult][0] != '{':
+	case on.raw(fieldResult)[0] != '{':
 		return "result is not an object" // BASE-06
 	}
-	m.Result, m.Meta = on[fieldResult], on[fieldMeta]
-	if raw := on[fieldResultType]; raw != nil {
+	m.Result, m.Meta = on.raw(fieldResult), on.raw(fieldMeta)
+	if raw := on.raw(fieldResultType); raw != nil {
 		text, ok := unquoted(raw)
 		if !ok || len(text) == 0 {
 			return "resultType is not a name" // BASE-12
@@ -344,18 +363,18 @@ func (m *Message) fillResult(on *found, idOK bool) string {
 // fillError decodes the error object (BASE-07). It copies the data: errors
 // outlive their frame.
 func (m *Message) fillError(on *found) string {
-	if on[fieldError][0] != '{' {
+	if on.raw(fieldError)[0] != '{' {
 		return "error is not an object"
 	}
-	code, ok := intOf(on[fieldCode])
+	code, ok := intOf(on.raw(fieldCode))
 	if !ok {
 		return "error code is not an integer"
 	}
-	message, ok := stringOf(on[fieldMessage])
+	message, ok := stringOf(on.raw(fieldMessage))
 	if !ok {
 		return "error message is not a string"
 	}
-	m.Error = &Error{Code: code, Message: message, Data: bytes.Clone(on[fieldData])}
+	m.Error = &Error{Code: code, Message: message, Data: bytes.Clone(on.raw(fieldData))}
 	return ""
 }
 

@@ -376,7 +376,7 @@ func (s *scanner) member(k objectKind, name []byte) bool {
 	}
 	switch {
 	case f != noField:
-		s.on[f] = s.data[start:s.pos]
+		s.on.at[f] = place{start, s.pos}
 	case k == visitedObject:
 		s.visit(name, s.data[start:s.pos])
 	}
@@ -472,5 +472,6 @@ func (s *scanner) closeNames(base int) {
 		s.table[s.names[i].slot-1] = 0
 		s.used--
 	}
+	clear(s.names[base:])
 	s.names = s.names[:base]
 }

@@ -376,3 +376,23 @@ func TestHostileInput(t *testing.T) {
 		}
 	})
 }
+
+// An error of AddTool is Serve's, but not once clients are served. Absent arguments may be
+// written as null: there are clients whose nil map is that (ROB-1).
+func TestAddWhileServing(t *testing.T) {
+	eachVersion(t, nil, func(t *testing.T, v mcp.Version, p *peer, g *gate) {
+		p.ask(request(v, 1, "tools/list", "{}"))
+		got := p.ask(request(v, 2, "tools/call", `{"name":"who","arguments":null}`))
+		if !strings.Contains(got, "who") || strings.Contains(got, `"error"`) {
+			t.Errorf("null arguments: got %s", clip(got))
+		}
+	})
+	inBubble(t, nil, func(t *testing.T, s *mcpserver.Server, p *peer, _ *gate) {
+		p.initialize(mcp.LatestLegacy)
+		err := mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) { return "", nil })
+		if !errors.Is(err, mcpserver.ErrToolExists) {
+			t.Errorf("AddFunc: got %v, want ErrToolExists", err)
+		}
+		serve(t, s).initialize(mcp.LatestLegacy)
+	})
+}

@@ -209,6 +209,9 @@ func (s *session) listPrompts(a *arrival) ([]byte, error) { return s.server.prom
 // callTool begins a call (TOOL-07).
 func (s *session) callTool(a *arrival) (lost bool, err error) {
 	t, ok := s.toolNamed(a)
+	if string(a.Arguments) == "null" { // clients write an absent map so
+		a.Arguments = nil
+	}
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
 		return false, mcp.Errorf(mcp.CodeInvalidParams, "a tool call takes a name and an object of arguments") // TOOL-08
 	}

@@ -43,7 +43,8 @@ type Server struct {
 	ended   error // what Shutdown returned first
 
 	mu       sync.Mutex
-	broken   error // the first AddTool that failed
+	broken   error // of what was added in vain before anybody was served
+	served   bool
 	sessions map[*session]struct{}
 
 	notices notices
@@ -166,6 +167,7 @@ func (s *Server) open(ctx context.Context, n *session) error {
 	case s.closed.Load():
 		err = ErrClosed
 	case err == nil:
+		s.served = true
 		s.sessions[n] = struct{}{}
 	}
 	s.mu.Unlock()
@@ -218,11 +220,14 @@ func (s *Server) live() []*session {
 	return all
 }
 
-// fail remembers an error of AddTool, so that Serve reports it.
+// fail remembers an error of AddTool, so that Serve reports it; not while clients are
+// served, who are not to be refused for it.
 func (s *Server) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken = errors.Join(s.broken, err)
+	if !s.served {
+		s.broken = errors.Join(s.broken, err)
+	}
 	return err
 }
 

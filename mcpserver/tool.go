@@ -52,7 +52,7 @@ func (t *tool) run(r *request) error { return t.call(r) }
 // (TOOL-09), but an [*mcp.Error] that it returns itself, not wrapped, is a
 // protocol error. Arguments that do not fit are answered without the handler.
 //
-// The error is also remembered: Serve returns it. Clients that are connected are
+// The error is also remembered, until the first client is served: Serve returns it. Clients that are connected are
 // told of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
 	return addTool(s, t, true, func(r *request, in In) (Out, error) {
