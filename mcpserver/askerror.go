@@ -88,6 +88,14 @@ func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInvalidRequest, "%s", e.Error())
 }
 
+// told is an error as a request is answered with it where no run is.
+func (r *request) told(err error) error {
+	if e, ok := errors.AsType[*CapabilityError](err); ok {
+		return e.wire(r.version)
+	}
+	return err
+}
+
 // AnswerError says that what a client has answered is not an answer to the question
 // (MRTR-07, ELIC-09).
 type AnswerError struct {

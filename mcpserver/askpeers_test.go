@@ -52,6 +52,7 @@ func TestAskARealClient(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.transport+" "+string(tt.v), func(t *testing.T) {
+			t.Parallel()
 			s, c := newAsking(t, nil)
 			mux := http.NewServeMux()
 			mux.Handle("/http", s.Handler())

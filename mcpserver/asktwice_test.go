@@ -160,3 +160,66 @@ func TestLimitAndAnswersAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// SECA-12, SHM-08: however many other calls there are, the same retry again does not run
+// a handler a second time that still works.
+func TestBusyAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newAsking(t, nil)
+		begun, letGo, _ := slowTool(t, s)
+		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		a.peer.check = nil
+		extra := a.retry(a.first("slow", `{}`), respondAda)
+		a.send(a.tool("slow", `{}`, extra))
+		<-begun
+		other := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		other.peer.check = nil
+		for range 1100 {
+			other.call("greet", `{}`, respondAda)
+		}
+		if n := mcpserver.Flows(s); n > 1001 || c.greeted.Load() != 1100 {
+			t.Errorf("%d calls are remembered of %d, want 1000", n, c.greeted.Load())
+		}
+		a.send(a.tool("slow", `{}`, extra))
+		synctest.Wait()
+		if len(begun) != 0 {
+			t.Error("two handlers work for one ticket at the same time")
+		}
+		close(letGo)
+		for range 2 {
+			if got := readMessage(t, a.receive()).text(); got != "done" {
+				t.Errorf("got %q", got)
+			}
+		}
+	})
+}
+
+// MRTR-06: a state of a handler's own that is too large to travel is kept here, and so
+// are forms.
+func TestLargeState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newAsking(t, nil)
+		own := strings.Repeat("s", 40<<10)
+		schema := strings.Replace(nameSchema, `"string"`, `"string","description":"`+strings.Repeat("d", 40<<10)+`"`, 1)
+		err := mcpserver.AddTool(s, &mcp.Tool{Name: "large"}, func(_ context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			if req.State() == "" {
+				return "", &mcpserver.InputRequired{State: own, Requests: mcp.InputRequests{
+					"name": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"mode":"form","message":"Who?","requestedSchema":` + schema + `}`)},
+				}}
+			}
+			return fmt.Sprint(req.State() == own), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		m := a.first("large", `{}`)
+		if n := len(m.Result.RequestState); n > 1<<10 {
+			t.Errorf("the state has %d bytes", n)
+		}
+		a.wantRefused("no answer to the form", a.again("large", `{}`, retryWith(m, `{"name":{"action":"accept","content":{"age":1}}}`)))
+		if got := a.again("large", `{}`, a.retry(m, respondAda)).text(); got != "true" {
+			t.Errorf("got %q", got)
+		}
+	})
+}

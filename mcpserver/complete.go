@@ -97,7 +97,7 @@ func (t *template) has(variable string) bool { return slices.Contains(t.parsed.N
 // completerOf makes a handler's suggestions a completion of at most a hundred values.
 func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteRequest) (Out, error)) completer {
 	return func(r *request) (mcp.Completion, error) {
-		out, err := suggest(r.context(), &CompleteRequest{r.public})
+		out, err := suggest(r.context(), &CompleteRequest{Request{r}})
 		if err != nil {
 			return mcp.Completion{}, err
 		}

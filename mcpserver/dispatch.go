@@ -238,9 +238,11 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err error) {
 	r := &request{
 		session: s, port: a.port, work: w, version: a.version, client: a.client, principal: a.principal,
-		token: a.Progress, arguments: arguments, responses: a.InputResponses, state: a.RequestState,
+		arguments: arguments, seldom: &nothing,
 	}
-	r.public.r = r
+	if !a.Progress.IsZero() || a.InputResponses != nil || a.RequestState != nil {
+		r.seldom = &seldom{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
+	}
 	if a.reader != nil {
 		r.port = s
 	}
@@ -296,12 +298,13 @@ func (s *session) beginElsewhere(r *request, a *arrival) error {
 	if !s.hold(cost) {
 		return inbound.ErrBusy
 	}
+	if a.Meta != nil {
+		r.own().meta = a.Meta
+	}
 	own := make([]byte, 0, len(r.arguments)+len(a.Meta)+len(r.responses)+len(r.state))
-	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state)} {
+	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta} {
 		own = keep(own, part)
 	}
-	r.meta = a.Meta
-	keep(own, &r.meta)
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
 		s.held.Add(-cost)
 		return err

@@ -51,7 +51,7 @@ type owner struct {
 // again: its retry is refused.
 const (
 	maxFlows       = 1000
-	maxParkedBytes = 16 << 20
+	maxParkedBytes = 12 << 20
 	maxOutcome     = 64 << 10
 	maxOutcomes    = 4 << 20
 	flowsSweepTime = time.Minute
@@ -87,7 +87,7 @@ func (f *flows) add(id, principal string, until time.Time) *flow {
 	o := f.ownerOf(principal)
 	for e := o.flows.Front(); e != nil && o.flows.Len() >= maxFlows; {
 		old := e.Value.(*flow)
-		if e = e.Next(); old.run == nil {
+		if e = e.Next(); !old.busy() {
 			f.forget(old)
 		}
 	}
@@ -101,6 +101,17 @@ func (f *flows) add(id, principal string, until time.Time) *flow {
 		f.sweep = time.AfterFunc(flowsSweepTime, f.sweepNow)
 	}
 	return n
+}
+
+// busy reports whether a handler is kept for the flow, or at work: the same retry again
+// must find it.
+func (one *flow) busy() bool {
+	for _, a := range one.rounds {
+		if a.outcome == nil && !a.run.ended.Completed() {
+			return true
+		}
+	}
+	return one.run != nil
 }
 
 func (f *flows) forget(old *flow) {
@@ -127,7 +138,7 @@ func (f *flows) sweepNow() {
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, one := range f.all {
-		if one.run == nil && !now.Before(one.until) {
+		if !one.busy() && !now.Before(one.until) {
 			f.forget(one)
 		}
 	}

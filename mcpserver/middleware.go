@@ -137,7 +137,7 @@ func (r *request) runThrough(all []Middleware) error {
 		if r.work.asks() {
 			return r.round(ctx)
 		}
-		r.outer = ctx
+		r.own().outer = ctx
 		err := r.work.run(r)
 		if parked = err == inbound.ErrParked; err != nil {
 			return nil, err

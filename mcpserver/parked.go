@@ -451,14 +451,6 @@ func (p *parked) check(t *ticket.Ticket) error {
 	return nil
 }
 
-// told is an error as a request is answered with it where no run is.
-func (r *request) told(err error) error {
-	if e, ok := errors.AsType[*CapabilityError](err); ok {
-		return e.wire(r.version)
-	}
-	return err
-}
-
 // again begins a request that brings back a ticket.
 func (r *request) again(base context.Context) (*run, error) {
 	t, err := r.retried()

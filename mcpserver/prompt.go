@@ -60,7 +60,7 @@ func (p *prompt) speed() *speed {
 // connected are told of the new prompt.
 func AddPrompt[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, req *PromptRequest, in In) (Out, error)) error {
 	return addPrompt(s, def, true, func(r *request, in In) (Out, error) {
-		return handle(r.context(), &PromptRequest{r.public}, in)
+		return handle(r.context(), &PromptRequest{Request{r}}, in)
 	})
 }
 

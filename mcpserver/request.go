@@ -23,26 +23,40 @@ type request struct {
 	work      work
 	version   mcp.Version
 	client    *client
-	principal *Principal // nil for nobody
-	token     mcp.ProgressToken
-	arguments json.RawMessage // of a tool or prompt
-	responses json.RawMessage // inputResponses, nil when absent
-	state     json.RawMessage // requestState, nil when absent
-	meta      []byte          // nil when absent, and for a handler that can not see it
-	public    Request
+	principal *Principal              // nil for nobody
+	arguments json.RawMessage         // of a tool or prompt
+	*seldom                           // to be written through own
 	logs      atomic.Pointer[logPace] // nil before the first log message
-	outer     context.Context         // what a middleware has made of the call; nil without
-
-	// Of one whose handler may ask: see run.
-	run    atomic.Pointer[run]
-	task   asker         // of a task that a client watches; nil for others
-	ending bool          // its end is somebody's business; guarded by the run's lock
-	waits  chan *outcome // for a middleware; nil without
+	run       atomic.Pointer[run]     // of one whose handler may ask
 
 	out    *[]byte // the encoded answer, once Handle has returned nil
 	reader *reader // whose goroutine this is, as long as it is; else nil
 	leased bool    // the handler runs, and the reader may be taken away
 	lost   bool    // the reader was taken away
+	ending bool    // its end is somebody's business; guarded by the run's lock
+}
+
+// seldom is what most requests do not have.
+type seldom struct {
+	token     mcp.ProgressToken
+	responses json.RawMessage // inputResponses, nil when absent
+	state     json.RawMessage // requestState, nil when absent
+	meta      []byte          // nil when absent, and for a handler that can not see it
+	outer     context.Context // what a middleware has made of the call; nil without
+	task      asker           // of a task that a client watches; nil for others
+	waits     chan *outcome   // for a middleware; nil without
+}
+
+// nothing is what they share who have nothing of it. Nobody writes to it.
+var nothing seldom
+
+// own returns what is the request's own of it, before others know of the request or on
+// the goroutine of its handler.
+func (r *request) own() *seldom {
+	if r.seldom == &nothing {
+		r.seldom = new(seldom)
+	}
+	return r.seldom
 }
 
 // buffers are for encoded answers.

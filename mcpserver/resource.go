@@ -126,7 +126,7 @@ func (r *request) respondWith(result any, meta *mcp.Meta) error {
 // connected are told of the new resource.
 func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error)) error {
 	return addResource(s, def, true, func(r *request, _ *reading) (Out, error) {
-		return read(r.context(), &ResourceRequest{r.public})
+		return read(r.context(), &ResourceRequest{Request{r}})
 	})
 }
 

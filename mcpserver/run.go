@@ -70,12 +70,11 @@ func newRun(r *request, base context.Context) *run {
 // apart is a request with what its handler needs of r, for one that outlasts it while
 // a middleware still works on the answer of r.
 func (r *request) apart() *request {
-	a := &request{
+	return &request{
 		session: r.session, port: r.port, work: r.work, version: r.version, client: r.client, principal: r.principal,
-		token: r.token, arguments: r.arguments, responses: r.responses, state: r.state, meta: r.meta, ending: true,
+		arguments: r.arguments, ending: true,
+		seldom: &seldom{token: r.token, responses: r.responses, state: r.state, meta: r.meta},
 	}
-	a.public.r = a
-	return a
 }
 
 // joins tells a request which run it belongs to, and the run if the request is over
@@ -100,7 +99,7 @@ func (r *request) start() error {
 // round is start inside of a middleware, which waits for what the client is answered:
 // each round of a call passes through it.
 func (r *request) round(ctx context.Context) (json.RawMessage, error) {
-	r.waits = make(chan *outcome, 1)
+	r.own().waits = make(chan *outcome, 1)
 	n, err := r.enters(ctx)
 	switch {
 	case n != nil:

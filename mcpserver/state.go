@@ -30,9 +30,8 @@ func (s *Server) seal(ctx context.Context, t *ticket.Ticket, r *request) (string
 	if !errors.Is(err, ticket.ErrTooLarge) {
 		return state, err
 	}
-	light := *t
-	light.Answers, light.Once, light.Got, light.Kept = nil, nil, nil, uuid.NewString()
-	raw, err := mcp.Marshal(&ticket.Ticket{Flow: t.Flow, Until: t.Until, Answers: t.Answers, Once: t.Once, Got: t.Got})
+	light := &ticket.Ticket{Flow: t.Flow, Round: t.Round, Until: t.Until, Kept: uuid.NewString()}
+	raw, err := mcp.Marshal(t)
 	if err != nil {
 		return "", fmt.Errorf("keeping the answers: %w", err)
 	}
@@ -42,7 +41,7 @@ func (s *Server) seal(ctx context.Context, t *ticket.Ticket, r *request) (string
 	if err != nil {
 		return "", fmt.Errorf("keeping the answers: %w", err)
 	}
-	return s.sealer.Seal(&light, r.binding())
+	return s.sealer.Seal(light, r.binding())
 }
 
 // unseal opens the requestState of a request. An error is to be answered.
@@ -68,11 +67,10 @@ func (s *Server) unseal(r *request) (*ticket.Ticket, error) {
 		return nil, fmt.Errorf("reading kept answers: %w", err)
 	}
 	kept := new(ticket.Ticket)
-	if err := mcp.Unmarshal(record.Value, kept); err != nil || kept.Flow != t.Flow {
+	if err := mcp.Unmarshal(record.Value, kept); err != nil || kept.Flow != t.Flow || kept.Round != t.Round {
 		return nil, errState
 	}
-	t.Answers, t.Once, t.Got, t.Kept = kept.Answers, kept.Once, kept.Got, ""
-	return t, nil
+	return kept, nil
 }
 
 // binding is what the tickets of a request belong to.

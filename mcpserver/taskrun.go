@@ -105,10 +105,9 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 	}
 	t := &task{server: ts.server, owner: ownerOf(r.principal), policy: ts.opts.Tools[w.name()], version: r.version}
 	to := &request{
-		session: r.session, port: t, task: t, work: w, version: r.version, client: r.client, principal: r.principal,
-		arguments: bytes.Clone(r.arguments), meta: bytes.Clone(r.meta),
+		session: r.session, port: t, work: w, version: r.version, client: r.client, principal: r.principal,
+		arguments: bytes.Clone(r.arguments), seldom: &seldom{task: t, meta: bytes.Clone(r.meta)},
 	}
-	to.public.r = to
 	if r.version.Era() == mcp.EraLegacy {
 		t.from, to.token = r.session, r.token // PROG-06; none in 2026-07-28 (XTASK-15)
 	}

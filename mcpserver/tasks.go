@@ -34,7 +34,8 @@ type TaskOptions struct {
 	// Working bounds the tasks that are worked on at once, Limit all that are kept
 	// (TASK-21). Zero means 16 and 128 for a principal, 64 and 512 for nobody.
 	Working, Limit int
-	// MaxBytes bounds what tasks keep of arguments and results. Zero means 32 MiB.
+	// MaxBytes bounds what tasks keep, in bytes: of results, and of arguments three times
+	// as much as they are long, for they are decoded. Zero means 32 MiB.
 	MaxBytes int64
 	// TTL is how long a task is kept from its creation if the client does not say, MaxTTL
 	// how long at most (TASK-15, TASK-21). Work that has not ended by then is given up.

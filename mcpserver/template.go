@@ -54,7 +54,7 @@ func (t *template) name() string { return t.def.URITemplate }
 // the one with the longest fixed part is read; a resource comes before all templates.
 func AddTemplate[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest, vars Vars) (Out, error)) error {
 	return addTemplate(s, def, true, func(r *request, g *reading) (Out, error) {
-		return read(r.context(), &ResourceRequest{r.public}, g.vars)
+		return read(r.context(), &ResourceRequest{Request{r}}, g.vars)
 	})
 }
 

@@ -56,7 +56,7 @@ func (t *tool) run(r *request) error { return t.call(r) }
 // told of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
 	return addTool(s, t, true, func(r *request, in In) (Out, error) {
-		return handle(r.context(), &ToolRequest{r.public}, in)
+		return handle(r.context(), &ToolRequest{Request{r}}, in)
 	})
 }
 
@@ -87,10 +87,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 				return fmt.Errorf("reading the defaults of tool %q: %w", t.def.Name, err)
 			}
 		}
-		if err := t.in.Validate(r.arguments); err != nil {
-			return r.badArguments(t, err)
-		}
-		if err := binder.Decode(r.arguments, in); err != nil {
+		if err := binder.DecodeValid(t.in, r.arguments, in); err != nil {
 			return r.badArguments(t, err)
 		}
 		r.enter()
@@ -99,11 +96,11 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		if err != nil {
 			return r.failed(t, err)
 		}
-		if result, ok := any(out).(*mcp.CallToolResult); ok {
-			return r.result(t, result)
-		}
-		if text, ok := any(out).(string); ok { // the usual thing, so it costs no allocation
-			return r.text(t, text, nil)
+		switch out := any(&out).(type) {
+		case **mcp.CallToolResult:
+			return r.result(t, *out)
+		case *string: // the usual thing, so it costs no allocation
+			return r.text(t, *out, nil)
 		}
 		other := out // out itself need not be allocated
 		return r.finished(t, &other)

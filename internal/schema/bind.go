@@ -35,6 +35,25 @@ func (b *Binder) Decode(data []byte, v any) error {
 	return jsonx.Unmarshal(data, v) // sets again what was set already
 }
 
+// DecodeValid is [Schema.Validate] and [Binder.Decode], in one pass where it can be. With
+// an error, v may be set in part.
+func (b *Binder) DecodeValid(s *Schema, data []byte, v any) error {
+	if b.fields == nil || s.plan == nil || !s.plan.checkObject || at(data, 0) != '{' {
+		if err := s.Validate(data); err != nil {
+			return err
+		}
+		return b.Decode(data, v)
+	}
+	both := walker{data: data, quick: true, steps: maxPatternSteps, binder: b, into: reflect.ValueOf(v).Elem()}
+	if !both.run(s.plan) {
+		return explain(s.plan, data, s.opts.MaxProblems)
+	}
+	if both.binder == nil {
+		return jsonx.Unmarshal(data, v)
+	}
+	return nil
+}
+
 // plainFields returns the fields of a struct that the quick way can do, nil if
 // there is one that it can not.
 func plainFields(t reflect.Type) []boundField {
@@ -104,12 +123,18 @@ func (b *Binder) object(data []byte, into reflect.Value) bool {
 		if end < 0 {
 			return false
 		}
-		if f := b.find(name, hint); f != nil && !setPlain(into.Field(f.index), f.kind, data[d.i:end]) {
+		if !b.member(into, name, hint, data[d.i:end]) {
 			return false
 		}
 		d.i = end
 	}
 	return true
+}
+
+// member decodes one member, if there is a field for it.
+func (b *Binder) member(into reflect.Value, name []byte, hint int, raw []byte) bool {
+	f := b.find(name, hint)
+	return f == nil || setPlain(into.Field(f.index), f.kind, raw)
 }
 
 func (b *Binder) find(name []byte, hint int) *boundField {

@@ -73,6 +73,28 @@ func checkBound(t *testing.T, data []byte) {
 	if err == nil && !reflect.DeepEqual(got, want) {
 		t.Fatalf("Decode(%q): got %+v, want %+v", data, got, want)
 	}
+	checkBoundValid(t, data)
+}
+
+// Both in one pass make the same of every text as one after the other.
+func checkBoundValid(t *testing.T, data []byte) {
+	t.Helper()
+	s, err := Compile(json.RawMessage(`{"type":"object","properties":{"text":{"maxLength":20},"count":{"minimum":-3},"on":{},"tags":{"items":{"minLength":1}}}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := plainArgs{Text: "d"}, plainArgs{Text: "d"}
+	wrong := s.Validate(data)
+	if wrong == nil {
+		wrong = jsonx.Unmarshal(data, &want)
+	}
+	err = NewBinder(reflect.TypeFor[plainArgs]()).DecodeValid(s, data, &got)
+	if (err == nil) != (wrong == nil) || err != nil && err.Error() != wrong.Error() {
+		t.Fatalf("DecodeValid(%q): got error %v, want %v", data, err, wrong)
+	}
+	if err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("DecodeValid(%q): got %+v, want %+v", data, got, want)
+	}
 }
 
 func TestBinder(t *testing.T) {

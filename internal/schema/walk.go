@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 )
 
@@ -13,6 +14,11 @@ type walker struct {
 	quick bool
 	depth int
 	steps int // of patterns that are left
+
+	// binder decodes the members of the outermost object on the way, into a struct; nil
+	// if nothing is to be decoded, or once only the codec can do it.
+	binder *Binder
+	into   reflect.Value
 
 	broken   string // why the text cannot be checked at all
 	problems []Problem
@@ -182,8 +188,12 @@ func (w *walker) object(p *plan, i int) int {
 		if k >= 0 && k < 64 {
 			seen |= 1 << k
 		}
+		start := i
 		if i = w.member(p, k, name, i); i == stop {
 			return stop
+		}
+		if w.binder != nil && w.depth == 1 && !w.binder.member(w.into, name, count-1, w.data[start:i]) {
+			w.binder = nil
 		}
 		i = skipSpace(w.data, i)
 		switch at(w.data, i) {

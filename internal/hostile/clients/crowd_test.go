@@ -26,7 +26,7 @@ func TestManyClients(t *testing.T) {
 			var all sync.WaitGroup
 			for c := range 50 {
 				p := connect(t, s, to, "")
-				all.Go(func() { p.marked(fmt.Sprint("client", c), fewer(30)) })
+				all.Go(func() { p.marked(fmt.Sprint("client", c), fewer(10)) })
 			}
 			all.Wait()
 		})

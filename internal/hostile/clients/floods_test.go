@@ -138,6 +138,46 @@ func TestFloodOfModernCalls(t *testing.T) {
 	eventually(t, patience, "served again", func() bool { return p.callTool("echo", `{"text":"good"}`).text() == "good" })
 }
 
+// TestFloodOfBodies has one client send more large requests at once than it may: it is
+// told so, others send theirs, and there is room again afterwards (SECA-9, ROB-3).
+func TestFloodOfBodies(t *testing.T) {
+	t.Parallel()
+	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	for _, s := range []surface{webLegacy, webModern, {"sse", mcp.V2024_11_05}} {
+		ada, bob := connect(t, s, to, "ada"), connect(t, s, to, "bob")
+		text := strings.Repeat("x", 3<<20)
+		if s.way == "sse" { // they are answered at once: only half of a body takes its time
+			for range 20 {
+				conn := dial(t, to)
+				path, _ := strings.CutPrefix(ada.web.url, to.url)
+				_, _ = io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nX-User: ada\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n"+text)
+			}
+		} else {
+			for i := range 6 {
+				ada.begin(ada.call(fmt.Sprint(100+i), "block", fmt.Sprintf(`{"text":%q}`, text)))
+			}
+		}
+		eventually(t, patience, s.String()+": refused", func() bool {
+			got, err := ada.postOf(ada.call("1", "echo", fmt.Sprintf(`{"text":%q}`, text)))
+			return err == nil && got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != ""
+		})
+		ada.good("the flood")
+		if got, err := bob.postOf(bob.call("1", "echo", fmt.Sprintf(`{"text":%q}`, text))); err != nil || got.status >= 300 {
+			t.Errorf("%v: another client: got %d %.100s, %v", s, got.status, got.body, err)
+		}
+		if s.way == "web" && !s.modern() {
+			if got, err := ada.web.send(http.MethodDelete, "", nil); err != nil || got.status != http.StatusNoContent {
+				t.Fatalf("DELETE: got %d, %v", got.status, err)
+			}
+			ada = connect(t, s, to, "ada")
+			eventually(t, patience, s.String()+": served again", func() bool {
+				got, err := ada.postOf(ada.call("1", "echo", fmt.Sprintf(`{"text":%q}`, text)))
+				return err == nil && got.status == http.StatusOK
+			})
+		}
+	}
+}
+
 // TestFloodOfListens opens more subscriptions than one client may have, and subscribes
 // to more resources (SECA-9).
 func TestFloodOfListens(t *testing.T) {

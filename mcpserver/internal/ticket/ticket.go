@@ -26,7 +26,8 @@ type Ticket struct {
 	// State is the handler's own, of one that is written in retry style; else nil.
 	State *string `json:"s,omitzero"`
 
-	// Kept names what was too large to travel: Answers, Once and Got are there.
+	// Kept names the whole ticket where that was too large to travel: here are only Flow,
+	// Round and Until then.
 	Kept string `json:"k,omitzero"`
 }
 
