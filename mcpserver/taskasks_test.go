@@ -146,7 +146,9 @@ func TestTaskResultsComeAndGo(t *testing.T) {
 	if raceEnabled {
 		n = 100
 	}
+	created := make(chan struct{}) // closed when the client knows of the task
 	err = mcpserver.AddTool(s, taskTool("asks", mcp.TaskRequired), func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+		<-created
 		for i := range n {
 			if _, err := req.Roots(ctx, "roots"); err != nil {
 				return "", fmt.Errorf("question %d: %w", i, err)
@@ -159,13 +161,14 @@ func TestTaskResultsComeAndGo(t *testing.T) {
 	}
 	a := openAsked(t, s, mcp.V2025_11_25, allCapabilities)
 	a.peer.check = nil
-	var created struct {
+	var answer struct {
 		Result struct{ Task mcp.Task }
 	}
-	if err := json.Unmarshal([]byte(a.peer.ask(a.line(mcp.MethodCallTool, `{"name":"asks","arguments":{},"task":{}}`))), &created); err != nil {
+	if err := json.Unmarshal([]byte(a.peer.ask(a.line(mcp.MethodCallTool, `{"name":"asks","arguments":{},"task":{}}`))), &answer); err != nil {
 		t.Fatal(err)
 	}
-	id := created.Result.Task.TaskID
+	id := answer.Result.Task.TaskID
+	close(created)
 	for i := 0; ; {
 		line := a.receive()
 		m := readMessage(t, line)
