@@ -50,7 +50,7 @@ func TestWebIdleSessions(t *testing.T) {
 	if raceEnabled {
 		t.Skip("memory means nothing under the race detector")
 	}
-	const n = 1000
+	const n = 10_000
 	s, _ := newServer(t, nil)
 	handler := s.Handler()
 	post := h{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -81,7 +81,7 @@ func TestWebIdleSessions(t *testing.T) {
 	drop(ids)
 	ids = nil // they take more than what may be left
 	const (
-		cycles = 4
+		cycles = 2
 		grown  = 64 << 10 // maps of many actors keep their size
 	)
 	for range cycles - 1 {
