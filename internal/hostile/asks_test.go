@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -230,31 +231,26 @@ func TestHostileSchemas(t *testing.T) {
 					return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
 				}),
 			}})
-			bound := time.Second // 50 ms and a loaded machine
-			if raceEnabled {
-				bound *= 5
-			}
-			begin := time.Now()
 			tools, err := h.Tools(t.Context())
-			if err != nil || len(tools) == 0 || time.Since(begin) > 2*bound {
-				t.Fatalf("Tools: got %d, %v after %v", len(tools), err, time.Since(begin))
+			if err != nil || len(tools) == 0 {
+				t.Fatalf("Tools: got %d, %v", len(tools), err)
 			}
 			c, err := h.Client("peer")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, tool := range tools {
-				begin := time.Now()
-				_, err := h.Call(t.Context(), tool.Name, json.RawMessage(`{"a":"x"}`), nil)
-				if took := time.Since(begin); took > bound {
-					t.Errorf("%s: the call took %v (%v)", tool.Name, took, err)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				_, err := h.Call(ctx, tool.Name, json.RawMessage(`{"a":"x"}`), nil)
+				if ctx.Err() != nil { // internal/schema counts the steps; here is only what never ends
+					t.Errorf("%s: the call hung (%v)", tool.Name, err)
 				}
+				cancel()
 			}
 			for _, name := range names {
-				begin := time.Now()
 				_, err := text(t, c, "form-"+name, patience)
-				if took := time.Since(begin); took > bound {
-					t.Errorf("form %s: the call took %v", name, took)
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("form %s: the call hung", name)
 				}
 				if err == nil && asked.Load() > 0 {
 					t.Errorf("form %s: a person was asked", name)

@@ -120,8 +120,8 @@ func init() {
 	})
 }
 
-// answerBound is how soon the next good message is answered (ROB-2).
-const answerBound = 2 * time.Second
+// answerBound is what the answer to the next good message may take (ROB-2).
+const answerBound = patience
 
 // SECA-4, SECA-8, ROB-2, ROB-4: whatever a server says in the middle of a call, the call
 // ends, it does not return what only a lenient decoder would find, and the next good

@@ -191,7 +191,7 @@ func TestConnectIsBounded(t *testing.T) {
 			s.ConnectTimeout = 2 * time.Second
 			begin := time.Now()
 			_, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), ProbeTimeout: time.Second})
-			if took := time.Since(begin); err == nil || took > 10*time.Second {
+			if took := time.Since(begin); err == nil || took > patience {
 				t.Errorf("Dial: got %v after %v", err, took)
 			}
 		})
@@ -353,7 +353,7 @@ func TestHalfOpen(t *testing.T) {
 			}
 			p.stuck.Store(true)
 			begin := time.Now()
-			if got, err := text(t, c, "lost", patience); err == nil || time.Since(begin) > 5*time.Second {
+			if got, err := text(t, c, "lost", patience); err == nil || time.Since(begin) >= patience {
 				t.Errorf("the call: got %q, %v after %v", got, err, time.Since(begin))
 			}
 			p.stuck.Store(false)

