@@ -92,7 +92,22 @@ type Request struct {
 	// Thinking switches reasoning on or off where a model has it; nil leaves it to
 	// the model.
 	Thinking *bool `json:"thinking,omitempty"`
+	// Prefer is advice to a router on the choice of a model (SAMP-09). Nil is none;
+	// other models do not look at it.
+	Prefer *Preferences `json:"prefer,omitempty"`
 	// Metadata is for the caller and for wrappers of models. It is not sent to a
 	// provider, except the keys that the client's options name.
 	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Preferences say what matters in the choice of a model, from 0 (not at all) to 1.
+type Preferences struct {
+	// Hints are parts of names, the most wanted first.
+	Hints []string `json:"hints,omitempty"`
+	// Cost, Speed and Intelligence weigh what a model is good at.
+	Cost         float64 `json:"cost,omitzero"`
+	Speed        float64 `json:"speed,omitzero"`
+	Intelligence float64 `json:"intelligence,omitzero"`
+	// Allowed names the only models that may be taken. Nil allows all.
+	Allowed []string `json:"allowed,omitempty"`
 }
