@@ -5,7 +5,7 @@
 // [Finish] at the end. [Generate] collects a turn into a [Response].
 //
 //	var m llm.Model = ollama.New("qwen3:8b", nil) // or openai.New(…), or llmtest.Script(…)
-//	m = llm.Retry(m, nil)                         // waits and asks again on 429, 5xx, a cut line
+//	m = llm.Retry(m, nil)                         // waits and asks again on 429, 5xx, a cut line; a runtime does so itself
 //	resp, err := llm.Generate(ctx, m, &llm.Request{Messages: []llm.Message{llm.User("Hello")}})
 //
 // # What is promised

@@ -45,6 +45,7 @@ const (
 	FinishToolCalls     FinishReason = "tool_calls"     // there is at least one [ToolCall]
 	FinishContentFilter FinishReason = "content_filter" // the provider withheld the rest
 	FinishRefusal       FinishReason = "refusal"        // the model refused; the text says why
+	FinishStopSequence  FinishReason = "stop_sequence"  // one of [Request.Stop] that was looked for here
 )
 
 // Finish is the last event of a turn that has completed.

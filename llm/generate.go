@@ -76,29 +76,37 @@ type Collector struct {
 	text, thinking strings.Builder
 	resp           Response
 	calls          mcp.Contents
+	bytes          int // of all of them
 	finished       bool
 }
 
-// Add takes the next event. It returns [ErrTooLarge] once text and thinking are
+// Add takes the next event. It returns [ErrTooLarge] once text, thinking and calls are
 // beyond 16 MiB.
 func (c *Collector) Add(ev Event) error {
 	switch ev := ev.(type) {
 	case TextDelta:
 		c.text.WriteString(ev.Text)
+		c.bytes += len(ev.Text)
 	case ThinkingDelta:
 		c.thinking.WriteString(ev.Text)
+		c.bytes += len(ev.Text)
 	case ToolCall:
 		c.calls = append(c.calls, &mcp.ToolUseContent{ID: ev.ID, Name: ev.Name, Input: ev.Arguments})
+		c.bytes += len(ev.Name) + len(ev.Arguments)
 	case Usage:
 		c.resp.Usage = ev
 	case Finish:
 		c.resp.Finish, c.resp.Model, c.finished = ev.Reason, ev.Model, true
 	}
-	if c.text.Len()+c.thinking.Len() > maxResponse {
+	if c.bytes > maxResponse {
 		return ErrTooLarge
 	}
 	return nil
 }
+
+// Bytes is how much text, thinking and calls have come: for [EstimateBytes], where a turn
+// breaks off before its provider says what it has cost.
+func (c *Collector) Bytes() int { return c.bytes }
 
 // Response returns the turn, or [ErrStreamCut] if no [Finish] has been added.
 func (c *Collector) Response() (*Response, error) {

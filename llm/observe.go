@@ -14,6 +14,9 @@ type Observer struct {
 	// it have been passed on: it is called first, and what came before is void. Without
 	// it such a turn ends with its error.
 	Restart func()
+	// Fallback says that another model takes the turn if this one fails: it does not wait
+	// for a server that is known to be away.
+	Fallback bool
 }
 
 // Choice is a router's choice of a model for one attempt of a turn.

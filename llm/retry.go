@@ -65,18 +65,13 @@ func (r *retrying) Name() string { return r.model.Name() }
 
 func (r *retrying) Stream(ctx context.Context, req *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		waits := backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(r.opts.InitialWait),
-			backoff.WithMaxInterval(r.opts.MaxWait),
-			backoff.WithMultiplier(2),
-			backoff.WithMaxElapsedTime(0), // attempts are what is bounded
-		)
+		waits := r.opts.Backoff()
 		for n := 1; ; n++ {
 			err := r.attempt(ctx, req, yield)
 			if err == nil {
 				return
 			}
-			wait, ok := r.wait(ctx, n, err, waits)
+			wait, ok := waits.Next(ctx, n, err)
 			if !ok {
 				yield(nil, err)
 				return
@@ -106,18 +101,37 @@ func (r *retrying) attempt(ctx context.Context, req *Request, yield func(Event, 
 	return nil
 }
 
-// wait says how long to wait before attempt n+1, or that there is none.
-func (r *retrying) wait(ctx context.Context, n int, err error, waits *backoff.ExponentialBackOff) (time.Duration, bool) {
+// Backoff is the policy of [RetryOptions] for one turn. It is for one goroutine.
+type Backoff struct {
+	opts  RetryOptions
+	waits *backoff.ExponentialBackOff
+}
+
+// Backoff returns the policy for a turn that has not been asked for.
+func (o *RetryOptions) Backoff() *Backoff {
+	d := o.withDefaults()
+	return &Backoff{opts: d, waits: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(d.InitialWait),
+		backoff.WithMaxInterval(d.MaxWait),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0), // attempts are what is bounded
+	)}
+}
+
+// Next says how long to wait before attempt n+1 now that attempt n, counted from one, has
+// failed with err, or that there is none: the error is not a retryable one, there were
+// enough attempts, or the wait would be too long for the options or for ctx.
+func (b *Backoff) Next(ctx context.Context, n int, err error) (wait time.Duration, again bool) {
 	var e *Error
-	if !errors.As(err, &e) || !e.Retryable || n >= r.opts.MaxAttempts || ctx.Err() != nil {
+	if !errors.As(err, &e) || !e.Retryable || n >= b.opts.MaxAttempts || ctx.Err() != nil {
 		return 0, false
 	}
 	// The library's jitter goes half beyond its own maximum.
-	wait := min(waits.NextBackOff(), r.opts.MaxWait)
+	wait = min(b.waits.NextBackOff(), b.opts.MaxWait)
 	if e.RetryAfter > 0 {
 		wait = e.RetryAfter
 	}
-	if wait > r.opts.MaxWait {
+	if wait > b.opts.MaxWait {
 		return 0, false
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Now().Add(wait).After(deadline) {

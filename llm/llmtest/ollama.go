@@ -229,9 +229,13 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	if capabilities == nil {
 		capabilities = []string{"completion", "tools", "vision", "thinking"}
 	}
+	context := s.Context
+	if context == 0 {
+		context = 131_072
+	}
 	sendJSON(w, object{
 		"capabilities": capabilities, "details": object{"family": "llama"},
-		"model_info": object{"general.architecture": "llama", "llama.context_length": 4096},
+		"model_info": object{"general.architecture": "llama", "llama.context_length": context},
 	})
 }
 

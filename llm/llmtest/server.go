@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,8 @@ const maxBody = 32 << 20
 
 // Server plays a script over HTTP. It answers
 //
-//   - OpenAI's /v1/chat/completions and /v1/models, and
-//   - Ollama's /api/chat, /api/show, /api/tags, /api/ps and /api/version.
+//   - OpenAI's /v1/chat/completions and /v1/models, and the former in Azure's place, and
+//   - Ollama's /api/chat, /api/show, /api/tags, /api/pull, /api/ps and /api/version.
 //
 // Requests are decoded strictly: a field that the API does not have, a message it would
 // refuse, or a path it does not know is answered with an error and recorded as a failure
@@ -33,8 +34,13 @@ type Server struct {
 	Key string
 	// Capabilities is what /api/show tells. Nil means completion, tools, vision and thinking.
 	Capabilities []string
+	// Context is the context length that /api/show tells, in tokens. Zero means 131,072.
+	Context int
 	// Version is what /api/version tells. Empty means 0.17.4.
 	Version string
+	// Pulls are the lines with which /api/pull answers, as they are. Nil means those of a
+	// small model that comes well.
+	Pulls []string
 
 	script *script
 	mux    *http.ServeMux
@@ -60,10 +66,12 @@ type Recorded struct {
 func NewServer(turns ...Turn) *Server {
 	s := &Server{script: &script{turns: turns}, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /v1/chat/completions", s.chat(openAI{}))
+	s.mux.HandleFunc("POST "+azurePath+"{deployment}/chat/completions", s.azure)
 	s.mux.HandleFunc("GET /v1/models", s.listOpenAI)
 	s.mux.HandleFunc("POST /api/chat", s.chat(ollama{}))
 	s.mux.HandleFunc("POST /api/show", s.show)
 	s.mux.HandleFunc("GET /api/tags", s.tags)
+	s.mux.HandleFunc("POST /api/pull", s.pull)
 	s.mux.HandleFunc("GET /api/ps", s.tags)
 	s.mux.HandleFunc("GET /api/version", s.version)
 	s.mux.HandleFunc("/", s.unknown)
@@ -114,11 +122,34 @@ func (s *Server) MaxActive() int {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.Key != "" && r.Header.Get("Authorization") != "Bearer "+s.Key {
+	if s.Key != "" && !s.knows(r) {
 		http.Error(w, `{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, http.StatusUnauthorized)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// knows reports whether a request has the key: Azure's older API has a header of its own.
+func (s *Server) knows(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, azurePath) {
+		return r.Header.Get("api-key") == s.Key && r.Header.Get("Authorization") == ""
+	}
+	return r.Header.Get("Authorization") == "Bearer "+s.Key
+}
+
+// azurePath is where Azure's older API has its deployments.
+const azurePath = "/openai/deployments/"
+
+// azure answers chats as Azure's older API does: the model is in the path, and the version
+// of the API in the query.
+func (s *Server) azure(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("api-version") == "" {
+		s.record(r, nil, nil)
+		s.fail("%s: there is no api-version", r.URL.Path)
+		http.Error(w, `{"error":{"code":"404","message":"Resource not found"}}`, http.StatusNotFound)
+		return
+	}
+	s.chat(openAI{})(w, r)
 }
 
 // dialect is one of the two APIs.

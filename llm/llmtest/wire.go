@@ -67,6 +67,7 @@ const (
 	ErrorBlanks Fault = "error blanks" // { "error" : { "message" : … } }
 	ErrorBare   Fault = "error bare"   // the object without "data:", OpenAI only
 	ErrorFinish Fault = "error finish" // a finish reason "error", OpenAI only
+	Orphaned    Fault = "orphaned"     // an empty event without a reason and a clean end, OpenAI only
 	NotDone     Fault = "not done"     // a last line with "done":false, Ollama only
 	OnlyLoaded  Fault = "only loaded"  // done, with the reason "load", Ollama only
 )
@@ -197,6 +198,8 @@ func (s *sender) fault(ctx context.Context, doc string) {
 		s.write(object + "\n")
 	case ErrorFinish:
 		s.write(s.framed(`{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`))
+	case Orphaned:
+		s.write(s.framed(`{"id":"","model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}`))
 	case NotDone:
 		s.write(s.framed(`{"model":"m","message":{"role":"assistant","content":""},"done":false}`))
 	case OnlyLoaded:

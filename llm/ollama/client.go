@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -18,17 +19,21 @@ import (
 	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
-// provider is the first half of a model's name.
+// provider is the first half of a model's name, if the options have no other.
 const provider = "ollama"
 
 // Options changes how a client works; nil is the same as the zero value.
 type Options struct {
+	// Provider is the first half of a model's name and of errors. Empty means "ollama".
+	Provider string
 	// Host is the server: "host", "host:port" or a URL. Empty means the environment's
 	// OLLAMA_HOST, or else 127.0.0.1:11434.
 	Host string
 	// APIKey is sent as a bearer token, for a proxy in front of the server. Empty sends
 	// none. It never appears in an error.
 	APIKey string
+	// Header is sent with every request. Nil sends nothing.
+	Header http.Header
 	// HTTPClient sends the requests; redirects are never followed. Nil means one with
 	// the default transport. It should have no timeout for headers: Ollama sends them
 	// only when it has loaded the model and the request's turn has come.
@@ -49,6 +54,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
+	d.Provider = cmp.Or(d.Provider, provider)
 	d.HTTPClient = rest.Client(d.HTTPClient)
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, time.Minute)
 	return d
@@ -69,8 +75,8 @@ var _ llm.Model = (*Client)(nil)
 // makes every turn an error.
 func New(model string, opts *Options) *Client { return NewServer(opts).Model(model) }
 
-// Name returns "ollama/" and the model.
-func (c *Client) Name() string { return provider + "/" + c.model }
+// Name returns the provider, a slash and the model.
+func (c *Client) Name() string { return c.server.opts.Provider + "/" + c.model }
 
 // String returns the model and the server, without credentials.
 func (c *Client) String() string { return c.Name() + " at " + c.server.String() }
@@ -187,6 +193,7 @@ func (s *Server) send(call *rest.Call, method, path string, body any) error {
 	if err != nil {
 		return s.origin("").New(llm.ErrInvalidRequest, "the host is not valid") // err would show the URL
 	}
+	maps.Copy(req.Header, s.opts.Header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -2,13 +2,13 @@ package ollama
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
 // required runs a turn in which the model must call a tool: it is told so, and if it did
@@ -34,36 +34,30 @@ func (c *Client) required(ctx context.Context, req *llm.Request, emit func(llm.E
 
 // force asks for nothing but a call in JSON, and gives it to t.
 func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
-	schema, err := callSchema(req.Tools)
+	forced, err := rest.Forced(req)
 	if err != nil {
 		return t.origin.Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, err))
 	}
-	off := false
-	forced := *req
-	forced.Tools, forced.ToolChoice, forced.Schema, forced.Thinking = nil, llm.ToolChoiceAuto, schema, &off
-	body, err := c.request(ctx, &forced)
+	body, err := c.request(ctx, forced)
 	if err != nil {
 		return t.origin.Wrap(err)
 	}
 	var text strings.Builder
-	f := newTurn(t.origin, &forced, func(ev llm.Event) bool {
+	f := newTurn(t.origin, forced, func(ev llm.Event) bool {
 		if delta, ok := ev.(llm.TextDelta); ok {
 			text.WriteString(delta.Text)
 		}
-		return text.Len() < maxForced
+		return text.Len() < rest.MaxForced
 	})
 	err = c.chat(ctx, body, f)
 	switch {
 	case errors.Is(err, errLeft): // it was not the reader who left, but we
-		return t.origin.New(llm.ErrTooLarge, "a call of more than %d bytes", maxForced)
+		return t.origin.New(llm.ErrTooLarge, "a call of more than %d bytes", rest.MaxForced)
 	case err != nil:
 		return err
 	}
 	t.input, t.output, t.reason, t.model = t.input+f.input, t.output+f.output, f.reason, f.model
-	var call struct {
-		Name      string      `json:"name"`
-		Arguments jsonx.Value `json:"arguments"`
-	}
+	var call rest.ForcedCall
 	if err := jsonx.Unmarshal([]byte(text.String()), &call); err != nil {
 		if f.reason == "length" {
 			return nil // cut by its limit: there is no call, and the reason says so
@@ -71,25 +65,4 @@ func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
 		return t.origin.Retryable(llm.ErrBadCall, "%v", err)
 	}
 	return t.call("", call.Name, call.Arguments)
-}
-
-// maxForced bounds the text of a forced call, in bytes.
-const maxForced = 1 << 20
-
-// callSchema is the schema of {"name": …, "arguments": …} for any of the tools.
-func callSchema(tools []llm.Tool) (json.RawMessage, error) {
-	type property map[string]any
-	var anyOf []property
-	for _, t := range tools {
-		arguments := t.InputSchema
-		if len(arguments) == 0 {
-			arguments = json.RawMessage(`{"type":"object"}`)
-		}
-		anyOf = append(anyOf, property{
-			"type":       "object",
-			"properties": property{"name": property{"const": t.Name}, "arguments": arguments},
-			"required":   []string{"name", "arguments"},
-		})
-	}
-	return jsonx.Marshal(property{"anyOf": anyOf})
 }

@@ -25,15 +25,17 @@ const lookup = 10 * time.Second
 
 // Server is an Ollama server: what it is, and which models it has.
 type Server struct {
-	opts Options
-	url  *url.URL
-	err  error // why url is nil
+	opts    Options
+	url     *url.URL
+	err     error    // why url is nil
+	secrets []string // what no error shows
 }
 
 // NewServer returns the server of opts. It sends nothing yet.
 func NewServer(opts *Options) *Server {
 	s := &Server{opts: opts.withDefaults()}
 	s.url, s.err = parseHost(cmp.Or(s.opts.Host, os.Getenv("OLLAMA_HOST")))
+	s.secrets = rest.Secrets(s.opts.APIKey, s.opts.Header, s.url)
 	return s
 }
 
@@ -82,7 +84,7 @@ func parseHost(host string) (*url.URL, error) {
 }
 
 func (s *Server) origin(model string) rest.Origin {
-	return rest.Origin{Provider: provider, Model: model, Secret: s.opts.APIKey}
+	return rest.Origin{Provider: s.opts.Provider, Model: model, Secrets: s.secrets}
 }
 
 // Ping asks for the server's version, and so whether there is one. It waits at most 10 s.
@@ -140,8 +142,9 @@ func (s *Server) Models(ctx context.Context) ([]ModelInfo, error) {
 // Capabilities is what a model can do.
 type Capabilities struct {
 	Tools, Vision, Thinking bool
-	// Completion is false for models that only embed.
-	Completion bool
+	// Completion is false for models that only embed, and where Embedding is false too,
+	// for servers that do not say what a model can do.
+	Completion, Embedding bool
 	// ContextLength is what the model was made for, in tokens; a server usually grants
 	// less. Zero means that the server did not say.
 	ContextLength int
@@ -164,6 +167,7 @@ func (s *Server) Capabilities(ctx context.Context, model string) (Capabilities, 
 		Vision:     slices.Contains(show.Capabilities, "vision"),
 		Thinking:   slices.Contains(show.Capabilities, "thinking"),
 		Completion: slices.Contains(show.Capabilities, "completion"),
+		Embedding:  slices.Contains(show.Capabilities, "embedding"),
 	}
 	for key, value := range show.ModelInfo {
 		if strings.HasSuffix(key, ".context_length") { // "llama.context_length" and so on

@@ -48,7 +48,7 @@ func TestServer(t *testing.T) {
 		t.Errorf("Models: got %+v and error %v", models, err)
 	}
 	caps, err := server.Model("tiny:latest").Capabilities(t.Context())
-	want := ollama.Capabilities{Tools: true, Vision: true, Thinking: true, Completion: true, ContextLength: 4096}
+	want := ollama.Capabilities{Tools: true, Vision: true, Thinking: true, Completion: true, ContextLength: 131072}
 	if err != nil || caps != want {
 		t.Errorf("Capabilities: got %+v and error %v, want %+v", caps, err, want)
 	}

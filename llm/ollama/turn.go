@@ -164,10 +164,7 @@ func (t *turn) call(id, name string, arguments []byte) error {
 
 // finish passes usage and reason on.
 func (t *turn) finish() error {
-	usage := llm.Usage{Input: t.input, Output: t.output}
-	if t.input == 0 && t.output == 0 {
-		usage = llm.Usage{Input: llm.EstimateTokens(t.req), Output: llm.EstimateBytes(t.bytes), Estimated: true}
-	}
+	usage := rest.Usage(t.req, t.input, t.output, t.bytes)
 	if t.emit(usage) {
 		t.emit(llm.Finish{Reason: t.finishReason(), Model: t.model})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,19 +19,28 @@ import (
 	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
-// provider is the first half of a model's name.
+// provider is the first half of a model's name, if the options have no other.
 const provider = "openai"
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
 // Options changes how a client works; nil is the same as the zero value.
 type Options struct {
+	// Provider is the first half of a model's name and of errors. Empty means "openai".
+	Provider string
 	// BaseURL is the server, with or without the path /v1. Empty means OpenAI's.
 	BaseURL string
 	// APIKey is sent as a bearer token. Empty sends none. It never appears in an error.
 	APIKey string
 	// Organization and Project are OpenAI's headers of these names. Empty sends none.
 	Organization, Project string
+	// Header is sent with every request, beside what the API itself has. Nil sends nothing.
+	Header http.Header
+	// APIVersion makes it speak as Azure's older API does: BaseURL is then the resource,
+	// as in "https://NAME.openai.azure.com", models are its deployments, and the key goes
+	// in the header api-key. Empty means the API that all others have, Azure's newer one
+	// (…/openai/v1) among them.
+	APIVersion string
 	// HTTPClient sends the requests; redirects are never followed. Nil means one with
 	// the default transport. A Timeout in it bounds whole turns: better use a context.
 	HTTPClient *http.Client
@@ -50,6 +60,13 @@ type Options struct {
 	// OmitStreamOptions leaves out the request for token counts, for servers that
 	// refuse it. Usage is then estimated.
 	OmitStreamOptions bool
+	// StrictTools asks that calls fit the schemas of their tools while they are made, for
+	// those tools whose schema the server's strict mode takes: all properties required, no
+	// others allowed. OpenAI holds to it where a turn has one call: see OneCall.
+	StrictTools bool
+	// OneCall asks for at most one call in a turn. False leaves it to the model, which
+	// may make several in parallel.
+	OneCall bool
 	// MetadataKeys names the keys of a request's metadata that are sent. Nil sends none.
 	MetadataKeys []string
 }
@@ -59,7 +76,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	d.BaseURL = withVersion(cmp.Or(d.BaseURL, defaultBaseURL))
+	d.Provider = cmp.Or(d.Provider, provider)
+	d.BaseURL = cmp.Or(d.BaseURL, defaultBaseURL)
+	if d.APIVersion == "" {
+		d.BaseURL = withVersion(d.BaseURL)
+	}
 	d.HTTPClient = rest.Client(d.HTTPClient)
 	d.FirstByteTimeout = cmp.Or(d.FirstByteTimeout, 10*time.Minute)
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, time.Minute)
@@ -77,15 +98,19 @@ func withVersion(base string) string {
 
 // Client is one model of one server.
 type Client struct {
-	model string
-	opts  Options
+	model   string
+	opts    Options
+	secrets []string // what no error shows
 }
 
 var _ llm.Model = (*Client)(nil)
 
 // New returns a client of the model. It sends nothing yet.
 func New(model string, opts *Options) *Client {
-	return &Client{model: model, opts: opts.withDefaults()}
+	c := &Client{model: model, opts: opts.withDefaults()}
+	u, _ := url.Parse(c.opts.BaseURL) // one that is not valid is an error of each turn
+	c.secrets = rest.Secrets(c.opts.APIKey, c.opts.Header, u)
+	return c
 }
 
 // FromEnv returns a client of the model with key and server from the environment:
@@ -108,8 +133,8 @@ func FromEnv(model string) (*Client, error) {
 	return New(model, opts), nil
 }
 
-// Name returns "openai/" and the model.
-func (c *Client) Name() string { return provider + "/" + c.model }
+// Name returns the provider, a slash and the model.
+func (c *Client) Name() string { return c.opts.Provider + "/" + c.model }
 
 // String returns the model and the server, without credentials.
 func (c *Client) String() string {
@@ -134,12 +159,22 @@ func (c *Client) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 
 // stream runs one turn. It returns nil also if emit has returned false, which ends it.
 func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Event) bool) error {
-	origin := c.origin(req)
-	body, err := c.request(req)
-	if err != nil {
-		return origin.Wrap(err)
+	t := newTurn(c.origin(req), req, emit)
+	t.stops = rest.NewStops(c.stops(req)[1])
+	err := c.ask(ctx, t)
+	if errors.Is(err, errLeft) {
+		return nil
 	}
-	call := rest.NewCall(ctx, origin, rest.Limits{
+	return err
+}
+
+// ask makes the request of a turn and passes its answer on.
+func (c *Client) ask(ctx context.Context, t *turn) error {
+	body, err := c.request(t.req)
+	if err != nil {
+		return t.origin.Wrap(err)
+	}
+	call := rest.NewCall(ctx, t.origin, rest.Limits{
 		FirstByte: max(0, c.opts.FirstByteTimeout), Idle: max(0, c.opts.IdleTimeout),
 	})
 	defer call.Close()
@@ -147,26 +182,37 @@ func (c *Client) stream(ctx context.Context, req *llm.Request, emit func(llm.Eve
 	if err != nil {
 		return err
 	}
-	t := newTurn(origin, req, emit)
-	err = t.read(call, resp.Header.Get("Content-Type"))
-	switch {
-	case err == nil:
-		call.Drain()
-	case errors.Is(err, errLeft):
-		err = nil
+	if err := t.read(call, resp.Header.Get("Content-Type")); err != nil {
+		return err
 	}
-	return err
+	if t.lacksCall() {
+		call.Drain()
+		if err := c.force(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := t.finish(); err != nil {
+		return err
+	}
+	if !t.cut { // what a server says behind the cut is not wanted
+		call.Drain()
+	}
+	return nil
 }
 
 func (c *Client) origin(req *llm.Request) rest.Origin {
-	return rest.Origin{Provider: provider, Model: cmp.Or(req.Model, c.model), Secret: c.opts.APIKey}
+	return rest.Origin{Provider: c.opts.Provider, Model: cmp.Or(req.Model, c.model), Secrets: c.secrets}
 }
 
 // send lets go-openai build and send the request, and takes the answer before it
 // reads any of it.
 func (c *Client) send(call *rest.Call, body openai.ChatCompletionRequest) (*http.Response, error) {
-	doer := &doer{call: call, client: c.opts.HTTPClient, project: c.opts.Project}
+	doer := &doer{call: call, client: c.opts.HTTPClient, project: c.opts.Project, header: c.opts.Header}
 	config := openai.DefaultConfig(c.opts.APIKey)
+	if c.opts.APIVersion != "" {
+		config = openai.DefaultAzureConfig(c.opts.APIKey, c.opts.BaseURL)
+		config.APIVersion, config.AzureModelMapperFunc = c.opts.APIVersion, url.PathEscape
+	}
 	config.BaseURL, config.OrgID, config.HTTPClient = c.opts.BaseURL, c.opts.Organization, doer
 	// The stream it returns is not used: see the package comment.
 	_, err := openai.NewClientWithConfig(config).CreateChatCompletionStream(call.Context(), body)
@@ -181,7 +227,7 @@ func (c *Client) send(call *rest.Call, body openai.ChatCompletionRequest) (*http
 
 // refused is the error for a request that go-openai would not send.
 func (c *Client) refused(model string, err error) error {
-	origin := rest.Origin{Provider: provider, Model: model, Secret: c.opts.APIKey}
+	origin := rest.Origin{Provider: c.opts.Provider, Model: model, Secrets: c.secrets}
 	var bad *url.Error
 	switch {
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
@@ -198,12 +244,14 @@ type doer struct {
 	call    *rest.Call
 	client  *http.Client
 	project string
+	header  http.Header
 
 	resp *http.Response
 	err  error
 }
 
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
+	maps.Copy(req.Header, d.header)
 	if d.project != "" {
 		req.Header.Set("OpenAI-Project", d.project)
 	}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -14,15 +15,19 @@ import (
 const lookup = 10 * time.Second
 
 // Models lists the names of the models that the server has, in its order. It
-// waits at most 10 s.
+// waits at most 10 s. Azure's older API has no list: the error wraps [llm.ErrUnsupported].
 func (c *Client) Models(ctx context.Context) ([]string, error) {
-	origin := rest.Origin{Provider: provider, Secret: c.opts.APIKey}
+	origin := rest.Origin{Provider: c.opts.Provider, Secrets: c.secrets}
+	if c.opts.APIVersion != "" {
+		return nil, origin.New(llm.ErrUnsupported, "this API does not list its deployments")
+	}
 	call := rest.NewCall(ctx, origin, rest.Limits{FirstByte: lookup, Idle: lookup})
 	defer call.Close()
 	req, err := http.NewRequestWithContext(call.Context(), http.MethodGet, c.opts.BaseURL+"/models", nil)
 	if err != nil { // its text holds the URL, which may hold credentials
 		return nil, origin.New(llm.ErrInvalidRequest, "the base URL is not valid")
 	}
+	maps.Copy(req.Header, c.opts.Header)
 	if c.opts.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.APIKey)
 	}

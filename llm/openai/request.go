@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func (c *Client) request(req *llm.Request) (openai.ChatCompletionRequest, error)
 	}
 	body := openai.ChatCompletionRequest{
 		Model:           cmp.Or(req.Model, c.model),
-		Stop:            req.Stop,
+		Stop:            c.stops(req)[0],
 		ReasoningEffort: c.effort(req),
 		Metadata:        c.metadata(req),
 	}
@@ -41,15 +40,32 @@ func (c *Client) request(req *llm.Request) (openai.ChatCompletionRequest, error)
 	}
 	body.Messages = messages
 	c.limit(&body, req)
-	choose(&body, req)
+	c.choose(&body, req)
 	if len(req.Schema) > 0 {
 		body.ResponseFormat = &openai.ChatCompletionResponseFormat{
 			Type:       openai.ChatCompletionResponseFormatTypeJSONSchema,
-			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: "answer", Schema: req.Schema},
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: "answer", Schema: req.Schema, Strict: isStrict(req.Schema)},
 		}
 	}
 	return body, nil
 }
+
+// maxStops is how many stop sequences OpenAI takes, and many others with it.
+const maxStops = 4
+
+// stops returns the stop sequences that the server looks for, and those that it is not
+// given, because they are too many or its model takes none.
+func (c *Client) stops(req *llm.Request) [2][]string {
+	n := min(len(req.Stop), maxStops)
+	if isReasoning(cmp.Or(req.Model, c.model)) {
+		n = 0
+	}
+	return [2][]string{req.Stop[:n:n], req.Stop[n:]}
+}
+
+// leastTemperature stands for zero, which go-openai would leave out. Ollama's runner dies
+// of much smaller ones, since it divides by them.
+const leastTemperature = 1e-5
 
 // limit sets the token limit and the temperature in the way the model takes them.
 func (c *Client) limit(body *openai.ChatCompletionRequest, req *llm.Request) {
@@ -65,16 +81,13 @@ func (c *Client) limit(body *openai.ChatCompletionRequest, req *llm.Request) {
 		body.MaxTokens = req.MaxTokens
 	}
 	if req.Temperature != nil && !reasoning {
-		body.Temperature = float32(*req.Temperature)
-		if body.Temperature == 0 {
-			body.Temperature = math.SmallestNonzeroFloat32 // zero itself would be left out
-		}
+		body.Temperature = max(float32(*req.Temperature), leastTemperature)
 	}
 }
 
 // choose sets the tools. With "none" they are only sent where the conversation has calls,
 // which some servers refuse to see without them.
-func choose(body *openai.ChatCompletionRequest, req *llm.Request) {
+func (c *Client) choose(body *openai.ChatCompletionRequest, req *llm.Request) {
 	if req.ToolChoice == llm.ToolChoiceNone && !hasCalls(req) {
 		return
 	}
@@ -83,8 +96,12 @@ func choose(body *openai.ChatCompletionRequest, req *llm.Request) {
 			Type: openai.ToolTypeFunction,
 			Function: &openai.FunctionDefinition{
 				Name: t.Name, Description: t.Description, Parameters: parameters(t.InputSchema),
+				Strict: c.opts.StrictTools && isStrict(t.InputSchema),
 			},
 		})
+	}
+	if c.opts.OneCall && len(body.Tools) > 0 {
+		body.ParallelToolCalls = false
 	}
 	if req.ToolChoice != llm.ToolChoiceAuto && len(body.Tools) > 0 {
 		body.ToolChoice = string(req.ToolChoice)

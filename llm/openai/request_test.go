@@ -16,7 +16,7 @@ import (
 // sent runs a turn and returns the body that was sent, decoded.
 func sent(t *testing.T, model string, opts openai.Options, req *llm.Request) map[string]any {
 	t.Helper()
-	s := llmtest.NewServer(llmtest.Say("ok"))
+	s := llmtest.NewServer(llmtest.Say("ok")).Loop()
 	opts.HTTPClient = memhttp.Serve(t, s)
 	if opts.BaseURL == "" {
 		opts.BaseURL = "http://llm.test"
@@ -145,7 +145,7 @@ func TestParameters(t *testing.T) {
 		{"limits", "m", openai.Options{}, llm.Request{MaxTokens: 5, Temperature: &half, Stop: []string{"x"}},
 			`{"model":"m","max_tokens":5,"temperature":0.5,"stop":["x"],` + stream + `}`},
 		{"temperature zero", "m", openai.Options{}, llm.Request{Temperature: &zero}, // trap 6
-			`{"model":"m","temperature":1e-45,` + stream + `}`},
+			`{"model":"m","temperature":0.00001,` + stream + `}`},
 		{"the other field", "m", openai.Options{MaxTokensField: "max_completion_tokens"}, llm.Request{MaxTokens: 5},
 			`{"model":"m","max_completion_tokens":5,` + stream + `}`},
 		{"OpenAI itself", "gpt-4o", openai.Options{BaseURL: "http://api.openai.com"}, llm.Request{MaxTokens: 5, Thinking: &off},

@@ -398,3 +398,15 @@ func TestConnectionIsKept(t *testing.T) {
 		}
 	})
 }
+
+// TestOddUsage holds that numbers of another form cost no turn.
+func TestOddUsage(t *testing.T) {
+	for _, usage := range []string{`null`, `{"prompt_tokens":12.5,"completion_tokens":3}`, `"none"`, `{}`, `{"prompt_tokens":null}`, `[]`} {
+		body := `{"model":"m","choices":[{"index":0,"message":{"content":"tokens"},"finish_reason":"stop"}],"usage":` + usage + `}`
+		resp, err := llm.Generate(t.Context(), client(t, llmtest.NewServer(llmtest.Reply(200, body)), openai.Options{}), hello())
+		want := llm.Usage{Input: 10, Output: 2, Estimated: true}
+		if err != nil || resp.Usage != want {
+			t.Errorf("Generate with usage %s: got %+v and error %v, want %+v", usage, resp, err, want)
+		}
+	}
+}

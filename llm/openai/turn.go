@@ -19,13 +19,17 @@ const afterFinish = 5 * time.Second
 // errLeft says that the reader has left the loop: nothing more is to be done or told.
 var errLeft = errors.New("the reader has left")
 
+// errCut says that the text has reached one of the stop sequences that are looked for
+// here: the turn has completed.
+var errCut = errors.New("a stop sequence has come")
+
 // chunk is one document of a stream, or the whole of an answer that is no stream. It
 // has what servers agree on, and no field more: a foreign type in one that is not needed
 // would cost the turn.
 type chunk struct {
 	Model   string      `json:"model"`
 	Choices []choice    `json:"choices"`
-	Usage   *usage      `json:"usage"`
+	Usage   jsonx.Value `json:"usage"` // read apart: a number of another form is no reason to fail
 	Error   jsonx.Value `json:"error"`
 }
 
@@ -75,36 +79,38 @@ type turn struct {
 	origin rest.Origin
 	req    *llm.Request
 	emit   func(llm.Event) bool
+	stops  *rest.Stops // those the server was not given; nil for none
 
 	calls   calls
-	usage   *usage
+	usage   usage  // the last that was told
 	model   string // as the server calls it
 	reason  string // the finish reason, "" until one was seen
 	refused bool
-	bytes   int // of text and thinking, for an estimate
+	cut     bool // at one of stops
+	bytes   int  // of text and thinking, for an estimate
+
+	estimated bool // usage is, in parts
 }
 
 func newTurn(origin rest.Origin, req *llm.Request, emit func(llm.Event) bool) *turn {
 	return &turn{origin: origin, req: req, emit: emit, model: origin.Model}
 }
 
-// read takes the whole answer. A nil error means that the turn has completed and its
-// [llm.Finish] has been passed on.
+// read takes the whole answer, but for what finish passes on. A nil error means that the
+// turn has completed.
 func (t *turn) read(call *rest.Call, contentType string) error {
 	kind, _, _ := mime.ParseMediaType(contentType) // "" if it is none
 	switch kind {
 	case "application/json":
-		if err := t.document(call); err != nil {
+		if err := t.document(call); err != nil && !t.cut {
 			return err
 		}
-	case "text/html", "application/xhtml+xml":
-		return t.origin.New(llm.ErrBadResponse, "the answer is of type %s: is this the API's address?", kind)
 	default:
-		if err := t.events(call); err != nil {
+		if err := t.events(call); err != nil && !t.cut {
 			return err
 		}
 	}
-	return t.finish()
+	return nil
 }
 
 // document reads an answer that is no stream although one was asked for.
@@ -175,8 +181,8 @@ func (t *turn) add(data []byte) error {
 	if c.Model != "" {
 		t.model = c.Model
 	}
-	if c.Usage != nil {
-		t.usage = c.Usage
+	if u := (usage{}); len(c.Usage) > 0 && jsonx.Unmarshal(c.Usage, &u) == nil && u != (usage{}) {
+		t.usage = u
 	}
 	for _, ch := range c.Choices {
 		if ch.Index != 0 { // we ask for one
@@ -216,7 +222,7 @@ func (t *turn) delta(d *delta) error {
 	if err := t.pass(string(thinking), llm.ThinkingDelta{Text: string(thinking)}); err != nil {
 		return err
 	}
-	if err := t.pass(string(d.Content), llm.TextDelta{Text: string(d.Content)}); err != nil {
+	if err := t.text(string(d.Content)); err != nil {
 		return err
 	}
 	if d.Refusal != "" {
@@ -236,6 +242,19 @@ func (t *turn) delta(d *delta) error {
 	return nil
 }
 
+// text passes text on, up to a stop sequence.
+func (t *turn) text(piece string) error {
+	piece, t.cut = t.stops.Add(piece)
+	if err := t.pass(piece, llm.TextDelta{Text: piece}); err != nil {
+		t.cut = false
+		return err
+	}
+	if t.cut {
+		return errCut
+	}
+	return nil
+}
+
 // pass passes an event on unless its text is empty.
 func (t *turn) pass(text string, ev llm.Event) error {
 	if text == "" {
@@ -250,13 +269,13 @@ func (t *turn) pass(text string, ev llm.Event) error {
 
 // finish passes on what is only known at the end: calls, usage, reason.
 func (t *turn) finish() error {
-	reason := finishReason(t.reason)
-	var calls []llm.ToolCall
-	if t.req.ToolChoice != llm.ToolChoiceNone { // some servers call all the same
-		var err error
-		if calls, err = t.calls.complete(reason == llm.FinishLength, rest.NewIDs(t.req)); err != nil {
-			return t.origin.Retryable(llm.ErrBadCall, "%v", err)
-		}
+	left := t.stops.Rest()
+	if err := t.pass(left, llm.TextDelta{Text: left}); err != nil {
+		return err
+	}
+	calls, err := t.completeCalls()
+	if err != nil {
+		return err
 	}
 	for _, call := range calls {
 		t.bytes += len(call.Name) + len(call.Arguments)
@@ -264,26 +283,49 @@ func (t *turn) finish() error {
 			return errLeft
 		}
 	}
-	switch {
-	case reason == llm.FinishLength || reason == llm.FinishContentFilter:
-	case len(calls) > 0: // whatever the server calls it
-		reason = llm.FinishToolCalls
-	case t.refused:
-		reason = llm.FinishRefusal
-	case reason == llm.FinishToolCalls:
-		reason = llm.FinishStop
-	}
 	if t.emit(t.cost()) {
-		t.emit(llm.Finish{Reason: reason, Model: t.model})
+		t.emit(llm.Finish{Reason: t.finishReason(len(calls)), Model: t.model})
 	}
 	return nil
 }
 
-func (t *turn) cost() llm.Usage {
-	if t.usage == nil || t.usage.PromptTokens == 0 && t.usage.CompletionTokens == 0 {
-		return llm.Usage{Input: llm.EstimateTokens(t.req), Output: llm.EstimateBytes(t.bytes), Estimated: true}
+// completeCalls returns the calls of the turn. There are servers that call although they
+// were told not to, and a turn that was cut has none.
+func (t *turn) completeCalls() ([]llm.ToolCall, error) {
+	if t.cut || t.req.ToolChoice == llm.ToolChoiceNone {
+		return nil, nil
 	}
-	return llm.Usage{Input: max(0, t.usage.PromptTokens), Output: max(0, t.usage.CompletionTokens)}
+	calls, err := t.calls.complete(finishReason(t.reason) == llm.FinishLength, rest.NewIDs(t.req))
+	if err != nil {
+		return nil, t.origin.Retryable(llm.ErrBadCall, "%v", err)
+	}
+	return calls, nil
+}
+
+// finishReason is why the turn has ended, whatever the server calls it.
+func (t *turn) finishReason(calls int) llm.FinishReason {
+	reason := finishReason(t.reason)
+	switch {
+	case t.cut:
+		return llm.FinishStopSequence
+	case reason == llm.FinishLength || reason == llm.FinishContentFilter:
+		return reason
+	case calls > 0:
+		return llm.FinishToolCalls
+	case t.refused:
+		return llm.FinishRefusal
+	case reason == llm.FinishToolCalls:
+		return llm.FinishStop
+	}
+	return reason
+}
+
+// cost is what the server says that the turn has cost. A number that can not be true, a
+// prompt of no tokens or text of none, is estimated.
+func (t *turn) cost() llm.Usage {
+	u := rest.Usage(t.req, t.usage.PromptTokens, t.usage.CompletionTokens, t.bytes)
+	u.Estimated = u.Estimated || t.estimated
+	return u
 }
 
 // finishReason maps the server's word to ours; a word that is unknown stays.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"time"
 
@@ -66,6 +67,10 @@ func (c *Call) Do(client *http.Client, req *http.Request) (*http.Response, error
 	if (req.URL.Scheme != "http" && req.URL.Scheme != "https") || req.URL.Host == "" {
 		return nil, c.origin.New(llm.ErrInvalidRequest, "the server's address is not an http or https URL")
 	}
+	// A turn changes nothing at the server. So net/http may send it again where the
+	// server has closed a connection that was kept open: llama.cpp does so after 5 s. A
+	// key without values is not sent.
+	req.Header["Idempotency-Key"] = nil
 	c.arm(c.limits.FirstByte)
 	resp, err := client.Do(req)
 	if err != nil {
@@ -74,6 +79,10 @@ func (c *Call) Do(client *http.Client, req *http.Request) (*http.Response, error
 	c.body = resp.Body
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, c.origin.Status(resp, c, time.Now())
+	}
+	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind { // "" if it is none
+	case "text/html", "application/xhtml+xml":
+		return nil, c.origin.New(llm.ErrBadResponse, "the answer is of type %s: is this the API's address?", kind)
 	}
 	resp.Body = c
 	return resp, nil

@@ -24,14 +24,13 @@ const (
 	maxCode      = 64
 )
 
-// minSecret is the length from which a key is one: local servers are given words like
-// "none" or "ollama", which must stay in a text.
+// minSecret is the length from which a key is one.
 const minSecret = 8
 
 // Origin is who an error is about, and what must not appear in it.
 type Origin struct {
 	Provider, Model string
-	Secret          string // the API key, or ""
+	Secrets         []string // see [Secrets]
 }
 
 // New returns an error of the origin around a sentinel of llm.
@@ -58,8 +57,8 @@ func (o Origin) Wrap(err error) *llm.Error {
 // terminal would obey.
 func (o Origin) clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(o.Secret) >= minSecret {
-		s = strings.ReplaceAll(s, o.Secret, "[key]")
+	for _, secret := range o.Secrets {
+		s = strings.ReplaceAll(s, secret, "[key]")
 	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

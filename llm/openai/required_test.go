@@ -1,0 +1,68 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/llm/openai"
+)
+
+// TestRequired holds that a call is forced by a grammar where a server does not heed the
+// tool choice, as Ollama does not.
+func TestRequired(t *testing.T) {
+	ask := func() *llm.Request {
+		req := hello()
+		req.Tools = []llm.Tool{{Name: "weather", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}}}`)}, {Name: "clock"}}
+		req.ToolChoice = llm.ToolChoiceRequired
+		return req
+	}
+	forced := llmtest.Say(`{"name":"weather",`, `"arguments":{"city":"Oslo"}}`).Usage(20, 2)
+	tests := []struct {
+		name     string
+		turns    []llmtest.Turn
+		want     string
+		err      error
+		requests int
+	}{
+		{"at once", []llmtest.Turn{llmtest.Call("clock", nil)}, "clock{} tool_calls", nil, 1},
+		{"forced", []llmtest.Turn{llmtest.Say("Hm. ").Usage(10, 1), forced}, `Hm.  weather{"city":"Oslo"} tool_calls`, nil, 2},
+		{"cut", []llmtest.Turn{llmtest.Say("Hm.").Finish(llm.FinishLength)}, "Hm. length", nil, 1},
+		{"refused", []llmtest.Turn{llmtest.Say("No.").Over(llmtest.Wire{Refusal: true})}, "No. refusal", nil, 1},
+		{"forced, and cut", []llmtest.Turn{llmtest.Say("Hm."), llmtest.Say(`{"name":"wea`).Finish(llm.FinishLength)}, "Hm. stop", nil, 2},
+		{"without grammars", []llmtest.Turn{llmtest.Say("Hm."), llmtest.Reply(400, `{"error":{"message":"response_format is not supported"}}`)}, "Hm. stop", nil, 2},
+		{"nonsense", []llmtest.Turn{llmtest.Say("Hm."), llmtest.Say("never mind")}, "Hm. stop", nil, 2},
+		{"endless", []llmtest.Turn{llmtest.Say("Hm."), llmtest.Say(strings.Repeat("x", 1<<20), "y")}, "", llm.ErrTooLarge, 2},
+		{"broken", []llmtest.Turn{llmtest.Say("Hm."), llmtest.Say("x").Over(llmtest.Wire{Fault: llmtest.Cut, After: 2})}, "", llm.ErrStreamCut, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := llmtest.NewServer(tt.turns...)
+			resp, err := llm.Generate(t.Context(), client(t, s, openai.Options{}), ask())
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("Generate: got error %v, want %v", err, tt.err)
+			}
+			if n := len(s.Chats()); n != tt.requests {
+				t.Errorf("made %d requests, want %d", n, tt.requests)
+			}
+			if err != nil {
+				return
+			}
+			if got := summary(resp); got != tt.want {
+				t.Errorf("Generate: got %q, want %q", got, tt.want)
+			}
+			if want := (llm.Usage{Input: 30, Output: 3}); tt.name == "forced" && resp.Usage != want {
+				t.Errorf("Generate: got usage %+v, want %+v", resp.Usage, want)
+			}
+			if tt.requests == 2 {
+				if r := s.Chats()[1].Request; len(r.Tools) > 0 || len(r.Schema) == 0 {
+					t.Errorf("the second request is %+v", r)
+				}
+			}
+			checkServer(t, s)
+		})
+	}
+}
