@@ -1,0 +1,187 @@
+package budget
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// Account is what one run, and all that it starts, may spend. Make it with [New] or
+// [Account.Child], and end it with [Account.Close].
+type Account struct {
+	tree   *sync.Mutex // of all accounts from the root down; guards what follows
+	parent *Account    // nil for the root; not changed
+	name   string      // not changed
+	made   Limits      // what limits was at first; not changed
+	depth  int         // not changed
+
+	limits   Limits
+	spent    vector // by this account and all below, also those that are closed
+	reserved vector // likewise, and not settled
+	own      vector // of reserved: by this account's own holds
+	short    vector // by how much settled calls have cost more than was held for them
+	children []*Account
+	closed   bool
+}
+
+// New returns the account of a tree of its own. The name is for errors and reports.
+func New(name string, l Limits) *Account {
+	return &Account{tree: new(sync.Mutex), name: name, made: l, limits: l}
+}
+
+// Child returns an account below a: whatever it reserves and spends is reserved and
+// spent of a and all above it too. The error is a [*LimitError] of depth where it
+// would be too deep, or a closed account's [ErrClosed].
+func (a *Account) Child(name string, l Limits) (*Account, error) {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	if a.closed {
+		return nil, ErrClosed
+	}
+	for up := a; up != nil; up = up.parent {
+		if most := up.limits.Depth; most != 0 && a.depth+1-up.depth > max(most, 0) {
+			return nil, &LimitError{Account: up.name, Limit: Depth, Max: strconv.Itoa(max(most, 0)), at: up, own: up == a, again: int64(up.made.Depth), missing: 1}
+		}
+	}
+	child := &Account{tree: a.tree, parent: a, name: name, depth: a.depth + 1, made: l, limits: l}
+	a.children = append(a.children, child)
+	return child, nil
+}
+
+// Name returns the account's name.
+func (a *Account) Name() string { return a.name }
+
+// Reserve holds n of the account and of all above it, or nothing at all. The error is
+// a [*LimitError], [ErrNegative] or [ErrClosed].
+func (a *Account) Reserve(n Amount) (*Hold, error) {
+	v := n.vector()
+	if v.negative() {
+		return nil, ErrNegative
+	}
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	if err := a.fits(v); err != nil {
+		return nil, err
+	}
+	a.reserve(v)
+	return &Hold{account: a, held: v}, nil
+}
+
+// fits says whether v can be reserved of the whole path.
+func (a *Account) fits(v vector) error {
+	if a.closed {
+		return ErrClosed
+	}
+	for up := a; up != nil; up = up.parent {
+		free := up.free()
+		for i, n := range v.at(up == a) {
+			if n > free[i] {
+				return &LimitError{Account: up.name, Limit: names[i], Max: format(i, max(0, up.limits.vector()[i])),
+					at: up, own: up == a, again: up.made.vector()[i], missing: n - free[i]}
+			}
+		}
+	}
+	return nil
+}
+
+// free is how much can be reserved of this account alone. Without a limit that is
+// what still can be counted.
+func (a *Account) free() vector {
+	most := a.limits.vector()
+	for i, limit := range most {
+		if limit == 0 {
+			most[i] = math.MaxInt
+		}
+	}
+	return most.positive().less(a.spent).less(a.reserved)
+}
+
+func (a *Account) reserve(v vector) {
+	a.own = a.own.plus(v)
+	for up := a; up != nil; up = up.parent {
+		up.reserved = up.reserved.plus(v.at(up == a))
+	}
+}
+
+func (a *Account) unreserve(v vector) {
+	a.own = a.own.less(v)
+	for up := a; up != nil; up = up.parent {
+		up.reserved = up.reserved.less(v.at(up == a))
+	}
+}
+
+// charge counts what was spent, and what of it nothing was held for.
+func (a *Account) charge(spent, held vector) {
+	for up := a; up != nil; up = up.parent {
+		part := spent.at(up == a)
+		up.spent = up.spent.plus(part)
+		up.short = up.short.plus(part.less(held))
+	}
+}
+
+// Left returns how much can still be reserved: the least of the path, and
+// [Unlimited] where no account of it has a limit.
+func (a *Account) Left() Amount {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	return a.left().amount()
+}
+
+func (a *Account) left() vector {
+	if a.closed {
+		return vector{}
+	}
+	left := vector{Unlimited, Unlimited, Unlimited, Unlimited, Unlimited}
+	for up := a; up != nil; up = up.parent {
+		free := up.free()
+		for i, limit := range up.limits.vector() {
+			if limit != 0 && (i != steps || up == a) {
+				left[i] = min(left[i], free[i])
+			}
+		}
+	}
+	return left
+}
+
+// Raise allows the account so much more. What has no limit gets none, and nothing is
+// lowered. The accounts above keep theirs.
+func (a *Account) Raise(add Limits) {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	l, more := a.limits.vector(), add.vector()
+	for i := range l {
+		l[i] = raised(l[i], more[i])
+	}
+	n := l.amount()
+	a.limits = Limits{n.Tokens, n.Cost, n.ModelCalls, n.ToolCalls, n.Steps, int(raised(int64(a.limits.Depth), int64(add.Depth)))}
+}
+
+func raised(limit, more int64) int64 {
+	if limit == 0 || more <= 0 {
+		return limit
+	}
+	return addUp(max(limit, 0), more)
+}
+
+// Close ends the account and all below it: what they still hold is given back, also
+// to the accounts above, and nothing more can be reserved. What they have spent
+// remains charged. A hold of a closed account that is settled all the same is charged
+// too, as something nothing was held for. Close may be called again.
+func (a *Account) Close() {
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	a.close()
+	if p := a.parent; p != nil {
+		p.children = slices.DeleteFunc(p.children, func(c *Account) bool { return c == a })
+	}
+}
+
+func (a *Account) close() {
+	for _, c := range a.children {
+		c.close()
+	}
+	a.children = nil
+	a.closed = true
+	a.unreserve(a.own)
+}

@@ -1,0 +1,84 @@
+package budget
+
+import "errors"
+
+// ErrClosed is returned for an account that was closed.
+var ErrClosed = errors.New("the account is closed")
+
+// errSettled is returned for a hold that does not hold any more.
+var errSettled = errors.New("the reservation was settled or released")
+
+// Hold is a reservation. The first of [Hold.Settle] and [Hold.Release] counts, all
+// later ones do nothing.
+type Hold struct {
+	account *Account
+	held    vector // guarded by the tree's mutex, like done
+	done    bool
+}
+
+// Amount returns what is held; nothing once it is settled or released.
+func (h *Hold) Amount() Amount {
+	h.account.tree.Lock()
+	defer h.account.tree.Unlock()
+	if h.done || h.account.closed {
+		return Amount{}
+	}
+	return h.held.amount()
+}
+
+// Settle charges what was spent and gives back the rest. It may be more than was held:
+// the error of the estimate is charged too, see [Report]. What is below zero counts as
+// nothing.
+func (h *Hold) Settle(spent Amount) {
+	h.account.tree.Lock()
+	defer h.account.tree.Unlock()
+	if held, ok := h.end(); ok {
+		h.account.charge(spent.vector().positive(), held)
+	}
+}
+
+// Release gives back all that was held.
+func (h *Hold) Release() {
+	h.account.tree.Lock()
+	defer h.account.tree.Unlock()
+	h.end()
+}
+
+// end gives back the reservation, once, and says what it was. A closed account has
+// given it back already.
+func (h *Hold) end() (held vector, ok bool) {
+	if h.done {
+		return vector{}, false
+	}
+	h.done = true
+	if h.account.closed {
+		return vector{}, true
+	}
+	h.account.unreserve(h.held)
+	return h.held, true
+}
+
+// Resize changes what is held, to more or to less, or leaves it as it is with the
+// error of [Account.Reserve].
+func (h *Hold) Resize(n Amount) error {
+	v := n.vector()
+	if v.negative() {
+		return ErrNegative
+	}
+	a := h.account
+	a.tree.Lock()
+	defer a.tree.Unlock()
+	switch {
+	case h.done:
+		return errSettled
+	case a.closed:
+		return ErrClosed
+	}
+	a.unreserve(h.held)
+	err := a.fits(v)
+	if err == nil {
+		h.held = v
+	}
+	a.reserve(h.held) // nobody could take it meanwhile
+	return err
+}

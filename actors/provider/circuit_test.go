@@ -1,0 +1,233 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/provider"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+)
+
+// fails asks so often in vain.
+func (b *bench) fails(t *testing.T, n int, with llmtest.Turn) {
+	t.Helper()
+	for range n {
+		if err := read(t.Context(), b.Model(llmtest.Script(with))).once(t); err == nil {
+			t.Error("a failure: got none")
+		}
+	}
+}
+
+// impatient is a reader who has another model.
+var impatient = llm.Observer{Fallback: true}
+
+// What opens a circuit is a row of failures of the server, and nothing else.
+func TestWhatOpensTheCircuit(t *testing.T) {
+	bad := llmtest.Fail(&llm.Error{Provider: "test", Status: 400, Err: llm.ErrInvalidRequest})
+	tests := []struct {
+		name string
+		do   func(t *testing.T, b *bench)
+		want string
+	}{
+		{"failures in a row", func(t *testing.T, b *bench) { b.fails(t, 3, down()) }, provider.CircuitOpen},
+		{"too few", func(t *testing.T, b *bench) { b.fails(t, 2, down()) }, provider.CircuitClosed},
+		{"an answer between", func(t *testing.T, b *bench) { b.fails(t, 2, down()); b.works(t); b.fails(t, 2, down()) }, provider.CircuitClosed},
+		{"a refusal between", func(t *testing.T, b *bench) { b.fails(t, 2, down()); b.fails(t, 1, bad); b.fails(t, 2, down()) }, provider.CircuitClosed},
+		{"refusals", func(t *testing.T, b *bench) { b.fails(t, 9, bad) }, provider.CircuitClosed},
+		{"rate limits", func(t *testing.T, b *bench) { b.fails(t, 9, llmtest.Fail(busy(0))) }, provider.CircuitClosed},
+		{"readers who leave", func(t *testing.T, b *bench) {
+			b.fails(t, 2, down())
+			for range 5 {
+				for range b.Model(llmtest.Script(llmtest.Say("a", "b"))).Stream(t.Context(), hello()) {
+					break
+				}
+			}
+		}, provider.CircuitClosed},
+		{"streams that end early", func(t *testing.T, b *bench) {
+			for range 3 {
+				err := read(t.Context(), b.Model(fake{"llmtest/x", func(context.Context, func(llm.Event, error) bool) {}})).once(t)
+				if !errors.Is(err, llm.ErrStreamCut) {
+					t.Errorf("got %v, want %v", err, llm.ErrStreamCut)
+				}
+			}
+		}, provider.CircuitOpen},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, provider.Options{Retry: once, Circuit: provider.Circuit{Failures: 3}})
+				tt.do(t, b)
+				b.quiet(t)
+				if got := b.state(); got.Circuit != tt.want {
+					t.Errorf("State: got %+v, want the circuit %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// An open circuit makes nobody ask; who can go elsewhere does so at once, and the others
+// wait exactly until one may try.
+func TestOpenCircuit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, provider.Options{Circuit: provider.Circuit{Failures: 1, Open: 20 * time.Second}})
+		b.fails(t, 1, llmtest.Join(llmtest.Say("a"), down()))
+		synctest.Wait()
+		if s := b.state(); s.Circuit != provider.CircuitOpen || s.Failures != 1 || s.LastError == nil || time.Until(s.Until) != 20*time.Second {
+			t.Errorf("State: got %+v, want it open for 20 s", s)
+		}
+		time.Sleep(5 * time.Second)
+		script := llmtest.Script(llmtest.Say("ok"))
+		err := read(llm.Observe(t.Context(), &impatient), b.Model(script)).once(t)
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok || !errors.Is(err, provider.ErrCircuitOpen) || !e.Retryable || e.RetryAfter != 15*time.Second {
+			t.Errorf("with a fallback: got %v, want a retryable %v in 15 s", err, provider.ErrCircuitOpen)
+		}
+		start := time.Now()
+		var told []llm.Attempt
+		o := &llm.Observer{Retry: func(a llm.Attempt) { told = append(told, a) }}
+		if err := read(llm.Observe(t.Context(), o), b.Model(script)).once(t); err != nil || time.Since(start) != 15*time.Second {
+			t.Errorf("got %v after %v, want an answer after 15s", err, time.Since(start))
+		}
+		if len(told) != 1 || told[0].Wait != 15*time.Second || !errors.Is(told[0].Err, provider.ErrCircuitOpen) {
+			t.Errorf("told: got %+v", told)
+		}
+		if len(script.Requests()) != 1 {
+			t.Errorf("the model was asked %d times, want once", len(script.Requests()))
+		}
+		synctest.Wait()
+		if s := b.state(); s != (provider.State{Circuit: provider.CircuitClosed}) {
+			t.Errorf("State: got %+v, want it closed", s)
+		}
+	})
+}
+
+// A circuit that stays open longer than a request may wait ends it at once.
+func TestCircuitBeyondPatience(t *testing.T) {
+	tests := []struct {
+		name    string
+		timeout time.Duration
+		open    time.Duration
+	}{
+		{"the deadline", 10 * time.Second, 20 * time.Second},
+		{"the policy", time.Hour, 2 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, provider.Options{Circuit: provider.Circuit{Failures: 1, Open: tt.open}})
+				b.fails(t, 1, llmtest.Join(llmtest.Say("a"), down()))
+				ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+				defer cancel()
+				start := time.Now()
+				err := read(ctx, b.Model(llmtest.Script(llmtest.Say("ok")))).once(t)
+				if !errors.Is(err, provider.ErrCircuitOpen) || time.Since(start) != 0 {
+					t.Errorf("got %v after %v, want %v at once", err, time.Since(start), provider.ErrCircuitOpen)
+				}
+			})
+		})
+	}
+}
+
+// When the time has come one request goes out alone; the others follow with its first
+// event, or wait anew if it fails.
+func TestHalfOpen(t *testing.T) {
+	tests := []struct {
+		name  string
+		probe func() llmtest.Turn      // made in the bubble
+		end   func(cancel func(error)) // of the probe, if it does not end itself
+		asked int                      // in all, once the probe has been decided on
+		state string
+	}{
+		{"the first event closes it", func() llmtest.Turn { return llmtest.Join(llmtest.Say("a"), llmtest.Hold(llmtest.NewGate())) }, nil, 4, provider.CircuitClosed},
+		{"a refusal closes it", func() llmtest.Turn { return llmtest.Fail(&llm.Error{Status: 400, Err: llm.ErrInvalidRequest}) }, nil, 4, provider.CircuitClosed},
+		{"a failure opens it", down, nil, 1, provider.CircuitOpen},
+		{"the next one tries if it is cancelled", func() llmtest.Turn { return llmtest.Hold(llmtest.NewGate()) }, func(cancel func(error)) { cancel(errLeft) }, 4, provider.CircuitClosed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, provider.Options{Retry: &llm.RetryOptions{MaxAttempts: 3}, Circuit: provider.Circuit{Failures: 1, Open: 20 * time.Second}})
+				b.fails(t, 1, llmtest.Join(llmtest.Say("a"), down()))
+				time.Sleep(20 * time.Second)
+				synctest.Wait()
+				if s := b.state(); s.Circuit != provider.CircuitHalfOpen {
+					t.Errorf("State: got %+v, want it half-open", s)
+				}
+				script := llmtest.Script(tt.probe(), llmtest.Say("ok"), llmtest.Say("ok"), llmtest.Say("ok"))
+				m := b.Model(script)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				gate := llmtest.NewGate()
+				held := fake{"llmtest/held", func(ctx context.Context, yield func(llm.Event, error) bool) {
+					for range llmtest.Script(llmtest.Hold(gate)).Stream(ctx, hello()) {
+						break
+					}
+					for ev, err := range script.Stream(ctx, hello()) {
+						if !yield(ev, err) {
+							return
+						}
+					}
+				}}
+				var wg sync.WaitGroup
+				wg.Go(func() { read(ctx, b.Model(held)) })
+				synctest.Wait()
+				for range 3 {
+					wg.Go(func() { read(t.Context(), m) })
+				}
+				synctest.Wait()
+				if n := len(script.Requests()); n != 0 {
+					t.Errorf("beside the one that tries %d were asked", n)
+				}
+				if s := b.state(); s.InFlight != 1 || s.Waiting != 3 {
+					t.Errorf("State: got %+v, want 1 out and 3 waiting", s)
+				}
+				gate.Open()
+				synctest.Wait()
+				if tt.end != nil {
+					tt.end(cancel)
+					synctest.Wait()
+				}
+				if n := len(script.Requests()); n != tt.asked {
+					t.Errorf("asked %d times, want %d", n, tt.asked)
+				}
+				if s := b.state(); s.Circuit != tt.state {
+					t.Errorf("State: got %+v, want %s", s, tt.state)
+				}
+				cancel(errLeft)
+				wg.Wait()
+				b.quiet(t)
+			})
+		})
+	}
+}
+
+// Those that are between their attempts when a server is away for a while get through it.
+func TestServerComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, provider.Options{})
+		start := time.Now()
+		m := b.Model(fake{"llmtest/x", func(_ context.Context, yield func(llm.Event, error) bool) {
+			if time.Since(start) < 3*time.Second {
+				yield(nil, &llm.Error{Provider: "test", Status: 503, Retryable: true})
+				return
+			}
+			yield(llm.Finish{}, nil)
+		}})
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if err := read(t.Context(), m).once(t); err != nil {
+					t.Errorf("got %v, want an answer in the end", err)
+				}
+			})
+		}
+		wg.Wait()
+		b.quiet(t)
+	})
+}

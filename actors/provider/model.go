@@ -1,0 +1,167 @@
+package provider
+
+import (
+	"context"
+	"iter"
+	"runtime/debug"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// model is a model behind a provider.
+type model struct {
+	provider *Provider
+	model    llm.Model
+}
+
+// Name returns the model's own.
+func (m *model) Name() string { return m.model.Name() }
+
+// Unwrap returns the model itself.
+func (m *model) Unwrap() llm.Model { return m.model }
+
+// String returns the model's name.
+func (m *model) String() string { return m.Name() }
+
+// GoString returns what String does: %#v shows nothing of the model inside (SECA-27).
+func (m *model) GoString() string { return m.Name() }
+
+// Stream implements [llm.Model].
+func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if ctx.Err() != nil {
+			yield(nil, context.Cause(ctx))
+			return
+		}
+		t := newTicket(ctx, m.provider, m.model)
+		if err := m.provider.enter(t); err != nil {
+			t.cancel(nil)
+			yield(nil, m.refusal(err))
+			return
+		}
+		r := &reading{ticket: t, req: req, yield: yield}
+		if err := r.run(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// refusal is the error of a request that was not taken in. Another model may do better.
+func (m *model) refusal(err error) error {
+	e := m.provider.wrap(m.model, err)
+	e.Retryable = err == ErrBusy
+	return e
+}
+
+// reading is the goroutine's part of a request.
+type reading struct {
+	*ticket
+	req   *llm.Request
+	yield func(llm.Event, error) bool
+
+	passed   bool // an event of this attempt has been passed on
+	done     bool // the last one has
+	left     bool // the reader wants no more
+	yielded  bool // the reader's code runs
+	panicked bool // the model has
+	settled  bool // the completion has been told of the end, or has said it
+}
+
+// run does what the completion decides, until the request has ended; the error is left to
+// pass on.
+func (r *reading) run() error {
+	defer r.leave()
+	for {
+		switch d := r.next(); d.kind {
+		case over, broken:
+			r.settled = d.kind == over
+			return d.err
+		case retry:
+			r.tellObservers(d)
+		case proceed:
+			err := r.attempt(d.probe)
+			end := &attemptEnded{err: err, panicked: r.panicked, passed: r.passed, restarts: r.observer.Restart != nil}
+			if r.done || r.left || r.ctx.Err() != nil {
+				if r.settled = r.done || r.panicked; r.settled {
+					r.tell(end)
+				}
+				return r.ended()
+			}
+			r.tell(end)
+		}
+	}
+}
+
+// ended is the error of a request that is whole, or was left, or whose context has ended.
+func (r *reading) ended() error {
+	if r.done || r.left {
+		return nil
+	}
+	return context.Cause(r.ctx)
+}
+
+// leave ends the request if it has not been: its reader may have left, or panicked.
+func (r *reading) leave() {
+	switch {
+	case r.settled:
+	case r.ctx.Err() != nil:
+		r.tell(&cancelled{})
+	default:
+		r.cancel(context.Canceled) // before: its completion may be about to begin
+		r.tell(&left{})
+	}
+	r.cancel(context.Canceled)
+	r.provider.forget(r.ticket)
+}
+
+// tellObservers says that another attempt follows.
+func (r *reading) tellObservers(d decision) {
+	if d.restart && r.observer.Restart != nil {
+		r.observer.Restart()
+	}
+	for _, told := range []func(llm.Attempt){r.observer.Retry, r.provider.opts.Retry.OnRetry} {
+		if told != nil {
+			told(d.told)
+		}
+	}
+}
+
+// attempt passes one attempt on. Its error is the model's; one that ends without [llm.Finish]
+// is one as well.
+func (r *reading) attempt(probe bool) (err error) {
+	defer func() {
+		if r.yielded {
+			return // the reader's panic is not ours
+		}
+		if p := recover(); p != nil {
+			r.panicked, err = true, &actors.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	r.passed = false
+	for ev, err := range r.model.Stream(r.ctx, r.req) {
+		if err != nil {
+			return err
+		}
+		if !r.passed && probe {
+			r.parent.Send(&answered{r.ticket})
+		}
+		r.passed = true
+		if _, ok := ev.(llm.Finish); ok {
+			r.done = true
+		}
+		r.yielded = true
+		more := r.yield(ev, nil)
+		r.yielded = false
+		if !more {
+			r.left = true
+			return nil
+		}
+		if r.done {
+			return nil
+		}
+	}
+	e := r.provider.wrap(r.ticket.model, llm.ErrStreamCut)
+	e.Retryable = true
+	return e
+}

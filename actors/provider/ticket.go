@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// ticket is one request: what its goroutine, its completion and its provider share.
+type ticket struct {
+	provider *Provider
+	model    llm.Model
+	observer *llm.Observer
+	ctx      context.Context // of all attempts; ends with the caller's, or by fail
+	cancel   context.CancelCauseFunc
+	wake     chan struct{} // has room for one: there are decisions
+
+	seq uint64 // order of coming; guarded by the provider's lock until it has entered
+
+	// The provider's actor's alone.
+	by    *supervisor // the incarnation that began it
+	place place
+
+	parent actors.Ref // of the completion; set before it starts
+
+	mu        sync.Mutex // guards what follows; nothing is sent under it
+	ref       actors.Ref // the completion; zero before it has begun
+	decisions []decision // that its goroutine has not taken; some few at the most
+}
+
+// place is where a request is.
+type place uint8
+
+const (
+	aside   place = iota // between two attempts, or not there
+	queued               // waits for a place
+	outside              // has one
+)
+
+// decision is what a completion tells its goroutine to do.
+type decision struct {
+	kind    kind
+	probe   bool        // proceed: it is the one that tries whether the server is back
+	told    llm.Attempt // retry
+	restart bool        // retry: what the reader has is void
+	err     error       // over and broken
+}
+
+type kind uint8
+
+const (
+	proceed kind = iota // make an attempt
+	retry               // another attempt follows, after a wait
+	over                // it has ended
+	broken              // its context has
+)
+
+func newTicket(ctx context.Context, p *Provider, m llm.Model) *ticket {
+	t := &ticket{provider: p, model: m, observer: llm.ObserverOf(ctx), wake: make(chan struct{}, 1)}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	return t
+}
+
+// begun notes the completion. It reports false if the request has ended meanwhile, and
+// then tells it.
+func (t *ticket) begun(ref actors.Ref) bool {
+	t.mu.Lock()
+	t.ref = ref
+	t.mu.Unlock()
+	if t.ctx.Err() != nil { // its goroutine may have looked for the completion before
+		ref.Send(&cancelled{})
+		return false
+	}
+	return true
+}
+
+// tell sends a message to the completion, if there is one.
+func (t *ticket) tell(msg any) {
+	t.mu.Lock()
+	ref := t.ref
+	t.mu.Unlock()
+	ref.Send(msg)
+}
+
+// decide hands a decision to the goroutine.
+func (t *ticket) decide(d decision) {
+	t.mu.Lock()
+	t.decisions = append(t.decisions, d)
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the oldest decision that was not taken.
+func (t *ticket) take() (d decision, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.decisions) == 0 {
+		return d, false
+	}
+	d = t.decisions[0]
+	t.decisions = t.decisions[1:]
+	return d, true
+}
+
+// next waits for a decision. The end of the context is one, unless the completion has
+// decided on another end before.
+func (t *ticket) next() decision {
+	for {
+		ended := t.ctx.Err() != nil // looked at first: what was decided before it counts
+		for d, ok := t.take(); ok; d, ok = t.take() {
+			if d.kind == over || !ended {
+				return d
+			}
+		}
+		if ended {
+			return decision{kind: broken, err: context.Cause(t.ctx)}
+		}
+		select {
+		case <-t.wake:
+		case <-t.ctx.Done():
+		}
+	}
+}
+
+// fail ends the request from outside.
+func (t *ticket) fail(why error) { t.cancel(t.provider.wrap(t.model, why)) }
+
+// stopped is called once the completion has, whatever the reason.
+func (t *ticket) stopped(failure error) {
+	why := failure
+	if why == nil {
+		why = fmt.Errorf("the completion was stopped: %w", actors.ErrStopped)
+	}
+	t.fail(why) // nothing if it has ended by itself
+	t.parent.Send(&gone{t})
+}
