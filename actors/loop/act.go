@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -32,38 +33,45 @@ type call struct {
 	tool *Tool // nil if there is none of that name
 
 	phase  phase
+	hold   *budget.Hold            // its room; nil for a call that was refused
 	cancel context.CancelCauseFunc // while it runs
 	result *mcp.ToolResultContent  // what the model will see
 	raised int                     // how often it has asked
+	made   bool                    // it was neither refused nor declined
+	again  bool                    // it is asked about whatever was allowed before
+	nth    int                     // which of its kind in a row, once the model is to be told
+	held   int                     // how much of the run's
 }
 
 // toolReturned is a message to itself: a tool call has ended.
 type toolReturned struct {
 	call   *call
 	result *mcp.CallToolResult
+	guards guarded
 	err    error
 }
 
 // act begins the calls of a turn: each is refused, asked about, or made once there
 // is room.
 func (r *run) act(c *actors.Context, rulings []ruling) {
+	if !r.admit(c, rulings) {
+		return
+	}
 	r.state = r.acting
 	t := r.turn
 	r.say(t.resp.Message())
 	var entries []Entry
 	for i, cl := range t.calls {
-		if rulings[i].refusal == "" {
-			if err := r.ledger.reserveCall(); err != nil {
-				t.over = err
-				rulings[i].refusal = "not called: " + err.Error()
-			}
+		if r.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
+			rulings[i].refusal = "not called: it needs a human's consent, and there is nobody to ask"
 		}
 		if refusal := rulings[i].refusal; refusal != "" {
 			entries = append(entries, r.settle(cl, mcp.ErrorResult("%s", refusal), false))
 			continue
 		}
 		entries = append(entries, cl.intent())
-		if rulings[i].verdict == Allow || r.allowed[cl.tool.Hash] {
+		cl.again = rulings[i].verdict == AskAgain
+		if rulings[i].verdict == Allow || r.allowedForRun(cl) {
 			cl.phase = ready
 		} else {
 			entries = append(entries, r.openAsk(cl))
@@ -79,19 +87,29 @@ func (cl *call) intent() Entry {
 
 // settle gives a call its result, for the model and for the journal.
 func (r *run) settle(cl *call, res *mcp.CallToolResult, made bool) Entry {
-	cl.phase = returned
+	cl.phase, cl.made = returned, made
 	cl.result = cutForModel(cl.id, res, r.cfg.MaxResult)
+	cl.tellRepeated()
 	return Entry{Type: store.ToolResult, Key: cl.key, Body: &ToolResult{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: r.out != nil && made, Result: res}}
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: r.out != nil && made,
+		Repeated: cl.nth, Result: res}}
 }
 
 // lose gives a call whose outcome nobody knows a result that says so.
 func (r *run) lose(cl *call, reason string) Entry {
-	cl.phase = returned
+	cl.phase, cl.made = returned, true
 	reason = clip(reason, maxErrText)
 	cl.result = cutForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), r.cfg.MaxResult)
 	return Entry{Type: store.ToolUnknown, Key: cl.key, Body: &ToolUnknown{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
+}
+
+// child is the run that the call starts, empty for none.
+func (cl *call) child() string {
+	if cl.tool.Child == nil {
+		return ""
+	}
+	return cl.tool.Child(cl.key)
 }
 
 func (cl *call) server() string {
@@ -121,7 +139,7 @@ func (r *run) advance(c *actors.Context, entries ...Entry) {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
-			entries = append(entries, Entry{Type: store.ToolDispatched, Key: cl.key, Body: &ToolDispatched{t.n, cl.id}})
+			entries = append(entries, Entry{Type: store.ToolDispatched, Key: cl.key, Body: &ToolDispatched{t.n, cl.id, cl.child()}})
 		}
 	}
 	r.writeBatch(c, &batch{entries: entries, state: r.runState(), then: func(c *actors.Context) {
@@ -160,16 +178,19 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 func (r *run) dispatch(c *actors.Context, cl *call) {
 	sink := r.cfg.Sink
 	todo := &Call{Run: r.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	r.spend.made(cl.hold)
+	todo.account, todo.left = r.spend.account, r.timeLeft()
 	do, own := cl.tool.Do, cl.tool.Server == ""
+	look := r.afterTool(cl)
 	cl.cancel = actors.Await(c,
-		func(ctx context.Context) (*mcp.CallToolResult, error) {
+		func(ctx context.Context) (toolReturned, error) {
 			res, err := do(ctx, todo)
 			if err == nil && own { // a server's result has passed a decoder
 				res, err = presentable(res)
 			}
-			return res, err
+			return look(ctx, res, err)
 		},
-		func(res *mcp.CallToolResult, err error) any { return toolReturned{cl, res, err} })
+		func(m toolReturned, err error) any { m.call, m.err = cl, err; return m })
 }
 
 func (r *run) acting(c *actors.Context, msg any) {
@@ -180,7 +201,11 @@ func (r *run) acting(c *actors.Context, msg any) {
 		}
 		r.turn.busy--
 		r.takeBack(c, m.call)
-		r.advance(c, r.outcomeOf(c, m))
+		r.letGo(m.call)
+		r.advance(c, r.outcomes(c, m)...)
+		if m.guards.stop != nil {
+			r.failed(c, m.guards.stop)
+		}
 	case graceOver:
 		r.giveUpCalls(c)
 	default:
@@ -216,8 +241,8 @@ func (r *run) acted(c *actors.Context) {
 	}
 	r.say(llm.Message{Role: llm.RoleUser, Content: results})
 	if t.over != nil {
-		r.limited(c, t.over)
+		r.callsOver(c, t.over)
 		return
 	}
-	r.list(c)
+	r.next(c)
 }

@@ -25,12 +25,13 @@ const AskKind = "tool"
 // openAsk is a question that waits. The store decides who answered it first.
 type openAsk struct {
 	row     store.Ask
-	call    *call    // that it is about
-	raised  *raise   // the call itself asks; nil for its approval
-	storing bool     // it is on its way to the store
-	stored  bool     // answers may be given to the store
-	settled bool     // it is decided, and off the list
-	answers []answer // given before it was stored
+	call    *call     // that it is about
+	raised  *raise    // the call itself asks; nil for its approval
+	limit   *limitAsk // it is about a limit, and no call
+	storing bool      // it is on its way to the store
+	stored  bool      // answers may be given to the store
+	settled bool      // it is decided, and off the list
+	answers []answer  // given before it was stored
 }
 
 // Messages to itself.
@@ -54,7 +55,8 @@ type (
 
 // openAsk makes the question whether a call may be made.
 func (r *run) openAsk(cl *call) Entry {
-	payload, hash := approvalPayload(cl)
+	payload, hash := payloadOf(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash, Arguments: cl.args,
+		Tainted: r.outbound(cl.tool)})
 	row := store.Ask{
 		ID: cl.key, Run: r.cfg.ID, Kind: AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
 		Path: r.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
@@ -67,17 +69,14 @@ func (r *run) openAsk(cl *call) Entry {
 // listAsk adds a question to those that are open. The clock of the run's wall time
 // stands still while there is one (TIME-05).
 func (r *run) listAsk(a *openAsk) Entry {
-	if len(r.asks) == 0 {
-		r.wallLeft = time.Until(r.wallEnds)
-		r.wall.Clear()
-	}
+	r.stopClock()
 	r.asks[a.row.ID] = a
 	return Entry{Type: store.AskOpened, Key: a.row.ID, Body: &AskOpened{a.row}}
 }
 
-// approvalPayload is exactly what will be called, and its hash.
-func approvalPayload(cl *call) (json.RawMessage, string) {
-	raw, err := jsonx.Marshal(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash, Arguments: cl.args})
+// payloadOf is exactly what is decided on, and its hash.
+func payloadOf(v any) (json.RawMessage, string) {
+	raw, err := jsonx.Marshal(v)
 	if err != nil { // the arguments were found to be valid JSON before
 		return nil, ""
 	}
@@ -129,7 +128,7 @@ func (r *run) askIsStored(c *actors.Context, a *openAsk, err error) {
 		return
 	}
 	if err != nil {
-		c.Log().Error("a question could not be stored", "run", r.cfg.ID, "tool", a.call.name, "error", err)
+		c.Log().Error("a question could not be stored", "run", r.cfg.ID, "kind", a.row.Kind, "tool", a.row.Tool, "error", err)
 		failAnswers(a, err)
 		r.askSettled(c, a, store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("it could not be asked")})
 		return
@@ -194,6 +193,10 @@ func (r *run) sawAsk(c *actors.Context, m askSeen) {
 
 // answer gives a decision to the store, as soon as the question is there.
 func (r *run) answer(c *actors.Context, m answer) {
+	if r.cfg.Journal == nil {
+		m.reply.Complete(store.Ask{}, store.ErrNotFound)
+		return
+	}
 	open := r.asks[m.ask]
 	if open != nil && !open.stored && r.out == nil {
 		open.answers = append(open.answers, m)
@@ -228,7 +231,11 @@ func failAnswers(a *openAsk, err error) {
 // askSettled goes on with what was decided.
 func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
 	entries := []Entry{r.closeAsk(a, d)}
-	if a.raised != nil {
+	switch {
+	case a.limit != nil:
+		r.limitSettled(c, a, d, entries)
+		return
+	case a.raised != nil:
 		a.raised.reply.Complete(d, nil)
 		r.advance(c, entries...)
 		return
@@ -238,9 +245,10 @@ func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
 		cl.phase = ready
 		if d.Scope == ScopeRun && cl.tool.Hash != "" {
 			r.allowed[cl.tool.Hash] = true
+			r.allowedAgain[cl.tool.Hash] = r.allowedAgain[cl.tool.Hash] || cl.again
 		}
 	} else {
-		r.ledger.releaseCall()
+		cl.hold.Release()
 		entries = append(entries, r.settle(cl, declined(d), false))
 	}
 	r.advance(c, entries...)
@@ -252,8 +260,7 @@ func (r *run) closeAsk(a *openAsk, d store.Decision) Entry {
 	a.settled = true
 	if len(r.asks) == 0 && r.out == nil {
 		r.askTimer.Clear()
-		r.wallEnds = time.Now().Add(r.wallLeft)
-		r.wall.SetAt(r.wallEnds)
+		r.startClock()
 	}
 	return Entry{Type: store.AskSettled, Key: a.row.ID, Body: &AskSettled{
 		Status: d.Status, By: d.By, Scope: d.Scope, Reason: reasonOf(d.Answer)}}

@@ -1,29 +1,55 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// Limits bounds a run. They are held before a call is made: what does not fit any
-// more is not begun.
+// Limits bounds a run and all that it starts, its sub-agents and what servers sample
+// while it calls them. They are held before a call is made: what does not fit any more
+// is not begun.
 type Limits struct {
-	// Steps is how many times the model is asked. Zero means 32.
+	// Steps is how many turns the run itself takes. Zero means 32.
 	Steps int
 	// Tokens is the input and output of all turns together. The input of a turn is
 	// estimated before it, its output is bounded by what is left, and what the
 	// provider counted is charged after it: only an estimate that was too low can
 	// exceed the limit, by its error and once. Zero means no limit.
 	Tokens int
+	// Cost is the same in money; it needs [Config.Pricing]. Zero means no limit.
+	Cost llm.Money
+	// ModelCalls is how many times models are asked, over the whole tree: by the run
+	// and what it starts, and again after an answer that broke off. Zero means no limit.
+	ModelCalls int
 	// ToolCalls is how many tool calls are made; refused and declined ones do not
 	// count. Zero means 256.
 	ToolCalls int
+	// Depth is how many levels of runs may be below this one. Zero means 8.
+	Depth int
 	// Wall is how long a run may take. It stands still while a question waits for a
 	// human. Zero means one hour.
 	Wall time.Duration
+	// OnLimit is what happens at a limit. Wall time always stops the run.
+	OnLimit OnLimit
 }
+
+// OnLimit says what a run does that has reached a limit.
+type OnLimit string
+
+// What a run does at a limit. The zero value stops.
+const (
+	// LimitStop ends the run.
+	LimitStop OnLimit = "stop"
+	// LimitAsk asks a human for more: see [AskLimit]. Without a yes the run ends.
+	LimitAsk OnLimit = "ask"
+	// LimitWrapUp has the model answer once more, without tools, with what it has.
+	// That last turn is reserved before the first one, and always fits.
+	LimitWrapUp OnLimit = "wrap-up"
+)
 
 // Validate refuses negative limits.
 func (l Limits) Validate() error {
@@ -32,122 +58,105 @@ func (l Limits) Validate() error {
 		return fmt.Errorf("the limit of %d steps is negative", l.Steps)
 	case l.Tokens < 0:
 		return fmt.Errorf("the limit of %d tokens is negative", l.Tokens)
+	case l.Cost < 0:
+		return fmt.Errorf("the limit of a cost of %v is negative", l.Cost)
+	case l.ModelCalls < 0:
+		return fmt.Errorf("the limit of %d model calls is negative", l.ModelCalls)
 	case l.ToolCalls < 0:
 		return fmt.Errorf("the limit of %d tool calls is negative", l.ToolCalls)
+	case l.Depth < 0:
+		return fmt.Errorf("the limit of a depth of %d is negative", l.Depth)
 	case l.Wall < 0:
 		return fmt.Errorf("the limit of %v wall time is negative", l.Wall)
 	}
-	return nil
+	switch l.OnLimit {
+	case "", LimitStop, LimitAsk, LimitWrapUp:
+		return nil
+	}
+	return fmt.Errorf("at a limit %q: want %s, %s or %s", string(l.OnLimit), LimitStop, LimitAsk, LimitWrapUp)
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Steps == 0 {
-		l.Steps = 32
-	}
-	if l.ToolCalls == 0 {
-		l.ToolCalls = 256
-	}
-	if l.Wall == 0 {
-		l.Wall = time.Hour
-	}
+	l.Steps = cmp.Or(l.Steps, 32)
+	l.ToolCalls = cmp.Or(l.ToolCalls, 256)
+	l.Depth = cmp.Or(l.Depth, 8)
+	l.Wall = cmp.Or(l.Wall, time.Hour)
+	l.OnLimit = cmp.Or(l.OnLimit, LimitStop)
 	return l
 }
 
+// account is what an account holds of the limits.
+func (l Limits) account() budget.Limits {
+	return budget.Limits{Tokens: l.Tokens, Cost: l.Cost, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Steps: l.Steps, Depth: l.Depth}
+}
+
 // LimitError ends a run that has reached a limit.
-type LimitError struct {
-	Limit string // "steps", "tokens", "tool calls" or "wall time"
-	Max   string
-}
+type LimitError = budget.LimitError
 
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the run has reached its limit: %s %s", e.Max, e.Limit)
-}
-
-func overLimit(limit string, most any) *LimitError { return &LimitError{limit, fmt.Sprint(most)} }
-
-// Usage is what a run has cost so far.
+// Usage is what a run has cost so far, or one turn of it, without what it has started:
+// see [Outcome.Spent].
 type Usage struct {
 	Input  int `json:"input"`
 	Output int `json:"output"`
 	// Estimated says that part of it was counted from bytes, because a provider
 	// gave no numbers or a turn did not complete.
 	Estimated bool `json:"estimated,omitzero"`
+	// Cost is in money, where there is a price.
+	Cost llm.Money `json:"cost,omitzero"`
+	// Over is by how many tokens, and OverCost by how much money, the run and all that
+	// it has started are beyond its limits: the error of an estimate. Of a turn it is zero.
+	Over     int       `json:"over,omitzero"`
+	OverCost llm.Money `json:"overCost,omitzero"`
 }
 
 // Total returns input and output together.
 func (u Usage) Total() int { return u.Input + u.Output }
 
-// ledger holds the limits of a run against what it has used.
-type ledger struct {
-	limits  Limits
-	used    Usage
-	steps   int
-	calls   int
-	pending int  // tokens of input that the turn under way was estimated at
-	clamped bool // the turn's output is bounded by what is left of the tokens
+func (u Usage) plus(v Usage) Usage {
+	return Usage{Input: u.Input + v.Input, Output: u.Output + v.Output, Estimated: u.Estimated || v.Estimated, Cost: u.Cost + v.Cost}
 }
 
-// reserveTurn makes room for one turn whose input is estimated at that many
-// tokens. It returns the bound of its output, zero for none.
-func (l *ledger) reserveTurn(estimate, maxTokens int) (int, error) {
-	if l.steps >= l.limits.Steps {
-		return 0, overLimit("steps", l.limits.Steps)
+// Pricing is what the models of a run cost.
+type Pricing struct {
+	// Most is the price of the dearest model that may answer. Turns are reserved at it.
+	Most llm.Price
+	// Of gives the price of the model that has answered, by the name that
+	// [llm.Choice] or [llm.Model] has. Nil, like false, means Most.
+	Of func(model string) (llm.Price, bool)
+	// Missing is one of the models that may answer and has no price; empty for none. A
+	// run with a limit of money is then refused.
+	Missing string
+}
+
+// Unknown returns the model without a price, empty if there is none. Of a nil Pricing
+// that is the model itself.
+func (p *Pricing) Unknown(model string) string {
+	if p == nil {
+		return model
 	}
-	l.clamped = false
-	if l.limits.Tokens > 0 {
-		left := l.limits.Tokens - l.used.Total() - estimate
-		if left <= 0 {
-			return 0, overLimit("tokens", l.limits.Tokens)
+	return p.Missing
+}
+
+// of is the price of a model.
+func (p *Pricing) of(model string) llm.Price {
+	if p == nil {
+		return llm.Price{}
+	}
+	if p.Of != nil {
+		if price, ok := p.Of(model); ok {
+			return price
 		}
-		if maxTokens == 0 || left < maxTokens {
-			maxTokens, l.clamped = left, true
-		}
 	}
-	l.steps++
-	l.pending = estimate
-	return maxTokens, nil
+	return p.Most
 }
 
-// settleTurn charges what the turn has cost.
-func (l *ledger) settleTurn(u llm.Usage, resp *llm.Response) Usage {
-	cost := Usage{u.Input, u.Output, u.Estimated}
-	if cost.Total() == 0 {
-		cost = Usage{l.pending, estimateOutput(resp), true}
-	}
-	l.charge(cost)
-	return cost
+// NoPriceError refuses a run with a limit of money whose model has no price.
+type NoPriceError struct{ Model string }
+
+func (e *NoPriceError) Error() string {
+	return fmt.Sprintf("there is a limit of money, and no price for the model %s", e.Model)
 }
 
-// abandonTurn charges a turn that has not completed: what it has cost nobody says.
-func (l *ledger) abandonTurn() {
-	if l.pending > 0 {
-		l.charge(Usage{Input: l.pending, Estimated: true})
-	}
+func overLimit(limit string, most any) *LimitError {
+	return &LimitError{Limit: limit, Max: fmt.Sprint(most)}
 }
-
-func (l *ledger) charge(u Usage) {
-	l.used.Input += u.Input
-	l.used.Output += u.Output
-	l.used.Estimated = l.used.Estimated || u.Estimated
-	l.pending = 0
-}
-
-func estimateOutput(r *llm.Response) int {
-	n := llm.EstimateText(r.Thinking) + llm.EstimateText(r.Text())
-	for _, call := range r.Calls() {
-		n += llm.EstimateBytes(len(call.Name) + len(call.Input))
-	}
-	return n
-}
-
-// reserveCall makes room for one tool call.
-func (l *ledger) reserveCall() error {
-	if l.calls >= l.limits.ToolCalls {
-		return overLimit("tool calls", l.limits.ToolCalls)
-	}
-	l.calls++
-	return nil
-}
-
-// releaseCall gives back the room of a call that will not be made.
-func (l *ledger) releaseCall() { l.calls-- }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -51,6 +53,7 @@ type Config struct {
 	ID        string
 	Agent     string   // name of the agent
 	Path      []string // agents from the root to this one
+	Parent    string   // the run that this one is a part of; empty for none
 	InputHash string   // of what the run was started with, see [store.Run]
 	Hash      string   // of the agent's configuration
 
@@ -72,11 +75,45 @@ type Config struct {
 	// like a panic in it, asks for every call.
 	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) Verdict
 
+	// Guards look at what goes in and out, in this order.
+	Guards []Guard
+	// StopWhen ends the run after a turn that the model has not ended it with, and
+	// says why. It runs in a task. Nil never does.
+	StopWhen func(*TurnInfo) (reason string, stop bool)
+	// Repeats is in how many turns in a row the model may make the same call before it
+	// is told; at twice as often the run fails with a [*LoopError]. Zero means 3, below
+	// zero switches it off.
+	Repeats int
+	// Context is how many tokens the model takes, input and output together. What
+	// does not fit is left out of the conversation, the oldest first. Zero means that
+	// nothing is left out before the model says that it is too much.
+	Context int
+	// Summarise says in a few words what is left out, in place of what it has said
+	// before. It runs in a task; nil, or an error, leaves a mark only.
+	Summarise func(ctx context.Context, before string, dropped []llm.Message) (string, error)
+	// Taint is what the tree of runs has seen. Nil means a tree of its own.
+	Taint *TaintState
+
+	// Journal keeps the events of the run. Nil keeps none: there is no lease, nobody can
+	// be asked, so that a call whose verdict is [Ask] is refused, and the sink is told of
+	// events as they happen.
 	Journal Journal
 	Owner   string // of the lease
 	Sink    Sink
+	// Kind is what the run is to the census: [actors.KindLoop] for a loop that serves
+	// another's work. Zero means [actors.KindRun].
+	Kind actors.Kind
+	// LastAnswers says [llm.ToolChoiceNone] in the last turn that Limits.Steps permits, with
+	// the tools still there (SAMP-31). Calls that come all the same are left out.
+	LastAnswers bool
 
-	Limits   Limits
+	Limits Limits
+	// Budget is the account that the run's own is made a child of, [Call.Budget] of the
+	// call that starts it. Nil makes a tree of its own.
+	Budget *budget.Account
+	// Pricing says what the model costs. Nil means that money is not counted; a run
+	// with a limit of money, its own or that of Budget, needs it.
+	Pricing  *Pricing
 	Parallel int // tool calls at once; zero means 8
 	// MaxResult bounds what the model sees of one tool result, in bytes. Zero means
 	// 100,000. The journal keeps all of it.
@@ -100,6 +137,9 @@ const (
 	Ask Verdict = iota
 	Allow
 	Deny
+	// AskAgain asks also where a human has allowed the tool for the rest of the run,
+	// unless the answer was to such a question.
+	AskAgain
 )
 
 const (
@@ -112,18 +152,26 @@ const (
 
 func (c *Config) withDefaults() (*Config, error) {
 	d := *c
-	if d.ID == "" || d.Model == nil || d.Journal == nil || d.Sink == nil {
-		return nil, errors.New("loop: a run needs an ID, a Model, a Journal and a Sink")
+	if d.ID == "" || d.Model == nil || d.Sink == nil {
+		return nil, errors.New("loop: a run needs an ID, a Model and a Sink")
 	}
 	if err := d.Limits.Validate(); err != nil {
 		return nil, err
 	}
 	d.Limits = d.Limits.withDefaults()
+	if d.Limits.OnLimit == LimitAsk && d.Journal == nil {
+		return nil, errors.New("loop: a run without a Journal can not ask for more at a limit")
+	}
 	d.Parallel = cmp.Or(d.Parallel, 8)
+	d.Repeats = cmp.Or(d.Repeats, 3)
+	if d.Taint == nil {
+		d.Taint = new(TaintState)
+	}
 	d.MaxResult = cmp.Or(d.MaxResult, 100_000)
 	d.AskExpiry = cmp.Or(d.AskExpiry, 10*time.Minute)
 	d.Grace = cmp.Or(d.Grace, 5*time.Second)
 	d.Owner = cmp.Or(d.Owner, "loop")
+	d.Kind = cmp.Or(d.Kind, actors.KindRun)
 	d.Nonce = cmp.Or(d.Nonce, uuid.NewString())
 	return &d, nil
 }

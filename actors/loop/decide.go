@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,13 +22,18 @@ type decided struct {
 	turn       *turn
 	rulings    []ruling
 	structured json.RawMessage
-	err        error // what is wrong with the answer
+	text       *string // what a guard has put in place of the model's; nil for nothing
+	guards     guarded // what they have said of the answer
+	err        error   // what is wrong with the answer
 }
 
 // ruling is what becomes of one call. A refusal is a result for the model.
 type ruling struct {
 	verdict Verdict
 	refusal string
+	print   [32]byte        // of the call, for the loop detector
+	args    json.RawMessage // that a guard has put in place of the model's; nil for none
+	guards  guarded
 }
 
 // decide looks at what the model wants. The gate, the schemas and the answer's
@@ -50,6 +56,10 @@ func (r *run) decide(c *actors.Context) {
 		rulings := make([]ruling, len(t.calls))
 		for i, cl := range t.calls {
 			rulings[i] = rule(ctx, cfg, tools, i, cl)
+			rulings[i].print = fingerprint(cl.name, cl.args)
+			if rulings[i].guards.stop != nil {
+				break
+			}
 		}
 		return rulings, nil
 	}, func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} })
@@ -65,24 +75,45 @@ func rule(ctx context.Context, cfg *Config, tools map[string]*Tool, i int, cl *c
 		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip(cl.name, 100), names(tools))}
 	case slices.Contains(cl.turn.spoilt, cl.id):
 		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
+	case cl.turn.guards.refused != "":
+		return ruling{refusal: "not called: " + cl.turn.guards.refused}
 	}
-	if validate := cl.tool.Validate; validate != nil {
-		_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, validate(cl.args) })
-		if err != nil {
-			return ruling{refusal: "not called: the arguments do not fit the tool's schema: " + clip(err.Error(), maxErrText)}
-		}
+	if wrong := misfit(cl.tool, cl.args); wrong != nil {
+		return ruling{refusal: "not called: " + wrong.Error()}
 	}
+	args, out := beforeToolCall(ctx, cfg, cl)
+	if out.refusal != "" || out.guards.stop != nil {
+		return out
+	}
+	return gated(ctx, cfg, cl.tool, args, out)
+}
+
+// misfit says what is wrong with arguments, in words for the model.
+func misfit(t *Tool, args json.RawMessage) error {
+	if t.Validate == nil {
+		return nil
+	}
+	if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, t.Validate(args) }); err != nil {
+		return errors.New("the arguments do not fit the tool's schema: " + clip(err.Error(), maxErrText))
+	}
+	return nil
+}
+
+// gated adds to a ruling what the gate says.
+func gated(ctx context.Context, cfg *Config, t *Tool, args json.RawMessage, out ruling) ruling {
 	if cfg.Gate == nil {
-		return ruling{verdict: Ask}
+		return out
 	}
-	verdict, err := actors.Guard(func() (Verdict, error) { return cfg.Gate(ctx, cl.tool, cl.args), nil })
+	verdict, err := actors.Guard(func() (Verdict, error) { return cfg.Gate(ctx, t, args), nil })
 	switch {
-	case err != nil || verdict > Deny:
-		return ruling{verdict: Ask}
+	case err != nil || verdict > AskAgain:
+		out.verdict = Ask
 	case verdict == Deny:
-		return ruling{refusal: "not called: the policy of this agent does not allow it"}
+		out.refusal = "not called: the policy of this agent does not allow it"
+	default:
+		out.verdict = verdict
 	}
-	return ruling{verdict: verdict}
+	return out
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -104,13 +135,17 @@ func names(tools map[string]*Tool) string {
 
 // check looks at an answer without calls.
 func (r *run) check(c *actors.Context) {
-	t, check, text := r.turn, r.cfg.Check, r.turn.resp.Text()
-	if check == nil {
+	t, cfg, text := r.turn, r.cfg, r.turn.resp.Text()
+	if refused := t.guards.refused; refused != "" {
+		r.again(c, refused)
+		return
+	}
+	if cfg.Check == nil && len(with(cfg.Guards, final)) == 0 {
 		r.answered(c, nil)
 		return
 	}
-	actors.Await(c, func(context.Context) (json.RawMessage, error) { return check(text) },
-		func(v json.RawMessage, err error) any { return decided{turn: t, structured: v, err: err} })
+	actors.Await(c, func(ctx context.Context) (decided, error) { return checkAnswer(ctx, cfg, t.n, text) },
+		func(d decided, err error) any { d.turn, d.err = t, err; return d })
 }
 
 func (r *run) deciding(c *actors.Context, msg any) {
@@ -119,19 +154,22 @@ func (r *run) deciding(c *actors.Context, msg any) {
 		switch {
 		case m.turn != r.turn: // late
 		case m.rulings != nil:
-			r.act(c, m.rulings)
+			r.judge(c, m.rulings)
 		case m.err != nil && len(m.turn.calls) > 0:
 			r.failed(c, fmt.Errorf("deciding on the calls: %w", m.err))
 		case m.err != nil:
 			r.redo(c, m.err)
 		default:
-			r.answered(c, m.structured)
+			r.checked(c, m)
 		}
 	}
 }
 
 // redo tells the model what is wrong with its answer, a bounded number of times.
 func (r *run) redo(c *actors.Context, wrong error) {
+	if r.cutShort(c) {
+		return
+	}
 	if r.redos++; r.redos > maxRedos || r.turn.resp.Finish == llm.FinishLength {
 		r.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
 		return
@@ -158,9 +196,12 @@ func (r *run) say(m llm.Message) {
 // answered ends the run with the model's answer.
 func (r *run) answered(c *actors.Context, structured json.RawMessage) {
 	resp := r.turn.resp
-	if resp.Finish == llm.FinishLength && r.ledger.clamped {
-		r.limited(c, overLimit("tokens", r.cfg.Limits.Tokens))
+	if r.cutShort(c) {
 		return
 	}
-	r.end(c, Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured})
+	out := Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured}
+	if r.turn.text != nil {
+		out.Text = *r.turn.text
+	}
+	r.end(c, out)
 }

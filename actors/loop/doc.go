@@ -21,6 +21,12 @@
 //   - A tool that fails, panics or is unknown is a result the model reads, and
 //     never a failed run.
 //   - A call that needs consent and gets none is not made. Silence is never a yes.
+//   - What does not fit the model is left out of what it sees, never of the journal,
+//     and no call is ever seen without its result.
+//   - What a guard has to see is seen by nobody before.
 //
-// The events of a run hold all that a later resume needs; see [Decode].
+// The events of a run hold all that a later resume needs; see [Decode]. Without a
+// journal ([Config].Journal) the same actor runs a loop that only lives as long as
+// whoever waits for it, such as a server's handler: nothing is written then, and nobody
+// can be asked.
 package loop

@@ -18,10 +18,6 @@ func (r *run) failed(c *actors.Context, err error) {
 	r.end(c, Outcome{State: store.Failed, Stop: StopFailed, Err: err})
 }
 
-func (r *run) limited(c *actors.Context, err error) {
-	r.end(c, Outcome{State: store.Limited, Stop: StopLimit, Err: err})
-}
-
 // end is the only way out, and the first reason counts: whatever is under way is
 // cancelled and given its grace.
 func (r *run) end(c *actors.Context, out Outcome) {
@@ -39,7 +35,7 @@ func (r *run) end(c *actors.Context, out Outcome) {
 		for _, cl := range t.calls {
 			switch {
 			case cl.phase == ready: // its intent without a dispatch says that it was not made
-				r.ledger.releaseCall()
+				cl.hold.Release()
 				cl.phase = returned
 			case cl.phase == sent && cl.cancel != nil:
 				cl.cancel(out.Err)
@@ -75,7 +71,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 			return // given up already
 		}
 		r.turn.busy--
-		r.write(c, nil, r.outcomeOf(c, m))
+		r.write(c, nil, r.outcomes(c, m)...)
 		r.finish(c)
 	case askStored:
 		r.withdraw(c, m.open)
@@ -91,7 +87,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 func (r *run) unmade(c *actors.Context, t *turn, calls []*call) {
 	for _, cl := range calls {
 		t.busy--
-		r.ledger.releaseCall()
+		cl.hold.Release()
 		r.write(c, nil, r.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
 	}
 	r.finish(c)
@@ -125,10 +121,11 @@ func (r *run) withdrawn(c *actors.Context, m askWithdrawn) {
 // to be allowed is not made in any case.
 func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision) {
 	failAnswers(a, store.ErrFinished)
-	if a.raised != nil {
+	switch {
+	case a.raised != nil:
 		a.raised.reply.Complete(d, nil)
-	} else {
-		r.ledger.releaseCall()
+	case a.call != nil:
+		a.call.hold.Release()
 		a.call.phase = returned
 	}
 	r.write(c, nil, r.closeAsk(a, d))
@@ -177,10 +174,11 @@ func (r *run) giveUp(c *actors.Context) {
 	r.finish(c)
 }
 
-// account charges what has not completed and says what it all has cost.
+// account charges what has not completed, gives back what is held, and says what it
+// all has cost.
 func (r *run) account() {
-	r.ledger.abandonTurn()
-	r.out.Usage, r.out.Steps, r.out.ToolCalls = r.ledger.used, r.ledger.steps, r.ledger.calls
+	r.spend.close()
+	r.spend.bill(r.out)
 }
 
 var errGrace = errors.New("it did not answer in time")
@@ -212,7 +210,7 @@ func finished(out *Outcome) Entry {
 // Finished returns what the run's last event holds.
 func (o *Outcome) Finished() *RunFinished {
 	body := &RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
-		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls}
+		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls, Spent: o.Spent}
 	if o.Err != nil {
 		body.Error = clip(o.Err.Error(), maxErrText)
 	}
@@ -247,8 +245,9 @@ func line(s string) string {
 
 func started(c *Config) *RunStarted {
 	return &RunStarted{
-		Agent: c.Agent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Input, Schema: c.Schema,
+		Agent: c.Agent, Parent: c.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
+		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
 		WallMS: c.Limits.Wall.Milliseconds(), MaxResult: c.MaxResult}
 }
 

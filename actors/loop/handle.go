@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -20,7 +21,10 @@ type Outcome struct {
 	Usage      Usage
 	Steps      int // turns begun
 	ToolCalls  int
-	// Err is nil exactly if the run has finished with an answer. It wraps a
+	// Spent is what the run has cost with all that it has started.
+	Spent budget.Amount
+	// Err is nil exactly if the run has finished with an answer; the text of a run that
+	// has wrapped up comes with the limit. It wraps a
 	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
 	Err error
 }
@@ -57,6 +61,7 @@ func (e *JournalError) Unwrap() error { return e.Err }
 // Start has returned.
 type Run struct {
 	cfg    *Config
+	spend  *spending
 	ref    actors.Ref
 	opened actors.Reply[store.Run]
 	ended  actors.Reply[Outcome]
@@ -75,13 +80,23 @@ func New(cfg *Config) (*Run, error) {
 // once.
 func (r *Run) Start(c *actors.Context) error {
 	sys := c.System()
+	spend, err := openSpending(r.cfg)
+	if err != nil {
+		r.opened.Complete(store.Run{}, err)
+		return err
+	}
+	r.spend = spend
 	ref, err := c.Spawn(actors.Spec{
-		Kind:   actors.KindRun,
-		Name:   "run-" + r.cfg.ID,
-		New:    func() actors.Actor { return newRun(r) },
-		OnStop: func(err error) { r.died(sys, err) },
+		Kind: r.cfg.Kind,
+		Name: r.cfg.Kind.String() + "-" + r.cfg.ID,
+		New:  func() actors.Actor { return newRun(r) },
+		OnStop: func(err error) {
+			spend.close() // also after a kill: nothing stays held for who is gone
+			r.died(sys, err)
+		},
 	})
 	if err != nil {
+		spend.close()
 		r.opened.Complete(store.Run{}, err)
 		return err
 	}
@@ -123,7 +138,7 @@ func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.A
 	got, err := actors.Ask(ctx, r.ref, func(reply *actors.Reply[store.Ask]) any {
 		return answer{ask, d, reply}
 	})
-	if errors.Is(err, actors.ErrStopped) {
+	if errors.Is(err, actors.ErrStopped) && r.cfg.Journal != nil {
 		return r.cfg.Journal.SettleAsk(ctx, ask, d)
 	}
 	return got, err
@@ -144,8 +159,13 @@ func (r *Run) died(sys *actors.System, cause error) {
 		r.ended.Complete(Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
 		return
 	}
+	out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
+	r.spend.bill(&out)
+	if r.cfg.Journal == nil {
+		r.complete(out)
+		return
+	}
 	sys.Go("run-"+r.cfg.ID, func() {
-		out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
 		if err := r.recordDeath(head.Epoch, out); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}

@@ -257,3 +257,17 @@ func (m *sameIDs) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Even
 		_ = yield(call, nil) && yield(llm.Finish{Reason: llm.FinishToolCalls}, nil)
 	}
 }
+
+// allText are the texts of all blocks that the model was shown, results included.
+func allText(req *llm.Request) []string {
+	var out []string
+	for _, m := range req.Messages {
+		out = append(out, m.Content.Text())
+		for _, c := range m.Content {
+			if r, ok := c.(*mcp.ToolResultContent); ok {
+				out = append(out, r.Content.Text())
+			}
+		}
+	}
+	return out
+}

@@ -37,6 +37,7 @@ func (j *journal) open(h *Run, head store.Run) { j.h, j.epoch = h, head.Epoch }
 
 // write puts entries into the next append; then runs once they are durable, and
 // not at all if they can not be written. It must look whether the run is ending.
+// Without a journal then runs at once.
 func (r *run) write(c *actors.Context, then func(*actors.Context), entries ...Entry) {
 	r.writeBatch(c, &batch{entries: entries, then: then})
 }
@@ -45,6 +46,10 @@ func (r *run) writeBatch(c *actors.Context, b *batch) {
 	now := store.Clock(time.Now())
 	for i := range b.entries {
 		b.entries[i].Time = now
+	}
+	if r.cfg.Journal == nil {
+		r.acked(c, appended{batches: []*batch{b}})
+		return
 	}
 	r.journal.waiting = append(r.journal.waiting, b)
 	r.flush(c)

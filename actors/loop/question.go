@@ -77,6 +77,9 @@ func (r *run) raise(c *actors.Context, m *raise) {
 	switch {
 	case m.reply.Completed(): // withdrawn before
 		return
+	case r.cfg.Journal == nil:
+		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: there is nobody to ask", ErrNotAsked))
+		return
 	case r.out != nil, r.turn == nil, cl.turn != r.turn, cl.phase != sent:
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the call or its run has ended", ErrNotAsked))
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -16,6 +17,9 @@ const (
 	ToolsListedType = "tools.listed" // what the model may call from now on
 	ModelIntentType = "model.intent" // the model is about to be asked; what was reserved for it
 	InputAddedType  = "input.added"  // a message of the run itself to the model
+
+	LimitReachedType = "limit.reached" // what comes next does not fit the limits
+	LimitRaisedType  = "limit.raised"  // a human has allowed more
 )
 
 // Entry is an event of a run with its body decoded: one of the pointers below.
@@ -32,6 +36,7 @@ type (
 	// RunStarted is the body of run.started.
 	RunStarted struct {
 		Agent     string          `json:"agent,omitempty"`
+		Parent    string          `json:"parent,omitempty"` // the run that has started it
 		Path      []string        `json:"path,omitempty"`
 		Hash      string          `json:"hash,omitempty"` // of the agent's configuration
 		Model     string          `json:"model"`
@@ -42,8 +47,13 @@ type (
 		Steps     int             `json:"steps"`
 		Tokens    int             `json:"tokens,omitzero"`
 		ToolCalls int             `json:"toolCalls"`
-		WallMS    int64           `json:"wallMs"`
-		MaxResult int             `json:"maxResult"`
+		Cost      llm.Money       `json:"cost,omitzero"`
+		// Like Steps, Tokens and ToolCalls these are limits; zero is none.
+		ModelCalls int     `json:"modelCalls,omitzero"`
+		Depth      int     `json:"depth,omitzero"`
+		OnLimit    OnLimit `json:"onLimit,omitempty"`
+		WallMS     int64   `json:"wallMs"`
+		MaxResult  int     `json:"maxResult"`
 	}
 	// ToolsListed is the body of tools.listed. It comes before the first turn and
 	// whenever something has changed since.
@@ -62,6 +72,10 @@ type (
 		Turn      int `json:"turn"`     // from one
 		Reserved  int `json:"reserved"` // tokens of input, estimated
 		MaxTokens int `json:"maxTokens,omitzero"`
+		// Held is what is reserved for the turn at its most.
+		Held budget.Amount `json:"held,omitzero"`
+		// Last says that it is the turn with which the run wraps up.
+		Last bool `json:"last,omitzero"`
 	}
 	// ModelResult is the body of model.result.
 	ModelResult struct {
@@ -71,6 +85,7 @@ type (
 		Finish   llm.FinishReason `json:"finish"`
 		Usage    Usage            `json:"usage"`
 		Model    string           `json:"model,omitempty"`
+		Chosen   *Chosen          `json:"chosen,omitzero"` // by a router; nil where there was nothing to choose
 	}
 	// ToolIntent is the body of tool.intent; the event's Key is the call's.
 	ToolIntent struct {
@@ -86,17 +101,21 @@ type (
 	ToolDispatched struct {
 		Turn   int    `json:"turn"`
 		CallID string `json:"callId"`
+		Run    string `json:"run,omitempty"` // that the call starts; empty for none
 	}
 	// ToolResult is the body of tool.result. A call without a dispatch was not
 	// made: it was refused, declined, or did not fit the limits.
 	ToolResult struct {
-		Turn   int                 `json:"turn"`
-		CallID string              `json:"callId"`
-		Tool   string              `json:"tool"`
-		Server string              `json:"server,omitempty"`
-		Made   bool                `json:"made"`
-		Late   bool                `json:"late,omitzero"` // it came when the run was ending
-		Result *mcp.CallToolResult `json:"result"`
+		Turn   int    `json:"turn"`
+		CallID string `json:"callId"`
+		Tool   string `json:"tool"`
+		Server string `json:"server,omitempty"`
+		Made   bool   `json:"made"`
+		Late   bool   `json:"late,omitzero"` // it came when the run was ending
+		// Repeated is which call of the same kind in a row it was, from the one on which
+		// the model is told so; else zero.
+		Repeated int                 `json:"repeated,omitzero"`
+		Result   *mcp.CallToolResult `json:"result"`
 	}
 	// ToolUnknown is the body of tool.unknown: the call may have had its effect, and
 	// nobody can know.
@@ -122,6 +141,21 @@ type (
 	InputAdded struct {
 		Message llm.Message `json:"message"`
 	}
+	// LimitReached is the body of limit.reached. Amounts are written as in [LimitError].
+	LimitReached struct {
+		Account string  `json:"account,omitempty"` // whose limit it is; empty for wall time
+		Limit   string  `json:"limit"`
+		Max     string  `json:"max"`
+		Spent   string  `json:"spent,omitempty"`
+		Then    OnLimit `json:"then"` // what the run does
+	}
+	// LimitRaised is the body of limit.raised. Of an account above the run's it holds
+	// for all below that one.
+	LimitRaised struct {
+		Account string `json:"account"`
+		Limit   string `json:"limit"`
+		By      string `json:"by"`
+	}
 	// RunFinished is the body of run.finished.
 	RunFinished struct {
 		State      store.RunState  `json:"state"`
@@ -132,6 +166,7 @@ type (
 		Usage      Usage           `json:"usage"`
 		Steps      int             `json:"steps"`
 		ToolCalls  int             `json:"toolCalls"`
+		Spent      budget.Amount   `json:"spent,omitzero"`
 	}
 )
 
@@ -142,6 +177,9 @@ type ApprovalPayload struct {
 	Tool       string          `json:"tool"`
 	Definition string          `json:"definition,omitempty"` // its hash
 	Arguments  json.RawMessage `json:"arguments"`
+	// Tainted says that the run has seen untrusted content and private data, and that
+	// the call may carry them out (SECA-44).
+	Tainted bool `json:"tainted,omitzero"`
 }
 
 // bodies makes the body of each type of event.
@@ -157,7 +195,14 @@ var bodies = map[string]func() any{
 	store.AskOpened:      func() any { return new(AskOpened) },
 	store.AskSettled:     func() any { return new(AskSettled) },
 	InputAddedType:       func() any { return new(InputAdded) },
+	LimitReachedType:     func() any { return new(LimitReached) },
+	LimitRaisedType:      func() any { return new(LimitRaised) },
 	store.RunFinished:    func() any { return new(RunFinished) },
+	GuardActedType:       func() any { return new(GuardActed) },
+	HistoryCutType:       func() any { return new(HistoryCut) },
+	AgentChangedType:     func() any { return new(AgentChanged) },
+	StopMetType:          func() any { return new(StopMet) },
+	TaintedType:          func() any { return new(Tainted) },
 }
 
 // Decode reads an event that a run has written. An event of a type it does not

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -15,7 +16,7 @@ func samples() map[string]any {
 	return map[string]any{
 		store.RunStarted:     &RunStarted{Agent: "a", Path: []string{"a"}, Model: "m", Input: []llm.Message{llm.User("hi")}, Nonce: "n", Steps: 1},
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
-		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9},
+		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
 		store.ToolIntent:     &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: []byte(`{"a":1}`)},
 		store.ToolDispatched: &ToolDispatched{Turn: 1, CallID: "c"},
@@ -24,6 +25,13 @@ func samples() map[string]any {
 		store.AskOpened:      &AskOpened{Ask: store.Ask{ID: "i", Kind: AskKind, Payload: []byte(`{"a":1}`), Decision: store.Decision{Status: store.AskPending}}},
 		store.AskSettled:     &AskSettled{Status: store.AskAccepted, By: "ada", Scope: "once"},
 		InputAddedType:       &InputAdded{Message: llm.User("again")},
+		LimitReachedType:     &LimitReached{Account: "run r", Limit: "cost", Max: "0.25", Spent: "0.20", Then: LimitAsk},
+		GuardActedType:       &GuardActed{Guard: "g", Point: PointFinal, Action: GuardChanged, Text: "why"},
+		HistoryCutType:       &HistoryCut{Turn: 3, Before: 9, After: 5, Limit: 6, Results: []CutResult{{"c", "t", 7}}, Messages: 2, Dropped: 4, Summary: "s"},
+		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
+		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
+		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},
+		LimitRaisedType:      &LimitRaised{Account: "run r", Limit: "cost", By: "0.25"},
 		store.RunFinished:    &RunFinished{State: store.Finished, Stop: "stop", Text: "hello", Structured: []byte(`{}`)},
 	}
 }

@@ -15,9 +15,12 @@ import (
 // maxMedia bounds the images and sounds of one result, in bytes.
 const maxMedia = 5 << 20
 
+// maxBlocks bounds the blocks of one result that the model sees.
+const maxBlocks = 256
+
 // cutForModel returns what the model sees of a result: at most limit bytes of text,
-// and whole media within their own bound. It never fetches what a link points to
-// (SECA-42).
+// whole media within their own bound, and a note on what it does not see. It never
+// fetches what a link points to (SECA-42).
 func cutForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultContent {
 	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: mcp.Contents{}}
 	content := r.Content
@@ -29,7 +32,12 @@ func cutForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultCon
 		content = mcp.Contents{mcp.Text(string(r.StructuredContent))}
 	}
 	left, media := limit, maxMedia
+	missing, missed := 0, 0 // blocks and bytes that not even a note is spent on
 	for _, c := range content {
+		if _, isText := c.(*mcp.TextContent); isText && left <= 0 && len(out.Content) > 0 || len(out.Content) == maxBlocks {
+			missing, missed = missing+1, missed+sizeOf(c)
+			continue
+		}
 		switch size := sizeOf(c); c := c.(type) {
 		case *mcp.TextContent:
 			out.Content = append(out.Content, mcp.Text(cutText(c.Text, &left)))
@@ -38,6 +46,9 @@ func cutForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultCon
 		default:
 			out.Content = append(out.Content, whole(c, size, &left))
 		}
+	}
+	if missing > 0 {
+		out.Content = append(out.Content, mcp.Text(fmt.Sprintf("[left out: %d more blocks of %d bytes]", missing, missed)))
 	}
 	return out
 }

@@ -5,6 +5,8 @@
 //	   │                  ▲               │                │ │                │
 //	   │                  ├───────────────┼── poor answer ─┘ │ answer         │
 //	   │                  └───────────────┼──────────────────┼── all returned ┘
+//	   │   in preparing before thinking what is too long is cut and guards look,
+//	   │   in stopping behind acting a condition may end the run
 //	   ▼                                  ▼                  ▼
 //	ending ◀── answer, limit, error, cancel: from any state;
 //	   │       suspended while it waits for a human: releasing, from acting
@@ -53,9 +55,10 @@ type (
 		err    error
 	}
 	modelReplied struct {
-		turn *turn
-		resp *llm.Response
-		err  error
+		turn   *turn
+		resp   *llm.Response
+		guards guarded
+		err    error
 	}
 	renewed    struct{ err error }
 	renewLease struct{}
@@ -66,15 +69,19 @@ type (
 // turn is one question to the model and the calls it leads to. Its address is its
 // identity.
 type turn struct {
-	n      int // from one
-	cancel context.CancelCauseFunc
-	resp   *llm.Response
-	calls  []*call
-	busy   int      // calls on their way: dispatched or being dispatched
-	left   int      // calls without a durable result
-	acted  bool     // its results are on their way to the model
-	over   error    // a limit that its calls have reached
-	spoilt []string // ids of calls whose arguments were no JSON object
+	n       int // from one
+	cancel  context.CancelCauseFunc
+	resp    *llm.Response
+	calls   []*call
+	busy    int  // calls on their way: dispatched or being dispatched
+	left    int  // calls without a durable result
+	acted   bool // its results are on their way to the model
+	spend   *turnSpend
+	answers bool     // it may not call: see [Config.LastAnswers]
+	over    error    // a limit that its calls have reached
+	spoilt  []string // ids of calls whose arguments were no JSON object
+	guards  guarded  // what the guards have said of the model's answer
+	text    *string  // what a guard has put in place of the model's answer; nil for nothing
 }
 
 // run is touched by its own goroutine only, so it has no lock.
@@ -83,16 +90,28 @@ type run struct {
 	cfg *Config
 
 	state   func(c *actors.Context, msg any)
-	ledger  ledger
+	spend   *spending
 	history []llm.Message
 	turn    *turn
 	ids     map[string]bool // ids of all calls so far: no two may be the same
 	redos   int
 
-	tools   map[string]*Tool // replaced whole, never changed
-	listing ToolsListed      // as last written
-	offered []llm.Tool
-	allowed map[string]bool // hashes of the tools accepted for all of the run
+	window   window       // what was left out of the history
+	prepared *llm.Request // the next turn's, once guards have seen it; nil else
+	repeated repeated
+	refusals int // how often guards had the model answer again
+	handOffs int // how often the run went to another agent
+	held     int // runs of its calls that wait for a human
+
+	noted     *LimitError // the limit whose event is written last
+	wrapping  *LimitError // the last turn is under way because of it; nil before
+	limitAsks int
+
+	tools        map[string]*Tool // replaced whole, never changed
+	listing      ToolsListed      // as last written
+	offered      []llm.Tool
+	allowed      map[string]bool // hashes of the tools accepted for all of the run
+	allowedAgain map[string]bool // those of them that were where [AskAgain] was said
 
 	journal  journal
 	asks     map[string]*openAsk // by ID
@@ -113,11 +132,12 @@ type run struct {
 func newRun(h *Run) *run {
 	return &run{
 		h: h, cfg: h.cfg,
-		ledger:  ledger{limits: h.cfg.Limits},
-		history: h.cfg.Input,
-		ids:     make(map[string]bool),
-		allowed: make(map[string]bool),
-		asks:    make(map[string]*openAsk),
+		spend:        h.spend,
+		history:      h.cfg.Input,
+		ids:          make(map[string]bool),
+		allowed:      make(map[string]bool),
+		allowedAgain: make(map[string]bool),
+		asks:         make(map[string]*openAsk),
 	}
 }
 
@@ -143,6 +163,8 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.raise(c, m)
 	case unraise:
 		r.unraise(c, m)
+	case hold:
+		r.hold(m)
 	case suspendRun:
 		r.suspend(c, m)
 	default:
@@ -163,6 +185,14 @@ func (r *run) open(c *actors.Context) {
 	r.wall.SetAt(r.wallEnds)
 	h := r.h
 	first := Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(r.cfg)}
+	if r.cfg.Journal == nil {
+		head := store.Run{ID: r.cfg.ID}
+		r.cfg.Sink.Journalled([]Entry{first})
+		h.opened.Complete(head, nil)
+		r.opened(c, head)
+		r.list(c)
+		return
+	}
 	actors.Await(c, func(ctx context.Context) (store.Run, error) { return h.create(ctx, first) },
 		func(head store.Run, err error) any { return created{head, err} })
 }
@@ -175,7 +205,7 @@ func (r *Run) create(ctx context.Context, first Entry) (store.Run, error) {
 		r.opened.Complete(store.Run{}, err)
 		return store.Run{}, err
 	}
-	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Input), InputHash: r.cfg.InputHash}
+	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Input), InputHash: r.cfg.InputHash, Parent: r.cfg.Parent}
 	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, leaseTime, ev)
 	if err == nil {
 		first.Seq = head.Seq
@@ -203,7 +233,9 @@ func (r *run) opening(c *actors.Context, msg any) {
 // opened notes under which lease the run writes.
 func (r *run) opened(c *actors.Context, head store.Run) {
 	r.journal.open(r.h, head)
-	c.After(leaseTime/3, renewLease{})
+	if r.cfg.Journal != nil {
+		c.After(leaseTime/3, renewLease{})
+	}
 }
 
 // refused ends a run that could not be recorded, and so has not begun.
@@ -218,7 +250,7 @@ func (r *run) refused(c *actors.Context, err error) {
 // list asks for the tools before each turn: they may have changed.
 func (r *run) list(c *actors.Context) {
 	if r.cfg.Tools == nil {
-		r.think(c)
+		r.prepare(c)
 		return
 	}
 	r.state = r.listingTools
@@ -236,7 +268,7 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 			r.failed(c, fmt.Errorf("listing the tools: %w", m.err))
 			return
 		}
-		r.think(c, r.offer(m)...)
+		r.prepare(c, r.offer(m)...)
 	}
 }
 
@@ -267,22 +299,26 @@ func (r *run) offer(m listed) []Entry {
 func (r *run) think(c *actors.Context, before ...Entry) {
 	r.state = r.thinking
 	req := r.request()
-	estimate := llm.EstimateTokens(req)
-	maxTokens, err := r.ledger.reserveTurn(estimate, r.cfg.MaxTokens)
+	spend, err := r.reserve(req)
 	if err != nil {
-		r.limited(c, err)
+		r.atLimit(c, err, before, r.list)
 		return
 	}
-	req.MaxTokens = maxTokens
-	t := &turn{n: r.ledger.steps}
-	r.turn = t
-	intent := Entry{Type: ModelIntentType, Body: &ModelIntent{Turn: t.n, Reserved: estimate, MaxTokens: maxTokens}}
-	r.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, intent)...)
+	req.MaxTokens = spend.output
+	t := r.begins(spend)
+	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
+		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
+	}
+	r.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req))...)
 }
 
 // request is the next turn's. The model must not see what is appended to the
 // history later.
 func (r *run) request() *llm.Request {
+	if req := r.prepared; req != nil {
+		r.prepared = nil
+		return req
+	}
 	system := r.cfg.System
 	if len(r.listing.Absent) > 0 {
 		system += absentNote(r.listing.Absent)
@@ -301,30 +337,15 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 	if r.out != nil {
 		return
 	}
-	model, sink := r.cfg.Model, r.cfg.Sink
+	model, s := r.cfg.Model, &streaming{cfg: r.cfg, turn: t.n, last: r.wrapping != nil, guards: with(r.cfg.Guards, afterModel)}
 	t.cancel = actors.Await(c,
-		func(ctx context.Context) (*llm.Response, error) { return stream(ctx, model, req, t.n, sink) },
-		func(resp *llm.Response, err error) any { return modelReplied{t, resp, err} })
-}
-
-// stream collects a turn and passes on what it says.
-func stream(ctx context.Context, model llm.Model, req *llm.Request, n int, sink Sink) (*llm.Response, error) {
-	var all llm.Collector
-	for ev, err := range model.Stream(ctx, req) {
-		if err == nil {
-			err = all.Add(ev)
-		}
-		if err != nil {
-			return nil, err
-		}
-		switch ev := ev.(type) {
-		case llm.TextDelta:
-			sink.Text(n, ev.Text)
-		case llm.ThinkingDelta:
-			sink.Thinking(n, ev.Text)
-		}
-	}
-	return all.Response()
+		func(ctx context.Context) (modelReplied, error) {
+			ctx, model, done := t.spend.meter(ctx, model)
+			defer done()
+			s.model = model
+			return s.answer(ctx, req)
+		},
+		func(m modelReplied, err error) any { m.turn, m.err = t, err; return m })
 }
 
 func (r *run) thinking(c *actors.Context, msg any) {
@@ -333,9 +354,9 @@ func (r *run) thinking(c *actors.Context, msg any) {
 		switch {
 		case m.turn != r.turn: // late: that turn has ended
 		case m.err != nil:
-			r.ledger.abandonTurn()
-			r.failed(c, fmt.Errorf("asking the model: %w", m.err))
+			r.lostTurn(c, m.err)
 		default:
+			m.turn.guards = m.guards
 			r.replied(c, m.resp)
 		}
 	}
@@ -345,15 +366,25 @@ func (r *run) thinking(c *actors.Context, msg any) {
 func (r *run) replied(c *actors.Context, resp *llm.Response) {
 	t := r.turn
 	t.resp = resp
-	usage := r.ledger.settleTurn(resp.Usage, resp)
+	r.window.measure(resp.Usage)
+	usage := t.spend.settle()
+	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
 	resp.Content = r.inOrder(t, resp.Content)
 	result := Entry{Type: store.ModelResult, Body: &ModelResult{
-		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Model: resp.Model}}
+		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Model: resp.Model, Chosen: t.guards.chosen}}
 	r.write(c, func(c *actors.Context) {
-		if r.out == nil {
+		switch {
+		case r.out != nil:
+		case t.guards.stop != nil:
+			r.failed(c, t.guards.stop)
+		case r.wrapping != nil:
+			r.conclude(c)
+		case mute:
+			r.limited(c, overLimit("steps", r.cfg.Limits.Steps))
+		default:
 			r.decide(c)
 		}
-	}, result)
+	}, append(t.guards.entries(""), result)...)
 }
 
 // inOrder puts what a model said in the form that every provider takes back: text

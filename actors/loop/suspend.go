@@ -68,9 +68,11 @@ func (r *run) trySuspend(c *actors.Context) {
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
 		r.grace.Clear()
-		r.advance(c)
+		if r.turn != nil && r.turn.left > 0 {
+			r.advance(c)
+		}
 		return
-	case r.turn.busy > 0 || r.journal.busy():
+	case r.turn != nil && r.turn.busy > 0 || r.journal.busy():
 		return
 	}
 	for _, a := range r.asks {

@@ -3,8 +3,10 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -34,6 +36,18 @@ type Tool struct {
 	// unless Trusted, which is the user's (SECA-40).
 	ReadOnly, Trusted, NeedsApproval bool
 
+	// Taint is what the tool has to do with the lethal trio (SECA-44). OpenWorld is the
+	// server's own word that it deals with the outside.
+	Taint     Taint
+	OpenWorld bool
+	// HandOff, if it is not nil, makes a call of the tool hand the conversation to
+	// another agent, once the turn is over: to the one that the configuration
+	// describes. Of it counts what [Config.takeOver] takes.
+	HandOff func() *Config
+	// Child names the run that a call with that key starts; nil for tools that start
+	// none.
+	Child func(key string) string
+
 	// Validate refuses arguments, with an error the model can act on. Nil takes all
 	// JSON objects.
 	Validate func(args json.RawMessage) error
@@ -49,9 +63,20 @@ type Call struct {
 	Arguments json.RawMessage
 	Progress  func(Progress) // never nil
 
-	run  actors.Ref
-	call *call
+	run     actors.Ref
+	call    *call
+	account *budget.Account
+	left    time.Duration
 }
+
+// Budget returns the account of the run that makes the call: for what the call spends
+// itself, such as the answers that its server samples, and as the parent of a
+// sub-agent's account. It is nil outside of a run.
+func (c *Call) Budget() *budget.Account { return c.account }
+
+// Left returns how much of its wall time the run had left when the call was made; zero
+// outside of a run. A run that the call starts has no longer than that.
+func (c *Call) Left() time.Duration { return c.left }
 
 // UnknownError is a call whose outcome nobody knows, such as one whose connection
 // was lost after it had been sent.

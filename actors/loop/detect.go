@@ -1,0 +1,112 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// LoopError ends a run whose model does nothing but make the same call again.
+type LoopError struct {
+	Tool  string
+	Times int // in a row
+}
+
+func (e *LoopError) Error() string {
+	return fmt.Sprintf("the model asks for the tool %q with the same arguments for the %d. time in a row, though it was told", e.Tool, e.Times)
+}
+
+// repeated counts equal calls in a row. Those of one turn count as one: the model had
+// not seen a result when it asked for the next.
+type repeated struct {
+	last [sha256.Size]byte
+	turn int // of the last
+	n    int
+}
+
+// see counts a call, and returns which of its kind in a row it is.
+func (r *repeated) see(print [sha256.Size]byte, turn int) int {
+	switch {
+	case print != r.last:
+		*r = repeated{last: print, turn: turn, n: 1}
+	case turn != r.turn:
+		r.turn, r.n = turn, r.n+1
+	}
+	return r.n
+}
+
+// fingerprint is the same for calls of one tool with the same arguments, in whatever
+// order and layout they are written.
+func fingerprint(tool string, args []byte) [sha256.Size]byte {
+	canonical, err := jsonx.Canonical(args)
+	if err != nil {
+		canonical = args
+	}
+	return sha256.Sum256(slices.Concat([]byte(tool), []byte{0}, canonical))
+}
+
+// judge goes on with the calls of a turn, if guards and loop detector let it.
+func (r *run) judge(c *actors.Context, rulings []ruling) {
+	entries, err := r.judged(r.turn, rulings)
+	if len(entries) > 0 {
+		r.write(c, nil, entries...)
+	}
+	if err != nil {
+		r.failed(c, err)
+		return
+	}
+	if r.out == nil {
+		r.act(c, rulings)
+	}
+}
+
+// judged takes over what guards and loop detector say of calls. It returns the events
+// of that, and why the run can not go on.
+func (r *run) judged(t *turn, rulings []ruling) ([]Entry, error) {
+	if t.guards.refused != "" {
+		if err := r.refuse(t.guards.refused); err != nil {
+			return nil, err
+		}
+	}
+	var entries []Entry
+	transfers := 0
+	for i, cl := range t.calls {
+		g := &rulings[i].guards
+		entries = append(entries, g.entries(cl.key)...)
+		if g.stop != nil {
+			return entries, g.stop
+		}
+		if n := r.repeated.see(rulings[i].print, t.n); r.cfg.Repeats > 0 && n >= r.cfg.Repeats {
+			cl.nth = n
+			if n >= 2*r.cfg.Repeats {
+				return entries, &LoopError{Tool: cl.name, Times: n}
+			}
+		}
+		if rulings[i].args != nil {
+			cl.args = rulings[i].args
+		}
+		if cl.tool != nil && cl.tool.HandOff != nil && rulings[i].refusal == "" {
+			rulings[i].refusal = r.mayHandOff(transfers)
+			transfers++
+		}
+	}
+	return entries, nil
+}
+
+// tellRepeated adds to a call's result that the model turns in circles.
+func (cl *call) tellRepeated() {
+	if cl.nth == 0 {
+		return
+	}
+	res := cl.result
+	if len(res.Content) == 0 && len(res.StructuredContent) > 0 {
+		res.Content = append(res.Content, mcp.Text(string(res.StructuredContent)))
+	}
+	res.Content = append(res.Content, mcp.Text(fmt.Sprintf(
+		"[This is the %d. time in a row that you make this same call with the same arguments. "+
+			"Its result will not help you any further: do something else, or answer with what you know.]", cl.nth)))
+}

@@ -1,0 +1,353 @@
+// spend.go: what a run spends of its account. Beside the run's actor the goroutine
+// that streams a turn tells it what comes, and what is left when the actor is gone is
+// settled by whoever saw it go.
+
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// spending is what a run holds and has spent. What is below the lock is touched under it.
+type spending struct {
+	account *budget.Account // not changed
+
+	mu      sync.Mutex
+	pricing *Pricing // of the model that is asked; nil where money is not counted
+	used    Usage
+	steps   int
+	calls   int
+	bias    int          // by how much the last turn's input was more than was estimated, in tokens
+	turn    *turnSpend   // under way; nil for none
+	last    *budget.Hold // the run's last turn; nil if none is held
+	// What last was made for.
+	lastTurn   budget.Turn
+	lastOutput int
+}
+
+// openSpending makes the run's account.
+func openSpending(c *Config) (*spending, error) {
+	s := new(spending)
+	name, limits := "run "+c.ID, c.Limits.account()
+	if c.Budget == nil {
+		s.account = budget.New(name, limits)
+	} else {
+		child, err := c.Budget.Child(name, limits)
+		if err != nil {
+			return nil, err
+		}
+		s.account = child
+	}
+	if err := s.reprice(c); err != nil {
+		s.account.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// reprice takes over what the model of a configuration costs. Money that is limited
+// can not be spent on a model of unknown price.
+func (s *spending) reprice(c *Config) error {
+	if missing := c.Pricing.Unknown(c.Model.Name()); missing != "" && s.account.Left().Cost != budget.Unlimited {
+		return &NoPriceError{missing}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pricing, s.bias = c.Pricing, 0
+	return nil
+}
+
+// turnSpend is one turn that is being paid for. Its fields are guarded by the lock of
+// its spending.
+type turnSpend struct {
+	of        *spending
+	ask       budget.Turn // as it was reserved
+	output    int         // the bound of its output; zero for none
+	clampedBy *LimitError // what is left of this limit bounds its output; nil for none
+	hold      *budget.Hold
+	model     string // that was chosen for the attempt
+	begun     bool   // the attempt has said something
+	produced  int    // bytes of the attempt
+	counted   llm.Usage
+	lost      Usage // of attempts that broke off
+	refused   error // why there was no room for another
+	done      bool
+}
+
+// reserveTurn holds a turn at its most. The error is a [*LimitError].
+func (s *spending) reserveTurn(ask budget.Turn, model string) (*turnSpend, error) {
+	ask.Price = s.most()
+	hold, output, err := s.account.ReserveTurn(ask)
+	if err != nil {
+		return nil, err
+	}
+	t := &turnSpend{of: s, ask: ask, output: output, hold: hold, model: model}
+	if output > 0 && output < cmp.Or(ask.Output, budget.DefaultOutput) {
+		t.clampedBy = s.bounds(ask, hold.Amount())
+	}
+	return s.begin(t), nil
+}
+
+// input is about how many tokens a request has: by its bytes, and what the provider
+// counted beside those of the turn before.
+func (s *spending) input(req *llm.Request) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return llm.EstimateTokens(req) + s.bias
+}
+
+// most is the price that turns are reserved at.
+func (s *spending) most() llm.Price {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pricing == nil {
+		return llm.Price{}
+	}
+	return s.pricing.Most
+}
+
+// bounds is the limit that has no room for the output that a turn would have had.
+func (s *spending) bounds(ask budget.Turn, held budget.Amount) *LimitError {
+	whole := ask.Amount(cmp.Or(ask.Output, budget.DefaultOutput))
+	hold, err := s.account.Reserve(budget.Amount{Tokens: whole.Tokens - held.Tokens, Cost: whole.Cost - held.Cost})
+	if err == nil { // it has become free this moment
+		hold.Release()
+	}
+	limit, _ := errors.AsType[*LimitError](err)
+	return limit
+}
+
+// begun returns how many turns were begun.
+func (s *spending) begun() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps
+}
+
+// begin makes a turn the one that is under way.
+func (s *spending) begin(t *turnSpend) *turnSpend {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps++
+	s.turn = t
+	return t
+}
+
+// metered is a model whose turns are counted as they come, and which is told of
+// attempts that are made again.
+type metered struct {
+	llm.Model
+	turn   *turnSpend
+	refuse context.CancelCauseFunc // ends the turn
+}
+
+// meter counts what model says during the turn. It ends the context of a turn that
+// there is no room for any more.
+func (t *turnSpend) meter(ctx context.Context, model llm.Model) (context.Context, llm.Model, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &metered{model, t, cancel}, func() { cancel(nil) }
+}
+
+// Stream implements [llm.Model].
+func (m *metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	next := m.observer(*llm.ObserverOf(ctx))
+	return func(yield func(llm.Event, error) bool) {
+		for ev, err := range m.Model.Stream(llm.Observe(ctx, &next), req) {
+			if err == nil {
+				m.turn.saw(ev)
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// observer is told of attempts before o is.
+func (m *metered) observer(o llm.Observer) llm.Observer {
+	next, counted := o, false // by Restart, which comes before the Retry of the same attempt
+	next.Chose = func(c llm.Choice) {
+		counted = false
+		m.turn.chosen(c.Model)
+		if o.Chose != nil {
+			o.Chose(c)
+		}
+	}
+	next.Retry = func(a llm.Attempt) {
+		if !counted {
+			m.again(mayBeBilled(a.Err))
+		}
+		counted = false
+		if o.Retry != nil {
+			o.Retry(a)
+		}
+	}
+	if o.Restart != nil {
+		next.Restart = func() {
+			m.again(false)
+			counted = true
+			o.Restart()
+		}
+	}
+	return next
+}
+
+// again makes room for another attempt, or ends the turn.
+func (m *metered) again(billed bool) {
+	if err := m.turn.again(billed); err != nil {
+		m.refuse(err)
+	}
+}
+
+// mayBeBilled reports whether an attempt without a word may have cost its input: the
+// server had taken it. A refusal costs nothing.
+func mayBeBilled(err error) bool {
+	refused, _ := errors.AsType[*llm.Error](err)
+	return refused == nil || errors.Is(err, llm.ErrIdle) || errors.Is(err, llm.ErrStreamCut)
+}
+
+func (t *turnSpend) chosen(model string) {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	t.model = model
+}
+
+// saw counts what an attempt says.
+func (t *turnSpend) saw(ev llm.Event) {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	t.begun = true
+	switch ev := ev.(type) {
+	case llm.TextDelta:
+		t.produced += len(ev.Text)
+	case llm.ThinkingDelta:
+		t.produced += len(ev.Text)
+	case llm.ToolCall:
+		t.produced += len(ev.Name) + len(ev.Arguments)
+	case llm.Usage:
+		t.counted = ev
+	}
+}
+
+// again charges an attempt that broke off, and reserves another. An attempt that had
+// said nothing and is not billed cost nothing, and its reservation is the next one's.
+func (t *turnSpend) again(billed bool) error {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	if t.done || !t.begun && !billed {
+		return nil
+	}
+	u := t.soFar()
+	t.charge(u)
+	t.lost = t.lost.plus(u)
+	t.begun, t.produced, t.counted = false, 0, llm.Usage{}
+	more := t.ask
+	more.Steps = 0
+	if t.output > 0 {
+		more.Output, more.Least = t.output, t.output // the request says so already
+	}
+	hold, _, err := t.of.account.ReserveTurn(more)
+	if err != nil {
+		t.done, t.of.turn, t.refused = true, nil, err
+		return err
+	}
+	t.hold = hold
+	return nil
+}
+
+// soFar is what an attempt has cost: what the provider counted, or else an estimate.
+func (t *turnSpend) soFar() Usage {
+	u := Usage{Input: t.counted.Input, Output: t.counted.Output, Estimated: t.counted.Estimated}
+	if u.Total() == 0 {
+		u = Usage{Input: t.ask.Input, Output: llm.EstimateBytes(t.produced), Estimated: true}
+	}
+	u.Cost = t.of.pricing.of(t.model).Of(u.Input, u.Output)
+	return u
+}
+
+// charge settles the hold with one attempt. It is called under the lock.
+func (t *turnSpend) charge(u Usage) {
+	t.hold.Settle(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: 1, Steps: t.ask.Steps})
+	t.ask.Steps = 0
+	t.of.used = t.of.used.plus(u)
+}
+
+// settle charges a turn that has completed, and returns what it has cost with all its
+// attempts.
+func (t *turnSpend) settle() Usage {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	u := t.soFar()
+	if t.done { // it was charged when the run ended
+		return t.lost.plus(u)
+	}
+	if !u.Estimated {
+		t.of.bias = max(0, u.Input-t.ask.Input+t.of.bias)
+	}
+	t.charge(u)
+	t.done, t.of.turn = true, nil
+	return t.lost.plus(u)
+}
+
+// abandon charges a turn that has not completed: what it has cost nobody says, and it
+// may be billed even if it has said nothing. The error is that of an attempt that there
+// was no room for.
+func (t *turnSpend) abandon(billed bool) error {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	t.abandoned(billed)
+	return t.refused
+}
+
+// abandoned is called under the lock.
+func (t *turnSpend) abandoned(billed bool) {
+	if t.done {
+		return
+	}
+	t.done, t.of.turn = true, nil
+	if !billed && !t.begun {
+		t.charge(Usage{})
+		return
+	}
+	t.charge(t.soFar())
+}
+
+// reserveCall holds one tool call. The error is a [*LimitError].
+func (s *spending) reserveCall() (*budget.Hold, error) {
+	return s.account.Reserve(budget.Amount{ToolCalls: 1})
+}
+
+// made charges a tool call that is being made.
+func (s *spending) made(hold *budget.Hold) {
+	hold.Settle(budget.Amount{ToolCalls: 1})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+}
+
+// bill says what has been spent.
+func (s *spending) bill(out *Outcome) {
+	r := s.account.Report()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Usage, out.Steps, out.ToolCalls, out.Spent = s.used, s.steps, s.calls, r.Spent
+	out.Usage.Over, out.Usage.OverCost = r.Over.Tokens, r.Over.Cost
+}
+
+// close charges the turn under way, if there is one, and gives back all that is held.
+// It may be called again.
+func (s *spending) close() {
+	s.mu.Lock()
+	if s.turn != nil {
+		s.turn.abandoned(true)
+	}
+	s.mu.Unlock()
+	s.account.Close()
+}

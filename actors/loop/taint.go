@@ -1,0 +1,67 @@
+package loop
+
+import "sync"
+
+// Taint says what a tool has to do with the lethal trio: private data, untrusted text
+// and a way out, together in one run, let whoever wrote the text have the data
+// (SECA-44).
+type Taint struct {
+	Untrusted bool `json:"untrusted,omitzero"` // its results may hold what strangers have written
+	Private   bool `json:"private,omitzero"`   // its results may hold what strangers must not see
+	Outbound  bool `json:"outbound,omitzero"`  // its arguments may reach strangers
+}
+
+// TaintState is what a tree of runs has seen so far. Its zero value has seen nothing.
+// Its methods may be called from any goroutine.
+type TaintState struct {
+	mu   sync.Mutex
+	seen Taint
+}
+
+// Seen returns what was seen. Outbound is never set.
+func (s *TaintState) Seen() Taint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// Lethal reports whether both halves were seen: then nothing may go out unasked.
+func (s *TaintState) Lethal() bool {
+	seen := s.Seen()
+	return seen.Untrusted && seen.Private
+}
+
+// add notes the result of a tool, and reports whether that is news.
+func (s *TaintState) add(t Taint) (Taint, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.seen
+	s.seen.Untrusted = s.seen.Untrusted || t.Untrusted
+	s.seen.Private = s.seen.Private || t.Private
+	return s.seen, s.seen != before
+}
+
+// taint notes what a call that was made has brought, and returns the event of it if
+// that is news.
+func (r *run) taint(cl *call) []Entry {
+	if cl.tool == nil || !cl.made {
+		return nil
+	}
+	seen, news := r.cfg.Taint.add(cl.tool.Taint)
+	if !news {
+		return nil
+	}
+	return []Entry{{Type: TaintedType, Key: cl.key, Body: &Tainted{Seen: seen, Tool: cl.name, Server: cl.tool.Server}}}
+}
+
+// outbound reports whether a call of the tool may carry out what must not get out.
+func (r *run) outbound(t *Tool) bool { return t.Taint.Outbound && r.cfg.Taint.Lethal() }
+
+// allowedForRun reports whether a human has allowed the call's tool for the rest of the
+// run.
+func (r *run) allowedForRun(cl *call) bool {
+	if cl.again {
+		return r.allowedAgain[cl.tool.Hash]
+	}
+	return r.allowed[cl.tool.Hash]
+}
