@@ -95,6 +95,12 @@ func intern(method []byte) string {
 		return MethodCancelTask
 	case MethodUpdateTask:
 		return MethodUpdateTask
+	case MethodListSkills:
+		return MethodListSkills
+	case MethodGetSkill:
+		return MethodGetSkill
+	case MethodReadDirectory:
+		return MethodReadDirectory
 	}
 	return internNotification(method)
 }

@@ -154,7 +154,8 @@ func (v Version) Has(f Feature) bool { return v.revision().features&(1<<f) != 0 
 
 // Method reports whether side from may send this request or notification in
 // revision v. Capabilities come on top. For 2026-07-28 the methods of the Tasks
-// extension count as allowed; notifications/cancelled is allowed to both sides,
+// extension count as allowed, everywhere those of the Skills extension: it is data to
+// every revision (CAP-02), and hosts of all of them use it; notifications/cancelled is allowed to both sides,
 // and to the server only for a listen stream (CANC-10).
 func (v Version) Method(method string, from Side) bool {
 	return v.revision().methods[method]&from != 0
@@ -215,6 +216,9 @@ var methodTable = []struct {
 	{MethodCancelTask, both, in11},
 	{MethodCancelTask, Client, in26},
 	{MethodUpdateTask, Client, in26},
+	{MethodListSkills, Client, all},
+	{MethodGetSkill, Client, all},
+	{MethodReadDirectory, Client, all},
 
 	{NotificationInitialized, Client, legacy},
 	{NotificationCancelled, both, all},

@@ -89,7 +89,8 @@ func TestMethodTable(t *testing.T) {
 		{"notifications/prompts/list_changed", "sssss"}, {"notifications/resources/list_changed", "sssss"},
 		{"notifications/resources/updated", "sssss"}, {"notifications/roots/list_changed", "cccc-"},
 		{"notifications/elicitation/complete", "---s-"}, {"notifications/tasks/status", "---b-"}, {"notifications/tasks", "----s"},
-		{"notifications/subscriptions/acknowledged", "----s"}, {"Tools/call", "-----"},
+		{"notifications/subscriptions/acknowledged", "----s"},
+		{"skills/list", "ccccc"}, {"skills/get", "ccccc"}, {"resources/directory/read", "ccccc"}, {"Tools/call", "-----"},
 	}
 	names := map[string]byte{"truefalse": 'c', "falsetrue": 's', "truetrue": 'b', "falsefalse": '-'}
 	word := map[bool]string{true: "true", false: "false"}

@@ -113,6 +113,9 @@ type Decision struct {
 	// Sampling and Sample replace what was asked about, if they are not nil.
 	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"`
 	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`
+	// Hash is the Hash of the Ask that was shown, so that a decision can not be taken
+	// for one about something else (SECA-41). Empty is not compared.
+	Hash string `json:"hash,omitempty"`
 }
 
 // Human decides what needs a person. Decide may take as long as a person does; it
@@ -131,9 +134,19 @@ func (f HumanFunc) Decide(ctx context.Context, ask *Ask) (*Decision, error) { re
 
 // Sampler lets a model answer for a server (sampling/createMessage). The request
 // has been checked, limited and, unless [Options.SampleFreely] is set, accepted by
-// the Human; the result is reviewed likewise before the server gets it.
+// the Human; the result is reviewed likewise before the server gets it. An error that
+// is an [*mcp.Error] is told to the server; of any other it hears only that there is no
+// answer. The ctx ends with the call that the request belongs to.
 type Sampler interface {
 	Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error)
+}
+
+// SamplePreparer is a [Sampler] that has a look at a request before anybody is asked
+// about it: it may refuse it, as Sample may, or return it with what it adds, such as
+// context that was granted (SAMP-07). What it returns is what is reviewed.
+type SamplePreparer interface {
+	Sampler
+	PrepareSample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageParams, error)
 }
 
 // SampleRequest is what a [Sampler] is to answer.

@@ -22,7 +22,8 @@ type callTag struct {
 	client       *Client
 	method, name string
 	human        Human // nil if nobody may be asked
-	ghost        bool  // see ghosts
+	sampler      Sampler
+	ghost        bool // see ghosts
 	path         []string
 	onWait       func(bool)
 	follows      // what its Follow knows
@@ -39,8 +40,11 @@ type callTag struct {
 
 // newTag makes the tag of a call. The options may be nil.
 func (c *Client) newTag(method, name string, o *CallOptions) *callTag {
-	t := &callTag{client: c, method: method, name: name, human: c.opts.Human}
+	t := &callTag{client: c, method: method, name: name, human: c.opts.Human, sampler: c.opts.Sampler}
 	if o != nil {
+		if o.Sampler != nil {
+			t.sampler = o.Sampler
+		}
 		if o.Human != nil {
 			t.human = o.Human
 		}
@@ -265,13 +269,30 @@ func (o *origin) human(own Human) Human {
 	return first
 }
 
-// same reports whether two are one person. Functions can not be compared.
-func same(a, b Human) bool {
+// sampler is who answers for a model: the one Sampler of all calls that the request may
+// belong to, else that of the connection.
+func (o *origin) sampler(own Sampler) Sampler {
+	if len(o.calls) == 0 || o.strangers {
+		return own
+	}
+	first := o.calls[0].sampler
+	for _, t := range o.calls[1:] {
+		if !same(t.sampler, first) {
+			return own
+		}
+	}
+	return first
+}
+
+// same reports whether two Humans are one person, or two Samplers one. Functions can
+// not be compared.
+func same(a, b any) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	x, ok := a.(Owned)
-	if y, both := b.(Owned); ok && both {
+	type owned interface{ Owner() any }
+	x, ok := a.(owned)
+	if y, both := b.(owned); ok && both {
 		return x.Owner() == y.Owner()
 	}
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
@@ -360,7 +381,7 @@ func (g *ghosts) add(t *callTag) {
 		g.all = slices.Delete(g.all, 0, 1)
 	}
 	// Not the tag itself, which has the call's parameters.
-	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, path: t.path, ghost: true}
+	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, sampler: t.sampler, path: t.path, ghost: true}
 	g.all = append(g.all, ghost{light, g.gen(), now.Add(ghostLife)})
 }
 

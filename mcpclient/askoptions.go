@@ -16,9 +16,11 @@ type AskOptions struct {
 	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
 	// Nil declares no elicitation, even where calls have a Human of their own.
 	Human Human
-	// Sampler answers for a model (SAMP-01). Nil declares no sampling.
+	// Sampler answers for a model (SAMP-01). Nil declares no sampling, even where calls
+	// have a Sampler of their own.
 	Sampler Sampler
-	// SampleFreely leaves out the review of sampling, before and after (SAMP-40).
+	// SampleFreely leaves out the review of sampling, before and after (SAMP-40), for
+	// servers whose Sampling does not say otherwise.
 	SampleFreely bool
 	// SamplingTools and SamplingContext declare what servers of 2025-11-25 and later
 	// may ask the Sampler for beyond an answer: to call tools (SAMP-04), and to be
@@ -85,18 +87,18 @@ func (c *Client) declared() *mcp.ClientCapabilities {
 	if c.asks.roots.Load() != nil {
 		caps.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
-	if o.Sampler != nil {
+	if c.samples() {
 		caps.Sampling = new(mcp.SamplingCapability)
 		if o.SamplingTools {
 			caps.Sampling.Tools = mcp.Present
 		}
-		if o.SamplingContext {
+		if o.SamplingContext || c.server.SamplingContext {
 			caps.Sampling.Context = mcp.Present
 		}
 	}
 	if o.Human != nil {
 		caps.Elicitation = &mcp.ElicitationCapability{Form: mcp.Present, URL: mcp.Present}
 	}
-	caps.Tasks = taskCapabilities(o.Sampler != nil, o.Human != nil)
+	caps.Tasks = taskCapabilities(c.samples(), o.Human != nil)
 	return caps
 }

@@ -68,7 +68,7 @@ func (c *Client) parseQuestion(v mcp.Version, method string, params json.RawMess
 	case method == mcp.MethodListRoots && caps.Roots != nil: // ROOT-03
 		return rootsQuestion{}, nil
 	case method == mcp.MethodCreateMessage && caps.Sampling != nil:
-		return parseSampling(v, caps, params)
+		return parseSampling(v, caps, c.opts.SamplingContext || c.server.SamplingContext, params)
 	case method == mcp.MethodElicit && caps.Elicitation != nil:
 		return parseElicit(v, caps, params)
 	}

@@ -215,6 +215,11 @@ func missingCapability(method string, info *Info) string {
 		name, there = "completions", caps.Completions != nil || !info.Version.Has(mcp.FeatureCompletions)
 	case mcp.MethodSetLevel:
 		name, there = "logging", caps.Logging != nil
+	case mcp.MethodListSkills, mcp.MethodGetSkill: // SKILL-02
+		name = mcp.ExtensionSkills
+		_, there = caps.Extension(name)
+	case mcp.MethodReadDirectory:
+		name, there = mcp.ExtensionSkills+" directoryRead", readsDirectories(caps)
 	default:
 		return ""
 	}

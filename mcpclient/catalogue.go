@@ -88,6 +88,14 @@ var (
 		shelf:    func(e *entry) *shelf[mcp.Prompt] { return &e.prompts },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 	}
+	skillShelves = shelves[mcp.Skill]{
+		list:  func(c *Client) *list[mcp.Skill] { return &c.keeps.skills },
+		shelf: func(e *entry) *shelf[mcp.Skill] { return &e.skills },
+		declared: func(c *mcp.ServerCapabilities) bool {
+			_, ok := c.Extension(mcp.ExtensionSkills)
+			return ok
+		},
+	}
 )
 
 // toolShelves are the tools of this host, which it makes a catalogue of.

@@ -113,6 +113,7 @@ type entry struct {
 	resources shelf[mcp.Resource]
 	templates shelf[mcp.ResourceTemplate]
 	prompts   shelf[mcp.Prompt]
+	skills    shelf[mcp.Skill]
 }
 
 // catalogue is a snapshot of all tools.
@@ -318,7 +319,7 @@ func (h *Host) Client(server string) (*Client, error) {
 
 // listErr says which lists could not be read. The host's lock is held.
 func (e *entry) listErr() error {
-	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err)
+	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err, e.skills.err)
 }
 
 // Servers returns the state of every server, in the order they were given.

@@ -13,6 +13,7 @@ const (
 	maxResourcesSize = 8 << 20
 	maxTemplatesSize = 4 << 20
 	maxPromptsSize   = 8 << 20
+	maxSkillsSize    = 16 << 20
 
 	maxReads           = 256
 	maxReadsSize       = 8 << 20
@@ -26,6 +27,7 @@ type keeps struct {
 	resources   list[mcp.Resource]
 	templates   list[mcp.ResourceTemplate]
 	prompts     list[mcp.Prompt]
+	skills      list[mcp.Skill]
 	reads       answers[*mcp.ReadResourceResult] // by URI
 	completions answers[*mcp.Completion]         // by parameters
 }
@@ -61,6 +63,13 @@ var (
 		}),
 		key: func(p *mcp.Prompt) string { return p.Name }, check: checkItem[*mcp.Prompt],
 	}
+	skillKind = kind[mcp.Skill]{
+		method: mcp.MethodListSkills, what: "skills", maxSize: maxSkillsSize, unannounced: true,
+		read: readPage(func(r *mcp.ListSkillsResult) listPage[mcp.Skill] {
+			return listPage[mcp.Skill]{items: r.Skills, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(s *mcp.Skill) string { return s.URI }, check: func(_ *Client, s *mcp.Skill) error { return checkSkill(s) },
+	}
 )
 
 // checkItem is the check of an item that needs no client.
@@ -70,6 +79,7 @@ func checkItem[T interface{ Validate() error }](_ *Client, item T) error { retur
 func (k *keeps) init(c *Client) {
 	k.tools.kind, k.resources.kind, k.templates.kind, k.prompts.kind = &toolKind, &resourceKind, &templateKind, &promptKind
 	k.tools.client, k.resources.client, k.templates.client, k.prompts.client = c, c, c, c
+	k.skills.kind, k.skills.client = &skillKind, c
 	k.tools.onChange, k.resources.onChange, k.prompts.onChange = c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged
 	k.reads.max, k.reads.maxSize = maxReads, maxReadsSize
 	k.completions.max, k.completions.maxSize = maxCompletions, maxCompletionsSize
@@ -96,6 +106,7 @@ func (k *keeps) renew() {
 	k.resources.invalidate()
 	k.templates.invalidate()
 	k.prompts.invalidate()
+	k.skills.invalidate()
 	k.reads.drop(nil)
 	k.completions.drop(nil)
 }
@@ -114,6 +125,7 @@ func (k *keeps) changed(method, uri string) bool {
 	case mcp.NotificationResourcesChanged:
 		k.resources.invalidate()
 		k.templates.invalidate()
+		k.skills.invalidate() // which are resources
 		k.completions.drop(nil)
 		k.reads.drop(nil) // one that is gone must not be read from here
 		k.resources.tell()
@@ -137,4 +149,5 @@ func (k *keeps) close() {
 	k.resources.close()
 	k.templates.close()
 	k.prompts.close()
+	k.skills.close()
 }

@@ -25,11 +25,14 @@ const (
 // errRestart is a cursor that the server does not know any more.
 var errRestart = errors.New("a cursor is not valid any more")
 
-// kind says what one of the four paged lists is (PAGE-01).
+// kind says what one of the paged lists is (PAGE-01).
 type kind[T any] struct {
 	method  string // that reads a page
 	what    string // the items, for logs
 	maxSize int    // bytes of all pages (ROB-3)
+	// unannounced lists change without a notice: those of legacy servers, which do not
+	// say for how long an answer is good, are never kept.
+	unannounced bool
 	// read decodes a page; it leaves the fate of single items to check.
 	read func(raw json.RawMessage) (listPage[T], error)
 	// key is what an item may have in the list only once.
@@ -282,7 +285,11 @@ func (l *list[T]) fetch(ctx context.Context, cursor *string, principal string) (
 		return pg, l.client.failed(l.method, &call.ResponseError{Method: l.method, Err: err})
 	}
 	pg.cursor, pg.size, pg.sum = cursor, len(raw), maphash.Bytes(seed, raw)
-	pg.freshness = freshnessOf(l.client.era(), pg.ttl, pg.scope, principal, time.Now())
+	era := l.client.era()
+	if l.unannounced && era != mcp.EraModern {
+		era, pg.ttl = mcp.EraModern, 0 // stale at once
+	}
+	pg.freshness = freshnessOf(era, pg.ttl, pg.scope, principal, time.Now())
 	return pg, nil
 }
 

@@ -127,6 +127,12 @@ type CallOptions struct {
 	// client's. Where it can not be known which of several calls a question belongs
 	// to, the client's decides, unless all of them have the same Human (== holds).
 	Human Human
+	// Sampler answers the requests for a model's answer that belong to this call. Nil
+	// is the client's, without which none are declared. Where it can not be known which
+	// of several calls a request belongs to, the client's answers, unless all of them
+	// have the same: == holds, or their methods Owner() any, if they have one, return
+	// the same.
+	Sampler Sampler
 	// NoAsk declines the questions that belong to this call.
 	NoAsk bool
 	// Path leads from the run's agent to this call; a question of it shows that.

@@ -24,6 +24,8 @@ func (c *Client) decide(ctx context.Context, o *origin, a *Ask) *Decision {
 		switch {
 		case d == nil || d.Action == "":
 			err = errors.New("the Human gave no answer")
+		case d.Hash != "" && d.Hash != a.Hash || d.Action == mcp.ActionAccept && !a.unchanged():
+			err = errors.New("the decision is about something else than what was asked")
 		case d.Action == mcp.ActionAccept || d.Action == mcp.ActionDecline || d.Action == mcp.ActionCancel:
 			return d
 		default:
@@ -75,9 +77,9 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 	}
 	// Not on this goroutine: a Human that does not heed ctx keeps its place under the
 	// limits, but not the server waiting.
-	reply := new(actors.Reply[*Decision])
+	reply, shown := new(actors.Reply[*Decision]), *a
 	c.sys.Go("asking about "+c.server.Name, func() {
-		d, err := actors.Guard(func() (*Decision, error) { return human.Decide(ctx, a) })
+		d, err := actors.Guard(func() (*Decision, error) { return human.Decide(ctx, &shown) })
 		done()
 		leave()
 		reply.Complete(d, err)
@@ -91,23 +93,39 @@ func (c *Client) describe(o *origin, a *Ask) error {
 	a.ID = rand.Text()
 	a.Server, a.Origin = c.server.Name, c.server.origin()
 	a.Calls, a.Path = o.asked(), o.path()
+	var err error
+	a.Hash, err = a.ContentHash()
+	return err
+}
+
+// ContentHash returns what Hash is for what the Ask holds now: for faces that have it
+// from a store, and must know that it is what was asked (SECA-41).
+func (a *Ask) ContentHash() (string, error) {
 	raw, err := jsonx.Marshal(struct {
 		Kind, Server, Origin, Message string
+		Calls                         []AskCall
+		Path                          []string
 		Form                          *mcp.ElicitParams
 		URL                           *URLView
 		Sampling                      *mcp.CreateMessageParams
 		Sample                        *mcp.CreateMessageResult
 		Tool, Before                  *mcp.Tool
-	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
+	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
 	if err == nil {
 		raw, err = jsonx.Canonical(raw)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	sum := sha256.Sum256(raw)
-	a.Hash = hex.EncodeToString(sum[:])
-	return nil
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// unchanged reports whether the Ask still holds what was shown: what a Human shares
+// with it must not be changed in place.
+func (a *Ask) unchanged() bool {
+	hash, err := a.ContentHash()
+	return err == nil && hash == a.Hash
 }
 
 // origin says where a server is, as the configuration has it.

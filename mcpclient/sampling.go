@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,6 +11,41 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
+
+// SamplingMode says how far a server may use a model of ours.
+type SamplingMode string
+
+// The sampling modes.
+const (
+	SamplingDefault SamplingMode = ""      // as [AskOptions].SampleFreely says
+	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on (SAMP-40)
+	SamplingAllow   SamplingMode = "allow" // within the limits, and nobody looks
+	SamplingDeny    SamplingMode = "deny"  // it is not even declared to the server
+)
+
+func (m SamplingMode) valid() bool {
+	switch m {
+	case SamplingDefault, SamplingAsk, SamplingAllow, SamplingDeny:
+		return true
+	}
+	return false
+}
+
+// samples reports whether the server may ask for a model's answer.
+func (c *Client) samples() bool {
+	return c.opts.Sampler != nil && c.server.Sampling != SamplingDeny
+}
+
+// reviewed reports whether a person has a look at what is asked and answered.
+func (c *Client) reviewed() bool {
+	switch c.server.Sampling {
+	case SamplingAsk:
+		return true
+	case SamplingAllow:
+		return false
+	}
+	return !c.opts.SampleFreely
+}
 
 // What a server is told that gets no answer of a model (SAMP-41).
 var (
@@ -21,12 +57,13 @@ var (
 type sampleQuestion struct {
 	version mcp.Version
 	params  *mcp.CreateMessageParams
+	tools   bool // are declared
 }
 
 // parseSampling checks a request for sampling: tools are declared (SAMP-04), the
-// history is in order (SAMP-20 to SAMP-26). Context that was not offered is not
-// passed on (SECA-43).
-func parseSampling(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMessage) (question, error) {
+// history is in order (SAMP-20 to SAMP-26). Context that was not granted is not passed on
+// (SECA-43): before 2025-11-25 there is nothing to declare, so that any server may wish it.
+func parseSampling(v mcp.Version, caps *mcp.ClientCapabilities, context bool, params json.RawMessage) (question, error) {
 	p := new(mcp.CreateMessageParams)
 	if err := mcp.Unmarshal(params, p); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: %v", mcp.MethodCreateMessage, err)
@@ -34,11 +71,11 @@ func parseSampling(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawM
 	if err := checkSampling(p, caps.SamplingTools()); err != nil {
 		return nil, err
 	}
-	if caps.Sampling.Context == nil {
+	if !context {
 		p.IncludeContext = mcp.ContextNone
 	}
 	p.Task = nil
-	return &sampleQuestion{v, p}, nil
+	return &sampleQuestion{v, p, caps.SamplingTools()}, nil
 }
 
 func checkSampling(p *mcp.CreateMessageParams, tools bool) error {
@@ -84,14 +121,22 @@ func (q *sampleQuestion) answer(ctx context.Context, c *Client, o *origin) (json
 	if !c.maySample(o, q.params.MaxTokens) {
 		return nil, errTooMuchSampling
 	}
-	params, err := q.review(ctx, c, o)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer o.onGone(func() { cancel(errGone) })()
+	sampler := o.sampler(c.opts.Sampler)
+	req := SampleRequest{Server: c.server.Name, Path: o.path(), Calls: o.asked(), Params: q.params}
+	if err := q.prepare(ctx, c, sampler, &req); err != nil {
+		return nil, err
+	}
+	params, err := q.review(ctx, c, o, req.Params)
 	if err != nil {
 		return nil, err
 	}
+	req.Params = params
 	limit, stop := context.WithTimeout(ctx, c.opts.AskExpiry)
 	defer stop()
-	req := &SampleRequest{Server: c.server.Name, Path: o.path(), Calls: o.asked(), Params: params}
-	res, err := actors.Guard(func() (*mcp.CreateMessageResult, error) { return c.opts.Sampler.Sample(limit, req) })
+	res, err := actors.Guard(func() (*mcp.CreateMessageResult, error) { return sampler.Sample(limit, &req) })
 	if err == nil && res == nil {
 		err = fmt.Errorf("the Sampler gave no answer")
 	}
@@ -99,13 +144,43 @@ func (q *sampleQuestion) answer(ctx context.Context, c *Client, o *origin) (json
 		res, err = q.fit(res, params)
 	}
 	if err != nil {
-		c.log.Warn("a server gets no answer of a model", "error", err)
-		return nil, mcp.Errorf(mcp.CodeInternal, "the model gave no answer")
+		return nil, c.unsampled(err)
 	}
 	if res, err = q.reviewAnswer(ctx, c, o, params, res); err != nil {
 		return nil, err
 	}
 	return mcp.Marshal(res)
+}
+
+// prepare lets the Sampler have its look before a person has one. What it adds goes by
+// the rules for a server's request.
+func (q *sampleQuestion) prepare(ctx context.Context, c *Client, sampler Sampler, req *SampleRequest) error {
+	p, ok := sampler.(SamplePreparer)
+	if !ok {
+		return nil
+	}
+	params, err := actors.Guard(func() (*mcp.CreateMessageParams, error) { return p.PrepareSample(ctx, req) })
+	switch {
+	case err != nil:
+		return c.unsampled(err)
+	case params == nil:
+		return c.unsampled(fmt.Errorf("the Sampler has prepared nothing"))
+	}
+	if err := q.checkChange(q.params, params); err != nil {
+		return c.unsampled(fmt.Errorf("the Sampler has broken the request: %v", err))
+	}
+	req.Params = params
+	return nil
+}
+
+// unsampled is what the server is told of an error of the Sampler: its own words only
+// where they are meant for it.
+func (c *Client) unsampled(err error) error {
+	c.log.Warn("a server gets no answer of a model", "error", err)
+	if wire, ok := errors.AsType[*mcp.Error](err); ok {
+		return wire
+	}
+	return mcp.Errorf(mcp.CodeInternal, "the model gave no answer")
 }
 
 // maySample counts a request against the limits of the server, and of the calls that
@@ -122,29 +197,38 @@ func (c *Client) maySample(o *origin, tokens int64) bool {
 }
 
 // review has the request accepted, and perhaps changed.
-func (q *sampleQuestion) review(ctx context.Context, c *Client, o *origin) (*mcp.CreateMessageParams, error) {
-	if c.opts.SampleFreely {
-		return q.params, nil
+func (q *sampleQuestion) review(ctx context.Context, c *Client, o *origin, p *mcp.CreateMessageParams) (*mcp.CreateMessageParams, error) {
+	if !c.reviewed() {
+		return p, nil
 	}
-	d := c.decide(ctx, o, &Ask{Kind: AskSampling, Message: q.params.SystemPrompt, Sampling: q.params})
+	d := c.decide(ctx, o, &Ask{Kind: AskSampling, Message: p.SystemPrompt, Sampling: p})
 	switch {
 	case d.Action != mcp.ActionAccept:
 		return nil, errUserRejected
 	case d.Sampling == nil:
-		return q.params, nil
+		return p, nil
 	}
-	if err := checkSampling(d.Sampling, len(q.params.Tools) > 0); err != nil {
+	if err := q.checkChange(p, d.Sampling); err != nil {
 		c.log.Warn("the changed request for sampling is refused", "error", err)
 		return nil, errUserRejected
 	}
 	changed := *d.Sampling
-	changed.MaxTokens = min(changed.MaxTokens, q.params.MaxTokens) // SAMP-08
+	changed.MaxTokens = min(changed.MaxTokens, p.MaxTokens) // SAMP-08
 	return &changed, nil
+}
+
+// checkChange checks what a request was changed to: it keeps the rules, and brings no
+// tools to a server that has not asked with any.
+func (q *sampleQuestion) checkChange(from, to *mcp.CreateMessageParams) error {
+	if len(from.Tools) == 0 && len(to.Tools) > 0 {
+		return errors.New("it has tools now")
+	}
+	return checkSampling(to, q.tools)
 }
 
 // reviewAnswer has the answer accepted, and perhaps changed.
 func (q *sampleQuestion) reviewAnswer(ctx context.Context, c *Client, o *origin, params *mcp.CreateMessageParams, res *mcp.CreateMessageResult) (*mcp.CreateMessageResult, error) {
-	if c.opts.SampleFreely {
+	if !c.reviewed() {
 		return res, nil
 	}
 	d := c.decide(ctx, o, &Ask{Kind: AskSample, Message: params.SystemPrompt, Sampling: params, Sample: res})

@@ -65,6 +65,11 @@ type Server struct {
 	Trusted bool
 	// Serial is [AskOptions].Serial for this server.
 	Serial bool
+	// Sampling is how far this server may use a model of ours. Empty asks a person
+	// before and after, unless [AskOptions].SampleFreely is set.
+	Sampling SamplingMode
+	// SamplingContext is [AskOptions].SamplingContext for this server.
+	SamplingContext bool
 
 	// File is where the definition comes from. Empty means the program itself,
 	// which is consent to start the command; otherwise it takes a recorded one.
@@ -134,6 +139,9 @@ func (s *Server) check() error {
 	}
 	if _, err := s.versions(); err != nil {
 		return &ServerError{Server: s.Name, Err: err}
+	}
+	if !s.Sampling.valid() {
+		return &ServerError{Server: s.Name, Err: fmt.Errorf("unknown sampling %.40q: want ask, allow or deny", s.Sampling)}
 	}
 	if err := s.checkURL(); err != nil {
 		return &ServerError{Server: s.Name, Err: err}

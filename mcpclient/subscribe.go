@@ -90,7 +90,7 @@ func (c *Client) wantFresh(method string) {
 		k.lists.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
 	case mcp.MethodListPrompts:
 		k.lists.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
-	case mcp.MethodListResources, mcp.MethodListResourceTemplates:
+	case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodListSkills:
 		k.lists.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
 	}
 	if before.ToolsListChanged != k.lists.ToolsListChanged || before.PromptsListChanged != k.lists.PromptsListChanged ||

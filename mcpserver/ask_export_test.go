@@ -30,3 +30,11 @@ func TaskActor(s *Server, id string) actors.Ref {
 	}
 	return actors.Ref{}
 }
+
+// Pages is how many elicitations by URL are open, and of how many a client is to hear
+// the end.
+func Pages(s *Server) (open, told int) {
+	s.visits.mu.Lock()
+	defer s.visits.mu.Unlock()
+	return s.visits.table.Len(), len(s.visits.open)
+}

@@ -61,6 +61,9 @@ func init() { // not a literal: the methods refer to the table
 		mcp.MethodListTasks:             {start: (*session).listTasks, declared: (*Server).hasTasks},
 		mcp.MethodCancelTask:            {start: (*session).cancelTask, declared: (*Server).hasTasks},
 		mcp.MethodUpdateTask:            {start: (*session).updateTask, declared: (*Server).hasTasks},
+		mcp.MethodListSkills:            {quick: (*session).listSkills, declared: (*Server).hasSkills},
+		mcp.MethodGetSkill:              {quick: (*session).getSkill, declared: (*Server).hasSkills},
+		mcp.MethodReadDirectory:         {quick: (*session).readDirectory, declared: (*Server).hasSkills},
 	}
 }
 

@@ -16,6 +16,10 @@
 // [AddResource], [AddTemplate], [ServeFS] and [AddPrompt] add what else a server may
 // have, [CompletePrompt] and [CompleteTemplate] suggest values for what is typed. What
 // was added is declared, listed in its order, and may change at any time.
+// [ServeSkills] publishes Agent Skills, folders of instructions for a model.
+//
+// A handler that needs a model asks the client's, or the server's own ([Options].Model),
+// by [Request.Sample]; [Request.SampleLoop] lets the model call Go functions meanwhile.
 //
 // # What is promised
 //

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
@@ -78,6 +79,9 @@ func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 	if s.hasCompletions() {
 		c.Completions = mcp.Present
 	}
+	if s.hasSkills() {
+		c.Extensions = map[string]json.RawMessage{mcp.ExtensionSkills: json.RawMessage(`{"directoryRead":true}`)}
+	}
 	return *c.For(v)
 }
 
@@ -85,6 +89,11 @@ func (s *Server) hasTools() bool { return s.opts.DeclareAll || s.tools.declared.
 func (s *Server) hasResources() bool {
 	return s.opts.DeclareAll || s.resources.declared.Load() || s.templates.declared.Load()
 }
+
+// hasSkills reports whether the Skills extension is declared: it is off until the
+// first skill (EXT-02).
+func (s *Server) hasSkills() bool { return s.skills.declared.Load() }
+
 func (s *Server) hasPrompts() bool     { return s.opts.DeclareAll || s.prompts.declared.Load() }
 func (s *Server) hasCompletions() bool { return s.opts.DeclareAll || s.suggests.Load() }
 

@@ -273,7 +273,8 @@ func (f *flows) park(n *run) (evicted []*run) {
 	}
 	n.flow.run = n
 	o.parked = append(o.parked, n)
-	o.kept += n.keeps()
+	n.kept = n.keeps()
+	o.kept += n.kept
 	for len(o.parked) > f.server.opts.MaxParked || o.kept > maxParkedBytes && len(o.parked) > 1 {
 		old := o.parked[0]
 		f.unpark(old)
@@ -284,8 +285,19 @@ func (f *flows) park(n *run) (evicted []*run) {
 }
 
 // keeps is how many bytes of its request a parked handler keeps, as JSON and as what was
-// decoded from it.
-func (n *run) keeps() int64 { return int64(2*len(n.first.arguments) + len(n.first.meta)) }
+// decoded from it, and of what it was answered and has done. It is called by who asks.
+func (n *run) keeps() int64 {
+	size := int64(2*len(n.first.arguments) + len(n.first.meta))
+	for _, a := range n.answers {
+		size += 2 * int64(len(a.Result))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, raw := range n.once {
+		size += int64(len(key)) + 2*int64(len(raw))
+	}
+	return size
+}
 
 // prolong gives a call that is asked again more time.
 func (f *flows) prolong(n *run) time.Time {
@@ -318,7 +330,7 @@ func (f *flows) unpark(n *run) {
 	o := n.flow.owner
 	if i := slices.Index(o.parked, n); i >= 0 {
 		o.parked = slices.Delete(o.parked, i, i+1)
-		o.kept -= n.keeps()
+		o.kept -= n.kept
 	}
 	if n.flow.run == n {
 		n.flow.run = nil

@@ -158,6 +158,11 @@ func (t *tree) file(name string) (mcp.ResourceContents, error) {
 	case int64(len(data)) > t.opts.MaxFile:
 		return none, mcp.Errorf(mcp.CodeInternal, "the file is longer than %d bytes", t.opts.MaxFile)
 	}
+	return fileContents(name, data), nil
+}
+
+// fileContents are those of a file, by its name and by what is in it.
+func fileContents(name string, data []byte) mcp.ResourceContents {
 	c := mcp.ResourceContents{MIMEType: mime.TypeByExtension(path.Ext(name))}
 	if c.MIMEType == "" {
 		c.MIMEType = http.DetectContentType(data)
@@ -165,9 +170,9 @@ func (t *tree) file(name string) (mcp.ResourceContents, error) {
 	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
 		c.Text = string(data)
 	} else {
-		c.Blob = data
+		c.Blob = notNil(data)
 	}
-	return c, nil
+	return c
 }
 
 // folder lists a folder by the URIs of what is in it.

@@ -49,7 +49,7 @@ var (
 )
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.gate(w, r) {
+	if !s.gate(w, r) || s.cors(w, r) {
 		return
 	}
 	// Without a session both are requests of no era that has them (SHM-01).

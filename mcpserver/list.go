@@ -55,12 +55,13 @@ type pageInfo struct {
 	scope string
 }
 
-// shelves are the four lists.
+// shelves are the lists.
 type shelves struct {
 	tools     shelf[*tool]
 	resources shelf[*resource]
 	templates shelf[*template]
 	prompts   shelf[*prompt]
+	skills    shelf[*skill]
 }
 
 // initLists prepares the lists, which are empty.
@@ -92,6 +93,13 @@ func (s *Server) initLists() {
 		r := &mcp.ListPromptsResult{Prompts: make([]mcp.Prompt, len(all)), NextCursor: p.next, TTLMs: p.ttl, CacheScope: p.scope}
 		for i, one := range all {
 			r.Prompts[i] = *one.def
+		}
+		return r
+	})
+	s.skills.init(s, "skill", resourcesList, ErrExists, func(all []*skill, p pageInfo) any {
+		r := &mcp.ListSkillsResult{Skills: make([]mcp.Skill, len(all)), NextCursor: p.next, TTLMs: p.ttl, CacheScope: p.scope}
+		for i, one := range all {
+			r.Skills[i] = one.entry
 		}
 		return r
 	})
@@ -227,7 +235,7 @@ func (c *catalog[T]) answer(a *arrival) ([]byte, error) {
 	if page, ok := l.pages[*p.Cursor]; ok {
 		return page, nil
 	}
-	name, ok := c.shelf.readCursor(*p.Cursor)
+	name, ok := readCursor(c.shelf.kind, *p.Cursor)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown cursor") // PAGE-05
 	}
@@ -261,7 +269,7 @@ func (c *catalog[T]) encodePage(v mcp.Version, from int) (raw []byte, next strin
 	ttl := s.opts.CacheFor.Milliseconds()
 	p := pageInfo{ttl: &ttl, scope: s.listScope()}
 	if to < len(c.sorted) {
-		next = c.shelf.cursorAt(c.sorted[to].name())
+		next = cursorAt(c.shelf.kind, c.sorted[to].name())
 		p.next = &next
 	}
 	raw, err = mcp.MarshalResult(c.shelf.page(c.sorted[from:to], p), v)
@@ -283,13 +291,13 @@ func (s *Server) listScope() string {
 // list. It is no secret, and need not be: a cursor only says where to go on.
 const cursorSum = 8 // bytes
 
-func (l *shelf[T]) cursorAt(name string) string {
-	return base64.RawURLEncoding.EncodeToString(l.appendSum([]byte(name)))
+func cursorAt(kind, name string) string {
+	return base64.RawURLEncoding.EncodeToString(appendSum(kind, []byte(name)))
 }
 
-func (l *shelf[T]) appendSum(name []byte) []byte {
+func appendSum(kind string, name []byte) []byte {
 	sum := fnv.New64a()
-	sum.Write([]byte(l.kind))
+	sum.Write([]byte(kind))
 	sum.Write([]byte{0})
 	sum.Write(name)
 	return sum.Sum(name)
@@ -298,7 +306,7 @@ func (l *shelf[T]) appendSum(name []byte) []byte {
 // maxCursor bounds what is looked at: URIs are the longest names.
 const maxCursor = 24 << 10
 
-func (l *shelf[T]) readCursor(cursor string) (name string, ok bool) {
+func readCursor(kind, cursor string) (name string, ok bool) {
 	if len(cursor) > maxCursor {
 		return "", false
 	}
@@ -307,7 +315,7 @@ func (l *shelf[T]) readCursor(cursor string) (name string, ok bool) {
 		return "", false
 	}
 	name = string(raw[:len(raw)-cursorSum])
-	return name, l.cursorAt(name) == cursor
+	return name, cursorAt(kind, name) == cursor
 }
 
 // withMeta adds who we are to a result of 2026-07-28 that has no _meta (META-06).

@@ -291,7 +291,7 @@ func TestListenBounds(t *testing.T) {
 // their pipes, leave nothing.
 func TestListenAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const many = 1000
+		many := fewer(1000)
 		s := hub(t, &mcpserver.Options{MaxListens: many, MaxInFlight: many, MaxSubscriptions: many})
 		p := serve(t, s)
 		p.modern()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
@@ -209,11 +210,24 @@ func (c *nestedCall) end(ctx context.Context, q *Question) error {
 	}
 	if wire, ok := errors.AsType[*mcp.Error](err); ok {
 		if wire.Code == mcp.CodeUserRejected { // SAMP-41
-			return ErrDeclined
+			return declinedBecause(wire.Message)
 		}
 		return &ClientError{Method: q.method, Wire: wire}
 	}
 	return err
+}
+
+// declinedBecause is [ErrDeclined] with the reason that a client gives, if it gives one
+// beside the words of the protocol: that it is out of budget, say.
+func declinedBecause(reason string) error {
+	if reason == "" || strings.EqualFold(reason, mcp.ErrUserRejected.Message) {
+		return ErrDeclined
+	}
+	const most = 500
+	if len(reason) > most {
+		reason = strings.ToValidUTF8(reason[:most], "") + "…"
+	}
+	return fmt.Errorf("%w: %s", ErrDeclined, reason)
 }
 
 // settleOrErr takes an answer, whose refusal is an error too.

@@ -63,6 +63,7 @@ type notices struct {
 
 	mu       sync.Mutex
 	streams  map[*session]map[*listen]struct{} // that were acknowledged, or are about to be
+	shared   int                               // streams over HTTP, of all clients: half of what may be in flight there
 	watchers map[string]map[hearer]struct{}    // by the URI that was subscribed to
 	lengths  [maxURI + 1]int32                 // how many URIs of each length watchers has
 	watched  int                               // what watchers costs, in bytes

@@ -28,7 +28,7 @@ const sessionKey = "session"
 var valueGetPost = []string{"GET, POST"}
 
 func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
-	if !s.gate(w, r) { // SSE-06
+	if !s.gate(w, r) || s.cors(w, r) { // SSE-06
 		return
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -57,7 +58,9 @@ type Options struct {
 	// names and addresses: a name, or a name and a port (SHL-02).
 	AllowedHosts []string
 	// AllowedOrigins are the values of Origin that HTTP requests may have, beside those
-	// of loopback: scheme, host and, unless it is the scheme's own, port.
+	// of loopback: scheme, host and, unless it is the scheme's own, port. Pages of these
+	// origins, and no others, may also read the answers (CORS): a client in a browser,
+	// such as the Inspector at http://localhost:6274, needs to be listed.
 	AllowedOrigins []string
 
 	// MaxListens bounds the streams of subscriptions/listen of one pipe, or of one
@@ -110,6 +113,13 @@ type Options struct {
 	RatePerSecond float64
 	RateBurst     int
 
+	// Model answers [Request.Sample] and [Request.SampleLoop] where the client has no
+	// model to offer: no sampling, or none with tools where tools are needed (SAMP-04). It
+	// is asked again after errors that allow it. Nil: such a question is refused.
+	Model llm.Model
+	// ModelLimits bounds what Model does for clients.
+	ModelLimits ModelLimits
+
 	// NoParking lets handlers that ask clients of 2026-07-28 run again from the top in
 	// each round, instead of being kept between rounds.
 	NoParking bool
@@ -123,6 +133,10 @@ type Options struct {
 	TicketKeys [][]byte
 	// TicketTTL is how long a client has for its answers. Zero means one hour.
 	TicketTTL time.Duration
+	// PageWait is how long a client of 2026-07-28 waits for a page that a person visits
+	// before it is told to come again: less than it waits for an answer (TIME-04). Zero
+	// means 45 seconds.
+	PageWait time.Duration
 }
 
 func (o *Options) withDefaults() Options {
@@ -151,6 +165,7 @@ func (o *Options) withDefaults() Options {
 	d.ParkFor = cmp.Or(d.ParkFor, 10*time.Minute)
 	d.MaxParked = cmp.Or(max(d.MaxParked, 0), 64)
 	d.TicketTTL = cmp.Or(d.TicketTTL, time.Hour)
+	d.PageWait = cmp.Or(d.PageWait, 45*time.Second)
 	d.PageSize = cmp.Or(max(d.PageSize, 0), 100)
 	d.Grace = cmp.Or(d.Grace, 2*time.Second)
 	return d

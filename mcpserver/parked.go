@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -125,6 +126,7 @@ func (n *run) resume(p *parked, r *request, t *ticket.Ticket, before func()) boo
 // askRound puts questions to a client of 2026-07-28: those that were not answered
 // before end the request with input_required, and the answers come with the next.
 func (n *run) askRound(ctx context.Context, qs []*Question) error {
+	n.next = min(n.next+int(n.skip.Swap(0)), len(n.answers))
 	open, err := n.replay(qs)
 	if err == nil && len(open) > 0 && n.asked == nil {
 		open, err = n.brought(open)
@@ -140,8 +142,15 @@ func (n *run) askRound(ctx context.Context, qs []*Question) error {
 			return n.fail(err)
 		}
 	}
+	if count, ok := ctx.Value(askedKey{}).(*atomic.Int32); ok {
+		count.Add(int32(len(qs)))
+	}
 	return n.visit(ctx, qs)
 }
+
+// askedKey is the key of a counter in the context of what is done once: of the questions
+// answered in it, which are not asked again then.
+type askedKey struct{}
 
 // fail ends the call with an error of ours: the handler is not to mend it.
 func (n *run) fail(err error) error {

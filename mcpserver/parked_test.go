@@ -430,7 +430,7 @@ func TestCloseWhileParked(t *testing.T) {
 
 // 1,000 handlers parked and abandoned leave no actor and no goroutine.
 func TestManyAbandoned(t *testing.T) {
-	const n = 1000
+	n := fewer(1000)
 	synctest.Test(t, func(t *testing.T) {
 		sys, err := actors.NewSystem(nil)
 		if err != nil {

@@ -2,9 +2,12 @@ package mcpserver
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -44,8 +47,17 @@ func (r *reader) start() { r.session.ref.Go(r.runs) }
 // errIdle is returned by a source that will start the reader again.
 var errIdle = errors.New("nothing to read for now")
 
-// run reads until there is no more, or until this goroutine has lost the lease.
+// run reads until there is no more, or until this goroutine has lost the lease. What
+// panics here is the program's stream, or we: nobody hears the client any more, so its
+// session ends (ROB-1). The goroutine's owner logs it.
 func (r *reader) run() {
+	defer func() {
+		if p := recover(); p != nil {
+			err := &actors.PanicError{Value: p, Stack: debug.Stack()}
+			r.session.ref.Send(&closeSession{cause: fmt.Errorf("reading from the client: %w", err)})
+			panic(p)
+		}
+	}()
 	for {
 		if r.queued && !r.source.Buffered() {
 			r.queued = false

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -29,11 +30,12 @@ type request struct {
 	logs      atomic.Pointer[logPace] // nil before the first log message
 	run       atomic.Pointer[run]     // of one whose handler may ask
 
-	out    *[]byte // the encoded answer, once Handle has returned nil
-	reader *reader // whose goroutine this is, as long as it is; else nil
-	leased bool    // the handler runs, and the reader may be taken away
-	lost   bool    // the reader was taken away
-	ending bool    // its end is somebody's business; guarded by the run's lock
+	out     *[]byte // the encoded answer, once Handle has returned nil
+	settled *[]byte // the same, of one that was concluded while its handler may write to out
+	reader  *reader // whose goroutine this is, as long as it is; else nil
+	leased  bool    // the handler runs, and the reader may be taken away
+	lost    bool    // the reader was taken away
+	ending  bool    // its end is somebody's business; guarded by the run's lock
 }
 
 // seldom is what most requests do not have.
@@ -126,6 +128,10 @@ func (r *request) leave() {
 
 // Answer implements [inbound.Handler].
 func (r *request) Answer(err error) {
+	if err == nil && r.settled != nil {
+		r.send(*r.settled)
+		return
+	}
 	if err == nil {
 		r.send(*r.out)
 		recycle(r.out, *r.out)
@@ -136,14 +142,22 @@ func (r *request) Answer(err error) {
 		n.left(r, err)
 	}
 	wire := mcp.ErrorOf(err)
-	if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
+	if _, over := errors.AsType[*inbound.ClosedError](err); over { // it is no failure of the handler's
+		r.session.server.log.Debug("a call ended with its session", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
+		wire = endedWith(err)
+	} else if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
 		r.session.server.log.Error("a call failed", "session", r.session.ref.Path(), "method", r.Method(), "name", r.work.name(), "id", r.ID().String(), "error", err)
-	}
-	if _, over := errors.AsType[*inbound.ClosedError](err); over {
-		wire = mcp.Errorf(mcp.CodeInternal, "the server is shutting down")
 	}
 	wire = wire.For(r.version)
 	r.port.answer(mcp.AppendError(nil, r.ID(), wire), wire)
+}
+
+// endedWith is what a client is told of a call whose session has ended under it.
+func endedWith(err error) *mcp.Error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, actors.ErrStopped) {
+		return mcp.Errorf(mcp.CodeInternal, "the server is shutting down")
+	}
+	return mcp.Errorf(mcp.CodeInternal, "the session has ended")
 }
 
 // send writes a result; this is the goroutine that ran the handler.

@@ -208,6 +208,9 @@ func (s *session) readResource(a *arrival) (lost bool, err error) {
 	if r, ok := s.server.resources.Load().named(uri); ok {
 		return s.begin(a, &reading{supply: &r.supply, uri: uri}, a.URI)
 	}
+	if f, ok := s.server.skillFiles().files[uri]; ok {
+		return s.begin(a, &reading{supply: &f.supply, uri: uri}, a.URI)
+	}
 	if err := checkURI(uri); err != nil {
 		return false, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}

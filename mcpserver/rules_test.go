@@ -282,13 +282,13 @@ func TestDeclared(t *testing.T) {
 			if answer := p.ask(request(v, 2, "tools/list", "{}")); !strings.Contains(answer, `"tools":[]`) {
 				t.Errorf("%s: the list: got %s", v, answer)
 			}
-			for _, method := range []string{"resources/list", "prompts/list", "completion/complete", "tasks/list", "roots/list", strings.Repeat("x", 1<<20)} {
+			for _, method := range []string{"resources/list", "prompts/list", "completion/complete", "tasks/list", "roots/list", strings.Repeat("x", fewer(1<<20))} {
 				e := p.expectError(request(v, 3, method, "{}"), mcp.CodeMethodNotFound, "3")
 				if len(e.Message) > 200 || strings.ContainsAny(e.Message, "\n") {
 					t.Errorf("%s: a message of %d bytes", v, len(e.Message))
 				}
 			}
-			e := p.expectError(call(v, 4, strings.Repeat("x", 1<<20), "{}"), mcp.CodeInvalidParams, "4")
+			e := p.expectError(call(v, 4, strings.Repeat("x", fewer(1<<20)), "{}"), mcp.CodeInvalidParams, "4")
 			if len(e.Message) > 200 {
 				t.Errorf("%s: a message of %d bytes", v, len(e.Message))
 			}

@@ -18,6 +18,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
@@ -42,14 +43,17 @@ type run struct {
 	parked  *parked // nil while it works
 	turn    chan struct{}
 	once    map[string]json.RawMessage
+	doing   map[string]chan struct{} // what is being done once, until closed
 
 	// Of the goroutine whose turn it is to ask.
 	questions
-	flowID string // of the tickets; empty before the first
+	flowID string       // of the tickets; empty before the first
+	skip   atomic.Int32 // answers that belong to what is done already
 
 	// Guarded by the lock of Server.flows.
 	flow    *flow    // nil before the first question
 	attempt *attempt // that it works for; nil in the first round
+	kept    int64    // bytes that it keeps, while it is parked
 
 	retry retryStyle // set while the handler does not run
 }
@@ -188,7 +192,8 @@ func (r *request) conclude(out *outcome) {
 		return
 	}
 	if out.err == nil {
-		r.respondRaw(out.result)
+		frame := mcp.AppendResult(nil, r.ID(), out.result)
+		r.settled = &frame
 	}
 	r.Finish(out.err)
 }
@@ -284,14 +289,6 @@ func (n *run) cancelled() error {
 		return nil
 	}
 	return context.Cause(n.ctx)
-}
-
-// done returns what was done once as key.
-func (n *run) done(key string) (json.RawMessage, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	raw, ok := n.once[key]
-	return raw, ok
 }
 
 func (n *run) keep(key string, raw json.RawMessage) {

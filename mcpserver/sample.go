@@ -13,12 +13,64 @@ import (
 // [ErrDeclined] if a person has said no, or one of [Request.Ask]. A client without
 // sampling.tools is never sent tools (SAMP-04), nor one of 2025-11-25 or later without
 // sampling.context a wish for context (SAMP-07): that is a [*CapabilityError]. Calls and
-// results in the messages must balance (SAMP-20, SAMP-21). Handlers that let the model call tools bound the
-// turns, and say [mcp.ToolChoiceNone] in the last (SAMP-31).
+// results in the messages must balance (SAMP-20, SAMP-21). Handlers that let the model
+// call tools use [Request.SampleLoop], or bound the turns themselves, and say
+// [mcp.ToolChoiceNone] in the last (SAMP-31).
+//
+// With [Options].Model a client that has no sampling, or none with tools where they are
+// needed, is not asked: that model answers, once for the call, also if the handler runs
+// again.
 func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	one := SampleQuestion(key, p)
-	err := q.ask(ctx, one)
+	n := q.r.run.Load()
+	if n == nil || n.server.model == nil || p == nil || key == "" || len(key) > maxKey {
+		err := q.ask(ctx, one)
+		return one.Sampled, err
+	}
+	a, err := n.sampleOwn(ctx, key, p, func() bool { return one.clientAnswers(q.live().capabilities()) })
+	if err != nil || !a.Client {
+		return a.Result, err
+	}
+	err = q.ask(ctx, one)
 	return one.Sampled, err
+}
+
+// clientAnswers reports whether a client with these capabilities has the model for the
+// question.
+func (q *Question) clientAnswers(c *mcp.ClientCapabilities) bool {
+	return c != nil && c.Sampling != nil && (!q.usesTools() || c.SamplingTools())
+}
+
+// sampleOwn asks the server's own model, once for the key, unless the client is to be
+// asked: that too is decided once, or a handler that runs again for a client that has
+// changed would not ask again what it had asked.
+func (n *run) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (ownAnswer, error) {
+	ctx, stop := n.within(ctx)
+	defer stop()
+	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (ownAnswer, error) {
+		if client() {
+			return ownAnswer{Client: true}, nil
+		}
+		return n.server.model.sample(ctx, n.current().patron(), p)
+	})
+	return a, err
+}
+
+// Keys of what is kept for the server itself, apart from those of handlers.
+const (
+	ownKey  = "\x00model:"
+	planKey = "\x00plan:"
+	callKey = "\x00call:"
+)
+
+// within returns ctx, which ends with the run too.
+func (n *run) within(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(n.ctx, func() { end(context.Cause(n.ctx)) })
+	return ctx, func() {
+		forget()
+		end(nil)
+	}
 }
 
 // usesTools reports whether the question needs sampling.tools.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,8 @@ type Server struct {
 	ref  actors.Ref
 
 	shelves
+	skilling   sync.Mutex // held while a skill is added or removed
+	skillTree  atomic.Pointer[skillTree]
 	suggests   atomic.Bool // something completes arguments
 	limits     *limits     // nil without
 	records    store.Records
@@ -53,7 +56,9 @@ type Server struct {
 	flows   flows
 	sealer  *ticket.Sealer
 	visits  visits
-	hub     *hub // of all event streams
+	model   *ownModel     // nil without
+	loops   atomic.Uint64 // names sampling loops
+	hub     *hub          // of all event streams
 	old     oldSessions
 
 	starting sync.Mutex              // held while common is made
@@ -98,6 +103,9 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
 		return nil, err
 	}
+	if s.model, err = newOwnModel(s.opts.Model, s.opts.ModelLimits); err != nil {
+		return nil, err
+	}
 	s.visits.table = elicit.New(pageParent{s}, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
 	s.hub = newHub(s.streamOptions())
 	s.notices.init(s)
@@ -127,6 +135,10 @@ func (s *Server) start() error {
 		return fmt.Errorf("starting the server: %w", err)
 	}
 	s.ref = ref
+	if err := s.model.open(s.sys, "model-"+path.Base(ref.Path())); err != nil {
+		ref.Stop()
+		return err
+	}
 	return nil
 }
 
@@ -154,6 +166,8 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 		}
 	case *spawning:
 		m.spawn(c)
+	case *startLoop:
+		m.start(c)
 	default:
 		a.crier.receive(c, msg)
 	}
@@ -274,6 +288,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 		}
 	}
 	s.hub.close()
+	s.model.close(wait)
 	s.ref.Stop()
 	select {
 	case <-s.ref.Stopped():

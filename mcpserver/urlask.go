@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,8 +111,10 @@ func (q *Question) visited() bool {
 type visits struct {
 	table *elicit.Table
 
-	mu   sync.Mutex
-	open map[string]concerned // by id; of clients that are told of the end
+	mu    sync.Mutex
+	open  map[string]concerned             // by id; of clients that are told of the end
+	of    map[*session]map[string]struct{} // the ids of open
+	waits map[string]int                   // how many handlers wait, by id
 }
 
 // concerned is who is told of the end of an elicitation (URL-30).
@@ -140,32 +144,109 @@ func (n *run) openPage(q *Question) error {
 			return fmt.Errorf("opening an elicitation: %w", err)
 		}
 	}
-	pending, err := s.visits.table.Open(q.page.id)
+	if !fresh || !live.version.Has(mcp.FeatureElicitationIDs) {
+		return nil // whoever waits for it opens it
+	}
+	id := q.page.id
+	if !s.visits.tell(id, concerned{live.session, n}) {
+		return fmt.Errorf("opening an elicitation: %w", errTooManyPages)
+	}
+	pending, err := s.visits.table.Open(id)
 	if err != nil {
+		s.visits.forget(id)
 		return fmt.Errorf("opening an elicitation: %w", err)
 	}
-	if fresh && live.version.Has(mcp.FeatureElicitationIDs) {
-		id := q.page.id
-		s.visits.tell(id, concerned{live.session, n})
-		pending.Wait(func(error) { s.visits.forget(id) })
-	}
+	pending.Wait(func(error) { s.visits.forget(id) })
 	return nil
 }
 
-func (p *visits) tell(id string, who concerned) {
+// maxPages bounds the pages of one session whose end its client is to be told.
+const maxPages = 64
+
+var errTooManyPages = mcp.Errorf(mcp.CodeInternal, "too many pages are open")
+
+// tell keeps who is to hear of the end, and reports false beyond the bound.
+func (p *visits) tell(id string, who concerned) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open == nil {
-		p.open = make(map[string]concerned)
+	of := p.of[who.session]
+	if len(of) >= maxPages {
+		return false
+	}
+	if of == nil {
+		if p.open == nil {
+			p.open, p.of = make(map[string]concerned), make(map[*session]map[string]struct{})
+		}
+		of = make(map[string]struct{})
+		p.of[who.session] = of
 	}
 	p.open[id] = who
+	of[id] = struct{}{}
+	return true
 }
 
 func (p *visits) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	who, ok := p.open[id]
+	if !ok {
+		return
+	}
 	delete(p.open, id)
+	of := p.of[who.session]
+	if delete(of, id); len(of) == 0 {
+		delete(p.of, who.session)
+	}
 }
+
+// gone ends what only a session that has ended was to be told.
+func (p *visits) gone(s *session) {
+	p.mu.Lock()
+	ids := slices.Collect(maps.Keys(p.of[s]))
+	p.mu.Unlock()
+	for _, id := range ids {
+		p.forget(id)
+		p.end(id)
+	}
+}
+
+// enter opens an elicitation for one who waits, leave ends it with the last of them,
+// unless a client is to be told.
+func (p *visits) enter(id string) (*elicit.Pending, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pending, err := p.table.Open(id)
+	if err != nil {
+		return nil, err
+	}
+	if p.waits == nil {
+		p.waits = make(map[string]int)
+	}
+	p.waits[id]++
+	return pending, nil
+}
+
+func (p *visits) leave(id string) {
+	p.mu.Lock()
+	if p.waits[id]--; p.waits[id] == 0 {
+		delete(p.waits, id)
+	}
+	p.mu.Unlock()
+	p.end(id)
+}
+
+// end ends an elicitation that nobody waits for.
+func (p *visits) end(id string) {
+	p.mu.Lock()
+	_, told := p.open[id]
+	idle := !told && p.waits[id] == 0
+	p.mu.Unlock()
+	if pending := p.table.Pending(id); idle && pending != nil {
+		pending.Cancel(errNobodyWaits)
+	}
+}
+
+var errNobodyWaits = errors.New("nobody waits for the page any more")
 
 // over says that the call for which an elicitation was opened has ended: the client may
 // hear of the end all the same.
@@ -253,12 +334,22 @@ var errLater = errors.New("the page is not done yet")
 // waitForPage waits until the page is done; errLater comes after some time, if there is
 // a limit.
 func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
+	for {
+		err := n.waitOnce(ctx, q, limit)
+		if !errors.Is(err, errNobodyWaits) { // the last one has left just before
+			return err
+		}
+	}
+}
+
+func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time) error {
 	defer n.server.visits.over(q.page.id)
 	principal := n.current().principal.id()
-	pending, err := n.server.visits.table.Open(q.page.id)
+	pending, err := n.server.visits.enter(q.page.id)
 	if err != nil {
 		return fmt.Errorf("waiting for the page: %w", err)
 	}
+	defer n.server.visits.leave(q.page.id)
 	if done, err := n.server.pageDone(n.ctx, principal, q.page.id); done || err != nil {
 		if done {
 			n.server.visits.table.Complete(q.page.id)
@@ -280,14 +371,10 @@ func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Ti
 	}
 }
 
-// pageWait is how long a client of 2026-07-28 waits for a page before it is answered
-// that it has to come again: less than what clients wait for an answer (TIME-04).
-// Most times that is without a question; each pageAgain-th time the person is asked
-// again, and may decline then (MRTR-20, URL-17).
-const (
-	pageWait  = 45 * time.Second
-	pageAgain = 3
-)
+// pageAgain: a client that has to come again ([Options].PageWait) is told so without a
+// question most times; each pageAgain-th time the person is asked again, and may
+// decline then (MRTR-20, URL-17).
+const pageAgain = 3
 
 // visit waits until the pages are done that people have agreed to visit in this round.
 func (n *run) visit(ctx context.Context, qs []*Question) error {
@@ -317,7 +404,7 @@ func (n *run) openPages(ctx context.Context, qs []*Question) (open []*Question, 
 			continue
 		}
 		if limit == nil {
-			clock := time.NewTimer(pageWait)
+			clock := time.NewTimer(n.server.opts.PageWait)
 			defer clock.Stop()
 			limit = clock.C
 		}

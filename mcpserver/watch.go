@@ -63,8 +63,12 @@ func (h *notices) admit(l *listen) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l.quota = h.quotaOf(l.key)
-	if l.quota.listens >= h.server.opts.MaxListens {
+	if l.quota.listens >= h.server.opts.MaxListens || l.session.stateless && h.shared >= (h.server.opts.MaxConcurrent+1)/2 {
+		h.release(l.key, l.quota)
 		return errTooMany
+	}
+	if l.session.stateless {
+		h.shared++
 	}
 	l.quota.listens++
 	for i, uri := range l.accepted.ResourceSubscriptions {
@@ -100,6 +104,9 @@ func (h *notices) leave(l *listen) {
 		if delete(h.byTask[id], l); len(h.byTask[id]) == 0 {
 			delete(h.byTask, id)
 		}
+	}
+	if l.session.stateless {
+		h.shared--
 	}
 	l.quota.listens--
 	h.release(l.key, l.quota)
@@ -164,7 +171,7 @@ func (s *session) subscribe(a *arrival) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.deaf {
-		return nil, mcp.Errorf(mcp.CodeInternal, "the server is shutting down")
+		return nil, mcp.Errorf(mcp.CodeInternal, "the session is ending")
 	}
 	q := h.quotaOf(s)
 	if ok := h.watch(uri, s, q); !ok {

@@ -83,10 +83,11 @@ func (s *suite) passes(ctx context.Context, o options, plan []scenario, name, ur
 			part := slices.DeleteFunc(slices.Clone(plan), func(sc scenario) bool { return sc.Revision != rev })
 			dir := filepath.Join(o.work, fmt.Sprintf("%s-%d-%s", name, pass, rev))
 			if o.only.String() == "" {
-				for _, v := range s.driveAll(ctx, rev, part, url, dir) {
+				all := slices.DeleteFunc(slices.Clone(part), func(sc scenario) bool { return sc.Alone })
+				for _, v := range s.driveAll(ctx, rev, all, url, dir) {
 					each(v)
 				}
-				continue
+				part = slices.DeleteFunc(part, func(sc scenario) bool { return !sc.Alone })
 			}
 			for _, sc := range part {
 				each(s.drive(ctx, sc, url, filepath.Join(dir, sc.Name)))

@@ -94,6 +94,24 @@ func wishes(p *mcp.CreateMessageParams) string {
 			fmt.Fprintf(&b, " It would like the model %s.", clean(h.Name))
 		}
 	}
+	if mp := p.ModelPreferences; mp != nil {
+		for _, wish := range []struct {
+			what string
+			much *float64
+		}{{"a cheap one", mp.CostPriority}, {"a quick one", mp.SpeedPriority}, {"a clever one", mp.IntelligencePriority}} {
+			if wish.much != nil {
+				fmt.Fprintf(&b, " It wants %s (%g of 1).", wish.what, *wish.much)
+			}
+		}
+	}
+	if p.ToolChoice != nil {
+		switch p.ToolChoice.Mode {
+		case mcp.ToolChoiceRequired:
+			b.WriteString(" The model must ask for a tool.")
+		case mcp.ToolChoiceNone:
+			b.WriteString(" The model must not ask for a tool.")
+		}
+	}
 	if p.Temperature != nil {
 		fmt.Fprintf(&b, " Temperature %g.", *p.Temperature)
 	}

@@ -238,6 +238,9 @@ func (p *Prompter) decide(s *screen, ask *mcpclient.Ask) (*mcpclient.Decision, e
 	}
 	l, early := errors.AsType[*leave](err)
 	if !early {
+		if d != nil {
+			d.Hash = ask.Hash // it was about exactly this (SECA-41)
+		}
 		return d, err
 	}
 	switch {

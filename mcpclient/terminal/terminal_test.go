@@ -139,6 +139,7 @@ func ask(kind mcpclient.AskKind) *mcpclient.Ask {
 	return &mcpclient.Ask{
 		ID: "7", Kind: kind, Server: "files", Origin: "npx server-files", Message: "Please answer.",
 		Calls: []mcpclient.AskCall{{Method: "tools/call", Name: "create"}}, Path: []string{"main", "helper"},
+		Hash: "5eca41",
 	}
 }
 
@@ -470,7 +471,8 @@ func samplingAsk() *mcpclient.Ask {
 	a.Message = ""
 	a.Sampling = &mcp.CreateMessageParams{
 		MaxTokens: 100, SystemPrompt: "Be brief.", IncludeContext: mcp.ContextAllServers, StopSequences: []string{"END"},
-		ModelPreferences: &mcp.ModelPreferences{Hints: []mcp.ModelHint{{Name: "small"}}},
+		ModelPreferences: &mcp.ModelPreferences{Hints: []mcp.ModelHint{{Name: "small"}}, SpeedPriority: new(0.5)},
+		ToolChoice:       &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired},
 		Metadata:         json.RawMessage(`{"a":1}`),
 		Tools:            []mcp.Tool{{Name: "calc", Description: "Adds\u200b", InputSchema: json.RawMessage(`{"type":"object"}`)}},
 		Messages: []mcp.SamplingMessage{
@@ -492,6 +494,7 @@ func TestSampling(t *testing.T) {
 	shown := c.expect("decide nothing\n> ")
 	for _, want := range []string{
 		"The server files asks your model a question, at your cost.", "At most 100 tokens.", "more of your conversations (allServers)", "the model small", `["END"]`,
+		"It wants a quick one (0.5 of 1).", "The model must ask for a tool.",
 		"1) Instructions for the model:\n  │ Be brief.", "Message 1 of 4, as user:\n2)\n  │ What is in it?", "A picture that can not be shown here: image/png, 3 bytes, SHA-256 ",
 		"A call of the tool calc:\n  │ {\n  │   \"x\": 1", "The result of a tool:\n3)\n  │ 42", "Other content (odd):", `"y": 2`, "description: Adds\n", "1 hidden characters", `"a": 1`,
 	} {
@@ -522,8 +525,8 @@ func TestSampling(t *testing.T) {
 	c = newConsole(t, Options{})
 	c.asks(t.Context(), a)
 	c.types("decide nothing\n> ", "a")
-	if d := c.decided(mcp.ActionAccept); d.Sampling != nil {
-		t.Errorf("got %+v, want no change", d.Sampling)
+	if d := c.decided(mcp.ActionAccept); d.Sampling != nil || d.Hash != a.Hash { // SECA-41
+		t.Errorf("got %+v, want no change, and the hash %s", d, a.Hash)
 	}
 }
 

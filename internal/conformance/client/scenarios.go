@@ -26,6 +26,10 @@ var scenarios = map[string]play{
 	"http-custom-headers":                 callsOfContext,
 	"http-invalid-tool-headers":           callAll,
 	"json-schema-2020-12-preservation":    echoSchema,
+	"sep-2640-client-no-prefetch":         listSkills,
+	"sep-2640-client-verify-digest":       loadSkills,
+	"sep-2640-client-verify-size":         loadSkills,
+	"sep-2640-client-verify-frontmatter":  loadSkills,
 }
 
 // call is a tool to call and its arguments.
@@ -169,4 +173,34 @@ func echoSchema(ctx context.Context, c *mcpclient.Client, _ json.RawMessage) err
 		return err
 	}
 	return callTool(ctx, c, "json_schema_echo", args)
+}
+
+// listSkills lists the skills, and no more: none of their files is read (SKILL-16).
+func listSkills(ctx context.Context, c *mcpclient.Client, _ json.RawMessage) error {
+	skills, err := c.ListSkills(ctx)
+	if err == nil && len(skills) == 0 {
+		err = errors.New("there are no skills")
+	}
+	return err
+}
+
+// loadSkills loads every skill and reads all its files. These have been tampered with:
+// it fails if the library does not see it.
+func loadSkills(ctx context.Context, c *mcpclient.Client, _ json.RawMessage) error {
+	skills, err := c.ListSkills(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range skills {
+		loaded, err := c.LoadSkill(ctx, &skills[i])
+		if err != nil {
+			return err
+		}
+		for _, file := range loaded.Entry.Resources {
+			if _, err := loaded.Read(ctx, file.URI); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 func addAsking(s *mcpserver.Server) error {
 	return errors.Join(
 		mcpserver.AddTool(s, tool("test_sampling", "Asks the client's model."), sampling),
+		mcpserver.AddTool(s, tool("test_sample_loop", "Lets the client's model call functions of its own."), sampleLoop),
 		mcpserver.AddTool(s, tool("test_missing_capability", "Needs a client that has a model to ask."), func(ctx context.Context, req *mcpserver.ToolRequest, _ nothing) (string, error) {
 			return sample(ctx, req, "question", "Is anybody there?", 10)
 		}),

@@ -15,7 +15,7 @@ func newServer(opts *mcpserver.Options) (*mcpserver.Server, error) {
 		return nil, err
 	}
 	for _, add := range []func(*mcpserver.Server) error{
-		addContents, addRunning, addSchemas, addChanges, addAsking, addRounds, addTasks, addResources, addPrompts,
+		addContents, addRunning, addSchemas, addChanges, addAsking, addRounds, addTasks, addResources, addPrompts, addSkills,
 	} {
 		if err := add(s); err != nil {
 			return nil, errors.Join(err, s.Close())

@@ -1,0 +1,340 @@
+// skills.go: the Agent Skills that servers publish (SEP-2640, the Skills extension).
+
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/skillmd"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// ErrSkillChanged is what a file of a skill that is not what its entry says is, and one
+// that the entry does not have. What was read must not be used. A new entry, of
+// [Client.GetSkill], tells whether the skill has changed in the meantime; whoever has
+// approved the old one has not approved that (SKILL-13, SKILL-15, SKILL-20).
+var ErrSkillChanged = errors.New("mcpclient: the skill is not what was said of it")
+
+// Skill is one skill of a host's servers. It is the server and the URI together that
+// tell skills apart: names, and even URIs, may be those of another server's skill, too
+// (SKILL-17).
+type Skill struct {
+	Server string // its name in the configuration
+	Skill  mcp.Skill
+}
+
+// ListSkills returns the server's skills, all pages of them; entries that no host may
+// load are left out (SKILL-05). No file of theirs is read (SKILL-16). A server may have
+// more skills than it lists: see [Client.GetSkill]. What is kept, and for how long, is
+// as with [Client.ListTools], but nothing of a legacy server is.
+//
+// Names and descriptions are the server's words: labels, and no more (SKILL-04).
+func (c *Client) ListSkills(ctx context.Context) ([]mcp.Skill, error) {
+	return listOf(ctx, c, skillShelves)
+}
+
+// GetSkill returns the entry of one skill as it is now, listed or not (SKILL-11). A URI
+// that the server serves no skill at is [ErrNotFound].
+func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
+	var res mcp.GetSkillResult
+	if err := c.aboutSkills(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
+		if e, ok := errors.AsType[*mcp.Error](err); ok && e.Code == mcp.CodeInvalidParams {
+			return nil, c.failed(mcp.MethodGetSkill, &NotFoundError{URI: uri, Err: e})
+		}
+		return nil, err
+	}
+	err := checkSkill(&res.Skill)
+	if err == nil && res.Skill.URI != uri {
+		err = fmt.Errorf("the server has answered with the skill %.200q", res.Skill.URI)
+	}
+	if err != nil {
+		return nil, c.failed(mcp.MethodGetSkill, &call.ResponseError{Method: mcp.MethodGetSkill, Err: err})
+	}
+	return &res.Skill, nil
+}
+
+// ReadDirectory returns what is directly in a directory that the server has, all pages
+// of it. Only a server that declares directoryRead answers (SKILL-02). It is what is
+// there now: for a skill that was loaded, its entry says what may be read (SKILL-15).
+func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource, error) {
+	var all []mcp.Resource
+	p := &mcp.ReadDirectoryParams{URI: uri}
+	seen := map[string]bool{}
+	for range maxPages {
+		var page mcp.ReadDirectoryResult
+		if err := c.aboutSkills(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Resources...)
+		if p.Cursor = page.NextCursor; p.Cursor == nil {
+			return all, nil
+		}
+		if seen[*p.Cursor] || len(all) >= maxItems { // PAGE-06
+			break
+		}
+		seen[*p.Cursor] = true
+	}
+	return nil, c.failed(mcp.MethodReadDirectory, fmt.Errorf("the directory %.200q does not end, or is too long", uri))
+}
+
+// aboutSkills makes one request of the extension.
+func (c *Client) aboutSkills(ctx context.Context, method string, params any, res interface{ Validate() error }) error {
+	if err := c.require(ctx, method); err != nil {
+		return err
+	}
+	req, err := c.request(method, params, nil)
+	if err != nil {
+		return c.failed(method, err)
+	}
+	req.Safe = true
+	raw, err := c.do(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := decode(raw, res); err != nil {
+		return c.failed(method, &call.ResponseError{Method: method, Err: err})
+	}
+	return nil
+}
+
+// readsDirectories reports whether the server declares directoryRead.
+func readsDirectories(caps *mcp.ServerCapabilities) bool {
+	settings, ok := caps.Extension(mcp.ExtensionSkills)
+	var s struct {
+		mcp.SkillsCapability
+		Rest map[string]json.RawMessage `json:",inline,embed"`
+	}
+	return ok && mcp.Unmarshal(settings, &s) == nil && s.DirectoryRead
+}
+
+// checkSkill refuses an entry that is no good to load (SKILL-03, SKILL-04, SKILL-05).
+func checkSkill(s *mcp.Skill) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	root, last, ok := skillmd.Root(s.URI)
+	name, description := s.Name()
+	switch {
+	case !ok || checkURI(s.URI) != nil:
+		return fmt.Errorf("skill %.200q: that is not the URI of a SKILL.md", s.URI)
+	case description == "" || name != last:
+		return fmt.Errorf("skill %.200q: it has no description, or another name than its folder", s.URI)
+	case s.Dynamic:
+		return nil
+	}
+	seen := make(map[string]bool, len(s.Resources))
+	for _, f := range s.Resources {
+		rest, within := strings.CutPrefix(f.URI, root+"/")
+		hex, sum := strings.CutPrefix(f.Digest, "sha256:")
+		if !within || rest == "" || seen[f.URI] || !sum || len(hex) != 64 || f.Size < 0 || checkURI(f.URI) != nil {
+			return fmt.Errorf("skill %.200q: its file %.200q is not within it, listed twice, or lacks digest or size", s.URI, f.URI)
+		}
+		seen[f.URI] = true
+	}
+	if !seen[s.URI] {
+		return fmt.Errorf("skill %.200q: its files lack SKILL.md", s.URI)
+	}
+	return nil
+}
+
+// LoadedSkill is a skill that was loaded, and the entry it was loaded by: for as long
+// as it is used, its files are those of that entry, whatever the server has now.
+// It may be used by several goroutines.
+type LoadedSkill struct {
+	Server string    // its name in the configuration: the text is that server's, and no instruction of ours (SKILL-18)
+	Entry  mcp.Skill // must not be changed
+	Text   string    // SKILL.md as a whole
+
+	client *Client
+	root   string
+
+	mu   sync.Mutex
+	left int64 // bytes of a dynamic skill that may yet be read, guarded by mu
+}
+
+// LoadSkill reads the SKILL.md of a skill and verifies it against the entry: its size,
+// its digest, and its frontmatter field by field (SKILL-13, SKILL-14). Other files are
+// read when they are needed: see [LoadedSkill.Read].
+//
+// The files of a dynamic skill can not be verified; a program that wants none of those
+// looks at the entry first. That what was read is what the entry says means only that
+// it has not been mixed up: both are the server's word (SKILL-18).
+func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill, error) {
+	if err := checkSkill(entry); err != nil {
+		return nil, c.failed(mcp.MethodReadResource, err)
+	}
+	if err := checkLimits(entry); err != nil {
+		return nil, c.failed(mcp.MethodReadResource, err)
+	}
+	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c, left: skillmd.MaxBytes}
+	l.root, _, _ = skillmd.Root(entry.URI)
+	head, err := l.fetch(ctx, entry.URI)
+	if err != nil {
+		return nil, err
+	}
+	front, err := skillmd.Frontmatter(bytesOf(head))
+	if err != nil {
+		return nil, l.changed(entry.URI, err.Error())
+	}
+	if !skillmd.Same(front, entry.Frontmatter) {
+		return nil, l.changed(entry.URI, "its frontmatter is another one")
+	}
+	l.Text = string(bytesOf(head))
+	return l, nil
+}
+
+// checkLimits refuses a skill that is larger than what a host needs to take (SKILL-07).
+func checkLimits(s *mcp.Skill) error {
+	total := int64(0)
+	for _, f := range s.Resources {
+		if total += f.Size; total > skillmd.MaxBytes || f.Size > skillmd.MaxBytes {
+			break
+		}
+	}
+	if len(s.Resources) > skillmd.MaxFiles || total > skillmd.MaxBytes {
+		return fmt.Errorf("skill %.200q: it has more than %d files or %d bytes", s.URI, skillmd.MaxFiles, skillmd.MaxBytes)
+	}
+	return nil
+}
+
+// Read reads a file of the skill and verifies it (SKILL-13). file is its path as
+// SKILL.md has it, relative to the skill's folder (SKILL-21), or its URI. One that the
+// entry does not have is [ErrSkillChanged], though the server may have it (SKILL-15).
+// It is always the skill's own server that is asked (SKILL-17).
+func (l *LoadedSkill) Read(ctx context.Context, file string) (*mcp.ResourceContents, error) {
+	uri, ok := l.resolve(file)
+	if !ok {
+		return nil, l.changed(file, "it is no file of the skill")
+	}
+	return l.fetch(ctx, uri)
+}
+
+// resolve returns the URI of a file of the skill.
+func (l *LoadedSkill) resolve(file string) (uri string, ok bool) {
+	if rest, within := strings.CutPrefix(file, l.root+"/"); within {
+		var err error
+		if file, err = url.PathUnescape(rest); err != nil {
+			return "", false
+		}
+	}
+	if file = path.Clean(file); file == "." || strings.HasPrefix(file, "../") || file == ".." || strings.HasPrefix(file, "/") {
+		return "", false
+	}
+	if l.Entry.Dynamic {
+		parts := strings.Split(file, "/")
+		for i, part := range parts {
+			parts[i] = url.PathEscape(part)
+		}
+		return l.root + "/" + strings.Join(parts, "/"), true
+	}
+	for _, f := range l.Entry.Resources {
+		if name, err := url.PathUnescape(strings.TrimPrefix(f.URI, l.root+"/")); err == nil && name == file {
+			return f.URI, true
+		}
+	}
+	return "", false
+}
+
+// fetch reads a file that the entry has, or any of a dynamic skill. What was kept of an
+// older read may be of an older entry: then the server is asked.
+func (l *LoadedSkill) fetch(ctx context.Context, uri string) (*mcp.ResourceContents, error) {
+	contents, err := l.fetchOnce(ctx, uri, nil)
+	if errors.Is(err, ErrSkillChanged) {
+		contents, err = l.fetchOnce(ctx, uri, &CallOptions{Fresh: true})
+	}
+	return contents, err
+}
+
+func (l *LoadedSkill) fetchOnce(ctx context.Context, uri string, opts *CallOptions) (*mcp.ResourceContents, error) {
+	res, err := l.client.ReadResource(ctx, uri, opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Contents) != 1 || res.Contents[0].URI != uri {
+		return nil, l.changed(uri, "what was read is not that file")
+	}
+	contents := res.Contents[0]
+	return &contents, l.verify(uri, bytesOf(&contents))
+}
+
+// verify holds a file to the entry (SKILL-13).
+func (l *LoadedSkill) verify(uri string, data []byte) error {
+	if l.Entry.Dynamic {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.left -= int64(len(data)); l.left < 0 { // SKILL-07
+			return l.client.failed(mcp.MethodReadResource, fmt.Errorf("skill %.200q: its files have more than %d bytes", l.Entry.URI, skillmd.MaxBytes))
+		}
+		return nil
+	}
+	for _, f := range l.Entry.Resources {
+		switch {
+		case f.URI != uri:
+			continue
+		case f.Size != int64(len(data)):
+			return l.changed(uri, fmt.Sprintf("it has %d bytes and not %d", len(data), f.Size))
+		case f.Digest != skillmd.Digest(data):
+			return l.changed(uri, "its digest is another one")
+		}
+		return nil
+	}
+	return l.changed(uri, "it is no file of the skill")
+}
+
+// changed is an [ErrSkillChanged] of a file.
+func (l *LoadedSkill) changed(file, why string) error {
+	return l.client.failed(mcp.MethodReadResource, fmt.Errorf("%w: %.200q of %.200q: %s", ErrSkillChanged, file, l.Entry.URI, why))
+}
+
+// bytesOf are the bytes of a file, which the digest is of.
+func bytesOf(c *mcp.ResourceContents) []byte {
+	if c.Blob != nil {
+		return c.Blob
+	}
+	return []byte(c.Text)
+}
+
+// Skills returns the skills of all servers, sorted by server and URI. The rest is as
+// with [Host.Resources] and [Client.ListSkills].
+func (h *Host) Skills(ctx context.Context) ([]Skill, error) {
+	if err := gather(ctx, h, skillShelves); err != nil {
+		return nil, err
+	}
+	return collect(h, func(e *entry) []Skill {
+		out := make([]Skill, len(e.skills.items))
+		for i, s := range e.skills.items {
+			out[i] = Skill{Server: e.server.Name, Skill: s}
+		}
+		return out
+	}, func(a, b Skill) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Skill.URI, b.Skill.URI))
+	}), nil
+}
+
+// GetSkill returns the entry of a skill of a server; see [Client.GetSkill].
+func (h *Host) GetSkill(ctx context.Context, server, uri string) (*mcp.Skill, error) {
+	c, err := h.Client(server)
+	if err != nil {
+		return nil, err
+	}
+	return c.GetSkill(ctx, uri)
+}
+
+// LoadSkill loads a skill from the server that its entry came from; see
+// [Client.LoadSkill].
+func (h *Host) LoadSkill(ctx context.Context, skill *Skill) (*LoadedSkill, error) {
+	c, err := h.Client(skill.Server)
+	if err != nil {
+		return nil, err
+	}
+	return c.LoadSkill(ctx, &skill.Skill)
+}
