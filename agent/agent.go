@@ -15,22 +15,6 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Limits bounds each run of an agent. They are held before a call is made: what does
-// not fit any more is not begun.
-type Limits struct {
-	// Steps is how many times the model is asked. Zero means 32.
-	Steps int
-	// Tokens is the input and output of all turns together. The input of a turn is
-	// estimated before it and its output bounded by what is left, so the limit can
-	// be exceeded by the error of one estimate and no more. Zero means no limit.
-	Tokens int
-	// ToolCalls is how many tool calls are made. Zero means 256.
-	ToolCalls int
-	// Wall is how long a run may take, without the time it waits for a human. Zero
-	// means one hour.
-	Wall time.Duration
-}
-
 // Config defines an agent; nil is the same as the zero value.
 type Config struct {
 	// Instructions are the system text. Empty means none.
@@ -56,6 +40,33 @@ type Config struct {
 	MaxTokens int
 	// Temperature is left to the provider where nil.
 	Temperature *float64
+	// Description says in a sentence what the agent is good for, to the models of
+	// agents that have it as a tool or hand over to it.
+	Description string
+	// Input is the JSON schema of what the agent takes as a tool, an object; the prompt
+	// is then that object. Empty means a prompt. See [Agent.AsTool].
+	Input json.RawMessage
+	// Guards look at what goes in and out of a run, in this order.
+	Guards []Guard
+	// StopWhen ends a run after a turn that the model has not ended it with. The result
+	// has what the model said in that turn, and [StopMet]. The zero value never does.
+	StopWhen StopCondition
+	// Repeats is in how many turns in a row the model may make a call of the same tool
+	// with the same arguments before it is told so; at twice as often the run fails with a
+	// [*LoopError]. Zero means 3, below zero switches it off.
+	Repeats int
+	// Context is how many tokens the model takes, input and output together. A
+	// conversation that becomes larger is cut: the instructions, the first message and
+	// the newest turn stay; results of tools are left out first, then whole turns, the
+	// oldest before others. Events and journal have all of it, and a [HistoryCut] says
+	// what the model does not see any more. Zero means what the model says of itself by
+	// a method ContextLength() int, or else that nothing is cut before the model
+	// refuses a turn as too long; then half of it is, once.
+	Context int
+	// Summarise says in a few words what is cut, in place of what it has said before
+	// ("" the first time): messages as they were. What it spends is its own. An error
+	// leaves a mark without words. Nil leaves only marks.
+	Summarise func(ctx context.Context, before string, dropped []llm.Message) (string, error)
 	// Output is the JSON schema the answer must fit. A model that misses it is told
 	// so, twice at the most. Empty means any text.
 	Output json.RawMessage
@@ -71,12 +82,14 @@ type RunOptions struct {
 
 // Agent is what runs are made of. It does not change.
 type Agent struct {
-	rt    *Runtime
-	name  string
-	cfg   Config
-	model llm.Model
-	tools []loop.Tool
-	hash  string
+	rt      *Runtime
+	name    string
+	cfg     Config
+	model   llm.Model
+	pricing *loop.Pricing // nil where nobody knows what the model costs
+	tools   []loop.Tool
+	team    map[string]Tool // those of them that are agents, by name
+	hash    string
 }
 
 // newAgent checks a definition.
@@ -85,7 +98,7 @@ func newAgent(rt *Runtime, name string, cfg *Config) (*Agent, error) {
 	if cfg != nil {
 		a.cfg = *cfg
 	}
-	a.cfg.Servers = slices.Clone(a.cfg.Servers)
+	a.cfg.Servers, a.cfg.Guards = slices.Clone(a.cfg.Servers), slices.Clone(a.cfg.Guards)
 	if name == "" || len(name) > store.MaxID {
 		return nil, fmt.Errorf("the agent's name %q does not have 1 to %d characters", name, store.MaxID)
 	}
@@ -101,6 +114,13 @@ func (a *Agent) check() error {
 	}
 	if a.model == nil {
 		return errors.New("there is no model: set Options.Model or Config.Model")
+	}
+	if m, ok := a.model.(interface{ ContextLength() int }); ok && a.cfg.Context == 0 {
+		a.cfg.Context = max(m.ContextLength(), 0)
+	}
+	a.model = a.rt.model(a.model)
+	if err := a.priced(); err != nil {
+		return err
 	}
 	for _, name := range a.cfg.Servers {
 		if !a.rt.servers.has(name) {
@@ -121,6 +141,9 @@ func (a *Agent) check() error {
 	}
 	var err error
 	if a.tools, err = compileAll(a.rt.opts.Tools, a.cfg.Tools); err != nil {
+		return err
+	}
+	if err := a.checkTeam(); err != nil {
 		return err
 	}
 	a.hash = a.configHash()
@@ -178,7 +201,7 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	if len(o.Output) == 0 {
 		o.Output = a.cfg.Output
 	}
-	run, err := a.newRun(prompt, o)
+	run, err := a.newRun(prompt, o, nil)
 	if err != nil {
 		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
 	}
@@ -190,31 +213,26 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 }
 
 // newRun makes a run that has not begun.
-func (a *Agent) newRun(prompt string, o RunOptions) (*Run, error) {
+// From is the call that starts it; nil for a run of its own.
+func (a *Agent) newRun(prompt string, o RunOptions, from *starter) (*Run, error) {
 	check, err := checkAnswer(o.Output)
 	if err != nil {
 		return nil, err
 	}
-	rt, rec := a.rt, newRecord(o.ID, a.rt.store)
+	rt, rec := a.rt, newRecord(o.ID, a.rt.store, from)
 	run := &Run{id: o.ID, store: rt.store, record: rec,
 		hash: hashOf([]any{a.name, prompt, o.Output})}
-	retry := rt.opts.Retry
-	told := retry.OnRetry
-	retry.OnRetry = func(at llm.Attempt) {
-		rec.retried(at)
-		if told != nil {
-			told(at)
-		}
-	}
-	run.loop, err = loop.New(&loop.Config{
-		ID: o.ID, Agent: a.name, Path: []string{a.name}, InputHash: run.hash, Hash: a.hash,
+	cfg := &loop.Config{
+		ID: o.ID, Agent: a.name, InputHash: run.hash, Hash: a.hash,
 		System: a.cfg.Instructions, Input: []llm.Message{llm.User(prompt)},
-		Model: llm.Retry(a.model, &retry), Tools: &toolbox{own: a.tools, servers: rt.servers, use: a.cfg.Servers},
+		Model:     a.model,
 		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature,
-		Schema: o.Output, Check: check, Gate: gate(a.name, a.cfg.Approve),
+		Schema: o.Output, Check: check,
 		Journal: rt.store, Owner: rt.owner, Sink: rec,
-		Limits: loop.Limits(a.cfg.Limits), Parallel: a.cfg.Parallel, MaxResult: a.cfg.MaxResult, AskExpiry: a.cfg.AskExpiry,
+		Limits: loop.Limits(a.cfg.Limits), Pricing: a.pricing, Parallel: a.cfg.Parallel, MaxResult: a.cfg.MaxResult, AskExpiry: a.cfg.AskExpiry,
 		Grace: rt.opts.Grace,
-	})
+	}
+	newScope(run, a, from).fill(cfg)
+	run.loop, err = loop.New(cfg)
 	return run, err
 }

@@ -374,8 +374,8 @@ func TestProgress(t *testing.T) {
 func TestReaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var turns []llmtest.Turn
-		for range 20 {
-			turns = append(turns, llmtest.Join(llmtest.Say("x", "y"), llmtest.Slow(time.Second), call("double", in{1})))
+		for i := range 20 {
+			turns = append(turns, llmtest.Join(llmtest.Say("x", "y"), llmtest.Slow(time.Second), call("double", in{i})))
 		}
 		rt := open(t, &agent.Options{Model: llmtest.Script(append(turns, llmtest.Say("end"))...), Tools: []agent.Tool{double}})
 		run := start(t, rt, "r")

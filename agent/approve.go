@@ -15,6 +15,9 @@ const (
 	VerdictAsk   = loop.Ask
 	VerdictAllow = loop.Allow
 	VerdictDeny  = loop.Deny // the model is told that the policy does not allow it
+	// VerdictAskAgain asks also where a human has allowed the tool for the rest of the
+	// run, by [AcceptForRun], unless that was the answer to such a question.
+	VerdictAskAgain = loop.AskAgain
 )
 
 // ToolCall is a call that a policy decides on.
@@ -26,7 +29,10 @@ type ToolCall struct {
 	// ReadOnly is what the server says of the tool. It is worth nothing unless
 	// Trusted, which the user says of the server (SECA-40).
 	ReadOnly, Trusted bool
-	NeedsApproval     bool // marked by [NeedsApproval]
+	NeedsApproval     bool  // marked by [NeedsApproval]
+	OpenWorld         bool  // the server says itself that the tool deals with the outside
+	Taint             Taint // what the tool has to do with the lethal trio (SECA-44)
+	Seen              Taint // what the tree of runs has seen by now; Outbound is never set
 }
 
 // ApprovePolicy decides which calls wait for a human. It may be called by many
@@ -37,25 +43,33 @@ type ToolCall struct {
 type ApprovePolicy func(ctx context.Context, call *ToolCall) Verdict
 
 // AskBeforeWrites is the default: it allows functions of the program, and tools that
-// a trusted server marks as read-only; it asks about all others.
+// a trusted server marks as read-only; it asks about all others. Of those that it
+// allows it still asks about such as may carry out private data (see [AskOnTaint]), if
+// the server has marked the tool by openWorldHint, or the program by [Tool].Taint;
+// AskOnTaint(AskBeforeWrites) also asks where nothing is marked.
 func AskBeforeWrites(_ context.Context, call *ToolCall) Verdict {
-	if call.Server == "" || call.Trusted && call.ReadOnly {
-		return VerdictAllow
+	switch {
+	case call.Server != "" && !(call.Trusted && call.ReadOnly):
+		return VerdictAsk
+	case (call.Server == "" || call.OpenWorld) && call.lethal():
+		return VerdictAskAgain
 	}
-	return VerdictAsk
+	return VerdictAllow
 }
 
 // AskAlways asks about every call.
 func AskAlways(context.Context, *ToolCall) Verdict { return VerdictAsk }
 
-// NeverAsk allows every call but those of functions marked by [NeedsApproval].
+// NeverAsk allows every call but those of functions marked by [NeedsApproval], also
+// such that may carry out private data: AskOnTaint(NeverAsk) asks about those.
 func NeverAsk(context.Context, *ToolCall) Verdict { return VerdictAllow }
 
 // gate makes a loop's gate of a policy.
-func gate(agent string, policy ApprovePolicy) func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
+func gate(agent string, policy ApprovePolicy, taint *loop.TaintState) func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
 	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) loop.Verdict {
 		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args,
-			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval})
+			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval,
+			OpenWorld: t.OpenWorld, Taint: t.Taint, Seen: taint.Seen()})
 		if verdict == VerdictAllow && t.NeedsApproval {
 			return VerdictAsk
 		}

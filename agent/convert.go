@@ -21,6 +21,7 @@ type converter struct {
 	turn     int
 	said     int // bytes of the turn's text that were passed on
 	thought  int
+	chose    bool // the reader knows which model was chosen
 	finished bool
 }
 
@@ -31,7 +32,7 @@ func (c *converter) head(e *loop.Entry) Header {
 // enter begins a turn if it is another than the last one.
 func (c *converter) enter(turn int) {
 	if c.turn != turn {
-		c.turn, c.said, c.thought = turn, 0, 0
+		c.turn, c.said, c.thought, c.chose = turn, 0, 0, false
 	}
 }
 
@@ -55,7 +56,7 @@ func (c *converter) convert(e *loop.Entry) []Event {
 		c.intents[e.Key] = b
 	case *loop.ToolDispatched:
 		if i := c.intents[e.Key]; i != nil {
-			return []Event{ToolStarted{h, e.Key, i.Server, i.Tool, i.Arguments}}
+			return []Event{ToolStarted{h, e.Key, i.Server, i.Tool, i.Arguments, b.Run}}
 		}
 	case *loop.ToolResult:
 		delete(c.intents, e.Key)
@@ -68,19 +69,23 @@ func (c *converter) convert(e *loop.Entry) []Event {
 		return []Event{c.ask(h, b)}
 	case *loop.AskSettled:
 		return []Event{AskSettled{h, e.Key, b.Status, b.By, b.Reason}}
+	case *loop.LimitReached:
+		return []Event{LimitReached{h, b.Account, b.Limit, b.Max, b.Spent, b.Then}}
+	case *loop.LimitRaised:
+		return []Event{LimitRaised{h, b.Account, b.Limit, b.By}}
 	case *loop.RunFinished:
 		c.finished = true
 		return []Event{RunFinished{Header: h, State: b.State, Error: b.Error, Result: Result{
 			RunID: c.runID, Text: b.Text, Structured: b.Structured, StopReason: StopReason(b.Stop),
-			Usage: b.Usage, Steps: b.Steps, ToolCalls: b.ToolCalls}}}
+			Usage: b.Usage, Steps: b.Steps, ToolCalls: b.ToolCalls, Spent: b.Spent}}}
 	}
-	return nil
+	return c.convertMore(h, e)
 }
 
 // modelResult passes on what the reader has not had of the turn, and then its end.
 func (c *converter) modelResult(h Header, b *loop.ModelResult) []Event {
 	c.enter(b.Turn)
-	var out []Event
+	out := c.chosen(h, b)
 	text, calls := textAndCalls(b.Message.Content)
 	if len(b.Thinking) > c.thought {
 		out = append(out, Thinking{h, b.Turn, b.Thinking[c.thought:]})
@@ -115,6 +120,13 @@ func promptOf(b *loop.RunStarted) string {
 func (c *converter) ask(h Header, b *loop.AskOpened) Ask {
 	a := Ask{Header: h, ID: b.Ask.ID, Kind: b.Ask.Kind, Server: b.Ask.Server, Origin: b.Ask.Origin, Trust: b.Ask.Trust,
 		Tool: b.Ask.Tool, Hash: b.Ask.Hash, Expires: b.Ask.Expires, answer: c.answer}
+	if b.Ask.Kind == loop.AskLimit {
+		a.Limit = new(LimitQuestion)
+		if jsonx.Unmarshal(b.Ask.Payload, a.Limit) != nil {
+			a.Limit = nil // another version's: it can be declined
+		}
+		return a
+	}
 	if b.Ask.Kind != loop.AskKind {
 		a.Question = questionOf(&b.Ask)
 		return a
@@ -123,6 +135,6 @@ func (c *converter) ask(h Header, b *loop.AskOpened) Ask {
 	if jsonx.Unmarshal(b.Ask.Payload, &payload) != nil {
 		payload.Arguments = json.RawMessage(b.Ask.Payload)
 	}
-	a.Arguments = payload.Arguments
+	a.Arguments, a.Tainted = payload.Arguments, payload.Tainted
 	return a
 }

@@ -33,5 +33,14 @@
 // answer counts, wherever it comes from, and without one it counts as declined once
 // it expires.
 //
+// # Several agents
+//
+// [Agent.AsTool] makes an agent a tool of another: each call is a run of its own below
+// the caller's, with the caller's budget and end. [HandOff] lets another agent go on
+// with the same conversation. [Guard] looks at all that goes in and out and may change
+// or refuse it, [StopCondition] ends a run early. A model that turns in circles is told
+// so and then stopped ([LoopError]), and a conversation that outgrows its model is cut
+// ([Config].Context); of both the events tell.
+//
 // Tests use a scripted model of llm/llmtest.
 package agent

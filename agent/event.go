@@ -23,8 +23,9 @@ type Event interface {
 type Header struct {
 	RunID string `json:"runId"`
 	// Seq is the number of the event in the run's journal. What is not written
-	// there ([Text], [Thinking], [ToolProgress], [Retry]) has the number of the
-	// last one before it; so numbers never fall, and may repeat.
+	// there ([Text], [Thinking], [ToolProgress], [Retry], [TurnRestarted]) and what
+	// is another's ([Nested]) has the number of the last one before it; so numbers
+	// never fall, and may repeat.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Path []string  `json:"path,omitempty"` // agents from the root to the one that runs
@@ -78,6 +79,8 @@ type (
 		Server    string          `json:"server,omitempty"` // empty for a function of the program
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
+		// Run is the run that the call is, of a sub-agent; empty for other tools.
+		Run string `json:"run,omitempty"`
 	}
 	// ToolProgress says how far a call is. Only the newest matters: a slow reader
 	// gets that one, and a late reader none.
@@ -115,9 +118,15 @@ type (
 		Arguments json.RawMessage `json:"arguments"` // exactly what would be sent
 		Hash      string          `json:"hash"`      // of what is shown: server, tool, its definition and the arguments
 		Expires   time.Time       `json:"expires"`
+		// Tainted says that the run has seen untrusted content and private data, and
+		// that the call may carry them out (SECA-44).
+		Tainted bool `json:"tainted,omitzero"`
 		// Question is what the server of a running call asks; nil where a call is to be
 		// allowed. Arguments is empty then.
 		Question *mcpclient.Ask `json:"question,omitempty"`
+		// Limit is what a run that has reached a limit asks for; nil for all other
+		// questions. See [AcceptMore].
+		Limit *LimitQuestion `json:"limit,omitempty"`
 
 		answer answerer
 	}
@@ -138,6 +147,23 @@ type (
 		Error   string `json:"error"`
 		WaitMS  int64  `json:"waitMs"` // until the next, in milliseconds
 	}
+	// LimitReached says that what comes next does not fit a limit, and what the run does.
+	LimitReached struct {
+		Header
+		// Account has the limit: the run's, or that of one above it. Empty for wall time.
+		Account string  `json:"account,omitempty"`
+		Limit   string  `json:"limit"` // as in [LimitError]
+		Max     string  `json:"max"`
+		Spent   string  `json:"spent,omitempty"`
+		Then    OnLimit `json:"then"`
+	}
+	// LimitRaised says that a human has allowed more.
+	LimitRaised struct {
+		Header
+		Account string `json:"account"`
+		Limit   string `json:"limit"`
+		By      string `json:"by"` // how much more
+	}
 	// RunFinished is the last event.
 	RunFinished struct {
 		Header
@@ -150,7 +176,7 @@ type (
 // Absent is a server whose tools a run does without, and why.
 type Absent = loop.Absent
 
-// Usage is what a run or a turn has cost, in tokens.
+// Usage is what a run or a turn has cost, in tokens and in money where there is a price.
 type Usage = loop.Usage
 
 // EventType implements [Event].
@@ -185,6 +211,12 @@ func (AskSettled) EventType() string { return "ask_settled" }
 
 // EventType implements [Event].
 func (Retry) EventType() string { return "retry" }
+
+// EventType implements [Event].
+func (LimitReached) EventType() string { return "limit_reached" }
+
+// EventType implements [Event].
+func (LimitRaised) EventType() string { return "limit_raised" }
 
 // EventType implements [Event].
 func (RunFinished) EventType() string { return "run_finished" }

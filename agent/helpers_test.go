@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
@@ -123,3 +125,14 @@ func call(name string, args any) llmtest.Turn { return llmtest.Call(name, args) 
 var errTest = errors.New("for the test")
 
 func memory() *memstore.Store { return memstore.New(nil) }
+
+// resultsOf are the texts of the tool results that a model was shown last.
+func resultsOf(req *llm.Request) []string {
+	var out []string
+	for _, c := range req.Messages[len(req.Messages)-1].Content {
+		if r, ok := c.(*mcp.ToolResultContent); ok {
+			out = append(out, r.Content.Text())
+		}
+	}
+	return out
+}

@@ -57,11 +57,15 @@ func decided(d store.Decision) *mcpclient.Decision {
 }
 
 // questionOf reads what a server's question was written down as; it is nil if that can
-// not be read.
+// not be read. One that is not what was asked has nothing in it that could be agreed to
+// (SECA-41).
 func questionOf(row *store.Ask) *mcpclient.Ask {
 	q := new(mcpclient.Ask)
 	if jsonx.Unmarshal(row.Payload, q) != nil {
 		return nil
+	}
+	if hash, err := q.ContentHash(); err != nil || hash != row.Hash {
+		q = &mcpclient.Ask{Kind: q.Kind, Message: "What is stored of this question is not what was asked."}
 	}
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
 	return q

@@ -25,7 +25,8 @@ const itemBytes = 256
 type record struct {
 	store   store.Journal
 	runID   string
-	maximum int // bytes
+	maximum int      // bytes
+	from    *starter // the call that has started the run; nil for none
 
 	mu       sync.Mutex
 	items    []*item
@@ -37,16 +38,19 @@ type record struct {
 	progress map[string]*progress // of the calls under way
 	changes  uint64               // counts progress
 	closed   bool
-	wake     chan struct{} // closed by the next change; nil if nobody waits
+	wake     chan struct{}     // closed by the next change, here or below; nil if nobody waits
+	below    []nested          // runs that calls have started
+	waits    map[string]func() // what the clocks above are let go with, by the ask that waits
 }
 
-// item is an event of the journal, a growing text, or a retry; one of the three.
+// item is an event of the journal, a growing text, or something that is not written
+// down; one of the three.
 type item struct {
 	entry    *loop.Entry
 	text     []byte
 	thinking bool
 	turn     int
-	retry    *Retry
+	passing  func(Header) Event
 
 	seq  int64
 	time time.Time // of the newest part
@@ -57,13 +61,18 @@ type progress struct {
 	event   ToolProgress
 }
 
-func newRecord(runID string, j store.Journal) *record {
-	return &record{store: j, runID: runID, maximum: recordBytes, progress: make(map[string]*progress)}
+func newRecord(runID string, j store.Journal, from *starter) *record {
+	r := &record{store: j, runID: runID, maximum: recordBytes, progress: make(map[string]*progress)}
+	if from != nil {
+		r.from, r.maximum, r.waits = from, recordBytes/4, make(map[string]func())
+	}
+	return r
 }
 
 // update runs f under the lock and looks after what must hold: bounded memory, and
 // readers who know of the change.
 func (r *record) update(f func()) {
+	defer r.touchUp() // once the lock is free
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -80,9 +89,25 @@ func (r *record) update(f func()) {
 		r.items = r.items[1:]
 		r.base++
 	}
+	r.wakeAll()
+}
+
+// wakeAll wakes whoever waits. It is called under the lock.
+func (r *record) wakeAll() {
 	if r.wake != nil {
 		close(r.wake)
 		r.wake = nil
+	}
+}
+
+// touchUp wakes those who wait for something to happen in runs above.
+func (r *record) touchUp() {
+	for from := r.from; from != nil; {
+		up := from.by.run.record
+		up.mu.Lock()
+		up.wakeAll()
+		up.mu.Unlock()
+		from = up.from
 	}
 }
 
@@ -118,6 +143,7 @@ func sizeOf(e *loop.Entry) int {
 
 // Journalled implements [loop.Sink].
 func (r *record) Journalled(entries []loop.Entry) {
+	r.holdClocks(entries)
 	r.update(func() {
 		for i := range entries {
 			e := &entries[i]
@@ -167,12 +193,26 @@ func (r *record) Progress(key string, p loop.Progress) {
 	})
 }
 
-// retried notes that the model will be asked again.
-func (r *record) retried(a llm.Attempt) {
-	r.update(func() {
-		r.add(&item{seq: r.seq, time: time.Now(), retry: &Retry{
-			Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}})
+// Retried implements [loop.TurnSink].
+func (r *record) Retried(_ int, a llm.Attempt) {
+	r.pass(func(h Header) Event {
+		return Retry{Header: h, Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}
 	})
+}
+
+// Chose implements [loop.TurnSink].
+func (r *record) Chose(turn int, c llm.Choice) {
+	r.pass(func(h Header) Event { return ModelChosen{h, turn, c.Model, c.Reason, c.Fallback} })
+}
+
+// Restarted implements [loop.TurnSink].
+func (r *record) Restarted(turn int) {
+	r.pass(func(h Header) Event { return TurnRestarted{h, turn} })
+}
+
+// pass adds an event that is not written down.
+func (r *record) pass(event func(Header) Event) {
+	r.update(func() { r.add(&item{seq: r.seq, time: time.Now(), passing: event}) })
 }
 
 // Closed implements [loop.Sink]. A last event that could not be written is made up
@@ -200,57 +240,78 @@ type reader struct {
 	index   int    // of the next item
 	offset  int    // of the next byte in it, if it is a text
 	changes uint64 // progress that was passed on
+	below   []*nestedReader
 }
 
 // next returns the next events, and waits for them; none at all is the end.
 func (r *reader) next(ctx context.Context) ([]Event, error) {
 	for {
-		events, missing, wait := r.take()
+		events, wait, err := r.poll(ctx)
+		if err != nil || len(events) > 0 || wait == nil {
+			return events, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// poll returns what is new, here or below; or, if there is nothing, a channel that is
+// closed when there is, nil at the end.
+func (r *reader) poll(ctx context.Context) ([]Event, <-chan struct{}, error) {
+	for {
+		events, missing, first, wait := r.take()
 		switch {
 		case len(events) > 0:
-			return events, nil
+			return events, nil, nil
 		case missing > 0:
 			if events, err := r.reread(ctx, missing); err != nil || len(events) > 0 {
-				return events, err
+				return events, nil, err
 			}
-		case wait == nil:
-			return nil, nil
+		case first != nil:
+			if events, err := r.pollNested(ctx, first); err != nil || len(events) > 0 {
+				return events, nil, err
+			}
+			first.done = true // what it has not said by now comes too late
 		default:
-			select {
-			case <-wait:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
+			events, err := r.pollBelow(ctx)
+			return events, wait, err
 		}
 	}
 }
 
 // take returns what is new in memory; or up to which number the journal must be
-// read first; or, if there is nothing, a channel that is closed when there is, nil
-// at the end.
-func (r *reader) take() (events []Event, missing int64, wait <-chan struct{}) {
+// read first; or the run below whose events come before the next one here; or, if
+// there is nothing, a channel that is closed when there is, nil at the end.
+func (r *reader) take() (events []Event, missing int64, first *nestedReader, wait <-chan struct{}) {
 	rec := r.record
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+	r.attach()
 	if r.index < rec.base {
 		if r.seq < rec.evicted {
-			return nil, rec.evicted, nil
+			return nil, rec.evicted, nil, nil
 		}
 		r.index, r.offset = rec.base, 0
 	}
 	for len(events) == 0 && r.index < rec.base+len(rec.items) {
 		i := rec.items[r.index-rec.base]
 		last := r.index == rec.base+len(rec.items)-1
+		if first := r.before(i.entry); first != nil {
+			return nil, 0, first, nil
+		}
 		events = r.item(i)
 		if i.text != nil && last {
-			return events, 0, rec.waiter(len(events) > 0) // it may still grow
+			return events, 0, nil, rec.waiter(len(events) > 0) // it may still grow
 		}
 		r.index, r.offset = r.index+1, 0
 	}
 	if len(events) == 0 {
 		events = r.newProgress()
 	}
-	return events, 0, rec.waiter(len(events) > 0)
+	return events, 0, nil, rec.waiter(len(events) > 0)
 }
 
 // waiter returns a channel that the next change closes, nil if there will be none.
@@ -271,10 +332,8 @@ func (r *reader) item(i *item) []Event {
 	switch {
 	case i.entry != nil:
 		return r.convert(i.entry)
-	case i.retry != nil:
-		ev := *i.retry
-		ev.Header = h
-		return []Event{ev}
+	case i.passing != nil:
+		return r.passed(i.passing(h))
 	}
 	r.enter(i.turn)
 	delta := string(i.text[r.offset:])

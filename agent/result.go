@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors/loop"
@@ -26,6 +27,8 @@ type Result struct {
 	Usage      Usage           `json:"usage"`
 	Steps      int             `json:"steps"`     // how many times the model was asked
 	ToolCalls  int             `json:"toolCalls"` // how many calls were made
+	// Spent is what the run has cost with all that it has started; Usage is its own.
+	Spent Spent `json:"spent,omitzero"`
 }
 
 // StopReason says why a run has ended. Values not listed are a provider's own.
@@ -40,13 +43,17 @@ const (
 	StopLimit         StopReason = loop.StopLimit
 	StopCancelled     StopReason = loop.StopCancelled
 	StopFailed        StopReason = loop.StopFailed
-	StopWaiting       StopReason = loop.StopWaiting // suspended: it waits for a human
+	StopWaiting       StopReason = loop.StopWaiting   // suspended: it waits for a human
+	StopMet           StopReason = loop.StopCondition // a [StopCondition] holds; no error
+	StopGuard         StopReason = loop.StopGuard     // the answer is a guard's; no error
 )
 
 // Errors of runs.
 type (
 	// LimitError ends a run that has reached one of its limits.
 	LimitError = loop.LimitError
+	// LoopError ends a run whose model makes nothing but the same call.
+	LoopError = loop.LoopError
 	// CancelledError ends a run that was cancelled; it wraps the cause.
 	CancelledError = loop.CancelledError
 	// JournalError ends a run whose events could not be written; it wraps the
@@ -84,7 +91,7 @@ func (e *RunError) Error() string { return e.Message }
 
 func resultOfRun(id string, out *loop.Outcome) *Result {
 	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop),
-		Usage: out.Usage, Steps: out.Steps, ToolCalls: out.ToolCalls}
+		Usage: out.Usage, Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: out.Spent}
 }
 
 // Into decodes the answer of a run, which has to be JSON, into a T. Ask for such an
@@ -104,13 +111,15 @@ func Into[T any](res *Result) (T, error) {
 	return v, nil
 }
 
-// unfence takes away the marks that models like to put around JSON.
+// fence is what models like to put around JSON: three marks, a name of the language in
+// whatever letters, the text, three marks.
+var fence = regexp.MustCompile("(?s)^```[A-Za-z0-9_+.-]*\\s*(.*?)\\s*```$")
+
+// unfence takes it away, once.
 func unfence(text string) string {
 	text = strings.TrimSpace(text)
-	if rest, ok := strings.CutPrefix(text, "```"); ok {
-		if rest, ok = strings.CutSuffix(rest, "```"); ok {
-			return strings.TrimSpace(strings.TrimPrefix(rest, "json"))
-		}
+	if m := fence.FindStringSubmatch(text); m != nil {
+		return m[1]
 	}
 	return text
 }

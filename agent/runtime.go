@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/provider"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -24,6 +25,15 @@ type Options struct {
 	// Retry changes how a model that fails is asked again; see [llm.Retry]. Nil means
 	// its defaults, MaxAttempts 1 switches it off.
 	Retry *llm.RetryOptions
+	// Providers says how each provider of models is asked, by its name: "openai" and
+	// "ollama" for their usual servers, "openai@host" for others, or the name that a
+	// client was given; see package actors/provider. "" is for all that are not named.
+	// Where Retry is nil there it is the one above. Nil means the defaults.
+	Providers map[string]ProviderOptions
+	// Prices says what models cost, by their full names such as "openai/gpt-5-mini", in
+	// whatever currency [Limits].Cost is in. A router's own prices count where the name
+	// is not here. Nothing else is a price: no list of anybody's is trusted.
+	Prices map[string]llm.Price
 	// Servers are the MCP servers whose tools agents may use. Those that come from a
 	// file start only with consent, see Consent; naming one here in Go is consent.
 	Servers []mcpclient.Server
@@ -31,6 +41,9 @@ type Options struct {
 	// started, unless the store has a recorded approval of exactly this definition
 	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
 	Consent func(ctx context.Context, server mcpclient.Server) error
+	// Sampling lets servers ask a model, and says what each may have of it. It takes the
+	// place of the Host's Sampler. Nil means that they can not.
+	Sampling *Sampling
 	// Host changes how servers are talked to; its Consent is not used. Nil means the
 	// defaults; its Pins, if they are nil, are those of the Store: see [Pins].
 	Host *mcpclient.HostOptions
@@ -91,6 +104,7 @@ type Runtime struct {
 	own     bool // the store is the runtime's
 	sys     *actors.System
 	agents  actors.Ref
+	llm     *provider.Group
 	servers *servers
 	basic   *Agent // what [Runtime.Run] runs; nil without a model
 
@@ -103,6 +117,9 @@ type Runtime struct {
 func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	o := opts.withDefaults()
 	if _, err := compileAll(o.Tools); err != nil {
+		return nil, fmt.Errorf("opening the runtime: %w", err)
+	}
+	if err := checkPrices(o.Prices); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
 	rt := &Runtime{opts: o, store: o.Store, owner: "agent-" + uuid.NewString()}
@@ -119,7 +136,10 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	if rt.sys, err = actors.NewSystem(&actors.Options{Logger: rt.opts.Logger}); err != nil {
 		return err
 	}
-	if rt.servers, err = startServers(ctx, rt.sys, rt.store, &rt.opts.Options); err != nil {
+	if err = rt.openProviders(); err != nil {
+		return err
+	}
+	if rt.servers, err = startServers(ctx, rt.sys, rt.store, &rt.opts.Options, rt.openSampling); err != nil {
 		return err
 	}
 	rt.agents, err = rt.sys.Spawn(actors.Spec{Kind: actors.KindAgents, Name: "agents", New: func() actors.Actor {

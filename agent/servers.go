@@ -24,8 +24,9 @@ import (
 
 // servers joins a host of MCP servers with the loops that use their tools.
 type servers struct {
-	all  []mcpclient.Server
-	host *mcpclient.Host
+	all    []mcpclient.Server
+	host   *mcpclient.Host
+	lender *lender // nil if servers may not ask a model of the runtime's
 
 	mu   sync.Mutex
 	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
@@ -34,7 +35,7 @@ type servers struct {
 
 // startServers starts those that may be. The host asks for consent itself, before it
 // starts a command.
-func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options) (*servers, error) {
+func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*lender, error)) (_ *servers, err error) {
 	s := &servers{all: slices.Clone(o.Servers)}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
@@ -51,6 +52,13 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	if h.Human == nil {
 		h.Human = nobody
 	}
+	if o.Sampling != nil {
+		if s.lender, err = sample(s.all); err != nil {
+			return nil, err
+		}
+		s.lender.instructions = s.instructions
+		h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = sampler{s.lender}, true, false, false
+	}
 	if _, said := h.Extensions[mcp.ExtensionTasks]; !said { // calls wait for tasks by themselves
 		h.Extensions = maps.Clone(h.Extensions)
 		if h.Extensions == nil {
@@ -61,7 +69,6 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	if h.Pins == nil && o.Store != nil {
 		h.Pins = Pins(o.Store, s.all)
 	}
-	var err error
 	s.host, err = mcpclient.NewHost(sys, s.all, &h)
 	return s, err
 }
@@ -217,19 +224,23 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 	name := t.Name
 	safe := t.Trusted && t.Tool.Annotations.Idempotent()
 	return loop.Tool{
-		Tool:     llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: t.Tool.InputSchema},
-		Server:   t.Server,
-		Origin:   s.origin(t.Server),
-		Hash:     hashOf(&t.Tool), // SECA-38
-		ReadOnly: t.Tool.Annotations.ReadOnly(),
-		Trusted:  t.Trusted,
+		Tool:      llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: t.Tool.InputSchema},
+		Server:    t.Server,
+		Origin:    s.origin(t.Server),
+		Hash:      hashOf(&t.Tool), // SECA-38
+		ReadOnly:  t.Tool.Annotations.ReadOnly(),
+		Trusted:   t.Trusted,
+		Taint:     taintOf(t.Trusted, t.Tool.Annotations),
+		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
 		Do: func(ctx context.Context, todo *loop.Call) (*mcp.CallToolResult, error) {
 			meta := make(mcp.Meta)
 			if err := meta.Set(MetaIdempotencyKey, todo.Key); err != nil {
 				return nil, err
 			}
+			own, over := s.callSampler(todo)
+			defer over()
 			res, err := s.host.Call(ctx, name, todo.Arguments, &mcpclient.CallOptions{
-				Meta: meta, Safe: safe, Human: &callHuman{todo}, Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) }})
+				Meta: meta, Safe: safe, Human: &callHuman{todo}, Sampler: own, Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) }})
 			if err != nil {
 				return callError(err)
 			}

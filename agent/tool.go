@@ -25,9 +25,13 @@ type Tool struct {
 	// Call makes the call. An error is told to the model, and does not fail the run;
 	// neither does a panic, whose text only the log has.
 	Call func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error)
+	// Taint is what it has to do with the lethal trio. Zero means nothing.
+	Taint Taint
 
 	needsApproval bool
-	err           error // of Func, reported where the tool is used
+	sub           *Agent // that a call runs; nil for a function
+	handOff       *Agent // that a call hands the conversation to; nil for a function
+	err           error  // of Func, reported where the tool is used
 }
 
 // Func makes a tool of a function. In is a struct; its fields are the arguments, with
@@ -109,7 +113,7 @@ func (t Tool) compile() (loop.Tool, error) {
 	if t.err != nil {
 		return loop.Tool{}, fmt.Errorf("tool %q: %w", t.Name, t.err)
 	}
-	if t.Call == nil {
+	if t.Call == nil && t.sub == nil && t.handOff == nil {
 		return loop.Tool{}, fmt.Errorf("tool %q has no Call", t.Name)
 	}
 	if len(t.InputSchema) == 0 {
@@ -122,6 +126,7 @@ func (t Tool) compile() (loop.Tool, error) {
 	out := loop.Tool{
 		Tool:          llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
 		NeedsApproval: t.needsApproval,
+		Taint:         t.Taint,
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
 			return t.Call(context.WithValue(ctx, callKey{}, call), call.Arguments)

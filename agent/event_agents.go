@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// Events of what happens between an agent and its models, guards and other agents.
+type (
+	// ModelChosen says which model a router has taken for a turn, and why. It may come
+	// again in a turn, when that model has failed.
+	ModelChosen struct {
+		Header
+		Turn     int    `json:"turn"`
+		Model    string `json:"model"`
+		Reason   string `json:"reason,omitempty"`
+		Fallback int    `json:"fallback,omitzero"` // how many candidates have failed before
+	}
+	// TurnRestarted says that the model failed in the midst of a turn and is asked
+	// again: all [Text] and [Thinking] of the turn so far is void. A late reader may
+	// not see it, nor what was void.
+	TurnRestarted struct {
+		Header
+		Turn int `json:"turn"`
+	}
+	// GuardActed says what a [Guard] has changed, refused or stopped.
+	GuardActed struct {
+		Header
+		Key    string     `json:"key,omitempty"` // of the call it is about; empty for none
+		Guard  string     `json:"guard,omitempty"`
+		Point  GuardPoint `json:"point"`
+		Action string     `json:"action"` // "changed", "refused" or "stopped"
+		Text   string     `json:"text,omitempty"`
+	}
+	// HistoryCut says that the model does not see all of the conversation any more.
+	HistoryCut struct {
+		Header
+		Turn     int    `json:"turn"` // from which on
+		Before   int    `json:"before"`
+		After    int    `json:"after"`             // tokens, estimated
+		Results  int    `json:"results,omitzero"`  // results of tools that were shortened
+		Messages int    `json:"messages,omitzero"` // messages that were left out
+		Summary  string `json:"summary,omitempty"` // in place of all that was left out so far
+		Forced   bool   `json:"forced,omitzero"`   // the model had refused the turn
+	}
+	// HandedOff says that another agent goes on with the conversation. The Path of
+	// later events ends with it.
+	HandedOff struct {
+		Header
+		Key   string `json:"key"` // of the call that has handed over
+		From  string `json:"from,omitempty"`
+		To    string `json:"to"`
+		Model string `json:"model"`
+	}
+	// StopConditionMet says why the run ends with this turn.
+	StopConditionMet struct {
+		Header
+		Turn      int    `json:"turn"`
+		Condition string `json:"condition"`
+	}
+	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44).
+	Tainted struct {
+		Header
+		Key    string `json:"key"` // of the call whose result it was
+		Server string `json:"server,omitempty"`
+		Tool   string `json:"tool"`
+		Seen   Taint  `json:"seen"`
+	}
+	// Nested is an event of a run that a call has started: a sub-agent's. The events
+	// of that run all come, in its own order and before the call's [ToolResult], an
+	// [Ask] among them: whoever answers for a run answers for its sub-agents. [Inner]
+	// returns the event itself, however deep it is. The events of a run that is read
+	// from the store, of another process or of the past, have none: the store has that
+	// run by the name in [ToolStarted].
+	Nested struct {
+		Header
+		Key   string // of the call
+		Event Event
+	}
+)
+
+// Inner returns the event of a sub-agent's run that ev is about, or else ev.
+func Inner(ev Event) Event {
+	for {
+		n, ok := ev.(Nested)
+		if !ok {
+			return ev
+		}
+		ev = n.Event
+	}
+}
+
+// MarshalJSON writes the event inside with its type as the first member.
+func (n Nested) MarshalJSON() ([]byte, error) {
+	body, err := jsonx.Marshal(n.Event)
+	if err != nil {
+		return nil, err
+	}
+	inside := jsonx.AppendQuote([]byte(`{"type":`), n.Event.EventType())
+	if len(body) > 2 {
+		inside = append(inside, ',')
+	}
+	return jsonx.Marshal(struct {
+		Header
+		Key   string      `json:"key"`
+		Event jsonx.Value `json:"event"`
+	}{n.Header, n.Key, append(inside, body[1:]...)})
+}
+
+// EventType implements [Event].
+func (ModelChosen) EventType() string { return "model_chosen" }
+
+// EventType implements [Event].
+func (TurnRestarted) EventType() string { return "turn_restarted" }
+
+// EventType implements [Event].
+func (GuardActed) EventType() string { return "guard_acted" }
+
+// EventType implements [Event].
+func (HistoryCut) EventType() string { return "history_cut" }
+
+// EventType implements [Event].
+func (HandedOff) EventType() string { return "handed_off" }
+
+// EventType implements [Event].
+func (StopConditionMet) EventType() string { return "stop_condition_met" }
+
+// EventType implements [Event].
+func (Tainted) EventType() string { return "tainted" }
+
+// EventType implements [Event].
+func (Nested) EventType() string { return "nested" }
+
+// convertMore returns what the other entries are to a reader.
+func (c *converter) convertMore(h Header, e *loop.Entry) []Event {
+	switch b := e.Body.(type) {
+	case *loop.GuardActed:
+		return []Event{GuardActed{h, e.Key, b.Guard, b.Point, b.Action, b.Text}}
+	case *loop.HistoryCut:
+		return []Event{HistoryCut{Header: h, Turn: b.Turn, Before: b.Before, After: b.After,
+			Results: len(b.Results), Messages: b.Messages, Summary: b.Summary, Forced: b.Forced}}
+	case *loop.AgentChanged:
+		c.path = b.Path
+		return []Event{HandedOff{c.head(e), e.Key, b.From, b.To, b.Model}}
+	case *loop.StopMet:
+		return []Event{StopConditionMet{h, b.Turn, b.Condition}}
+	case *loop.Tainted:
+		return []Event{Tainted{h, e.Key, b.Server, b.Tool, b.Seen}}
+	}
+	return nil
+}
+
+// chosen tells a reader who was not there which model was chosen for a turn.
+func (c *converter) chosen(h Header, b *loop.ModelResult) []Event {
+	if b.Chosen == nil || c.chose {
+		return nil
+	}
+	return []Event{ModelChosen{h, b.Turn, b.Chosen.Model, b.Chosen.Reason, b.Chosen.Fallback}}
+}
+
+// passed notes what an event that is not written down means for later ones.
+func (c *converter) passed(ev Event) []Event {
+	switch ev := ev.(type) {
+	case ModelChosen:
+		c.enter(ev.Turn)
+		c.chose = true
+	case TurnRestarted:
+		c.enter(ev.Turn)
+		c.said, c.thought = 0, 0
+	}
+	return []Event{ev}
+}

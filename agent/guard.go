@@ -1,0 +1,48 @@
+package agent
+
+import "github.com/troupe-dev/troupe/actors/loop"
+
+// Guard looks at what goes in and out of the runs of an agent, at five points: before
+// and after the model, before and after a tool, and at the answer. It may let pass,
+// change, refuse with a text for the model, or stop the run; see [loop.Guard] for what
+// that means at each point.
+//
+// Guards are asked in the order of [Config.Guards], each seeing what the one before has
+// left; the first that refuses or stops is the last. A panic stops the run. What a
+// guard has done is a [GuardActed] event, and in the journal; what it has taken away is
+// in neither. While a sub-agent runs its own guards look, and after a hand-off those of
+// the agent that goes on.
+type Guard = loop.Guard
+
+// What guards see, and what they say.
+type (
+	GuardAt     = loop.GuardAt
+	GuardTurn   = loop.GuardTurn
+	GuardReply  = loop.GuardReply
+	GuardCall   = loop.GuardCall
+	GuardReturn = loop.GuardReturn
+	GuardAnswer = loop.GuardAnswer
+	GuardResult = loop.GuardResult // the zero value lets pass
+	GuardPoint  = loop.GuardPoint
+	// GuardError ends a run that a guard has stopped.
+	GuardError = loop.GuardError
+)
+
+// The points at which guards look.
+const (
+	PointBeforeModel = loop.PointBeforeModel
+	PointAfterModel  = loop.PointAfterModel
+	PointBeforeTool  = loop.PointBeforeTool
+	PointAfterTool   = loop.PointAfterTool
+	PointFinal       = loop.PointFinal
+)
+
+// Change is what a guard says that has changed what it was given: without it a change
+// does not count. Why is for the journal.
+func Change(why string) GuardResult { return loop.Changed(why) }
+
+// Refuse is what a guard says that does not let pass. The text is for the model.
+func Refuse(text string) GuardResult { return loop.Refused(text) }
+
+// StopRun is what a guard says that fails the run, with a [*GuardError].
+func StopRun(reason string) GuardResult { return loop.Stopped(reason) }

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/router"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Limits bounds each run of an agent with all that it starts: sub-agents, and what
+// servers sample while the run calls them. They are held before a call is made: what
+// does not fit any more is not begun. [Result].Spent says what it came to.
+type Limits struct {
+	// Steps is how many turns the run itself takes. Zero means 32.
+	Steps int
+	// Tokens is the input and output of all turns together. The input of a turn is
+	// estimated before it and its output bounded by what is left, so the limit can
+	// be exceeded by the errors of the estimates of calls under way and no more:
+	// [Usage].Over. Zero means no limit.
+	Tokens int
+	// Cost is the same in money, in the currency of [Options].Prices. A model whose
+	// price is not known is then refused with a [*NoPriceError]. Zero means no limit.
+	Cost llm.Money
+	// ModelCalls is how many times models are asked, sub-agents and sampling included.
+	// Zero means no limit.
+	ModelCalls int
+	// ToolCalls is how many tool calls are made. Zero means 256.
+	ToolCalls int
+	// Depth is how many levels of sub-agents may be below the run. Zero means 8.
+	Depth int
+	// Wall is how long a run may take, without the time it waits for a human. Zero
+	// means one hour. It always stops the run.
+	Wall time.Duration
+	// OnLimit is what happens at any other limit. Empty means [LimitStop].
+	OnLimit OnLimit
+}
+
+// OnLimit says what a run does that has reached a limit.
+type OnLimit = loop.OnLimit
+
+// What a run does at a limit. In the end it has a [*LimitError] in any case, unless a
+// human has allowed more.
+const (
+	// LimitStop ends the run.
+	LimitStop = loop.LimitStop
+	// LimitAsk asks for more by an [Ask] with a Limit. Without a yes the run ends.
+	LimitAsk = loop.LimitAsk
+	// LimitWrapUp has the model answer once more, without tools, with what it has:
+	// the result then has a text beside the error. That last turn is reserved before
+	// the first one, so that it always fits.
+	LimitWrapUp = loop.LimitWrapUp
+)
+
+// NoPriceError refuses a run with a limit of money whose model has no price.
+type NoPriceError = loop.NoPriceError
+
+// Spent is what a run has cost with all that it has started.
+type Spent = budget.Amount
+
+// LimitQuestion is what an [Ask] about a limit asks for; amounts of money are decimals,
+// others whole numbers.
+type LimitQuestion = loop.LimitPayload
+
+// AcceptMore allows a run that asks at a limit so much more, "0.50" of money or
+// "20000" tokens, say. [Accept] allows as much as is asked for.
+func AcceptMore(amount string) Decision {
+	return Decision{store.Decision{Status: store.AskAccepted, Scope: "once", By: "program", Answer: loop.MoreAnswer(amount)}}
+}
+
+// checkPrices refuses prices below zero.
+func checkPrices(prices map[string]llm.Price) error {
+	for _, name := range slices.Sorted(maps.Keys(prices)) {
+		if p := prices[name]; name == "" || p.Input < 0 || p.Output < 0 {
+			return fmt.Errorf("the price of the model %q, %v for input and %v for output, is negative or has no name", name, p.Input, p.Output)
+		}
+	}
+	return nil
+}
+
+// pricing is what a model costs, a router's as much as the dearest of its models; nil
+// where nobody knows of any.
+func (rt *Runtime) pricing(m llm.Model) *loop.Pricing {
+	names := []string{m.Name()}
+	if r, ok := m.(*router.Router); ok {
+		names = names[:0]
+		for _, card := range r.Cards() {
+			names = append(names, card.Name())
+		}
+	}
+	p := &loop.Pricing{Of: func(model string) (llm.Price, bool) { return rt.price(m, model) }}
+	known := 0
+	for _, name := range names {
+		price, ok := p.Of(name)
+		if !ok {
+			p.Missing = name
+			continue
+		}
+		known++
+		p.Most.Input, p.Most.Output = max(p.Most.Input, price.Input), max(p.Most.Output, price.Output)
+	}
+	if known == 0 {
+		return nil
+	}
+	return p
+}
+
+// price is what a model costs: as the options say, or the one who chooses it.
+func (rt *Runtime) price(m llm.Model, name string) (llm.Price, bool) {
+	if price, ok := rt.opts.Prices[name]; ok {
+		return price, true
+	}
+	if priced, ok := m.(interface {
+		Price(model string) (llm.Price, bool)
+	}); ok {
+		return priced.Price(name)
+	}
+	return llm.Price{}, false
+}
+
+// priced finds what the agent's model costs, and refuses a limit of money where that is
+// not known.
+func (a *Agent) priced() error {
+	a.pricing = a.rt.pricing(a.model)
+	if a.cfg.Limits.Cost == 0 {
+		return nil
+	}
+	missing := a.pricing.Unknown(a.model.Name())
+	if missing == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: state what a million tokens cost in Options.Prices", &NoPriceError{Model: missing})
+}
+
+// Priced reports whether it is known what the agent's model costs, so that results say
+// so in money.
+func (a *Agent) Priced() bool { return a.pricing.Unknown(a.model.Name()) == "" }

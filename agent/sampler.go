@@ -1,0 +1,250 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/sampling"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// sampler answers what no call of a run has led to, or nobody knows which.
+type sampler struct{ of *lender }
+
+// PrepareSample implements [mcpclient.SamplePreparer].
+func (s sampler) PrepareSample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageParams, error) {
+	return s.of.prepare(ctx, req, "", nil)
+}
+
+// Sample implements [mcpclient.Sampler].
+func (s sampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
+	return s.of.sample(ctx, req, nil)
+}
+
+// callSampler answers what a server asks during one call of a run.
+type callSampler struct {
+	of   *lender
+	call *loop.Call
+	over atomic.Bool // the call has ended: nothing more is the run's
+}
+
+// Owner says that all calls of a run are one's, and those of two runs never: see
+// [mcpclient.CallOptions].Sampler.
+func (s *callSampler) Owner() any { return s.call.Run }
+
+// callSampler makes what answers for the model during a call; over says that the call
+// has ended. It is nil where servers can not ask the runtime's.
+func (s *servers) callSampler(call *loop.Call) (_ mcpclient.Sampler, over func()) {
+	if s.lender == nil {
+		return nil, func() {}
+	}
+	own := &callSampler{of: s.lender, call: call}
+	return own, func() { own.over.Store(true) }
+}
+
+// instructions are what a server says of itself.
+func (s *servers) instructions(server string) string {
+	c, err := s.host.Client(server)
+	if err != nil {
+		return ""
+	}
+	info := c.Status().Info
+	if info == nil {
+		return ""
+	}
+	return info.Instructions
+}
+
+// PrepareSample implements [mcpclient.SamplePreparer].
+func (s *callSampler) PrepareSample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageParams, error) {
+	if s.over.Load() {
+		return s.of.prepare(ctx, req, "", nil)
+	}
+	return s.of.prepare(ctx, req, s.call.Run, s.call.Budget())
+}
+
+// Sample implements [mcpclient.Sampler].
+func (s *callSampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
+	if s.over.Load() {
+		return s.of.sample(ctx, req, nil)
+	}
+	return s.of.sample(ctx, req, s.call.Budget())
+}
+
+// refuse is what a server is told that gets no answer: the code of a user's refusal,
+// and the reason, which the user reads in the server's error (SAMP-41).
+func refuse(format string, args ...any) error {
+	return mcp.Errorf(mcp.CodeUserRejected, "sampling refused: "+format, args...)
+}
+
+// prepare refuses what the policy does not allow before anybody is bothered with it,
+// and adds the context that was granted. Run and account are those of the call, if it is
+// known.
+func (s *lender) prepare(ctx context.Context, req *mcpclient.SampleRequest, run string, account *budget.Account) (*mcp.CreateMessageParams, error) {
+	one := s.servers[req.Server]
+	switch {
+	case one == nil || one.account == nil:
+		return nil, refuse("the server may not ask a model")
+	case !one.rate.Allow():
+		return nil, refuse("more than %d requests in a minute", one.rate.Burst())
+	}
+	p := *req.Params
+	if most := int64(one.policy.MaxTokens); most > 0 {
+		p.MaxTokens = min(p.MaxTokens, most)
+	}
+	if err := s.addContext(ctx, one, run, &p); err != nil {
+		return nil, err
+	}
+	turn, err := sampling.Request(&p)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := s.reserve(one, account, turn, false); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// sample asks the model within the limits of the server, and of the run that the
+// account is of, if there is one.
+func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, run *budget.Account) (*mcp.CreateMessageResult, error) {
+	one := s.servers[req.Server]
+	if one == nil || one.account == nil {
+		return nil, refuse("the server may not ask a model")
+	}
+	turn, err := sampling.Request(req.Params)
+	if err != nil {
+		return nil, err
+	}
+	if one.policy.Models != nil {
+		if turn.Prefer == nil {
+			turn.Prefer = new(llm.Preferences)
+		}
+		turn.Prefer.Allowed = one.models
+	}
+	resp, err := s.turn(ctx, one, run, turn)
+	if err != nil {
+		return nil, unsuited(err)
+	}
+	res, err := sampling.Result(req.Params, resp)
+	if !errors.Is(err, sampling.ErrNoCall) {
+		return res, err
+	}
+	// Some servers of models do not heed it (SAMP-06): it is said in words, once.
+	turn.System = joinText(turn.System, "You must call one of the tools.")
+	if resp, err = s.turn(ctx, one, run, turn); err != nil {
+		return nil, err
+	}
+	return sampling.Result(req.Params, resp)
+}
+
+// unsuited tells the server what it can do something about: that the model does not take
+// what it asks. Of other troubles it only hears that there is no answer.
+func unsuited(err error) error {
+	if errors.Is(err, llm.ErrUnsupported) || errors.Is(err, llm.ErrContextLength) || errors.Is(err, llm.ErrInvalidRequest) {
+		return mcp.Errorf(mcp.CodeInvalidParams, "no model takes this: %v", err)
+	}
+	return err
+}
+
+// turn runs one turn of the model, and charges it.
+func (s *lender) turn(ctx context.Context, one *borrower, run *budget.Account, req *llm.Request) (*llm.Response, error) {
+	held, output, err := s.reserve(one, run, req, true)
+	if err != nil {
+		return nil, err
+	}
+	bounded := *req
+	bounded.MaxTokens = output
+	model := one.models[0]
+	ctx = llm.Observe(ctx, &llm.Observer{Chose: func(c llm.Choice) { model = c.Model }})
+	var collected llm.Collector
+	var said llm.Usage // by the provider
+	for ev, failed := range s.model.Stream(ctx, &bounded) {
+		if err = failed; err == nil {
+			err = collected.Add(ev)
+		}
+		if err != nil {
+			break
+		}
+		if usage, ok := ev.(llm.Usage); ok {
+			said = usage
+		}
+	}
+	resp, cut := collected.Response()
+	if err == nil {
+		err = cut
+	}
+	if said == (llm.Usage{}) { // nobody says what it has cost: also what breaks off has
+		said = llm.Usage{Input: llm.EstimateTokens(req), Output: llm.EstimateBytes(collected.Bytes())}
+	}
+	price, _ := s.price(model)
+	spent := budget.Amount{Tokens: said.Input + said.Output, Cost: price.Of(said.Input, said.Output), ModelCalls: 1}
+	for _, h := range held {
+		h.Settle(spent)
+	}
+	s.log.Info("a model has answered a server", "server", one.name, "model", model, "input", said.Input, "output", said.Output, "cost", spent.Cost.String(), "error", err)
+	return resp, err
+}
+
+// reserve holds a turn in the account of the server, and in that of the run. If it is
+// only to be tried, nothing is held.
+func (s *lender) reserve(one *borrower, run *budget.Account, req *llm.Request, keep bool) (held []*budget.Hold, output int, err error) {
+	turn := budget.Turn{Input: llm.EstimateTokens(req), Output: req.MaxTokens}
+	price, unknown := s.dearest(one.models)
+	if unknown == "" {
+		turn.Price = price
+	}
+	for _, a := range []*budget.Account{one.account, run} {
+		if a == nil {
+			continue
+		}
+		var h *budget.Hold
+		if h, turn.Output, err = a.ReserveTurn(turn); err != nil {
+			err = refusal(err, one, a)
+			break
+		}
+		held = append(held, h)
+		if unknown != "" && a.Left().Cost != budget.Unlimited {
+			err = refuse("the price of %s is not known, and there is a limit of money", unknown)
+			break
+		}
+	}
+	if err != nil || !keep {
+		for _, h := range held {
+			h.Release()
+		}
+		held = nil
+	}
+	return held, turn.Output, err
+}
+
+// refusal is the error of a reservation of account a as the server is told it.
+func refusal(err error, one *borrower, a *budget.Account) error {
+	limit, ok := errors.AsType[*budget.LimitError](err)
+	switch {
+	case ok && a == one.account:
+		what := limit.Max + " " + limit.Limit
+		if limit.Limit == budget.Cost {
+			what = "a cost of " + limit.Max
+		}
+		return refuse("the server %s has had what it was given of the model: %s", one.name, what)
+	case ok:
+		return refuse("%v", limit)
+	case errors.Is(err, budget.ErrClosed):
+		return refuse("the run has ended")
+	}
+	return fmt.Errorf("reserving a turn: %w", err)
+}
+
+func joinText(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "\n\n" + b
+}

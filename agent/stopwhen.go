@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+)
+
+// StopCondition ends a run early: see [Config].StopWhen. Its zero value never holds.
+// Make one with [ToolCalled], [TextMatches], [TurnsDone] or [Condition], and others of
+// those with [StopWhen], [And], [Or] and [Not].
+type StopCondition struct {
+	name  string
+	holds func(*TurnInfo) (reason string, yes bool)
+}
+
+// TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
+type TurnInfo = loop.TurnInfo
+
+// TurnCall is one call of a turn.
+type TurnCall = loop.TurnCall
+
+// String says what the condition is.
+func (c StopCondition) String() string {
+	if c.holds == nil {
+		return "never"
+	}
+	return c.name
+}
+
+func (c StopCondition) met(t *TurnInfo) (string, bool) {
+	if c.holds == nil {
+		return "", false
+	}
+	return c.holds(t)
+}
+
+// Condition holds where the function says so. The name is for events. It may be called
+// by several runs at once; a panic in it fails the run.
+func Condition(name string, holds func(*TurnInfo) bool) StopCondition {
+	return StopCondition{name, func(t *TurnInfo) (string, bool) { return name, holds(t) }}
+}
+
+// ToolCalled holds once a call of that tool was made and has returned without an error.
+// Of a server's tool it is the name that the model knows.
+func ToolCalled(tool string) StopCondition {
+	return Condition(fmt.Sprintf("the tool %q was called", tool), func(t *TurnInfo) bool {
+		return slices.ContainsFunc(t.Calls, func(c TurnCall) bool {
+			return c.Tool == tool && c.Made && c.Result != nil && !c.Result.IsError
+		})
+	})
+}
+
+// TextMatches holds where what the model has said beside its calls matches.
+func TextMatches(re *regexp.Regexp) StopCondition {
+	return Condition(fmt.Sprintf("the text matches %q", re), func(t *TurnInfo) bool { return re.MatchString(t.Text) })
+}
+
+// TurnsDone holds after that many turns. Unlike [Limits].Steps it is a good end.
+func TurnsDone(n int) StopCondition {
+	return Condition(fmt.Sprintf("%d turns are done", n), func(t *TurnInfo) bool { return t.Turn >= n })
+}
+
+// StopWhen holds where any of the conditions does: it is [Or].
+func StopWhen(any ...StopCondition) StopCondition { return Or(any...) }
+
+// Or holds where any of the conditions does, never without any. They are looked at in
+// order, up to the first that holds.
+func Or(any ...StopCondition) StopCondition {
+	return StopCondition{joined(any, " or "), func(t *TurnInfo) (string, bool) {
+		for _, c := range any {
+			if reason, yes := c.met(t); yes {
+				return reason, true
+			}
+		}
+		return "", false
+	}}
+}
+
+// And holds where all of the conditions do, never without any.
+func And(all ...StopCondition) StopCondition {
+	return StopCondition{joined(all, " and "), func(t *TurnInfo) (string, bool) {
+		reasons := make([]string, 0, len(all))
+		for _, c := range all {
+			reason, yes := c.met(t)
+			if !yes {
+				return "", false
+			}
+			reasons = append(reasons, reason)
+		}
+		return strings.Join(reasons, " and "), len(all) > 0
+	}}
+}
+
+// Not holds where the condition does not.
+func Not(c StopCondition) StopCondition {
+	name := "not: " + c.String()
+	return StopCondition{name, func(t *TurnInfo) (string, bool) {
+		_, yes := c.met(t)
+		return name, !yes
+	}}
+}
+
+func joined(all []StopCondition, by string) string {
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.String()
+	}
+	return "(" + strings.Join(names, by) + ")"
+}

@@ -1,0 +1,360 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// maxDepth bounds how many levels of sub-agents may be below a run, whatever its
+// limits say: questions name them all.
+const maxDepth = 16
+
+// MetaRun is the key in the _meta of a sub-agent's result whose value is the ID of its
+// run.
+const MetaRun = "dev.troupe/run"
+
+const (
+	promptSchema  = `{"type":"object","properties":{"prompt":{"type":"string","description":"what the agent is to do, with all that it has to know: it sees nothing else of this conversation"}},"required":["prompt"],"additionalProperties":false}`
+	handOffSchema = `{"type":"object","properties":{"reason":{"type":"string","description":"why the other agent is to go on"}},"additionalProperties":false}`
+)
+
+// AsTool returns a tool whose calls each run the agent: with a prompt, or with what
+// [Config].Input asks for. An empty description is the agent's own. Calls of one turn
+// run side by side.
+//
+// Such a run has an ID, a journal and an outcome of its own; [ToolStarted].Run, the
+// store's Parent and the result's _meta name it, and its events are [Nested] in those of
+// the run that has started it. What it spends is reserved of that run too; it ends with
+// it, at the latest when that run's wall time does, and is cancelled with it. While it
+// waits for a human the clocks of all runs above stand still. It has the agent's own
+// limits, policy and guards. Of levels below each other there may be [Limits].Depth, and
+// never more than 16.
+//
+// The answer is the tool's result. A run without one is a result with isError that says
+// why, and no failure of the run that has started it.
+func (a *Agent) AsTool(name, description string) Tool {
+	if description == "" {
+		description = a.cfg.Description
+	}
+	t := Tool{Name: name, Description: description, InputSchema: a.cfg.Input, sub: a}
+	if len(t.InputSchema) == 0 {
+		t.InputSchema = json.RawMessage(promptSchema)
+	}
+	return t
+}
+
+// HandOff returns tools with which an agent hands the conversation over, one for each of
+// the agents, named "transfer_to_" and the agent's name in letters that tools may have.
+// The other agent goes on with the same conversation in the same run, once the turn is
+// over: its instructions, model, tools, servers, policy, guards, conditions and context
+// take the place of the first one's. Limits, output and history stay the run's. A
+// [HandedOff] event says so. It happens at most 8 times in a run.
+func HandOff(to ...*Agent) []Tool {
+	tools := make([]Tool, len(to))
+	for i, a := range to {
+		text := fmt.Sprintf("Hands this conversation over to the agent %q, who goes on with it in your place.", a.name)
+		if a.cfg.Description != "" {
+			text += " " + a.cfg.Description
+		}
+		tools[i] = Tool{Name: transferName(a.name), Description: text, InputSchema: json.RawMessage(handOffSchema), handOff: a}
+	}
+	return tools
+}
+
+// transferName makes a tool's name of an agent's.
+func transferName(agent string) string {
+	name := strings.Map(func(c rune) rune {
+		if checkToolName(string(c)) != nil {
+			return '_'
+		}
+		return c
+	}, "transfer_to_"+agent)
+	return name[:min(len(name), 64)]
+}
+
+// checkTeam refuses what can not work between agents.
+func (a *Agent) checkTeam() error {
+	if len(a.cfg.Input) > 0 {
+		if _, err := schema.Compile(a.cfg.Input, nil); err != nil {
+			return fmt.Errorf("the schema of the input: %w", err)
+		}
+	}
+	a.team = make(map[string]Tool)
+	for _, t := range slices.Concat(a.rt.opts.Tools, a.cfg.Tools) {
+		if t.sub != nil || t.handOff != nil {
+			a.team[t.Name] = t
+		}
+		for _, other := range []*Agent{t.sub, t.handOff} {
+			if other != nil && other.rt != a.rt {
+				return fmt.Errorf("tool %q is an agent of another runtime", t.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// scope is what a run hands down to the agents that work in it.
+type scope struct {
+	run   *Run
+	agent *Agent
+	from  *starter // what has started the run; nil for a run of its own
+	path  []string
+	depth int // levels above
+	taint *loop.TaintState
+	grace time.Duration
+}
+
+// starter is a call of a run that starts another.
+type starter struct {
+	by   *scope
+	call *loop.Call
+}
+
+func newScope(run *Run, a *Agent, from *starter) *scope {
+	s := &scope{run: run, agent: a, from: from, path: []string{a.name}, taint: new(loop.TaintState), grace: a.rt.opts.Grace}
+	if from != nil {
+		up := from.by
+		s.path, s.depth, s.taint = append(slices.Clone(up.path), a.name), up.depth+1, up.taint
+		// A run ends within two graces, and so within the one of its call.
+		s.grace = max(up.grace/2, time.Millisecond)
+	}
+	return s
+}
+
+// fill completes the configuration of the scope's run.
+func (s *scope) fill(cfg *loop.Config) {
+	s.part(cfg)
+	cfg.Path, cfg.Taint, cfg.Grace, cfg.Repeats = s.path, s.taint, s.grace, s.agent.cfg.Repeats
+	if s.from == nil {
+		return
+	}
+	cfg.Parent, cfg.Budget = s.from.by.run.id, s.from.call.Budget()
+	if left := s.from.call.Left(); cfg.Limits.Wall == 0 || cfg.Limits.Wall > left {
+		cfg.Limits.Wall = max(left, time.Millisecond)
+	}
+}
+
+// part fills in what is the agent's, and what a hand-off changes.
+func (s *scope) part(cfg *loop.Config) {
+	a := s.agent
+	cfg.Agent, cfg.Hash, cfg.System, cfg.Model = a.name, a.hash, a.cfg.Instructions, a.model
+	cfg.Tools = &toolbox{own: s.bind(a.tools), servers: a.rt.servers, use: a.cfg.Servers}
+	cfg.MaxTokens, cfg.Temperature, cfg.Pricing = a.cfg.MaxTokens, a.cfg.Temperature, a.pricing
+	cfg.Gate, cfg.Guards = gate(a.name, a.cfg.Approve, s.taint), a.cfg.Guards
+	cfg.Context, cfg.Summarise = a.cfg.Context, a.cfg.Summarise
+	if a.cfg.StopWhen.holds != nil {
+		cfg.StopWhen = a.cfg.StopWhen.met
+	}
+}
+
+// bind makes the tools that are agents those of this run.
+func (s *scope) bind(tools []loop.Tool) []loop.Tool {
+	if len(s.agent.team) == 0 {
+		return tools
+	}
+	tools = slices.Clone(tools)
+	for i := range tools {
+		t, member := &tools[i], s.agent.team[tools[i].Name]
+		switch {
+		case member.sub != nil:
+			t.Child = childID
+			t.Do = func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
+				return s.runChild(ctx, member.sub, call)
+			}
+		case member.handOff != nil:
+			next := *s
+			next.agent, next.path = member.handOff, append(slices.Clone(s.path), member.handOff.name)
+			t.HandOff = func() *loop.Config {
+				cfg := new(loop.Config)
+				next.part(cfg)
+				return cfg
+			}
+			t.Do = func(context.Context, *loop.Call) (*mcp.CallToolResult, error) {
+				return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(fmt.Sprintf(
+					"The conversation was handed over. You are the agent %q now: go on with it.", next.agent.name))}}, nil
+			}
+		}
+	}
+	return tools
+}
+
+// childID is the ID of the run that a call starts: the same if the call is ever
+// repeated.
+func childID(key string) string { return "sub-" + key }
+
+// runChild makes a call that is a run of another agent.
+func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.CallToolResult, error) {
+	if s.depth+1 > maxDepth {
+		return nil, fmt.Errorf("agents may call each other %d levels deep at the most", maxDepth)
+	}
+	prompt, err := promptOfCall(a, call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	run, err := a.newRun(prompt, RunOptions{ID: childID(call.Key), Output: a.cfg.Output}, &starter{s, call})
+	if err != nil {
+		return nil, err
+	}
+	s.run.record.adopt(call.Key, run)
+	run, err = a.rt.start(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("starting the agent %q: %w", a.name, err)
+	}
+	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	defer stop()
+	// The run ends a bounded time after its cancel.
+	res, err := run.Wait(context.WithoutCancel(ctx))
+	return childResult(a, run.id, res, err)
+}
+
+// promptOfCall is the text that a sub-agent begins with.
+func promptOfCall(a *Agent, args json.RawMessage) (string, error) {
+	if len(a.cfg.Input) > 0 {
+		return string(args), nil
+	}
+	var in struct {
+		Prompt string `json:"prompt"`
+	}
+	if err := jsonx.Unmarshal(args, &in); err != nil {
+		return "", fmt.Errorf("reading the arguments: %w", err)
+	}
+	return in.Prompt, nil
+}
+
+// childResult is what the model sees of a sub-agent's run.
+func childResult(a *Agent, id string, res *Result, err error) (*mcp.CallToolResult, error) {
+	out := new(mcp.CallToolResult)
+	if err != nil {
+		text := fmt.Sprintf("the agent %q has no answer: %v", a.name, errors.Unwrap(err))
+		if res != nil && res.Text != "" {
+			text += "\nSo far it has: " + res.Text
+		}
+		out = mcp.ErrorResult("%s", text)
+	} else {
+		out.Content = mcp.Contents{mcp.Text(res.Text)}
+		if len(res.Structured) > 0 && res.Structured[0] == '{' {
+			out.StructuredContent = res.Structured
+		}
+	}
+	out.Meta = make(mcp.Meta)
+	if err := out.Meta.Set(MetaRun, id); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// nested is a run that a call has started.
+type nested struct {
+	key string
+	run *Run
+}
+
+// nestedReader is a reader's place in such a run.
+type nestedReader struct {
+	key    string
+	reader *reader
+	done   bool
+}
+
+// adopt makes the events of a run part of this one's.
+func (r *record) adopt(key string, run *Run) {
+	r.update(func() { r.below = append(r.below, nested{key, run}) })
+}
+
+// attach takes up runs that were started since. It is called under the record's lock.
+func (r *reader) attach() {
+	for _, n := range r.record.below[len(r.below):] {
+		c := converter{runID: n.run.id, answer: n.run.answer, intents: make(map[string]*loop.ToolIntent)}
+		r.below = append(r.below, &nestedReader{key: n.key, reader: &reader{converter: c, record: n.run.record}})
+	}
+}
+
+// before returns a run whose events come before an entry: the result of the call that
+// has started it, or the end of all.
+func (r *reader) before(e *loop.Entry) *nestedReader {
+	if e == nil || len(r.below) == 0 {
+		return nil
+	}
+	var of string
+	switch e.Body.(type) {
+	case *loop.ToolResult, *loop.ToolUnknown:
+		of = e.Key
+	case *loop.RunFinished:
+	default:
+		return nil
+	}
+	for _, n := range r.below {
+		if !n.done && (of == "" || n.key == of) {
+			return n
+		}
+	}
+	return nil
+}
+
+// pollNested returns what is new in a run below.
+func (r *reader) pollNested(ctx context.Context, n *nestedReader) ([]Event, error) {
+	events, _, err := n.reader.poll(ctx)
+	if errors.Is(err, store.ErrNotFound) { // it ended long ago, and was forgotten
+		n.done, err = true, nil
+	}
+	for i, ev := range events {
+		h := Header{RunID: r.runID, Seq: r.seq, Time: ev.Head().Time, Path: r.path}
+		events[i] = Nested{h, n.key, ev}
+	}
+	return events, err
+}
+
+// pollBelow returns what is new in the first run below in which there is something.
+func (r *reader) pollBelow(ctx context.Context) ([]Event, error) {
+	for _, n := range r.below {
+		if n.done {
+			continue
+		}
+		if events, err := r.pollNested(ctx, n); err != nil || len(events) > 0 {
+			return events, err
+		}
+	}
+	return nil, nil
+}
+
+// holdClocks lets the clocks of all runs above stand still while a human is waited for.
+func (r *record) holdClocks(entries []loop.Entry) {
+	if r.from == nil {
+		return
+	}
+	for _, e := range entries {
+		switch e.Body.(type) {
+		case *loop.AskOpened:
+			r.waits[e.Key] = r.from.hold()
+		case *loop.AskSettled:
+			if release := r.waits[e.Key]; release != nil {
+				release()
+				delete(r.waits, e.Key)
+			}
+		}
+	}
+}
+
+// hold stops the clocks from this call upward, until the function is called.
+func (f *starter) hold() func() {
+	var all []func()
+	for ; f != nil; f = f.by.from {
+		all = append(all, f.call.Hold())
+	}
+	return func() {
+		for _, release := range all {
+			release()
+		}
+	}
+}
