@@ -22,6 +22,9 @@ type program struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
 
+	configPath string
+	settings   *settings // what the configuration says; nil until it has been read
+
 	storePath string
 	noStore   bool
 	logLevel  string
@@ -66,12 +69,13 @@ func (p *program) command() *cobra.Command {
 		return usagef("%w\nSee %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
+	flags.StringVar(&p.configPath, "config", "", "`FILE` with the configuration (default: $TROUPE_CONFIG, or else ./troupe.yaml over your own)")
 	flags.StringVar(&p.storePath, "store", "", "`FILE` that keeps runs and approvals (default: troupe.db in the state folder)")
 	flags.BoolVar(&p.noStore, "no-store", false, "keep nothing on disk")
 	flags.StringVar(&p.logLevel, "log-level", "error", "log to stderr from `LEVEL`: debug, info, warn, error")
 	flags.StringVar(&p.logFormat, "log-format", "text", "`FORMAT` of the log: text, json")
 	flags.BoolVarP(&p.quiet, "quiet", "q", false, "write nothing to stderr but errors")
-	root.AddCommand(p.runCommand(), p.mcpCommand(), p.runsCommand(), p.versionCommand(), exitCodesTopic())
+	root.AddCommand(p.runCommand(), p.mcpCommand(), p.runsCommand(), p.modelsCommand(), p.versionCommand(), exitCodesTopic())
 	return root
 }
 

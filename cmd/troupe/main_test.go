@@ -15,6 +15,8 @@ func TestMain(m *testing.M) {
 		"fakeserver": fakeServer,
 		"effects":    effectServer,
 		"asker":      askServer,
+		"sampler":    sampleServer,
+		"skillful":   skillServer,
 	})
 }
 

@@ -27,7 +27,8 @@ func (p *program) mcpCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.mcpAddCommand(), p.mcpLsCommand(), p.mcpGetCommand(), p.mcpRmCommand(), p.mcpImportCommand(), p.mcpApproveCommand(),
-		p.mcpTestCommand(), p.mcpToolsCommand(), p.mcpCallCommand(), p.mcpResourcesCommand(), p.mcpPromptsCommand())
+		p.mcpTestCommand(), p.mcpToolsCommand(), p.mcpCallCommand(), p.mcpResourcesCommand(), p.mcpPromptsCommand(),
+		p.mcpSkillsCommand())
 	return cmd
 }
 
@@ -269,7 +270,8 @@ func callExit(err error) int {
 		return exitTimeout
 	case errors.Is(err, call.ErrInvalidResponse):
 		return exitUnreachable
-	case errors.As(err, new(*mcp.Error)), errors.Is(err, mcpclient.ErrUnknownTool), errors.Is(err, mcpclient.ErrUnsupported):
+	case errors.As(err, new(*mcp.Error)), errors.Is(err, mcpclient.ErrUnknownTool), errors.Is(err, mcpclient.ErrUnsupported),
+		errors.Is(err, mcpclient.ErrSkillChanged):
 		return exitFailed
 	}
 	return exitUnreachable

@@ -154,6 +154,8 @@ func (p *program) tryServer(ctx context.Context, r *testReport, def mcpclient.Se
 	r.list("resources", caps.Resources != nil, func() (int, error) { l, err := client.ListResources(ctx); return len(l), err })
 	r.list("resource templates", caps.Resources != nil, func() (int, error) { l, err := client.ListResourceTemplates(ctx); return len(l), err })
 	r.list("prompts", caps.Prompts != nil, func() (int, error) { l, err := client.ListPrompts(ctx); return len(l), err })
+	_, skills := caps.Extension(mcp.ExtensionSkills)
+	r.list("skills", skills, func() (int, error) { l, err := client.ListSkills(ctx); return len(l), err })
 }
 
 // step tries one thing, unless another has failed.

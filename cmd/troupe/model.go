@@ -6,99 +6,91 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"time"
 
+	"github.com/troupe-dev/troupe/internal/backend"
+	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/llm/ollama"
-	"github.com/troupe-dev/troupe/llm/openai"
 )
 
-// defaultOpenAI is asked of OpenAI itself where nothing names a model.
-const defaultOpenAI = "gpt-5-mini"
-
-// chooseModel returns the model that name stands for: "provider/model", or a
-// bare name that Ollama has. Without a name it is whatever is there: Ollama
-// first, then what the OPENAI_ variables lead to.
+// chooseModel returns the model of a run: the one that the command line names, or else
+// $TROUPE_MODEL, or else the default of the configuration, or else what is found. It is a
+// router: the fallbacks of the configuration follow when the model fails.
 func (p *program) chooseModel(ctx context.Context, name string) (llm.Model, error) {
-	name = cmp.Or(name, os.Getenv("TROUPE_MODEL"))
-	provider, model, qualified := strings.Cut(name, "/")
-	switch {
-	case name == "":
-		return p.findModel(ctx)
-	case qualified && provider == "ollama" && model != "":
-		return ollama.New(model, nil), nil
-	case qualified && provider == "openai" && model != "":
-		client, err := openai.FromEnv(model)
-		if err != nil {
-			return nil, usagef("the model %s: %w", name, err)
-		}
-		return client, nil
-	}
-	server := ollama.NewServer(nil)
-	models, err := server.Models(ctx)
+	s, err := p.config()
 	if err != nil {
-		return nil, exitWith(exitUnreachable, fmt.Errorf("looking for the model %q at %s: %w; "+
-			"name its provider too: ollama/%[1]s or openai/%[1]s", name, server, err))
+		return nil, err
 	}
-	for _, m := range models {
-		if m.Name == name || m.Name == name+":latest" {
-			return server.Model(m.Name), nil
-		}
-	}
-	return nil, usagef("%s has no model %q; get it with \"ollama pull %[2]s\", or name another provider: openai/%[2]s", server, name)
+	return p.routed(ctx, s, cmp.Or(name, os.Getenv("TROUPE_MODEL"), s.Models.Default), false)
 }
 
-// probeTime bounds the look for an Ollama that nobody has mentioned.
-const probeTime = 2 * time.Second
+// samplingModel returns the model of the configuration that answers servers, with all others
+// that the configuration speaks of, since servers may prefer one.
+func (p *program) samplingModel(ctx context.Context, s *settings) (llm.Model, error) {
+	return p.routed(ctx, s, s.Sampling.Model, true)
+}
 
-// errNoModel says how to get a model.
-var errNoModel = errors.New(`no model was found. Either
+// routed returns the router whose default is the named model.
+func (p *program) routed(ctx context.Context, s *settings, name string, all bool) (llm.Model, error) {
+	full, err := p.modelName(ctx, s, name)
+	if err != nil {
+		return nil, err
+	}
+	model, left, err := s.backends.Router(ctx, full, all)
+	if err != nil {
+		return nil, usagef("the model %s: %w", full, err)
+	}
+	for _, err := range left {
+		p.note("without the fallback %v", err)
+	}
+	return model, nil
+}
+
+// modelName returns the full name of the model that name stands for.
+func (p *program) modelName(ctx context.Context, s *settings, name string) (string, error) {
+	if name == "" {
+		return p.findModel(ctx, s)
+	}
+	full, err := s.backends.Resolve(ctx, name)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, llm.ErrUnreachable):
+		return "", exitWith(exitUnreachable, fmt.Errorf("%w; name its provider too: ollama/%[2]s or openai/%[2]s", err, name))
+	case errors.Is(err, llm.ErrNotFound):
+		return "", usagef("%w; get it with \"troupe models pull %[2]s\", or name its provider: openai/%[2]s", err, name)
+	case err != nil:
+		return "", usagef("%w", err)
+	}
+	return full, nil
+}
+
+// noModel says how to get a model.
+const noModel = `Either
   - start Ollama (https://ollama.com) and get a model that can use tools: ollama pull qwen3:8b
   - or set OPENAI_API_KEY
   - or set OPENAI_BASE_URL to any OpenAI-compatible server
-and name another than the default with -m provider/model`)
+and name another than the default with -m provider/model`
 
-func (p *program) findModel(ctx context.Context) (llm.Model, error) {
-	server := ollama.NewServer(nil)
-	probe, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	if _, err := server.Ping(probe); err == nil {
-		model, err := server.DefaultModel(probe)
-		if err == nil {
-			p.note("no model set: found Ollama at %s, using %s", server, model)
-			return server.Model(model), nil
-		}
-		p.note("found Ollama at %s, but no model to use: %v", server, err)
-	}
-	if os.Getenv("OPENAI_API_KEY") == "" && os.Getenv("OPENAI_BASE_URL") == "" {
-		return nil, exitWith(exitUnreachable, errNoModel)
-	}
-	model := os.Getenv("OPENAI_MODEL")
+// findModel picks a model where none is named.
+func (p *program) findModel(ctx context.Context, s *settings) (string, error) {
+	full, err := s.backends.Find(ctx)
 	switch {
-	case model != "":
-	case os.Getenv("OPENAI_BASE_URL") == "":
-		model = defaultOpenAI
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.Is(err, backend.ErrNone):
+		return "", exitWith(exitUnreachable, fmt.Errorf("%w\n%s", err, noModel))
+	case err != nil:
+		return "", err
+	}
+	name, model, _ := s.backends.Qualified(full)
+	provider, err := s.backends.Provider(name)
+	switch {
+	case err != nil:
+		return "", usagef("%w", err)
+	case name == config.TypeOllama:
+		p.note("no model set: found Ollama at %s, using %s", provider.Models, model)
 	default:
-		client, err := openai.FromEnv("any")
-		if err != nil {
-			return nil, usagef("%w", err)
-		}
-		listing, cancel := context.WithTimeout(ctx, 5*probeTime)
-		defer cancel()
-		models, err := client.Models(listing)
-		if err != nil {
-			return nil, exitWith(exitUnreachable, fmt.Errorf("asking the server of OPENAI_BASE_URL for its models: %w", err))
-		}
-		if len(models) == 0 {
-			return nil, exitWith(exitUnreachable, errors.New("the server of OPENAI_BASE_URL lists no models: name one with -m openai/NAME"))
-		}
-		model = models[0]
+		p.note("no model set: using %s at %s", full, provider.Models)
 	}
-	client, err := openai.FromEnv(model)
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	p.note("no model set: using %s", client)
-	return client, nil
+	return full, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,16 +20,14 @@ import (
 // runFlags are the flags of "troupe run".
 type runFlags struct {
 	serverFlags
-	model     string
-	maxSteps  int
-	maxTokens int
-	maxCalls  int
-	timeout   time.Duration
-	approve   string
-	yes       bool
-	output    string
-	runID     string
-	system    string
+	samplingFlags
+	limitFlags
+	model   string
+	approve string
+	yes     bool
+	output  string
+	runID   string
+	system  string
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -56,12 +53,10 @@ Tools that may change something ask first; without a terminal to ask on, the run
 	}
 	flags := cmd.Flags()
 	f.serverFlags.add(cmd)
+	f.samplingFlags.add(cmd)
+	f.limitFlags.add(cmd)
 	flags.StringVarP(&f.model, "model", "m", "", "`PROVIDER/MODEL`, such as ollama/qwen3:8b (default: what is found)")
-	flags.IntVar(&f.maxSteps, "max-steps", 0, "ask the model at most `N` times (default 32)")
-	flags.IntVar(&f.maxTokens, "max-tokens-total", 0, "spend at most `N` tokens, input and output (default: no limit)")
-	flags.IntVar(&f.maxCalls, "max-tool-calls", 0, "make at most `N` tool calls (default 256)")
-	flags.DurationVar(&f.timeout, "timeout", 0, "end the run after this `TIME`, such as 90s (default 1h)")
-	flags.StringVar(&f.approve, "approve", "writes", "`WHICH` tool calls ask first: never, all, or writes: all but read-only tools of trusted servers")
+	flags.StringVar(&f.approve, "approve", "writes", "`WHICH` tool calls ask first: never, all, writes (all but read-only tools of trusted servers), or tainted (those that may carry private data out after untrusted text was read)")
 	flags.BoolVar(&f.yes, "yes", false, "the same as --approve never")
 	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
 	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run")
@@ -79,17 +74,20 @@ func (f *runFlags) policy() (agent.ApprovePolicy, error) {
 		return agent.NeverAsk, nil
 	case "writes":
 		return agent.AskBeforeWrites, nil
+	case "tainted":
+		return agent.AskOnTaint(agent.NeverAsk), nil
 	case "all":
 		return agent.AskAlways, nil
 	}
-	return nil, usagef("--approve %q: want never, writes or all", f.approve)
+	return nil, usagef("--approve %q: want never, tainted, writes or all", f.approve)
 }
 
 // check refuses what is wrong before anything is started.
 func (f *runFlags) check() error {
+	if err := f.limitFlags.check(); err != nil {
+		return err
+	}
 	switch {
-	case f.maxSteps < 0, f.maxTokens < 0, f.maxCalls < 0, f.timeout < 0:
-		return usagef("a limit is negative; leave the flag out for its default")
 	case f.output != "text" && f.output != "json" && f.output != "stream-json":
 		return usagef("--output-format %q: want text, json or stream-json", f.output)
 	case f.runID != "":
@@ -157,13 +155,30 @@ func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
+	settings, err := p.config()
+	if err != nil {
+		return err
+	}
+	sampling, err := p.sampling(ctx, &f.samplingFlags, servers)
+	if err != nil {
+		return err
+	}
+	limits, err := f.limits(settings)
+	if err != nil {
+		return err
+	}
+	prices, err := f.allPrices(settings)
+	if err != nil {
+		return err
+	}
 	// The wait for servers counts too.
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(f.timeout, time.Hour), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.wall(settings), errTimeout)
 	defer cancel()
 	rt, err := agent.Open(ctx, &agent.Options{
 		Model: model, Servers: servers, Store: s, Logger: log,
-		Consent: f.consent,
-		Host:    &mcpclient.HostOptions{Logger: log},
+		Consent: f.consent, Sampling: sampling,
+		Host:      &mcpclient.HostOptions{Logger: log},
+		Providers: settings.providers(), Prices: prices,
 	})
 	if err != nil {
 		return usagef("%w", err)
@@ -174,11 +189,11 @@ func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err 
 	}
 	a, err := rt.Agent("main", &agent.Config{
 		Instructions: f.system,
-		Limits:       agent.Limits{Steps: f.maxSteps, Tokens: f.maxTokens, ToolCalls: f.maxCalls, Wall: 24 * time.Hour},
+		Limits:       limits,
 		Approve:      policy,
 	})
 	if err != nil {
-		return usagef("%w", err)
+		return usagef("%w", priceError(err))
 	}
 	return p.follow(ctx, a, prompt, f)
 }
@@ -203,6 +218,11 @@ func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *
 	res, runErr := run.Wait(context.WithoutCancel(ctx))
 	if err := p.answer(f.output, run.ID(), res, runErr, waiting); err != nil {
 		return err
+	}
+	p.bill(res, a.Priced())
+	if waiting != nil && waiting.Limit != nil {
+		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: it has reached its limit of %s, %s, and asks for %s more. "+
+			"There is no terminal to ask on", run.ID(), waiting.Limit.Limit, waiting.Limit.Max, waiting.Limit.More))
 	}
 	if waiting != nil {
 		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: may %s be called? There is no terminal to ask on; "+

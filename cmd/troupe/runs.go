@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -254,6 +255,10 @@ func describe(e loop.Entry, tools map[string]string) string {
 		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
 	case *loop.AskSettled:
 		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
+	case *loop.LimitReached:
+		return strings.TrimSpace(fmt.Sprintf("%s %s, spent %s: %s", b.Limit, b.Max, cmp.Or(b.Spent, "all of it"), b.Then))
+	case *loop.LimitRaised:
+		return fmt.Sprintf("%s by %s", b.Limit, b.By)
 	case *loop.InputAdded:
 		return b.Message.Content.Text()
 	case *loop.RunFinished:
@@ -262,5 +267,5 @@ func describe(e loop.Entry, tools map[string]string) string {
 		}
 		return fmt.Sprintf("%s, %d tokens: %s", b.State, b.Usage.Total(), b.Text)
 	}
-	return ""
+	return teamText(e.Body)
 }

@@ -216,3 +216,56 @@ func TestTerminalForm(t *testing.T) {
 		})
 	}
 }
+
+// TestTerminalSampling: what a server wants of the model is shown on the terminal before
+// it is asked, and the answer before the server has it, with who asks and what for, and
+// both can be changed (SAMP-40, SECA-34, SECA-41).
+func TestTerminalSampling(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		keys []string
+		says string
+		asks int // of the model
+	}{
+		{"accepted", []string{"a\n", "a\n"}, "The model says Paris", 3},
+		{"changed", []string{"tokens 7\n", "a\n", "edit 1\nNo idea.\n.\n", "a\n"}, "The model says No idea.", 3},
+		{"declined", []string{"d\n"}, "declined", 2},
+		{"the answer is declined", []string{"a\n", "d\n"}, "declined", 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			turns := []llmtest.Turn{llmtest.Call("sampler__ask", "{}"), llmtest.Say("Paris"), resultsOf()}
+			if tt.asks == 2 {
+				turns = []llmtest.Turn{turns[0], turns[2]}
+			}
+			model := llmtest.NewServer(turns...)
+			h.plays("openai", model)
+			cmd := h.command("run", "--yes", "--protocol", "2025-11-25", "--mcp", "sampler", "Ask.")
+			var stdout strings.Builder
+			cmd.Stdout = &stdout
+			term := openTerminal(t, cmd)
+			for i, keys := range tt.keys {
+				term.types("decide nothing", i+1, keys)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, term.text())
+			}
+			<-term.closed
+			shown := term.text()
+			for _, want := range []string{"The server sampler asks your model a question, at your cost.", "sampler, sampler", "tools/call ask", "At most 50 tokens.", "│ Be brief.", "│ Capital of France?"} {
+				if !strings.Contains(shown, want) {
+					t.Errorf("%q is not on the terminal:\n%s", want, shown)
+				}
+			}
+			if strings.Contains(shown, "Your Bank") { // what it calls itself
+				t.Errorf("the terminal shows the server's own name:\n%s", shown)
+			}
+			if !strings.Contains(stdout.String(), tt.says) || len(model.Chats()) != tt.asks {
+				t.Errorf("stdout: got %q and %d turns of the model, want %q and %d", stdout.String(), len(model.Chats()), tt.says, tt.asks)
+			}
+		})
+	}
+}

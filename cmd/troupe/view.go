@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,25 +67,37 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 				return nil, fmt.Errorf("writing to stdout: %w", err)
 			}
 		}
+		who, ev := inside(ev)
+		v.tell(who, ev)
 		switch ev := ev.(type) {
 		case agent.ToolsListed:
 			for _, a := range ev.Absent {
-				v.note("without the tools of %s: %s", plain(a.Server), plain(a.Reason))
+				v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
 			}
 		case agent.ToolStarted:
-			v.show(ev.Tool)
+			v.show(who + ev.Tool)
 		case agent.ToolProgress:
-			v.show(progressText(ev))
-		case agent.ToolResult:
-			v.show("thinking")
-		case agent.Thinking, agent.Text:
-			v.show("thinking")
+			v.show(who + progressText(ev))
+		case agent.ToolResult, agent.Thinking, agent.Text:
+			v.show(who + "thinking")
+		case agent.LimitReached:
+			if ev.Then == agent.LimitWrapUp {
+				v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
+			}
 		case agent.Retry:
-			v.note("the model failed, trying again in %v: %s", time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
+			v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
 		case agent.Ask:
 			if v.ask == nil && ev.Question != nil {
 				// The server waits inside of a call that can not be left and taken up again.
 				v.note("%s asks something, and nobody is there to be asked: declined (%s)", plain(ev.Server), plain(ev.Question.Message))
+				if err := ev.Answer(ctx, agent.Decline("nobody is there").By("no terminal")); err != nil && !errors.Is(err, agent.ErrSettled) {
+					return nil, err
+				}
+				continue
+			}
+			if v.ask == nil && who != "" {
+				// A run that waits for another can not be left and taken up again either.
+				v.note("%sa question, and nobody is there to be asked: declined (%s)", who, plain(cmp.Or(ev.Tool, ev.Kind)))
 				if err := ev.Answer(ctx, agent.Decline("nobody is there").By("no terminal")); err != nil && !errors.Is(err, agent.ErrSettled) {
 					return nil, err
 				}
@@ -156,7 +169,10 @@ func (v *view) question(ctx context.Context, q agent.Ask) error {
 		defer cancel()
 	}
 	ask := v.approve
-	if q.Question != nil {
+	switch {
+	case q.Limit != nil:
+		ask = v.allowMore
+	case q.Question != nil:
 		ask = v.forward
 	}
 	answer, err := ask(ctx, q)
@@ -185,7 +201,7 @@ func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error)
 	if q.Server != "" {
 		who = fmt.Sprintf("the server %s (%s, %s)", plain(q.Server), plain(q.Origin), q.Trust)
 	}
-	text := fmt.Sprintf("\nMay the agent call %s of %s?\n%s", plain(q.Tool), who, plainLines(indentJSON(q.Arguments)))
+	text := fmt.Sprintf("\nMay %s call %s of %s?\n%s%s", asker(q), plain(q.Tool), who, plainLines(indentJSON(q.Arguments)), warning(q))
 	for {
 		line, err := v.ask.Ask(ctx, text, "[y]es, yes to this tool for the whole [r]un, or [n]o: ")
 		if err != nil {
@@ -222,7 +238,8 @@ type answer struct {
 	Structured json.RawMessage   `json:"structured,omitempty"`
 	RunID      string            `json:"run_id"`
 	StopReason agent.StopReason  `json:"stop_reason"`
-	Usage      agent.Usage       `json:"usage"`
+	Usage      agent.Usage       `json:"usage"` // of the agent itself
+	Spent      agent.Spent       `json:"spent"` // with all that it has started
 	Steps      int               `json:"steps"`
 	ToolCalls  int               `json:"tool_calls"`
 	Asks       []json.RawMessage `json:"asks"` // that wait
@@ -238,7 +255,7 @@ func (p *program) answer(format, id string, res *agent.Result, runErr error, wai
 	case "json":
 		a := answer{
 			Result: res.Text, Structured: res.Structured, RunID: id, StopReason: res.StopReason,
-			Usage: res.Usage, Steps: res.Steps, ToolCalls: res.ToolCalls, Asks: []json.RawMessage{},
+			Usage: res.Usage, Spent: res.Spent, Steps: res.Steps, ToolCalls: res.ToolCalls, Asks: []json.RawMessage{},
 		}
 		if runErr != nil && waiting == nil {
 			a.Error = runErr.Error()
@@ -253,7 +270,7 @@ func (p *program) answer(format, id string, res *agent.Result, runErr error, wai
 		}
 		return p.printJSON(a)
 	case "text":
-		if runErr == nil && waiting == nil {
+		if (runErr == nil || res.Text != "") && waiting == nil { // a run that wraps up has both
 			text := res.Text
 			if onTerminal(p.stdout) {
 				text = plainLines(text) // SECA-42

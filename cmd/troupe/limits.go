@@ -1,0 +1,173 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// limitFlags are the flags that bound what a run may spend.
+type limitFlags struct {
+	maxSteps      int
+	maxTokens     int
+	maxCalls      int
+	maxModelCalls int
+	maxCost       string
+	onLimit       string
+	prices        []string
+	timeout       time.Duration
+}
+
+func (f *limitFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.maxSteps, "max-steps", 0, "take at most `N` turns with the model (default 32)")
+	flags.IntVar(&f.maxTokens, "max-tokens-total", 0, "spend at most `N` tokens, input and output (default: no limit)")
+	flags.StringVar(&f.maxCost, "max-cost", "", "spend at most this `AMOUNT`, such as 0.25; needs the model's price (default: no limit)")
+	flags.IntVar(&f.maxModelCalls, "max-model-calls", 0, "ask models at most `N` times, for servers that sample too (default: no limit)")
+	flags.IntVar(&f.maxCalls, "max-tool-calls", 0, "make at most `N` tool calls (default 256)")
+	flags.StringVar(&f.onLimit, "on-limit", "", "`WHAT` to do at a limit: stop, ask for more, or wrap-up: answer once more without tools (default stop)")
+	flags.StringArrayVar(&f.prices, "price", nil, "`MODEL=IN,OUT`: what a million tokens of input and of output cost; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end the run after this `TIME`, such as 90s (default 1h)")
+}
+
+// check refuses what is wrong before anything is started.
+func (f *limitFlags) check() error {
+	if f.maxSteps < 0 || f.maxTokens < 0 || f.maxCalls < 0 || f.maxModelCalls < 0 || f.timeout < 0 {
+		return usagef("a limit is negative; leave the flag out for its default")
+	}
+	if _, err := f.cost(); err != nil {
+		return err
+	}
+	switch agent.OnLimit(f.onLimit) {
+	case "", agent.LimitStop, agent.LimitAsk, agent.LimitWrapUp:
+	default:
+		return usagef("--on-limit %q: want stop, ask or wrap-up", f.onLimit)
+	}
+	_, err := f.stated()
+	return err
+}
+
+// cost is the limit of money, zero for none.
+func (f *limitFlags) cost() (llm.Money, error) {
+	if f.maxCost == "" {
+		return 0, nil
+	}
+	m, err := llm.ParseMoney(f.maxCost)
+	if err != nil {
+		return 0, usagef("--max-cost: %w", err)
+	}
+	if m == 0 {
+		return 0, usagef("--max-cost %s allows nothing", f.maxCost)
+	}
+	return m, nil
+}
+
+// stated are the prices of the command line.
+func (f *limitFlags) stated() (map[string]llm.Price, error) {
+	all := make(map[string]llm.Price, len(f.prices))
+	for _, flag := range f.prices {
+		name, amounts, ok := strings.Cut(flag, "=")
+		in, out, two := strings.Cut(amounts, ",")
+		if !ok || !two || name == "" {
+			return nil, usagef("--price %q: want MODEL=IN,OUT, such as openai/gpt-5-mini=0.25,2", flag)
+		}
+		var p llm.Price
+		for _, part := range []struct {
+			to   *llm.Money
+			text string
+		}{{&p.Input, in}, {&p.Output, out}} {
+			m, err := llm.ParseMoney(part.text)
+			if err != nil {
+				return nil, usagef("--price %s: %w", flag, err)
+			}
+			*part.to = m
+		}
+		all[name] = p
+	}
+	return all, nil
+}
+
+// limits are those of the flags, and of the configuration where there is no flag.
+func (f *limitFlags) limits(s *settings) (agent.Limits, error) {
+	cost, err := f.cost()
+	if err != nil {
+		return agent.Limits{}, err
+	}
+	return agent.Limits{
+		Steps: cmp.Or(f.maxSteps, s.Limits.Steps), Tokens: cmp.Or(f.maxTokens, s.Limits.Tokens), Cost: cmp.Or(cost, s.Limits.Cost),
+		ModelCalls: cmp.Or(f.maxModelCalls, s.Limits.ModelCalls), ToolCalls: cmp.Or(f.maxCalls, s.Limits.ToolCalls), Depth: s.Limits.Depth,
+		OnLimit: agent.OnLimit(cmp.Or(f.onLimit, s.Limits.OnLimit)),
+		Wall:    24 * time.Hour, // --timeout ends it before, the time of its questions included
+	}, nil
+}
+
+// wall is how long all of it may take.
+func (f *limitFlags) wall(s *settings) time.Duration {
+	return cmp.Or(f.timeout, s.Limits.Wall, time.Hour)
+}
+
+// allPrices are the prices of the flags over those of the configuration.
+func (f *limitFlags) allPrices(s *settings) (map[string]llm.Price, error) {
+	all := s.backends.Prices()
+	stated, err := f.stated()
+	maps.Copy(all, stated)
+	return all, err
+}
+
+// priceError says how to state a price that is missing.
+func priceError(err error) error {
+	if e, ok := errors.AsType[*agent.NoPriceError](err); ok {
+		return usagef("%w: state what a million tokens of it cost, with --price %s=IN,OUT or under models.prices in troupe.yaml; 0,0 if it costs nothing", e, e.Model)
+	}
+	return err
+}
+
+// bill says on stderr what a run has cost, where that is known in money.
+func (p *program) bill(res *agent.Result, priced bool) {
+	if res == nil || !priced {
+		return
+	}
+	text := fmt.Sprintf("cost %v (%d tokens, %d model calls", res.Spent.Cost, res.Spent.Tokens, res.Spent.ModelCalls)
+	if res.Usage.Estimated {
+		text += ", partly estimated"
+	}
+	if res.Usage.Over > 0 {
+		text += fmt.Sprintf(", %d over the limit", res.Usage.Over)
+	}
+	if res.Usage.OverCost > 0 {
+		text += fmt.Sprintf(", %v over the limit", res.Usage.OverCost)
+	}
+	p.note("%s)", text)
+}
+
+// allowMore asks whether a run that has reached a limit may have more.
+func (v *view) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	l := q.Limit
+	text := fmt.Sprintf("\nThe run has reached its limit of %s: %s, and has spent %s. May it have %s more?",
+		plain(l.Limit), plain(l.Max), plain(l.Spent), plain(l.More))
+	for {
+		line, err := v.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
+		if err != nil {
+			return agent.Decline("nobody answered"), nil
+		}
+		switch line = strings.ToLower(strings.TrimSpace(line)); line {
+		case "y", "yes":
+			return agent.Accept(), nil
+		case "n", "no":
+			return agent.Decline(""), nil
+		}
+		if m, err := llm.ParseMoney(line); err == nil && m > 0 && (l.Limit == "cost" || !strings.Contains(line, ".")) {
+			return agent.AcceptMore(line), nil
+		}
+		text = "Please say y, n or how much more."
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent"
+)
+
+// inside returns an event of a sub-agent without what is around it, and which agents it
+// comes from, as in "reader > searcher: "; "" for the run's own.
+func inside(ev agent.Event) (who string, inner agent.Event) {
+	inner = agent.Inner(ev)
+	if _, nested := ev.(agent.Nested); !nested {
+		return "", inner
+	}
+	path := inner.Head().Path
+	if len(path) > 1 { // the first one is the run's
+		who = plain(strings.Join(path[1:], " > ")) + ": "
+	}
+	return who, inner
+}
+
+// tell says what has happened beside answers, tools and questions, where it is worth a
+// line.
+func (v *view) tell(who string, ev agent.Event) {
+	if text := remark(ev); text != "" {
+		v.note("%s%s", who, plain(text))
+	}
+}
+
+// remark is an event in one line; "" for such as are told in another way or not at all.
+func remark(ev agent.Event) string {
+	switch ev := ev.(type) {
+	case agent.ModelChosen:
+		if ev.Fallback > 0 {
+			return fmt.Sprintf("now asking %s (%s)", ev.Model, ev.Reason)
+		}
+	case agent.TurnRestarted:
+		return "the model broke off and begins its turn again"
+	case agent.GuardActed:
+		return strings.TrimSuffix(fmt.Sprintf("the guard %q (%s) has %s: %s", ev.Guard, ev.Point, ev.Action, ev.Text), ": ")
+	case agent.HistoryCut:
+		return fmt.Sprintf("the conversation is too long for the model: %d results were shortened, %d messages left out", ev.Results, ev.Messages)
+	case agent.HandedOff:
+		return fmt.Sprintf("%s goes on in place of %s (%s)", ev.To, ev.From, ev.Model)
+	case agent.StopConditionMet:
+		return "the run ends here: " + ev.Condition
+	}
+	return ""
+}
+
+// asker says on whose behalf a call is to be made.
+func asker(q agent.Ask) string {
+	if len(q.Path) > 1 {
+		return "the agent " + plain(strings.Join(q.Path, " > "))
+	}
+	return "the agent"
+}
+
+// warning says what a human should know before allowing a call (SECA-44).
+func warning(q agent.Ask) string {
+	if !q.Tainted {
+		return ""
+	}
+	return "\nBeware: what strangers have written and private data are both in this conversation, and this call may carry the data out."
+}
+
+// teamText is what "runs show" says of an event between agents, guards and models.
+func teamText(body any) string {
+	switch b := body.(type) {
+	case *loop.GuardActed:
+		return strings.TrimSpace(fmt.Sprintf("%s, %s, %s %s", b.Guard, b.Point, b.Action, b.Text))
+	case *loop.HistoryCut:
+		return fmt.Sprintf("%d of %d tokens are left; %d results were shortened, %d messages left out", b.After, b.Before, len(b.Results), b.Messages)
+	case *loop.AgentChanged:
+		return fmt.Sprintf("%s goes on in place of %s", b.To, b.From)
+	case *loop.StopMet:
+		return b.Condition
+	case *loop.Tainted:
+		return fmt.Sprintf("%s: untrusted %v, private %v", b.Tool, b.Seen.Untrusted, b.Seen.Private)
+	}
+	return ""
+}

@@ -1,0 +1,229 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/discover"
+	"github.com/troupe-dev/troupe/llm/router"
+)
+
+// Resolve returns the full name that a name stands for: itself, the first model of an alias,
+// or the one model that servers have under it. The error wraps [llm.ErrNotFound] if no server
+// has one, [llm.ErrUnreachable] if none has that answers and not all do, and [ErrAmbiguous] if
+// they have several.
+func (s *Set) Resolve(ctx context.Context, name string) (string, error) {
+	if _, _, ok := s.Qualified(name); ok {
+		return name, nil
+	}
+	if full := s.alias(name); full != "" {
+		return full, nil
+	}
+	found := s.Discover(ctx)
+	var names []string
+	for _, f := range found {
+		for i := range f.Cards {
+			_, bare, _ := strings.Cut(f.Cards[i].Name(), "/")
+			if bare == name || bare == name+":latest" {
+				names = append(names, f.Cards[i].Name())
+			}
+		}
+	}
+	switch len(names) {
+	case 1:
+		return names[0], nil
+	case 0:
+		return "", s.notFound(name, found)
+	}
+	return "", fmt.Errorf("%w: %s; name one of them with its provider", ErrAmbiguous, strings.Join(names, ", "))
+}
+
+// alias is the full name of the first model that an alias of the configuration stands for.
+func (s *Set) alias(name string) string {
+	if targets := s.cfg.Models.Aliases[name]; len(targets) > 0 {
+		return targets[0]
+	}
+	for _, full := range slices.Sorted(maps.Keys(s.cfg.Models.Cards)) {
+		if slices.Contains(s.cfg.Models.Cards[full].Aliases, name) {
+			return full
+		}
+	}
+	return ""
+}
+
+// notFound says that no server has a model, and which were asked.
+func (s *Set) notFound(name string, found []discover.Found) error {
+	var asked, silent []string
+	for _, f := range found {
+		if f.Err != nil {
+			silent = append(silent, fmt.Sprintf("%s at %s (%v)", f.Server.Provider(), f.Server, f.Err))
+		} else {
+			asked = append(asked, fmt.Sprintf("%s at %s", f.Server.Provider(), f.Server))
+		}
+	}
+	kind, text := llm.ErrNotFound, fmt.Sprintf("looking for the model %q", name)
+	if len(asked) > 0 {
+		text += ": not at " + strings.Join(asked, ", nor at ")
+	}
+	if len(silent) > 0 {
+		kind, text = llm.ErrUnreachable, text+": no answer of "+strings.Join(silent, ", nor of ")
+	}
+	return fmt.Errorf("%s: %w", text, kind)
+}
+
+// Router returns the router whose default is the model of the full name, followed by the
+// fallbacks of the configuration. With all it also has every other model that the
+// configuration says something of, for callers that prefer one: those of a run do not, and what can
+// not be reached needs no price. Fallbacks that can not be used are left out and told in the second
+// result.
+func (s *Set) Router(ctx context.Context, name string, all bool) (*router.Router, []error, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*probe) // for all together
+	defer cancel()
+	first, err := s.Card(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &builder{set: s, cards: []router.Card{first}}
+	m := &s.cfg.Models
+	fallback := []string{} // not nil: nobody else is asked
+	for _, next := range m.Fallback {
+		if full := b.add(ctx, next); full != "" && full != name {
+			fallback = append(fallback, full)
+		}
+	}
+	left := b.faults
+	if all {
+		for _, full := range slices.Sorted(maps.Keys(m.Cards)) {
+			b.add(ctx, full)
+		}
+		for _, alias := range slices.Sorted(maps.Keys(m.Aliases)) {
+			for _, target := range m.Aliases[alias] {
+				b.add(ctx, target)
+			}
+		}
+	}
+	r, err := router.New(b.cards, &router.Options{Default: name, Fallback: fallback, Aliases: b.aliases(m)})
+	return r, left, err
+}
+
+// builder collects the cards of a router.
+type builder struct {
+	set    *Set
+	cards  []router.Card
+	faults []error
+}
+
+// add adds a model, if it is not there yet, and returns its full name, or "" if it can not
+// be used.
+func (b *builder) add(ctx context.Context, name string) string {
+	full, err := b.set.Resolve(ctx, name)
+	if err == nil && slices.ContainsFunc(b.cards, func(c router.Card) bool { return c.Name() == full }) {
+		return full
+	}
+	var card router.Card
+	if err == nil {
+		card, err = b.set.Card(ctx, full)
+	}
+	if err != nil {
+		b.faults = append(b.faults, fmt.Errorf("%s: %w", name, err))
+		return ""
+	}
+	b.cards = append(b.cards, card)
+	return full
+}
+
+// aliases are those of the configuration whose models are there.
+func (b *builder) aliases(m *config.Models) map[string][]string {
+	all := make(map[string][]string)
+	for alias, targets := range m.Aliases {
+		for _, target := range targets {
+			if slices.ContainsFunc(b.cards, func(c router.Card) bool { return c.Name() == target }) {
+				all[alias] = append(all[alias], target)
+			}
+		}
+	}
+	return all
+}
+
+// ErrNone says that nothing was found that an agent could use.
+var ErrNone = errors.New("no model was found")
+
+// maxAsked bounds the models that Find looks at, of each server.
+const maxAsked = 16
+
+// defaultOpenAI is asked of OpenAI itself where nothing names a model.
+const defaultOpenAI = "gpt-5-mini"
+
+// Find picks a model where nobody has named one: the first that takes tools, of Ollama, then
+// of what the OPENAI_ variables lead to, then of the other servers of the configuration. The
+// built-in vendors are not asked: which of their models to pay for is not ours to say. The
+// error is [ErrNone], joined with why each server has none.
+func (s *Set) Find(ctx context.Context) (string, error) {
+	errs := []error{ErrNone}
+	order := slices.Clone(s.providers)
+	slices.SortStableFunc(order, func(a, b Provider) int { return cmp.Compare(place(&a), place(&b)) })
+	for i := range order {
+		p := &order[i]
+		if !p.Listed() || place(p) == never {
+			continue
+		}
+		if p.Err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.Name, p.Err))
+			continue
+		}
+		if p.own() {
+			return "openai/" + cmp.Or(s.getenv("OPENAI_MODEL"), defaultOpenAI), nil
+		}
+		name, err := s.first(ctx, p)
+		if err == nil {
+			return name, nil
+		}
+		errs = append(errs, fmt.Errorf("%s at %s: %w", p.Name, p.Models, err))
+	}
+	return "", errors.Join(errs...)
+}
+
+// first returns the first model of a provider that takes tools.
+func (s *Set) first(ctx context.Context, p *Provider) (string, error) {
+	if named := s.getenv("OPENAI_MODEL"); named != "" && p.Name == config.TypeOpenAI {
+		return p.Name + "/" + named, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*probe)
+	defer cancel()
+	cards, err := p.Models.List(ctx, maxAsked)
+	if err != nil {
+		return "", err
+	}
+	for i := range cards {
+		if s.correct(&cards[i]); cards[i].Tools {
+			return cards[i].Name(), nil
+		}
+	}
+	return "", fmt.Errorf("it has %d models and none that takes tools", len(cards))
+}
+
+// never is the place of what is not looked at.
+const never = 9
+
+// place orders providers for Find.
+func place(p *Provider) int {
+	switch {
+	case p.Name == config.TypeOllama:
+		return 0
+	case p.Name == config.TypeOpenAI:
+		return 1
+	case config.IsBuiltIn(p.Name):
+		return never
+	}
+	return 2
+}
+
+// own reports whether the provider is OpenAI itself, by its usual name.
+func (p *Provider) own() bool { return p.Name == config.TypeOpenAI && p.BaseURL == "" }

@@ -1,0 +1,255 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// Bounds of a file.
+const (
+	maxEntries = 1000 // of one mapping or list
+	maxText    = 8 << 10
+)
+
+// decoder walks the nodes of one file and notes what is wrong with each.
+type decoder struct {
+	file     string
+	problems []Problem
+}
+
+// fail notes a problem at a node.
+func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
+	if len(d.problems) < maxProblems {
+		d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Column: n.Column, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// fields are the keys of a mapping and what reads their values.
+type fields map[string]func(*yaml.Node)
+
+// object reads a mapping whose keys are known. A value that is null is as if it were not
+// there.
+func (d *decoder) object(n *yaml.Node, known fields) {
+	d.entries(n, func(key, value *yaml.Node) {
+		read, ok := known[key.Value]
+		if !ok {
+			names := slices.Sorted(maps.Keys(known))
+			if near := nearest(key.Value, names); near != "" {
+				d.fail(key, "unknown key %.40q: did you mean %q?", key.Value, near)
+			} else {
+				d.fail(key, "unknown key %.40q; known here are %s", key.Value, strings.Join(names, ", "))
+			}
+			return
+		}
+		if value.ShortTag() != "!!null" {
+			read(value)
+		}
+	})
+}
+
+// entries calls f for each entry of a mapping.
+func (d *decoder) entries(n *yaml.Node, f func(key, value *yaml.Node)) {
+	switch {
+	case n.Kind != yaml.MappingNode:
+		d.fail(n, "want a mapping, of keys and values, got %s", kind(n))
+		return
+	case len(n.Content) > 2*maxEntries:
+		d.fail(n, "more than %d entries", maxEntries)
+		return
+	}
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch line, twice := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode || key.Value == "" || len(key.Value) > maxText:
+			d.fail(key, "a key is a text")
+		case key.ShortTag() == "!!merge", value.Kind == yaml.AliasNode, key.Anchor != "", value.Anchor != "":
+			d.fail(key, "anchors, aliases and merges are not taken: write it out")
+		case twice:
+			d.fail(key, "the key %.40q stands here again, after line %d", key.Value, line)
+		default:
+			seen[key.Value] = key.Line
+			f(key, value)
+		}
+	}
+}
+
+// kind names what a node is, without its text.
+func kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	}
+	return "a text"
+}
+
+// scalar reports whether a node is a plain value, and complains if it is not.
+func (d *decoder) scalar(n *yaml.Node, want string) bool {
+	tag := n.ShortTag()
+	if n.Kind != yaml.ScalarNode || tag == "!!null" || tag == "!!binary" || len(n.Value) > maxText || n.Anchor != "" {
+		d.fail(n, "want %s, got %s", want, kind(n))
+		return false
+	}
+	return true
+}
+
+// text reads a text. Numbers and dates count as what is written: they may be names.
+func (d *decoder) text(out *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "a text") {
+			return
+		}
+		if strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			d.fail(n, "the text has control characters")
+			return
+		}
+		*out = n.Value
+	}
+}
+
+// oneOf reads one of several words; none means "".
+func (d *decoder) oneOf(out *string, words ...string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		var got string
+		d.text(&got)(n)
+		switch {
+		case got == "":
+		case !slices.Contains(words, got):
+			d.fail(n, "want one of %s, got %.40q", strings.Join(words, ", "), got)
+		default:
+			*out = got
+		}
+	}
+}
+
+// texts reads a list of texts, or one text as a list of one. The result is not nil.
+func (d *decoder) texts(out *[]string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		items := n.Content
+		switch {
+		case n.Kind == yaml.ScalarNode:
+			items = []*yaml.Node{n}
+		case n.Kind != yaml.SequenceNode:
+			d.fail(n, "want a list of texts, got %s", kind(n))
+			return
+		case len(items) > maxEntries:
+			d.fail(n, "more than %d entries", maxEntries)
+			return
+		}
+		list := make([]string, 0, len(items))
+		for _, item := range items {
+			var s string
+			if d.text(&s)(item); s != "" {
+				list = append(list, s)
+			}
+		}
+		*out = list
+	}
+}
+
+// flag reads true or false.
+func (d *decoder) flag(out **bool) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+			d.fail(n, "want true or false, got %s", kind(n))
+			return
+		}
+		v := strings.EqualFold(n.Value, "true")
+		*out = &v
+	}
+}
+
+// count reads a whole number from zero on.
+func (d *decoder) count(out *int) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "a number") {
+			return
+		}
+		v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 10, 32)
+		if err != nil || v < 0 {
+			d.fail(n, "want a whole number from 0 to %d, got %.40q", math.MaxInt32, n.Value)
+			return
+		}
+		*out = int(v)
+	}
+}
+
+// number reads a number within bounds.
+func (d *decoder) number(least, most float64, set func(float64)) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "a number") {
+			return
+		}
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if err != nil || !(v >= least && v <= most) {
+			d.fail(n, "want a number from %g to %g, got %.40q", least, most, n.Value)
+			return
+		}
+		set(v)
+	}
+}
+
+// money reads an amount as it is written, without rounding.
+func (d *decoder) money(out *llm.Money) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "an amount of money") {
+			return
+		}
+		v, err := llm.ParseMoney(n.Value)
+		if err != nil {
+			d.fail(n, "%v", err)
+			return
+		}
+		*out = v
+	}
+}
+
+// duration reads a time such as 10m.
+func (d *decoder) duration(out *time.Duration) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "a time such as 10m") {
+			return
+		}
+		v, err := time.ParseDuration(n.Value)
+		if err != nil || v <= 0 {
+			d.fail(n, "want a time such as 90s or 10m, got %.40q", n.Value)
+			return
+		}
+		*out = v
+	}
+}
+
+// yamlLine finds the line in an error of the YAML package.
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
+
+// syntax is the error for a text that is not YAML.
+func syntax(file string, err error) *Error {
+	p := Problem{File: file, Text: "not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		p.Line, _ = strconv.Atoi(m[1]) // digits
+		p.Column, p.Text = 1, "not valid YAML: "+m[2]
+	}
+	return &Error{Problems: []Problem{p}}
+}

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds a file, in bytes.
+const maxFile = 1 << 20
+
+// FileName is how a file is called.
+const FileName = "troupe.yaml"
+
+// Read reads one file. The error is an [*Error] if the file is there and wrong.
+func Read(path string) (*Config, error) {
+	c, err := read(path, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// read reads one file; with foreign, as one that comes with a project. Models are not
+// held against providers.
+func read(path string, foreign bool) (*Config, error) {
+	data, _, err := readFile(path, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	return Parse(path, data, foreign)
+}
+
+// readFile reads at most limit bytes of a regular file, and one more if there are more. It
+// looks before it opens: opening a pipe would wait.
+func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil { // of what is read, whatever was looked at
+		return nil, 0, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return data, info.Mode(), err
+}
+
+// Parse reads the text of a file; with foreign, as one that comes with a project and that
+// nobody has named.
+func Parse(path string, data []byte, foreign bool) (*Config, error) {
+	if len(data) > maxFile {
+		return nil, &Error{[]Problem{{File: path, Text: fmt.Sprintf("larger than %d MiB", maxFile>>20)}}}
+	}
+	c := &Config{Files: []string{path}}
+	d := &decoder{file: path}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, &Error{[]Problem{{File: path, Text: `the file is empty; it begins with "version: 1"`}}}
+	case err != nil:
+		return nil, syntax(path, err)
+	}
+	if err := dec.Decode(&more); err == nil {
+		d.fail(&more, "a second document in the file: only one is taken")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntax(path, err)
+	}
+	d.config(doc.Content[0], c, foreign)
+	if len(d.problems) > 0 {
+		return nil, &Error{d.problems}
+	}
+	return c, nil
+}
+
+// Places says where files are looked for. The zero value looks nowhere.
+type Places struct {
+	Project string // the folder of the project
+	User    string // the user's folder for configurations, as os.UserConfigDir
+}
+
+// Here are the places of this process.
+func Here() Places {
+	var p Places
+	p.Project, _ = os.Getwd() // what can not be found out is not looked at
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		p.User = dir
+	} else {
+		p.User, _ = os.UserConfigDir()
+	}
+	return p
+}
+
+// UserFile is the user's own file, "" if there is no place for it.
+func (p Places) UserFile() string {
+	if p.User == "" {
+		return ""
+	}
+	return filepath.Join(p.User, "troupe", FileName)
+}
+
+// Load reads the named file, or if none is named those that are there: the project's over
+// the user's. No file at all is an empty Config.
+func (p Places) Load(named string) (*Config, error) {
+	if named != "" {
+		return Read(named)
+	}
+	c := new(Config)
+	user := p.UserFile()
+	if user != "" {
+		switch own, err := Read(user); {
+		case err == nil:
+			c = own
+		case !errors.Is(err, os.ErrNotExist):
+			return nil, err
+		}
+	}
+	if p.Project == "" {
+		return c, nil
+	}
+	path := filepath.Join(p.Project, FileName)
+	if path == user {
+		return c, nil
+	}
+	project, err := read(path, true)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return c, nil
+	case err != nil:
+		return nil, err
+	}
+	merged := project.over(c)
+	if err := merged.check(); err != nil {
+		return nil, err
+	}
+	return merged, nil
+}
+
+// maxKey bounds the file of a key, in bytes.
+const maxKey = 16 << 10
+
+// readKey reads a file that holds nothing but a key, and that nobody else may read.
+func readKey(path string) (Key, error) {
+	data, mode, err := readFile(path, maxKey)
+	switch {
+	case err != nil:
+		return Key{}, err
+	case runtime.GOOS != "windows" && mode.Perm()&0o077 != 0:
+		return Key{}, fmt.Errorf("%s can be read or written by others (%v): chmod 600 %[1]s", path, mode.Perm())
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" || len(data) > maxKey || !isHeader(text) {
+		return Key{}, fmt.Errorf("%s does not hold one line with a key", path)
+	}
+	return NewKey(text), nil
+}
+
+// isHeader reports whether a text can be sent as the value of a header.
+func isHeader(s string) bool {
+	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
