@@ -4,6 +4,8 @@ GO      ?= go
 STATIC  := $(GO) tool -modfile=internal/tools/go.mod staticcheck
 NESTED  := internal/interop benchmarks/peers
 FUZZTIME ?= 30s
+# Only e2e-models may demand the model servers: while the other tests run, CI builds them.
+unexport REQUIRE_MODELS
 
 # run STEP,COMMAND prints how long a step of make check took.
 run = @start=$$(date +%s); printf '== %s\n' '$(1)'; $(2) || { echo "FAILED: $(1)"; exit 1; }; printf '== %s: %ss\n' '$(1)' "$$(( $$(date +%s) - start ))"
@@ -37,6 +39,7 @@ check: ## everything; what CI runs
 	$(call run,tests,$(GO) test ./...)
 	$(call run,tests with the race detector,$(GO) test -race ./...)
 	$(call run,nested modules,$(MAKE) -s nested)
+	$(call run,real model servers,$(MAKE) -s e2e-models SOFT=$(if $(REQUIRE_MODELS),,-soft))
 	$(call run,conformance,$(GO) run ./internal/conformance)
 	$(call run,benchmarks once,$(GO) test -run '^$$' -bench . -benchtime 1x ./...)
 	$(call run,fuzz targets on their seeds,$(GO) test -run '^Fuzz' ./...)
@@ -48,6 +51,14 @@ needs:
 	@command -v gcc >/dev/null || { echo "a C compiler is missing (Debian: apt-get install gcc)"; exit 1; }
 	@command -v npm >/dev/null || { echo "npm is missing (Debian: apt-get install npm, or Node 20 from nodejs.org): the end-to-end tests talk to real MCP servers"; \
 		test -z "$(REQUIRE_PEERS)"; }
+
+.PHONY: models
+models: ## build the real model servers that tests talk to, once (10 minutes of both cores)
+	@$(GO) run ./internal/modelservers/build $(SOFT)
+
+.PHONY: e2e-models
+e2e-models: models ## the tests on real model servers: Ollama and llama-server
+	@REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./internal/e2e/models
 
 .PHONY: nested
 nested: ## vet and test the nested modules (interop with other SDKs)

@@ -28,7 +28,6 @@ func start(t testing.TB, opts *actors.Options) *actors.System {
 		if census := sys.Census(); census.Live() != 0 || len(census.Tasks) != 0 || len(sys.Tree()) != 0 {
 			t.Errorf("left over: %+v, %+v", census, sys.Tree())
 		}
-		time.Sleep(time.Millisecond) // in a bubble the library's clock for dead letters must end
 	})
 	return sys
 }

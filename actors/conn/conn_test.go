@@ -35,7 +35,6 @@ func newSystem(t testing.TB) *actors.System {
 		if n := sys.Census().Live(); n != 0 {
 			t.Errorf("actors left: %+v", sys.Census().Actors)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
 	})
 	return sys
 }

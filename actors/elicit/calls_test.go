@@ -111,7 +111,6 @@ func newWaiting(t *testing.T, each int, trace func(actors.TraceEvent)) *waiting 
 		if n := sys.Census().Live(); n != 0 {
 			t.Errorf("actors left: %+v", sys.Census().Actors)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
 	})
 	w.conn = conn.New(sys, conn.Options{
 		Name: "peer",

@@ -77,7 +77,6 @@ func connectWith(t testing.TB, system *actors.Options, opts *inbound.Options) *c
 		if s := c.Stats(); s != (inbound.Stats{}) {
 			t.Errorf("left in the table: %+v", s)
 		}
-		time.Sleep(time.Second) // virtual where it matters: the library's dead-letter clock ends
 	})
 	return c
 }

@@ -52,7 +52,6 @@ func newPeer(t testing.TB, answer func(ctx context.Context, req *call.Request) (
 		if c := sys.Census(); c.Live() != 0 || len(c.Tasks) != 0 {
 			t.Errorf("left over: %+v", c)
 		}
-		time.Sleep(time.Second) // the library's dead-letter clock ends
 	})
 	return &peer{t: t, sys: sys, begun: time.Now(), answer: answer}
 }

@@ -23,6 +23,7 @@ var everywhereElse = map[string]any{
 	"enums":     `Elicitation completed: action=accept, content={"legacyEnum":"opt1","titledMulti":["value1"],"titledSingle":"value1","untitledMulti":["option1"],"untitledSingle":"option1"}`,
 	"page":      "Signed in",
 	"sample":    "LLM response: reply to a question",
+	"loop":      "clear over Oslo, the 9:05 to Oslo: 2 turns, 2 calls",
 	"roots":     "Roots: file:///project",
 	"several":   `reply to Generate a greeting "my name" of file:///project`,
 	"rounds":    "my name likes my color.",

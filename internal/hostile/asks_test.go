@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -36,9 +37,9 @@ func init() {
 // does not answer: what is open stays within the limits, the rest is declined at once,
 // and calls go on.
 func TestFloodOfQuestions(t *testing.T) {
-	before, _ := goroutines()
+	before, _ := kit.Goroutines()
 	n := 1000
-	if raceEnabled {
+	if kit.Race {
 		n = 100
 	}
 	servers := make([]mcpclient.Server, n)
@@ -81,7 +82,7 @@ func TestFloodOfQuestions(t *testing.T) {
 		t.Errorf("Shutdown: %v", err)
 	}
 	t.Logf("closed after %v", time.Since(begin))
-	goroutinesBack(t, before)
+	kit.GoroutinesBack(t, before)
 }
 
 // SECA-35: a server's word that a page is completed is about its own pages only, and a
@@ -146,7 +147,7 @@ func TestCompletionOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := text(t, c, "finish", patience); err != nil {
+	if _, err := text(t, c, "finish", kit.Patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-result; err != nil {
@@ -240,7 +241,7 @@ func TestHostileSchemas(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, tool := range tools {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 				_, err := h.Call(ctx, tool.Name, json.RawMessage(`{"a":"x"}`), nil)
 				if ctx.Err() != nil { // internal/schema counts the steps; here is only what never ends
 					t.Errorf("%s: the call hung (%v)", tool.Name, err)
@@ -248,7 +249,7 @@ func TestHostileSchemas(t *testing.T) {
 				cancel()
 			}
 			for _, name := range names {
-				_, err := text(t, c, "form-"+name, patience)
+				_, err := text(t, c, "form-"+name, kit.Patience)
 				if errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("form %s: the call hung", name)
 				}
@@ -303,8 +304,8 @@ func TestConsentByDefinition(t *testing.T) {
 		for name, consent := range map[string]func(context.Context, mcpclient.Server) error{
 			"nobody": nil, "no": func(context.Context, mcpclient.Server) error { return context.Canceled },
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			_, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), Consent: consent})
+			ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
+			_, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), Consent: consent})
 			cancel()
 			if err == nil || !strings.Contains(err.Error(), "approve") {
 				t.Errorf("Dial(%s) with %s: got %v", variant, name, err)
@@ -344,7 +345,7 @@ func TestEndlessRounds(t *testing.T) {
 	s := openInProcess(t, "rounds", mcp.Latest)
 	c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{Roots: []mcp.Root{}}})
 	for _, tool := range []string{"questions", "state", "entries", "big"} {
-		if _, err := text(t, c, tool, patience); err == nil {
+		if _, err := text(t, c, tool, kit.Patience); err == nil {
 			t.Errorf("%s: got no error", tool)
 		}
 		if n, _ := rounds.Load(tool); n.(*atomic.Int32).Load() > 12 {

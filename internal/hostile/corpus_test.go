@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -121,21 +122,21 @@ func init() {
 }
 
 // answerBound is what the answer to the next good message may take (ROB-2).
-const answerBound = patience
+const answerBound = kit.Patience
 
 // SECA-4, SECA-8, ROB-2, ROB-4: whatever a server says in the middle of a call, the call
 // ends, it does not return what only a lenient decoder would find, and the next good
 // answer comes in time.
 func TestCorpus(t *testing.T) {
 	everyWay(t, "corpus", func(t *testing.T, _ way, s mcpclient.Server) {
-		s.IdleTimeout = patience
+		s.IdleTimeout = kit.Patience
 		c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: nobody{}, Sampler: sampler, SampleFreely: true, Roots: []mcp.Root{}}, OnLog: func(mcp.LogParams) {}})
 		for i, bad := range corpus() {
-			if raceEnabled && i%3 != 0 {
+			if kit.Race && i%3 != 0 {
 				continue
 			}
 			begin := time.Now()
-			got, err := text(t, c, strconv.Itoa(i), patience)
+			got, err := text(t, c, strconv.Itoa(i), kit.Patience)
 			took := time.Since(begin)
 			if strings.Contains(got, "SMUGGLED") {
 				t.Errorf("%.120q: the call returned what was smuggled in", bad)
@@ -144,7 +145,7 @@ func TestCorpus(t *testing.T) {
 				t.Errorf("%.120q: the call took %v (%v), want %v at most", bad, took, err, answerBound)
 			}
 			begin = time.Now()
-			if got, err := text(t, c, "good", patience); err != nil || got != "good" || time.Since(begin) > answerBound {
+			if got, err := text(t, c, "good", kit.Patience); err != nil || got != "good" || time.Since(begin) > answerBound {
 				t.Fatalf("after %.120q (which gave %v): the next call got %q, %v after %v", bad, err, got, err, time.Since(begin))
 			}
 		}
@@ -161,7 +162,7 @@ func TestManyClientsOfOneServer(t *testing.T) {
 		if w.name == "stdio" {
 			clients = 5 // each is a process
 		}
-		sys := newSystem(t)
+		sys := kit.NewSystem(t)
 		for i := range clients {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -58,7 +59,7 @@ func TestStrayAnswers(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				want := fmt.Sprint("call ", i)
-				if got, err := text(t, c, want, patience); err != nil || got != want {
+				if got, err := text(t, c, want, kit.Patience); err != nil || got != want {
 					t.Errorf("%s: got %q, %v", want, got, err)
 				}
 			})
@@ -78,12 +79,12 @@ func TestStrayAnswers(t *testing.T) {
 
 // ROB-7, ROB-8: Close is final, within its bound, from every state, and leaves nothing.
 func TestCloseFromEveryState(t *testing.T) {
-	before, _ := goroutines()
+	before, _ := kit.Goroutines()
 	t.Run("all", func(t *testing.T) {
 		everyWay(t, "mute", func(t *testing.T, _ way, s mcpclient.Server) {
 			t.Run("with calls", func(t *testing.T) {
 				t.Parallel()
-				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet()})
+				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +110,7 @@ func TestCloseFromEveryState(t *testing.T) {
 			})
 			t.Run("lazy", func(t *testing.T) {
 				t.Parallel()
-				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), Lazy: true})
+				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), Lazy: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -119,7 +120,7 @@ func TestCloseFromEveryState(t *testing.T) {
 		for name, s := range sickServers(t) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), Lazy: true})
+				c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), Lazy: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,7 +139,7 @@ func TestCloseFromEveryState(t *testing.T) {
 			})
 		}
 	})
-	goroutinesBack(t, before)
+	kit.GoroutinesBack(t, before)
 }
 
 // sickServers can not be connected to, each in another way.
@@ -190,8 +191,8 @@ func TestConnectIsBounded(t *testing.T) {
 			t.Parallel()
 			s.ConnectTimeout = 2 * time.Second
 			begin := time.Now()
-			_, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), ProbeTimeout: time.Second})
-			if took := time.Since(begin); err == nil || took > patience {
+			_, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), ProbeTimeout: time.Second})
+			if took := time.Since(begin); err == nil || took > kit.Patience {
 				t.Errorf("Dial: got %v after %v", err, took)
 			}
 		})
@@ -247,7 +248,7 @@ func TestReconnectsAreFew(t *testing.T) {
 			if sse {
 				s.Transport = mcpclient.TransportSSE
 			}
-			c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), Lazy: true})
+			c, err := mcpclient.Dial(t.Context(), s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), Lazy: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,17 +349,17 @@ func TestHalfOpen(t *testing.T) {
 			p := newProxy(t, u.Host)
 			s.URL, s.IdleTimeout = "http://"+p.addr, time.Second
 			c := dial(t, s, nil)
-			if _, err := text(t, c, "good", patience); err != nil {
+			if _, err := text(t, c, "good", kit.Patience); err != nil {
 				t.Fatal(err)
 			}
 			p.stuck.Store(true)
 			begin := time.Now()
-			if got, err := text(t, c, "lost", patience); err == nil || time.Since(begin) >= patience {
+			if got, err := text(t, c, "lost", kit.Patience); err == nil || time.Since(begin) >= kit.Patience {
 				t.Errorf("the call: got %q, %v after %v", got, err, time.Since(begin))
 			}
 			p.stuck.Store(false)
 			p.cut()
-			eventually(t, patience, "answered", func() bool { got, err := text(t, c, "good", 5*time.Second); return err == nil && got == "good" })
+			kit.Eventually(t, kit.Patience, "answered", func() bool { got, err := text(t, c, "good", 5*time.Second); return err == nil && got == "good" })
 		})
 	}
 }
@@ -419,15 +420,15 @@ func TestRestartedServer(t *testing.T) {
 			s := first
 			s.URL, s.IdleTimeout = front, 2*time.Second
 			c := dial(t, s, nil)
-			if _, err := text(t, c, "good", patience); err != nil {
+			if _, err := text(t, c, "good", kit.Patience); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
-			go func() { _, err := text(t, c, "mute", patience); ended <- err }()
+			go func() { _, err := text(t, c, "mute", kit.Patience); ended <- err }()
 			time.Sleep(50 * time.Millisecond)
 			to.Store(&second.URL)
 			kill()
-			eventually(t, patience, "answered", func() bool { got, err := text(t, c, "good", 5*time.Second); return err == nil && got == "good" })
+			kit.Eventually(t, kit.Patience, "answered", func() bool { got, err := text(t, c, "good", 5*time.Second); return err == nil && got == "good" })
 			select {
 			case err := <-ended:
 				if err == nil {

@@ -3,18 +3,12 @@ package hostile
 import (
 	"context"
 	"errors"
-	"flag"
-	"io"
-	"log/slog"
 	"os"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -30,38 +24,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(hostVariable); file != "" {
 		runHost(file)
 	}
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set("16") // the tests wait more than they work
-	}
-	os.Exit(m.Run())
-}
-
-// patience is how long a test waits before it calls something hung. How quick things are
-// is not for tests that share a machine.
-const patience = 30 * time.Second
-
-// quiet drops logs: hostile servers cause many.
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-// newSystem returns a system that must be empty when the test ends.
-func newSystem(t testing.TB) *actors.System {
-	t.Helper()
-	sys, err := actors.NewSystem(&actors.Options{Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := sys.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if census := sys.Census(); census.Live() != 0 || len(census.Tasks) != 0 {
-			t.Errorf("left: actors %+v, tasks %v", census.Actors, census.Tasks)
-		}
-	})
-	return sys
+	kit.Run(m, 16) // the tests wait more than they work
 }
 
 // dial connects to a server for the length of the test.
@@ -72,10 +35,10 @@ func dial(t testing.TB, s mcpclient.Server, opts *mcpclient.Options) *mcpclient.
 		o = *opts
 	}
 	if o.System == nil {
-		o.System = newSystem(t)
+		o.System = kit.NewSystem(t)
 	}
-	o.Logger = quiet()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	o.Logger = kit.Quiet()
+	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 	defer cancel()
 	c, err := mcpclient.Dial(ctx, s, &o)
 	if err != nil {
@@ -92,8 +55,8 @@ func newHost(t testing.TB, servers []mcpclient.Server, opts *mcpclient.HostOptio
 	if opts != nil {
 		o = *opts
 	}
-	o.Logger = quiet()
-	h, err := mcpclient.NewHost(newSystem(t), servers, &o)
+	o.Logger = kit.Quiet()
+	h, err := mcpclient.NewHost(kit.NewSystem(t), servers, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +65,7 @@ func newHost(t testing.TB, servers []mcpclient.Server, opts *mcpclient.HostOptio
 }
 
 // closeBound is what a Close may take at most: it has bounds of its own, far below.
-const closeBound = patience
+const closeBound = kit.Patience
 
 // closeSoon closes, within the bound (ROB-7).
 func closeSoon(t testing.TB, end func() error) {
@@ -126,42 +89,4 @@ func text(t testing.TB, c *mcpclient.Client, tool string, d time.Duration) (stri
 		return "", err
 	}
 	return res.Content.Text(), nil
-}
-
-// eventually waits for something that need not be quick.
-func eventually(t testing.TB, d time.Duration, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("after %v: still not %s", d, what)
-			return
-		}
-	}
-}
-
-// goroutinesBack fails unless the goroutines are as few as before, give or take what
-// the libraries keep.
-func goroutinesBack(t testing.TB, before int) {
-	t.Helper()
-	const spare = 8
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		n, stacks := goroutines()
-		if n <= before+spare {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before:\n%.20000s", n, before, stacks)
-		}
-	}
-}
-
-// goroutines counts them without the idle workers of the actors, which end by
-// themselves; what a worker does is in the census.
-func goroutines() (n int, stacks string) {
-	buf := make([]byte, 16<<20)
-	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	all = slices.DeleteFunc(all, func(g string) bool {
-		return strings.Contains(g, "created by github.com/troupe-dev/troupe/actors.(*workers)")
-	})
-	return len(all), strings.Join(all, "\n\n")
 }

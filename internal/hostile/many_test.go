@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -18,7 +19,7 @@ import (
 // is called once. What a server costs is logged. ROB-7: nothing is left afterwards.
 func TestManyServers(t *testing.T) {
 	each := 100
-	if raceEnabled {
+	if kit.Race {
 		each = 10
 	}
 	if testing.Short() {
@@ -83,7 +84,7 @@ func TestManyServers(t *testing.T) {
 	begin = time.Now()
 	closeSoon(t, h.Close)
 	t.Logf("closed in %v", time.Since(begin))
-	goroutinesBack(t, baseGo+each) // the connections of the test's own HTTP server end by themselves
+	kit.GoroutinesBack(t, baseGo+each) // the connections of the test's own HTTP server end by themselves
 }
 
 // goroutinesByOwner counts them by the function that started them.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -282,7 +283,7 @@ func peak(f func()) (grown int64) {
 // SECA-9, ROB-3: whatever one server sends, it adds less than 64 MiB, and its next
 // answer comes. Not parallel: the memory is that of the process.
 func TestMemory(t *testing.T) {
-	if raceEnabled {
+	if kit.Race {
 		t.Skip("the race detector's memory is not ours")
 	}
 	only := os.Getenv("HOSTILE_BOMB")
@@ -301,16 +302,16 @@ func TestMemory(t *testing.T) {
 				continue // it is the same reading on every way: a sixth of them will do
 			}
 			t.Run(w.name+"/"+b.name, func(t *testing.T) {
-				sys := newSystem(t)
+				sys := kit.NewSystem(t)
 				c := dial(t, s, &mcpclient.Options{System: sys, AskOptions: mcpclient.AskOptions{
 					Human: asleep{}, Sampler: sampler, Roots: []mcp.Root{}, SamplingTools: true,
 				}, OnLog: func(mcp.LogParams) {}})
-				if _, err := text(t, c, "arm "+b.name, patience); err != nil {
+				if _, err := text(t, c, "arm "+b.name, kit.Patience); err != nil {
 					t.Fatal(err)
 				}
 				begin := time.Now()
 				grown := peak(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 					defer cancel()
 					if b.do != nil {
 						b.do(ctx, c)
@@ -325,8 +326,8 @@ func TestMemory(t *testing.T) {
 				} else if testing.Verbose() {
 					t.Logf("%d MiB, %v", grown>>20, took)
 				}
-				eventually(t, answerBound, "answered", func() bool { // at once, unless it has filled its own queue
-					got, err := text(t, c, "good", patience)
+				kit.Eventually(t, answerBound, "answered", func() bool { // at once, unless it has filled its own queue
+					got, err := text(t, c, "good", kit.Patience)
 					return err == nil && got == "good"
 				})
 				closeSoon(t, c.Close)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -81,7 +82,7 @@ func TestOurOwnDeath(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	eventually(t, patience, "gone", func() bool { return !alive(pid) })
+	kit.Eventually(t, kit.Patience, "gone", func() bool { return !alive(pid) })
 }
 
 // alive reports whether a process runs; one that nobody has reaped does not.
@@ -113,13 +114,13 @@ func TestKilledInACall(t *testing.T) {
 	c := dial(t, openStdio(t, "process", mcp.V2025_11_25), nil)
 	other := dial(t, openStdio(t, "process", mcp.V2025_11_25), nil)
 	for range 3 {
-		got, err := text(t, c, "pid", patience)
+		got, err := text(t, c, "pid", kit.Patience)
 		pid, _ := strconv.Atoi(got)
 		if err != nil || pid == 0 {
 			t.Fatalf("pid: got %q, %v", got, err)
 		}
 		ended := make(chan error, 1)
-		go func() { _, err := text(t, c, "mute", patience); ended <- err }()
+		go func() { _, err := text(t, c, "mute", kit.Patience); ended <- err }()
 		time.Sleep(20 * time.Millisecond)
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

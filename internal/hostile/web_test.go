@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -51,7 +52,7 @@ func try(t testing.TB, s mcpclient.Server, d time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	c, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: newSystem(t), Logger: quiet()})
+	c, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet()})
 	if err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func TestHTTPBombs(t *testing.T) {
 		"slow header": func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
-			case <-time.After(patience):
+			case <-time.After(kit.Patience):
 			}
 		},
 		"slow body": func(w http.ResponseWriter, r *http.Request) {
@@ -322,19 +323,19 @@ func TestHTTPBombs(t *testing.T) {
 				c := dial(t, s, nil)
 				begin := time.Now()
 				var err error
-				grown := peak(func() { _, err = text(t, c, "bad", patience) })
-				if took := time.Since(begin); err == nil || took >= patience {
+				grown := peak(func() { _, err = text(t, c, "bad", kit.Patience) })
+				if took := time.Since(begin); err == nil || took >= kit.Patience {
 					t.Errorf("the call: got %v after %v", err, took)
 				}
 				if err != nil && len(err.Error()) > 4<<10 {
 					t.Errorf("the error has %d bytes", len(err.Error()))
 				}
-				if grown > maxPerPeer && !raceEnabled {
+				if grown > maxPerPeer && !kit.Race {
 					t.Errorf("it added %d MiB", grown>>20)
 				}
-				got, err := text(t, c, "good", patience)
+				got, err := text(t, c, "good", kit.Patience)
 				if errors.Is(err, call.ErrConnectionLost) { // it was on its way as the session ended: 404
-					got, err = text(t, c, "good", patience)
+					got, err = text(t, c, "good", kit.Patience)
 				}
 				if err != nil || got != "good" {
 					t.Errorf("the next call: got %q, %v", got, err)
@@ -357,7 +358,7 @@ func TestNoDowngrade(t *testing.T) {
 				s := w.open(t, scriptName, mcp.V2024_11_05)
 				s.Protocol, s.ConnectTimeout = pinned, 3*time.Second
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				c, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: newSystem(t), Logger: quiet(), ProbeTimeout: time.Second})
+				c, err := mcpclient.Dial(ctx, s, &mcpclient.Options{System: kit.NewSystem(t), Logger: kit.Quiet(), ProbeTimeout: time.Second})
 				cancel()
 				if err == nil {
 					info, _ := c.Info(t.Context())

@@ -21,7 +21,13 @@ const client = await connect({ revision, transport, target }, {
     return action === 'accept' && params.mode !== 'url' ? { action, content: fill(params.requestedSchema) } : { action };
   },
   'sampling/createMessage': ({ params }) => {
-    const content = [params.messages[0].content].flat();
+    const content = params.messages.flatMap((m) => m.content);
+    const results = content.filter((c) => c.type === 'tool_result').map((c) => c.content[0].text);
+    if (params.tools && results.length === 0) { // calls each of them at once
+      const calls = params.tools.map((t, i) => ({ type: 'tool_use', id: `call_${i}`, name: t.name, input: { place: 'Oslo' } }));
+      return { role: 'assistant', model: 'scripted', stopReason: 'toolUse', content: calls };
+    }
+    if (results.length > 0) return { role: 'assistant', model: 'scripted', stopReason: 'endTurn', content: { type: 'text', text: results.join(', ') } };
     return { role: 'assistant', model: 'scripted', stopReason: 'endTurn', content: { type: 'text', text: `reply to ${content[0].text}` } };
   },
   'roots/list': () => ({ roots: [{ uri: 'file:///project', name: 'project' }] }),
@@ -90,6 +96,7 @@ const steps = {
   enums: () => call('test_elicitation_sep1330_enums'),
   page: () => call('test_url_elicitation'),
   sample: () => call('test_sampling', { prompt: 'a question' }),
+  loop: () => call('test_sample_loop'),
   roots: () => call('test_input_required_result_list_roots'),
   several: () => call('test_input_required_result_multiple_inputs'),
   rounds: () => call('test_input_required_result_multi_round'),

@@ -8,7 +8,7 @@ import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
 const info = { name: 'a client of the tests', version: '1.0.0' };
-const capabilities = { roots: {}, sampling: {}, elicitation: { form: {}, url: {} } };
+const capabilities = { roots: {}, sampling: { tools: {} }, elicitation: { form: {}, url: {} } };
 
 // The transport that the command line names.
 function open({ transport, target }, { Stdio, Http, Sse }) {

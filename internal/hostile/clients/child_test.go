@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
@@ -24,7 +25,7 @@ const childVariable = "TROUPE_HOSTILE_SERVER"
 // runChild serves until stdin ends.
 func runChild(mode string) int {
 	debug.SetGCPercent(25) // an eager collector tells better what is held
-	p, err := newProgram(&mcpserver.Options{Logger: quiet()})
+	p, err := newProgram(&mcpserver.Options{Logger: kit.Quiet()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -53,7 +54,7 @@ func serveWeb(p *program) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	web := &http.Server{Handler: p.handler(), ReadHeaderTimeout: patience}
+	web := &http.Server{Handler: p.handler(), ReadHeaderTimeout: kit.Patience}
 	go func() { _ = web.Serve(l) }()
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -135,7 +136,7 @@ func TestCorpus(t *testing.T) {
 		p := connect(t, s, to, "")
 		texts, n := corpus(), slices.Index(surfaces, s)
 		for i, bad := range texts {
-			if raceEnabled && i%10 != n%10 || n != whole && i%8 != n%8 && i < len(texts)-6 {
+			if kit.Race && i%10 != n%10 || n != whole && i%8 != n%8 && i < len(texts)-6 {
 				continue // it is the same decoder everywhere: a part will do
 			}
 			bad = strings.ReplaceAll(bad, "%META%", s.meta())
@@ -153,7 +154,7 @@ func TestCorpus(t *testing.T) {
 			id := p.id()
 			p.say(p.call(id, "echo", `{"text":"good"}`))
 			for {
-				m := p.heard(patience)
+				m := p.heard(kit.Patience)
 				if strings.Contains(m.raw, "SMUGGLED") {
 					t.Errorf("%.200q: got %.300s", bad, m.raw)
 				}
@@ -177,7 +178,7 @@ func TestIDs(t *testing.T) {
 		p := connect(t, s, to, "")
 		for _, id := range []string{`"1"`, `1`, `0`, `-1`, `""`, `"é"`, `9007199254740993`, `-9007199254740993`, `"a\"b"`, `"` + strings.Repeat("x", 1000) + `"`, `"init"`, `"null"`} {
 			p.say(p.call(id, "echo", fmt.Sprintf(`{"text":%s}`, strconv.Quote("of "+id))))
-			if m := p.heard(patience); string(m.ID) != id || m.text() != "of "+id {
+			if m := p.heard(kit.Patience); string(m.ID) != id || m.text() != "of "+id {
 				t.Errorf("id %s: got %.300s", id, m.raw)
 			}
 		}

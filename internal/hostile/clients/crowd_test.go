@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -26,7 +27,7 @@ func TestManyClients(t *testing.T) {
 			var all sync.WaitGroup
 			for c := range 50 {
 				p := connect(t, s, to, "")
-				all.Go(func() { p.marked(fmt.Sprint("client", c), fewer(10)) })
+				all.Go(func() { p.marked(fmt.Sprint("client", c), kit.Fewer(10)) })
 			}
 			all.Wait()
 		})
@@ -276,7 +277,7 @@ func TestUnsolicited(t *testing.T) {
 			to := newTarget(t, nil)
 			one, other := connect(t, s, to, ""), connect(t, s, to, "")
 			one.begin(one.call("7", "greet", `{}`))
-			question := one.heard(patience)
+			question := one.heard(kit.Patience)
 			if question.Method != mcp.MethodElicit {
 				t.Fatalf("got %s", question.raw)
 			}
@@ -293,7 +294,7 @@ func TestUnsolicited(t *testing.T) {
 				t.Fatal("the question was answered by something else")
 			}
 			one.say(answer(string(question.ID), "Ada"))
-			if m := one.await("7", patience); m.text() != "Hello, Ada" {
+			if m := one.await("7", kit.Patience); m.text() != "Hello, Ada" {
 				t.Errorf("got %s", m.raw)
 			}
 			for range 3 {

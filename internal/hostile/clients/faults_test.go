@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/store"
@@ -138,7 +139,7 @@ func TestForgedState(t *testing.T) {
 				}
 			}
 			step := 1
-			if raceEnabled {
+			if kit.Race {
 				step = 10
 			}
 			for i := 0; i < len(state); i += step { // each character matters
@@ -244,7 +245,7 @@ func TestFullDisk(t *testing.T) {
 			p.good("an answer without room")
 		}
 	}
-	eventually(t, patience, "rid of the work", func() bool { return to.blocked.Load() == 0 })
+	kit.Eventually(t, kit.Patience, "rid of the work", func() bool { return to.blocked.Load() == 0 })
 }
 
 // TestDelete ends a session in the middle of its calls: they end, and it is gone for
@@ -259,7 +260,7 @@ func TestDelete(t *testing.T) {
 			<-to.begun
 		}
 		p.begin(p.call("200", "greet", `{}`)) // waits for us
-		if m := p.heard(patience); m.Method != mcp.MethodElicit {
+		if m := p.heard(kit.Patience); m.Method != mcp.MethodElicit {
 			t.Fatalf("got %s", m.raw)
 		}
 		events := p.web.listen(t.Context(), nil)
@@ -325,7 +326,7 @@ func (k *killed) Errorf(format string, a ...any) { k.Fatal(fmt.Sprintf(format, a
 func TestKilledClient(t *testing.T) {
 	to := newTarget(t, nil)
 	connect(t, webModern, to, "").good("nothing") // what the server starts once is there
-	before, _ := goroutines()
+	before, _ := kit.Goroutines()
 	for range 3 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), clientVariable+"="+to.url)
@@ -358,7 +359,7 @@ func TestKilledClient(t *testing.T) {
 	if err := to.server.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	goroutinesBack(t, before)
+	kit.GoroutinesBack(t, before)
 }
 
 // TestKilledPipe kills the client of a server on stdio: the server's process ends.

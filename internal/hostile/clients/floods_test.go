@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -38,7 +39,7 @@ func TestFloodOfSessions(t *testing.T) {
 	used := connect(t, webLegacy, to, "")
 	used.good("nothing")
 	flood := newWeb(t, to.url+"/mcp", "")
-	for range fewer(500) {
+	for range kit.Fewer(500) {
 		if got, err := flood.send(http.MethodPost, webLegacy.initialize(), nil); err != nil || got.status != http.StatusOK {
 			t.Fatalf("a session that is never used: got %d %.100s, %v", got.status, got.body, err)
 		}
@@ -85,7 +86,7 @@ func TestFloodOfOldSessions(t *testing.T) {
 	for _, p := range open[1:] {
 		p.hang()
 	}
-	eventually(t, patience, "down to one session", func() bool { return to.sys.Census().Actors[actors.KindSession].Live == 1 })
+	kit.Eventually(t, kit.Patience, "down to one session", func() bool { return to.sys.Census().Actors[actors.KindSession].Live == 1 })
 	open[0].good("the others have gone")
 }
 
@@ -109,7 +110,7 @@ func TestFloodOfCalls(t *testing.T) {
 			for range 20 {
 				<-to.ended
 			}
-			eventually(t, patience, "served again", func() bool { return p.callTool("echo", `{"text":"good"}`).text() == "good" })
+			kit.Eventually(t, kit.Patience, "served again", func() bool { return p.callTool("echo", `{"text":"good"}`).text() == "good" })
 		})
 	}
 }
@@ -135,7 +136,7 @@ func TestFloodOfModernCalls(t *testing.T) {
 	for range 20 {
 		<-to.ended
 	}
-	eventually(t, patience, "served again", func() bool { return p.callTool("echo", `{"text":"good"}`).text() == "good" })
+	kit.Eventually(t, kit.Patience, "served again", func() bool { return p.callTool("echo", `{"text":"good"}`).text() == "good" })
 }
 
 // TestFloodOfBodies has one client send more large requests at once than it may: it is
@@ -157,7 +158,7 @@ func TestFloodOfBodies(t *testing.T) {
 				ada.begin(ada.call(fmt.Sprint(100+i), "block", fmt.Sprintf(`{"text":%q}`, text)))
 			}
 		}
-		eventually(t, patience, s.String()+": refused", func() bool {
+		kit.Eventually(t, kit.Patience, s.String()+": refused", func() bool {
 			got, err := ada.postOf(ada.call("1", "echo", fmt.Sprintf(`{"text":%q}`, text)))
 			return err == nil && got.status == http.StatusTooManyRequests && got.header.Get("Retry-After") != ""
 		})
@@ -170,7 +171,7 @@ func TestFloodOfBodies(t *testing.T) {
 				t.Fatalf("DELETE: got %d, %v", got.status, err)
 			}
 			ada = connect(t, s, to, "ada")
-			eventually(t, patience, s.String()+": served again", func() bool {
+			kit.Eventually(t, kit.Patience, s.String()+": served again", func() bool {
 				got, err := ada.postOf(ada.call("1", "echo", fmt.Sprintf(`{"text":%q}`, text)))
 				return err == nil && got.status == http.StatusOK
 			})
@@ -187,14 +188,14 @@ func TestFloodOfListens(t *testing.T) {
 		p, other := connect(t, s, to, "ada"), connect(t, s, to, "bob")
 		for i := range 5 {
 			p.begin(p.request(fmt.Sprint(1000+i), mcp.MethodListen, fmt.Sprintf(`"notifications":{"toolsListChanged":true,"resourceSubscriptions":["test://%d","test://x%d","test://y%d"]}`, i, i, i)))
-			if m := p.heard(patience); m.Method != mcp.NotificationListenAcknowledged {
+			if m := p.heard(kit.Patience); m.Method != mcp.NotificationListenAcknowledged {
 				t.Fatalf("%v: got %s", s, m.raw)
 			}
 		}
 		refused(t, s.String()+": one too many", p.ask(mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		p.good("the flood")
 		other.begin(other.request("1", mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
-		if m := other.heard(patience); m.Method != mcp.NotificationListenAcknowledged {
+		if m := other.heard(kit.Patience); m.Method != mcp.NotificationListenAcknowledged {
 			t.Errorf("%v: another client got %s", s, m.raw)
 		}
 	}
@@ -225,7 +226,7 @@ func TestFloodOfTasks(t *testing.T) {
 			t.Fatalf("got %s", m.raw)
 		}
 	}
-	for range fewer(100) {
+	for range kit.Fewer(100) {
 		refused(t, "one too many", p.ask(mcp.MethodCallTool, `"name":"work","arguments":{},"task":{}`))
 	}
 	p.good("the flood")
@@ -241,14 +242,14 @@ func TestFloodOfParked(t *testing.T) {
 	to := newTarget(t, &mcpserver.Options{MaxParked: 8})
 	p := connect(t, webModern, to, "")
 	var states []string
-	for i := range fewer(300) {
+	for i := range kit.Fewer(300) {
 		m := p.callTool("greet", fmt.Sprintf(`{"n":%d}`, i))
 		if m.Result == nil || m.Result.ResultType != mcp.ResultInputRequired {
 			t.Fatalf("got %s", m.raw)
 		}
 		states = append(states, m.Result.RequestState)
 	}
-	eventually(t, patience, "down to what may be kept", func() bool { return to.sys.Census().Actors[actors.KindParked].Live <= 8 })
+	kit.Eventually(t, kit.Patience, "down to what may be kept", func() bool { return to.sys.Census().Actors[actors.KindParked].Live <= 8 })
 	for i, state := range states {
 		m := p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":"greet","arguments":{"n":%d},"inputResponses":{"name":{"action":"accept","content":{"name":"Ada"}}},"requestState":%q`, i, state))
 		if m.text() != "Hello, Ada" {
@@ -289,7 +290,7 @@ func TestUnreadStreams(t *testing.T) {
 			t.Parallel()
 			to := newTarget(t, nil)
 			other := connect(t, s, to, "")
-			for range fewer(10) {
+			for range kit.Fewer(10) {
 				p := connect(t, s, to, "")
 				p.unreadPost(to)
 			}
@@ -332,10 +333,10 @@ func dial(t testing.TB, to *target) net.Conn {
 func TestSlowSenders(t *testing.T) {
 	t.Parallel()
 	to := newTarget(t, nil)
-	before, _ := goroutines()
+	before, _ := kit.Goroutines()
 	const head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 	var conns []net.Conn
-	for i := range fewer(200) {
+	for i := range kit.Fewer(200) {
 		conn := dial(t, to)
 		conns = append(conns, conn)
 		sent := []string{"", "POST", head, head + "Content-Length: 100\r\n\r\n", head + "Content-Length: 4000000\r\n\r\n{", head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"js", head + "Transfer-Encoding: chunked\r\n\r\nFFFFFFF\r\n{"}[i%7]
@@ -355,7 +356,7 @@ func TestSlowSenders(t *testing.T) {
 		conn.Close()
 	}
 	http.DefaultClient.CloseIdleConnections()
-	eventually(t, patience, "rid of their goroutines", func() bool { n, _ := goroutines(); return n < before+100 })
+	kit.Eventually(t, kit.Patience, "rid of their goroutines", func() bool { n, _ := kit.Goroutines(); return n < before+100 })
 }
 
 // TestBrokenHTTP says what is not HTTP, or smuggles a request behind another.
@@ -371,7 +372,7 @@ func TestBrokenHTTP(t *testing.T) {
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n",
 	} {
 		conn := dial(t, to)
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(kit.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		go func() { _, _ = io.WriteString(conn, text) }()

@@ -1,21 +1,14 @@
 package clients
 
 import (
-	"context"
-	"flag"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -27,30 +20,11 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(clientVariable); url != "" {
 		runClient(url)
 	}
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set("8") // the tests wait more than they work
-	}
-	os.Exit(m.Run())
+	kit.Run(m, 8) // the tests wait more than they work
 }
 
-const (
-	// patience bounds what must come, but need not be quick.
-	patience = 30 * time.Second
-	// answerBound is how soon the next good message is answered (ROB-2).
-	answerBound = patience
-)
-
-// fewer is n, or a tenth of it under the race detector.
-func fewer(n int) int {
-	if raceEnabled {
-		return max(1, n/10)
-	}
-	return n
-}
-
-// quiet drops logs: hostile clients cause many.
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+// answerBound is how soon the next good message is answered (ROB-2).
+const answerBound = kit.Patience
 
 // target is the server that is attacked, in this process.
 type target struct {
@@ -63,21 +37,18 @@ type target struct {
 // the test ends.
 func newTarget(t testing.TB, opts *mcpserver.Options) *target {
 	t.Helper()
-	sys, err := actors.NewSystem(&actors.Options{Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sys := kit.NewSystem(t)
 	o := mcpserver.Options{}
 	if opts != nil {
 		o = *opts
 	}
-	o.System, o.Logger = sys, quiet()
+	o.System, o.Logger = sys, kit.Quiet()
 	p, err := newProgram(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	web := httptest.NewUnstartedServer(p.handler())
-	web.Config.ErrorLog = slog.NewLogLogger(quiet().Handler(), slog.LevelError)
+	web.Config.ErrorLog = slog.NewLogLogger(kit.Quiet().Handler(), slog.LevelError)
 	web.Start()
 	t.Cleanup(func() {
 		if err := p.server.Close(); err != nil {
@@ -85,14 +56,6 @@ func newTarget(t testing.TB, opts *mcpserver.Options) *target {
 		}
 		web.CloseClientConnections()
 		web.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := sys.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if census := sys.Census(); census.Live() != 0 || len(census.Tasks) != 0 {
-			t.Errorf("left: actors %+v, tasks %v", census.Actors, census.Tasks)
-		}
 	})
 	return &target{program: p, sys: sys, url: web.URL}
 }
@@ -142,42 +105,4 @@ func everywhere(t *testing.T, opts *mcpserver.Options, f func(t *testing.T, s su
 			f(t, s, to)
 		})
 	}
-}
-
-// eventually waits for something that need not be quick.
-func eventually(t testing.TB, d time.Duration, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("after %v: still not %s", d, what)
-			return
-		}
-	}
-}
-
-// goroutinesBack fails unless the goroutines are as few as before, give or take what
-// the libraries keep.
-func goroutinesBack(t testing.TB, before int) {
-	t.Helper()
-	const spare = 8
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		n, stacks := goroutines()
-		if n <= before+spare {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before:\n%.20000s", n, before, stacks)
-		}
-	}
-}
-
-// goroutines counts them without the idle workers of the actors, which end by
-// themselves; what a worker does is in the census.
-func goroutines() (n int, stacks string) {
-	buf := make([]byte, 16<<20)
-	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	all = slices.DeleteFunc(all, func(g string) bool {
-		return strings.Contains(g, "created by github.com/troupe-dev/troupe/actors.(*workers)")
-	})
-	return len(all), strings.Join(all, "\n\n")
 }

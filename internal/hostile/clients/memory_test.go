@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -208,7 +209,7 @@ func gzipped() []byte {
 
 // long posts a body that must be refused.
 func (p *peer) long(body io.Reader, length int64, header map[string]string) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), kit.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.web.url, body)
 	if err != nil {
@@ -246,7 +247,7 @@ func (p *peer) peak() int64 {
 //
 // SECA-9, ROB-2, ROB-3
 func TestMemory(t *testing.T) {
-	if raceEnabled {
+	if kit.Race {
 		t.Skip("the race detector's memory is not ours")
 	}
 	only := os.Getenv("HOSTILE_BOMB")

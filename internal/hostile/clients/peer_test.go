@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-func afterPatience() <-chan time.Time { return time.After(patience) }
+func afterPatience() <-chan time.Time { return time.After(kit.Patience) }
 
 // peer is a client that says whatever it is told to.
 type peer struct {
@@ -130,7 +131,7 @@ func connect(t testing.TB, s surface, to *target, user string) *peer {
 		return p
 	}
 	p.say(s.initialize())
-	if m := p.await(`"init"`, patience); m.Error != nil {
+	if m := p.await(`"init"`, kit.Patience); m.Error != nil {
 		t.Fatalf("initialize: %s", m.raw)
 	}
 	p.say(initialized)
@@ -199,7 +200,7 @@ func (p *peer) ask(method, params string) said {
 	p.t.Helper()
 	id := p.id()
 	p.say(p.request(id, method, params))
-	return p.await(id, patience)
+	return p.await(id, kit.Patience)
 }
 
 // callTool calls a tool and waits for the outcome.
@@ -253,7 +254,7 @@ func (p *peer) good(after string) {
 	id := p.id()
 	begin := time.Now()
 	p.say(p.call(id, "echo", `{"text":"good"}`))
-	m := p.await(id, patience)
+	m := p.await(id, kit.Patience)
 	if took := time.Since(begin); m.text() != "good" || took > answerBound {
 		p.t.Errorf("after %.120q: the next call got %q after %v, want it within %v", after, m.text(), took, answerBound)
 	}

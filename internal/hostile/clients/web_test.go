@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/hostile/kit"
 	"github.com/troupe-dev/troupe/internal/sse"
 )
 
@@ -101,7 +102,7 @@ func (w *web) start(ctx context.Context, method string, body io.Reader, more map
 
 // send sends a request and reads all of the answer.
 func (w *web) send(method, body string, more map[string]string) (reply, error) {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), kit.Patience)
 	defer cancel()
 	resp, err := w.start(ctx, method, strings.NewReader(body), more)
 	if err != nil {

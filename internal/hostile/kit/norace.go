@@ -1,0 +1,6 @@
+//go:build !race
+
+package kit
+
+// Race holds when the race detector runs.
+const Race = false
