@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -10,6 +11,10 @@ import (
 
 // maxResponse bounds the text and the thinking that [Generate] collects, in bytes.
 const maxResponse = 16 << 20
+
+// leastRoom is how many bytes of output a token is granted at the least: no text of some
+// length has longer ones on average.
+const leastRoom = 16
 
 // Response is one whole turn.
 type Response struct {
@@ -54,18 +59,36 @@ func (r *Response) Message() Message {
 // Generate runs one turn and waits for all of it. A turn that does not complete is
 // an error, and then there is no Response.
 func Generate(ctx context.Context, m Model, req *Request) (*Response, error) {
-	var c Collector
-	for ev, err := range m.Stream(ctx, req) {
+	resp, _, err := Complete(ctx, m, req)
+	return resp, err
+}
+
+// Complete does what [Generate] does, and says what the turn has cost, which is estimated
+// if it has failed: who leaves a turn just before its end has had it all the same. A
+// number of the server that can not be true does not count (see [Usage.Plausible]).
+func Complete(ctx context.Context, m Model, req *Request) (*Response, Usage, error) {
+	c := Collector{MaxTokens: req.MaxTokens}
+	resp, err := c.collect(m.Stream(ctx, req), m.Name())
+	usage := c.resp.Usage.Plausible(EstimateTokens(req), c.bytes)
+	if err != nil {
+		return nil, usage, err
+	}
+	resp.Usage = usage
+	return resp, usage, nil
+}
+
+func (c *Collector) collect(events iter.Seq2[Event, error], model string) (*Response, error) {
+	for ev, err := range events {
 		if err != nil {
 			return nil, err
 		}
 		if err := c.Add(ev); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name(), err)
+			return nil, fmt.Errorf("%s: %w", model, err)
 		}
 	}
 	resp, err := c.Response()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Name(), err)
+		return nil, fmt.Errorf("%s: %w", model, err)
 	}
 	return resp, nil
 }
@@ -73,40 +96,44 @@ func Generate(ctx context.Context, m Model, req *Request) (*Response, error) {
 // Collector builds a [Response] from events, for callers that pass the events on as
 // they come. Its zero value is ready. It is for one goroutine.
 type Collector struct {
+	// MaxTokens is that of the request. A server that says far more than so many tokens
+	// can be does not heed it; zero means any number.
+	MaxTokens int
+
 	text, thinking strings.Builder
 	resp           Response
 	calls          mcp.Contents
-	bytes          int // of all of them
+	bytes          int // of text, thinking and calls
 	finished       bool
 }
 
-// Add takes the next event. It returns [ErrTooLarge] once text, thinking and calls are
-// beyond 16 MiB.
+// Add takes the next event. It returns [ErrTooLarge] once text and thinking are
+// beyond 16 MiB, or what MaxTokens allows for certain is exceeded: 16 bytes for each and
+// 1 KiB, also counting calls.
 func (c *Collector) Add(ev Event) error {
 	switch ev := ev.(type) {
 	case TextDelta:
+		c.bytes += len(ev.Text)
 		c.text.WriteString(ev.Text)
-		c.bytes += len(ev.Text)
 	case ThinkingDelta:
-		c.thinking.WriteString(ev.Text)
 		c.bytes += len(ev.Text)
+		c.thinking.WriteString(ev.Text)
 	case ToolCall:
-		c.calls = append(c.calls, &mcp.ToolUseContent{ID: ev.ID, Name: ev.Name, Input: ev.Arguments})
 		c.bytes += len(ev.Name) + len(ev.Arguments)
+		c.calls = append(c.calls, &mcp.ToolUseContent{ID: ev.ID, Name: ev.Name, Input: ev.Arguments})
 	case Usage:
 		c.resp.Usage = ev
 	case Finish:
 		c.resp.Finish, c.resp.Model, c.finished = ev.Reason, ev.Model, true
 	}
-	if c.bytes > maxResponse {
+	if c.text.Len()+c.thinking.Len() > maxResponse {
 		return ErrTooLarge
+	}
+	if c.MaxTokens > 0 && c.bytes/leastRoom > c.MaxTokens+leastRoom*4 {
+		return fmt.Errorf("%w: it does not heed the limit of %d tokens", ErrTooLarge, c.MaxTokens)
 	}
 	return nil
 }
-
-// Bytes is how much text, thinking and calls have come: for [EstimateBytes], where a turn
-// breaks off before its provider says what it has cost.
-func (c *Collector) Bytes() int { return c.bytes }
 
 // Response returns the turn, or [ErrStreamCut] if no [Finish] has been added.
 func (c *Collector) Response() (*Response, error) {

@@ -14,8 +14,8 @@ type Observer struct {
 	// it have been passed on: it is called first, and what came before is void. Without
 	// it such a turn ends with its error.
 	Restart func()
-	// Fallback says that another model takes the turn if this one fails: it does not wait
-	// for a server that is known to be away.
+	// Fallback says that another model takes the turn if this one fails: nobody waits for a
+	// server that is known to be away, and one that cannot be reached is tried only twice.
 	Fallback bool
 }
 
@@ -23,8 +23,10 @@ type Observer struct {
 type Choice struct {
 	Model  string // the one that is asked
 	Reason string // why, in words
-	// Fallback counts the candidates that have failed before.
+	// Fallback counts the candidates that have failed before, and After is the error of the
+	// last of them; nil for none.
 	Fallback int
+	After    error
 }
 
 type observerKey struct{}

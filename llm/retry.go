@@ -120,10 +120,15 @@ func (o *RetryOptions) Backoff() *Backoff {
 
 // Next says how long to wait before attempt n+1 now that attempt n, counted from one, has
 // failed with err, or that there is none: the error is not a retryable one, there were
-// enough attempts, or the wait would be too long for the options or for ctx.
+// enough attempts, or the wait would be too long for the options or for ctx. A server that
+// cannot be reached gets two attempts where [Observer].Fallback says that another model
+// takes the turn.
 func (b *Backoff) Next(ctx context.Context, n int, err error) (wait time.Duration, again bool) {
 	var e *Error
 	if !errors.As(err, &e) || !e.Retryable || n >= b.opts.MaxAttempts || ctx.Err() != nil {
+		return 0, false
+	}
+	if n >= 2 && errors.Is(err, ErrUnreachable) && ObserverOf(ctx).Fallback {
 		return 0, false
 	}
 	// The library's jitter goes half beyond its own maximum.

@@ -13,6 +13,29 @@ const (
 	tokensPerImage   = 1000
 )
 
+// What numbers of a server can be true: no turn has more than so many tokens, and a token
+// has no more than so many bytes, in the middle of a text that is not short.
+const (
+	maxTurnTokens    = 1 << 30
+	maxBytesPerToken = 32
+	shortText        = 256
+)
+
+// Plausible returns u with estimates in place of what can not be true, and then
+// Estimated: a number that is missing, negative, beyond a billion, or far too small for
+// what was asked and answered. Input is the estimate of the request's tokens, and bytes
+// are those of the answer, thinking and calls included. Budgets count nothing else: a
+// server that is wrong, or lies, would not be bounded by them (SECA-43).
+func (u Usage) Plausible(input, bytes int) Usage {
+	if u.Input <= 0 || u.Input > maxTurnTokens || u.Input < input/maxBytesPerToken {
+		u.Input, u.Estimated = min(max(0, input), maxTurnTokens), true
+	}
+	if u.Output < 0 || u.Output > maxTurnTokens || u.Output == 0 && bytes > 0 || u.Output < (bytes-shortText)/maxBytesPerToken {
+		u.Output, u.Estimated = EstimateBytes(bytes), true
+	}
+	return u
+}
+
 // EstimateTokens returns about how many input tokens a request has, for budgets that
 // must be reserved before a call. Four bytes count as a token, which is near for
 // English and for JSON; for scripts with three bytes to a letter the true number can be

@@ -24,11 +24,11 @@ func (r *Request) Validate() error {
 	names := make(map[string]bool, len(r.Tools))
 	for _, t := range r.Tools {
 		if t.Name == "" || names[t.Name] {
-			return invalid("tool name %q is empty or used twice", t.Name)
+			return invalid("tool name %.100q is empty or used twice", t.Name)
 		}
 		names[t.Name] = true
 		if len(t.InputSchema) > 0 && !isObject(t.InputSchema) {
-			return invalid("the schema of tool %q is not a JSON object", t.Name)
+			return invalid("the schema of tool %.100q is not a JSON object", t.Name)
 		}
 	}
 	if r.ToolChoice == ToolChoiceRequired && len(r.Tools) == 0 {
@@ -48,7 +48,7 @@ func (r *Request) validateMessages() error {
 		calls, results, others := sort(m.Content)
 		switch {
 		case m.Role != RoleUser && m.Role != RoleAssistant:
-			return invalid("message %d has the role %q", i, m.Role)
+			return invalid("message %d has the role %.100q", i, m.Role)
 		case m.Role == RoleUser && len(calls) > 0:
 			return invalid("message %d of the user holds a tool_use", i)
 		case m.Role == RoleAssistant && len(results) > 0:
@@ -58,7 +58,7 @@ func (r *Request) validateMessages() error {
 		}
 		for _, res := range results {
 			if !pending[res.ToolUseID] {
-				return invalid("message %d answers %q, which is not an open call of the message before", i, res.ToolUseID)
+				return invalid("message %d answers %.100q, which is not an open call of the message before", i, res.ToolUseID)
 			}
 			delete(pending, res.ToolUseID)
 		}
@@ -67,10 +67,10 @@ func (r *Request) validateMessages() error {
 		}
 		for _, call := range calls {
 			if call.ID == "" || ids[call.ID] {
-				return invalid("message %d has a call whose id %q is empty or used twice", i, call.ID)
+				return invalid("message %d has a call whose id %.100q is empty or used twice", i, call.ID)
 			}
 			if len(call.Input) > 0 && !isObject(call.Input) {
-				return invalid("the arguments of call %q are not a JSON object", call.ID)
+				return invalid("the arguments of call %.100q are not a JSON object", call.ID)
 			}
 			ids[call.ID], pending[call.ID] = true, true
 		}

@@ -33,7 +33,7 @@ type Progress struct {
 // is returned as an [*llm.Error], a name that no registry has as one that wraps
 // [llm.ErrNotFound].
 func (s *Server) Pull(ctx context.Context, model string, progress func(Progress)) error {
-	call := rest.NewCall(ctx, s.origin(model), rest.Limits{Idle: pullIdle})
+	call := rest.NewCall(ctx, s.origin(model), rest.Limits{Idle: pullIdle, Endless: true})
 	defer call.Close()
 	if err := s.send(call, http.MethodPost, "api/pull", struct {
 		Model string `json:"model"`

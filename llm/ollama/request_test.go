@@ -187,6 +187,20 @@ func TestRequired(t *testing.T) {
 			t.Errorf("Generate: got %+v and error %v", resp, err)
 		}
 	})
+	t.Run("within its limit", func(t *testing.T) { // both requests together
+		for said, want := range map[int]int{4: 6, 10: 0} { // 0: there is no second request
+			s := llmtest.NewServer(llmtest.Say("Hm.").Usage(10, said), llmtest.Say(`{"name":"clock","arguments":{}}`).Usage(20, 2))
+			req := ask()
+			req.MaxTokens = 10
+			if _, err := llm.Generate(t.Context(), client(t, s, ollama.Options{}), req); err != nil {
+				t.Errorf("Generate after %d tokens: %v", said, err)
+			}
+			chats := s.Chats()
+			if want == 0 && len(chats) != 1 || want > 0 && (len(chats) != 2 || chats[1].Request.MaxTokens != want) {
+				t.Errorf("Generate after %d tokens: made %d requests, want a second one for %d tokens", said, len(chats), want)
+			}
+		}
+	})
 	t.Run("endless", func(t *testing.T) {
 		s := llmtest.NewServer(llmtest.Say("Hm."), llmtest.Say(strings.Repeat("x", 1<<20), "y"))
 		_, err := llm.Generate(t.Context(), client(t, s, ollama.Options{}), ask())

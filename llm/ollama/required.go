@@ -34,9 +34,12 @@ func (c *Client) required(ctx context.Context, req *llm.Request, emit func(llm.E
 
 // force asks for nothing but a call in JSON, and gives it to t.
 func (c *Client) force(ctx context.Context, req *llm.Request, t *turn) error {
-	forced, err := rest.Forced(req)
-	if err != nil {
+	forced, err := rest.Forced(req, rest.Usage(req, t.input, t.output, t.bytes).Output)
+	switch {
+	case err != nil:
 		return t.origin.Wrap(fmt.Errorf("%w: %w", llm.ErrInvalidRequest, err))
+	case forced == nil:
+		return nil
 	}
 	body, err := c.request(ctx, forced)
 	if err != nil {

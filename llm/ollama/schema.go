@@ -20,7 +20,8 @@ import (
 const (
 	maxDepth = 24
 	maxNodes = 4000
-	maxNote  = 256 // bytes of one constraint that is put in words
+	maxBytes = 16 << 20 // that are decoded, again for each reference
+	maxNote  = 256      // bytes of one constraint that is put in words
 )
 
 // schema is a node: its keywords in their own text.
@@ -30,6 +31,7 @@ type schema map[string]jsonx.Value
 type narrower struct {
 	root  schema
 	nodes int
+	bytes int
 }
 
 // narrow maps a tool. Ollama knows type, enum, items, properties, anyOf, descriptions and,
@@ -93,7 +95,8 @@ func (n *narrower) branches(top schema, params *api.ToolFunctionParameters) []st
 // property maps a node below the top.
 func (n *narrower) property(raw jsonx.Value, depth int) api.ToolProperty {
 	var node schema
-	if n.nodes++; n.nodes > maxNodes || depth > maxDepth || jsonx.Unmarshal(raw, &node) != nil {
+	n.nodes, n.bytes = n.nodes+1, n.bytes+len(raw)
+	if n.nodes > maxNodes || n.bytes > maxBytes || depth > maxDepth || jsonx.Unmarshal(raw, &node) != nil {
 		return api.ToolProperty{} // any value; true and false are schemas too
 	}
 	node = n.flatten(node, depth)
@@ -101,7 +104,9 @@ func (n *narrower) property(raw jsonx.Value, depth int) api.ToolProperty {
 	if t := node["type"]; len(t) > 0 {
 		_ = p.Type.UnmarshalJSON(t) // one that is neither name nor list is no type
 	}
-	p.Enum = values(node["enum"])
+	if n.bytes += len(node["enum"]); n.bytes <= maxBytes {
+		p.Enum = values(node["enum"])
+	}
 	if c, ok := node["const"]; ok {
 		p.Enum = []any{json.RawMessage(c)}
 	}
@@ -149,7 +154,7 @@ func memberOrder(raw jsonx.Value, members map[string]jsonx.Value) []string {
 // The node's own keywords win.
 func (n *narrower) flatten(node schema, depth int) schema {
 	flat := maps.Clone(node)
-	if n.nodes++; n.nodes > maxNodes || depth > maxDepth {
+	if n.nodes++; n.nodes > maxNodes || n.bytes > maxBytes || depth > maxDepth {
 		delete(flat, "$ref")
 		delete(flat, "allOf")
 		return flat
@@ -161,6 +166,9 @@ func (n *narrower) flatten(node schema, depth int) schema {
 		}
 	}
 	for _, part := range nodes(node["allOf"]) {
+		if n.nodes > maxNodes {
+			break
+		}
 		merge(flat, n.flatten(part, depth+1))
 	}
 	delete(flat, "allOf")
@@ -214,6 +222,9 @@ func (n *narrower) resolve(ref string) (schema, error) {
 	node := n.root
 	for part := range strings.SplitSeq(path, "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		if n.bytes += len(node[part]); n.bytes > maxBytes {
+			return nil, errors.New("the schema is too large to follow its references")
+		}
 		var next schema
 		if err := jsonx.Unmarshal(node[part], &next); err != nil {
 			return nil, err

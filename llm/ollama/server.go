@@ -203,6 +203,7 @@ func (s *Server) DefaultModel(ctx context.Context) (string, error) {
 func (s *Server) get(ctx context.Context, method, path, model string, body, out any) error {
 	call := rest.NewCall(ctx, s.origin(model), rest.Limits{FirstByte: lookup, Idle: lookup})
 	defer call.Close()
+	call.Within(lookup)
 	if err := s.send(call, method, path, body); err != nil {
 		return err
 	}

@@ -23,18 +23,18 @@ type line struct {
 	Message struct {
 		Content   string `json:"content"`
 		Thinking  string `json:"thinking"`
-		ToolCalls []struct {
+		ToolCalls rest.Few[struct {
 			ID       string `json:"id"`
 			Function struct {
 				Name      string      `json:"name"`
 				Arguments jsonx.Value `json:"arguments"`
 			} `json:"function"`
-		} `json:"tool_calls"`
+		}] `json:"tool_calls"`
 	} `json:"message"`
 	Done            bool        `json:"done"`
 	DoneReason      string      `json:"done_reason"`
-	PromptEvalCount int         `json:"prompt_eval_count"`
-	EvalCount       int         `json:"eval_count"`
+	PromptEvalCount rest.Count  `json:"prompt_eval_count"`
+	EvalCount       rest.Count  `json:"eval_count"`
 	Error           jsonx.Value `json:"error"`
 }
 
@@ -46,7 +46,7 @@ type turn struct {
 
 	ids    rest.IDs
 	calls  int
-	size   int // bytes of all arguments
+	size   int // bytes of all calls
 	model  string
 	reason string // of the last line with done
 	input  int    // tokens
@@ -68,7 +68,11 @@ func (t *turn) read(call *rest.Call) error {
 			return call.Err(end)
 		}
 		if len(data) > 0 {
+			said := t.bytes
 			done, err := t.add(data)
+			if t.bytes > said {
+				call.Heard()
+			}
 			if end == io.EOF && data[0] == '{' && errors.Is(err, llm.ErrBadResponse) {
 				return call.Err(end) // the line was cut, which says more than its text
 			}
@@ -86,6 +90,9 @@ func (t *turn) read(call *rest.Call) error {
 func (t *turn) add(data []byte) (done bool, err error) {
 	var l line
 	if err := jsonx.Unmarshal(data, &l); err != nil {
+		if errors.Is(err, llm.ErrTooLarge) {
+			return false, t.origin.New(llm.ErrTooLarge, "a list of too many entries")
+		}
 		if e := t.origin.Decode(data); e != nil {
 			return false, e
 		}
@@ -97,7 +104,7 @@ func (t *turn) add(data []byte) (done bool, err error) {
 		}
 	}
 	if l.Model != "" {
-		t.model = l.Model
+		t.model = rest.Word(l.Model)
 	}
 	if err := t.message(&l); err != nil || !l.Done {
 		return false, err
@@ -106,8 +113,7 @@ func (t *turn) add(data []byte) (done bool, err error) {
 		return false, t.origin.Retryable(llm.ErrBadResponse, "the server only did this: %s", l.DoneReason)
 	}
 	t.reason = l.DoneReason
-	t.input += max(0, l.PromptEvalCount)
-	t.output += max(0, l.EvalCount)
+	t.input, t.output = rest.Sum(t.input, l.PromptEvalCount), rest.Sum(t.output, l.EvalCount)
 	return true, nil
 }
 
@@ -150,8 +156,11 @@ func (t *turn) call(id, name string, arguments []byte) error {
 	if name == "" {
 		return t.origin.Retryable(llm.ErrBadCall, "a call has no name")
 	}
-	if t.size += len(args); t.size > rest.MaxDocument || t.calls == maxCalls {
-		return t.origin.New(llm.ErrTooLarge, "more than %d calls, or than %d bytes of arguments", maxCalls, rest.MaxDocument)
+	if len(name) > rest.MaxName {
+		return t.origin.New(llm.ErrTooLarge, "a tool's name of more than %d bytes", rest.MaxName)
+	}
+	if t.size += len(id) + len(name) + len(args); t.size > rest.MaxDocument || t.calls == maxCalls {
+		return t.origin.New(llm.ErrTooLarge, "more than %d calls, or than %d bytes of them", maxCalls, rest.MaxDocument)
 	}
 	t.bytes += len(name) + len(args)
 	call := llm.ToolCall{Index: t.calls, ID: t.ids.Unique(id), Name: name, Arguments: args}
@@ -182,6 +191,6 @@ func (t *turn) finishReason() llm.FinishReason {
 	case reason == "stop" || reason == "":
 		return llm.FinishStop
 	default:
-		return llm.FinishReason(reason)
+		return llm.FinishReason(rest.Word(reason))
 	}
 }

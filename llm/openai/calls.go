@@ -38,7 +38,7 @@ func (a *arguments) UnmarshalJSON(data []byte) error {
 // calls puts the fragments of a turn's calls together.
 type calls struct {
 	list []*pending
-	size int // bytes of all arguments
+	size int // bytes of all of them
 }
 
 type pending struct {
@@ -63,12 +63,15 @@ func (c *calls) add(d callDelta) error {
 	}
 	if p.id == "" {
 		p.id = d.ID
+		c.size += len(p.id)
 	}
 	if len(p.args) == 0 && p.name != d.Function.Name { // a name may come in pieces, or again
-		p.name += d.Function.Name
+		if p.name += d.Function.Name; len(p.name) > rest.MaxName {
+			return fmt.Errorf("%w: a tool's name of more than %d bytes", llm.ErrTooLarge, rest.MaxName)
+		}
 	}
 	if c.size += len(d.Function.Arguments) + len(d.Function.Name); c.size > rest.MaxDocument {
-		return fmt.Errorf("%w: arguments of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
+		return fmt.Errorf("%w: calls of more than %d bytes", llm.ErrTooLarge, rest.MaxDocument)
 	}
 	p.args = append(p.args, d.Function.Arguments...)
 	return nil

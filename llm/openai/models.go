@@ -23,6 +23,7 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 	}
 	call := rest.NewCall(ctx, origin, rest.Limits{FirstByte: lookup, Idle: lookup})
 	defer call.Close()
+	call.Within(lookup)
 	req, err := http.NewRequestWithContext(call.Context(), http.MethodGet, c.opts.BaseURL+"/models", nil)
 	if err != nil { // its text holds the URL, which may hold credentials
 		return nil, origin.New(llm.ErrInvalidRequest, "the base URL is not valid")

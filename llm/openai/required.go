@@ -26,9 +26,12 @@ func (t *turn) lacksCall() bool {
 // force asks once more, with a grammar that allows nothing but a call, and gives the call
 // to t. A server that does not take such a grammar leaves the turn as it was.
 func (c *Client) force(ctx context.Context, t *turn) error {
-	req, err := rest.Forced(t.req)
-	if err != nil {
+	req, err := rest.Forced(t.req, t.cost().Output)
+	switch {
+	case err != nil:
 		return t.origin.Wrap(err)
+	case req == nil:
+		return nil
 	}
 	var text strings.Builder
 	f := newTurn(t.origin, req, func(ev llm.Event) bool {

@@ -66,3 +66,32 @@ func TestRequired(t *testing.T) {
 		})
 	}
 }
+
+// TestRequiredIsCut holds that a turn which has reached a stop sequence is over: nothing is
+// asked after it.
+func TestRequiredIsCut(t *testing.T) {
+	s := llmtest.NewServer(llmtest.Say("x END"))
+	req := hello()
+	req.Tools, req.ToolChoice, req.Stop = []llm.Tool{{Name: "clock"}}, llm.ToolChoiceRequired, []string{"1", "2", "3", "4", "END"}
+	resp, err := llm.Generate(t.Context(), client(t, s, openai.Options{}), req)
+	if err != nil || summary(resp) != "x stop_sequence" || len(s.Chats()) != 1 {
+		t.Errorf("Generate: got %v and error %v after %d requests, want the text in one", resp, err, len(s.Chats()))
+	}
+}
+
+// TestRequiredWithinItsLimit holds that both requests of such a turn together say no more
+// than the one was allowed, since that is what a budget has reserved.
+func TestRequiredWithinItsLimit(t *testing.T) {
+	for said, want := range map[int]int{4: 6, 10: 0, 12: 0} { // 0: there is no second request
+		s := llmtest.NewServer(llmtest.Say("Hm.").Usage(10, said), llmtest.Say(`{"name":"clock","arguments":{}}`).Usage(20, 2))
+		req := hello()
+		req.Tools, req.ToolChoice, req.MaxTokens = []llm.Tool{{Name: "clock"}}, llm.ToolChoiceRequired, 10
+		if _, err := llm.Generate(t.Context(), client(t, s, openai.Options{}), req); err != nil {
+			t.Errorf("Generate after %d tokens: %v", said, err)
+		}
+		chats := s.Chats()
+		if want == 0 && len(chats) != 1 || want > 0 && (len(chats) != 2 || chats[1].Request.MaxTokens != want) {
+			t.Errorf("Generate after %d tokens: made %d requests, want a second one for %d tokens", said, len(chats), want)
+		}
+	}
+}

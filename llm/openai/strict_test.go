@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -27,6 +28,8 @@ func TestStrict(t *testing.T) {
 		{"a format it does not know", `{"type":"object","properties":{"a":{"type":"string","format":"uri"}},"required":["a"],"additionalProperties":false}`, false},
 		{"any value", `{"type":"object","properties":{"a":true},"required":["a"],"additionalProperties":false}`, false},
 		{"no object", `{"type":"string"}`, false},
+		{"as deep as it may be", nested(9), true},
+		{"too deep", nested(12), false},
 		{"a choice at the top", `{"type":"object","anyOf":[{"type":"object"}],"properties":{},"additionalProperties":false}`, false},
 	}
 	for _, tt := range tests {
@@ -47,6 +50,12 @@ func TestStrict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nested is an array of so many arrays in an object.
+func nested(depth int) string {
+	return `{"type":"object","properties":{"a":` + strings.Repeat(`{"type":"array","items":`, depth) + `{"type":"string"}` +
+		strings.Repeat("}", depth) + `},"required":["a"],"additionalProperties":false}`
 }
 
 // TestOneCall holds how parallel calls are switched off.

@@ -27,10 +27,10 @@ var errCut = errors.New("a stop sequence has come")
 // has what servers agree on, and no field more: a foreign type in one that is not needed
 // would cost the turn.
 type chunk struct {
-	Model   string      `json:"model"`
-	Choices []choice    `json:"choices"`
-	Usage   jsonx.Value `json:"usage"` // read apart: a number of another form is no reason to fail
-	Error   jsonx.Value `json:"error"`
+	Model   string           `json:"model"`
+	Choices rest.Few[choice] `json:"choices"`
+	Usage   jsonx.Value      `json:"usage"` // read apart: a number of another form is no reason to fail
+	Error   jsonx.Value      `json:"error"`
 }
 
 type choice struct {
@@ -41,12 +41,12 @@ type choice struct {
 }
 
 type delta struct {
-	Content          text          `json:"content"`
-	Refusal          string        `json:"refusal"`
-	Reasoning        text          `json:"reasoning"`         // Ollama, OpenRouter, vLLM
-	ReasoningContent text          `json:"reasoning_content"` // DeepSeek, llama.cpp
-	ToolCalls        []callDelta   `json:"tool_calls"`
-	FunctionCall     *functionCall `json:"function_call"` // before tools there were functions
+	Content          text                `json:"content"`
+	Refusal          string              `json:"refusal"`
+	Reasoning        text                `json:"reasoning"`         // Ollama, OpenRouter, vLLM
+	ReasoningContent text                `json:"reasoning_content"` // DeepSeek, llama.cpp
+	ToolCalls        rest.Few[callDelta] `json:"tool_calls"`
+	FunctionCall     *functionCall       `json:"function_call"` // before tools there were functions
 }
 
 type usage struct {
@@ -59,16 +59,17 @@ type text string
 
 func (t *text) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
-		var parts []struct {
+		var parts rest.Few[struct {
 			Text string `json:"text"`
-		}
+		}]
 		if err := jsonx.Unmarshal(data, &parts); err != nil {
 			return err
 		}
-		*t = ""
+		var all strings.Builder
 		for _, p := range parts {
-			*t += text(p.Text)
+			all.WriteString(p.Text)
 		}
+		*t = text(all.String())
 		return nil
 	}
 	return jsonx.Unmarshal(data, (*string)(t))
@@ -130,14 +131,18 @@ func (t *turn) document(call *rest.Call) error {
 
 // events reads a stream until its end, or until nothing comes after the turn's end.
 func (t *turn) events(call *rest.Call) error {
-	events := rest.NewEvents(call)
+	events, finished := rest.NewEvents(call), false
 	for {
 		data, end := events.Next()
 		if string(data) == "[DONE]" {
 			data, end = nil, io.EOF
 		}
 		if len(data) > 0 {
+			said := t.bytes + t.calls.size
 			err := t.add(data)
+			if t.bytes+t.calls.size > said {
+				call.Heard()
+			}
 			if end == io.EOF && errors.Is(err, llm.ErrBadResponse) {
 				return t.ended(call, end) // the line was cut, which says more than its text
 			}
@@ -148,8 +153,9 @@ func (t *turn) events(call *rest.Call) error {
 		if end != nil {
 			return t.ended(call, end)
 		}
-		if t.reason != "" {
-			call.SetIdle(afterFinish)
+		if t.reason != "" && !finished {
+			finished = true
+			call.Within(afterFinish)
 		}
 	}
 }
@@ -168,6 +174,9 @@ func (t *turn) ended(call *rest.Call, end error) error {
 func (t *turn) add(data []byte) error {
 	var c chunk
 	if err := jsonx.Unmarshal(data, &c); err != nil {
+		if errors.Is(err, llm.ErrTooLarge) {
+			return t.origin.New(llm.ErrTooLarge, "a list of too many entries")
+		}
 		if e := t.origin.Decode(data); e != nil {
 			return e
 		}
@@ -179,7 +188,7 @@ func (t *turn) add(data []byte) error {
 		}
 	}
 	if c.Model != "" {
-		t.model = c.Model
+		t.model = rest.Word(c.Model)
 	}
 	if u := (usage{}); len(c.Usage) > 0 && jsonx.Unmarshal(c.Usage, &u) == nil && u != (usage{}) {
 		t.usage = u
@@ -340,5 +349,5 @@ func finishReason(word string) llm.FinishReason {
 	case "content_filter", "safety":
 		return llm.FinishContentFilter
 	}
-	return llm.FinishReason(word)
+	return llm.FinishReason(rest.Word(word))
 }

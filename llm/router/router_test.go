@@ -131,6 +131,18 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// Hints come from strangers: so many of them are looked at, and no more.
+func TestHintsAreBounded(t *testing.T) {
+	r := open(t, []router.Card{card("x/a"), card("x/b")}, nil)
+	for hints, want := range map[int]string{31: "b a", 32: "a b"} { // in front of the one that fits
+		p := &llm.Preferences{Hints: append(slices.Repeat([]string{"nobody"}, hints), "x/b")}
+		got, err := r.Choose(router.Need{Prefer: p})
+		if err != nil || names(got) != want {
+			t.Errorf("Choose after %d hints: got %s and error %v, want %s", hints, names(got), err, want)
+		}
+	}
+}
+
 // An alias does not stand for another one: whether there was one already would depend on
 // the order of a map.
 func TestAliasOfAnAlias(t *testing.T) {

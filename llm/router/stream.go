@@ -68,12 +68,12 @@ func (t *turn) choose(c *Candidate, failed []Failure) {
 	if t.observer.Chose == nil {
 		return
 	}
-	reason := c.Reason
+	choice := llm.Choice{Model: c.Model.Name(), Reason: c.Reason, Fallback: len(failed)}
 	if len(failed) > 0 {
 		last := failed[len(failed)-1]
-		reason = fmt.Sprintf("%s, after %s failed: %v", reason, last.Model, last.Err)
+		choice.Reason, choice.After = fmt.Sprintf("%s, after %s failed: %v", c.Reason, last.Model, last.Err), last.Err
 	}
-	t.observer.Chose(llm.Choice{Model: c.Model.Name(), Reason: reason, Fallback: len(failed)})
+	t.observer.Chose(choice)
 }
 
 // run passes the events of one candidate on. It returns the candidate's error; nil means

@@ -26,6 +26,9 @@ func watch(ctx context.Context, restart bool) (context.Context, *[]string) {
 	var told []string
 	o := &llm.Observer{Chose: func(c llm.Choice) {
 		told = append(told, fmt.Sprintf("%s %d: %s", c.Model, c.Fallback, c.Reason))
+		if (c.After != nil) != (c.Fallback > 0) || c.After != nil && !strings.HasSuffix(c.Reason, "failed: "+c.After.Error()) {
+			told = append(told, fmt.Sprintf("after %v", c.After))
+		}
 	}}
 	if restart {
 		o.Restart = func() { told = append(told, "restart") }
@@ -150,6 +153,11 @@ func TestStreamEnds(t *testing.T) {
 	if _, err := llm.Generate(ctx, open(t, []router.Card{a, b}, nil), hello()); !errors.Is(err, cause) || len(modelB.Requests()) != 0 {
 		t.Errorf("Generate: got error %v and %d requests of the second, want %v and none", err, len(modelB.Requests()), cause)
 	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	d := router.Card{Model: ending{failing{"x/d", &llm.Error{Provider: "x", Retryable: true, Err: llm.ErrUnreachable}}, func() { cancel(cause) }}}
+	if _, err := llm.Generate(ctx, open(t, []router.Card{d, b}, nil), hello()); err == nil || len(modelB.Requests()) != 0 {
+		t.Errorf("Generate: got error %v and %d requests of the second after the end of the context, want none", err, len(modelB.Requests()))
+	}
 	c, _ := scripted("x/c", llmtest.Say("1", "2", "3"))
 	n := 0
 	for range open(t, []router.Card{c, b}, nil).Stream(t.Context(), hello()) {
@@ -158,6 +166,52 @@ func TestStreamEnds(t *testing.T) {
 	}
 	if n != 1 || len(modelB.Requests()) != 0 {
 		t.Errorf("left after %d events, %d requests of the second", n, len(modelB.Requests()))
+	}
+}
+
+// ending is a model that fails just as its context ends.
+type ending struct {
+	failing
+	end func()
+}
+
+func (e ending) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	e.end()
+	return e.failing.Stream(ctx, req)
+}
+
+// A reader is told once that what it has is void, whoever begins anew.
+func TestOneRestart(t *testing.T) {
+	a, _ := scripted("x/a", llmtest.Join(llmtest.Say("ha"), llmtest.Fail(&llm.Error{Provider: "x", Retryable: true, Err: llm.ErrStreamCut})))
+	a.Model = again{a.Model}
+	b, _ := scripted("x/b", llmtest.Say("whole"))
+	ctx, told := watch(t.Context(), true)
+	resp, err := llm.Generate(ctx, open(t, []router.Card{a, b}, nil), hello())
+	restarts := 0
+	for _, what := range *told {
+		if what == "restart" {
+			restarts++
+		}
+	}
+	if err != nil || restarts != 1 {
+		t.Errorf("Generate: got %+v, error %v and %d restarts, want one: %q", resp, err, restarts, *told)
+	}
+}
+
+// again is a model that takes back what its turn has said, as a provider does before
+// another attempt, and then fails all the same.
+type again struct{ llm.Model }
+
+func (a again) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		for ev, err := range a.Model.Stream(ctx, req) {
+			if err != nil {
+				llm.ObserverOf(ctx).Restart()
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
 	}
 }
 

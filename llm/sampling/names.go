@@ -39,8 +39,8 @@ func ownNames(p *mcp.CreateMessageParams) map[string]string {
 	return own
 }
 
-// ids are those of calls.
-type ids map[string]bool
+// ids are those of calls, with the number that was last put behind one that was taken.
+type ids map[string]int
 
 // unique returns id, or if that is empty or taken one that is not, and takes it.
 func (used ids) unique(id string) string {
@@ -48,10 +48,17 @@ func (used ids) unique(id string) string {
 	if id == "" {
 		id, made = "call", "call_1"
 	}
-	for n := len(used) + 1; used[made]; n++ {
+	if _, taken := used[made]; !taken {
+		used[made] = 0
+		return made
+	}
+	// From where it was the last time: ids may be chosen so that all of those are taken.
+	n := max(used[id], len(used))
+	for taken := true; taken; _, taken = used[made] {
+		n++
 		made = id + "_" + strconv.Itoa(n)
 	}
-	used[made] = true
+	used[id], used[made] = n, 0
 	return made
 }
 
@@ -61,7 +68,7 @@ func idsOf(req *llm.Request) ids {
 	for _, m := range req.Messages {
 		for _, c := range m.Content {
 			if call, ok := c.(*mcp.ToolUseContent); ok {
-				used[call.ID] = true
+				used[call.ID] = 0
 			}
 		}
 	}

@@ -23,6 +23,9 @@ func Request(p *mcp.CreateMessageParams) (*llm.Request, error) {
 	if err := p.CheckToolBalance(); err != nil {
 		return nil, err
 	}
+	if err := checkStops(p.StopSequences); err != nil {
+		return nil, err
+	}
 	req := &llm.Request{
 		System:      p.SystemPrompt,
 		MaxTokens:   int(min(p.MaxTokens, math.MaxInt32)),
@@ -66,6 +69,24 @@ func temperature(t *float64) *float64 {
 	}
 	kept := max(0, min(*t, 2))
 	return &kept
+}
+
+// What stop sequences are bounded to: each is looked for in every piece of an answer.
+const (
+	maxStops = 64
+	maxStop  = 256 // bytes
+)
+
+func checkStops(stops []string) error {
+	if len(stops) > maxStops {
+		return mcp.Errorf(mcp.CodeInvalidParams, "more than %d stop sequences", maxStops)
+	}
+	for _, s := range stops {
+		if len(s) > maxStop {
+			return mcp.Errorf(mcp.CodeInvalidParams, "a stop sequence of more than %d bytes", maxStop)
+		}
+	}
+	return nil
 }
 
 // stops are the stop sequences without empty ones, which providers refuse.

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/render"
+	"github.com/troupe-dev/troupe/llm/internal/rest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -18,12 +19,12 @@ const provider = "sampling"
 // answer that breaks the rules (SAMP-06, SAMP-10, SAMP-11).
 func Response(req *llm.Request, res *mcp.CreateMessageResult) (*llm.Response, error) {
 	bad := func(err error, format string, args ...any) (*llm.Response, error) {
-		return nil, &llm.Error{Provider: provider, Model: res.Model, Message: fmt.Sprintf(format, args...), Err: err}
+		return nil, &llm.Error{Provider: provider, Model: rest.Word(res.Model), Message: fmt.Sprintf(format, args...), Err: err}
 	}
 	if res.Role != mcp.RoleAssistant {
 		return bad(llm.ErrBadResponse, "an answer of the role %.40q", res.Role)
 	}
-	resp := &llm.Response{Model: res.Model}
+	resp := &llm.Response{Model: rest.Word(res.Model)}
 	if text := render.Assistant(res.Content); text != "" {
 		resp.Content = append(resp.Content, mcp.Text(text))
 	}
@@ -70,5 +71,5 @@ func finish(reason string, calls int) llm.FinishReason {
 	case stopRefusal:
 		return llm.FinishRefusal
 	}
-	return llm.FinishReason(reason)
+	return llm.FinishReason(rest.Word(reason))
 }

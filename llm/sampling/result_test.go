@@ -42,6 +42,8 @@ func TestResult(t *testing.T) {
 			`{"role":"assistant","content":{"type":"text","text":""},"model":"","stopReason":"endTurn"}`},
 		{"a call without tools", plain, llm.Response{Content: mcp.Contents{mcp.Text("yes"), use("1")}, Finish: llm.FinishToolCalls},
 			`{"role":"assistant","content":{"type":"text","text":"yes"},"model":"","stopReason":"endTurn"}`},
+		{"a call behind a stop sequence that was not heeded", tools + `}`, llm.Response{Content: mcp.Contents{mcp.Text("yes END no"), use("1")}, Finish: llm.FinishToolCalls},
+			`{"role":"assistant","content":{"type":"text","text":"yes "},"model":"","stopReason":"stopSequence"}`},
 		{"a call that must be", tools + `,"toolChoice":{"mode":"required"}}`, llm.Response{Content: mcp.Contents{mcp.Text("END"), use("1")}},
 			`{"role":"assistant","content":{"type":"tool_use","id":"1","name":"t","input":{}},"model":"","stopReason":"toolUse"}`},
 	}

@@ -30,6 +30,14 @@ func Arguments(data []byte) (json.RawMessage, error) {
 	return bytes.Clone(data), nil
 }
 
+// MaxName bounds the name of a tool in a call, in bytes: providers take names of 64, and
+// MCP has them of 128.
+const MaxName = 256
+
+// maxID is how long an id of a call may be, in bytes. There are servers that keep things
+// in it: it must come back as it is.
+const maxID = 64 << 10
+
 // IDs makes the ids of a turn's calls unique in its conversation: there are servers that
 // count from zero in each turn.
 type IDs map[string]bool
@@ -47,9 +55,9 @@ func NewIDs(req *llm.Request) IDs {
 	return ids
 }
 
-// Unique returns id, or a new one if id is empty or was there before.
+// Unique returns id, or a new one if id is empty, was there before, or has more than 64 KiB.
 func (ids IDs) Unique(id string) string {
-	if id == "" || ids[id] {
+	if id == "" || len(id) > maxID || ids[id] {
 		id = "call_" + strings.ToLower(rand.Text()[:16])
 	}
 	ids[id] = true

@@ -4,6 +4,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,10 +18,22 @@ import (
 // MaxDocument bounds one line, one event and one JSON answer (ROB-3).
 const MaxDocument = 4 << 20
 
+// What a stream has at the most: of all its bytes, and of those in a row that say
+// nothing, such as comments and empty deltas (ROB-3). The longest answers that models
+// give, with what their servers write around each token, are below half of it.
+const (
+	maxStream = 128 << 20
+	maxBarren = 2 * MaxDocument
+)
+
+// errorBody is how long the body of an error is waited for.
+const errorBody = 10 * time.Second
+
 // Limits are the waits of a request; zero means none but the context's.
 type Limits struct {
 	FirstByte time.Duration // from the request until the first byte of the body
-	Idle      time.Duration // for each further read
+	Idle      time.Duration // for each further line, or document: see [Call.Heard]
+	Endless   bool          // a stream may have any number of bytes
 }
 
 // Client returns a copy of c, or of the default client, that follows no redirects:
@@ -46,14 +59,18 @@ type Call struct {
 	own    context.Context // the request's: ends with ctx, by Close, or by the timer
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // running only while something is awaited; nil until then
+	until  time.Time   // when all reading ends; zero for no such time
 	body   io.ReadCloser
-	begun  bool // a byte has been read
+	begun  bool          // a byte has been read
+	left   time.Duration // of the idle time, since something was heard
+	barren int           // bytes since then
+	total  int
 }
 
 // NewCall prepares a request that is to be made with [Call.Context] and sent by
 // [Call.Do]. Close must be called.
 func NewCall(ctx context.Context, o Origin, limits Limits) *Call {
-	c := &Call{origin: o, limits: limits, ctx: ctx}
+	c := &Call{origin: o, limits: limits, ctx: ctx, left: limits.Idle}
 	c.own, c.cancel = context.WithCancelCause(ctx)
 	return c
 }
@@ -78,6 +95,7 @@ func (c *Call) Do(client *http.Client, req *http.Request) (*http.Response, error
 	}
 	c.body = resp.Body
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		c.Within(errorBody)
 		return nil, c.origin.Status(resp, c, time.Now())
 	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind { // "" if it is none
@@ -89,23 +107,52 @@ func (c *Call) Do(client *http.Client, req *http.Request) (*http.Response, error
 }
 
 // Read reads the body. The idle time only runs in here: a reader that takes its time
-// with what it got is no fault of the server.
+// with what it got is no fault of the server. It does not begin anew with each byte, but
+// by Heard: one now and then, and never a whole line, is silence too.
 func (c *Call) Read(p []byte) (int, error) {
-	if c.begun {
-		c.arm(c.limits.Idle)
+	if c.total > maxStream || c.barren > maxBarren {
+		return 0, llm.ErrTooLarge
+	}
+	since := time.Now()
+	switch {
+	case c.begun:
+		c.arm(c.left)
+	case !c.until.IsZero():
+		c.arm(c.limits.FirstByte)
 	}
 	n, err := c.body.Read(p)
 	if n > 0 {
-		c.begun = true
 		c.disarm()
+		if c.begun && c.limits.Idle > 0 {
+			c.left = max(1, c.left-time.Since(since))
+		}
+		c.begun = true
+		if !c.limits.Endless {
+			c.total += n
+			c.barren += n
+		}
 	}
 	return n, err
+}
+
+// Alive says that a whole line has come: the idle time begins anew.
+func (c *Call) Alive() { c.left = c.limits.Idle }
+
+// Heard says that the server has said something that counts: so has what it may say
+// without doing so.
+func (c *Call) Heard() { c.barren = 0 }
+
+// Within ends all reading after d, whatever comes meanwhile.
+func (c *Call) Within(d time.Duration) {
+	if d > 0 {
+		c.until = time.Now().Add(d)
+	}
 }
 
 // Drain reads what is left behind the end of a turn, mostly nothing but the end of the
 // body, so that the connection can be used again. It takes at most 100 ms and 4 KiB.
 func (c *Call) Drain() {
-	c.limits.Idle = 100 * time.Millisecond
+	c.Within(100 * time.Millisecond)
 	_, _ = io.CopyN(io.Discard, c, 4<<10) // whatever comes: the turn has completed
 }
 
@@ -119,10 +166,12 @@ func (c *Call) Close() error {
 	return c.body.Close()
 }
 
-// SetIdle changes the idle time from the next read on.
-func (c *Call) SetIdle(d time.Duration) { c.limits.Idle = d }
-
 func (c *Call) arm(d time.Duration) {
+	if !c.until.IsZero() {
+		if left := max(1, time.Until(c.until)); d <= 0 || left < d {
+			d = left
+		}
+	}
 	switch {
 	case d <= 0:
 	case c.timer == nil:
@@ -153,6 +202,12 @@ func (c *Call) Err(err error) error {
 		}
 		return c.origin.Retryable(llm.ErrIdle, "no answer within %v", c.limits.FirstByte)
 	case errors.Is(err, llm.ErrTooLarge):
+		switch {
+		case c.total > maxStream:
+			return c.origin.New(llm.ErrTooLarge, "more than %d bytes in all", maxStream)
+		case c.barren > maxBarren:
+			return c.origin.New(llm.ErrTooLarge, "more than %d bytes that say nothing", maxBarren)
+		}
 		return c.origin.New(llm.ErrTooLarge, "more than %d bytes in one piece", MaxDocument)
 	case c.body != nil:
 		e := c.origin.Retryable(llm.ErrStreamCut, "")
@@ -164,9 +219,13 @@ func (c *Call) Err(err error) error {
 	return c.origin.unreachable(err)
 }
 
-// ReadAll reads a body that is one document.
+// ReadAll reads a body that is one document. Each part of it must come within the idle
+// time, and the whole within ten times that, or within the time for the first byte.
 func (c *Call) ReadAll() ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(c, MaxDocument+1))
+	if c.until.IsZero() {
+		c.Within(cmp.Or(c.limits.FirstByte, 10*c.limits.Idle))
+	}
+	data, err := io.ReadAll(io.LimitReader(parts{c}, MaxDocument+1))
 	switch {
 	case err != nil:
 		return nil, c.Err(err)
@@ -174,4 +233,15 @@ func (c *Call) ReadAll() ([]byte, error) {
 		return nil, c.Err(llm.ErrTooLarge)
 	}
 	return data, nil
+}
+
+// parts is a body each part of which is a sign of life.
+type parts struct{ *Call }
+
+func (p parts) Read(b []byte) (int, error) {
+	n, err := p.Call.Read(b)
+	if n > 0 {
+		p.Alive()
+	}
+	return n, err
 }

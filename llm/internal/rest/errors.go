@@ -56,10 +56,7 @@ func (o Origin) Wrap(err error) *llm.Error {
 // clean bounds a text from a server, takes the key out, and leaves nothing that a
 // terminal would obey.
 func (o Origin) clean(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	for _, secret := range o.Secrets {
-		s = strings.ReplaceAll(s, secret, "[key]")
-	}
+	s = o.hide(strings.ToValidUTF8(s, "\uFFFD"))
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '
@@ -69,12 +66,38 @@ func (o Origin) clean(s string, limit int) string {
 		}
 		return r
 	}, s)
-	s = strings.TrimSpace(s)
+	s = strings.TrimSpace(o.hide(s)) // again: what was left out may have stood inside the key
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return s
 }
+
+// hide takes the secrets out.
+func (o Origin) hide(s string) string {
+	for _, secret := range o.Secrets {
+		s = strings.ReplaceAll(s, secret, "[key]")
+	}
+	return s
+}
+
+// maxWord bounds a word of a server, in bytes.
+const maxWord = 128
+
+// Word bounds a word of a server that others show, such as the name of its model or why a
+// turn has ended, and leaves nothing in it that a terminal would obey.
+func Word(s string) string { return Origin{}.clean(s, maxWord) }
+
+// shown is an error with a text that may be shown.
+type shown struct {
+	err  error
+	text string
+}
+
+func (e *shown) Error() string { return e.text }
+
+// Unwrap returns the error as it was.
+func (e *shown) Unwrap() error { return e.err }
 
 // unreachable returns the error for a request that got no answer.
 func (o Origin) unreachable(err error) *llm.Error {
@@ -87,7 +110,8 @@ func (o Origin) unreachable(err error) *llm.Error {
 	return &llm.Error{
 		Provider: o.Provider, Model: o.Model,
 		Retryable: !errors.As(err, &cert), // a bad certificate stays bad
-		Err:       fmt.Errorf("%w: %w", llm.ErrUnreachable, err),
+		// Package http quotes what a server has said, however long.
+		Err: fmt.Errorf("%w: %w", llm.ErrUnreachable, &shown{err, o.clean(err.Error(), maxMessage)}),
 	}
 }
 

@@ -18,14 +18,22 @@ type ForcedCall struct {
 	Arguments jsonx.Value `json:"arguments"`
 }
 
-// Forced returns the request that has one for its answer.
-func Forced(req *llm.Request) (*llm.Request, error) {
+// Forced returns the request that has one for its answer, after a turn that has said so
+// many tokens: both together hold to the limit of the one request. It is nil if nothing is
+// left of that.
+func Forced(req *llm.Request, said int) (*llm.Request, error) {
+	if req.MaxTokens > 0 && said >= req.MaxTokens {
+		return nil, nil
+	}
 	schema, err := callSchema(req.Tools)
 	if err != nil {
 		return nil, err
 	}
 	off := false
 	forced := *req
+	if req.MaxTokens > 0 {
+		forced.MaxTokens = req.MaxTokens - said
+	}
 	forced.Tools, forced.ToolChoice, forced.Schema, forced.Thinking, forced.Stop = nil, llm.ToolChoiceAuto, schema, &off, nil
 	return &forced, nil
 }

@@ -11,12 +11,19 @@ import (
 // Lines cuts a stream into lines of at most [MaxDocument] bytes. Its buffer grows with
 // the lines it meets: a stream of short lines costs 4 KiB.
 type Lines struct {
-	r    *bufio.Reader
-	long []byte // a line that does not fit into r
+	r     *bufio.Reader
+	long  []byte // a line that does not fit into r
+	alive func() // is told of each line
 }
 
-// NewLines reads from r.
-func NewLines(r io.Reader) *Lines { return &Lines{r: bufio.NewReaderSize(r, 4<<10)} }
+// NewLines reads from r. A [Call] is told that each line is a sign of life.
+func NewLines(r io.Reader) *Lines {
+	l := &Lines{r: bufio.NewReaderSize(r, 4<<10), alive: func() {}}
+	if c, ok := r.(*Call); ok {
+		l.alive = c.Alive
+	}
+	return l
+}
 
 // Next returns the next line without its end, valid until the next call. With
 // io.EOF it returns what came after the last line's end, if anything; with any
@@ -38,6 +45,7 @@ func (l *Lines) Next() ([]byte, error) {
 			l.long = append(l.long, part...)
 			part = l.long
 		}
+		l.alive()
 		return bytes.TrimRight(part, "\r\n"), err
 	}
 }

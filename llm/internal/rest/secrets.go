@@ -9,7 +9,7 @@ import (
 
 // Secrets returns what must not appear in an error (SECA-27): the key, what is in the
 // headers that the user gave (which of them holds a key is unknown), and the password of
-// the server's address, as it is and as it is sent. What is shorter than eight bytes is
+// the server's address, or its user's name without one, as it is and as it is sent. What is shorter than eight bytes is
 // no secret: local servers are given words like "none" or "ollama", which must stay in a
 // text.
 func Secrets(key string, header http.Header, server *url.URL) []string {
@@ -23,9 +23,12 @@ func Secrets(key string, header http.Header, server *url.URL) []string {
 		}
 	}
 	if server != nil && server.User != nil {
-		if password, ok := server.User.Password(); ok {
-			all = append(all, password, base64.StdEncoding.EncodeToString([]byte(server.User.Username()+":"+password)))
+		name := server.User.Username()
+		password, ok := server.User.Password()
+		if !ok { // then the name is the token
+			all = append(all, name)
 		}
+		all = append(all, password, base64.StdEncoding.EncodeToString([]byte(name+":"+password)))
 	}
 	var secrets []string
 	for _, s := range all {

@@ -1,17 +1,31 @@
 package rest
 
-import "github.com/troupe-dev/troupe/llm"
+import (
+	"math"
+	"strconv"
 
-// Usage returns what a turn has cost by the server's numbers. One that can not be true is
-// estimated from bytes: a prompt of no tokens (Ollama says nothing of one that it had in
-// its cache), or no output where there were bytes of it.
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// Usage returns what a turn has cost by the server's numbers, or an estimate from bytes in
+// place of one that can not be true, such as a prompt of no tokens (Ollama says nothing of
+// one that it had in its cache): see [llm.Usage.Plausible].
 func Usage(req *llm.Request, input, output, bytes int) llm.Usage {
-	u := llm.Usage{Input: max(0, input), Output: max(0, output)}
-	if u.Input == 0 {
-		u.Input, u.Estimated = llm.EstimateTokens(req), true
-	}
-	if u.Output == 0 && bytes > 0 {
-		u.Output, u.Estimated = llm.EstimateBytes(bytes), true
-	}
-	return u
+	return llm.Usage{Input: input, Output: output}.Plausible(llm.EstimateTokens(req), bytes)
 }
+
+// Count is a number of tokens as a server tells it. What is no number, or none that can be
+// counted, is zero: it is no reason to lose a turn.
+type Count int
+
+// UnmarshalJSON implements the interface of encoding/json.
+func (c *Count) UnmarshalJSON(data []byte) error {
+	*c = 0
+	if f, err := strconv.ParseFloat(string(data), 64); err == nil && f > 0 && f == math.Trunc(f) {
+		*c = Count(min(f, math.MaxInt32))
+	}
+	return nil
+}
+
+// Sum adds what was counted.
+func Sum(n int, c Count) int { return min(n+int(c), math.MaxInt32) }
