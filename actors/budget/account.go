@@ -78,7 +78,7 @@ func (a *Account) fits(v vector) error {
 		for i, n := range v.at(up == a) {
 			if n > free[i] {
 				return &LimitError{Account: up.name, Limit: names[i], Max: format(i, max(0, up.limits.vector()[i])),
-					at: up, own: up == a, again: up.made.vector()[i], missing: n - free[i]}
+					at: up, own: up == a, again: up.made.vector()[i], missing: n - free[i], wanted: n}
 			}
 		}
 	}

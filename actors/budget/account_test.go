@@ -37,12 +37,12 @@ func TestLimits(t *testing.T) {
 	}{
 		{"none", budget.Limits{}, budget.Amount{Tokens: 1e9, Cost: 1e15, ModelCalls: 7, ToolCalls: 7, Steps: 7}, ""},
 		{"exactly", budget.Limits{Tokens: 5}, budget.Amount{Tokens: 5}, ""},
-		{"tokens", budget.Limits{Tokens: 5}, budget.Amount{Tokens: 6}, "the run has reached its limit: 5 tokens"},
-		{"cost", budget.Limits{Cost: llm.Unit / 4}, budget.Amount{Cost: llm.Unit}, "the run has reached its limit: a cost of 0.25"},
+		{"tokens", budget.Limits{Tokens: 5}, budget.Amount{Tokens: 6}, "the run has reached its limit: 5 tokens (what comes next may take 6, and 5 are left)"},
+		{"cost", budget.Limits{Cost: llm.Unit / 4}, budget.Amount{Cost: llm.Unit}, "the run has reached its limit: a cost of 0.25 (what comes next may cost 1.00, and 0.25 is left)"},
 		{"model calls", budget.Limits{ModelCalls: 1}, budget.Amount{ModelCalls: 2}, "the run has reached its limit: 1 model calls"},
 		{"tool calls", budget.Limits{ToolCalls: 1}, budget.Amount{ToolCalls: 2}, "the run has reached its limit: 1 tool calls"},
 		{"steps", budget.Limits{Steps: 1}, budget.Amount{Steps: 2}, "the run has reached its limit: 1 steps"},
-		{"nothing allowed", budget.Limits{Tokens: -1}, budget.Amount{Tokens: 1}, "the run has reached its limit: 0 tokens"},
+		{"nothing allowed", budget.Limits{Tokens: -1}, budget.Amount{Tokens: 1}, "the run has reached its limit: 0 tokens (what comes next may take 1, and 0 are left)"},
 		{"nothing asked of nothing", budget.Limits{Tokens: -1}, budget.Amount{ToolCalls: 1}, ""},
 		{"negative", budget.Limits{Tokens: 5}, budget.Amount{Tokens: -1}, budget.ErrNegative.Error()},
 		{"negative money", budget.Limits{}, budget.Amount{Cost: -1}, budget.ErrNegative.Error()},
@@ -82,7 +82,7 @@ func TestPath(t *testing.T) {
 	if _, err := leaf.Reserve(budget.Amount{Tokens: 11}); !isLimit(err, "leaf", budget.Tokens) || strings.Contains(err.Error(), "leaf") {
 		t.Errorf("beyond its own: %v", err)
 	}
-	if _, err := other.Reserve(budget.Amount{Tokens: 61}); !isLimit(err, "root", budget.Tokens) || !strings.HasSuffix(err.Error(), ", that of root") {
+	if _, err := other.Reserve(budget.Amount{Tokens: 61}); !isLimit(err, "root", budget.Tokens) || !strings.HasSuffix(err.Error(), ", that of root (what comes next may take 61, and 60 are left)") {
 		t.Errorf("beyond the root's: %v", err)
 	}
 	if r := other.Report(); r.Reserved != (budget.Amount{}) {

@@ -61,6 +61,7 @@ type LimitError struct {
 	own     bool  // it is the limit of the account that was asked
 	again   int64 // the limit as it was made
 	missing int64 // how much more it would have taken
+	wanted  int64 // what was to be reserved
 }
 
 func (e *LimitError) Error() string {
@@ -74,8 +75,18 @@ func (e *LimitError) Error() string {
 	if e.at != nil && !e.own && e.Account != "" {
 		text += ", that of " + e.Account
 	}
+	switch {
+	case e.at == nil: // wall time
+	case e.Limit == Cost: // a run may end with most of it left, and should say why
+		text += fmt.Sprintf(" (what comes next may cost %s, and %s is left)", format(cost, e.wanted), format(cost, e.left()))
+	case e.Limit == Tokens:
+		text += fmt.Sprintf(" (what comes next may take %d, and %d are left)", e.wanted, e.left())
+	}
 	return text
 }
+
+// left is what could still have been reserved.
+func (e *LimitError) left() int64 { return max(0, e.wanted-e.missing) }
 
 // At returns the account whose limit it is, nil for none, such as of wall time.
 func (e *LimitError) At() *Account { return e.at }

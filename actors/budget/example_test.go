@@ -19,6 +19,6 @@ func Example() {
 	fmt.Println("left:", run.Left().Tokens)
 	// Output:
 	// the turn may say 700 tokens
-	// the run has reached its limit: 1000 tokens
+	// the run has reached its limit: 1000 tokens (what comes next may take 1, and 0 are left)
 	// left: 580
 }

@@ -54,6 +54,11 @@ type toolReturned struct {
 // act begins the calls of a turn: each is refused, asked about, or made once there
 // is room.
 func (r *run) act(c *actors.Context, rulings []ruling) {
+	for i := range rulings {
+		if r.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
+			rulings[i].refusal = "not called: it needs a human's consent, and there is nobody to ask"
+		}
+	}
 	if !r.admit(c, rulings) {
 		return
 	}
@@ -62,9 +67,6 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 	r.say(t.resp.Message())
 	var entries []Entry
 	for i, cl := range t.calls {
-		if r.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
-			rulings[i].refusal = "not called: it needs a human's consent, and there is nobody to ask"
-		}
 		if refusal := rulings[i].refusal; refusal != "" {
 			entries = append(entries, r.settle(cl, mcp.ErrorResult("%s", refusal), false))
 			continue

@@ -80,9 +80,9 @@ type Config struct {
 	// StopWhen ends the run after a turn that the model has not ended it with, and
 	// says why. It runs in a task. Nil never does.
 	StopWhen func(*TurnInfo) (reason string, stop bool)
-	// Repeats is in how many turns in a row the model may make the same call before it
-	// is told; at twice as often the run fails with a [*LoopError]. Zero means 3, below
-	// zero switches it off.
+	// Repeats is in how many turns in a row the model may make the same calls, and no
+	// others, before it is told; at twice as often the run fails with a [*LoopError]. Zero
+	// means 3, below zero switches it off.
 	Repeats int
 	// Context is how many tokens the model takes, input and output together. What
 	// does not fit is left out of the conversation, the oldest first. Zero means that

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -10,32 +11,36 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// LoopError ends a run whose model does nothing but make the same call again.
+// LoopError ends a run whose model does nothing but make the same calls again.
 type LoopError struct {
-	Tool  string
-	Times int // in a row
+	Tool  string // of the first of them
+	Times int    // in a row
 }
 
 func (e *LoopError) Error() string {
-	return fmt.Sprintf("the model asks for the tool %q with the same arguments for the %d. time in a row, though it was told", e.Tool, e.Times)
+	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
 }
 
-// repeated counts equal calls in a row. Those of one turn count as one: the model had
-// not seen a result when it asked for the next.
+// repeated counts turns in a row with the same calls. Equal ones of one turn count as
+// one: the model had not seen a result when it asked for the next. One equal call beside
+// others that change is no circle: it may look at what the others have done.
 type repeated struct {
-	last [sha256.Size]byte
-	turn int // of the last
+	last [][sha256.Size]byte // the calls of the last turn, in order, each once
 	n    int
 }
 
-// see counts a call, and returns which of its kind in a row it is.
-func (r *repeated) see(print [sha256.Size]byte, turn int) int {
-	switch {
-	case print != r.last:
-		*r = repeated{last: print, turn: turn, n: 1}
-	case turn != r.turn:
-		r.turn, r.n = turn, r.n+1
+// see counts a turn, and returns which of its kind in a row it is.
+func (r *repeated) see(rulings []ruling) int {
+	prints := make([][sha256.Size]byte, len(rulings))
+	for i := range rulings {
+		prints[i] = rulings[i].print
 	}
+	slices.SortFunc(prints, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	prints = slices.Compact(prints)
+	if !slices.Equal(prints, r.last) {
+		r.last, r.n = prints, 0
+	}
+	r.n++
 	return r.n
 }
 
@@ -74,13 +79,14 @@ func (r *run) judged(t *turn, rulings []ruling) ([]Entry, error) {
 	}
 	var entries []Entry
 	transfers := 0
+	n := r.repeated.see(rulings)
 	for i, cl := range t.calls {
 		g := &rulings[i].guards
 		entries = append(entries, g.entries(cl.key)...)
 		if g.stop != nil {
 			return entries, g.stop
 		}
-		if n := r.repeated.see(rulings[i].print, t.n); r.cfg.Repeats > 0 && n >= r.cfg.Repeats {
+		if r.cfg.Repeats > 0 && n >= r.cfg.Repeats {
 			cl.nth = n
 			if n >= 2*r.cfg.Repeats {
 				return entries, &LoopError{Tool: cl.name, Times: n}
@@ -107,6 +113,6 @@ func (cl *call) tellRepeated() {
 		res.Content = append(res.Content, mcp.Text(string(res.StructuredContent)))
 	}
 	res.Content = append(res.Content, mcp.Text(fmt.Sprintf(
-		"[This is the %d. time in a row that you make this same call with the same arguments. "+
+		"[You have made this same call with the same arguments %d times in a row. "+
 			"Its result will not help you any further: do something else, or answer with what you know.]", cl.nth)))
 }

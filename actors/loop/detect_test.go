@@ -32,6 +32,19 @@ func TestLoopDetector(t *testing.T) {
 		{"in one turn they count as one", 0, func(i int) llmtest.Turn {
 			return llmtest.Calls(llmtest.Call("echo", `{}`), llmtest.Call("echo", `{}`), llmtest.Call("echo", `{}`))
 		}, 3, 6},
+		{"several in each turn", 0, func(i int) llmtest.Turn {
+			all := []llmtest.Turn{llmtest.Call("echo", `{}`), llmtest.Call("other", `{}`)}
+			return llmtest.Calls(all[i%2], all[1-i%2])
+		}, 3, 6},
+		{"beside one that changes", 0, func(i int) llmtest.Turn {
+			return llmtest.Calls(llmtest.Call("echo", `{}`), llmtest.Call("other", fmt.Sprintf(`{"n":%d}`, i)))
+		}, 0, 0},
+		{"every other turn", 0, func(i int) llmtest.Turn {
+			if i%2 == 0 {
+				return llmtest.Call("echo", `{}`)
+			}
+			return llmtest.Call("echo", fmt.Sprintf(`{"n":%d}`, i))
+		}, 0, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,7 +59,7 @@ func TestLoopDetector(t *testing.T) {
 				out := b.finish(b.start(cfg))
 				told := 0
 				for i, req := range model.Requests() {
-					if i > 0 && strings.Contains(strings.Join(allText(req), ""), "time in a row") {
+					if i > 0 && strings.Contains(strings.Join(allText(req), ""), "times in a row") {
 						told = i
 						break
 					}

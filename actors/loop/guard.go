@@ -26,7 +26,9 @@ type Guard struct {
 	Name string // for the journal; need not be unique
 
 	// BeforeModel sees a turn before it is asked for. What it changes is for this
-	// turn only; the conversation stays. If it refuses, the model is not asked and the
+	// turn only; the conversation stays. The last turn of a run that wraps up has no tools
+	// nor more output in any case, and is not asked if there is no room for what was added
+	// to it. If it refuses, the model is not asked and the
 	// text is the run's answer, unless JSON was asked for: then the run fails.
 	BeforeModel func(ctx context.Context, t *GuardTurn) GuardResult
 	// AfterModel sees what the model has said, before it is recorded and anybody hears

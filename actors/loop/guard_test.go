@@ -375,6 +375,9 @@ func TestGuardsOfTheLastTurn(t *testing.T) {
 				if out.State != store.Limited || out.Text != tt.text || len(model.Requests()) != tt.asked {
 					t.Errorf("asked %d times, outcome %+v", len(model.Requests()), out)
 				}
+				if first := llm.EstimateTokens(model.Requests()[0]); tt.asked == 1 && out.Usage.Input != first {
+					t.Errorf("the input: got %d tokens, want the %d of the one turn that was asked", out.Usage.Input, first)
+				}
 				for i, req := range model.Requests() {
 					if want := tt.name == "changed"; (req.System == "guarded") != want {
 						t.Errorf("request %d: system %q", i, req.System)
@@ -383,4 +386,94 @@ func TestGuardsOfTheLastTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGuardsBoundTheOutput: a guard sees the bound of a turn's output, and what it makes
+// of it is what is reserved and asked for.
+func TestGuardsBoundTheOutput(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		model := llmtest.Script(llmtest.Say("ok"))
+		cfg := b.config(model)
+		cfg.MaxTokens = 500
+		cfg.Guards = []loop.Guard{{BeforeModel: func(_ context.Context, g *loop.GuardTurn) loop.GuardResult {
+			if g.Request.MaxTokens != 500 {
+				t.Errorf("the guard sees a bound of %d", g.Request.MaxTokens)
+			}
+			g.Request.MaxTokens = 50
+			return loop.Changed("")
+		}}}
+		b.finish(b.start(cfg))
+		req := model.Requests()[0]
+		for _, e := range b.events() {
+			if intent, ok := e.Body.(*loop.ModelIntent); ok && (req.MaxTokens != 50 || intent.Held.Tokens != llm.EstimateTokens(req)+50) {
+				t.Errorf("asked for %d tokens, held %+v", req.MaxTokens, intent.Held)
+			}
+		}
+	})
+}
+
+// TestGuardsOfTheLastTurnSpendNoMore: what a guard adds to the last turn fits what was
+// held for it, or the turn is not asked. It stays one without tools.
+func TestGuardsOfTheLastTurnSpendNoMore(t *testing.T) {
+	tests := []struct {
+		name  string
+		more  int // bytes
+		asked bool
+	}{
+		{"little", 40, true},
+		{"too much", 40_000, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				model := caller(60)
+				cfg := b.config(model, tool("echo", echo))
+				cfg.Limits = loop.Limits{Tokens: 1500, OnLimit: loop.LimitWrapUp}
+				cfg.Guards = []loop.Guard{{Name: "g", BeforeModel: func(_ context.Context, g *loop.GuardTurn) loop.GuardResult {
+					if len(g.Request.Tools) > 0 {
+						return loop.GuardResult{}
+					}
+					g.Request.System = strings.Repeat("x", tt.more)
+					g.Request.MaxTokens, g.Request.ToolChoice = 1_000_000, llm.ToolChoiceAuto
+					g.Request.Tools = []llm.Tool{{Name: "echo"}}
+					return loop.Changed("")
+				}}}
+				out := b.finish(b.start(cfg))
+				reqs := model.Requests()
+				last := reqs[len(reqs)-1]
+				if asked := last.System != ""; asked != tt.asked || out.State != store.Limited || (out.Text == "what I have") != tt.asked {
+					t.Fatalf("outcome: %+v", out)
+				}
+				if out.Usage.Over != 0 || out.Spent.Tokens > 1500 {
+					t.Errorf("spent %+v, usage %+v", out.Spent, out.Usage)
+				}
+				if tt.asked && (len(last.Tools) > 0 || last.ToolChoice != llm.ToolChoiceNone || last.MaxTokens > 1024) {
+					t.Errorf("the last turn: %+v", last)
+				}
+			})
+		})
+	}
+}
+
+// TestGuardsHeedTheSchema: arguments that a guard has made of the model's must fit the
+// tool as those do.
+func TestGuardsHeedTheSchema(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		picky := tool("echo", echo)
+		picky.Validate = func(args json.RawMessage) error {
+			if string(args) != `{"n":1}` {
+				return errors.New("n is not 1")
+			}
+			return nil
+		}
+		cfg := b.config(llmtest.Script(llmtest.Call("echo", `{"n":1}`)), picky)
+		cfg.Guards = []loop.Guard{{Name: "g", BeforeTool: func(_ context.Context, g *loop.GuardCall) loop.GuardResult {
+			g.Arguments = json.RawMessage(`{"n":2}`)
+			return loop.Changed("")
+		}}}
+		out := b.finish(b.start(cfg))
+		if stop, ok := errors.AsType[*loop.GuardError](out.Err); !ok || !strings.Contains(stop.Reason, "n is not 1") || out.ToolCalls != 0 {
+			t.Errorf("outcome: %+v", out)
+		}
+	})
 }

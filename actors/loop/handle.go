@@ -80,7 +80,8 @@ func New(cfg *Config) (*Run, error) {
 // once.
 func (r *Run) Start(c *actors.Context) error {
 	sys := c.System()
-	spend, err := openSpending(r.cfg)
+	// The model's own code is asked what it is and what it costs.
+	spend, err := actors.Guard(func() (*spending, error) { return openSpending(r.cfg) })
 	if err != nil {
 		r.opened.Complete(store.Run{}, err)
 		return err

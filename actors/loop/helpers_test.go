@@ -113,6 +113,7 @@ type bench struct {
 	store  *memstore.Store
 	sink   *recorder
 	trace  *actors.Tracer
+	subs   sync.Map // the newest run of each tool that is one
 }
 
 // inBubble runs f with a system that must be empty at its end.

@@ -69,7 +69,7 @@ func TestWrapUp(t *testing.T) {
 				cfg.Limits.OnLimit = loop.LimitWrapUp
 				out := b.finish(b.start(cfg))
 				limit, ok := errors.AsType[*loop.LimitError](out.Err)
-				if !ok || !strings.HasSuffix(limit.Error(), tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit || out.Text != "what I have" {
+				if !ok || !strings.Contains(limit.Error(), "limit: "+tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit || out.Text != "what I have" {
 					t.Fatalf("outcome: got %+v, want an answer and the limit of %s", out, tt.want)
 				}
 				reqs := model.Requests()

@@ -94,6 +94,26 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 	})
 }
 
+// What is refused since nobody can be asked counts as no call.
+func TestWithoutJournalRefusedCallsAreFree(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		model := llmtest.Script(llmtest.Calls(llmtest.Call("needs", nil), llmtest.Call("needs", nil)), llmtest.Call("echo", nil), llmtest.Say("done"))
+		run := b.startUnkept(func(c *loop.Config) {
+			c.Limits.ToolCalls = 1
+			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) loop.Verdict {
+				if tool.Name == "needs" {
+					return loop.Ask
+				}
+				return loop.Allow
+			}
+		}, model, tool("needs", echo), tool("echo", echo))
+		<-run.Ended()
+		if out := run.Outcome(); out.Text != "done" || out.ToolCalls != 1 {
+			t.Errorf("got %+v", out)
+		}
+	})
+}
+
 // SAMP-31: the last turn keeps the tools and says that none may be called; calls that
 // come all the same are left out, and an answer of nothing else is the limit.
 func TestLastAnswers(t *testing.T) {

@@ -27,7 +27,7 @@ func samples() map[string]any {
 		InputAddedType:       &InputAdded{Message: llm.User("again")},
 		LimitReachedType:     &LimitReached{Account: "run r", Limit: "cost", Max: "0.25", Spent: "0.20", Then: LimitAsk},
 		GuardActedType:       &GuardActed{Guard: "g", Point: PointFinal, Action: GuardChanged, Text: "why"},
-		HistoryCutType:       &HistoryCut{Turn: 3, Before: 9, After: 5, Limit: 6, Results: []CutResult{{"c", "t", 7}}, Messages: 2, Dropped: 4, Summary: "s"},
+		HistoryCutType:       &HistoryCut{Turn: 3, Before: 9, After: 5, Limit: 6, Results: []CutResult{{"c", "t", 7, 50}}, Messages: 2, Dropped: 4, Summary: "s"},
 		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
 		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},

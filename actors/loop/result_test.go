@@ -10,7 +10,7 @@ import (
 )
 
 // TestCutForModel: of whatever a tool returns the model sees a bounded part, valid text,
-// and how much is missing (ROB-9).
+// and how much is missing.
 func TestCutForModel(t *testing.T) {
 	image := func(n int) mcp.Content { return &mcp.ImageContent{MIMEType: "image/png", Data: make([]byte, n)} }
 	many := make(mcp.Contents, 10_000)

@@ -99,9 +99,10 @@ type run struct {
 	window   window       // what was left out of the history
 	prepared *llm.Request // the next turn's, once guards have seen it; nil else
 	repeated repeated
-	refusals int // how often guards had the model answer again
-	handOffs int // how often the run went to another agent
-	held     int // runs of its calls that wait for a human
+	refusals int   // how often guards had the model answer again
+	handOffs int   // how often the run went to another agent
+	held     int   // runs of its calls that wait for a human
+	seen     Taint // as last written
 
 	noted     *LimitError // the limit whose event is written last
 	wrapping  *LimitError // the last turn is under way because of it; nil before
@@ -327,6 +328,7 @@ func (r *run) request() *llm.Request {
 		System:      system,
 		Messages:    r.history[:len(r.history):len(r.history)],
 		Tools:       r.offered,
+		MaxTokens:   r.cfg.MaxTokens,
 		Temperature: r.cfg.Temperature,
 		Schema:      r.cfg.Schema,
 	}
@@ -337,7 +339,7 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 	if r.out != nil {
 		return
 	}
-	model, s := r.cfg.Model, &streaming{cfg: r.cfg, turn: t.n, last: r.wrapping != nil, guards: with(r.cfg.Guards, afterModel)}
+	model, s := r.cfg.Model, &streaming{cfg: r.cfg, turn: t.n, last: r.wrapping != nil, grow: t.spend.grow, guards: with(r.cfg.Guards, afterModel)}
 	t.cancel = actors.Await(c,
 		func(ctx context.Context) (modelReplied, error) {
 			ctx, model, done := t.spend.meter(ctx, model)

@@ -196,7 +196,7 @@ func TestLimits(t *testing.T) {
 				cfg.Limits = tt.limits
 				out := b.finish(b.start(cfg))
 				var limit *loop.LimitError
-				if !errors.As(out.Err, &limit) || !strings.HasSuffix(out.Err.Error(), tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit {
+				if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), " "+tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit {
 					t.Errorf("outcome: got %+v, want the limit of %s", out, tt.want)
 				}
 				if n := len(model.Requests()); n != tt.steps {

@@ -45,11 +45,15 @@ func openSpending(c *Config) (*spending, error) {
 		}
 		s.account = child
 	}
-	if err := s.reprice(c); err != nil {
-		s.account.Close()
-		return nil, err
-	}
-	return s, nil
+	priced := false
+	defer func() {
+		if !priced { // the model's own code may have panicked
+			s.account.Close()
+		}
+	}()
+	err := s.reprice(c)
+	priced = err == nil
+	return s, err
 }
 
 // reprice takes over what the model of a configuration costs. Money that is limited
@@ -174,6 +178,9 @@ func (m *metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Ev
 func (m *metered) observer(o llm.Observer) llm.Observer {
 	next, counted := o, false // by Restart, which comes before the Retry of the same attempt
 	next.Chose = func(c llm.Choice) {
+		if c.After != nil && !counted {
+			m.again(mayBeBilled(c.After))
+		}
 		counted = false
 		m.turn.chosen(c.Model)
 		if o.Chose != nil {
@@ -249,7 +256,6 @@ func (t *turnSpend) again(billed bool) error {
 	t.lost = t.lost.plus(u)
 	t.begun, t.produced, t.counted = false, 0, llm.Usage{}
 	more := t.ask
-	more.Steps = 0
 	if t.output > 0 {
 		more.Output, more.Least = t.output, t.output // the request says so already
 	}
@@ -262,12 +268,11 @@ func (t *turnSpend) again(billed bool) error {
 	return nil
 }
 
-// soFar is what an attempt has cost: what the provider counted, or else an estimate.
+// soFar is what an attempt has cost: what the provider counted, or else, and where that
+// can not be true, an estimate (SECA-43).
 func (t *turnSpend) soFar() Usage {
-	u := Usage{Input: t.counted.Input, Output: t.counted.Output, Estimated: t.counted.Estimated}
-	if u.Total() == 0 {
-		u = Usage{Input: t.ask.Input, Output: llm.EstimateBytes(t.produced), Estimated: true}
-	}
+	counted := t.counted.Plausible(t.ask.Input, t.produced)
+	u := Usage{Input: counted.Input, Output: counted.Output, Estimated: counted.Estimated}
 	u.Cost = t.of.pricing.of(t.model).Of(u.Input, u.Output)
 	return u
 }
@@ -285,6 +290,9 @@ func (t *turnSpend) settle() Usage {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	u := t.soFar()
+	if !t.begun {
+		u = Usage{} // a guard has answered in the model's place
+	}
 	if t.done { // it was charged when the run ended
 		return t.lost.plus(u)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ func (b *bench) subRun(name string, change func(cfg *loop.Config)) loop.Tool {
 		if err != nil {
 			return "", err
 		}
+		b.subs.Store(name, run)
 		stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
 		defer stop()
 		<-run.Ended()
@@ -274,6 +276,71 @@ func TestAttemptsThatBreakOff(t *testing.T) {
 	}
 }
 
+// routed is a model of two candidates, the first of which fails before its first word.
+type routed struct {
+	llm.Model
+	err error
+}
+
+func (m *routed) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		o := llm.ObserverOf(ctx)
+		o.Chose(llm.Choice{Model: "first"})
+		o.Chose(llm.Choice{Model: "second", Fallback: 1, After: m.err})
+		if ctx.Err() != nil {
+			yield(nil, ctx.Err())
+			return
+		}
+		for ev, err := range m.Model.Stream(ctx, req) {
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestCandidatesThatFail: one that has taken the turn and then said nothing may be billed,
+// and is charged with its input at its own price, within the limit; one that has refused
+// it costs nothing.
+func TestCandidatesThatFail(t *testing.T) {
+	idle := &llm.Error{Retryable: true, Err: llm.ErrIdle}
+	tests := []struct {
+		name  string
+		err   error
+		limit int
+		calls int
+		text  string
+	}{
+		{"refused", &llm.Error{Status: 503, Retryable: true}, 1, 1, "answer"},
+		{"taken, and then silent", idle, 0, 2, "answer"},
+		{"no room for the second", idle, 1, 1, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				cfg := b.config(&routed{llmtest.Script(llmtest.Say("answer").Usage(7, 5)), tt.err})
+				cfg.Limits.ModelCalls = tt.limit
+				cfg.Pricing = &loop.Pricing{Most: llm.Price{Input: 100 * llm.Unit, Output: 100 * llm.Unit}, Of: func(model string) (llm.Price, bool) {
+					return llm.Price{Input: 2 * llm.Unit}, model == "first"
+				}}
+				out := b.finish(b.start(cfg))
+				input := llm.EstimateTokens(&llm.Request{Messages: cfg.Input})
+				var want llm.Money
+				if tt.err == error(idle) {
+					want = llm.Price{Input: 2 * llm.Unit}.Of(input, 0)
+				}
+				if tt.text != "" {
+					want += cfg.Pricing.Most.Of(7, 5)
+				}
+				var limit *loop.LimitError
+				if out.Text != tt.text || errors.As(out.Err, &limit) != (tt.text == "") || out.Spent.ModelCalls != tt.calls || out.Spent.Cost != want {
+					t.Errorf("outcome: %+v, want a cost of %v", out, want)
+				}
+			})
+		})
+	}
+}
+
 // TestRefusedByTheProvider: a turn that was refused before it had begun has cost
 // nothing but the call.
 func TestRefusedByTheProvider(t *testing.T) {
@@ -302,7 +369,13 @@ func TestOverIsReported(t *testing.T) {
 // the next one too.
 func TestEstimatesLearn(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		model := llmtest.Script(llmtest.Call("echo", nil).Usage(1000, 10), llmtest.Say("done").Usage(1020, 5))
+		const more = 990 // than is estimated, each time
+		count := func(turn llmtest.Turn) llmtest.Turn {
+			return llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+				return turn.Usage(llm.EstimateTokens(req)+more, 5)
+			})
+		}
+		model := llmtest.Script(count(llmtest.Call("echo", `{"n":1}`)), count(llmtest.Call("echo", `{"n":2}`)), count(llmtest.Say("done")))
 		if out := b.finish(b.start(b.config(model, tool("echo", echo)))); out.Err != nil {
 			t.Fatal(out.Err)
 		}
@@ -312,10 +385,12 @@ func TestEstimatesLearn(t *testing.T) {
 				reserved = append(reserved, intent.Reserved)
 			}
 		}
-		reqs := model.Requests()
-		first, second := llm.EstimateTokens(reqs[0]), llm.EstimateTokens(reqs[1])
-		if reserved[0] != first || reserved[1] != 1000+second-first {
-			t.Errorf("reserved: got %v, want %d and %d", reserved, first, 1000+second-first)
+		var want []int
+		for i, req := range model.Requests() {
+			want = append(want, llm.EstimateTokens(req)+min(i, 1)*more)
+		}
+		if !slices.Equal(reserved, want) {
+			t.Errorf("reserved: got %v, want %v", reserved, want)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -26,16 +27,19 @@ type streaming struct {
 	cfg    *Config
 	model  llm.Model
 	turn   int
-	last   bool    // its request was not prepared
-	guards []Guard // that look at what the model says
+	last   bool                   // its request was not prepared
+	grow   func(tokens int) error // holds more for the request
+	guards []Guard                // that look at what the model says
 	all    llm.Collector
 	chosen *Chosen
 }
 
 // answer asks the model, and shows what it says to the guards.
 func (s *streaming) answer(ctx context.Context, req *llm.Request) (modelReplied, error) {
-	req, before := s.unprepared(ctx, req)
+	req, before, err := s.unprepared(ctx, req)
 	switch {
+	case err != nil:
+		return modelReplied{}, err
 	case before.stop != nil, before.refused != "":
 		return modelReplied{resp: &llm.Response{Content: mcp.Contents{mcp.Text(before.refused)}, Finish: StopGuard}, guards: before}, nil
 	}
@@ -45,13 +49,21 @@ func (s *streaming) answer(ctx context.Context, req *llm.Request) (modelReplied,
 }
 
 // unprepared shows the guards a request that they have not seen yet: the last one of a
-// run that wraps up.
-func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guarded) {
+// run that wraps up. It stays one without tools, and within what is held for it.
+func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guarded, error) {
 	if !s.last {
-		return req, guarded{}
+		return req, guarded{}, nil
 	}
 	v, g := pass(ctx, s.cfg.Guards, beforeModel, GuardTurn{at(s.cfg, s.turn), req}, validTurn)
-	return v.Request, g
+	last := *v.Request
+	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
+	if last.MaxTokens <= 0 || last.MaxTokens > req.MaxTokens {
+		last.MaxTokens = req.MaxTokens
+	}
+	if err := s.grow(llm.EstimateTokens(&last) - llm.EstimateTokens(req)); err != nil {
+		return nil, g, fmt.Errorf("what the guards have made of the request: %w", err)
+	}
+	return &last, g, nil
 }
 
 func (s *streaming) reply(ctx context.Context, req *llm.Request) (modelReplied, error) {
@@ -69,7 +81,7 @@ func (s *streaming) reply(ctx context.Context, req *llm.Request) (modelReplied, 
 	if g.refused != "" || g.stop != nil {
 		v.Response = withhold(resp)
 	}
-	v.Response.Usage = resp.Usage // the run pays for what the model has said
+	v.Response.Usage = resp.Usage // which is not the guards' to change
 	return modelReplied{resp: v.Response, guards: g}, nil
 }
 
@@ -87,7 +99,7 @@ func (s *streaming) observer() *llm.Observer {
 			sink.Chose(s.turn, c)
 		},
 		Restart: func() {
-			s.all = llm.Collector{}
+			s.all = llm.Collector{MaxTokens: s.all.MaxTokens}
 			sink.Restarted(s.turn)
 		},
 	}
@@ -104,6 +116,7 @@ func (deaf) Restarted(int)            {}
 // first.
 func (s *streaming) stream(ctx context.Context, req *llm.Request) (*llm.Response, error) {
 	sink, heard := s.cfg.Sink, len(s.guards) == 0
+	s.all.MaxTokens = req.MaxTokens
 	for ev, err := range s.model.Stream(ctx, req) {
 		if err == nil {
 			err = s.all.Add(ev)

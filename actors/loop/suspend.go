@@ -76,7 +76,7 @@ func (r *run) trySuspend(c *actors.Context) {
 		return
 	}
 	for _, a := range r.asks {
-		if !a.stored {
+		if !a.stored || a.raised != nil { // the latter is being withdrawn
 			return
 		}
 	}
@@ -116,6 +116,8 @@ func (r *run) giveUpCalls(c *actors.Context) {
 				cl.cancel(ErrSuspended)
 			}
 			r.turn.busy--
+			r.letGo(cl)
+			r.takeBack(c, cl)
 			r.advance(c, r.lose(cl, "the run was suspended before the call returned"))
 		}
 	}

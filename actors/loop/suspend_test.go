@@ -107,3 +107,67 @@ func TestAnswerOvertakesSuspend(t *testing.T) {
 		}
 	})
 }
+
+// A call that was given up for a suspension holds the run's clock no more, if the run goes
+// on after all (TIME-05).
+func TestClockAfterAnOvertakenSuspend(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		cfg := b.askAboutWrite(0)
+		cfg.Model = llmtest.Script(llmtest.Calls(llmtest.Call("deaf", nil), llmtest.Call("write", nil)), llmtest.Slow(24*time.Hour))
+		cfg.Tools = tools{tool("write", echo), tool("deaf", func(_ context.Context, call *loop.Call) (string, error) {
+			defer call.Hold()()
+			time.Sleep(time.Minute)
+			return "late", nil
+		})}
+		cfg.Limits.Wall = 10 * time.Minute
+		cfg.Journal = &slowJournal{Journal: b.store, slow: store.ToolUnknown, wait: 2 * time.Second}
+		began := time.Now()
+		run := b.start(cfg)
+		row := <-b.sink.asked
+		suspended := make(chan error, 1)
+		go func() { suspended <- run.Suspend(t.Context()) }()
+		time.Sleep(6 * time.Second) // virtual: the call was given up a second ago, which is being written
+		if _, err := run.Answer(t.Context(), row.ID, accept()); err != nil {
+			t.Fatalf("Answer: %v", err)
+		}
+		if err := <-suspended; !errors.Is(err, loop.ErrNotWaiting) {
+			t.Errorf("Suspend: got %v, want ErrNotWaiting", err)
+		}
+		var limit *loop.LimitError
+		if out := b.finish(run); !errors.As(out.Err, &limit) || limit.Limit != "wall time" || time.Since(began) > 11*time.Minute {
+			t.Errorf("outcome: got %+v after %v, want the limit of ten minutes", out, time.Since(began))
+		}
+	})
+}
+
+// What a call has asked that is given up for a suspension is withdrawn: nobody waits for
+// the answer any more. The question whether a call may be made stays.
+func TestSuspendWithdrawsWhatCallsAsk(t *testing.T) {
+	for name, deaf := range map[string]bool{"of a call that heeds its context": false, "of one that does not": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bench) {
+				cfg := b.askAboutWrite(0)
+				cfg.Model = llmtest.Script(llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("raises", nil)))
+				cfg.Tools = tools{tool("write", echo), tool("raises", func(ctx context.Context, call *loop.Call) (string, error) {
+					if deaf {
+						ctx = context.WithoutCancel(ctx)
+					}
+					_, err := call.Ask(ctx, loop.Question{Kind: loop.AskForm, Payload: json.RawMessage(`{}`)})
+					return "", err
+				})}
+				run := b.start(cfg)
+				approval, raised := <-b.sink.asked, <-b.sink.asked
+				synctest.Wait()
+				if err := run.Suspend(t.Context()); err != nil {
+					t.Fatalf("Suspend: %v", err)
+				}
+				b.finish(run)
+				for id, want := range map[string]store.AskStatus{approval.ID: store.AskPending, raised.ID: store.AskCancelled} {
+					if ask, err := b.store.Ask(t.Context(), id); err != nil || ask.Status != want {
+						t.Errorf("the question %s: got %q, %v, want %q", id, ask.Status, err, want)
+					}
+				}
+			})
+		})
+	}
+}

@@ -31,26 +31,24 @@ func (s *TaintState) Lethal() bool {
 	return seen.Untrusted && seen.Private
 }
 
-// add notes the result of a tool, and reports whether that is news.
-func (s *TaintState) add(t Taint) (Taint, bool) {
+// add notes the result of a tool, and returns all that was seen.
+func (s *TaintState) add(t Taint) Taint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.seen
 	s.seen.Untrusted = s.seen.Untrusted || t.Untrusted
 	s.seen.Private = s.seen.Private || t.Private
-	return s.seen, s.seen != before
+	return s.seen
 }
 
 // taint notes what a call that was made has brought, and returns the event of it if
-// that is news.
+// that is news to the run: its own journal says what it knows, also if another run of
+// the tree has seen it.
 func (r *run) taint(cl *call) []Entry {
-	if cl.tool == nil || !cl.made {
+	seen := r.cfg.Taint.add(cl.tool.Taint)
+	if seen == r.seen {
 		return nil
 	}
-	seen, news := r.cfg.Taint.add(cl.tool.Taint)
-	if !news {
-		return nil
-	}
+	r.seen = seen
 	return []Entry{{Type: TaintedType, Key: cl.key, Body: &Tainted{Seen: seen, Tool: cl.name, Server: cl.tool.Server}}}
 }
 

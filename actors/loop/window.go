@@ -179,7 +179,7 @@ func (r *run) cut(req *llm.Request, turn int) *cut {
 		limit = total / 2
 		target = limit
 	}
-	if total <= limit {
+	if total <= limit || len(r.history) == 0 {
 		return nil
 	}
 	note := 32 // tokens of what will be said of what is missing
@@ -232,7 +232,7 @@ func (s *shortening) newest() int {
 // first, and at last the larger part of the newest results.
 func (s *shortening) shorten() {
 	for i := 1; i < s.newest() && s.total > s.target; i++ {
-		s.replaceResults(i, mark)
+		s.replaceResults(i, 0)
 	}
 	s.dropTurns()
 	if s.total > s.limit {
@@ -247,8 +247,9 @@ func size(m ...llm.Message) int {
 	return llm.EstimateTokens(&llm.Request{Messages: m}) - llm.EstimateTokens(&llm.Request{})
 }
 
-// replaceResults puts something shorter in place of the results of a message.
-func (s *shortening) replaceResults(i int, shorter func(tool string, r *mcp.ToolResultContent) *mcp.ToolResultContent) {
+// replaceResults cuts the results of a message to so many bytes of text, or puts marks in
+// their place where that is zero.
+func (s *shortening) replaceResults(i, kept int) {
 	old := s.messages[i]
 	var fresh mcp.Contents
 	for j, b := range old.Content {
@@ -257,7 +258,10 @@ func (s *shortening) replaceResults(i int, shorter func(tool string, r *mcp.Tool
 			continue
 		}
 		tool := s.toolOf(i, res.ToolUseID)
-		short := shorter(tool, res)
+		short := mark(tool, res)
+		if kept > 0 {
+			short = clipped(res, kept)
+		}
 		if short == nil || size(llm.Message{Content: mcp.Contents{short}}) >= size(llm.Message{Content: mcp.Contents{res}}) {
 			continue
 		}
@@ -265,7 +269,7 @@ func (s *shortening) replaceResults(i int, shorter func(tool string, r *mcp.Tool
 			fresh = slices.Clone(old.Content)
 		}
 		fresh[j] = short
-		s.cut.body.Results = append(s.cut.body.Results, CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: resultSize(res)})
+		s.cut.body.Results = append(s.cut.body.Results, CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: resultSize(res), Kept: kept})
 	}
 	if fresh == nil {
 		return
@@ -356,18 +360,24 @@ func (s *shortening) clipNewest() {
 		n := len(s.messages[i].Content)
 		rest := s.total - size(s.messages[i])
 		share := max(s.limit-rest, 0) * 3 / max(n, 1) // bytes: a token has about four
-		s.replaceResults(i, func(tool string, r *mcp.ToolResultContent) *mcp.ToolResultContent {
-			if share < 200 {
-				return mark(tool, r)
-			}
-			short := cutForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, share-100)
-			short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
-				_, image := c.(*mcp.ImageContent)
-				return image && share < 4000
-			})
-			return short
-		})
+		if share < 200 {
+			share = 100 // for marks
+		}
+		s.replaceResults(i, share-100) // without the room of a note
 	}
+}
+
+// minImageRoom is how many bytes of text a result has to have room for to keep its images.
+const minImageRoom = 4000
+
+// clipped is a result cut to so many bytes of text.
+func clipped(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
+	short := cutForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
+	short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
+		_, image := c.(*mcp.ImageContent)
+		return image && kept < minImageRoom
+	})
+	return short
 }
 
 // mark says in the first message that others behind it are missing.

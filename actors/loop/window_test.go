@@ -212,6 +212,7 @@ func TestContextLength(t *testing.T) {
 	}{
 		{"fits", 100_000, 0, true},
 		{"half fits", 6000, 1, true},
+		{"half fits, again and again", 3000, 2, true},
 		{"nothing fits", 10, 1, false}, // there is nothing to leave out of the first turn
 		{"half is too much", 150, 2, false},
 	}

@@ -28,7 +28,7 @@ type concluded struct{ decided }
 // reserve holds what the next turn may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
 func (r *run) reserve(req *llm.Request) (*turnSpend, error) {
-	ask := budget.Turn{Input: r.spend.input(req), Output: r.cfg.MaxTokens, Steps: 1}
+	ask := budget.Turn{Input: r.spend.input(req), Output: req.MaxTokens, Steps: 1}
 	if r.cfg.Limits.OnLimit == LimitWrapUp {
 		if err := r.spend.holdLast(r.spend.input(lastRequest(req)), r.cfg.MaxTokens); err != nil {
 			return nil, err
@@ -83,28 +83,79 @@ func (s *spending) holdsLast() bool {
 
 // spendLast makes the last turn the one that is under way. Input is what it would take:
 // it gets that much if there is room, also at the cost of half its output, and else what
-// was held for it.
+// was held for it. That may be too little only where it was held at the price of another
+// model, before a hand-off: the output is then what it buys, and nil is returned if that
+// is nothing.
 func (s *spending) spendLast(input int, model string) *turnSpend {
 	s.mu.Lock()
 	t := &turnSpend{of: s, ask: s.lastTurn, output: s.lastOutput, hold: s.last, model: model}
-	more := t.ask
-	more.Input = input
-	if lacks := input - t.ask.Input; lacks <= 0 || t.hold.Resize(more.Amount(t.output)) == nil {
-		t.ask = more
-	} else if lacks <= t.output/2 && t.hold.Resize(more.Amount(t.output-lacks)) == nil {
-		t.ask, t.output = more, t.output-lacks
+	s.last, t.ask.Price = nil, llm.Price{}
+	if s.pricing != nil {
+		t.ask.Price = s.pricing.Most
 	}
-	s.last = nil
+	ok := t.takeLast(input)
 	s.mu.Unlock()
+	if !ok {
+		t.hold.Release()
+		return nil
+	}
 	return s.begin(t)
+}
+
+// takeLast makes what was held for the last turn fit its input, as far as that goes.
+func (t *turnSpend) takeLast(input int) bool {
+	fits := func(input, output int) bool {
+		ask := t.ask
+		ask.Input = input
+		if t.hold.Resize(ask.Amount(output)) != nil {
+			return false
+		}
+		t.ask, t.output = ask, output
+		return true
+	}
+	covered, lacks := t.ask.Amount(t.output).Cost <= t.hold.Amount().Cost, input-t.ask.Input
+	switch {
+	case covered && lacks <= 0:
+		t.ask.Input = input
+		return true
+	case fits(input, t.output), 0 < lacks && lacks <= t.output/2 && fits(input, t.output-lacks), covered:
+		return true
+	}
+	for output := t.output / 2; output > 0; output /= 2 {
+		if fits(min(input, t.ask.Input), output) {
+			return true
+		}
+	}
+	return false
+}
+
+// grow holds more for a turn whose request a guard has made larger by n tokens, since it
+// was reserved.
+func (t *turnSpend) grow(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	more := t.ask
+	more.Input += n
+	if err := t.hold.Resize(more.Amount(t.output)); err != nil {
+		return err
+	}
+	t.ask = more
+	return nil
 }
 
 // wrapUp asks the model for the last time. That turn was held all along.
 func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []Entry) {
-	r.state = r.thinking
-	r.wrapping = limit
 	req := lastRequest(r.request())
 	spend := r.spend.spendLast(r.spend.input(req), r.cfg.Model.Name())
+	if spend == nil {
+		r.write(c, nil, before...)
+		r.limited(c, limit)
+		return
+	}
+	r.state, r.wrapping = r.thinking, limit
 	req = fitLast(req, llm.EstimateTokens(req)+spend.ask.Input-r.spend.input(req))
 	req.MaxTokens = spend.output
 	note := req.Messages[len(req.Messages)-1]

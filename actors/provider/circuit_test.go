@@ -107,6 +107,41 @@ func TestOpenCircuit(t *testing.T) {
 	})
 }
 
+// A server that cannot be reached is tried once more, and is left to a fallback then, if
+// there is one; a server that is only busy is not.
+func TestUnreachableWithFallback(t *testing.T) {
+	away := llmtest.Fail(&llm.Error{Provider: "test", Retryable: true, Err: llm.ErrUnreachable})
+	tests := []struct {
+		name     string
+		observer llm.Observer
+		turn     llmtest.Turn
+		want     error
+		requests int
+		atMost   time.Duration // of waiting
+	}{
+		{"alone", llm.Observer{}, away, llm.ErrUnreachable, 5, 11250 * time.Millisecond},
+		{"with a fallback", impatient, away, llm.ErrUnreachable, 2, 750 * time.Millisecond},
+		{"busy, with a fallback", impatient, llmtest.Fail(busy(0)), llm.ErrRateLimit, 5, 11250 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, provider.Options{Circuit: provider.Circuit{Failures: 9}})
+				script := llmtest.Loop(tt.turn)
+				start := time.Now()
+				err := read(llm.Observe(t.Context(), &tt.observer), b.Model(script)).once(t)
+				if waited := time.Since(start); !errors.Is(err, tt.want) || waited > tt.atMost {
+					t.Errorf("got %v after %v, want %v within %v", err, waited, tt.want, tt.atMost)
+				}
+				if n := len(script.Requests()); n != tt.requests {
+					t.Errorf("got %d requests, want %d", n, tt.requests)
+				}
+				b.quiet(t)
+			})
+		})
+	}
+}
+
 // A circuit that stays open longer than a request may wait ends it at once.
 func TestCircuitBeyondPatience(t *testing.T) {
 	tests := []struct {

@@ -38,6 +38,8 @@ type (
 		CallID string `json:"callId"`
 		Tool   string `json:"tool"`
 		Bytes  int    `json:"bytes"` // as it was
+		// Kept bounds the text that is left of it, as of [Fit]; zero is a mark in its place.
+		Kept int `json:"kept,omitzero"`
 	}
 	// AgentChanged is the body of agent.changed.
 	AgentChanged struct {
