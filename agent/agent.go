@@ -51,9 +51,9 @@ type Config struct {
 	// StopWhen ends a run after a turn that the model has not ended it with. The result
 	// has what the model said in that turn, and [StopMet]. The zero value never does.
 	StopWhen StopCondition
-	// Repeats is in how many turns in a row the model may make a call of the same tool
-	// with the same arguments before it is told so; at twice as often the run fails with a
-	// [*LoopError]. Zero means 3, below zero switches it off.
+	// Repeats is in how many turns in a row the model may call the same tools with the
+	// same arguments, and no others, before it is told so; at twice as often the run fails
+	// with a [*LoopError]. Zero means 3, below zero switches it off.
 	Repeats int
 	// Context is how many tokens the model takes, input and output together. A
 	// conversation that becomes larger is cut: the instructions, the first message and

@@ -42,5 +42,12 @@
 // so and then stopped ([LoopError]), and a conversation that outgrows its model is cut
 // ([Config].Context); of both the events tell.
 //
+// # Models and what they cost
+//
+// Each backend has one provider, which bounds how many requests are out, retries and
+// gives up for a while ([Options].Providers). Several models are made one by llm/router.
+// [Limits] hold for a run with all that it starts, and one of money needs the prices
+// that the user states ([Options].Prices). [Sampling] lets servers ask a model.
+//
 // Tests use a scripted model of llm/llmtest.
 package agent

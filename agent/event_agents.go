@@ -58,10 +58,11 @@ type (
 		Turn      int    `json:"turn"`
 		Condition string `json:"condition"`
 	}
-	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44).
+	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44), if
+	// that is news to this run.
 	Tainted struct {
 		Header
-		Key    string `json:"key"` // of the call whose result it was
+		Key    string `json:"key"` // of the call whose result came last
 		Server string `json:"server,omitempty"`
 		Tool   string `json:"tool"`
 		Seen   Taint  `json:"seen"`

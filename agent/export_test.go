@@ -1,7 +1,25 @@
 package agent
 
+import "github.com/troupe-dev/troupe/actors"
+
 // Met looks at a condition.
 func Met(c StopCondition, t *TurnInfo) (string, bool) { return c.met(t) }
 
 // Unfence is what answers are read through.
 var Unfence = unfence
+
+// Actor returns the run's actor.
+func (r *Run) Actor() actors.Ref { return r.loop.Ref() }
+
+// Below returns the runs that the run has started.
+func (r *Run) Below() (runs []*Run) {
+	r.record.mu.Lock()
+	defer r.record.mu.Unlock()
+	for _, n := range r.record.below {
+		runs = append(runs, n.run)
+	}
+	return runs
+}
+
+// Poison makes the actor panic that all runs are children of.
+func (rt *Runtime) Poison() { rt.agents.Send(cancelStart{}) }

@@ -16,14 +16,23 @@ type Guard = loop.Guard
 
 // What guards see, and what they say.
 type (
-	GuardAt     = loop.GuardAt
-	GuardTurn   = loop.GuardTurn
-	GuardReply  = loop.GuardReply
-	GuardCall   = loop.GuardCall
+	// GuardAt is the run and the turn, a part of all the others: see [loop.GuardAt].
+	GuardAt = loop.GuardAt
+	// GuardTurn is what BeforeModel sees: see [loop.GuardTurn].
+	GuardTurn = loop.GuardTurn
+	// GuardReply is what AfterModel sees: see [loop.GuardReply].
+	GuardReply = loop.GuardReply
+	// GuardCall is what BeforeTool sees: see [loop.GuardCall].
+	GuardCall = loop.GuardCall
+	// GuardReturn is what AfterTool sees: see [loop.GuardReturn].
 	GuardReturn = loop.GuardReturn
+	// GuardAnswer is what Final sees: see [loop.GuardAnswer].
 	GuardAnswer = loop.GuardAnswer
-	GuardResult = loop.GuardResult // the zero value lets pass
-	GuardPoint  = loop.GuardPoint
+	// GuardResult is what a guard says: [Change], [Refuse], [StopRun], or its zero value,
+	// which lets pass.
+	GuardResult = loop.GuardResult
+	// GuardPoint is where a guard has acted.
+	GuardPoint = loop.GuardPoint
 	// GuardError ends a run that a guard has stopped.
 	GuardError = loop.GuardError
 )

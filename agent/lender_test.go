@@ -73,11 +73,11 @@ func TestLenderErrors(t *testing.T) {
 	}
 }
 
-// A turn of which nobody says what it has cost is charged as it was estimated, and one
-// that broke off with its question: never with nothing.
+// A turn of which nobody says what it has cost is charged as it is estimated, and one that
+// broke off with its question and what had come: never with nothing.
 func TestLenderCharges(t *testing.T) {
 	estimate := llm.EstimateTokens(&llm.Request{Messages: []llm.Message{llm.User("Hi")}})
-	answer := llm.EstimateTokens(&llm.Request{Messages: []llm.Message{llm.Assistant("four")}})
+	answer := llm.EstimateText("four")
 	for _, tt := range []struct {
 		name string
 		turn llmtest.Turn
@@ -85,7 +85,7 @@ func TestLenderCharges(t *testing.T) {
 	}{
 		{"counted", llmtest.Say("four").Usage(30, 4), 34},
 		{"not counted", llmtest.Say("four").Usage(0, 0), estimate + answer},
-		{"broken off", llmtest.Join(llmtest.Say("four"), llmtest.Fail(llm.ErrStreamCut)), estimate},
+		{"broken off", llmtest.Join(llmtest.Say("four"), llmtest.Fail(llm.ErrStreamCut)), estimate + answer},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := lending(t, noUsage{llmtest.Script(tt.turn)}, SamplingPolicy{})
@@ -98,6 +98,45 @@ func TestLenderCharges(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Tokens is 200,000 where nothing is said, and no limit below zero.
+func TestLenderTokens(t *testing.T) {
+	for tokens, more := range map[int]bool{0: false, 300_000: false, 500_000: true, -1: true} {
+		l := lending(t, llmtest.Script(llmtest.Say("a").Usage(300_000, 0), llmtest.Say("b")), SamplingPolicy{Tokens: tokens})
+		if _, err := l.sample(t.Context(), wants("bank"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.sample(t.Context(), wants("bank"), nil); (err == nil) != more {
+			t.Errorf("sample with Tokens %d, of which 300,000 are spent: got %v, want an answer: %v", tokens, err, more)
+		}
+	}
+}
+
+// A model that panics holds nothing of what the server and the run may spend.
+func TestLenderHoldsNothing(t *testing.T) {
+	l := lending(t, llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Turn { panic(t.Name()) })), SamplingPolicy{})
+	run := budget.New("run", budget.Limits{})
+	func() {
+		defer func() { _ = recover() }()
+		_, err := l.sample(t.Context(), wants("bank"), run)
+		t.Errorf("sample: got %v, want the model's panic", err)
+	}()
+	for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
+		if r := a.Report(); r.Reserved != (budget.Amount{}) {
+			t.Errorf("%s: still holds %+v", name, r.Reserved)
+		}
+	}
+}
+
+// Of what is added to a server's request the newest stays.
+func TestNewest(t *testing.T) {
+	texts := []string{"aaaa", "bb", "c"}
+	for most, want := range map[int]string{0: "", 1: "c", 2: "c", 3: "bb c", 6: "bb c", 7: "aaaa bb c", 9: "aaaa bb c"} {
+		if got := strings.Join(newest(texts, most), " "); got != want {
+			t.Errorf("newest(%q, %d): got %q, want %q", texts, most, got, want)
+		}
 	}
 }
 

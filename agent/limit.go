@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/llm/router"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -86,13 +85,7 @@ func checkPrices(prices map[string]llm.Price) error {
 // pricing is what a model costs, a router's as much as the dearest of its models; nil
 // where nobody knows of any.
 func (rt *Runtime) pricing(m llm.Model) *loop.Pricing {
-	names := []string{m.Name()}
-	if r, ok := m.(*router.Router); ok {
-		names = names[:0]
-		for _, card := range r.Cards() {
-			names = append(names, card.Name())
-		}
-	}
+	names := namesOfModel(m)
 	p := &loop.Pricing{Of: func(model string) (llm.Price, bool) { return rt.price(m, model) }}
 	known := 0
 	for _, name := range names {
@@ -115,12 +108,27 @@ func (rt *Runtime) price(m llm.Model, name string) (llm.Price, bool) {
 	if price, ok := rt.opts.Prices[name]; ok {
 		return price, true
 	}
-	if priced, ok := m.(interface {
+	if priced, ok := beneath[interface {
 		Price(model string) (llm.Price, bool)
-	}); ok {
+	}](m); ok {
 		return priced.Price(name)
 	}
 	return llm.Price{}, false
+}
+
+// beneath looks for what a model can do, or one that it wraps and tells by a method
+// Unwrap: the one behind a provider, say.
+func beneath[T any](m llm.Model) (can T, ok bool) {
+	for {
+		if can, ok = m.(T); ok {
+			return can, true
+		}
+		w, wraps := m.(interface{ Unwrap() llm.Model })
+		if !wraps {
+			return can, false
+		}
+		m = w.Unwrap()
+	}
 }
 
 // priced finds what the agent's model costs, and refuses a limit of money where that is

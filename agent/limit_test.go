@@ -64,6 +64,39 @@ func TestMoneyNeedsAPrice(t *testing.T) {
 	})
 }
 
+// priced is a model that knows what it costs.
+type priced struct{ *llmtest.Model }
+
+func (priced) Price(string) (llm.Price, bool) { return llm.Price{Input: 1}, true }
+
+// wrapped is a model around another, and says so.
+type wrapped struct{ llm.Model }
+
+func (w wrapped) Unwrap() llm.Model { return w.Model }
+
+// TestPriceOfTheModelItself: what a model says that it costs counts, also of one that is
+// wrapped, and a router that is wrapped is as dear as its dearest model.
+func TestPriceOfTheModelItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := open(t, nil)
+		cheap := priced{llmtest.Script().Named("p/cheap")}
+		for _, model := range []llm.Model{cheap, wrapped{cheap}} {
+			a, err := rt.Agent("a", &agent.Config{Model: model, Limits: agent.Limits{Cost: llm.Unit}})
+			if err != nil || !a.Priced() {
+				t.Errorf("Agent with %T: got %v, want no error: it has a price", model, err)
+			}
+		}
+		routed, err := router.New([]router.Card{{Model: cheap, Price: &llm.Price{Input: 1}}, {Model: llmtest.Script().Named("p/unknown")}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = rt.Agent("a", &agent.Config{Model: wrapped{routed}, Limits: agent.Limits{Cost: llm.Unit}})
+		if missing, ok := errors.AsType[*agent.NoPriceError](err); !ok || missing.Model != "p/unknown" {
+			t.Errorf("Agent with a wrapped router: got %v, want that p/unknown has no price", err)
+		}
+	})
+}
+
 // TestCostOfARouter: a turn is reserved at the price of the dearest model, and charged
 // at that of the one that has answered.
 func TestCostOfARouter(t *testing.T) {
@@ -87,6 +120,40 @@ func TestCostOfARouter(t *testing.T) {
 		}
 		if got := cheap.Requests()[0].MaxTokens; got < 990 || got > 1000 { // what a thousandth buys of the dear one
 			t.Errorf("MaxTokens: got %d", got)
+		}
+	})
+}
+
+// TestTheDearestCounts: a turn is reserved at what the dearest of a router's models takes
+// for input and for output, whichever it is.
+func TestTheDearestCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dear := 1000 * llm.Unit // a thousandth for each token
+		for name, price := range map[string]llm.Price{"input": {Input: dear}, "output": {Output: dear}} {
+			for _, first := range []bool{false, true} {
+				free := llmtest.Script(llmtest.Say("hi")).Named("p/free")
+				cards := []router.Card{{Model: free, Price: &llm.Price{}}, {Model: llmtest.Script().Named("p/dear"), Price: &price}}
+				if first {
+					slices.Reverse(cards)
+				}
+				routed, err := router.New(cards, &router.Options{Default: "p/free"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err := open(t, nil).Agent("a", &agent.Config{Model: routed, Limits: agent.Limits{Cost: llm.Unit / 1000}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = a.Run(t.Context(), "some words more", nil)
+				asked := free.Requests()
+				if name == "input" { // there is no room for it
+					if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.Limit != "cost" || len(asked) != 0 {
+						t.Errorf("Run with dear input: got %v after %d requests, want the limit of money before any", err, len(asked))
+					}
+				} else if err != nil || len(asked) != 1 || asked[0].MaxTokens != 1 {
+					t.Errorf("Run with dear output: got %v and requests %+v, want one for one token", err, asked)
+				}
+			}
 		}
 	})
 }

@@ -218,6 +218,9 @@ func (r *record) pass(event func(Header) Event) {
 // Closed implements [loop.Sink]. A last event that could not be written is made up
 // for the readers.
 func (r *record) Closed(out loop.Outcome) {
+	for _, release := range r.waits { // of asks whose end could not be written
+		release()
+	}
 	r.update(func() {
 		for i := len(r.items) - 1; i >= 0; i-- {
 			if e := r.items[i].entry; e != nil {

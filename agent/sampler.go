@@ -159,30 +159,12 @@ func (s *lender) turn(ctx context.Context, one *borrower, run *budget.Account, r
 	if err != nil {
 		return nil, err
 	}
+	defer release(held) // nothing, once it is settled: the code of a model may panic
 	bounded := *req
 	bounded.MaxTokens = output
 	model := one.models[0]
 	ctx = llm.Observe(ctx, &llm.Observer{Chose: func(c llm.Choice) { model = c.Model }})
-	var collected llm.Collector
-	var said llm.Usage // by the provider
-	for ev, failed := range s.model.Stream(ctx, &bounded) {
-		if err = failed; err == nil {
-			err = collected.Add(ev)
-		}
-		if err != nil {
-			break
-		}
-		if usage, ok := ev.(llm.Usage); ok {
-			said = usage
-		}
-	}
-	resp, cut := collected.Response()
-	if err == nil {
-		err = cut
-	}
-	if said == (llm.Usage{}) { // nobody says what it has cost: also what breaks off has
-		said = llm.Usage{Input: llm.EstimateTokens(req), Output: llm.EstimateBytes(collected.Bytes())}
-	}
+	resp, said, err := llm.Complete(ctx, s.model, &bounded)
 	price, _ := s.price(model)
 	spent := budget.Amount{Tokens: said.Input + said.Output, Cost: price.Of(said.Input, said.Output), ModelCalls: 1}
 	for _, h := range held {
@@ -216,12 +198,16 @@ func (s *lender) reserve(one *borrower, run *budget.Account, req *llm.Request, k
 		}
 	}
 	if err != nil || !keep {
-		for _, h := range held {
-			h.Release()
-		}
+		release(held)
 		held = nil
 	}
 	return held, turn.Output, err
+}
+
+func release(held []*budget.Hold) {
+	for _, h := range held {
+		h.Release()
+	}
 }
 
 // refusal is the error of a reservation of account a as the server is told it.

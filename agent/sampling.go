@@ -36,10 +36,10 @@ type Sampling struct {
 	Servers map[string]SamplingPolicy
 }
 
-// SamplingPolicy says what one server may have of the model (SECA-43). All numbers are
-// for the life of the runtime but PerMinute.
+// SamplingPolicy says what one server may have of the model (SECA-43). Tokens, Cost and
+// Requests are for the life of the runtime.
 type SamplingPolicy struct {
-	// Mode is ask, allow or deny. Empty means ask.
+	// Mode is ask, allow or deny. Empty means that of the [mcpclient.Server], and else ask.
 	Mode mcpclient.SamplingMode
 	// Tokens bounds input and output of all requests. Zero means 200,000, and below
 	// zero there is no limit.
@@ -140,7 +140,7 @@ func newLender(o *Sampling, servers []mcpclient.Server, model llm.Model, price f
 			policy = o.Default
 			policy.Mode = cmp.Or(srv.Sampling, policy.Mode)
 		}
-		policy.Mode = cmp.Or(policy.Mode, mcpclient.SamplingAsk)
+		policy.Mode = cmp.Or(policy.Mode, srv.Sampling, mcpclient.SamplingAsk)
 		if policy.Context == mcp.ContextNone {
 			policy.Context = ""
 		}
@@ -192,7 +192,7 @@ func isModel(model, name string) bool {
 
 // namesOfModel are the names of all models that may answer in its place.
 func namesOfModel(m llm.Model) []string {
-	r, ok := m.(*router.Router)
+	r, ok := beneath[*router.Router](m)
 	if !ok {
 		return []string{m.Name()}
 	}

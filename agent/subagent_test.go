@@ -256,7 +256,7 @@ func TestSubAgentInput(t *testing.T) {
 	})
 }
 
-// TestSubAgentBudget: what sub-agents spend is their run's, all together (ROB-9).
+// TestSubAgentBudget: what sub-agents spend is their run's, all together.
 func TestSubAgentBudget(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rt := open(t, &agent.Options{Model: llmtest.Script()})
@@ -322,6 +322,65 @@ func TestSubAgentAsks(t *testing.T) {
 		}
 		if res, err := run.Wait(t.Context()); err != nil || res.Text != "ok" || !asked {
 			t.Errorf("Wait: %+v, %v, asked %v", res, err, asked)
+		}
+	})
+}
+
+// TestSubAgentEndsInTime: a sub-agent whose tool does not heed its context ends before the
+// grace of the run above is over, so that its outcome is known.
+func TestSubAgentEndsInTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := open(t, &agent.Options{Model: llmtest.Script(), Grace: 4 * time.Second})
+		deaf, called := make(chan struct{}), make(chan struct{})
+		defer close(deaf)
+		sub := define(t, rt, "sub", &agent.Config{Model: llmtest.Script(call("deaf", nil)), Tools: []agent.Tool{
+			agent.Func("deaf", "Hears nothing.", func(context.Context, struct{}) (string, error) {
+				close(called)
+				<-deaf
+				return "", nil
+			})}})
+		boss := define(t, rt, "boss", &agent.Config{Tools: []agent.Tool{sub.AsTool("sub", "")}, Model: llmtest.Script(call("sub", task("x")))})
+		run := begin(t, boss, "r")
+		<-called
+		began := time.Now()
+		run.Cancel(errTest)
+		var results []agent.ToolResult
+		for ev, err := range run.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res, ok := ev.(agent.ToolResult); ok {
+				results = append(results, res)
+			}
+		}
+		if len(results) != 1 || results[0].Unknown || !results[0].Result.IsError || time.Since(began) >= 4*time.Second {
+			t.Errorf("after %v: got %+v, want the cancelled sub-agent's result", time.Since(began), results)
+		}
+	})
+}
+
+// TestSubAgentDiesAsking: the clocks above one that asks go on when it is killed, and not
+// only that of the run whose call it was.
+func TestSubAgentDiesAsking(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := open(t, &agent.Options{Model: llmtest.Script()})
+		low := define(t, rt, "low", &agent.Config{Tools: []agent.Tool{agent.NeedsApproval(double)}, Model: llmtest.Script(call("double", in{4}))})
+		mid := define(t, rt, "mid", &agent.Config{Tools: []agent.Tool{low.AsTool("low", "")}, Model: llmtest.Script(call("low", task("x")), llmtest.Slow(time.Hour))})
+		top := define(t, rt, "top", &agent.Config{Tools: []agent.Tool{mid.AsTool("mid", "")}, Limits: agent.Limits{Wall: time.Minute},
+			Model: llmtest.Script(call("mid", task("x")), llmtest.Slow(time.Hour))})
+		began := time.Now()
+		run := begin(t, top, "r")
+		for ev, err := range run.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := agent.Inner(ev).(agent.Ask); ok {
+				run.Below()[0].Below()[0].Actor().Stop()
+			}
+		}
+		var limit *agent.LimitError
+		if _, err := run.Wait(t.Context()); !errors.As(err, &limit) || time.Since(began) != time.Minute {
+			t.Errorf("Wait: %v after %v, want the limit of a minute", err, time.Since(began))
 		}
 	})
 }
@@ -404,7 +463,7 @@ func TestTeamsOfOneRuntime(t *testing.T) {
 }
 
 // TestSubAgentsUnderChaos: whatever becomes of the runs below, each has one end, the
-// run above goes on, and nothing is left over (ROB-3).
+// run above goes on, and nothing is left over.
 func TestSubAgentsUnderChaos(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := memory()

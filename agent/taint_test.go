@@ -149,7 +149,7 @@ func TestTaintOfATree(t *testing.T) {
 			}
 		}
 		want := []string{"ask false", "s__web", "s__web {Untrusted:true Private:true Outbound:false}", "ask true", "s__web",
-			"sub", "s__file", "s__web", "s__web"}
+			"sub", "s__file", "s__file {Untrusted:true Private:true Outbound:false}", "s__web", "s__web"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// MRTR-30: one handler asks clients of all revisions, kept between rounds or not.
+// MRTR-30, TOOL-12: one handler asks clients of all revisions, kept between rounds or not.
 func TestAsk(t *testing.T) {
 	tests := []struct {
 		tool   string

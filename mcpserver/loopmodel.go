@@ -48,13 +48,12 @@ func (l *sampleLoop) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm
 	}
 }
 
-// turnError is why a question to the model has no answer.
+// turnError is why a question to the model has no answer. It has no Unwrap: to the actor
+// that runs the loop it is no error of a model that it could do something about, such as
+// asking again with a part of the conversation, which is the client's to keep whole.
 type turnError struct{ err error }
 
 func (e *turnError) Error() string { return e.err.Error() }
-
-// Unwrap returns it.
-func (e *turnError) Unwrap() error { return e.err }
 
 // turn asks the model once.
 func (l *sampleLoop) turn(ctx context.Context, req *llm.Request) (*llm.Response, error) {

@@ -20,15 +20,16 @@ import (
 // ModelLimits bounds what [Options].Model does for clients.
 type ModelLimits struct {
 	// Concurrency bounds the turns under way at once, and PerPrincipal those of one
-	// principal, or of one pipe or session of nobody; others wait for theirs until their
-	// calls end. Zero means 8 and 2.
+	// principal, of one pipe, or of all that come over HTTP and are nobody: those can have
+	// as many sessions as they like. Others wait for theirs until their calls end. Zero
+	// means 8 and 2.
 	Concurrency, PerPrincipal int
 	// MaxTokens bounds the output of one turn: of a question that allows more, this is
 	// what the model is allowed. Zero means what the question says.
 	MaxTokens int
-	// TokensPerHour bounds what one principal, pipe or session may cost in an hour, input
-	// and output together. A turn is reserved before it begins; one that does not fit is
-	// refused with [ErrModelBudget]. Zero means no limit.
+	// TokensPerHour bounds what one of those may cost in an hour, input and output
+	// together. A turn is reserved before it begins; one that does not fit is refused with
+	// [ErrModelBudget]. Zero means no limit.
 	TokensPerHour int
 }
 
@@ -143,26 +144,20 @@ func (o *ownModel) sample(ctx context.Context, id string, p *mcp.CreateMessagePa
 // turn asks the model once.
 func (o *ownModel) turn(ctx context.Context, who *patron, p *mcp.CreateMessageParams, req *llm.Request) (ownAnswer, error) {
 	asked := *req
-	estimate := llm.EstimateTokens(req)
 	var hold *budget.Hold
 	if account := o.account(who); account != nil {
 		var err error
-		if hold, asked.MaxTokens, err = account.ReserveTurn(budget.Turn{Input: estimate, Output: req.MaxTokens}); err != nil {
+		if hold, asked.MaxTokens, err = account.ReserveTurn(budget.Turn{Input: llm.EstimateTokens(req), Output: req.MaxTokens}); err != nil {
 			return ownAnswer{}, ErrModelBudget
 		}
-		defer func() { hold.Settle(budget.Amount{Tokens: estimate, ModelCalls: 1}) }() // of a turn that fails
+		defer hold.Release() // if the model panics
 	}
-	resp, err := llm.Generate(ctx, o.model, &asked)
+	resp, usage, err := llm.Complete(ctx, o.model, &asked)
+	if hold != nil { // what has failed, or was left, is not for nothing
+		hold.Settle(budget.Amount{Tokens: usage.Input + usage.Output, ModelCalls: 1})
+	}
 	if err != nil {
 		return ownAnswer{}, fmt.Errorf("asking the server's model: %w", err)
-	}
-	usage := resp.Usage
-	if usage.Input+usage.Output == 0 {
-		usage = llm.Usage{Input: estimate, Estimated: true,
-			Output: llm.EstimateTokens(&llm.Request{Messages: []llm.Message{resp.Message()}})}
-	}
-	if hold != nil {
-		hold.Settle(budget.Amount{Tokens: usage.Input + usage.Output, ModelCalls: 1})
 	}
 	result, err := sampling.Result(p, resp)
 	if err != nil {
@@ -228,6 +223,9 @@ func (o *ownModel) account(who *patron) *budget.Account {
 func (r *request) patron() string {
 	if id := r.principal.id(); id != "" {
 		return "principal " + id
+	}
+	if r.session.in == nil { // each could have a session for each call
+		return "nobody"
 	}
 	return "session " + r.session.ref.Path()
 }

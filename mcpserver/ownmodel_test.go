@@ -162,3 +162,18 @@ func TestModelLimits(t *testing.T) {
 		}
 	})
 }
+
+// A loop whose conversation is too long for the model ends with that error: its messages
+// are kept whole, and nothing is asked again without some of them.
+func TestLoopTooLong(t *testing.T) {
+	synctestOnce(t, func(t *testing.T) {
+		trip := llmtest.Calls(llmtest.Call("weather", `{"place":"Oslo"}`), llmtest.Call("trains", `{"place":"Oslo"}`))
+		own := llmtest.Script(trip, trip, trip, llmtest.Fail(&llm.Error{Provider: "own", Err: llm.ErrContextLength}), llmtest.Say("what is left"))
+		s, _ := newServer(t, &mcpserver.Options{Model: own})
+		p := addLoop(t, s, nil, nil)
+		got := openAsked(t, s, mcp.V2025_11_25, `{}`).call("plan", `{}`, respondAda)
+		if err := p.lastError(); !hasAll(got, "isError") || !errors.Is(err, llm.ErrContextLength) || len(own.Requests()) != 4 {
+			t.Errorf("got %q and %v after %d requests, want that it is too long after 4", got, err, len(own.Requests()))
+		}
+	})
+}

@@ -152,6 +152,7 @@ func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageP
 		return nil, fmt.Errorf("the loop %q: %w", key, err)
 	}
 	l := &sampleLoop{request: q, run: n, key: key, params: *p, tools: tools, opts: opts, values: ctx}
+	l.params.Tools = nil // what is appended must not be in the caller's array
 	for _, t := range tools {
 		if err := t.Err(); err != nil {
 			return nil, fmt.Errorf("the loop %q: %w", key, err)

@@ -409,3 +409,28 @@ func TestSampleWithOtherCapabilities(t *testing.T) {
 		}
 	})
 }
+
+// A question may be shared by loops: nothing is written to it, nor to its empty slices.
+func TestLoopLeavesTheQuestion(t *testing.T) {
+	synctestOnce(t, func(t *testing.T) {
+		s, _ := newServer(t, &mcpserver.Options{Model: ownTrip()})
+		p := question()
+		p.Tools = make([]mcp.Tool, 0, 4)
+		err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			r, err := req.SampleLoop(ctx, "plan", p, new(planner).tools(), nil)
+			if err != nil {
+				return "", err
+			}
+			return r.Text(), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := openAsked(t, s, mcp.V2025_11_25, `{}`).call("plan", `{}`, respondAda); got != "Go to Oslo." {
+			t.Errorf("got %q", got)
+		}
+		if all := p.Tools[:cap(p.Tools)]; all[0].Name != "" || len(p.Messages) != 1 {
+			t.Errorf("the question has become %+v, with %q in its array", p, all[0].Name)
+		}
+	})
+}

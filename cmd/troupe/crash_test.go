@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
@@ -42,9 +44,13 @@ func TestKillNine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(crashSeed, crashSeed))
 	t.Logf("seed %d", crashSeed)
 	h := newHome(t)
-	// As many calls as it has time for, two at once.
-	h.plays("openai", llmtest.NewServer(llmtest.Calls(
-		llmtest.Call("effects__append", `{"text":"one"}`), llmtest.Call("effects__append", `{"text":"two"}`))).Loop())
+	// As many calls as it has time for, two at once, and never the same ones again: that
+	// would be a model that turns in circles.
+	h.plays("openai", llmtest.NewServer(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+		n := len(req.Messages)
+		return llmtest.Calls(llmtest.Call("effects__append", fmt.Sprintf(`{"text":"one %d"}`, n)),
+			llmtest.Call("effects__append", fmt.Sprintf(`{"text":"two %d"}`, n)))
+	})).Loop())
 	total := crashed{}
 	for n := range crashKills() {
 		c := &crash{t: t, home: h, run: fmt.Sprint("run-", n), effects: h.path(fmt.Sprint("lines-", n, ".txt"))}

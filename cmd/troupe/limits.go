@@ -136,7 +136,11 @@ func (p *program) bill(res *agent.Result, priced bool) {
 	if res == nil || !priced {
 		return
 	}
-	text := fmt.Sprintf("cost %v (%d tokens, %d model calls", res.Spent.Cost, res.Spent.Tokens, res.Spent.ModelCalls)
+	calls := "calls"
+	if res.Spent.ModelCalls == 1 {
+		calls = "call"
+	}
+	text := fmt.Sprintf("cost %v (%d tokens, %d model %s", res.Spent.Cost, res.Spent.Tokens, res.Spent.ModelCalls, calls)
 	if res.Usage.Estimated {
 		text += ", partly estimated"
 	}

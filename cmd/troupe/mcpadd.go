@@ -36,7 +36,7 @@ type addFlags struct {
 func (p *program) mcpAddCommand() *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{
-		Use:   "add [FLAGS] NAME COMMAND [ARGUMENT...]   or   add [FLAGS] NAME URL",
+		Use:   "add [FLAGS] NAME {URL | COMMAND [ARGUMENT...]}",
 		Short: "Add a server to a configuration, and approve it",
 		Long: `Add a server to a configuration file, and approve it as it is: you have just typed it. Flags stand before NAME; what
 follows COMMAND is its own. Write variables as ${NAME} to keep secrets out of the file: they are put in when the server
@@ -44,6 +44,7 @@ is started, and never by a shell.`,
 		Example: `  troupe mcp add filesystem npx -y @modelcontextprotocol/server-filesystem .
   troupe mcp add -s user -e 'GITHUB_TOKEN=${GITHUB_TOKEN}' github github-mcp-server stdio
   troupe mcp add --header 'Authorization: Bearer ${TOKEN}' docs https://docs.example/mcp`,
+		DisableFlagsInUseLine: true, // they stand before NAME
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			def, err := f.definition(args)
 			if err != nil {
@@ -73,11 +74,11 @@ is started, and never by a shell.`,
 	flags.StringVarP(&f.transport, "transport", "t", "", "`HOW` to reach it: stdio, http or sse (default: by what follows NAME)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `NAME=VALUE` in the environment of the command (repeat for more)")
 	flags.StringVar(&f.envFile, "env-file", "", "read the environment of the command from this `FILE`")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send the header `NAME: VALUE` to the URL (repeat for more)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "send the header `NAME:VALUE` to the URL (repeat for more)")
 	flags.StringVar(&f.helper, "headers-helper", "", "`COMMAND` that prints headers as a JSON object, run at each connect")
 	flags.StringVar(&f.dir, "cwd", "", "run the command in this `FOLDER`")
-	flags.DurationVar(&f.timeout, "timeout", 0, "limit of a call, such as 30s")
-	flags.StringVar(&f.description, "description", "", "what it is for")
+	flags.DurationVar(&f.timeout, "timeout", 0, "give each call this `TIME`, such as 30s")
+	flags.StringVar(&f.description, "description", "", "say in a `TEXT` what it is for")
 	flags.StringSliceVar(&f.allow, "allow", nil, "offer only the `TOOL` (repeat for more)")
 	flags.StringSliceVar(&f.deny, "deny", nil, "never offer the `TOOL` (repeat for more)")
 	flags.BoolVarP(&f.force, "force", "f", false, "replace a server of that name")

@@ -66,7 +66,7 @@ func (p *program) modelName(ctx context.Context, s *settings, name string) (stri
 
 // noModel says how to get a model.
 const noModel = `Either
-  - start Ollama (https://ollama.com) and get a model that can use tools: ollama pull qwen3:8b
+  - start Ollama (https://ollama.com) and get a model that can use tools: troupe models pull qwen3:8b
   - or set OPENAI_API_KEY
   - or set OPENAI_BASE_URL to any OpenAI-compatible server
 and name another than the default with -m provider/model`

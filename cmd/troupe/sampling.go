@@ -67,7 +67,11 @@ func (p *program) sampling(ctx context.Context, f *samplingFlags, servers []mcpc
 	if err != nil {
 		return nil, err
 	}
-	sampling, err := f.samplingOf(&s.Sampling, servers, p.newPrompter(nil) != nil)
+	somebody := p.newPrompter(nil) != nil
+	sampling, err := f.samplingOf(&s.Sampling, servers, somebody)
+	if err == nil && !somebody && slices.ContainsFunc(f.modes, func(flag string) bool { return strings.HasSuffix(flag, "=ask") }) {
+		p.note("there is no terminal to ask on: --sampling with ask is deny")
+	}
 	if err != nil || s.Sampling.Model == "" {
 		return sampling, err
 	}

@@ -111,13 +111,19 @@ func TestTerminal(t *testing.T) {
 		{"end of input", []llmtest.Turn{one}, []string{"\x04"}, 0, "nobody answered"},
 		{"each call", []llmtest.Turn{one, two}, []string{"y\n", "n\n"}, 1, "the user declined it"},
 		{"the whole run", []llmtest.Turn{one, two}, []string{"r\n"}, 2, "appended two"},
+		// The first call sees text of the server's, which the second might carry out (SECA-44).
+		{"tainted", []llmtest.Turn{one, two}, []string{"y\n"}, 2, "appended two"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			h.plays("openai", llmtest.NewServer(append(tt.turns, resultsOf())...))
-			cmd := h.command("run", "--mcp", "effects lines.txt", "Append.")
+			approve := "writes" // the default
+			if tt.name == "tainted" {
+				approve = tt.name
+			}
+			cmd := h.command("run", "--approve", approve, "--mcp", "effects lines.txt", "Append.")
 			var stdout strings.Builder
 			cmd.Stdout = &stdout
 			term := openTerminal(t, cmd)

@@ -275,6 +275,9 @@ func (p *program) answer(format, id string, res *agent.Result, runErr error, wai
 			if onTerminal(p.stdout) {
 				text = plainLines(text) // SECA-42
 			}
+			if strings.TrimSpace(text) == "" {
+				p.note("the answer of the model is empty")
+			}
 			_, err := fmt.Fprintln(p.stdout, text)
 			return err
 		}

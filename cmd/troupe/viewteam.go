@@ -67,6 +67,18 @@ func warning(q agent.Ask) string {
 	return "\nBeware: what strangers have written and private data are both in this conversation, and this call may carry the data out."
 }
 
+// seenText says what a run has seen.
+func seenText(t loop.Taint) string {
+	var seen []string
+	if t.Untrusted {
+		seen = append(seen, "untrusted text")
+	}
+	if t.Private {
+		seen = append(seen, "private data")
+	}
+	return strings.Join(seen, " and ")
+}
+
 // teamText is what "runs show" says of an event between agents, guards and models.
 func teamText(body any) string {
 	switch b := body.(type) {
@@ -79,7 +91,7 @@ func teamText(body any) string {
 	case *loop.StopMet:
 		return b.Condition
 	case *loop.Tainted:
-		return fmt.Sprintf("%s: untrusted %v, private %v", b.Tool, b.Seen.Untrusted, b.Seen.Private)
+		return fmt.Sprintf("%s: the run has now seen %s", b.Tool, seenText(b.Seen))
 	}
 	return ""
 }

@@ -4,6 +4,9 @@
 //	troupe run --mcp "go run ./examples/sampling" "Why can nobody pay?"
 //	troupe mcp call --mcp "go run ./examples/sampling -model qwen3:8b" explain '{"question":"Why can nobody pay?"}'
 //
+// Where Ollama is not on this machine the server has to know: hosts do not hand their
+// environment on, so OLLAMA_HOST belongs into its definition (troupe mcp add -e).
+//
 // The tools that the model has for it are two Go functions. They are nobody else's: the
 // client sees them in the questions to its model, and can not call them.
 package main

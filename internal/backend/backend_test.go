@@ -140,6 +140,8 @@ func TestFind(t *testing.T) {
 		{"its model", file, map[string]string{"OLLAMA_HOST": nowhere, "OPENAI_API_KEY": canary, "OPENAI_MODEL": "gpt-9"}, "openai/gpt-9"},
 		{"a server of its kind", "{}", map[string]string{"OLLAMA_HOST": nowhere, "OPENAI_BASE_URL": boxURL}, "openai/scripted"},
 		{"nobody asks for Anthropic's", "{}", map[string]string{"OLLAMA_HOST": nowhere, "ANTHROPIC_API_KEY": canary}, ""},
+		{"nor where it answers", `models: { providers: { anthropic: { base_url: "${BOX}", api_key_env: KEY } } }`,
+			map[string]string{"OLLAMA_HOST": nowhere, "BOX": boxURL, "KEY": canary}, ""},
 		{"none", file, map[string]string{"OLLAMA_HOST": nowhere}, ""},
 	} {
 		if tt.file == "{}" {

@@ -65,12 +65,12 @@ func (s *Set) notFound(name string, found []discover.Found) error {
 		if f.Err != nil {
 			silent = append(silent, fmt.Sprintf("%s at %s (%v)", f.Server.Provider(), f.Server, f.Err))
 		} else {
-			asked = append(asked, fmt.Sprintf("%s at %s", f.Server.Provider(), f.Server))
+			asked = append(asked, fmt.Sprintf("%s (%s)", f.Server.Provider(), f.Server))
 		}
 	}
 	kind, text := llm.ErrNotFound, fmt.Sprintf("looking for the model %q", name)
 	if len(asked) > 0 {
-		text += ": not at " + strings.Join(asked, ", nor at ")
+		text += ": it is not among those of " + strings.Join(asked, ", nor of ")
 	}
 	if len(silent) > 0 {
 		kind, text = llm.ErrUnreachable, text+": no answer of "+strings.Join(silent, ", nor of ")

@@ -228,6 +228,12 @@ func TestEnvironmentKeyStays(t *testing.T) {
 	if err != nil || !s.APIKey.IsZero() {
 		t.Errorf("Server: got the key %q and error %v, want none", s.APIKey.Reveal(), err)
 	}
+	// And not where the file has another one.
+	c = parse(t, "version: 1\nmodels: { providers: { openai: { api_key: '${OTHER}' } } }")
+	s, err = c.Server("openai", func(name string) string { return "of " + name })
+	if err != nil || s.APIKey.Reveal() != "of OTHER" {
+		t.Errorf("Server: got the key %q and error %v, want the one that the file names", s.APIKey.Reveal(), err)
+	}
 }
 
 // A base_url whose variables stand for nothing is none: the vendor's own server is asked,
@@ -285,6 +291,9 @@ func TestProjectsAreNotTrusted(t *testing.T) {
 		"models: { providers: { openai: { base_url: 'https://evil.example', api_key_env: OPENAI_API_KEY } } }",
 		"models: { providers: { ollama: { base_url: 'https://evil.example' } } }",
 		"models: { prices: { openai/gpt-5: { in: 0, out: 0 } } }",
+		"models: { aliases: { llama3: [openai/gpt-5] } }",
+		"models: { cards: { openai/gpt-5: { aliases: [llama3] } } }",
+		"models: { fallback: [openai/gpt-5] }",
 		"sampling: { default: allow }",
 	} {
 		project := t.TempDir()

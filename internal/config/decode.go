@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -108,6 +109,10 @@ func kind(n *yaml.Node) string {
 // scalar reports whether a node is a plain value, and complains if it is not.
 func (d *decoder) scalar(n *yaml.Node, want string) bool {
 	tag := n.ShortTag()
+	if strings.HasPrefix(tag, "!") && !strings.HasPrefix(tag, "!!") {
+		d.fail(n, "tags are not taken")
+		return false
+	}
 	if n.Kind != yaml.ScalarNode || tag == "!!null" || tag == "!!binary" || len(n.Value) > maxText || n.Anchor != "" {
 		d.fail(n, "want %s, got %s", want, kind(n))
 		return false
@@ -244,8 +249,14 @@ func (d *decoder) duration(out *time.Duration) func(*yaml.Node) {
 // yamlLine finds the line in an error of the YAML package.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): (.*)`)
 
+// yamlName finds a name of the text in such an error: that of an anchor may be a key.
+var yamlName = regexp.MustCompile(`'[^']*'`)
+
 // syntax is the error for a text that is not YAML.
 func syntax(file string, err error) *Error {
+	if strings.Contains(err.Error(), "anchor") {
+		err = errors.New(yamlName.ReplaceAllString(err.Error(), "of that name"))
+	}
 	p := Problem{File: file, Text: "not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		p.Line, _ = strconv.Atoi(m[1]) // digits

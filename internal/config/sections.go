@@ -52,10 +52,11 @@ func (d *decoder) models(n *yaml.Node, c *Config, foreign bool) {
 			d.text(&m.Default)(n)
 			d.name(c, n, m.Default, false)
 		},
-		"fallback": func(n *yaml.Node) {
+		// Where a conversation goes that was meant for another model is the user's to say.
+		"fallback": d.own(foreign, "models.fallback", func(n *yaml.Node) {
 			d.texts(&m.Fallback)(n)
 			d.names(c, n, m.Fallback, false)
-		},
+		}),
 		"providers": d.own(foreign, "models.providers", func(n *yaml.Node) {
 			m.Providers = make(map[string]Provider)
 			d.entries(n, func(key, value *yaml.Node) { m.Providers[key.Value] = d.provider(key, value) })
@@ -64,10 +65,10 @@ func (d *decoder) models(n *yaml.Node, c *Config, foreign bool) {
 			m.Cards = make(map[string]Card)
 			d.entries(n, func(key, value *yaml.Node) {
 				d.name(c, key, key.Value, true)
-				m.Cards[key.Value] = d.card(value)
+				m.Cards[key.Value] = d.card(value, foreign)
 			})
 		},
-		"aliases": func(n *yaml.Node) {
+		"aliases": d.own(foreign, "models.aliases", func(n *yaml.Node) {
 			m.Aliases = make(map[string][]string)
 			d.entries(n, func(key, value *yaml.Node) {
 				var list []string
@@ -75,7 +76,7 @@ func (d *decoder) models(n *yaml.Node, c *Config, foreign bool) {
 				d.names(c, value, list, true)
 				m.Aliases[key.Value] = list
 			})
-		},
+		}),
 		"prices": d.own(foreign, "models.prices", func(n *yaml.Node) {
 			m.Prices = make(map[string]Price)
 			d.entries(n, func(key, value *yaml.Node) {
@@ -118,7 +119,7 @@ func (d *decoder) price(n *yaml.Node) llm.Price {
 	return p
 }
 
-func (d *decoder) card(n *yaml.Node) Card {
+func (d *decoder) card(n *yaml.Node, foreign bool) Card {
 	var c Card
 	rate := func(out **float64) func(*yaml.Node) { return d.number(0, 1, func(v float64) { *out = &v }) }
 	d.object(n, fields{
@@ -127,7 +128,7 @@ func (d *decoder) card(n *yaml.Node) Card {
 		"context": d.count(&c.Context),
 		"cost":    rate(&c.Cost), "speed": rate(&c.Speed), "intelligence": rate(&c.Intelligence),
 		"parameters": d.number(0, 1e6, func(v float64) { c.Parameters = v }),
-		"aliases":    d.texts(&c.Aliases),
+		"aliases":    d.own(foreign, "aliases of models.cards", d.texts(&c.Aliases)),
 	})
 	return c
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/modelservers/tinygguf"
 )
 
-// The templates tell the model how many tools there are and no more: each byte is a token,
-// and the model reads nothing but markers anyway.
+// The templates tell the model that there is a tool, for each, and no more: a byte is a
+// token, and the model reads nothing but markers anyway. With less than that the count of a
+// prompt's tokens would be lower than llm.Usage.Plausible believes.
 var (
 	//go:embed spec.json
 	behaviour []byte

@@ -26,12 +26,12 @@ func (q *question) sampling() (*mcpclient.Decision, error) {
 	edited := false
 	for {
 		q.header("asks your model a question, at your cost")
-		if q.ask.Message != "" {
-			q.quote(q.ask.Message)
+		if m := q.ask.Message; m != "" && m != q.ask.Sampling.SystemPrompt { // that is shown below
+			q.quote(m)
 		}
 		passages := q.request(p)
 		key, argument, err := q.menu("let the model answer; you see the answer before the server does",
-			choice{"e", "edit", "change a text: edit NUMBER"}, choice{"t", "tokens", "allow fewer or more tokens: tokens NUMBER"})
+			choice{"e", "edit", "change a text: edit NUMBER"}, choice{"t", "tokens", "allow fewer tokens: tokens NUMBER"})
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +44,8 @@ func (q *question) sampling() (*mcpclient.Decision, error) {
 			return d, nil
 		case "t":
 			n, err := strconv.ParseInt(argument, 10, 64)
-			if err != nil || n <= 0 {
-				q.say("Say how many, such as: tokens 500")
+			if most := q.ask.Sampling.MaxTokens; err != nil || n <= 0 || n > most { // SAMP-08
+				q.say("Say how many, at most %d, such as: tokens %d", most, max(1, most/2))
 				continue
 			}
 			p.MaxTokens, edited = n, true
@@ -69,7 +69,7 @@ func (q *question) request(p *mcp.CreateMessageParams) []passage {
 		q.quote(p.SystemPrompt)
 	}
 	for i, m := range p.Messages {
-		q.say("\nMessage %d of %d, as %s:", i+1, len(p.Messages), clean(string(m.Role)))
+		q.say("\nMessage %d of %d, as %s:", i+1, len(p.Messages), word(string(m.Role), string(mcp.RoleUser), string(mcp.RoleAssistant)))
 		all = q.contents(m.Content, all)
 	}
 	for _, t := range p.Tools {
@@ -83,15 +83,32 @@ func (q *question) request(p *mcp.CreateMessageParams) []passage {
 	return all
 }
 
+// word shows a word of the server: one that is not known in quotes, since it may look like
+// more of what is said around it (SECA-41).
+func word(s string, known ...string) string {
+	if slices.Contains(known, s) {
+		return s
+	}
+	return clean(fmt.Sprintf("%.40q", s))
+}
+
+// maxWishes bounds the models that are named of those that a server would like.
+const maxWishes = 5
+
 // wishes says what else the server would like.
 func wishes(p *mcp.CreateMessageParams) string {
 	var b strings.Builder
 	if p.IncludeContext != "" && p.IncludeContext != mcp.ContextNone {
-		fmt.Fprintf(&b, " It wants the model to see more of your conversations (%s).", clean(p.IncludeContext))
+		fmt.Fprintf(&b, " It wants the model to see more of your conversations (%s).", word(p.IncludeContext, mcp.ContextThisServer, mcp.ContextAllServers))
 	}
 	if p.ModelPreferences != nil {
-		for _, h := range p.ModelPreferences.Hints {
-			fmt.Fprintf(&b, " It would like the model %s.", clean(h.Name))
+		// Quoted: a name may look like a sentence of ours (SECA-41).
+		for i, h := range p.ModelPreferences.Hints {
+			if i == maxWishes {
+				fmt.Fprintf(&b, " And %d models more.", len(p.ModelPreferences.Hints)-i)
+				break
+			}
+			fmt.Fprintf(&b, " It would like the model %s.", clean(fmt.Sprintf("%.100q", h.Name)))
 		}
 	}
 	if mp := p.ModelPreferences; mp != nil {

@@ -468,7 +468,7 @@ func TestURLRefused(t *testing.T) { // URL-16, ROB-9
 
 func samplingAsk() *mcpclient.Ask {
 	a := ask(mcpclient.AskSampling)
-	a.Message = ""
+	a.Message = "Be brief." // the client says the instructions
 	a.Sampling = &mcp.CreateMessageParams{
 		MaxTokens: 100, SystemPrompt: "Be brief.", IncludeContext: mcp.ContextAllServers, StopSequences: []string{"END"},
 		ModelPreferences: &mcp.ModelPreferences{Hints: []mcp.ModelHint{{Name: "small"}}, SpeedPriority: new(0.5)},
@@ -492,8 +492,11 @@ func TestSampling(t *testing.T) {
 	a := samplingAsk()
 	c.asks(t.Context(), a)
 	shown := c.expect("decide nothing\n> ")
+	if n := strings.Count(shown, "  │ Be brief."); n != 1 {
+		t.Errorf("the instructions are shown %d times, want once:\n%s", n, shown)
+	}
 	for _, want := range []string{
-		"The server files asks your model a question, at your cost.", "At most 100 tokens.", "more of your conversations (allServers)", "the model small", `["END"]`,
+		"The server files asks your model a question, at your cost.", "At most 100 tokens.", "more of your conversations (allServers)", `the model "small"`, `["END"]`,
 		"It wants a quick one (0.5 of 1).", "The model must ask for a tool.",
 		"1) Instructions for the model:\n  │ Be brief.", "Message 1 of 4, as user:\n2)\n  │ What is in it?", "A picture that can not be shown here: image/png, 3 bytes, SHA-256 ",
 		"A call of the tool calc:\n  │ {\n  │   \"x\": 1", "The result of a tool:\n3)\n  │ 42", "Other content (odd):", `"y": 2`, "description: Adds\n", "1 hidden characters", `"a": 1`,
@@ -512,7 +515,8 @@ func TestSampling(t *testing.T) {
 	c.types("> ", ":back")
 	c.types("decide nothing\n> ", "edit 9")
 	c.types("from 1 to 3", "tokens many")
-	c.types("such as: tokens 500", "tokens 50")
+	c.types("at most 100, such as: tokens 50", "tokens 101") // SAMP-08
+	c.types("at most 100, such as: tokens 50", "tokens 50")
 	c.types("At most 50 tokens.", "accept")
 	d := c.decided(mcp.ActionAccept)
 	if got := d.Sampling.Messages[0].Content.Text(); got != "What is 1+1?\n.\nd" || d.Sampling.MaxTokens != 50 {

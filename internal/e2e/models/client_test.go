@@ -208,30 +208,42 @@ func TestToolChoice(t *testing.T) {
 // slot is free again.
 func TestCancel(t *testing.T) {
 	everywhere(t, func(t *testing.T, b backend) {
-		s, _ := b.alone(t, 8)
-		m := s.client()
-		why := errors.New("the user has gone home")
 		for _, leaves := range []bool{false, true} {
-			ctx, cancel := context.WithCancelCause(soon(t))
-			pieces := 0
-			var got error
-			for _, err := range m.Stream(ctx, saying("#forever")) {
-				if got = err; err != nil {
-					break
+			b.leaving(t, func() error {
+				s, _ := b.alone(t, 8)
+				m := s.client()
+				leave(t, m, leaves)
+				ctx, cancel := context.WithTimeout(t.Context(), answered)
+				defer cancel()
+				resp, err := llm.Generate(ctx, m, saying("Hello"))
+				if err == nil && resp.Text() != modelservers.Behaviour().Default {
+					t.Errorf("the next turn, leaves=%v: got %q", leaves, resp.Text())
 				}
-				if pieces++; pieces == 20 && leaves {
-					break
-				} else if pieces == 20 {
-					cancel(why)
-				}
-			}
-			if leaves != (got == nil) || !leaves && !errors.Is(got, why) {
-				t.Errorf("Stream(#forever), leaves=%v: got error %v after %d pieces", leaves, got, pieces)
-			}
-			cancel(nil)
-			if resp := ask(t, m, saying("Hello")); resp.Text() != modelservers.Behaviour().Default {
-				t.Errorf("the next turn, leaves=%v: got %q", leaves, resp.Text())
-			}
+				return err
+			})
 		}
 	})
+}
+
+// leave reads a part of a stream without end, and then goes, or cancels it.
+func leave(t *testing.T, m llm.Model, goes bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(soon(t))
+	defer cancel(nil)
+	why := errors.New("the user has gone home")
+	pieces := 0
+	var got error
+	for _, err := range m.Stream(ctx, saying("#forever")) {
+		if got = err; err != nil {
+			break
+		}
+		if pieces++; pieces == 20 && goes {
+			break
+		} else if pieces == 20 {
+			cancel(why)
+		}
+	}
+	if goes != (got == nil) || !goes && !errors.Is(got, why) {
+		t.Errorf("Stream(#forever), goes=%v: got error %v after %d pieces", goes, got, pieces)
+	}
 }

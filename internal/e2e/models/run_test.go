@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -115,19 +116,26 @@ func TestRunThinks(t *testing.T) {
 // answer; the server's only slot is free for the next one.
 func TestRunStops(t *testing.T) {
 	everywhere(t, func(t *testing.T, b backend) {
-		s, _ := b.alone(t, 8)
-		u := newUser(t, s)
-		p := u.start("#forever")
-		p.pieces(10)
-		p.interrupt()
-		p.end()
-		p.check(exitInterrupt, "cancelled")
+		b.leaving(t, func() error {
+			s, _ := b.alone(t, 8)
+			u := newUser(t, s)
+			p := u.start("#forever")
+			p.pieces(10)
+			p.interrupt()
+			p.end()
+			p.check(exitInterrupt, "cancelled")
 
-		p = u.run("Hello")
-		p.check(exitOK, "finished")
-		if text, pieces := p.joined("text"); text != modelservers.Behaviour().Default || pieces < 2 {
-			t.Errorf("the next run: got %q in %d pieces", text, pieces)
-		}
+			u.wait = answered
+			p = u.run("Hello")
+			if last := p.last(); last.Type != "run_finished" {
+				return fmt.Errorf("the next run was not answered in time; its last event is %+v", last)
+			}
+			p.check(exitOK, "finished")
+			if text, pieces := p.joined("text"); text != modelservers.Behaviour().Default || pieces < 2 {
+				t.Errorf("the next run: got %q in %d pieces", text, pieces)
+			}
+			return nil
+		})
 	})
 }
 
@@ -181,7 +189,7 @@ func TestRunEndless(t *testing.T) {
 
 // TestRunLosesItsModel: kill -9 of Ollama's process for the model, in the middle of an
 // answer, and again whenever the run has begun its turn anew. It gives up with an error that
-// says why, and the next one works (ROB-3).
+// says why, and the next one works (ROB-2).
 func TestRunLosesItsModel(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks for processes in /proc, which is Linux's")

@@ -3,6 +3,7 @@ package models
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/peers"
 )
@@ -34,14 +36,15 @@ var program = sync.OnceValues(func() (string, error) {
 
 // user is somebody who runs the program with a model.
 type user struct {
-	t   *testing.T
-	dir string
-	env []string
+	t    *testing.T
+	dir  string
+	env  []string
+	wait time.Duration // for a run to end; zero means patience
 }
 
 func newUser(t *testing.T, s service) *user {
 	t.Helper()
-	return &user{t, t.TempDir(), s.env()}
+	return &user{t: t, dir: t.TempDir(), env: s.env()}
 }
 
 // path names a file of the user's.
@@ -104,7 +107,7 @@ func (u *user) start(args ...string) *process {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(u.t.Context(), cmp.Or(u.wait, patience))
 	u.t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, troupe, append([]string{"run", "--output-format", "stream-json"}, args...)...), t: u.t}
 	p.Dir, p.Stderr = u.dir, &p.stderr

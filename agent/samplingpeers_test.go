@@ -10,65 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
-	"github.com/troupe-dev/troupe/llm/router"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
-
-// SAMP-09: the server's preferences choose among the models that its policy allows, and
-// it is charged at the price of the one that has answered, whose name it is told.
-func TestSamplingModels(t *testing.T) {
-	tests := []struct {
-		name   string
-		models []string
-		hint   string
-		want   string
-	}{
-		{"a hint", nil, "big", "big"},
-		{"no hint", nil, "", "small"},
-		{"a hint that is not allowed", []string{"small", "middle"}, "big", "small"},
-		{"only one is", []string{"test/BIG"}, "small", "big"},
-		{"only one is, and no hint", []string{"big"}, "", "big"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var cards []router.Card
-				for name, unit := range map[string]llm.Money{"small": 1, "middle": 2, "big": 3} {
-					cards = append(cards, router.Card{Model: llmtest.Script(llmtest.Say("I am "+name).Usage(1_000_000, 0)).Named("test/" + name), Price: &llm.Price{Input: unit * llm.Unit}})
-				}
-				r, err := router.New(cards, &router.Options{Default: "test/small"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				p := question("Who?")
-				if tt.hint != "" {
-					p.ModelPreferences = &mcp.ModelPreferences{Hints: []mcp.ModelHint{{Name: tt.hint}}}
-				}
-				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__ask", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
-					Prices:   map[string]llm.Price{"llmtest/script": {}},
-					Servers:  []mcpclient.Server{asking(t, "bank", "", 1, p)},
-					Sampling: &agent.Sampling{Model: r, Default: agent.SamplingPolicy{Mode: mcpclient.SamplingAllow, Models: tt.models}}})
-				run := start(t, rt, "r")
-				for ev, err := range run.Events(t.Context()) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if ev, ok := ev.(agent.ToolResult); ok && !strings.Contains(ev.Result.Content.Text(), "I am "+tt.want) {
-						t.Errorf("result: got %q, want that of %s", ev.Result.Content.Text(), tt.want)
-					}
-				}
-				res, err := run.Wait(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := map[string]llm.Money{"small": 1, "big": 3}[tt.want] * llm.Unit; res.Spent.Cost != want {
-					t.Errorf("cost: got %v, want %v", res.Spent.Cost, want)
-				}
-			})
-		})
-	}
-}
 
 // tasked is a server of 2025-11-25 that wants the model's answer as a task, waits for it
 // with tasks/result, and returns it as the result of its tool.
