@@ -65,8 +65,12 @@ type Config struct {
 	Context int
 	// Summarise says in a few words what is cut, in place of what it has said before
 	// ("" the first time): messages as they were. What it spends is its own. An error
-	// leaves a mark without words. Nil leaves only marks.
+	// leaves a mark without words. Nil lets SummaryModel do it.
 	Summarise func(ctx context.Context, before string, dropped []llm.Message) (string, error)
+	// SummaryModel sums up what is cut, in 512 tokens at the most, on the account of the
+	// run; where that has no room for it there is a mark without words. Nil, without
+	// Summarise, leaves only marks.
+	SummaryModel llm.Model
 	// Output is the JSON schema the answer must fit. A model that misses it is told
 	// so, twice at the most. Empty means any text.
 	Output json.RawMessage
@@ -135,6 +139,9 @@ func (a *Agent) check() error {
 	}
 	if _, err := checkAnswer(a.cfg.Output); err != nil {
 		return err
+	}
+	if a.cfg.Summarise == nil && a.cfg.SummaryModel != nil {
+		a.cfg.Summarise = a.rt.summariser(a.cfg.SummaryModel)
 	}
 	if a.cfg.Approve == nil {
 		a.cfg.Approve = a.rt.opts.Approve

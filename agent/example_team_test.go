@@ -167,7 +167,7 @@ func ExampleGuard() {
 
 // The run ends when the model hands its work in, or after ten turns if it has said that
 // it is done.
-func ExampleStopWhen() {
+func ExampleStopCondition() {
 	submit := agent.Func("submit", "Hands the work in.", func(_ context.Context, in struct {
 		Work string `json:"work"`
 	}) (string, error) {
@@ -185,7 +185,7 @@ func ExampleStopWhen() {
 
 	poet, err := rt.Agent("poet", &agent.Config{
 		Tools: []agent.Tool{submit},
-		StopWhen: agent.StopWhen(
+		StopWhen: agent.Or(
 			agent.ToolCalled("submit"),
 			agent.And(agent.TurnsDone(10), agent.TextMatches(regexp.MustCompile("(?i)done"))),
 		),

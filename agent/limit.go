@@ -139,6 +139,9 @@ func (a *Agent) priced() error {
 		return nil
 	}
 	missing := a.pricing.Unknown(a.model.Name())
+	if m := a.cfg.SummaryModel; missing == "" && m != nil {
+		missing = a.rt.pricing(m).Unknown(m.Name())
+	}
 	if missing == "" {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // StopCondition ends a run early: see [Config].StopWhen. Its zero value never holds.
 // Make one with [ToolCalled], [TextMatches], [TurnsDone] or [Condition], and others of
-// those with [StopWhen], [And], [Or] and [Not].
+// those with [And], [Or] and [Not].
 type StopCondition struct {
 	name  string
 	holds func(*TurnInfo) (reason string, yes bool)
@@ -63,9 +63,6 @@ func TextMatches(re *regexp.Regexp) StopCondition {
 func TurnsDone(n int) StopCondition {
 	return Condition(fmt.Sprintf("%d turns are done", n), func(t *TurnInfo) bool { return t.Turn >= n })
 }
-
-// StopWhen holds where any of the conditions does: it is [Or].
-func StopWhen(any ...StopCondition) StopCondition { return Or(any...) }
 
 // Or holds where any of the conditions does, never without any. They are looked at in
 // order, up to the first that holds.

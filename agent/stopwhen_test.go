@@ -37,7 +37,7 @@ func TestStopConditions(t *testing.T) {
 		{agent.Or(no, yes), "(no or yes)", true},
 		{agent.Or(no, no), "(no or no)", false},
 		{agent.Or(), "()", false},
-		{agent.StopWhen(no, agent.And(yes, agent.Not(no))), "(no or (yes and not: no))", true},
+		{agent.Or(no, agent.And(yes, agent.Not(no))), "(no or (yes and not: no))", true},
 		{agent.Not(yes), "not: yes", false},
 		{agent.Not(agent.StopCondition{}), "not: never", true},
 	}
@@ -58,7 +58,7 @@ func TestStopConditions(t *testing.T) {
 func TestStopWhenEndsTheRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rt := open(t, &agent.Options{Model: llmtest.Script(llmtest.Join(llmtest.Say("so far"), call("double", in{1})))})
-		a := define(t, rt, "a", &agent.Config{Tools: []agent.Tool{double}, StopWhen: agent.StopWhen(agent.ToolCalled("double"), agent.TurnsDone(9))})
+		a := define(t, rt, "a", &agent.Config{Tools: []agent.Tool{double}, StopWhen: agent.Or(agent.ToolCalled("double"), agent.TurnsDone(9))})
 		run := begin(t, a, "r")
 		res, err := run.Wait(t.Context())
 		if err != nil || res.StopReason != agent.StopMet || res.Text != "so far" || res.Steps != 1 {
