@@ -30,7 +30,7 @@ var everywhereElse = map[string]any{
 	"state":     "state-ok",
 	"declined":  "User response: action=decline, content={}",
 	"asked":     "Who are you?; Please fill in this form.; Please fill in this form.; Please sign in.; What is your name?; Step 1: What is your name?; Step 2: What is your favorite color?; Please confirm; And now?",
-	"resources": "test://static-binary test://static-text test://watched-resource",
+	"resources": "skill://acme/billing/refunds/SKILL.md skill://git-workflow/SKILL.md test://static-binary test://static-text test://watched-resource",
 	"read":      "This is the content of the static text resource.", "blob": true,
 	"template": `{"id":"42","templateTest":true,"data":"Data for ID: 42"}`,
 	"missing":  -32002.0, "watch": true, "change": true, "prompts": 5.0,
