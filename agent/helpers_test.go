@@ -36,7 +36,7 @@ func open(t *testing.T, opts *agent.Options) *agent.Runtime {
 		if n := rt.System().Census().Live(); n != 0 {
 			t.Errorf("actors left: %+v", rt.System().Census().Actors)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+		time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 	})
 	return rt
 }

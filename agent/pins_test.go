@@ -25,7 +25,7 @@ func adder(t *testing.T, file, says string, ran *int) mcpclient.Server {
 		if err := s.Close(); err != nil {
 			t.Errorf("closing the server: %v", err)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+		time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 	})
 	err = mcpserver.AddTool(s, &mcp.Tool{Name: "add", Description: says}, func(context.Context, *mcpserver.ToolRequest, in) (string, error) {
 		*ran++

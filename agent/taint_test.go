@@ -39,7 +39,7 @@ func tainted(t *testing.T) *mcpserver.Server {
 		if err := server.Close(); err != nil {
 			t.Errorf("closing the server: %v", err)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+		time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 	})
 	return server
 }

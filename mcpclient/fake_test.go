@@ -15,7 +15,7 @@ import (
 // test ends.
 func newSystem(t testing.TB) *actors.System {
 	t.Helper()
-	t.Cleanup(func() { time.Sleep(time.Second) }) // virtual: the library's dead-letter clock ends
+	t.Cleanup(func() { time.Sleep(time.Second) }) // virtual: what is asleep in the bubble ends
 	return realSystem(t)
 }
 

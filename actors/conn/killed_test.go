@@ -48,7 +48,7 @@ func TestTransportFails(t *testing.T) {
 					if err := sys.Shutdown(context.WithoutCancel(t.Context())); err != nil || sys.Census().Live() != 0 {
 						t.Errorf("Shutdown: %v, %+v left", err, sys.Census().Actors)
 					}
-					time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+					time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 				}()
 				p := &peer{answer: func(l *link, m mcp.Outgoing) {
 					if m.Method == mcp.MethodPing {

@@ -137,7 +137,7 @@ func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 			if err := sys.Shutdown(ctx); err != nil {
 				t.Errorf("Shutdown: %v", err)
 			}
-			time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+			time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 		})
 		f(t, b)
 	})

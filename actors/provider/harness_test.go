@@ -33,7 +33,7 @@ func newSystem(t testing.TB, opts *actors.Options) *actors.System {
 		if n := sys.Census().Live(); n != 0 {
 			t.Errorf("actors left: %+v", sys.Census().Actors)
 		}
-		time.Sleep(time.Second) // virtual: the library's dead-letter clock ends
+		time.Sleep(time.Second) // virtual: what is asleep in the bubble ends
 	})
 	return sys
 }
