@@ -178,6 +178,19 @@ func (rt *Runtime) Start(ctx context.Context, prompt string, opts *RunOptions) (
 
 // start begins a run, or finds the one that has its ID.
 func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
+	found, err := rt.begin(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := found.opened(ctx)
+	if err != nil && found == run {
+		run.Cancel(err)
+	}
+	return opened, err
+}
+
+// begin is start without the wait until the run is recorded.
+func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
 	if ctx.Err() != nil { // else the answer and the end race
 		return nil, context.Cause(ctx)
 	}
@@ -189,11 +202,7 @@ func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
 		rt.agents.Send(cancelStart{run, err}) // it may have started all the same
 		return nil, err
 	}
-	opened, err := found.opened(ctx)
-	if err != nil && found == run {
-		run.Cancel(err)
-	}
-	return opened, err
+	return found, nil
 }
 
 // System returns the actor system the runtime lives in, for those who put actors of

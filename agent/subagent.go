@@ -207,15 +207,25 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 		return nil, err
 	}
 	s.run.record.adopt(call.Key, run)
-	run, err = a.rt.start(ctx, run)
-	if err != nil {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	// From here on it is waited for: a run ends a bounded time after its cancel.
+	ended := context.WithoutCancel(ctx)
+	if run, err = a.rt.begin(ended, run); err != nil {
 		return nil, fmt.Errorf("starting the agent %q: %w", a.name, err)
 	}
 	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
 	defer stop()
-	// The run ends a bounded time after its cancel.
-	res, err := run.Wait(context.WithoutCancel(ctx))
-	return childResult(a, run.id, res, err)
+	opened, err := run.opened(ended)
+	if err != nil {
+		return nil, fmt.Errorf("starting the agent %q: %w", a.name, err)
+	}
+	if opened.loop == nil { // another process runs it
+		ended = ctx
+	}
+	res, err := opened.Wait(ended)
+	return childResult(a, opened.id, res, err)
 }
 
 // promptOfCall is the text that a sub-agent begins with.
