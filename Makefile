@@ -75,7 +75,7 @@ conformance: ## the official conformance suite against client and server (ARGS='
 
 .PHONY: bench
 bench: bench-servers ## the benchmarks of docs/performance.md, floors beside them
-	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./mcpserver ./mcpclient ./store/... ./benchmarks/...
+	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./agent ./mcpserver ./mcpclient ./store/... ./benchmarks/...
 
 .PHONY: bench-servers
 bench-servers: ## the server beside go-sdk, mcp-go and a floor (ARGS='-full -run stdio')
