@@ -9,9 +9,10 @@ import (
 var (
 	ErrNotFound = errors.New("store: not found")
 	ErrExists   = errors.New("store: exists already")
+	ErrRepeated = errors.New("store: the same is there already") // of a job: see [Jobs]
 	ErrFenced   = errors.New("store: the lease is no longer held")
 	ErrLeased   = errors.New("store: leased to another owner")
-	ErrFinished = errors.New("store: the run has ended")
+	ErrFinished = errors.New("store: it has ended") // a run, or a job
 	ErrSettled  = errors.New("store: the ask is settled already")
 	ErrClosed   = errors.New("store: closed")
 	ErrInvalid  = errors.New("store: invalid argument")   // see [InvalidError]

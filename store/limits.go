@@ -17,5 +17,11 @@ const (
 	MaxOwned      = 4096     // of them, those of one owner
 	MaxOwnedBytes = 64 << 20 // bytes of the values of one owner's
 
+	MaxJobID     = MaxID - 16 // characters of a job's ID: those of its runs are longer
+	MaxInput     = 1 << 20    // bytes of a job's prompt, and of its input
+	MaxAttempts  = 1000       // of one job
+	MaxSchedules = 1024
+	MaxClaim     = 1000 // jobs of one claim, and leases of one renewal
+
 	maxStates = 16 // states of one query
 )

@@ -1,6 +1,6 @@
 // Package store says what Troupe keeps across a crash, and how to ask for it.
 //
-// It is six small interfaces over one set of values:
+// It is seven small interfaces over one set of values:
 //
 //   - [Journal]: runs and their events, append-only. The state of a run is a
 //     fold of its events.
@@ -12,6 +12,8 @@
 //   - [Pins]: what tools of servers were when they were last accepted.
 //   - [Records]: values that are kept for a while for somebody, such as the tasks
 //     that clients have given to a server.
+//   - [Jobs]: what workers are to do, each by one of them, and schedules that add
+//     to it.
 //
 // [Store] is all of them. Package memstore keeps them in memory, package sqlite
 // in a file; a new store runs the suite of package storetest.
@@ -113,6 +115,12 @@ type Asks interface {
 
 	// Asks lists asks, newest first. A page ends early as one of Events does.
 	Asks(ctx context.Context, q AskQuery) ([]Ask, error)
+
+	// SettledAsks lists the asks that were settled after a place in the order in which
+	// that happened, and the place to go on from; expiry does not count. Below zero is
+	// the end: no ask, and the place that those settled from now on come after. It is
+	// for one who looks again and again, at the cost of what is new.
+	SettledAsks(ctx context.Context, after int64, limit int) (asks []Ask, last int64, err error)
 }
 
 // Approvals holds recorded consent to start configured servers (SECA-45).
@@ -169,6 +177,79 @@ type Records interface {
 	DeleteRecord(ctx context.Context, kind, owner, key string) error
 }
 
+// Jobs is a queue of work for any number of workers in any number of processes, and
+// the schedules that add to it. A job is worked on by the one that holds its lease;
+// each claim raises the job's epoch, and every update is conditional on it, so that a
+// worker that lost its lease without noticing is fenced off.
+type Jobs interface {
+	// AddJob queues a job. Of j it takes the fields down to Schedule; the rest is set by
+	// the store. A job of that ID, or that Key, gives an error and is returned as it is:
+	// [ErrRepeated] if it has the same InputHash, else [ErrExists].
+	AddJob(ctx context.Context, j Job) (Job, error)
+
+	// ClaimJobs leases up to n jobs of these agents to owner for ttl, each to one owner
+	// only: queued ones that are due, the longest due first, which then are running with
+	// Attempts raised and Run set, and before them those that a worker has lost (Lost is
+	// set, and only lease and epoch have changed). Also ones past Expires are given out,
+	// for somebody has to end them. None is no error.
+	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)
+
+	// RenewJobs makes leases last for ttl from now, and returns which of them are still
+	// held. One that expired and that nobody claimed is. At most [MaxClaim].
+	RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []JobLease) (held []JobLease, err error)
+
+	// UpdateJob writes how a job stands. One that is to be queued again and that somebody
+	// wants cancelled is cancelled instead: look at what comes back. Errors: [ErrNotFound]; [ErrFinished] if it has
+	// ended; [ErrFenced] if the lease is not held any more.
+	UpdateJob(ctx context.Context, u JobUpdate) (Job, error)
+
+	// CancelJob ends a job that is queued, as cancelled. One that somebody works on, or
+	// did, is marked (Cancelling) for its worker, or the next one, to see to.
+	// [ErrFinished], and the job as it is, if it has ended.
+	CancelJob(ctx context.Context, id string) (Job, error)
+
+	// RetryJob queues a job again, with no failures counted: one that failed, was
+	// cancelled or limited, whose outcome is unknown, or that waits and is held by
+	// nobody. It is a human's permission to make calls again. Others are
+	// [ErrInvalid], and returned as they are.
+	RetryJob(ctx context.Context, id string) (Job, error)
+
+	// TellJob notes that somebody sees to it that the Hook of a job which has ended is
+	// told, and keeps a record for that, both or none; nil keeps none. Exactly one caller
+	// gets no error: the others [ErrFenced], as for an end of another epoch.
+	TellJob(ctx context.Context, id string, epoch int64, r *Record) error
+
+	// Job returns a job, or [ErrNotFound].
+	Job(ctx context.Context, id string) (Job, error)
+
+	// Jobs lists jobs, newest first. A page ends early as one of Events does; an empty
+	// one is the end.
+	Jobs(ctx context.Context, q JobQuery) ([]Job, error)
+
+	// JobCounts returns how many jobs there are in each state; none is left out.
+	JobCounts(ctx context.Context) (map[JobState]int, error)
+
+	// DeleteJob removes a job, and not its runs. [ErrLeased] while somebody holds an
+	// unexpired lease on it.
+	DeleteJob(ctx context.Context, id string) error
+
+	// PutSchedule adds a schedule, or replaces the one of that name but for when it was
+	// created and when it last fired. At most [MaxSchedules]: see [LimitError].
+	PutSchedule(ctx context.Context, s Schedule) (Schedule, error)
+
+	// Schedules lists all, by name.
+	Schedules(ctx context.Context) ([]Schedule, error)
+
+	// DeleteSchedule removes a schedule, and not its jobs. [ErrNotFound] if there is none.
+	DeleteSchedule(ctx context.Context, name string) error
+
+	// FireSchedule adds the schedule's job for the time at, and moves it on to next, both
+	// or none: exactly one caller ever gets the job of a firing. Errors: [ErrFenced] if
+	// Next is not at (any more), or the schedule is paused; [ErrNotFound]. A job with
+	// no ID was left out, as the last one has not ended.
+	FireSchedule(ctx context.Context, name string, at, next time.Time) (Job, error)
+}
+
 // Store is everything that is kept.
 type Store interface {
 	Journal
@@ -177,6 +258,7 @@ type Store interface {
 	Approvals
 	Pins
 	Records
+	Jobs
 
 	// Close makes what was accepted durable and ends the store. Closing again
 	// does nothing.

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -271,6 +272,180 @@ func (q AskQuery) Check() error {
 		return &InvalidError{"query.Status", "is unknown"}
 	}
 	return checkTexts("query.Run", q.Run, "query.Server", q.Server)
+}
+
+// Check reports the first rule that j breaks, of the fields AddJob takes. The ID may
+// be empty.
+func (j Job) Check() error {
+	if j.ID != "" {
+		if err := CheckJobID(j.ID); err != nil {
+			return err
+		}
+	}
+	if j.Schedule != "" {
+		if err := CheckID("job.Schedule", j.Schedule); err != nil {
+			return err
+		}
+	}
+	if err := checkTime("job.Expires", j.Expires); err != nil {
+		return err
+	}
+	if err := checkTime("job.NotBefore", j.NotBefore); err != nil {
+		return err
+	}
+	if err := CheckText("job.Key", j.Key); err != nil {
+		return err
+	}
+	return j.checkWork("job")
+}
+
+// checkWork checks what a job and a schedule have in common.
+func (j Job) checkWork(what string) error {
+	if err := CheckID(what+".Agent", j.Agent); err != nil {
+		return err
+	}
+	if err := checkTexts(what+".Batch", j.Batch, what+".Hook", j.Hook); err != nil {
+		return err
+	}
+	if len(j.Prompt) > MaxInput {
+		return &LimitError{what + ".Prompt", len(j.Prompt), MaxInput}
+	}
+	if !utf8.ValidString(j.Prompt) {
+		return &InvalidError{what + ".Prompt", "is not UTF-8"}
+	}
+	if strings.IndexByte(j.Prompt, 0) >= 0 {
+		return &InvalidError{what + ".Prompt", "has a NUL"}
+	}
+	if len(j.Input) > MaxInput {
+		return &LimitError{what + ".Input", len(j.Input), MaxInput}
+	}
+	if j.MaxAttempts < 0 || j.MaxAttempts > MaxAttempts {
+		return &InvalidError{what + ".MaxAttempts", fmt.Sprintf("is not between 0 and %d", MaxAttempts)}
+	}
+	if j.Timeout < 0 {
+		return &InvalidError{what + ".Timeout", "is negative"}
+	}
+	return checkBody(what+".Input", j.Input)
+}
+
+// CheckJobID holds a value to the rule for the IDs of jobs: that for IDs, but at most
+// [MaxJobID] characters.
+func CheckJobID(id string) error {
+	if err := CheckID("job.ID", id); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(id); n > MaxJobID {
+		return &LimitError{"job.ID", n, MaxJobID}
+	}
+	return nil
+}
+
+// Check reports the first rule that u breaks.
+func (u JobUpdate) Check() error {
+	if err := CheckJobID(u.ID); err != nil {
+		return err
+	}
+	if err := CheckID("update.Owner", u.Owner); err != nil {
+		return err
+	}
+	if u.State != "" && !u.State.known() {
+		return &InvalidError{"update.State", "is unknown"}
+	}
+	if err := checkTime("update.NotBefore", u.NotBefore); err != nil {
+		return err
+	}
+	if err := CheckText("update.Error", u.Error); err != nil {
+		return err
+	}
+	return checkBody("update.Result", u.Result)
+}
+
+// CheckTell reports the first rule that the arguments of TellJob break.
+func CheckTell(id string, r *Record) error {
+	if err := CheckJobID(id); err != nil || r == nil {
+		return err
+	}
+	return r.Check()
+}
+
+// CheckClaim reports the first rule that a claim of jobs breaks.
+func CheckClaim(owner string, n int, ttl time.Duration, agents []string) error {
+	if err := CheckLease(owner, ttl); err != nil {
+		return err
+	}
+	if n < 0 || n > MaxClaim {
+		return &InvalidError{"claim", fmt.Sprintf("is not of 0 to %d jobs", MaxClaim)}
+	}
+	if len(agents) > MaxClaim {
+		return &LimitError{"claim.Agents", len(agents), MaxClaim}
+	}
+	for _, a := range agents {
+		if err := CheckID("claim.Agents", a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckLeases reports the first rule that a renewal of leases breaks.
+func CheckLeases(owner string, ttl time.Duration, leases []JobLease) error {
+	if err := CheckLease(owner, ttl); err != nil {
+		return err
+	}
+	if len(leases) > MaxClaim {
+		return &LimitError{"leases", len(leases), MaxClaim}
+	}
+	for _, l := range leases {
+		if err := CheckJobID(l.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check reports the first rule that q breaks.
+func (q JobQuery) Check() error {
+	if len(q.States) > maxStates {
+		return &LimitError{"query.States", len(q.States), maxStates}
+	}
+	for _, s := range q.States {
+		if !s.known() {
+			return &InvalidError{"query.States", fmt.Sprintf("has the unknown state %.40q: want some of %v", string(s), JobStates())}
+		}
+	}
+	return checkTexts("query.Agent", q.Agent, "query.Batch", q.Batch, "query.Schedule", q.Schedule, "query.Owner", q.Owner)
+}
+
+// Check reports the first rule that s breaks.
+func (s Schedule) Check() error {
+	if err := CheckID("schedule.Name", s.Name); err != nil {
+		return err
+	}
+	if s.Cron == "" {
+		return &InvalidError{"schedule.Cron", "is empty"}
+	}
+	if err := checkTexts("schedule.Cron", s.Cron, "schedule.Zone", s.Zone); err != nil {
+		return err
+	}
+	if err := checkTime("schedule.Next", s.Next); err != nil {
+		return err
+	}
+	return s.Job().checkWork("schedule")
+}
+
+// CheckFiring reports the first rule that a firing of a schedule breaks. A zero next
+// is that it does not fire again.
+func CheckFiring(name string, at, next time.Time) error {
+	if err := CheckID("schedule.Name", name); err != nil {
+		return err
+	}
+	if at.IsZero() || !next.IsZero() && !Clock(next).After(Clock(at)) {
+		return &InvalidError{"firing", "is not at a time, or the next one is not after it"}
+	}
+	if err := checkTime("firing.At", at); err != nil {
+		return err
+	}
+	return checkTime("firing.Next", next)
 }
 
 func (s RunState) known() bool { return s == Running || s == Waiting || s.Ended() }

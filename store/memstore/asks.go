@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -61,6 +62,7 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 		}
 		d.At, d.Answer = store.Clock(d.At), body(d.Answer)
 		a.Decision = d
+		s.settled.add(id, s.asks)
 		out = clone(*a)
 		return nil
 	})
@@ -112,6 +114,54 @@ func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error)
 		return nil
 	})
 	return list, err
+}
+
+// settledList holds the order in which asks were settled.
+type settledList struct {
+	last int64 // number of the last one
+	ids  []settledAsk
+}
+
+type settledAsk struct {
+	number int64
+	id     string
+}
+
+// add numbers an ask. Now and then it forgets those that were deleted.
+func (l *settledList) add(id string, asks map[string]*store.Ask) {
+	if len(l.ids) > 2*len(asks)+1024 {
+		l.ids = slices.DeleteFunc(l.ids, func(e settledAsk) bool { return asks[e.id] == nil })
+	}
+	l.last++
+	l.ids = append(l.ids, settledAsk{l.last, id})
+}
+
+// SettledAsks implements [store.Asks].
+func (s *Store) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
+	list, last := []store.Ask{}, after
+	bytes := 0
+	err := s.do(ctx, func(time.Time) error {
+		if after < 0 {
+			last = s.settled.last
+			return nil
+		}
+		i, _ := slices.BinarySearchFunc(s.settled.ids, after+1, func(e settledAsk, n int64) int { return cmp.Compare(e.number, n) })
+		for _, e := range s.settled.ids[i:] {
+			a := s.asks[e.id]
+			if a == nil {
+				continue
+			}
+			if bytes += a.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 || len(list) == store.PageSize(limit) {
+				break
+			}
+			list, last = append(list, clone(*a)), e.number
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, after, err
+	}
+	return list, last, nil
 }
 
 // page copies the head of list, as many asks as a page may have.

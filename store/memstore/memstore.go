@@ -51,6 +51,9 @@ type Store struct {
 	approvals shelf[store.Approval] // by file, server and hash
 	pins      shelf[store.Pin]      // by source, server and tool
 	records   records
+	settled   settledList
+	jobs      jobs
+	schedules map[string]*store.Schedule
 }
 
 // run is a run with its events; the event with number n is at index n-1.
@@ -71,6 +74,8 @@ func New(opts *Options) *Store {
 		approvals: newApprovals(),
 		pins:      newPins(),
 		records:   newRecords(),
+		jobs:      newJobs(),
+		schedules: map[string]*store.Schedule{},
 	}
 }
 
@@ -80,6 +85,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.runs, s.asks, s.approvals.rows, s.pins.rows, s.records = nil, nil, nil, nil, records{}
+	s.settled, s.jobs, s.schedules = settledList{}, jobs{}, nil
 	return nil
 }
 

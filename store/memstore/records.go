@@ -91,17 +91,19 @@ func (s *Store) PutRecord(ctx context.Context, r store.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	return s.do(ctx, func(now time.Time) error {
-		if now.Sub(s.records.swept) >= sweepEvery {
-			s.records.sweep(s, now)
-		}
-		err := s.records.put(s, r)
-		if err != nil && s.records.swept != now { // the expired take no room
-			s.records.sweep(s, now)
-			err = s.records.put(s, r)
-		}
-		return err
-	})
+	return s.do(ctx, func(now time.Time) error { return s.putRecord(r, now) })
+}
+
+func (s *Store) putRecord(r store.Record, now time.Time) error {
+	if now.Sub(s.records.swept) >= sweepEvery {
+		s.records.sweep(s, now)
+	}
+	err := s.records.put(s, r)
+	if err != nil && s.records.swept != now { // the expired take no room
+		s.records.sweep(s, now)
+		err = s.records.put(s, r)
+	}
+	return err
 }
 
 // Record implements [store.Records].

@@ -71,7 +71,7 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 		if at.IsZero() {
 			at = t.now
 		}
-		won, err := t.changed(`UPDATE asks SET status = ?, answer = ?, scope = ?, by = ?, at = ?
+		won, err := t.changed(`UPDATE asks SET status = ?, answer = ?, scope = ?, by = ?, at = ?, settled = (SELECT settled + 1 FROM fence)
 			WHERE id = ? AND status = 'pending' AND (expires = ? OR expires > ?)`,
 			string(d.Status), string(d.Answer), d.Scope, d.By, at.UnixMicro(),
 			id, time.Time{}.UnixMicro(), t.now.UnixMicro())
@@ -86,7 +86,7 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 			a = a.Seen(t.now)
 			return store.ErrSettled
 		}
-		return nil
+		return t.exec("UPDATE fence SET settled = settled + 1")
 	})
 	if err != nil && !errors.Is(err, store.ErrSettled) {
 		return store.Ask{}, err
@@ -156,3 +156,40 @@ func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error)
 	}
 	return list, nil
 }
+
+// SettledAsks implements [store.Asks].
+func (s *Store) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
+	list, last := []store.Ask{}, after
+	bytes := 0
+	err := s.read(ctx, "listing settled asks", func(q reader) error {
+		if after < 0 {
+			return q.row("SELECT settled FROM fence").Scan(&last)
+		}
+		return q.each("SELECT settled, "+askColumns+" FROM asks WHERE settled > 0 AND settled > ? ORDER BY settled LIMIT ?",
+			[]any{after, store.PageSize(limit)}, func(row scanner) (bool, error) {
+				var place int64
+				a, err := scanAsk(placed{row, &place})
+				if err != nil {
+					return false, err
+				}
+				if bytes += a.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
+					return false, nil
+				}
+				list, last = append(list, a), place
+				return true, nil
+			})
+	})
+	if err != nil {
+		return nil, after, err
+	}
+	return list, last, nil
+}
+
+// placed is a row with a column before those that are scanned.
+type placed struct {
+	row   scanner
+	place *int64
+}
+
+// Scan implements scanner.
+func (p placed) Scan(dest ...any) error { return p.row.Scan(append([]any{p.place}, dest...)...) }

@@ -14,7 +14,7 @@ import (
 // refusals are answers, not failures: nothing was changed, and the transaction
 // they were found in is good.
 var refusals = []error{
-	store.ErrNotFound, store.ErrExists, store.ErrFenced, store.ErrLeased, store.ErrFinished,
+	store.ErrNotFound, store.ErrExists, store.ErrRepeated, store.ErrFenced, store.ErrLeased, store.ErrFinished,
 	store.ErrSettled, store.ErrInvalid, store.ErrTooLarge,
 }
 

@@ -22,17 +22,19 @@ func (s *Store) PutRecord(ctx context.Context, r store.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	return s.writer.do(ctx, "keeping a record", weight{1, r.Bytes()}, func(t *tx) error {
-		if err := roomFor(t, r); err != nil {
-			return err
-		}
-		if err := t.exec("DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE expires <= ? LIMIT ?)",
-			t.now.UnixMicro(), maxSwept); err != nil {
-			return err
-		}
-		return t.exec("INSERT OR REPLACE INTO records (kind, owner, key, expires, size, value) VALUES (?,?,?,?,?,?)",
-			r.Kind, r.Owner, r.Key, r.Expires.UnixMicro(), r.Bytes(), string(r.Value))
-	})
+	return s.writer.do(ctx, "keeping a record", weight{1, r.Bytes()}, func(t *tx) error { return t.putRecord(r) })
+}
+
+func (t *tx) putRecord(r store.Record) error {
+	if err := roomFor(t, r); err != nil {
+		return err
+	}
+	if err := t.exec("DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE expires <= ? LIMIT ?)",
+		t.now.UnixMicro(), maxSwept); err != nil {
+		return err
+	}
+	return t.exec("INSERT OR REPLACE INTO records (kind, owner, key, expires, size, value) VALUES (?,?,?,?,?,?)",
+		r.Kind, r.Owner, r.Key, r.Expires.UnixMicro(), r.Bytes(), string(r.Value))
 }
 
 // roomFor holds a record to the limits. The expired take no room.

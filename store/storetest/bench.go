@@ -50,3 +50,65 @@ func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
 		})
 	}
 }
+
+// BenchmarkJobs measures claims out of a queue of 100,000 jobs, one and eight at a time,
+// each of which is then done: jobs per second.
+func BenchmarkJobs(b *testing.B, open func(b *testing.B) store.Store) {
+	const queue = 100_000
+	s := open(b)
+	var added atomic.Int64
+	fill := func(n int64) {
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for added.Add(1) <= n {
+					if _, err := s.AddJob(b.Context(), store.Job{Agent: "a", Prompt: "Summarise the file."}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	fill(queue)
+	for _, n := range []int{1, 8} {
+		b.Run(fmt.Sprintf("queued=%d/claim=%d", queue, n), func(b *testing.B) {
+			b.ReportAllocs()
+			jobs, start, cpu := 0, time.Now(), cpuTime()
+			for b.Loop() {
+				list, err := s.ClaimJobs(b.Context(), "w", n, ttl, []string{"a"})
+				if err != nil || len(list) != n {
+					b.Fatalf("ClaimJobs: got %d, %v, want %d", len(list), err, n)
+				}
+				jobs += n
+				var wg sync.WaitGroup
+				for _, j := range list {
+					wg.Go(func() {
+						u := store.JobUpdate{JobLease: store.JobLease{ID: j.ID, Epoch: j.Epoch}, Owner: "w", State: store.JobQueued}
+						if _, err := s.UpdateJob(b.Context(), u); err != nil { // to the queue, which so stays as long
+							b.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			b.ReportMetric(float64(jobs)/time.Since(start).Seconds(), "jobs/s")
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(jobs), "cpu-µs/job")
+		})
+	}
+	b.Run(fmt.Sprintf("queued=%d/counts", queue), func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.JobCounts(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run(fmt.Sprintf("queued=%d/nothing-due", queue), func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.ClaimJobs(b.Context(), "w", 8, ttl, []string{"other"}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -118,6 +118,21 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 		"PutRecord":    s.PutRecord(ctx, store.Record{Kind: "k", Key: "a", Expires: time.Now().Add(ttl)}),
 		"DeleteRecord": s.DeleteRecord(ctx, "k", "", "a"),
 	}
+	_, errs["AddJob"] = s.AddJob(ctx, store.Job{Agent: "a"})
+	_, errs["ClaimJobs"] = s.ClaimJobs(ctx, "w", 1, ttl, []string{"a"})
+	_, errs["RenewJobs"] = s.RenewJobs(ctx, "w", ttl, []store.JobLease{{ID: "j", Epoch: 1}})
+	_, errs["UpdateJob"] = s.UpdateJob(ctx, store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: 1}, Owner: "w"})
+	_, errs["CancelJob"] = s.CancelJob(ctx, "j")
+	_, errs["RetryJob"] = s.RetryJob(ctx, "j")
+	_, errs["Job"] = s.Job(ctx, "j")
+	_, errs["Jobs"] = s.Jobs(ctx, store.JobQuery{})
+	_, errs["JobCounts"] = s.JobCounts(ctx)
+	errs["DeleteJob"] = s.DeleteJob(ctx, "j")
+	_, errs["PutSchedule"] = s.PutSchedule(ctx, store.Schedule{Name: "s", Cron: "c", Agent: "a"})
+	_, errs["Schedules"] = s.Schedules(ctx)
+	errs["DeleteSchedule"] = s.DeleteSchedule(ctx, "s")
+	_, errs["FireSchedule"] = s.FireSchedule(ctx, "s", time.Unix(1, 0), time.Unix(2, 0))
+	_, _, errs["SettledAsks"] = s.SettledAsks(ctx, 0, 0)
 	_, errs["Create"] = s.Create(ctx, store.Run{ID: "n"}, "w", ttl)
 	_, errs["Append"] = s.Append(ctx, store.Append{Run: "r", Epoch: 1, Events: []store.Event{event("e", 1)}})
 	_, errs["Events"] = s.Events(ctx, "r", 0, 0)

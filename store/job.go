@@ -1,0 +1,199 @@
+package store
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// JobState is where a job stands.
+type JobState string
+
+// States of a job. The last five end it; all of them but the first can be tried
+// again by a human: see [Jobs].RetryJob.
+const (
+	JobQueued    JobState = "queued"  // until a worker claims it, and NotBefore has come
+	JobRunning   JobState = "running" // a worker has it
+	JobWaiting   JobState = "waiting" // its run waits for a human
+	JobDone      JobState = "done"    // with a result
+	JobFailed    JobState = "failed"
+	JobCancelled JobState = "cancelled"
+	JobLimited   JobState = "limited" // a limit or a budget was reached
+	// JobUnknown is a job of which nobody can know what it has done: its worker was
+	// lost when a call that must not be made twice may have been made. It is not
+	// repeated by itself.
+	JobUnknown JobState = "unknown"
+)
+
+// JobStates lists all states, in the order of a job's life.
+func JobStates() []JobState {
+	return []JobState{JobQueued, JobRunning, JobWaiting, JobDone, JobFailed, JobCancelled, JobLimited, JobUnknown}
+}
+
+// Ended reports whether a job in this state is over.
+func (s JobState) Ended() bool {
+	switch s {
+	case JobDone, JobFailed, JobCancelled, JobLimited, JobUnknown:
+		return true
+	}
+	return false
+}
+
+func (s JobState) known() bool {
+	return s == JobQueued || s == JobRunning || s == JobWaiting || s.Ended()
+}
+
+// Job is something an agent is to do, for whichever worker comes first.
+type Job struct {
+	ID    string `json:"id"`              // at most [MaxJobID] characters; empty makes one up
+	Agent string `json:"agent"`           // name of the agent
+	Key   string `json:"key,omitempty"`   // idempotency key: no two jobs have the same; empty for none
+	Batch string `json:"batch,omitempty"` // jobs that belong together
+
+	Prompt string          `json:"prompt,omitempty"` // at most [MaxInput] bytes
+	Input  json.RawMessage `json:"input,omitzero"`   // structured input, at most MaxInput bytes
+
+	MaxAttempts int           `json:"maxAttempts,omitzero"` // failures that end it; zero is the worker's choice
+	NotBefore   time.Time     `json:"notBefore,omitzero"`   // it is not begun before; zero is at once
+	Expires     time.Time     `json:"expires,omitzero"`     // it is not begun after; zero is never
+	Timeout     time.Duration `json:"timeout,omitzero"`     // of one attempt, without waits for a human; zero is the agent's limit
+	Hook        string        `json:"hook,omitempty"`       // URL that is told of its end
+	Schedule    string        `json:"schedule,omitempty"`   // that has added it
+
+	// What follows is set by the store and by workers.
+
+	State    JobState        `json:"state"`
+	Attempts int             `json:"attempts"`          // runs begun
+	Failures int             `json:"failures,omitzero"` // of them, those that failed or were lost
+	Run      string          `json:"run,omitempty"`     // of the newest attempt
+	Result   json.RawMessage `json:"result,omitzero"`   // what it has come to, and what that has cost
+	Error    string          `json:"error,omitempty"`   // why there is no result, or not yet
+	// Cancelling says that somebody wants it cancelled; its worker sees to it.
+	Cancelling bool `json:"cancelling,omitzero"`
+	// Untold says that it has ended, and that nobody sees to it yet that Hook is told.
+	Untold bool `json:"untold,omitzero"`
+
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"` // when its state last changed
+
+	Owner string    `json:"owner,omitempty"` // the worker that holds the lease; empty for none
+	Epoch int64     `json:"epoch"`           // raised by every claim
+	Lease time.Time `json:"lease,omitzero"`  // when the lease expires
+	Lost  bool      `json:"-"`               // set by ClaimJobs: another worker had begun it and its lease has expired
+}
+
+// NewJobID makes an ID up.
+func NewJobID() string { return "job-" + strings.ToLower(rand.Text()[:13]) }
+
+// InputHash identifies what a job is to do: its agent, prompt and input.
+func (j Job) InputHash() string {
+	input := []byte(j.Input)
+	if canonical, err := jsonx.Canonical(input); len(input) > 0 && err == nil {
+		input = canonical
+	}
+	h := sha256.New()
+	for _, part := range []string{j.Agent, j.Prompt, string(input)} {
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// RunID is the ID of the run that is the attempt with that number, from one.
+func (j Job) RunID(attempt int) string { return j.ID + "." + strconv.Itoa(attempt) }
+
+// Cursor is where the page after j begins: see [JobQuery.After].
+func (j Job) Cursor() string { return Cursor{j.Created, j.ID}.String() }
+
+// Bytes returns the size of what j carries, as [MaxPageBytes] counts it.
+func (j Job) Bytes() int { return len(j.Prompt) + len(j.Input) + len(j.Result) }
+
+// Due is when the job can be begun.
+func (j Job) Due() time.Time {
+	if j.NotBefore.After(j.Created) {
+		return j.NotBefore
+	}
+	return j.Created
+}
+
+// Brief returns j without its prompt, input and result.
+func (j Job) Brief() Job {
+	j.Prompt, j.Input, j.Result = "", nil, nil
+	return j
+}
+
+// JobLease names a lease on a job.
+type JobLease struct {
+	ID    string
+	Epoch int64
+}
+
+// JobUpdate is what the worker that holds a job writes of it.
+type JobUpdate struct {
+	JobLease
+	Owner string
+
+	// State is the one the job has afterwards; "" leaves it. Queued and those that
+	// end a job end its lease too.
+	State JobState
+	// Release ends the lease in any case: nobody works on a job that waits.
+	Release bool
+	// Failed counts one more failure.
+	Failed bool
+	// NotBefore is when a job that is queued again is due; zero is at once.
+	NotBefore time.Time
+	Result    json.RawMessage // nil leaves it
+	Error     string          // replaces the one before; cut to [MaxText] by the caller
+}
+
+// JobQuery selects jobs. Zero fields select all.
+type JobQuery struct {
+	States     []JobState // any of these
+	Agent      string
+	Batch      string
+	Schedule   string
+	Owner      string // who holds the lease
+	Cancelling bool   // those that somebody wants cancelled, and that have not ended
+	Untold     bool   // those whose Hook nobody has seen to: see [Job]
+
+	Brief bool   // without prompts, inputs and results
+	Limit int    // zero, or above [MaxPage], means MaxPage
+	After string // [Job.Cursor] of the last job of the page before; empty for the first page
+}
+
+// Schedule adds a job again and again.
+type Schedule struct {
+	Name string `json:"name"` // held to the rule for IDs
+	Cron string `json:"cron"` // when; the store does not look into it
+	Zone string `json:"zone,omitempty"`
+
+	Agent       string          `json:"agent"`
+	Prompt      string          `json:"prompt,omitempty"`
+	Input       json.RawMessage `json:"input,omitzero"`
+	Batch       string          `json:"batch,omitempty"`
+	MaxAttempts int             `json:"maxAttempts,omitzero"`
+	Timeout     time.Duration   `json:"timeout,omitzero"`
+	Hook        string          `json:"hook,omitempty"`
+
+	// Overlap lets it add a job while the last one has not ended. Otherwise that
+	// firing is left out, so that jobs which take too long do not pile up.
+	Overlap bool `json:"overlap,omitzero"`
+	Paused  bool `json:"paused,omitzero"`
+
+	Next    time.Time `json:"next,omitzero"` // when it fires; set by whoever puts it, then by workers
+	Last    time.Time `json:"last,omitzero"` // the time it last fired for
+	LastJob string    `json:"lastJob,omitempty"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+}
+
+// Job returns the job of a firing.
+func (s Schedule) Job() Job {
+	return Job{Agent: s.Agent, Prompt: s.Prompt, Input: s.Input, Batch: s.Batch, MaxAttempts: s.MaxAttempts,
+		Timeout: s.Timeout, Hook: s.Hook, Schedule: s.Name}
+}

@@ -1,0 +1,129 @@
+package store
+
+import "time"
+
+// The transitions of a job. They are here, and not in each store, so that a job moves
+// in the same way in all of them; a store looks after their being atomic.
+
+// Queued returns j as [Jobs].AddJob records it.
+func (j Job) Queued(now time.Time) Job {
+	return Job{ID: j.ID, Agent: j.Agent, Key: j.Key, Batch: j.Batch, Prompt: j.Prompt, Input: j.Input, MaxAttempts: j.MaxAttempts,
+		NotBefore: Clock(j.NotBefore), Expires: Clock(j.Expires), Timeout: j.Timeout, Hook: j.Hook, Schedule: j.Schedule,
+		State: JobQueued, Created: now, Updated: now}
+}
+
+// Held reports whether somebody holds an unexpired lease at that time.
+func (j Job) Held(now time.Time) bool { return j.Owner != "" && now.Before(j.Lease) }
+
+// Claim leases j to owner, and reports whether that can be done: see [Jobs].ClaimJobs.
+func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
+	switch {
+	case j.State.Ended() || j.Held(now):
+		return false
+	case j.State == JobQueued && now.Before(j.Due()):
+		return false
+	case j.State == JobQueued:
+		j.State, j.Attempts, j.Updated = JobRunning, j.Attempts+1, now
+		j.Run = j.RunID(j.Attempts)
+	case j.Owner == "" && !j.Cancelling: // it waits, and nobody is to go on with it
+		return false
+	default:
+		j.Lost = true
+	}
+	j.Owner, j.Epoch, j.Lease = owner, j.Epoch+1, now.Add(ttl)
+	return true
+}
+
+// Update applies u: see [Jobs].UpdateJob.
+func (j *Job) Update(u JobUpdate, now time.Time) error {
+	switch {
+	case j.State.Ended():
+		return ErrFinished
+	case j.Owner != u.Owner || j.Epoch != u.Epoch:
+		return ErrFenced
+	}
+	j.Error, j.Updated = u.Error, now
+	if u.State != "" {
+		j.State = u.State
+	}
+	if u.Failed {
+		j.Failures++
+	}
+	if len(u.Result) > 0 {
+		j.Result = u.Result
+	}
+	if u.State == JobQueued {
+		j.NotBefore = Clock(u.NotBefore)
+	}
+	if u.Release || u.State == JobQueued || u.State.Ended() {
+		j.Owner, j.Lease = "", time.Time{}
+	}
+	switch {
+	case u.State.Ended():
+		j.Cancelling, j.Untold = false, j.Hook != ""
+	case u.State == JobQueued && j.Cancelling: // wanted while it was worked on; nobody would see to it before it is due
+		j.Cancelling = false
+		return j.Cancel(now)
+	}
+	return nil
+}
+
+// Cancel ends j, or marks it: see [Jobs].CancelJob.
+func (j *Job) Cancel(now time.Time) error {
+	switch {
+	case j.State.Ended():
+		return ErrFinished
+	case j.State == JobQueued:
+		j.State, j.Updated, j.Untold = JobCancelled, now, j.Hook != ""
+		if j.Attempts == 0 {
+			j.Error = "cancelled before it was begun"
+		} else {
+			j.Error = "cancelled before it was begun again"
+		}
+	default:
+		j.Cancelling = true
+	}
+	return nil
+}
+
+// Retry queues j again: see [Jobs].RetryJob.
+func (j *Job) Retry(now time.Time) error {
+	switch {
+	case j.State == JobDone:
+		return &InvalidError{"job", "is done"}
+	case j.State == JobQueued:
+		return &InvalidError{"job", "is queued"}
+	case !j.State.Ended() && (j.Owner != "" || j.Cancelling):
+		return &InvalidError{"job", "is being worked on"}
+	}
+	j.State, j.Failures, j.Result, j.Error, j.Cancelling, j.Untold = JobQueued, 0, nil, "", false, false
+	j.NotBefore, j.Expires, j.Updated = time.Time{}, time.Time{}, now
+	return nil
+}
+
+// Told notes that somebody sees to the hook: see [Jobs].TellJob.
+func (j *Job) Told(epoch int64) error {
+	if !j.Untold || j.Epoch != epoch {
+		return ErrFenced
+	}
+	j.Untold = false
+	return nil
+}
+
+// Put returns s as [Jobs].PutSchedule records it in place of old, nil for none.
+func (s Schedule) Put(old *Schedule, now time.Time) Schedule {
+	s.Next, s.Created, s.Updated = Clock(s.Next), now, now
+	s.Last, s.LastJob = time.Time{}, ""
+	if old != nil {
+		s.Created, s.Last, s.LastJob = old.Created, old.Last, old.LastJob
+	}
+	return s
+}
+
+// Fires reports whether s can fire for that time: see [Jobs].FireSchedule.
+func (s Schedule) Fires(at time.Time) error {
+	if s.Paused || !s.Next.Equal(Clock(at)) || s.Next.IsZero() {
+		return ErrFenced
+	}
+	return nil
+}

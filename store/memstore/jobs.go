@@ -1,0 +1,427 @@
+package memstore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// jobs holds the queue. A job moves only in put, which looks after the indexes.
+type jobs struct {
+	rows   map[string]*job
+	keys   map[string]*job     // by idempotency key
+	due    map[string]*dueHeap // of each agent, the queued ones
+	held   map[*job]struct{}   // somebody has the lease, expired or not
+	left   map[*job]struct{}   // to be cancelled, and nobody has them
+	counts map[store.JobState]int
+	added  int64 // numbers jobs
+	fence  int64 // highest epoch of a deleted job
+}
+
+// job is one with its place in the queue.
+type job struct {
+	store.Job
+	n     int64
+	due   time.Time
+	index int // in its heap; below zero if it is in none
+}
+
+func newJobs() jobs {
+	return jobs{rows: map[string]*job{}, keys: map[string]*job{}, due: map[string]*dueHeap{},
+		held: map[*job]struct{}{}, left: map[*job]struct{}{}, counts: map[store.JobState]int{}}
+}
+
+// put changes a job, and its place in the indexes.
+func (q *jobs) put(j *job, to store.Job) {
+	q.counts[j.State]--
+	q.counts[to.State]++
+	j.Job = to
+	queue := q.due[j.Agent]
+	if j.index >= 0 {
+		heap.Remove(queue, j.index)
+	}
+	if j.State == store.JobQueued {
+		if queue == nil {
+			queue = new(dueHeap)
+			q.due[j.Agent] = queue
+		}
+		j.due = j.Due()
+		heap.Push(queue, j)
+	}
+	member(q.held, j, j.Owner != "")
+	member(q.left, j, j.Owner == "" && j.Cancelling)
+}
+
+func member(set map[*job]struct{}, j *job, in bool) {
+	if in {
+		set[j] = struct{}{}
+	} else {
+		delete(set, j)
+	}
+}
+
+// remove takes a job away.
+func (q *jobs) remove(j *job) {
+	to := j.Job
+	to.State, to.Owner, to.Cancelling = store.JobDone, "", false
+	q.put(j, to)
+	q.counts[store.JobDone]--
+	q.fence = max(q.fence, j.Epoch)
+	delete(q.rows, j.ID)
+	if j.Key != "" {
+		delete(q.keys, j.Key)
+	}
+}
+
+// AddJob implements [store.Jobs].
+func (s *Store) AddJob(ctx context.Context, in store.Job) (store.Job, error) {
+	if err := in.Check(); err != nil {
+		return store.Job{}, err
+	}
+	if in.ID == "" {
+		in.ID = store.NewJobID()
+	}
+	var out store.Job
+	err := s.do(ctx, func(now time.Time) (err error) {
+		out, err = s.addJob(in, now)
+		return err
+	})
+	return out, err
+}
+
+// addJob queues a job, unless there is one of that ID or key.
+func (s *Store) addJob(in store.Job, now time.Time) (store.Job, error) {
+	old := s.jobs.rows[in.ID]
+	if old == nil && in.Key != "" {
+		old = s.jobs.keys[in.Key]
+	}
+	if old != nil {
+		if old.InputHash() == in.InputHash() {
+			return cloneJob(old.Job), store.ErrRepeated
+		}
+		return cloneJob(old.Job), store.ErrExists
+	}
+	to := cloneJob(in.Queued(now))
+	to.Epoch = s.jobs.fence + 1
+	if err := s.grow(sizeOfJob(to)); err != nil {
+		return store.Job{}, err
+	}
+	s.jobs.added++
+	j := &job{n: s.jobs.added, index: -1}
+	s.jobs.counts[""]++ // where put takes it from
+	j.Agent = to.Agent
+	s.jobs.put(j, to)
+	s.jobs.rows[j.ID] = j
+	if j.Key != "" {
+		s.jobs.keys[j.Key] = j
+	}
+	return cloneJob(j.Job), nil
+}
+
+// ClaimJobs implements [store.Jobs].
+func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
+		return nil, err
+	}
+	list := []store.Job{}
+	err := s.do(ctx, func(now time.Time) error {
+		for _, j := range s.jobs.lost(now, agents) {
+			if to := j.Job; len(list) < n && to.Claim(owner, now, ttl) {
+				list = append(list, s.claimed(j, to))
+			}
+		}
+		for len(list) < n {
+			j := s.jobs.next(agents)
+			if j == nil {
+				break
+			}
+			to := j.Job
+			if !to.Claim(owner, now, ttl) {
+				break
+			}
+			list = append(list, s.claimed(j, to))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// claimed records a claim; Lost is for its owner only.
+func (s *Store) claimed(j *job, to store.Job) store.Job {
+	out := cloneJob(to)
+	to.Lost = false
+	s.used += int64(len(to.Owner) + len(to.Run) - len(j.Owner) - len(j.Run))
+	s.jobs.put(j, to)
+	return out
+}
+
+// lost returns the jobs that were begun and that nobody works on, the longest lost first.
+func (q *jobs) lost(now time.Time, agents []string) []*job {
+	var list []*job
+	for j := range q.held {
+		if !j.Held(now) && slices.Contains(agents, j.Agent) {
+			list = append(list, j)
+		}
+	}
+	for j := range q.left {
+		if slices.Contains(agents, j.Agent) {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *job) int { return cmp.Or(a.Lease.Compare(b.Lease), cmp.Compare(a.n, b.n)) })
+	return list
+}
+
+// next returns the queued job of these agents that is due first.
+func (q *jobs) next(agents []string) (first *job) {
+	for _, a := range agents {
+		if h := q.due[a]; h != nil && h.Len() > 0 && (first == nil || before((*h)[0], first)) {
+			first = (*h)[0]
+		}
+	}
+	return first
+}
+
+// RenewJobs implements [store.Jobs].
+func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
+	if err := store.CheckLeases(owner, ttl, leases); err != nil {
+		return nil, err
+	}
+	held := []store.JobLease{}
+	err := s.do(ctx, func(now time.Time) error {
+		for _, l := range leases {
+			if j := s.jobs.rows[l.ID]; j != nil && j.Owner == owner && j.Epoch == l.Epoch {
+				j.Lease = now.Add(ttl)
+				held = append(held, l)
+			}
+		}
+		return nil
+	})
+	return held, err
+}
+
+// UpdateJob implements [store.Jobs].
+func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
+	if err := u.Check(); err != nil {
+		return store.Job{}, err
+	}
+	u.Result = body(u.Result)
+	return s.changeJob(ctx, u.ID, func(j *store.Job, now time.Time) error { return j.Update(u, now) })
+}
+
+// CancelJob implements [store.Jobs].
+func (s *Store) CancelJob(ctx context.Context, id string) (store.Job, error) {
+	return s.changeJob(ctx, id, (*store.Job).Cancel)
+}
+
+// RetryJob implements [store.Jobs].
+func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
+	return s.changeJob(ctx, id, (*store.Job).Retry)
+}
+
+// TellJob implements [store.Jobs].
+func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Record) error {
+	if err := store.CheckTell(id, r); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		j := s.jobs.rows[id]
+		if j == nil {
+			return store.ErrNotFound
+		}
+		to := j.Job
+		if err := to.Told(epoch); err != nil {
+			return err
+		}
+		if r != nil {
+			if err := s.putRecord(*r, now); err != nil {
+				return err
+			}
+		}
+		s.jobs.put(j, to)
+		return nil
+	})
+}
+
+func (s *Store) changeJob(ctx context.Context, id string, change func(*store.Job, time.Time) error) (store.Job, error) {
+	if err := store.CheckJobID(id); err != nil {
+		return store.Job{}, err
+	}
+	var out store.Job
+	err := s.do(ctx, func(now time.Time) error {
+		j := s.jobs.rows[id]
+		if j == nil {
+			return store.ErrNotFound
+		}
+		to := j.Job
+		if err := change(&to, now); err != nil {
+			out = cloneJob(j.Job)
+			return err
+		}
+		if err := s.grow(sizeOfJob(to) - sizeOfJob(j.Job)); err != nil {
+			return err
+		}
+		s.jobs.put(j, to)
+		out = cloneJob(to)
+		return nil
+	})
+	return out, err
+}
+
+// Job implements [store.Jobs].
+func (s *Store) Job(ctx context.Context, id string) (store.Job, error) {
+	if err := store.CheckJobID(id); err != nil {
+		return store.Job{}, err
+	}
+	var out store.Job
+	err := s.do(ctx, func(time.Time) error {
+		j := s.jobs.rows[id]
+		if j == nil {
+			return store.ErrNotFound
+		}
+		out = cloneJob(j.Job)
+		return nil
+	})
+	return out, err
+}
+
+// Jobs implements [store.Jobs]. It looks at every job, unless an owner is asked for.
+func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	cursor, paged, err := store.ParseCursor(q.After)
+	if err != nil {
+		return nil, err
+	}
+	list := []store.Job{}
+	err = s.do(ctx, func(time.Time) error {
+		var found []*job
+		look := func(j *job) {
+			if wanted(&j.Job, q) && (!paged || cursor.Before(j.Created, j.ID)) {
+				found = append(found, j)
+			}
+		}
+		if q.Owner != "" {
+			for j := range s.jobs.held {
+				look(j)
+			}
+		} else {
+			for _, j := range s.jobs.rows {
+				look(j)
+			}
+		}
+		slices.SortFunc(found, func(a, b *job) int {
+			return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID))
+		})
+		bytes := 0
+		for _, j := range found[:min(len(found), store.PageSize(q.Limit))] {
+			one := j.Job
+			if q.Brief {
+				one = one.Brief()
+			}
+			if bytes += one.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
+				break
+			}
+			list = append(list, cloneJob(one))
+		}
+		return nil
+	})
+	return list, err
+}
+
+func wanted(j *store.Job, q store.JobQuery) bool {
+	return (len(q.States) == 0 || slices.Contains(q.States, j.State)) &&
+		(q.Agent == "" || q.Agent == j.Agent) && (q.Batch == "" || q.Batch == j.Batch) &&
+		(q.Schedule == "" || q.Schedule == j.Schedule) && (q.Owner == "" || q.Owner == j.Owner) &&
+		(!q.Cancelling || j.Cancelling) && (!q.Untold || j.Untold)
+}
+
+// JobCounts implements [store.Jobs].
+func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
+	counts := make(map[store.JobState]int)
+	err := s.do(ctx, func(time.Time) error {
+		for _, state := range store.JobStates() {
+			counts[state] = s.jobs.counts[state]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// DeleteJob implements [store.Jobs].
+func (s *Store) DeleteJob(ctx context.Context, id string) error {
+	if err := store.CheckJobID(id); err != nil {
+		return err
+	}
+	return s.do(ctx, func(now time.Time) error {
+		j := s.jobs.rows[id]
+		switch {
+		case j == nil:
+			return store.ErrNotFound
+		case j.Held(now):
+			return store.ErrLeased
+		}
+		s.used -= sizeOfJob(j.Job)
+		s.jobs.remove(j)
+		return nil
+	})
+}
+
+// cloneJob copies what j shares with its caller.
+func cloneJob(j store.Job) store.Job {
+	j.Input, j.Result = body(j.Input), body(j.Result)
+	return j
+}
+
+func sizeOfJob(j store.Job) int64 {
+	return int64(2*entryBytes + len(j.ID) + len(j.Agent) + len(j.Key) + len(j.Batch) + len(j.Hook) + len(j.Schedule) +
+		len(j.Run) + len(j.Error) + len(j.Owner) + j.Bytes())
+}
+
+// dueHeap orders the queued jobs of one agent.
+type dueHeap []*job
+
+func before(a, b *job) bool {
+	if !a.due.Equal(b.due) {
+		return a.due.Before(b.due)
+	}
+	return a.n < b.n
+}
+
+// Len implements [heap.Interface].
+func (h dueHeap) Len() int { return len(h) }
+
+// Less implements [heap.Interface].
+func (h dueHeap) Less(i, j int) bool { return before(h[i], h[j]) }
+
+// Swap implements [heap.Interface].
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push implements [heap.Interface].
+func (h *dueHeap) Push(x any) {
+	j, _ := x.(*job)
+	j.index = len(*h)
+	*h = append(*h, j)
+}
+
+// Pop implements [heap.Interface].
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	last.index = -1
+	return last
+}

@@ -1,0 +1,106 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// PutSchedule implements [store.Jobs].
+func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
+	if err := in.Check(); err != nil {
+		return store.Schedule{}, err
+	}
+	var out store.Schedule
+	err := s.do(ctx, func(now time.Time) error {
+		old := s.schedules[in.Name]
+		n := sizeOfSchedule(in)
+		if old == nil && len(s.schedules) >= store.MaxSchedules {
+			return &store.LimitError{Field: "schedules", Size: len(s.schedules) + 1, Max: store.MaxSchedules}
+		}
+		if old != nil {
+			n -= sizeOfSchedule(*old)
+		}
+		if err := s.grow(n); err != nil {
+			return err
+		}
+		put := in.Put(old, now)
+		put.Input = body(put.Input)
+		s.schedules[in.Name] = &put
+		out = cloneSchedule(put)
+		return nil
+	})
+	return out, err
+}
+
+// Schedules implements [store.Jobs].
+func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
+	list := []store.Schedule{}
+	err := s.do(ctx, func(time.Time) error {
+		for _, one := range s.schedules {
+			list = append(list, cloneSchedule(*one))
+		}
+		slices.SortFunc(list, func(a, b store.Schedule) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	})
+	return list, err
+}
+
+// DeleteSchedule implements [store.Jobs].
+func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+	if err := store.CheckID("schedule.Name", name); err != nil {
+		return err
+	}
+	return s.do(ctx, func(time.Time) error {
+		one := s.schedules[name]
+		if one == nil {
+			return store.ErrNotFound
+		}
+		s.used -= sizeOfSchedule(*one)
+		delete(s.schedules, name)
+		return nil
+	})
+}
+
+// FireSchedule implements [store.Jobs].
+func (s *Store) FireSchedule(ctx context.Context, name string, at, next time.Time) (store.Job, error) {
+	if err := store.CheckFiring(name, at, next); err != nil {
+		return store.Job{}, err
+	}
+	var out store.Job
+	err := s.do(ctx, func(now time.Time) error {
+		one := s.schedules[name]
+		if one == nil {
+			return store.ErrNotFound
+		}
+		if err := one.Fires(at); err != nil {
+			return err
+		}
+		if last := s.jobs.rows[one.LastJob]; one.Overlap || last == nil || last.State.Ended() {
+			in := one.Job()
+			in.ID = store.NewJobID()
+			added, err := s.addJob(in, now)
+			if err != nil {
+				return err
+			}
+			one.LastJob, out = added.ID, added
+		}
+		one.Next, one.Last = store.Clock(next), store.Clock(at)
+		return nil
+	})
+	return out, err
+}
+
+func cloneSchedule(s store.Schedule) store.Schedule {
+	s.Input = body(s.Input)
+	return s
+}
+
+// sizeOfSchedule leaves out LastJob, which changes.
+func sizeOfSchedule(s store.Schedule) int64 {
+	return int64(2*entryBytes + len(s.Name) + len(s.Cron) + len(s.Zone) + len(s.Agent) + len(s.Prompt) + len(s.Input) +
+		len(s.Batch) + len(s.Hook))
+}

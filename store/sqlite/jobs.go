@@ -1,0 +1,391 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// jobColumns are those of a job, in the order of scanJob; briefColumns have nothing in
+// place of what can be large.
+const (
+	jobColumns = "id, agent, key, batch, prompt, input, max_attempts, not_before, expires, timeout, hook, schedule, " +
+		"state, attempts, failures, run, result, error, cancelling, untold, created, updated, owner, epoch, lease"
+	briefColumns = "id, agent, key, batch, '', '', max_attempts, not_before, expires, timeout, hook, schedule, " +
+		"state, attempts, failures, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
+)
+
+func scanJob(row scanner) (j store.Job, err error) {
+	err = row.Scan(&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
+		(*micros)(&j.NotBefore), (*micros)(&j.Expires), (*int64)(&j.Timeout), &j.Hook, &j.Schedule,
+		&j.State, &j.Attempts, &j.Failures, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
+		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease))
+	return j, found(err)
+}
+
+func (t *tx) job(id string) (store.Job, error) {
+	return scanJob(t.row("SELECT "+jobColumns+" FROM jobs WHERE id = ?", id))
+}
+
+// AddJob implements [store.Jobs].
+func (s *Store) AddJob(ctx context.Context, j store.Job) (store.Job, error) {
+	if err := j.Check(); err != nil {
+		return store.Job{}, err
+	}
+	if j.ID == "" {
+		j.ID = store.NewJobID()
+	}
+	var out store.Job
+	err := s.writer.do(ctx, "adding a job", weight{1, j.Bytes()}, func(t *tx) (err error) {
+		out, err = t.addJob(j)
+		return err
+	})
+	if err != nil && !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrRepeated) {
+		return store.Job{}, err
+	}
+	return out, err
+}
+
+// addJob queues a job, unless there is one of that ID or key.
+func (t *tx) addJob(j store.Job) (store.Job, error) {
+	old, err := scanJob(t.row("SELECT "+jobColumns+" FROM jobs WHERE id = ? OR (key = ? AND key <> '') LIMIT 1", j.ID, j.Key))
+	switch {
+	case err == nil && old.InputHash() == j.InputHash():
+		return old, store.ErrRepeated
+	case err == nil:
+		return old, store.ErrExists
+	case !errors.Is(err, store.ErrNotFound):
+		return store.Job{}, err
+	}
+	j = j.Queued(t.now)
+	if err := t.row("SELECT job + 1 FROM fence").Scan(&j.Epoch); err != nil {
+		return store.Job{}, err
+	}
+	return j, t.exec("INSERT INTO jobs ("+jobColumns+", due) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		j.ID, j.Agent, j.Key, j.Batch, j.Prompt, string(j.Input), j.MaxAttempts, j.NotBefore.UnixMicro(), j.Expires.UnixMicro(),
+		int64(j.Timeout), j.Hook, j.Schedule, string(j.State), 0, 0, "", "", "", false, false, j.Created.UnixMicro(), j.Updated.UnixMicro(),
+		"", j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
+}
+
+// ClaimJobs implements [store.Jobs]. It writes only if there is something to claim.
+func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
+		return nil, err
+	}
+	list := []store.Job{}
+	if n == 0 {
+		return list, nil
+	}
+	wanted, err := s.claimable(ctx, n, agents)
+	if err != nil || len(wanted) == 0 {
+		return list, err
+	}
+	err = s.writer.do(ctx, "claiming jobs", weight{events: len(wanted)}, func(t *tx) error {
+		list = list[:0] // it may run again
+		for _, c := range wanted {
+			j, err := t.job(c.id)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				continue
+			case err != nil:
+				return err
+			case !j.Claim(owner, t.now, ttl):
+				continue
+			}
+			if err := t.exec("UPDATE jobs SET state = ?, attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE id = ?",
+				string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), j.ID); err != nil {
+				return err
+			}
+			list = append(list, j)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// candidate is a job that could be claimed when it was looked at.
+type candidate struct {
+	id     string
+	due, n int64
+}
+
+// claimable looks for jobs to claim, without a transaction that writes: most of the
+// time there are none. The claim itself looks again.
+func (s *Store) claimable(ctx context.Context, n int, agents []string) ([]candidate, error) {
+	var list []candidate
+	now := s.now().UnixMicro()
+	err := s.read(ctx, "looking for jobs", func(q reader) error {
+		served := make(map[string]bool)
+		for _, a := range agents {
+			served[a] = true
+		}
+		take := func(most int, query string, args ...any) (found []candidate, err error) {
+			err = q.each(query, args, func(row scanner) (bool, error) {
+				var c candidate
+				var agent string
+				err := row.Scan(&c.id, &c.due, &c.n, &agent)
+				if served[agent] {
+					found = append(found, c)
+				}
+				return len(found) < most, err
+			})
+			return found, err
+		}
+		// Those that were lost, or left alone and then cancelled, are few.
+		lost, err := take(n, "SELECT id, lease, n, agent FROM jobs WHERE owner <> '' AND lease <= ? ORDER BY lease, n", now)
+		if err != nil {
+			return err
+		}
+		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE cancelling = 1 AND owner = ''")
+		if err != nil {
+			return err
+		}
+		list = append(lost, left...)
+		list = list[:min(len(list), n)]
+		var due []candidate
+		for a := range served {
+			of, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
+				a, now, n-len(list))
+			if err != nil {
+				return err
+			}
+			due = append(due, of...)
+		}
+		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.n, b.n)) })
+		list = append(list, due[:min(len(due), n-len(list))]...)
+		return nil
+	})
+	return list, err
+}
+
+// RenewJobs implements [store.Jobs].
+func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
+	if err := store.CheckLeases(owner, ttl, leases); err != nil {
+		return nil, err
+	}
+	held := []store.JobLease{}
+	if len(leases) == 0 {
+		return held, nil
+	}
+	err := s.writer.do(ctx, "renewing jobs", weight{events: len(leases)}, func(t *tx) error {
+		held = held[:0]
+		for _, l := range leases {
+			met, err := t.changed("UPDATE jobs SET lease = ? WHERE id = ? AND owner = ? AND epoch = ?",
+				t.now.Add(ttl).UnixMicro(), l.ID, owner, l.Epoch)
+			if err != nil {
+				return err
+			}
+			if met {
+				held = append(held, l)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// UpdateJob implements [store.Jobs].
+func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
+	if err := u.Check(); err != nil {
+		return store.Job{}, err
+	}
+	return s.changeJob(ctx, "updating a job", u.ID, weight{1, len(u.Result)}, func(j *store.Job, now time.Time) error {
+		return j.Update(u, now)
+	})
+}
+
+// CancelJob implements [store.Jobs].
+func (s *Store) CancelJob(ctx context.Context, id string) (store.Job, error) {
+	return s.changeJob(ctx, "cancelling a job", id, weight{events: 1}, (*store.Job).Cancel)
+}
+
+// RetryJob implements [store.Jobs].
+func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
+	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, (*store.Job).Retry)
+}
+
+// TellJob implements [store.Jobs].
+func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Record) error {
+	if err := store.CheckTell(id, r); err != nil {
+		return err
+	}
+	size := weight{events: 1}
+	if r != nil {
+		size.bytes = r.Bytes()
+	}
+	return s.writer.do(ctx, "noting that a job's end is told", size, func(t *tx) error {
+		j, err := t.job(id)
+		if err != nil {
+			return err
+		}
+		if err := j.Told(epoch); err != nil {
+			return err
+		}
+		if r != nil {
+			if err := t.putRecord(*r); err != nil {
+				return err
+			}
+		}
+		return t.exec("UPDATE jobs SET untold = 0 WHERE id = ?", id)
+	})
+}
+
+// changeJob changes one job. The job comes back also with what refuses the change.
+func (s *Store) changeJob(ctx context.Context, doing, id string, size weight, change func(*store.Job, time.Time) error) (store.Job, error) {
+	if err := store.CheckJobID(id); err != nil {
+		return store.Job{}, err
+	}
+	var j store.Job
+	err := s.writer.do(ctx, doing, size, func(t *tx) (err error) {
+		if j, err = t.job(id); err != nil {
+			return err
+		}
+		if err := change(&j, t.now); err != nil {
+			return err
+		}
+		due := j.NotBefore
+		if due.Before(j.Created) {
+			due = j.Created
+		}
+		return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+			due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
+			string(j.State), j.Attempts, j.Failures, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
+			due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), id)
+	})
+	if err != nil && !refused(err) {
+		return store.Job{}, err
+	}
+	return j, err
+}
+
+// Job implements [store.Jobs].
+func (s *Store) Job(ctx context.Context, id string) (j store.Job, err error) {
+	if err := store.CheckJobID(id); err != nil {
+		return store.Job{}, err
+	}
+	err = s.read(ctx, "reading a job", func(q reader) error {
+		j, err = scanJob(q.row("SELECT "+jobColumns+" FROM jobs WHERE id = ?", id))
+		return err
+	})
+	if err != nil {
+		return store.Job{}, err
+	}
+	return j, nil
+}
+
+// Jobs implements [store.Jobs].
+func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	cursor, paged, err := store.ParseCursor(q.After)
+	if err != nil {
+		return nil, err
+	}
+	w := jobConditions(q)
+	columns := jobColumns
+	if q.Brief {
+		columns = briefColumns
+	}
+	list := []store.Job{}
+	bytes := 0
+	err = s.read(ctx, "listing jobs", func(r reader) error {
+		query, args := w.newest("SELECT "+columns+" FROM jobs", cursor, paged, store.PageSize(q.Limit))
+		return r.each(query, args, func(row scanner) (bool, error) {
+			j, err := scanJob(row)
+			if err != nil {
+				return false, err
+			}
+			if bytes += j.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
+				return false, nil
+			}
+			list = append(list, j)
+			return true, nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func jobConditions(q store.JobQuery) (w where) {
+	if len(q.States) > 0 {
+		states := make([]any, len(q.States))
+		for i, s := range q.States {
+			states[i] = string(s)
+		}
+		w.and("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
+	}
+	if q.Agent != "" {
+		w.and("agent = ?", q.Agent)
+	}
+	if q.Batch != "" {
+		w.and("batch <> '' AND batch = ?", q.Batch)
+	}
+	if q.Schedule != "" {
+		w.and("schedule <> '' AND schedule = ?", q.Schedule)
+	}
+	if q.Owner != "" {
+		w.and("owner <> '' AND owner = ?", q.Owner)
+	}
+	if q.Cancelling {
+		w.and("cancelling = 1")
+	}
+	if q.Untold {
+		w.and("untold = 1")
+	}
+	return w
+}
+
+// JobCounts implements [store.Jobs].
+func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
+	counts := make(map[store.JobState]int)
+	for _, state := range store.JobStates() {
+		counts[state] = 0
+	}
+	err := s.read(ctx, "counting jobs", func(q reader) error {
+		return q.each("SELECT state, count(*) FROM jobs GROUP BY state", nil, func(row scanner) (bool, error) {
+			var state store.JobState
+			var n int
+			err := row.Scan(&state, &n)
+			counts[state] = n
+			return true, err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// DeleteJob implements [store.Jobs].
+func (s *Store) DeleteJob(ctx context.Context, id string) error {
+	if err := store.CheckJobID(id); err != nil {
+		return err
+	}
+	return s.writer.do(ctx, "deleting a job", weight{events: 1}, func(t *tx) error {
+		j, err := t.job(id)
+		if err != nil {
+			return err
+		}
+		if j.Held(t.now) {
+			return store.ErrLeased
+		}
+		if err := t.exec("UPDATE fence SET job = max(job, ?)", j.Epoch); err != nil {
+			return err
+		}
+		return t.exec("DELETE FROM jobs WHERE id = ?", id)
+	})
+}
