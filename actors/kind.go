@@ -17,6 +17,7 @@ const (
 	KindProvider                 // provider
 	KindCompletion               // completion
 	KindHost                     // host
+	KindTenant                   // tenant: a host of one tenant's own connections
 	KindClient                   // client: a connection to one server
 	KindTransport                // transport
 	KindCall                     // call: one logical outgoing request
@@ -31,15 +32,20 @@ const (
 	KindRun                      // run
 	KindLoop                     // loop
 	KindInbox                    // inbox
+	KindHooks                    // hooks: sees to it that webhooks are delivered
+	KindHook                     // hook: one webhook
+	KindWorker                   // worker: claims jobs from a queue
+	KindJob                      // job: one of them, and its attempts here
 	numKinds
 )
 
 var kindNames = [numKinds]string{
 	KindRuntime: "runtime", KindJournal: "journal", KindLLM: "llm", KindProvider: "provider",
-	KindCompletion: "completion", KindHost: "host", KindClient: "client", KindTransport: "transport",
+	KindCompletion: "completion", KindHost: "host", KindTenant: "tenant", KindClient: "client", KindTransport: "transport",
 	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindParked: "parked",
 	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
-	KindRun: "run", KindLoop: "loop", KindInbox: "inbox",
+	KindRun: "run", KindLoop: "loop", KindInbox: "inbox", KindHooks: "hooks", KindHook: "hook",
+	KindWorker: "worker", KindJob: "job",
 }
 
 // String returns the kind's name.
@@ -95,6 +101,13 @@ var policies = [numKinds]Policy{
 	KindAgents:  kernel,
 	KindInbox:   kernel,
 
+	// What is to be delivered is in the store, and waits there if webhooks end.
+	KindHooks: {On: Restart, Max: 5, Window: time.Minute, Then: Stop},
+	KindHook:  {On: Stop},
+
+	// A tenant's own connections: a bug that shows there is no harm to others.
+	KindTenant: {On: Restart, Max: 5, Window: time.Minute, Then: Stop},
+
 	// A connection's state is rebuilt by its handshake.
 	KindClient: {On: Restart, Max: 5, Window: time.Minute, Then: Stop, FirstDelay: 100 * time.Millisecond, MaxDelay: 30 * time.Second},
 	// A session's state belongs to the peer, which must open another.
@@ -114,8 +127,13 @@ var policies = [numKinds]Policy{
 	KindCompletion: {On: Stop},
 
 	// Restarting from the journal is the business of whoever owns the run.
-	KindRun:     {On: Stop},
-	KindLoop:    {On: Stop},
+	KindRun:  {On: Stop},
+	KindLoop: {On: Stop},
+	// A job that is not renewed any more is claimed again, here or elsewhere, and what
+	// was done of it is in its journal.
+	KindWorker: {On: Stop},
+	KindJob:    {On: Stop},
+
 	KindJournal: {On: Restart, Max: 5, Window: time.Minute, Then: Escalate, FirstDelay: 50 * time.Millisecond, MaxDelay: 5 * time.Second},
 }
 

@@ -25,6 +25,10 @@ func TestPolicyTable(t *testing.T) {
 		actors.KindRuntime: {On: actors.Escalate},
 		actors.KindHost:    kernel, actors.KindServer: kernel, actors.KindLLM: kernel,
 		actors.KindProvider: kernel, actors.KindAgents: kernel, actors.KindInbox: kernel,
+		// "a tenant's host: as the host, but its end is not the runtime's"
+		actors.KindTenant: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop},
+		// "webhooks: as a tenant; what they deliver is in the store"
+		actors.KindHooks: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop}, actors.KindHook: stop,
 		// "restart with back-off"
 		actors.KindClient:  backoff(actors.Stop, 100*time.Millisecond, 30*time.Second),
 		actors.KindJournal: backoff(actors.Escalate, 50*time.Millisecond, 5*time.Second),
@@ -33,6 +37,8 @@ func TestPolicyTable(t *testing.T) {
 		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop,
 		// "durable: restart from the journal": by whoever owns the run, as a new actor.
 		actors.KindRun: stop, actors.KindLoop: stop,
+		// "stop: what it held is claimed again once its leases expire, by whoever works then"
+		actors.KindWorker: stop, actors.KindJob: stop,
 	}
 	for _, kind := range actors.Kinds() {
 		row, ok := want[kind]

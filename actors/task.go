@@ -98,20 +98,51 @@ func (c *Context) ended(t *taskDone) {
 // work has returned, panicked ([PanicError]) or ended its goroutine; a panic in
 // it is a failure of the actor, which would wait in vain.
 func Await[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
+	return await(c, job{}, work, done)
+}
+
+// AwaitLong is [Await] for work that is expected to wait longer than it works, and of
+// which there may be thousands: it has a fresh goroutine, whose stack is as small as
+// the work lets it be. The goroutines of other tasks have had to grow before.
+func AwaitLong[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
+	return await(c, job{fresh: true}, work, done)
+}
+
+func await[T any](c *Context, j job, work func(context.Context) (T, error), done func(T, error) any) context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	self, result := c.self, &taskDone{from: c, cancel: cancel}
-	c.begin(result)
-	self.p.sys.run(self.p, func() {
-		var value T
-		err := errGoexit
-		defer func() {
-			result.msg, result.err = Guard(func() (any, error) { return done(value, err), nil })
-			cancel(nil)
-			self.Send(result)
-		}()
-		value, err = Guard(func() (T, error) { return work(ctx) })
-	})
+	t := &task[T]{taskDone: taskDone{from: c, cancel: cancel}, ctx: ctx, work: work, done: done}
+	c.begin(&t.taskDone)
+	j.f = t.run
+	c.self.p.sys.runJob(c.self.p, j)
 	return cancel
+}
+
+// task is work that is awaited. What it works with is here and not on its stack, which
+// others wait on, too.
+type task[T any] struct {
+	taskDone
+	ctx   context.Context
+	work  func(context.Context) (T, error)
+	done  func(T, error) any
+	value T
+	err   error // of work
+}
+
+func (t *task[T]) run() {
+	t.taskDone.err, t.err = nil, errGoexit
+	defer t.over()
+	t.value, t.err = t.work(t.ctx)
+}
+
+// over is called however work has ended.
+func (t *task[T]) over() {
+	if r := recover(); r != nil {
+		t.err = &PanicError{Value: r, Stack: debug.Stack()}
+	}
+	t.msg, t.taskDone.err = Guard(func() (any, error) { return t.done(t.value, t.err), nil })
+	t.cancel(nil)
+	t.work, t.done = nil, nil
+	t.from.self.Send(&t.taskDone)
 }
 
 // Go runs work outside of the mailbox; it is [Await] for work without a result.
@@ -142,10 +173,17 @@ func (c *Context) Work() context.Context {
 func (s *System) Go(owner string, f func()) { s.run(owner, f) }
 
 // run runs f for owner, a text or a process.
-func (s *System) run(owner any, f func()) {
+func (s *System) run(owner any, f func()) { s.runJob(owner, job{f: f}) }
+
+func (s *System) runJob(owner any, j job) {
 	s.tasks.begin(owner)
-	s.workers.run(job{f: f, system: s, owner: owner})
+	j.system, j.owner = s, owner
+	s.workers.run(j)
 }
+
+// GoLong is [System.Go] for what is expected to wait longer than it works: see
+// [AwaitLong].
+func (s *System) GoLong(owner string, f func()) { s.runJob(owner, job{f: f, fresh: true}) }
 
 // Go runs f as [System.Go] does, and the actor answers for its end. The zero Ref
 // can not.

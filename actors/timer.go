@@ -54,8 +54,12 @@ func (t *Timer) SetAt(deadline time.Time) {
 	}
 }
 
-// Clear disarms the timer. Nothing it was set to arrives after that.
-func (t *Timer) Clear() { t.deadline = time.Time{} }
+// Clear disarms the timer. Nothing it was set to arrives after that. A nil timer is clear.
+func (t *Timer) Clear() {
+	if t != nil {
+		t.deadline = time.Time{}
+	}
+}
 
 // link puts the timer into its incarnation's list.
 func (t *Timer) link() {

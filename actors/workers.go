@@ -25,6 +25,8 @@ type job struct {
 	// resumed: run it again if it ended its goroutine (runtime.Goexit). It is the
 	// library's loop over a mailbox, which would stay as it was left for ever.
 	resumed bool
+	// fresh: take no goroutine that has had to grow its stack.
+	fresh bool
 	// A task: system is told that owner has one less. Otherwise both are nil.
 	system *System
 	owner  any
@@ -48,7 +50,7 @@ func (w *workers) Go(f func()) { w.run(job{f: f}) }
 
 func (w *workers) run(j job) {
 	w.mu.Lock()
-	if n := len(w.idle); n > 0 {
+	if n := len(w.idle); n > 0 && !j.fresh {
 		worker := w.idle[n-1]
 		w.idle[n-1] = nil
 		w.idle = w.idle[:n-1]

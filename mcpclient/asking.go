@@ -23,7 +23,8 @@ type callTag struct {
 	method, name string
 	human        Human // nil if nobody may be asked
 	sampler      Sampler
-	ghost        bool // see ghosts
+	roots        rootsFunc // nil if the call has none of its own
+	ghost        bool      // see ghosts
 	path         []string
 	onWait       func(bool)
 	follows      // what its Follow knows
@@ -51,7 +52,7 @@ func (c *Client) newTag(method, name string, o *CallOptions) *callTag {
 		if o.NoAsk {
 			t.human = nil
 		}
-		t.path, t.onWait = o.Path, o.OnWait
+		t.path, t.onWait, t.roots = o.Path, o.OnWait, o.Roots
 	}
 	return t
 }
@@ -136,10 +137,10 @@ func (t *callTag) end() {
 	t.ends = nil
 }
 
-// doFor carries out a request whose questions belong to o, which may be nil, within
+// doTagged carries out a request whose questions belong to o, which may be nil, within
 // the server's time limits. Retried says that the answer is that of a retry with
 // what the server had asked for, and so must not be kept (MRTR-18).
-func (c *Client) doFor(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
+func (c *Client) doTagged(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
 	tag := c.newTag(req.Method, req.Name, o)
 	leave, err := c.takeTurn(ctx, req.Method, tag.human)
 	if err != nil {
@@ -158,7 +159,7 @@ func (c *Client) doFor(ctx context.Context, req *call.Request, o *CallOptions) (
 	own.Tag, own.Follow = tag, tag.follow
 	req.Tag = tag // a task that comes of it has it too
 	res, err := c.conn.Do(ctx, &own)
-	tag.closePages()
+	tag.closePages(err)
 	if err != nil {
 		if !answered(err) {
 			tag.end()
@@ -284,6 +285,16 @@ func (o *origin) sampler(own Sampler) Sampler {
 	return first
 }
 
+// roots is what tells the roots: the function of the one call that the request belongs
+// to, else that of the connection. Functions can not be compared, so several calls have
+// none in common.
+func (o *origin) roots(own rootsFunc) rootsFunc {
+	if len(o.calls) != 1 || o.strangers || o.calls[0].roots == nil {
+		return own
+	}
+	return o.calls[0].roots
+}
+
 // same reports whether two Humans are one person, or two Samplers one. Functions can
 // not be compared.
 func same(a, b any) bool {
@@ -381,7 +392,7 @@ func (g *ghosts) add(t *callTag) {
 		g.all = slices.Delete(g.all, 0, 1)
 	}
 	// Not the tag itself, which has the call's parameters.
-	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, sampler: t.sampler, path: t.path, ghost: true}
+	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, sampler: t.sampler, roots: t.roots, path: t.path, ghost: true}
 	g.all = append(g.all, ghost{light, g.gen(), now.Add(ghostLife)})
 }
 

@@ -16,6 +16,9 @@ type AskOptions struct {
 	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
 	// Nil declares no elicitation, even where calls have a Human of their own.
 	Human Human
+	// NoForms and NoURLs leave a mode of elicitation undeclared (ELIC-02), although
+	// there is a Human: for one who can not be shown such a thing.
+	NoForms, NoURLs bool
 	// Sampler answers for a model (SAMP-01). Nil declares no sampling, even where calls
 	// have a Sampler of their own.
 	Sampler Sampler
@@ -33,6 +36,11 @@ type AskOptions struct {
 	// Roots are the places that servers are told of (ROOT-01). Nil declares none; an
 	// empty list says that there are none now. See [Client.SetRoots].
 	Roots []mcp.Root
+	// RootsFunc takes the place of Roots and is asked each time a server asks (ROOT-03).
+	// An error that is an [*mcp.Error] is told to the server; of any other it hears only
+	// that the roots are not known. Those that may not be exposed are left out (ROOT-04).
+	// See [Client.RootsChanged].
+	RootsFunc func(ctx context.Context) ([]mcp.Root, error)
 	// RootAvailable is asked before each time a root is exposed, with its path: one
 	// that is not available is left out (ROOT-04). Nil looks whether it is there. It
 	// may block.
@@ -40,6 +48,9 @@ type AskOptions struct {
 	// OpenURL opens a page after the Human has agreed to it. It must not use a shell,
 	// nor look at the page itself (URL-10, URL-13). Nil starts the system's browser.
 	OpenURL func(ctx context.Context, url string) error
+	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
+	// has passed it on to somebody else. It must not block.
+	OnPageDone func(PageDone)
 	// AskExpiry is how long a question waits for the Human before it is declined by
 	// itself. Zero means 10 min.
 	AskExpiry time.Duration
@@ -84,7 +95,7 @@ type boxed struct{ Human }
 func (c *Client) declared() *mcp.ClientCapabilities {
 	o := &c.opts
 	caps := &mcp.ClientCapabilities{Extensions: o.Extensions}
-	if c.asks.roots.Load() != nil {
+	if c.tellsRoots() {
 		caps.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
 	if c.samples() {
@@ -96,9 +107,20 @@ func (c *Client) declared() *mcp.ClientCapabilities {
 			caps.Sampling.Context = mcp.Present
 		}
 	}
-	if o.Human != nil {
-		caps.Elicitation = &mcp.ElicitationCapability{Form: mcp.Present, URL: mcp.Present}
+	if c.elicits() {
+		caps.Elicitation = new(mcp.ElicitationCapability)
+		if !o.NoForms {
+			caps.Elicitation.Form = mcp.Present
+		}
+		if !o.NoURLs {
+			caps.Elicitation.URL = mcp.Present
+		}
 	}
-	caps.Tasks = taskCapabilities(c.samples(), o.Human != nil)
+	caps.Tasks = taskCapabilities(c.samples(), c.elicits())
 	return caps
+}
+
+// elicits reports whether the server may ask a person anything itself.
+func (c *Client) elicits() bool {
+	return c.opts.Human != nil && !(c.opts.NoForms && c.opts.NoURLs)
 }

@@ -18,6 +18,9 @@ import (
 func TestDeclared(t *testing.T) {
 	all := AskOptions{Human: says("accept"), Sampler: model("x"), SamplingTools: true, SamplingContext: true, Roots: []mcp.Root{}}
 	some := AskOptions{Sampler: model("x")}
+	forms := AskOptions{Human: says("accept"), NoURLs: true}
+	pages := AskOptions{Human: says("accept"), NoForms: true}
+	neither := AskOptions{Human: says("accept"), NoForms: true, NoURLs: true}
 	tests := []struct {
 		opts    AskOptions
 		version mcp.Version
@@ -31,6 +34,16 @@ func TestDeclared(t *testing.T) {
 		{all, mcp.V2025_06_18, `{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}`},
 		{all, mcp.V2025_11_25, `{"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}}}`},
 		{all, mcp.V2026_07_28, `{"roots":{},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}}}`},
+		// ELIC-02: a mode for which there is nobody is left out.
+		{forms, mcp.V2025_06_18, `{"elicitation":{}}`},
+		{forms, mcp.V2025_11_25, `{"elicitation":{"form":{}}}`},
+		{forms, mcp.V2026_07_28, `{"elicitation":{"form":{}}}`},
+		{pages, mcp.V2025_06_18, `{}`},
+		{pages, mcp.V2025_11_25, `{"elicitation":{"url":{}}}`},
+		{neither, mcp.V2025_11_25, `{}`},
+		{neither, mcp.V2026_07_28, `{}`},
+		{AskOptions{RootsFunc: fixedRoots()}, mcp.V2024_11_05, `{"roots":{"listChanged":true}}`},
+		{AskOptions{RootsFunc: fixedRoots()}, mcp.V2026_07_28, `{"roots":{}}`},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.version), func(t *testing.T) {
@@ -87,6 +100,9 @@ func TestLegacyAnswers(t *testing.T) {
 		{"ROOT-03 undeclared", AskOptions{}, mcp.V2025_11_25, mcp.MethodListRoots, "", "-32601"},
 		{"SAMP-01 undeclared", AskOptions{}, mcp.V2025_11_25, mcp.MethodCreateMessage, sampleHello, "-32601"},
 		{"ELIC-01 undeclared", sampler, mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), "-32601"},
+		{"ELIC-01 neither mode", AskOptions{Human: says("accept"), NoForms: true, NoURLs: true}, mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), "-32601"},
+		{"ELIC-02 no forms", AskOptions{Human: says("accept"), NoForms: true}, mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), "-32602"},
+		{"ELIC-02 no pages", AskOptions{Human: says("accept"), NoURLs: true}, mcp.V2025_11_25, mcp.MethodElicit, urlElicit("a", "https://x.example/"), "-32602"},
 		{"ELIC-01 not in the revision", human("accept"), mcp.V2025_03_26, mcp.MethodElicit, elicitForm("?"), "-32601"},
 		{"BASE-14", human("accept"), mcp.V2025_11_25, "no/such", "", "-32601"},
 		{"ROOT-01 ROOT-04", roots, mcp.V2024_11_05, mcp.MethodListRoots, "", `{"roots":[{"uri":"file:///a","name":"A"}]}`},

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -68,34 +69,50 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	if opts == nil {
 		opts = &noOptions
 	}
-	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
+	// What is done before and after the wait has functions of its own: thousands of calls
+	// may wait, each on a stack with what is here.
+	var req call.Request
+	output, task, err := c.prepareTool(ctx, &req, name, args, opts)
+	if err != nil {
 		return nil, err
-	}
-	if !c.server.allows(name) {
-		return nil, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
-	}
-	params, err := toolParams(name, args)
-	if err != nil {
-		return nil, c.failed(mcp.MethodCallTool, &notSentError{err})
-	}
-	output, err := c.outputOf(name, opts)
-	if err != nil {
-		return nil, c.failed(mcp.MethodCallTool, err)
-	}
-	task, err := c.canBeTask(ctx, name, opts)
-	if err != nil {
-		return nil, c.failed(mcp.MethodCallTool, err)
-	}
-	req := call.Request{
-		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
-		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
 	}
 	var raw json.RawMessage
 	if task {
-		raw, err = c.doAsTask(ctx, req, *opts)
+		raw, err = c.doAsTask(ctx, &req, opts)
 	} else {
 		raw, _, err = c.doFor(ctx, &req, opts)
 	}
+	return c.toolResult(name, output, raw, err)
+}
+
+// prepareTool makes the request of a call, and says by which schema its result is
+// checked, and whether it may become a task.
+func (c *Client) prepareTool(ctx context.Context, req *call.Request, name string, args json.RawMessage, opts *CallOptions) (output *schema.Schema, task bool, err error) {
+	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
+		return nil, false, err
+	}
+	if !c.server.allows(name) {
+		return nil, false, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
+	}
+	params, err := toolParams(name, args)
+	if err != nil {
+		return nil, false, c.failed(mcp.MethodCallTool, &notSentError{err})
+	}
+	if output, err = c.outputOf(name, opts); err != nil {
+		return nil, false, c.failed(mcp.MethodCallTool, err)
+	}
+	if task, err = c.canBeTask(ctx, name, opts); err != nil {
+		return nil, false, c.failed(mcp.MethodCallTool, err)
+	}
+	*req = call.Request{
+		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
+		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe, Apart: opts.Apart,
+	}
+	return output, task, nil
+}
+
+// toolResult reads what a call has come to.
+func (c *Client) toolResult(name string, output *schema.Schema, raw json.RawMessage, err error) (*mcp.CallToolResult, error) {
 	if errors.Is(err, mcp.ErrInvalidParams) {
 		c.suspectTools()
 	}

@@ -121,7 +121,7 @@ func hopeless(s conn.Status) bool { return s.State == conn.Backoff && s.Failures
 // gather fills the shelves of all servers, at once, within the host's ListTimeout.
 // Servers that fail are left with their last good list. The error is the cause of
 // ctx, or [ErrClosed].
-func gather[T any](ctx context.Context, h *Host, s shelves[T]) error {
+func gather[T any](ctx context.Context, h *Host, s shelves[T], only ...string) error {
 	if h.closed.Load() {
 		return ErrClosed
 	}
@@ -130,7 +130,7 @@ func gather[T any](ctx context.Context, h *Host, s shelves[T]) error {
 	var listings []*actors.Reply[struct{}]
 	for _, e := range h.entries {
 		c := e.client.Load()
-		if c == nil || hopeless(c.conn.Status()) || current(h, e, c, s) {
+		if c == nil || len(only) > 0 && !slices.Contains(only, e.server.Name) || hopeless(c.conn.Status()) || current(h, e, c, s) {
 			continue
 		}
 		done := new(actors.Reply[struct{}])

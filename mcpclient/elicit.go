@@ -93,11 +93,12 @@ func (q *urlQuestion) answer(ctx context.Context, c *Client, o *origin) (json.Ra
 // consent returns the action. With accept the page was opened; where the server can
 // say that it is completed, or the call has to be retried by hand, it is pending.
 func (q *urlQuestion) consent(ctx context.Context, c *Client, o *origin) (action string, p *page) {
-	d := c.decide(ctx, o, &Ask{Kind: AskURL, Message: q.params.Message, URL: q.view})
+	ask := &Ask{Kind: AskURL, Message: q.params.Message, URL: q.view}
+	d := c.decide(ctx, o, ask)
 	if d.Action != mcp.ActionAccept {
 		return d.Action, nil
 	}
-	p, err := c.asks.pages.open(q.view) // before the server can complete it
+	p, err := c.asks.pages.open(q.view, ask.ID) // before the server can complete it
 	if err != nil {
 		c.log.Warn("a page is not opened", "error", err)
 		return mcp.ActionDecline, nil

@@ -49,14 +49,19 @@ func (f *follows) opened(p *page) {
 	}
 }
 
-// closePages ends the pages of a call that is over, as far as nobody else knows of them.
-func (f *follows) closePages() {
+// closePages ends the pages of a call that is over, as far as nobody else knows of them:
+// with nil if the server has carried it out, which it does when they are completed.
+func (f *follows) closePages(err error) {
 	f.pagesMu.Lock()
 	local := f.local
 	f.local = nil
 	f.pagesMu.Unlock()
 	for _, p := range local {
-		p.Cancel(nil)
+		if err == nil {
+			p.Retry()
+		} else {
+			p.Cancel(err)
+		}
 	}
 }
 

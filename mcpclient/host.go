@@ -36,10 +36,11 @@ type HostOptions struct {
 	// Lazy starts a server when it is first needed, not at once. Asking for the
 	// catalogue needs all of them.
 	Lazy bool
-	// Principal, TraceContext and Extensions are as in [Options]; Principal is told
+	// Principal, TraceContext, Trace and Extensions are as in [Options]; Principal is told
 	// the server.
 	Principal    func(server string) string
 	TraceContext func(context.Context) map[string]string
+	Trace        TraceFunc
 	Extensions   map[string]json.RawMessage
 	// NoListen and ListenForTasks are as in [Options].
 	NoListen, ListenForTasks bool
@@ -47,6 +48,14 @@ type HostOptions struct {
 	// another one takes the consent of Human (SECA-38). Nil remembers them for the
 	// host's life; a store of the program's makes that last.
 	Pins PinStore
+	// Tenant names the one whose connections these are: the host then is an actor of the
+	// kind tenant, and its failure ends nothing else. Empty is the program's own.
+	Tenant string
+	// Like is another host of the same servers, from which this one learns which era they
+	// belong to, and the other way round. Nil is none.
+	Like *Host
+	// OnNotification is as in [Observers], for all servers.
+	OnNotification func(server, method string, params json.RawMessage)
 	// AskOptions hold for each server; Roots are those of all.
 	AskOptions
 
@@ -97,8 +106,8 @@ type Host struct {
 	names atomic.Pointer[catalogue] // of the tools; replaced whole
 	mu    sync.Mutex                // guards the lists of the entries and the making of names
 	pins  pins
-	pool  askPool  // of the questions of all servers
-	eras  eraCache // what is known of the servers, for all connections to them
+	pool  askPool   // of the questions of all servers
+	eras  *eraCache // what is known of the servers, for all connections to them
 	roots atomic.Pointer[[]mcp.Root]
 }
 
@@ -137,7 +146,10 @@ func (c *catalogue) find(name string) *Tool {
 // servers of one name; a server that does not start is not: see [Host.Servers].
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
-	h := &Host{sys: sys, opts: opts.withDefaults()}
+	h := &Host{sys: sys, opts: opts.withDefaults(), eras: new(eraCache)}
+	if h.opts.Like != nil {
+		h.eras, h.opts.Like = h.opts.Like.eras, nil
+	}
 	if err := checkExtensions(h.opts.Extensions); err != nil {
 		return nil, err
 	}
@@ -163,10 +175,14 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 		h.log = h.sys.Log()
 	}
 	started := new(actors.Reply[struct{}])
-	ref, err := h.sys.Spawn(actors.Spec{
+	spec := actors.Spec{
 		Kind: actors.KindHost,
 		New:  func() actors.Actor { return &hostActor{host: h, started: started, clients: map[actors.Ref]*entry{}} },
-	})
+	}
+	if h.opts.Tenant != "" {
+		spec.Kind, spec.Name = actors.KindTenant, h.opts.Tenant
+	}
+	ref, err := h.sys.Spawn(spec)
 	if err != nil {
 		return nil, fmt.Errorf("starting the host: %w", err)
 	}
@@ -184,15 +200,18 @@ func (h *Host) clientOptions(e *entry) *Options {
 	o := &Options{
 		System: h.sys, Logger: h.log, Info: h.opts.Info, Consent: h.opts.Consent, ProbeTimeout: h.opts.ProbeTimeout,
 		LogLevel: h.opts.LogLevel, MaxCalls: h.opts.MaxCalls, Lazy: h.opts.Lazy, start: h.opts.start,
-		TraceContext: h.opts.TraceContext, Extensions: h.opts.Extensions,
+		TraceContext: h.opts.TraceContext, Trace: h.opts.Trace, Extensions: h.opts.Extensions,
 		NoListen: h.opts.NoListen, ListenForTasks: h.opts.ListenForTasks,
-		AskOptions: h.opts.AskOptions, pool: &h.pool, eras: &h.eras,
+		AskOptions: h.opts.AskOptions, pool: &h.pool, eras: h.eras,
 	}
 	if roots := h.roots.Load(); roots != nil { // of SetRoots
 		o.Roots = *roots
 	}
 	if h.opts.Principal != nil {
 		o.Principal = func() string { return h.opts.Principal(e.server.Name) }
+	}
+	if h.opts.OnNotification != nil {
+		o.OnNotification = func(method string, params json.RawMessage) { h.opts.OnNotification(e.server.Name, method, params) }
 	}
 	if h.opts.OnLog != nil {
 		o.OnLog = func(p mcp.LogParams) { h.opts.OnLog(e.server.Name, p) }
@@ -249,7 +268,13 @@ func (h *Host) merge() {
 // with their last good list: [Host.Servers] tells of them. The error is the cause
 // of ctx, or [ErrClosed]. The caller must not change what is returned.
 func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
-	if err := gather(ctx, h, h.toolShelves()); err != nil {
+	return h.ToolsOf(ctx)
+}
+
+// ToolsOf is [Host.Tools] for those who need only these servers: it neither connects to
+// others nor waits for them. What is known of those is returned too. No names are all.
+func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
+	if err := gather(ctx, h, h.toolShelves(), servers...); err != nil {
 		return nil, err
 	}
 	if c := h.names.Load(); c != nil {

@@ -47,6 +47,8 @@ type Options struct {
 	// TraceContext returns the members traceparent, tracestate and baggage of the
 	// context that a request is made in (META-04). Nil sends none.
 	TraceContext func(context.Context) map[string]string
+	// Trace is told of each request to the server. Nil is nobody.
+	Trace TraceFunc
 	// Extensions are the settings of the extensions that the program understands, by
 	// id: they are declared to the server (EXT-01). Nil declares none.
 	Extensions map[string]json.RawMessage
@@ -110,6 +112,10 @@ type CallOptions struct {
 	// Safe says that the call may be carried out twice: it is repeated if the
 	// connection is lost.
 	Safe bool
+	// Apart has the request sent from another goroutine: the one that waits for the
+	// outcome then needs little stack, if it is a fresh one. It is for those who make
+	// thousands of calls that wait for long.
+	Apart bool
 	// Meta is added to the request's _meta.
 	Meta mcp.Meta
 	// LogLevel asks a server of 2026-07-28 for the log messages of this request at or
@@ -133,6 +139,10 @@ type CallOptions struct {
 	// have the same: == holds, or their methods Owner() any, if they have one, return
 	// the same.
 	Sampler Sampler
+	// Roots tells the places that belong to this call, where roots are declared at all
+	// (ROOT-01); it is asked each time the server asks. Nil is the client's. Where it can
+	// not be known which of several calls the server asks for, the client's are told.
+	Roots func(ctx context.Context) ([]mcp.Root, error)
 	// NoAsk declines the questions that belong to this call.
 	NoAsk bool
 	// Path leads from the run's agent to this call; a question of it shows that.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 )
 
@@ -37,6 +38,20 @@ type page struct {
 	view  URLView
 	since time.Time
 	local bool // the server has no id for it: only a person can say how it goes on
+
+	asks []string // by which the user has agreed to it; guarded by the lock of pages
+}
+
+// PageDone is the end of a page that a [Human] has agreed to.
+type PageDone struct {
+	Server string   // its name in the configuration
+	Asks   []string // the IDs of the questions by which it was agreed to
+	URL    URLView
+	// Err is nil if the server has said that the page is completed (URL-30), if somebody
+	// has said so by [Elicitation.Retry], or if the server, where it can not say it, has
+	// answered the call that the page was for. Else it says why the page is over: it has
+	// expired, was given up, could not be opened, or the connection has ended.
+	Err error
 }
 
 // localID begins the ids of our own.
@@ -44,22 +59,43 @@ const localID = "\x00"
 
 // open makes a page pending, or returns the one that is. It may be over already, if
 // its completion has come before (URL-32).
-func (s *pages) open(view *URLView) (*page, error) {
-	p, fresh, err := s.add(view)
+// Asks are the IDs of the questions that were agreed to, whose end is told.
+func (s *pages) open(view *URLView, asks ...string) (*page, error) {
+	p, fresh, err := s.add(view, asks)
+	if err != nil {
+		s.done(view, asks, err)
+	}
 	if err != nil || !fresh {
 		return p, err
 	}
-	p.Wait(func(error) { // at once, if it is over
+	p.Wait(func(err error) { // at once, if it is over
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		if s.all[p.ID()] == p {
 			delete(s.all, p.ID())
 		}
+		asks := p.asks
+		s.mu.Unlock()
+		s.done(&p.view, asks, err)
 	})
 	return p, nil
 }
 
-func (s *pages) add(view *URLView) (p *page, fresh bool, err error) {
+// done tells whoever has passed a page on that it is over.
+func (s *pages) done(view *URLView, asks []string, err error) {
+	c := s.client
+	if c.opts.OnPageDone == nil || len(asks) == 0 {
+		return
+	}
+	_, panicked := actors.Guard(func() (struct{}, error) {
+		c.opts.OnPageDone(PageDone{Server: c.server.Name, Asks: asks, URL: *view, Err: err})
+		return struct{}{}, nil
+	})
+	if panicked != nil {
+		c.log.Error("OnPageDone panicked", "error", panicked)
+	}
+}
+
+func (s *pages) add(view *URLView, asks []string) (p *page, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, local := view.ElicitationID, view.ElicitationID == ""
@@ -68,13 +104,14 @@ func (s *pages) add(view *URLView) (p *page, fresh bool, err error) {
 		id = fmt.Sprint(localID, s.last)
 	}
 	if p := s.all[id]; p != nil {
+		p.asks = append(p.asks, asks...)
 		return p, false, nil
 	}
 	pending, err := s.table().Open(id)
 	if err != nil {
 		return nil, false, err
 	}
-	p = &page{Pending: pending, view: *view, since: time.Now(), local: local}
+	p = &page{Pending: pending, view: *view, since: time.Now(), local: local, asks: asks}
 	if s.all == nil {
 		s.all = make(map[string]*page)
 	}

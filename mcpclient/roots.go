@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -73,20 +74,70 @@ func hostPath(p string) string {
 	return p
 }
 
+// rootsFunc tells roots when they are asked for.
+type rootsFunc = func(ctx context.Context) ([]mcp.Root, error)
+
+// tellsRoots reports whether the server may ask for roots.
+func (c *Client) tellsRoots() bool { return c.opts.RootsFunc != nil || c.asks.roots.Load() != nil }
+
 // rootsQuestion is roots/list.
 type rootsQuestion struct{}
 
-// answer lists the roots that are there.
-func (rootsQuestion) answer(_ context.Context, c *Client, _ *origin) (json.RawMessage, error) {
+// errNoRoots is what a server is told whose question for roots nobody could answer.
+var errNoRoots = mcp.Errorf(mcp.CodeInternal, "the roots are not known")
+
+// answer lists the roots that are there (ROOT-04).
+func (rootsQuestion) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
+	all, err := c.rootsFor(ctx, o)
+	if err != nil {
+		if wire, ok := errors.AsType[*mcp.Error](err); ok {
+			return nil, wire
+		}
+		c.log.Warn("the roots are not known", "error", err)
+		return nil, errNoRoots
+	}
 	res := mcp.ListRootsResult{Roots: []mcp.Root{}}
-	if roots := c.asks.roots.Load(); roots != nil {
-		for _, r := range *roots {
-			if p, err := rootPath(r.URI); err == nil && c.opts.RootAvailable(p) {
-				res.Roots = append(res.Roots, r)
-			}
+	for _, r := range all[:min(len(all), maxRoots)] {
+		if p, err := rootPath(r.URI); err == nil && c.opts.RootAvailable(p) {
+			res.Roots = append(res.Roots, r)
 		}
 	}
 	return mcp.Marshal(&res)
+}
+
+// rootsFor are the roots of the calls that a question may belong to.
+func (c *Client) rootsFor(ctx context.Context, o *origin) ([]mcp.Root, error) {
+	if tell := o.roots(c.opts.RootsFunc); tell != nil {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer o.onGone(func() { cancel(errGone) })()
+		return actors.Guard(func() ([]mcp.Root, error) { return tell(ctx) })
+	}
+	if roots := c.asks.roots.Load(); roots != nil {
+		return *roots, nil
+	}
+	return nil, nil
+}
+
+// RootsChanged tells a legacy server that was told of roots that they are others now
+// (ROOT-02): for [AskOptions].RootsFunc. A server that is not connected asks when it is.
+func (c *Client) RootsChanged() {
+	info := c.info.Load()
+	if !c.tellsRoots() || info == nil || info.Era != mcp.EraLegacy {
+		return
+	}
+	if err := c.conn.Notify(mcp.NotificationRootsChanged, nil); err != nil {
+		c.log.Debug("the server is not told of the roots; it asks when it is connected", "error", err)
+	}
+}
+
+// RootsChanged is [Client.RootsChanged] of all servers.
+func (h *Host) RootsChanged() {
+	for _, e := range h.entries {
+		if c := e.client.Load(); c != nil {
+			c.RootsChanged()
+		}
+	}
 }
 
 // SetRoots changes the roots, and tells a legacy server that was told of roots
@@ -99,12 +150,8 @@ func (c *Client) SetRoots(roots []mcp.Root) error {
 		return err
 	}
 	before := c.asks.roots.Swap(&checked)
-	info := c.info.Load()
-	if before == nil || info == nil || info.Era != mcp.EraLegacy {
-		return nil
-	}
-	if err := c.conn.Notify(mcp.NotificationRootsChanged, nil); err != nil {
-		c.log.Debug("the server is not told of the roots; it asks when it is connected", "error", err)
+	if before != nil {
+		c.RootsChanged()
 	}
 	return nil
 }

@@ -51,11 +51,12 @@ func (c *Client) canBeTask(ctx context.Context, name string, o *CallOptions) (bo
 
 // doAsTask is doFor for a tools/call that may be answered with a task. It has copies of
 // the request and the options, which the task keeps; most calls need none.
-func (c *Client) doAsTask(ctx context.Context, req call.Request, o CallOptions) (json.RawMessage, error) {
-	if err := c.withTask(&req, &o); err != nil {
+func (c *Client) doAsTask(ctx context.Context, req *call.Request, opts *CallOptions) (json.RawMessage, error) {
+	own, o := *req, *opts
+	if err := c.withTask(&own, &o); err != nil {
 		return nil, c.failed(mcp.MethodCallTool, err)
 	}
-	raw, _, err := c.doFor(ctx, &req, &o)
+	raw, _, err := c.doFor(ctx, &own, &o)
 	return raw, err
 }
 

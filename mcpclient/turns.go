@@ -20,7 +20,7 @@ type Owned interface {
 // takeTurn waits until no call is out whose owner is another, where the server would
 // not say which of them it asks something for.
 func (c *Client) takeTurn(ctx context.Context, method string, human Human) (leave func(), err error) {
-	if c.opts.Human == nil && !c.samples() || !mayAsk(method) { // it may not ask anybody
+	if !c.elicits() && !c.samples() || !mayAsk(method) { // it may not ask anybody
 		return func() {}, nil
 	}
 	info, err := c.Info(ctx)

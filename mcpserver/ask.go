@@ -35,11 +35,12 @@ type Question struct {
 	// what became of the request.
 	Err error
 
-	key    string
-	method string
-	form   *mcp.ElicitParams        // of a form
-	page   *page                    // of a URL question
-	sample *mcp.CreateMessageParams // of one to the model
+	key     string
+	method  string
+	form    *mcp.ElicitParams        // of a form
+	relayed bool                     // the form is another server's
+	page    *page                    // of a URL question
+	sample  *mcp.CreateMessageParams // of one to the model
 
 	// Made by prepare.
 	params json.RawMessage
@@ -84,7 +85,7 @@ func RootsQuestion(key string) *Question {
 // each other, in no certain order: use one Ask.
 func (q *Request) Ask(ctx context.Context, questions ...*Question) error {
 	n := q.r.run.Load()
-	if _, completes := q.r.work.(*completing); completes || n == nil { // MRTR-01
+	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 		return errors.New("mcpserver: this handler can not ask")
 	}
 	if len(questions) == 0 {

@@ -20,7 +20,7 @@ type CompletionOut interface {
 // CompleteRequest is the [Request] of completion/complete. It can not ask the client.
 type CompleteRequest struct{ Request }
 
-func (q *CompleteRequest) params() *mcp.CompleteParams { return q.r.work.(*completing).params }
+func (q *CompleteRequest) params() *mcp.CompleteParams { return q.r.job().(*completing).params }
 
 // Argument returns the name of the argument or variable that is typed.
 func (q *CompleteRequest) Argument() string { return q.params().Argument.Name }
@@ -145,14 +145,22 @@ func (c *completing) run(r *request) error {
 
 // complete begins completion/complete.
 func (s *session) complete(a *arrival) (lost bool, err error) {
-	w := &completing{params: new(mcp.CompleteParams)}
-	if err := a.DecodeParams(w.params); err != nil {
-		return false, err
-	}
-	if err := w.find(s.server); err != nil {
+	w, err := s.findCompleter(a)
+	if err != nil {
 		return false, err
 	}
 	return s.begin(a, w, nil)
+}
+
+func (s *session) findCompleter(a *arrival) (work, error) {
+	w := &completing{params: new(mcp.CompleteParams)}
+	if err := a.DecodeParams(w.params); err != nil {
+		return nil, err
+	}
+	if err := w.find(s.server); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // find looks for what makes the suggestions (CMP-03).

@@ -29,6 +29,11 @@ type method struct {
 	// start begins a call, whose answer comes from elsewhere, and reports whether
 	// the goroutine has lost its reader.
 	start func(s *session, a *arrival) (lost bool, err error)
+	// find returns the work of a call; nil for methods whose call begins otherwise. The
+	// arguments are those of a.
+	find func(s *session, a *arrival) (work, error)
+	// waits says that the method is a call if [Options].Waits is set.
+	waits bool
 	// declared reports whether the capability is declared that the method needs; nil
 	// is always (CAP-07).
 	declared func(s *Server) bool
@@ -45,25 +50,25 @@ func init() { // not a literal: the methods refer to the table
 		mcp.MethodSetLevel:    {quick: (*session).setLevel},
 		mcp.MethodDiscover:    {quick: (*session).discover},
 		mcp.MethodListen:      {start: (*session).listen},
-		mcp.MethodSubscribe:   {quick: (*session).subscribe},
-		mcp.MethodUnsubscribe: {quick: (*session).unsubscribe},
+		mcp.MethodSubscribe:   {quick: (*session).subscribe, waits: true},
+		mcp.MethodUnsubscribe: {quick: (*session).unsubscribe, waits: true},
 
-		mcp.MethodListTools:             {quick: (*session).listTools, declared: (*Server).hasTools},
-		mcp.MethodCallTool:              {start: (*session).callTool, declared: (*Server).hasTools},
-		mcp.MethodListResources:         {quick: (*session).listResources, declared: (*Server).hasResources},
-		mcp.MethodListResourceTemplates: {quick: (*session).listTemplates, declared: (*Server).hasResources},
-		mcp.MethodReadResource:          {start: (*session).readResource, declared: (*Server).hasResources},
-		mcp.MethodListPrompts:           {quick: (*session).listPrompts, declared: (*Server).hasPrompts},
-		mcp.MethodGetPrompt:             {start: (*session).getPrompt, declared: (*Server).hasPrompts},
-		mcp.MethodComplete:              {start: (*session).complete, declared: (*Server).hasCompletions},
+		mcp.MethodListTools:             {quick: (*session).listTools, waits: true, declared: (*Server).hasTools},
+		mcp.MethodCallTool:              {start: (*session).callTool, find: (*session).findTool, declared: (*Server).hasTools},
+		mcp.MethodListResources:         {quick: (*session).listResources, waits: true, declared: (*Server).hasResources},
+		mcp.MethodListResourceTemplates: {quick: (*session).listTemplates, waits: true, declared: (*Server).hasResources},
+		mcp.MethodReadResource:          {start: (*session).readResource, find: (*session).findResource, declared: (*Server).hasResources},
+		mcp.MethodListPrompts:           {quick: (*session).listPrompts, waits: true, declared: (*Server).hasPrompts},
+		mcp.MethodGetPrompt:             {start: (*session).getPrompt, find: (*session).findPrompt, declared: (*Server).hasPrompts},
+		mcp.MethodComplete:              {start: (*session).complete, find: (*session).findCompleter, declared: (*Server).hasCompletions},
 		mcp.MethodGetTask:               {start: (*session).getTask, declared: (*Server).hasTasks},
 		mcp.MethodTaskResult:            {start: (*session).resultOfTask, declared: (*Server).hasTasks},
 		mcp.MethodListTasks:             {start: (*session).listTasks, declared: (*Server).hasTasks},
 		mcp.MethodCancelTask:            {start: (*session).cancelTask, declared: (*Server).hasTasks},
 		mcp.MethodUpdateTask:            {start: (*session).updateTask, declared: (*Server).hasTasks},
-		mcp.MethodListSkills:            {quick: (*session).listSkills, declared: (*Server).hasSkills},
-		mcp.MethodGetSkill:              {quick: (*session).getSkill, declared: (*Server).hasSkills},
-		mcp.MethodReadDirectory:         {quick: (*session).readDirectory, declared: (*Server).hasSkills},
+		mcp.MethodListSkills:            {quick: (*session).listSkills, waits: true, declared: (*Server).hasSkills},
+		mcp.MethodGetSkill:              {quick: (*session).getSkill, waits: true, declared: (*Server).hasSkills},
+		mcp.MethodReadDirectory:         {quick: (*session).readDirectory, waits: true, declared: (*Server).hasSkills},
 	}
 }
 
@@ -114,9 +119,12 @@ func (s *session) handle(a *arrival) (lost bool) {
 func (s *session) proceed(a *arrival) (lost bool) {
 	err := s.throttle(a)
 	if err == nil {
-		if row := methods[a.Method]; row.start != nil {
+		switch row := methods[a.Method]; {
+		case s.server.opts.Waits && (row.waits || row.find != nil):
+			err = s.beginLate(a, row)
+		case row.start != nil:
 			lost, err = row.start(s, a)
-		} else {
+		default:
 			err = s.answerNow(a, row)
 		}
 	}
@@ -211,29 +219,33 @@ func (s *session) listPrompts(a *arrival) ([]byte, error) { return s.server.prom
 
 // callTool begins a call (TOOL-07).
 func (s *session) callTool(a *arrival) (lost bool, err error) {
+	w, err := s.findTool(a)
+	if err != nil {
+		return false, err
+	}
+	return s.begin(a, w, a.Arguments)
+}
+
+// findTool finds the tool of a call, or the task that it is to be, and what it takes.
+func (s *session) findTool(a *arrival) (work, error) {
 	t, ok := s.toolNamed(a)
 	if string(a.Arguments) == "null" { // clients write an absent map so
 		a.Arguments = nil
 	}
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "a tool call takes a name and an object of arguments") // TOOL-08
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a tool call takes a name and an object of arguments") // TOOL-08
 	}
 	if t == nil {
 		name, _ := a.NameString()
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", shorten(name))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", shorten(name))
 	}
-	arguments := a.Arguments
-	if arguments == nil {
-		arguments = []byte("{}")
+	if a.Arguments == nil {
+		a.Arguments = []byte("{}")
 	}
 	if t.def.Execution != nil || a.Task != nil {
-		w, err := s.asTask(a, t)
-		if err != nil {
-			return false, err
-		}
-		return s.begin(a, w, arguments)
+		return s.asTask(a, t)
 	}
-	return s.begin(a, t, arguments)
+	return t, nil
 }
 
 // begin makes the call of an arrival. It runs here if it may, which takes away the
@@ -250,7 +262,7 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 		r.port = s
 	}
 	if !a.mayRun(w) {
-		return false, s.beginElsewhere(r, a)
+		return false, s.beginElsewhere(r, a, 0)
 	}
 	if cost := a.size(); a.reader != nil && cost > maxUncounted {
 		if !s.hold(cost) {
@@ -295,9 +307,9 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 }
 
 // beginElsewhere runs a call on a goroutine of its own, for which it keeps what it
-// needs of the frame.
-func (s *session) beginElsewhere(r *request, a *arrival) error {
-	cost := a.size()
+// needs of the frame: that, and further bytes that it keeps.
+func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
+	cost := a.size() + further
 	if !s.hold(cost) {
 		return inbound.ErrBusy
 	}
@@ -315,7 +327,7 @@ func (s *session) beginElsewhere(r *request, a *arrival) error {
 	if p, ok := a.port.(caller); ok {
 		p.began(&r.Call)
 	}
-	s.server.sys.Go(s.ref.Path(), func() {
+	s.server.sys.GoLong(s.ref.Path(), func() {
 		defer s.held.Add(-cost)
 		r.Run()
 	})

@@ -170,6 +170,11 @@ func (q *Question) prepareForm(known *forms, v mcp.Version) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !q.relayed {
+		if err := refuseSecrets(f); err != nil {
+			return nil, err
+		}
+	}
 	q.fields = f
 	p, err := d.For(parse)
 	if err != nil {

@@ -169,6 +169,9 @@ func (s *session) setLevel(a *arrival) ([]byte, error) {
 		return nil, err
 	}
 	s.level.Store(&p.Level)
+	if s.server.opts.OnLogLevel != nil && !s.stateless {
+		s.server.opts.OnLogLevel(&s.peer, p.Level)
+	}
 	return []byte("{}"), nil
 }
 

@@ -27,8 +27,7 @@ const (
 	maxKnownForm  = 16 << 10 // bytes of a schema
 )
 
-// parse reads a form, and refuses one that asks for a secret (ELIC-11). Several
-// questions share the form, which is not changed any more.
+// parse reads a form. Several questions share it: it is not changed any more.
 func (k *forms) parse(schema json.RawMessage, v mcp.Version) (*form.Form, error) {
 	k.mu.Lock()
 	f := k.known[formKey{string(schema), v}]
@@ -40,11 +39,6 @@ func (k *forms) parse(schema json.RawMessage, v mcp.Version) (*form.Form, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range f.Fields {
-		if field.Secret {
-			return nil, fmt.Errorf("the field %q: %w", field.Name, errSecret)
-		}
-	}
 	if len(schema) > maxKnownForm {
 		return f, nil
 	}
@@ -55,4 +49,14 @@ func (k *forms) parse(schema json.RawMessage, v mcp.Version) (*form.Form, error)
 	}
 	k.known[formKey{string(schema), v}] = f
 	return f, nil
+}
+
+// refuseSecrets refuses a form that asks for a secret (ELIC-11).
+func refuseSecrets(f *form.Form) error {
+	for _, field := range f.Fields {
+		if field.Secret {
+			return fmt.Errorf("the field %q: %w", field.Name, errSecret)
+		}
+	}
+	return nil
 }

@@ -29,8 +29,8 @@ import (
 //
 // Requests that never reach their method (malformed, of an unknown method or tool,
 // beyond the rate limit) and notifications do not pass. Methods without a handler, such
-// as tools/list, run where the pipe is read: a middleware must not wait there. With a
-// middleware no handler runs there.
+// as tools/list, run where the pipe is read: a middleware must not wait there, but see
+// [Options].Waits. With a middleware no handler runs there.
 type Middleware func(ctx context.Context, in *Incoming, next Next) (result json.RawMessage, err error)
 
 // Next goes on with the request. It must be called once at most, by the same goroutine.
@@ -46,6 +46,7 @@ type Incoming struct {
 	Version   mcp.Version
 	Client    Client
 	Principal *Principal // nil for nobody
+	Peer      *Peer      // as [Request.Peer]; may be nil
 	// Task is the id of the task whose work this is. A call that becomes a task at once
 	// passes twice: with the creation for its result, and then as this work.
 	Task string
@@ -87,7 +88,9 @@ func (s *Server) around(in *Incoming, last func() (json.RawMessage, error)) (jso
 // throughMiddleware is a quick method inside of the middleware.
 func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	var own json.RawMessage
-	result, err := s.server.around(a.incoming(), func() (_ json.RawMessage, err error) {
+	in := a.incoming()
+	in.Peer = s.public()
+	result, err := s.server.around(in, func() (_ json.RawMessage, err error) {
 		own, err = row.quick(s, a)
 		return own, err
 	})
@@ -124,21 +127,25 @@ func (r *request) runThrough(all []Middleware) error {
 	in := &Incoming{
 		Method: r.Method(), Name: r.work.name(), ID: r.ID(), Arguments: r.arguments, Meta: r.meta,
 		Version: r.version, Client: r.client.public(r.version), Principal: r.principal,
+		Peer: r.session.public(),
 	}
 	if t, ok := r.task.(*task); ok {
 		in.Task = t.ID()
 	}
-	if _, ok := r.work.(*reading); ok {
+	if r.Method() == mcp.MethodReadResource {
 		in.Arguments = nil
 	}
 	var own json.RawMessage // what the handler has left in r.out
 	parked := false
 	result, err := through(all, &r.Call, in, func(ctx context.Context) (json.RawMessage, error) {
-		if r.work.asks() {
+		if err := r.find(); err != nil {
+			return nil, err
+		}
+		if r.job().asks() {
 			return r.round(ctx)
 		}
 		r.own().outer = ctx
-		err := r.work.run(r)
+		err := r.job().run(r)
 		if parked = err == inbound.ErrParked; err != nil {
 			return nil, err
 		}

@@ -78,6 +78,17 @@ type Options struct {
 	// declared that it says so (ROOT-02). It is called for one change at a time of each
 	// client, and may ask for the roots as they are then; ctx ends with the session.
 	OnRootsChanged func(ctx context.Context, p *Peer)
+	// OnWatched hears that a resource has its first subscriber of all clients, or no
+	// longer any, in whatever way their revision has. The resource need not be there. It
+	// is called under a lock: it must not block, nor call the server.
+	OnWatched func(uri string, on bool)
+
+	// OnLogLevel hears that a legacy client has said which log messages it wants, by
+	// logging/setLevel. It must not block.
+	OnLogLevel func(p *Peer, level mcp.LogLevel)
+	// OnClose hears of the end of each pipe, link and legacy HTTP session, once, after the
+	// last answer. It may block; nobody waits for it.
+	OnClose func(p *Peer)
 
 	// Tasks says how tool calls become tasks. Nil is the same as the zero value; there are
 	// tasks if it is not nil, or a tool may be one.
@@ -105,6 +116,13 @@ type Options struct {
 
 	// Middleware stands around every request, the first outermost.
 	Middleware []Middleware
+	// Waits lets a Middleware wait before it goes on: the lists, resources/subscribe and
+	// unsubscribe are then calls as tools/call is, each with a goroutine of its own, and
+	// the tool, prompt or resource of a call is looked for only when the Middleware goes
+	// on: it may be added until then. Requests of one pipe are no longer answered in the
+	// order they came in. What stays where it was read is initialize, server/discover,
+	// ping, logging/setLevel and what begins subscriptions/listen and tasks/*.
+	Waits bool
 
 	// RatePerSecond bounds the requests of one principal, and of each pipe or session
 	// that has none; the 2026-07-28 requests of nobody over HTTP share one bound. More

@@ -261,13 +261,21 @@ func needMIMEType(mimeType string) error {
 
 // getPrompt begins prompts/get.
 func (s *session) getPrompt(a *arrival) (lost bool, err error) {
+	w, err := s.findPrompt(a)
+	if err != nil {
+		return false, err
+	}
+	return s.begin(a, w, a.Arguments)
+}
+
+func (s *session) findPrompt(a *arrival) (work, error) {
 	name, ok := a.NameString()
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")
 	}
 	p, ok := s.server.prompts.Load().named(name)
 	if !ok {
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", shorten(name)) // PRM-03
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", shorten(name)) // PRM-03
 	}
-	return s.begin(a, p, a.Arguments)
+	return p, nil
 }

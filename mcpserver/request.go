@@ -102,10 +102,13 @@ func (r *request) carryOut() error {
 	if all := r.session.server.opts.Middleware; len(all) > 0 {
 		return r.runThrough(all)
 	}
-	if r.work.asks() {
+	if err := r.find(); err != nil {
+		return err
+	}
+	if r.job().asks() {
 		return r.start()
 	}
-	return r.work.run(r)
+	return r.job().run(r)
 }
 
 // enter and leave enclose the handler itself: what is between them can be slow,

@@ -34,7 +34,7 @@ func (q *ResourceRequest) URI() string { return q.r.work.name() }
 
 // Vars returns the variables of the template; nil for a resource without one.
 func (q *ResourceRequest) Vars() Vars {
-	if g, ok := q.r.work.(*reading); ok {
+	if g, ok := q.r.job().(*reading); ok {
 		return g.vars
 	}
 	return nil
@@ -198,25 +198,38 @@ func notNil(b []byte) []byte {
 	return b
 }
 
-// readResource begins resources/read: of a resource, or else of the template that
-// fits best.
+// readResource begins resources/read.
 func (s *session) readResource(a *arrival) (lost bool, err error) {
+	w, err := s.findResource(a)
+	if err != nil {
+		return false, err
+	}
+	return s.begin(a, w, a.URI)
+}
+
+// findResource finds a resource, or else the template that fits best.
+func (s *session) findResource(a *arrival) (work, error) {
 	uri, ok := a.URIString()
 	if !ok {
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")
 	}
 	if r, ok := s.server.resources.Load().named(uri); ok {
-		return s.begin(a, &reading{supply: &r.supply, uri: uri}, a.URI)
+		return &reading{supply: &r.supply, uri: uri}, nil
 	}
 	if f, ok := s.server.skillFiles().files[uri]; ok {
-		return s.begin(a, &reading{supply: &f.supply, uri: uri}, a.URI)
+		return &reading{supply: &f.supply, uri: uri}, nil
 	}
 	if err := checkURI(uri); err != nil {
-		return false, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	t, vars := s.server.templateFor(uri)
-	if t == nil || climbs(uri) {
-		return false, mcp.ResourceNotFound(a.version, uri)
+	others := s.server.others.Load()
+	switch {
+	case climbs(uri):
+	case t != nil:
+		return &reading{supply: &t.supply, uri: uri, vars: vars}, nil
+	case others != nil:
+		return &reading{supply: others, uri: uri}, nil
 	}
-	return s.begin(a, &reading{supply: &t.supply, uri: uri, vars: vars}, a.URI)
+	return nil, mcp.ResourceNotFound(a.version, uri)
 }

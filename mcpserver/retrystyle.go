@@ -52,7 +52,7 @@ func (q *Request) State() string {
 // handle runs the handler: once, or in retry style.
 func (n *run) handle() error {
 	for round := 0; ; round++ {
-		err := n.first.work.run(n.first)
+		err := n.first.job().run(n.first)
 		wants, ok := errors.AsType[*InputRequired](err)
 		if !ok {
 			return err
@@ -83,7 +83,7 @@ func (n *run) retryStyle(wants *InputRequired) (suspended bool, err error) {
 
 // failed tells an error in the way of the work, as if the handler had returned it.
 func (n *run) failed(err error) error {
-	if t, ok := n.first.work.(*tool); ok && err != nil {
+	if t, ok := n.first.job().(*tool); ok && err != nil {
 		return n.first.failed(t, err)
 	}
 	return err

@@ -75,7 +75,7 @@ func newRun(r *request, base context.Context) *run {
 // a middleware still works on the answer of r.
 func (r *request) apart() *request {
 	return &request{
-		session: r.session, port: r.port, work: r.work, version: r.version, client: r.client, principal: r.principal,
+		session: r.session, port: r.port, work: r.job(), version: r.version, client: r.client, principal: r.principal,
 		arguments: r.arguments, ending: true,
 		seldom: &seldom{token: r.token, responses: r.responses, state: r.state, meta: r.meta},
 	}

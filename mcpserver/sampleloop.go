@@ -134,7 +134,7 @@ type loopPlan struct {
 
 func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageParams, tools []*LoopTool, o *LoopOptions) (*sampleLoop, error) {
 	n := q.r.run.Load()
-	if _, completes := q.r.work.(*completing); completes || n == nil { // MRTR-01
+	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 		return nil, errors.New("mcpserver: this handler can not ask")
 	}
 	if key == "" || len(key) > maxKey-len("/999") {

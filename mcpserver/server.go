@@ -66,6 +66,7 @@ type Server struct {
 
 	greeted atomic.Pointer[greeting] // the newest; nil before the first
 	forms   forms
+	others  atomic.Pointer[supply] // of RelayOthers; nil without
 }
 
 // New returns a server without tools. It serves nobody until Serve, ServeStdio or

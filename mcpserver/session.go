@@ -57,6 +57,7 @@ type session struct {
 	out       output
 	hangUp    func() // ends a blocked read; may be called more than once
 
+	peer    Peer // itself, as the program sees it
 	started actors.Reply[struct{}]
 	ended   actors.Reply[struct{}] // with what Serve returns
 
@@ -69,6 +70,7 @@ type session struct {
 	knows   [numLists]atomic.Uint64      // the versions of the lists that the legacy client may know of
 	limit   *rate.Limiter                // of those that are nobody; nil without
 	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
+	logs    atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
 	held    atomic.Int64                 // bytes of arguments whose handlers run elsewhere
 
 	// Guarded by the lock of the server's notices.
@@ -87,6 +89,7 @@ func newSession(s *Server) *session {
 	n := &session{server: s, hangUp: func() {}, limit: s.limits.fresh()}
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
 	n.level.Store(&defaultLevel)
+	n.peer.s = n
 	return n
 }
 
@@ -194,6 +197,7 @@ func (s *session) stop(failure error) {
 		}
 		s.server.forget(s)
 		s.ended.Complete(struct{}{}, cause)
+		s.closed()
 	})
 }
 

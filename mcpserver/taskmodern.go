@@ -239,7 +239,7 @@ var ErrNoTask = errors.New("mcpserver: the call can not become a task")
 // there are too many tasks: the handler may go on without one.
 func (t *ToolRequest) BeginTask(ctx context.Context) error {
 	r := t.live()
-	w, ok := r.work.(*tool)
+	w, ok := r.job().(*tool)
 	if !ok || w.taskSupport() == mcp.TaskForbidden {
 		return ErrNoTask
 	}

@@ -112,7 +112,11 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 		t.from, to.token = r.session, r.token // PROG-06; none in 2026-07-28 (XTASK-15)
 	}
 	t.to = to
-	if err := common.calls.Begin(&to.Call, to, inbound.Request{ID: r.ID(), Method: mcp.MethodCallTool, Unlisted: true, Deadline: -1}); err != nil {
+	id := r.ID()
+	if n := r.run.Load(); id.IsZero() && n != nil { // the handler's, apart from the request inside of a middleware
+		id = n.current().ID()
+	}
+	if err := common.calls.Begin(&to.Call, to, inbound.Request{ID: id, Method: mcp.MethodCallTool, Unlisted: true, Deadline: -1}); err != nil {
 		return nil, nil, err
 	}
 	if ttl == nil && t.policy.TTL > 0 {

@@ -26,6 +26,7 @@ type page struct {
 	message string
 	url     string // with elicitationID in it
 	id      string // empty until it is asked
+	consent bool   // that the person agrees is the answer
 }
 
 // ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
@@ -90,7 +91,12 @@ func (q *Question) preparePage(mcp.Version) (any, error) {
 	return &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: q.page.message, URL: q.page.url}, nil
 }
 
-func (p *page) address() string { return strings.ReplaceAll(p.url, ElicitationID, p.id) }
+func (p *page) address() string {
+	if p.consent { // it is another server's
+		return p.url
+	}
+	return strings.ReplaceAll(p.url, ElicitationID, p.id)
+}
 
 // params are those of elicitation/create. The id goes along where the revision has it.
 func (p *page) params(id string) json.RawMessage {
@@ -104,7 +110,7 @@ func (p *page) params(id string) json.RawMessage {
 // visited reports whether a person has agreed to visit the page, just now: what was
 // done in an earlier round is done.
 func (q *Question) visited() bool {
-	return q.page != nil && q.Elicited != nil && q.Err == nil && q.Elicited.Action == mcp.ActionAccept
+	return q.page != nil && !q.page.consent && q.Elicited != nil && q.Err == nil && q.Elicited.Action == mcp.ActionAccept
 }
 
 // visits are the elicitations by URL of a server that are open.

@@ -126,6 +126,7 @@ func (h *notices) watch(uri string, who hearer, q *quota) bool {
 		to = make(map[hearer]struct{}, 1)
 		h.watchers[uri] = to
 		h.lengths[len(uri)]++
+		h.turned(uri, true)
 	}
 	to[who] = struct{}{}
 	h.watched += cost(uri)
@@ -143,10 +144,19 @@ func (h *notices) unwatch(uri string, who hearer, q *quota) bool {
 	if delete(to, who); len(to) == 0 {
 		delete(h.watchers, uri)
 		h.lengths[len(uri)]--
+		h.turned(uri, false)
 	}
 	h.watched -= cost(uri)
 	q.uris--
 	return true
+}
+
+// turned tells the program of a resource's first subscriber, or that the last has gone.
+// It is called under the lock.
+func (h *notices) turned(uri string, on bool) {
+	if f := h.server.opts.OnWatched; f != nil {
+		f(uri, on)
+	}
 }
 
 // cost is what a subscription to a resource takes, in bytes.

@@ -116,13 +116,7 @@ func (t *Table) launchNew(c *Call, s *slot) (attempt, error) {
 	t.mu.Unlock()
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
-	t.mu.Lock()
-	c.begun = true
-	cancelled := c.giveUp
-	t.mu.Unlock()
-	if cancelled != nil {
-		a.ref.Send(cancelled)
-	}
+	t.told(c, a.ref)
 	if a.n == 0 {
 		t.wanted()
 	}

@@ -51,6 +51,10 @@ type Request struct {
 	// withdrawn with notifications/cancelled, which a request that asks for a task
 	// must not be (CANC-05). It runs on a goroutine of the system.
 	Late func(Result)
+	// Apart has [Table.Do] send the request from another goroutine, so that the one that
+	// waits needs no more stack than it takes to wait: for calls of which thousands may
+	// wait for long.
+	Apart bool
 	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it.
 	Tag any
 }

@@ -121,7 +121,11 @@ func (t *Table) Do(ctx context.Context, req *Request) (Result, error) {
 	o := &ownReply{Call: Call{table: t, progress: newProgressQueue(req)}, request: *req}
 	c := &o.Call
 	c.req, c.reply = &o.request, &o.own
-	t.start(c)
+	if req.Apart {
+		t.sys.Go("starting a call", func() { t.start(c) })
+	} else {
+		t.start(c)
+	}
 	return c.wait(ctx)
 }
 
@@ -151,14 +155,29 @@ func (t *Table) start(c *Call) {
 		return
 	}
 	a := t.assign(c, s)
-	c.begun = true // nobody else has the call yet
+	c.begun = !c.req.Apart // nobody else has the call yet
 	t.mu.Unlock()
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
+	if c.req.Apart {
+		t.told(c, a.ref)
+	}
 	if a.n > 0 {
 		t.write(a)
 	} else {
 		t.wanted()
+	}
+}
+
+// told notes that a call's actor knows of it now, which hears what it has missed: the
+// call may have been given up before.
+func (t *Table) told(c *Call, ref actors.Ref) {
+	t.mu.Lock()
+	c.begun = true
+	cancelled := c.giveUp
+	t.mu.Unlock()
+	if cancelled != nil {
+		ref.Send(cancelled)
 	}
 }
 

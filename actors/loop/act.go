@@ -84,7 +84,7 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 
 func (cl *call) intent() Entry {
 	return Entry{Type: store.ToolIntent, Key: cl.key, Body: &ToolIntent{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args}}
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe}}
 }
 
 // settle gives a call its result, for the model and for the journal.
@@ -178,26 +178,32 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (r *run) dispatch(c *actors.Context, cl *call) {
-	sink := r.cfg.Sink
+	sink, cfg := r.cfg.Sink, r.cfg
 	todo := &Call{Run: r.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
 	r.spend.made(cl.hold)
 	todo.account, todo.left = r.spend.account, r.timeLeft()
 	do, own := cl.tool.Do, cl.tool.Server == ""
 	look := r.afterTool(cl)
-	cl.cancel = actors.Await(c,
-		func(ctx context.Context) (toolReturned, error) {
-			res, err := do(ctx, todo)
+	cl.cancel = actors.AwaitLong(c,
+		func(ctx context.Context) (*toolReturned, error) {
+			res, err := cfg.traced(ctx, cl, todo, do)
 			if err == nil && own { // a server's result has passed a decoder
 				res, err = presentable(res)
 			}
 			return look(ctx, res, err)
 		},
-		func(m toolReturned, err error) any { m.call, m.err = cl, err; return m })
+		func(m *toolReturned, err error) any {
+			if m == nil {
+				m = new(toolReturned)
+			}
+			m.call, m.err = cl, err
+			return m
+		})
 }
 
 func (r *run) acting(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case toolReturned:
+	case *toolReturned:
 		if m.call.turn != r.turn || m.call.phase != sent {
 			return // late
 		}
@@ -216,7 +222,7 @@ func (r *run) acting(c *actors.Context, msg any) {
 }
 
 // outcomeOf says what a call that has returned has come to.
-func (r *run) outcomeOf(c *actors.Context, m toolReturned) Entry {
+func (r *run) outcomeOf(c *actors.Context, m *toolReturned) Entry {
 	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
 		c.Log().Error("a tool panicked", "run", r.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
 	}

@@ -22,6 +22,16 @@ const ScopeRun = "run"
 // see [Question].
 const AskKind = "tool"
 
+// Answers tells runs what was decided of their questions by others, in other processes
+// too: one that looks at the store for all of them, in place of each that looks for
+// itself. Its methods must not block.
+type Answers interface {
+	// Watch calls settled, which does not block, once the ask is decided. It may do so
+	// more than once, and not for one that expires. It ends with Forget, or with run.
+	Watch(ask string, run actors.Ref, settled func(store.Ask))
+	Forget(ask string)
+}
+
 // openAsk is a question that waits. The store decides who answered it first.
 type openAsk struct {
 	row     store.Ask
@@ -70,6 +80,9 @@ func (r *run) openAsk(cl *call) Entry {
 // stands still while there is one (TIME-05).
 func (r *run) listAsk(a *openAsk) Entry {
 	r.stopClock()
+	if r.asks == nil {
+		r.asks = make(map[string]*openAsk)
+	}
 	r.asks[a.row.ID] = a
 	return Entry{Type: store.AskOpened, Key: a.row.ID, Body: &AskOpened{a.row}}
 }
@@ -134,23 +147,37 @@ func (r *run) askIsStored(c *actors.Context, a *openAsk, err error) {
 		return
 	}
 	a.stored = true
+	if r.cfg.Answers != nil {
+		self := c.Self()
+		r.cfg.Answers.Watch(a.row.ID, self, func(seen store.Ask) { self.Send(askSeen{a, seen, nil}) })
+	}
 	for _, given := range a.answers {
 		r.settleStored(c, a, given)
 	}
 	a.answers = nil
-	r.setPoll()
+	r.setPoll(c)
 }
 
 // setPoll looks again soon, and exactly when the next ask expires.
-func (r *run) setPoll() {
+func (r *run) setPoll(c *actors.Context) {
 	now := time.Now()
-	next := now.Add(askPoll)
+	var next time.Time // with somebody who tells of answers there is only the expiry to look for
+	if r.cfg.Answers == nil {
+		next = now.Add(askPoll)
+	}
 	for _, a := range r.asks {
-		if e := a.row.Expires; e.After(now) && e.Before(next) {
+		e := a.row.Expires
+		if !e.After(now) { // the store did not answer then
+			e = now.Add(askPoll)
+		}
+		if next.IsZero() || e.Before(next) {
 			next = e
 		}
 	}
-	r.askTimer.SetAt(next)
+	if !next.IsZero() {
+		r.askTimer = timer(c, r.askTimer, pollAsks{})
+		r.askTimer.SetAt(next)
+	}
 }
 
 // pollAsks looks at the store: somebody else may have answered there, or the time
@@ -162,6 +189,9 @@ func (r *run) pollAsks(c *actors.Context) {
 			continue
 		}
 		j, id, expired := r.cfg.Journal, open.row.ID, !now.Before(open.row.Expires)
+		if !expired && r.cfg.Answers != nil {
+			continue
+		}
 		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
 			if expired { // the store may go by another clock
 				return settleAnyway(j.SettleAsk(ctx, id, store.Decision{Status: store.AskExpired, By: "clock"}))
@@ -169,7 +199,7 @@ func (r *run) pollAsks(c *actors.Context) {
 			return j.Ask(ctx, id)
 		}, func(a store.Ask, err error) any { return askSeen{open, a, err} })
 	}
-	r.setPoll()
+	r.setPoll(c)
 }
 
 // settleAnyway takes the decision of whoever was first.
@@ -244,6 +274,9 @@ func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
 	if d.Status == store.AskAccepted {
 		cl.phase = ready
 		if d.Scope == ScopeRun && cl.tool.Hash != "" {
+			if r.allowed == nil {
+				r.allowed, r.allowedAgain = make(map[string]bool), make(map[string]bool)
+			}
 			r.allowed[cl.tool.Hash] = true
 			r.allowedAgain[cl.tool.Hash] = r.allowedAgain[cl.tool.Hash] || cl.again
 		}
@@ -258,6 +291,9 @@ func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
 func (r *run) closeAsk(a *openAsk, d store.Decision) Entry {
 	delete(r.asks, a.row.ID)
 	a.settled = true
+	if r.cfg.Answers != nil {
+		r.cfg.Answers.Forget(a.row.ID)
+	}
 	if len(r.asks) == 0 && r.out == nil {
 		r.askTimer.Clear()
 		r.startClock()

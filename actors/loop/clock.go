@@ -68,8 +68,22 @@ func (r *run) startClock() {
 
 // outcomes are the events of a call that has returned: what it has come to, and what
 // follows from that.
-func (r *run) outcomes(c *actors.Context, m toolReturned) []Entry {
+func (r *run) outcomes(c *actors.Context, m *toolReturned) []Entry {
 	out := []Entry{r.outcomeOf(c, m)}
 	out = append(out, m.guards.entries(m.call.key)...)
 	return append(out, r.taint(m.call)...)
+}
+
+// timer makes a timer that is seldom needed when it first is.
+func timer(c *actors.Context, t *actors.Timer, msg any) *actors.Timer {
+	if t == nil {
+		t = c.NewTimer(msg)
+	}
+	return t
+}
+
+// startGrace begins the time that calls have to end in.
+func (r *run) startGrace(c *actors.Context) {
+	r.grace = timer(c, r.grace, graceOver{})
+	r.grace.Set(r.cfg.Grace)
 }

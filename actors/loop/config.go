@@ -99,7 +99,15 @@ type Config struct {
 	// events as they happen.
 	Journal Journal
 	Owner   string // of the lease
+	// Lease is how long the lease on the run lasts; it is renewed three times in it. Zero
+	// means a minute.
+	Lease time.Duration
+	// Answers tells the run of answers that were given elsewhere. Nil lets it look at the
+	// Journal once a second, for itself.
+	Answers Answers
 	Sink    Sink
+	// Trace is told of turns and calls. Nil is nobody.
+	Trace Trace
 	// Kind is what the run is to the census: [actors.KindLoop] for a loop that serves
 	// another's work. Zero means [actors.KindRun].
 	Kind actors.Kind
@@ -143,7 +151,6 @@ const (
 )
 
 const (
-	leaseTime  = time.Minute // renewed three times in it
 	askPoll    = time.Second // how often the store is asked for an answer given elsewhere
 	maxCalls   = 128         // of one turn; more are refused
 	maxRedos   = 2           // answers that may miss the schema before the run fails
@@ -171,6 +178,7 @@ func (c *Config) withDefaults() (*Config, error) {
 	d.AskExpiry = cmp.Or(d.AskExpiry, 10*time.Minute)
 	d.Grace = cmp.Or(d.Grace, 5*time.Second)
 	d.Owner = cmp.Or(d.Owner, "loop")
+	d.Lease = cmp.Or(d.Lease, time.Minute)
 	d.Kind = cmp.Or(d.Kind, actors.KindRun)
 	d.Nonce = cmp.Or(d.Nonce, uuid.NewString())
 	return &d, nil

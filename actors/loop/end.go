@@ -53,7 +53,7 @@ func (r *run) end(c *actors.Context, out Outcome) {
 			r.unasked(c, a, store.Decision{Status: store.AskCancelled, By: "runtime"})
 		}
 	}
-	r.grace.Set(r.cfg.Grace)
+	r.startGrace(c)
 	r.finish(c)
 }
 
@@ -66,7 +66,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 		}
 		r.opened(c, m.head)
 		r.finish(c)
-	case toolReturned:
+	case *toolReturned:
 		if m.call.turn != r.turn || m.call.phase != sent || r.last {
 			return // given up already
 		}
@@ -161,7 +161,7 @@ func (r *run) giveUp(c *actors.Context) {
 		r.complete(c, &JournalError{errGrace})
 		return
 	}
-	r.grace.Set(r.cfg.Grace)
+	r.startGrace(c)
 	if t := r.turn; t != nil {
 		for _, cl := range t.calls {
 			if cl.phase == sent {
@@ -230,7 +230,7 @@ func title(input []llm.Message) string {
 	if len(input) == 0 {
 		return ""
 	}
-	return line(input[0].Content.Text())
+	return line(input[len(input)-1].Content.Text())
 }
 
 func line(s string) string {

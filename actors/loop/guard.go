@@ -278,18 +278,18 @@ func beforeToolCall(ctx context.Context, cfg *Config, cl *call) (json.RawMessage
 }
 
 // afterTool returns what is done with what a call has returned, on its goroutine.
-func (r *run) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, error) (toolReturned, error) {
+func (r *run) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, error) (*toolReturned, error) {
 	cfg := r.cfg
 	guards := with(cfg.Guards, afterTool)
-	return func(ctx context.Context, res *mcp.CallToolResult, err error) (toolReturned, error) {
+	return func(ctx context.Context, res *mcp.CallToolResult, err error) (*toolReturned, error) {
 		if len(guards) == 0 {
-			return toolReturned{result: res}, err
+			return &toolReturned{result: res}, err
 		}
 		if _, unknown := errors.AsType[*UnknownError](err); err != nil && !unknown && ctx.Err() == nil {
 			res, err = errorResult(err), nil // guards see errors too
 		}
 		if err != nil || res == nil {
-			return toolReturned{}, err
+			return nil, err
 		}
 		in := GuardReturn{GuardCall{at(cfg, cl.turn.n), cl.key, cl.tool.Server, cl.name, cl.args}, res}
 		v, g := pass(ctx, guards, afterTool, in, func(v *GuardReturn) (err error) {
@@ -300,11 +300,11 @@ func (r *run) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, err
 		})
 		switch {
 		case g.stop != nil:
-			return toolReturned{result: mcp.ErrorResult("[withheld: a guard has stopped the run]"), guards: g}, nil
+			return &toolReturned{result: mcp.ErrorResult("[withheld: a guard has stopped the run]"), guards: g}, nil
 		case g.refused != "":
-			return toolReturned{result: mcp.ErrorResult("%s", g.refused), guards: g}, nil
+			return &toolReturned{result: mcp.ErrorResult("%s", g.refused), guards: g}, nil
 		}
-		return toolReturned{result: v.Result, guards: g}, nil
+		return &toolReturned{result: v.Result, guards: g}, nil
 	}
 }
 

@@ -95,6 +95,7 @@ type (
 		Server    string          `json:"server,omitempty"`
 		Hash      string          `json:"hash,omitempty"`
 		Arguments json.RawMessage `json:"arguments"`
+		Safe      bool            `json:"safe,omitzero"` // the call may be made twice
 	}
 	// ToolDispatched is the body of tool.dispatched: from here on the call may have
 	// had its effect.

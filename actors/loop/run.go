@@ -50,7 +50,7 @@ type (
 		err  error
 	}
 	listed struct {
-		tools  []Tool
+		offer  *Offer
 		absent []Absent
 		err    error
 	}
@@ -130,15 +130,25 @@ type run struct {
 	graces  int
 }
 
+// idsOf are the ids of the calls in what a run goes on with.
+func idsOf(input []llm.Message) map[string]bool {
+	ids := make(map[string]bool)
+	for _, m := range input {
+		for _, b := range m.Content {
+			if use, ok := b.(*mcp.ToolUseContent); ok {
+				ids[use.ID] = true
+			}
+		}
+	}
+	return ids
+}
+
 func newRun(h *Run) *run {
 	return &run{
 		h: h, cfg: h.cfg,
-		spend:        h.spend,
-		history:      h.cfg.Input,
-		ids:          make(map[string]bool),
-		allowed:      make(map[string]bool),
-		allowedAgain: make(map[string]bool),
-		asks:         make(map[string]*openAsk),
+		spend:   h.spend,
+		history: h.cfg.Input,
+		ids:     idsOf(h.cfg.Input),
 	}
 }
 
@@ -180,8 +190,6 @@ func (r *run) Receive(c *actors.Context, msg any) {
 func (r *run) open(c *actors.Context) {
 	r.state = r.opening
 	r.wall = c.NewTimer(wallOver{})
-	r.grace = c.NewTimer(graceOver{})
-	r.askTimer = c.NewTimer(pollAsks{})
 	r.wallEnds = time.Now().Add(r.cfg.Limits.Wall)
 	r.wall.SetAt(r.wallEnds)
 	h := r.h
@@ -207,7 +215,7 @@ func (r *Run) create(ctx context.Context, first Entry) (store.Run, error) {
 		return store.Run{}, err
 	}
 	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Input), InputHash: r.cfg.InputHash, Parent: r.cfg.Parent}
-	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, leaseTime, ev)
+	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, ev)
 	if err == nil {
 		first.Seq = head.Seq
 		r.cfg.Sink.Journalled([]Entry{first})
@@ -235,7 +243,7 @@ func (r *run) opening(c *actors.Context, msg any) {
 func (r *run) opened(c *actors.Context, head store.Run) {
 	r.journal.open(r.h, head)
 	if r.cfg.Journal != nil {
-		c.After(leaseTime/3, renewLease{})
+		c.After(r.cfg.Lease/3, renewLease{})
 	}
 }
 
@@ -257,8 +265,8 @@ func (r *run) list(c *actors.Context) {
 	r.state = r.listingTools
 	tools := r.cfg.Tools
 	actors.Await(c, func(ctx context.Context) (listed, error) {
-		list, absent := tools.List(ctx)
-		return listed{tools: list, absent: absent}, nil
+		offer, absent := offerOf(ctx, tools)
+		return listed{offer: offer, absent: absent}, nil
 	}, func(l listed, err error) any { l.err = err; return l })
 }
 
@@ -276,19 +284,8 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 // offer takes over a list of tools, and returns the event that says so if it is
 // another than the last.
 func (r *run) offer(m listed) []Entry {
-	now := ToolsListed{Absent: m.absent, Tools: make([]ToolRef, 0, len(m.tools))}
-	tools := make(map[string]*Tool, len(m.tools))
-	offered := make([]llm.Tool, 0, len(m.tools))
-	for i := range m.tools {
-		t := &m.tools[i]
-		if tools[t.Name] != nil {
-			continue // the first one has the name
-		}
-		tools[t.Name] = t
-		offered = append(offered, t.Tool)
-		now.Tools = append(now.Tools, ToolRef{t.Name, t.Server, t.Hash})
-	}
-	r.tools, r.offered = tools, offered
+	now := ToolsListed{Absent: m.absent, Tools: m.offer.refs}
+	r.tools, r.offered = m.offer.byName, m.offer.tools
 	if now.equal(r.listing) {
 		return nil
 	}
@@ -340,19 +337,25 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 		return
 	}
 	model, s := r.cfg.Model, &streaming{cfg: r.cfg, turn: t.n, last: r.wrapping != nil, grow: t.spend.grow, guards: with(r.cfg.Guards, afterModel)}
-	t.cancel = actors.Await(c,
-		func(ctx context.Context) (modelReplied, error) {
+	t.cancel = actors.AwaitLong(c,
+		func(ctx context.Context) (*modelReplied, error) {
 			ctx, model, done := t.spend.meter(ctx, model)
 			defer done()
 			s.model = model
 			return s.answer(ctx, req)
 		},
-		func(m modelReplied, err error) any { m.turn, m.err = t, err; return m })
+		func(m *modelReplied, err error) any {
+			if m == nil {
+				m = new(modelReplied)
+			}
+			m.turn, m.err = t, err
+			return m
+		})
 }
 
 func (r *run) thinking(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case modelReplied:
+	case *modelReplied:
 		switch {
 		case m.turn != r.turn: // late: that turn has ended
 		case m.err != nil:
@@ -426,9 +429,9 @@ func unreadable(raw []byte) json.RawMessage {
 
 // renew keeps others from claiming the run.
 func (r *run) renew(c *actors.Context) {
-	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
+	j, id, owner, epoch, lease := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch, r.cfg.Lease
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, j.Renew(ctx, id, owner, epoch, leaseTime)
+		return struct{}{}, j.Renew(ctx, id, owner, epoch, lease)
 	}, func(_ struct{}, err error) any { return renewed{err} })
 }
 
@@ -441,6 +444,6 @@ func (r *run) leaseRenewed(c *actors.Context, err error) {
 		if err != nil {
 			c.Log().Warn("a run's lease was not renewed", "run", r.cfg.ID, "error", err)
 		}
-		c.After(leaseTime/3, renewLease{})
+		c.After(r.cfg.Lease/3, renewLease{})
 	}
 }

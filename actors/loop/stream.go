@@ -35,17 +35,26 @@ type streaming struct {
 }
 
 // answer asks the model, and shows what it says to the guards.
-func (s *streaming) answer(ctx context.Context, req *llm.Request) (modelReplied, error) {
-	req, before, err := s.unprepared(ctx, req)
-	switch {
-	case err != nil:
-		return modelReplied{}, err
-	case before.stop != nil, before.refused != "":
-		return modelReplied{resp: &llm.Response{Content: mcp.Contents{mcp.Text(before.refused)}, Finish: StopGuard}, guards: before}, nil
+//
+// Thousands of turns wait in stream, each on a stack of its own: what is done before and
+// after has functions of its own, so that nothing of it is on the stack meanwhile.
+func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied, error) {
+	req, before, err := s.before(ctx, req)
+	if err != nil || before.resp != nil {
+		return before, err
 	}
-	m, err := s.reply(ctx, req)
-	m.guards.acted = append(before.acted, m.guards.acted...)
-	return m, err
+	resp, err := s.traced(s.observed(ctx), req)
+	return s.after(ctx, before, resp, err)
+}
+
+// before is what the guards say of a request that they have not seen.
+func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request, *modelReplied, error) {
+	req, g, err := s.unprepared(ctx, req)
+	m := &modelReplied{guards: g}
+	if err == nil && (g.stop != nil || g.refused != "") {
+		m.resp = &llm.Response{Content: mcp.Contents{mcp.Text(g.refused)}, Finish: StopGuard}
+	}
+	return req, m, err
 }
 
 // unprepared shows the guards a request that they have not seen yet: the last one of a
@@ -66,10 +75,11 @@ func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Requ
 	return &last, g, nil
 }
 
-func (s *streaming) reply(ctx context.Context, req *llm.Request) (modelReplied, error) {
-	resp, err := s.stream(llm.Observe(ctx, s.observer()), req)
-	if err != nil || len(s.guards) == 0 {
-		return modelReplied{resp: resp, guards: guarded{chosen: s.chosen}}, err
+// after shows the guards what the model has said, and adds it to m.
+func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Response, err error) (*modelReplied, error) {
+	m.guards.chosen = s.chosen
+	if m.resp = resp; err != nil || len(s.guards) == 0 {
+		return m, err
 	}
 	v, g := pass(ctx, s.guards, afterModel, GuardReply{at(s.cfg, s.turn), resp}, func(v *GuardReply) error {
 		if v.Response == nil {
@@ -77,12 +87,18 @@ func (s *streaming) reply(ctx context.Context, req *llm.Request) (modelReplied, 
 		}
 		return nil
 	})
-	g.chosen = s.chosen
 	if g.refused != "" || g.stop != nil {
 		v.Response = withhold(resp)
 	}
 	v.Response.Usage = resp.Usage // which is not the guards' to change
-	return modelReplied{resp: v.Response, guards: g}, nil
+	g.acted, g.chosen = append(m.guards.acted, g.acted...), s.chosen
+	m.resp, m.guards = v.Response, g
+	return m, nil
+}
+
+// observed is the context of the turn for the model.
+func (s *streaming) observed(ctx context.Context) context.Context {
+	return llm.Observe(ctx, s.observer())
 }
 
 // observer passes on what happens on the way to the model, and begins again where the

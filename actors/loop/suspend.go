@@ -42,7 +42,7 @@ func (r *run) suspend(c *actors.Context, m suspendRun) {
 		return
 	}
 	r.suspending = m.reply
-	r.grace.Set(r.cfg.Grace)
+	r.startGrace(c)
 }
 
 // waitsFor counts the calls that wait to be allowed. A call that asks something while
@@ -85,7 +85,7 @@ func (r *run) trySuspend(c *actors.Context) {
 	r.state = r.releasing
 	r.wall.Clear()
 	r.askTimer.Clear()
-	r.grace.Set(r.cfg.Grace)
+	r.startGrace(c)
 	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, j.Release(ctx, id, owner, epoch)

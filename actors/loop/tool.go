@@ -36,6 +36,8 @@ type Tool struct {
 	// unless Trusted, which is the user's (SECA-40).
 	ReadOnly, Trusted, NeedsApproval bool
 
+	// Safe says that a call may be made twice, as it has no effect, or the same one.
+	Safe bool
 	// Taint is what the tool has to do with the lethal trio (SECA-44). OpenWorld is the
 	// server's own word that it deals with the outside.
 	Taint     Taint

@@ -97,7 +97,7 @@ func (p *Provider) enter(t *ticket) error {
 	ref, ready := p.ref, p.ready
 	p.mu.Unlock()
 	if ready { // else the actor finds it when it starts
-		ref.Send(&begin{t})
+		ref.Go(func() { ref.Send(&begin{t}) }) // not here: this goroutine's stack is to stay small
 	}
 	return nil
 }

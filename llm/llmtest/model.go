@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // Model is a scripted [llm.Model].
@@ -94,4 +95,20 @@ func (m *Model) play(ctx context.Context, req *llm.Request, turn Turn, number in
 	if yield(turn.cost(req), nil) {
 		yield(llm.Finish{Reason: turn.reason(), Model: m.name}, nil)
 	}
+}
+
+// Results are the texts of the tool results that a request ends with, in the order of their
+// calls: what the model was shown last. They are empty in a request that ends with something
+// else.
+func Results(req *llm.Request) []string {
+	if len(req.Messages) == 0 {
+		return nil
+	}
+	var out []string
+	for _, c := range req.Messages[len(req.Messages)-1].Content {
+		if r, ok := c.(*mcp.ToolResultContent); ok {
+			out = append(out, r.Content.Text())
+		}
+	}
+	return out
 }

@@ -1,0 +1,46 @@
+package loop
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// Offer is a list of tools in the forms that a run needs. It does not change, so that
+// any number of runs may share one: thousands of them have the same tools as a rule.
+type Offer struct {
+	byName map[string]*Tool
+	tools  []llm.Tool
+	refs   []ToolRef
+}
+
+// NewOffer makes an offer of tools, which must not be changed afterwards. Of several
+// with one name the first has it.
+func NewOffer(tools []Tool) *Offer {
+	o := &Offer{byName: make(map[string]*Tool, len(tools)), tools: make([]llm.Tool, 0, len(tools)), refs: make([]ToolRef, 0, len(tools))}
+	for i := range tools {
+		t := &tools[i]
+		if o.byName[t.Name] != nil {
+			continue
+		}
+		o.byName[t.Name] = t
+		o.tools = append(o.tools, t.Tool)
+		o.refs = append(o.refs, ToolRef{t.Name, t.Server, t.Hash})
+	}
+	return o
+}
+
+// Offerer is what [Tools] may implement that have an offer for many runs: it is asked in
+// place of List.
+type Offerer interface {
+	Offer(ctx context.Context) (*Offer, []Absent)
+}
+
+// offerOf asks for the tools.
+func offerOf(ctx context.Context, tools Tools) (*Offer, []Absent) {
+	if shared, ok := tools.(Offerer); ok {
+		return shared.Offer(ctx)
+	}
+	list, absent := tools.List(ctx)
+	return NewOffer(list), absent
+}

@@ -1,0 +1,63 @@
+package loop
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Trace is told of each turn and each tool call as it begins, and by the function that
+// it returns of how it ended, on the goroutine that does the work. The context that it
+// returns is the one the work is done in, and must be derived from the one it is given.
+// Its methods may be called from any goroutine, must not block, and are called in pairs:
+// what has begun ends, also by a panic.
+type Trace interface {
+	// Turn is one turn of the model with all attempts. The response is nil with an error.
+	Turn(ctx context.Context, t *TurnTrace) (context.Context, func(*llm.Response, error))
+	// Tool is one call that is being made.
+	Tool(ctx context.Context, t *ToolTrace) (context.Context, func(*mcp.CallToolResult, error))
+}
+
+// TurnTrace says what is asked of a model.
+type TurnTrace struct {
+	Turn    int
+	Model   string       // provider and model
+	Request *llm.Request // must not be changed, nor kept
+}
+
+// ToolTrace says what is called. It must not be changed, nor kept.
+type ToolTrace struct {
+	Key  string // of the call, unique
+	ID   string // the model's
+	Tool *Tool
+	Call *Call
+}
+
+// traced carries out one turn inside of the trace.
+func (s *streaming) traced(ctx context.Context, req *llm.Request) (resp *llm.Response, err error) {
+	if s.cfg.Trace == nil {
+		return s.stream(ctx, req)
+	}
+	ctx, end := s.cfg.Trace.Turn(ctx, &TurnTrace{Turn: s.turn, Model: s.cfg.Model.Name(), Request: req})
+	err = errPanicked
+	defer func() { end(resp, err) }()
+	resp, err = s.stream(ctx, req)
+	return resp, err
+}
+
+// traced makes one call inside of the trace.
+func (c *Config) traced(ctx context.Context, cl *call, todo *Call, do func(context.Context, *Call) (*mcp.CallToolResult, error)) (res *mcp.CallToolResult, err error) {
+	if c.Trace == nil {
+		return do(ctx, todo)
+	}
+	ctx, end := c.Trace.Tool(ctx, &ToolTrace{Key: cl.key, ID: cl.id, Tool: cl.tool, Call: todo})
+	err = errPanicked
+	defer func() { end(res, err) }()
+	res, err = do(ctx, todo)
+	return res, err
+}
+
+// errPanicked ends what a panic has ended.
+var errPanicked = errors.New("it panicked")

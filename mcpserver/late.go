@@ -1,0 +1,105 @@
+package mcpserver
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// late is the work of a request whose middleware may wait: what it is, is found out when
+// the middleware goes on.
+type late struct {
+	label   string
+	method  method
+	arrival *arrival // a copy
+	found   work     // nil before; set on the goroutine of the call, before anybody asks for it
+}
+
+func (l *late) name() string       { return l.label }
+func (l *late) asks() bool         { return true }
+func (l *late) speed() *speed      { return nil }
+func (l *late) run(*request) error { return errOddResult } // see find
+
+// beginLate is begin for a method whose middleware may wait.
+func (s *session) beginLate(a *arrival, row method) error {
+	own := a.apart()
+	r := &request{
+		session: s, port: a.port, version: a.version, client: a.client, principal: a.principal, seldom: &nothing,
+		work: &late{label: a.label(), method: row, arrival: own},
+	}
+	switch {
+	case a.Method == mcp.MethodReadResource:
+		r.arguments = own.URI
+	case a.Method == mcp.MethodCallTool && (own.Arguments == nil || string(own.Arguments) == "null"):
+		r.arguments = []byte("{}")
+	case a.Method == mcp.MethodCallTool || a.Method == mcp.MethodGetPrompt:
+		r.arguments = own.Arguments
+	}
+	if !a.Progress.IsZero() || a.InputResponses != nil || a.RequestState != nil {
+		r.seldom = &seldom{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
+	}
+	if a.reader != nil {
+		r.port = s
+	}
+	return s.beginElsewhere(r, a, 2*int64(len(a.Params)))
+}
+
+// apart is a copy that holds nothing of the frame.
+func (a *arrival) apart() *arrival {
+	m := *a.Message
+	for _, part := range []*[]byte{(*[]byte)(&m.Params), (*[]byte)(&m.Name), (*[]byte)(&m.Arguments), (*[]byte)(&m.URI),
+		(*[]byte)(&m.TaskID), (*[]byte)(&m.Task), (*[]byte)(&m.InputResponses), (*[]byte)(&m.RequestState), (*[]byte)(&m.Meta)} {
+		*part = slices.Clone(*part)
+	}
+	return &arrival{Message: &m, version: a.version, client: a.client, principal: a.principal}
+}
+
+// label is what logs and middleware call the request by.
+func (a *arrival) label() string {
+	if a.Method == mcp.MethodComplete {
+		var p mcp.CompleteParams
+		if a.DecodeParams(&p) != nil {
+			return "" // it is refused later
+		}
+		return cmp.Or(p.Ref.Name, p.Ref.URI)
+	}
+	name, _ := a.NameString()
+	uri, _ := a.URIString()
+	return cmp.Or(name, uri)
+}
+
+// find finds out what the request's work is. It must be called before job.
+func (r *request) find() (err error) {
+	l, ok := r.work.(*late)
+	switch {
+	case !ok:
+	case l.method.find != nil:
+		l.found, err = l.method.find(r.session, l.arrival)
+	default:
+		l.found = &answering{l}
+	}
+	return err
+}
+
+// job is the work, once it was found.
+func (r *request) job() work {
+	if l, ok := r.work.(*late); ok {
+		return l.found
+	}
+	return r.work
+}
+
+// answering is a method that is otherwise answered where it is read.
+type answering struct{ *late }
+
+func (w *answering) asks() bool { return false }
+
+func (w *answering) run(r *request) error {
+	result, err := w.method.quick(r.session, w.arrival)
+	if err != nil {
+		return err
+	}
+	r.respondRaw(result)
+	return nil
+}

@@ -1,0 +1,83 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Peer is the client at the other end of a pipe, a link or a legacy HTTP session, between
+// its requests. There is one for each of them, which can be compared; its methods may be
+// used from any goroutine.
+type Peer struct{ s *session }
+
+// ID names the pipe, link or session: no other of the same actor system ever has the same.
+// It is no secret, and not the Mcp-Session-Id.
+func (p *Peer) ID() string { return p.s.ref.Path() }
+
+// Client returns who it is, as it said when it initialized or, in 2026-07-28, with its
+// newest request. It is zero before either.
+func (p *Peer) Client() Client {
+	if h := p.s.legacy.Load(); h != nil {
+		return h.client.public(h.version)
+	}
+	if c := p.s.modern.Load(); c != nil {
+		return c.public(mcp.Latest)
+	}
+	return Client{}
+}
+
+// Principal returns whose session it is; nil if nobody asked who it is.
+func (p *Peer) Principal() *Principal { return p.s.principal }
+
+// LogLevel returns which log messages a legacy client wants; info if it has not said so
+// (LOG-03). In 2026-07-28 each request says it for itself.
+func (p *Peer) LogLevel() mcp.LogLevel { return *p.s.level.Load() }
+
+// Roots asks for the roots of a legacy client (ROOT-01). They say where to work; they fence
+// nothing in (ROOT-05). The error is a [CapabilityError] if the client has none, or can
+// only be asked during a request.
+func (p *Peer) Roots(ctx context.Context) ([]mcp.Root, error) {
+	h := p.s.legacy.Load()
+	if h == nil || h.client.capabilities == nil || h.client.capabilities.Roots == nil {
+		return nil, &CapabilityError{Missing: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
+	}
+	got, err := p.s.ask(ctx, &call.Request{Method: mcp.MethodListRoots})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the roots: %w", err)
+	}
+	var result mcp.ListRootsResult
+	if err := mcp.Unmarshal(got.Raw, &result); err != nil {
+		return nil, fmt.Errorf("asking for the roots: %w", err)
+	}
+	return result.Roots, nil
+}
+
+// Peer returns the pipe, link or session that the request came on; nil for one over HTTP
+// that belongs to none, as in 2026-07-28.
+func (q *Request) Peer() *Peer { return q.live().session.public() }
+
+// public is the session as the program sees it.
+func (s *session) public() *Peer {
+	if s.stateless {
+		return nil
+	}
+	return &s.peer
+}
+
+// closed tells the program of the end of a session.
+func (s *session) closed() {
+	if s.stateless || s.server.opts.OnClose == nil {
+		return
+	}
+	_, err := actors.Guard(func() (struct{}, error) {
+		s.server.opts.OnClose(&s.peer)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		s.server.log.Error("OnClose panicked", "session", s.ref.Path(), "error", err)
+	}
+}
