@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -24,8 +25,12 @@ type Config struct {
 	// Servers names those whose tools the agent has. Nil means all of the runtime's,
 	// an empty list none.
 	Servers []string
+	// Allow and Deny choose among the servers' tools, by patterns as in [path.Match] of
+	// the names that the model sees, such as "files__*". A nil Allow allows all; Deny wins.
+	Allow, Deny []string
 	// Tools are functions of the program, beside those of the runtime.
-	Tools  []Tool
+	Tools []Tool
+	// Limits bound each run. Zero ones are as [Limits] says.
 	Limits Limits
 	// Approve decides which calls wait for a human. Nil means the runtime's.
 	Approve ApprovePolicy
@@ -51,18 +56,18 @@ type Config struct {
 	// StopWhen ends a run after a turn that the model has not ended it with. The result
 	// has what the model said in that turn, and [StopMet]. The zero value never does.
 	StopWhen StopCondition
-	// Repeats is in how many turns in a row the model may call the same tools with the
+	// MaxRepeats is in how many turns in a row the model may call the same tools with the
 	// same arguments, and no others, before it is told so; at twice as often the run fails
 	// with a [*LoopError]. Zero means 3, below zero switches it off.
-	Repeats int
-	// Context is how many tokens the model takes, input and output together. A
+	MaxRepeats int
+	// ContextLength is how many tokens the model takes, input and output together. A
 	// conversation that becomes larger is cut: the instructions, the first message and
 	// the newest turn stay; results of tools are left out first, then whole turns, the
 	// oldest before others. Events and journal have all of it, and a [HistoryCut] says
 	// what the model does not see any more. Zero means what the model says of itself by
 	// a method ContextLength() int, or else that nothing is cut before the model
 	// refuses a turn as too long; then half of it is, once.
-	Context int
+	ContextLength int
 	// Summarise says in a few words what is cut, in place of what it has said before
 	// ("" the first time): messages as they were. What it spends is its own. An error
 	// leaves a mark without words. Nil lets SummaryModel do it.
@@ -76,14 +81,6 @@ type Config struct {
 	Output json.RawMessage
 }
 
-// RunOptions changes one run; nil is the same as the zero value.
-type RunOptions struct {
-	// ID names the run, at most 128 printable characters. Empty makes one up.
-	ID string
-	// Output replaces the agent's.
-	Output json.RawMessage
-}
-
 // Agent is what runs are made of. It does not change.
 type Agent struct {
 	rt      *Runtime
@@ -94,6 +91,7 @@ type Agent struct {
 	tools   []loop.Tool
 	team    map[string]Tool // those of them that are agents, by name
 	hash    string
+	offers  offers
 }
 
 // newAgent checks a definition.
@@ -103,6 +101,7 @@ func newAgent(rt *Runtime, name string, cfg *Config) (*Agent, error) {
 		a.cfg = *cfg
 	}
 	a.cfg.Servers, a.cfg.Guards = slices.Clone(a.cfg.Servers), slices.Clone(a.cfg.Guards)
+	a.cfg.Allow, a.cfg.Deny = slices.Clone(a.cfg.Allow), slices.Clone(a.cfg.Deny)
 	if name == "" || len(name) > store.MaxID {
 		return nil, fmt.Errorf("the agent's name %q does not have 1 to %d characters", name, store.MaxID)
 	}
@@ -119,8 +118,8 @@ func (a *Agent) check() error {
 	if a.model == nil {
 		return errors.New("there is no model: set Options.Model or Config.Model")
 	}
-	if m, ok := a.model.(interface{ ContextLength() int }); ok && a.cfg.Context == 0 {
-		a.cfg.Context = max(m.ContextLength(), 0)
+	if m, ok := a.model.(interface{ ContextLength() int }); ok && a.cfg.ContextLength == 0 {
+		a.cfg.ContextLength = max(m.ContextLength(), 0)
 	}
 	a.model = a.rt.model(a.model)
 	if err := a.priced(); err != nil {
@@ -129,6 +128,11 @@ func (a *Agent) check() error {
 	for _, name := range a.cfg.Servers {
 		if !a.rt.servers.has(name) {
 			return fmt.Errorf("there is no server %q; there are %q", name, a.rt.servers.names())
+		}
+	}
+	for _, pattern := range slices.Concat(a.cfg.Allow, a.cfg.Deny) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("%q of Allow or Deny is no pattern: %w", pattern, err)
 		}
 	}
 	if err := loop.Limits(a.cfg.Limits).Validate(); err != nil {
@@ -163,14 +167,29 @@ func (a *Agent) configHash() string {
 	for i, t := range a.tools {
 		tools[i] = t.Hash
 	}
-	return hashOf(map[string]any{
+	what := map[string]any{
 		"instructions": a.cfg.Instructions, "model": a.model.Name(), "servers": a.cfg.Servers, "all": a.cfg.Servers == nil,
 		"tools": tools, "output": a.cfg.Output,
-	})
+	}
+	if a.cfg.Allow != nil || a.cfg.Deny != nil {
+		what["allow"], what["deny"] = a.cfg.Allow, a.cfg.Deny
+	}
+	return hashOf(what)
 }
 
 // Name returns the agent's name.
 func (a *Agent) Name() string { return a.name }
+
+// Description returns what the agent is good for, in a sentence; it may be empty.
+func (a *Agent) Description() string { return a.cfg.Description }
+
+// Config returns a copy of the agent's definition, completed by the runtime's defaults.
+// What it refers to must not be changed.
+func (a *Agent) Config() Config {
+	cfg := a.cfg
+	cfg.Servers, cfg.Tools, cfg.Guards = slices.Clone(cfg.Servers), slices.Clone(cfg.Tools), slices.Clone(cfg.Guards)
+	return cfg
+}
 
 // Run starts a run and waits for its result. If ctx ends, the run is cancelled, and
 // the result says what it has cost.
@@ -208,7 +227,14 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	if len(o.Output) == 0 {
 		o.Output = a.cfg.Output
 	}
-	run, err := a.newRun(prompt, o, nil)
+	prompt, err := a.startsWith(prompt, o.Input)
+	if err == nil {
+		err = a.checkTenant(o.Tenant)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+	}
+	run, err := a.newRun(ctx, prompt, o, nil)
 	if err != nil {
 		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
 	}
@@ -219,27 +245,43 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	return started, nil
 }
 
-// newRun makes a run that has not begun.
-// From is the call that starts it; nil for a run of its own.
-func (a *Agent) newRun(prompt string, o RunOptions, from *starter) (*Run, error) {
+// newRun makes a run that has not begun. Ctx is that of its start; from is the call that
+// starts it, nil for a run of its own.
+func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *starter) (*Run, error) {
 	check, err := checkAnswer(o.Output)
 	if err != nil {
 		return nil, err
 	}
 	rt, rec := a.rt, newRecord(o.ID, a.rt.store, from)
-	run := &Run{id: o.ID, store: rt.store, record: rec,
-		hash: hashOf([]any{a.name, prompt, o.Output})}
+	rec.standing.log = rt.sys.Log()
+	rec.unread = !rt.own && from == nil // what the runtime's own store keeps is in memory anyway
+	identity := []any{a.name, prompt, o.Output}
+	if o.Tenant != nil && o.Tenant.name != "" {
+		identity = append(identity, o.Tenant.name)
+	}
+	if len(o.History) > 0 {
+		identity = append(identity, o.History)
+	}
+	run := &Run{id: o.ID, store: rt.store, record: rec, onAsk: o.OnAsk, tenant: o.Tenant, hash: hashOf(identity)}
 	cfg := &loop.Config{
 		ID: o.ID, Agent: a.name, InputHash: run.hash, Hash: a.hash,
-		System: a.cfg.Instructions, Input: []llm.Message{llm.User(prompt)},
+		System: a.cfg.Instructions, Input: append(slices.Clip(o.History), llm.User(prompt)),
 		Model:     a.model,
 		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature,
 		Schema: o.Output, Check: check,
-		Journal: rt.store, Owner: rt.owner, Sink: rec,
+		Journal: rt.store, Owner: rt.owner, Lease: rt.opts.Lease, Answers: rt.answers, Sink: rec,
 		Limits: loop.Limits(a.cfg.Limits), Pricing: a.pricing, Parallel: a.cfg.Parallel, MaxResult: a.cfg.MaxResult, AskExpiry: a.cfg.AskExpiry,
 		Grace: rt.opts.Grace,
 	}
-	newScope(run, a, from).fill(cfg)
+	switch {
+	case from != nil:
+		run.onAsk = from.by.run.onAsk
+	case run.onAsk == nil:
+		run.onAsk = rt.opts.OnAsk
+	}
+	rec.asks = newAnswering(run, rt)
+	newScope(run, a, from, a.asked(&o)).fill(cfg)
+	run.trace(ctx, rt, cfg)
 	run.loop, err = loop.New(cfg)
 	return run, err
 }

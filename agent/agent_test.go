@@ -266,7 +266,7 @@ func TestRetryIsSeen(t *testing.T) {
 		if res, err := run.Wait(t.Context()); err != nil || res.Text != "ok" {
 			t.Errorf("Wait: got %+v, %v", res, err)
 		}
-		want := []string{"run_started", "tools_listed", "retry", "text", "model_turn", "run_finished"}
+		want := []string{"run_started", "tools_listed", "model_retried", "text", "model_turn", "run_finished"}
 		if got := types(t, run); !slices.Equal(got, want) {
 			t.Errorf("events: got %v, want %v", got, want)
 		}

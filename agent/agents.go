@@ -6,6 +6,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/store"
@@ -27,8 +29,15 @@ type (
 		cause error
 	}
 	stopRuns struct {
+		of    *Tenant // nil: all, and no more are started
 		cause error
 		reply *actors.Reply[struct{}]
+	}
+	listRuns struct{ reply *actors.Reply[[]*Run] }
+	// findRun is answered with nil for a run that is not known here.
+	findRun struct {
+		id    string
+		reply *actors.Reply[*Run]
 	}
 )
 
@@ -41,7 +50,8 @@ type agents struct {
 	runs    map[string]*Run // by ID: live ones, and the last ones that have ended
 	live    map[actors.Ref]*Run
 	ended   []*Run // oldest first
-	closing []*stopRuns
+	closing bool
+	waiting []*stopRuns // for the end of runs
 }
 
 // Receive implements [actors.Actor].
@@ -55,6 +65,10 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 		}
 	case *stopRuns:
 		a.stop(m)
+	case *findRun:
+		m.reply.Complete(a.runs[m.id], nil)
+	case *listRuns:
+		m.reply.Complete(slices.Collect(maps.Values(a.live)), nil)
 	case actors.ChildStopped:
 		a.stopped(c, m.Ref)
 	}
@@ -63,18 +77,22 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 // start begins a run, or returns the one that has its ID.
 func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	if old := a.runs[run.id]; old != nil {
-		if old.hash != run.hash {
+		if old.hash != run.hash || old.tenant != run.tenant {
 			return nil, ErrRunExists
 		}
 		return old, nil
 	}
 	switch {
-	case a.closing != nil:
+	case a.closing:
 		return nil, ErrClosed
+	case run.tenant != nil && run.tenant.gone.Load():
+		return nil, errTenantClosed
 	case len(a.live) >= a.maximum:
 		return nil, ErrTooManyRuns
 	}
+	run.traced.begin()
 	if err := run.loop.Start(c); err != nil {
+		run.traced.over(nil, err)
 		return nil, err
 	}
 	a.runs[run.id] = run
@@ -82,22 +100,30 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	return run, nil
 }
 
-// stop cancels all runs, and answers once they are gone.
+// stop cancels runs, and answers once they are gone.
 func (a *agents) stop(m *stopRuns) {
-	a.closing = append(a.closing, m)
+	a.closing = a.closing || m.of == nil
+	a.waiting = append(a.waiting, m)
 	for _, run := range a.live {
-		run.Cancel(m.cause)
+		if m.means(run) {
+			run.Cancel(m.cause)
+		}
 	}
 	a.answer()
 }
 
+func (m *stopRuns) means(run *Run) bool { return m.of == nil || run.tenant == m.of }
+
 func (a *agents) answer() {
-	if len(a.live) > 0 {
-		return
-	}
-	for _, m := range a.closing {
+	a.waiting = slices.DeleteFunc(a.waiting, func(m *stopRuns) bool {
+		for _, run := range a.live {
+			if m.means(run) {
+				return false
+			}
+		}
 		m.reply.Complete(struct{}{}, nil)
-	}
+		return true
+	})
 }
 
 // stopped keeps the newest of the runs that have ended.
@@ -108,6 +134,7 @@ func (a *agents) stopped(c *actors.Context, ref actors.Ref) {
 	}
 	delete(a.live, ref)
 	if !run.loop.Begun() {
+		run.traced.over(nil, run.loop.Outcome().Err) // else its record says so
 		delete(a.runs, run.id)
 	} else if a.ended = append(a.ended, run); len(a.ended) > keepEnded {
 		a.drop(c, a.ended[0])

@@ -13,6 +13,17 @@ import (
 // somebody else, by the clock, or because its run has ended.
 var ErrSettled = store.ErrSettled
 
+// The kinds of questions: [Ask].Kind.
+const (
+	KindTool       = loop.AskKind       // may this call be made?
+	KindLimit      = loop.AskLimit      // may the run have more than its limit? See [AcceptMore]
+	KindForm       = loop.AskForm       // a server's form; see [Fill]
+	KindURL        = loop.AskURL        // a page that a server wants to be opened
+	KindSampling   = loop.AskSampling   // a server's request to a model, before it is made
+	KindSample     = loop.AskSample     // the model's answer, before the server gets it
+	KindDefinition = loop.AskDefinition // a tool is another one than was approved
+)
+
 // Decision answers an [Ask].
 type Decision struct{ d store.Decision }
 

@@ -31,7 +31,7 @@
 // Approve can be stricter or laxer, but for one thing: what NeedsApproval marks
 // always asks. A question is an [Ask] event and a row in the store; the first
 // answer counts, wherever it comes from, and without one it counts as declined once
-// it expires.
+// it expires. [Options].OnAsk answers for the program.
 //
 // # Several agents
 //
@@ -40,7 +40,7 @@
 // with the same conversation. [Guard] looks at all that goes in and out and may change
 // or refuse it, [StopCondition] ends a run early. A model that turns in circles is told
 // so and then stopped ([LoopError]), and a conversation that outgrows its model is cut
-// ([Config].Context); of both the events tell.
+// ([Config].ContextLength); of both the events tell.
 //
 // # Models and what they cost
 //
@@ -49,5 +49,11 @@
 // [Limits] hold for a run with all that it starts, and one of money needs the prices
 // that the user states ([Options].Prices). [Sampling] lets servers ask a model.
 //
-// Tests use a scripted model of llm/llmtest.
+// # Many users
+//
+// Runs share the runtime's connections to servers, unless they are started for a [Tenant],
+// which has its own. [Runtime.Find] returns a run by its ID, wherever it runs.
+//
+// Tests use package agenttest: a scripted model, scripted servers, a scripted human, and
+// virtual time.
 package agent

@@ -23,7 +23,7 @@ type Event interface {
 type Header struct {
 	RunID string `json:"runId"`
 	// Seq is the number of the event in the run's journal. What is not written
-	// there ([Text], [Thinking], [ToolProgress], [Retry], [TurnRestarted]) and what
+	// there ([Text], [Thinking], [ToolProgress], [ModelRetried], [TurnRestarted]) and what
 	// is another's ([Nested]) has the number of the last one before it; so numbers
 	// never fall, and may repeat.
 	Seq  int64     `json:"seq"`
@@ -110,7 +110,7 @@ type (
 	Ask struct {
 		Header
 		ID        string          `json:"id"`
-		Kind      string          `json:"kind"`             // "tool", or as in package loop
+		Kind      string          `json:"kind"`             // [KindTool], or what else is asked
 		Server    string          `json:"server,omitempty"` // its configured name, never what it says of itself
 		Origin    string          `json:"origin,omitempty"` // where it is, such as its command
 		Trust     string          `json:"trust"`            // "program", "trusted" or "untrusted"
@@ -138,9 +138,9 @@ type (
 		By     string          `json:"by,omitempty"`
 		Reason string          `json:"reason,omitempty"`
 	}
-	// Retry says that the model did not answer and will be asked again. A late
+	// ModelRetried says that the model did not answer and will be asked again. A late
 	// reader may not see it.
-	Retry struct {
+	ModelRetried struct {
 		Header
 		Model   string `json:"model"`
 		Attempt int    `json:"attempt"` // the one that failed, from one
@@ -210,7 +210,7 @@ func (Ask) EventType() string { return "ask" }
 func (AskSettled) EventType() string { return "ask_settled" }
 
 // EventType implements [Event].
-func (Retry) EventType() string { return "retry" }
+func (ModelRetried) EventType() string { return "model_retried" }
 
 // EventType implements [Event].
 func (LimitReached) EventType() string { return "limit_reached" }

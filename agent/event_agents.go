@@ -69,7 +69,7 @@ type (
 	}
 	// Nested is an event of a run that a call has started: a sub-agent's. The events
 	// of that run all come, in its own order and before the call's [ToolResult], an
-	// [Ask] among them: whoever answers for a run answers for its sub-agents. [Inner]
+	// [Ask] among them: whoever answers for a run answers for its sub-agents. [Unnest]
 	// returns the event itself, however deep it is. The events of a run that is read
 	// from the store, of another process or of the past, have none: the store has that
 	// run by the name in [ToolStarted].
@@ -80,8 +80,8 @@ type (
 	}
 )
 
-// Inner returns the event of a sub-agent's run that ev is about, or else ev.
-func Inner(ev Event) Event {
+// Unnest returns the event of a sub-agent's run that ev is about, or else ev.
+func Unnest(ev Event) Event {
 	for {
 		n, ok := ev.(Nested)
 		if !ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
 )
 
 func TestUnfence(t *testing.T) {
@@ -234,10 +235,12 @@ func (restarts) Stream(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Event,
 func TestTurnRestarted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := memory()
-		rt := open(t, &agent.Options{Model: restarts{}, Store: s})
-		run := start(t, rt, "r")
-		if res, err := run.Wait(t.Context()); err != nil || res.Text != "Right" {
-			t.Fatalf("Wait: %+v, %v", res, err)
+		in := func(s store.Store) *agent.Run {
+			run := start(t, open(t, &agent.Options{Model: restarts{}, Store: s}), "r")
+			if res, err := run.Wait(t.Context()); err != nil || res.Text != "Right" {
+				t.Fatalf("Wait: %+v, %v", res, err)
+			}
+			return run
 		}
 		tell := func(run *agent.Run) []string {
 			var out []string
@@ -256,8 +259,11 @@ func TestTurnRestarted(t *testing.T) {
 			}
 			return out
 		}
-		if got, want := tell(run), []string{"one: the first (0)", "Wrong", "restarted 1", "two: the other (1)", "Right"}; !slices.Equal(got, want) {
-			t.Errorf("here: got %q, want %q", got, want)
+		if got, want := tell(in(nil)), []string{"one: the first (0)", "Wrong", "restarted 1", "two: the other (1)", "Right"}; !slices.Equal(got, want) {
+			t.Errorf("in memory: got %q, want %q", got, want)
+		}
+		if got, want := tell(in(s)), []string{"two: the other (1)", "Right"}; !slices.Equal(got, want) {
+			t.Errorf("nobody read it at the time: got %q, want %q", got, want)
 		}
 		later := open(t, &agent.Options{Model: restarts{}, Store: s})
 		if got, want := tell(start(t, later, "r")), []string{"two: the other (1)", "Right"}; !slices.Equal(got, want) {

@@ -95,7 +95,7 @@ func TestTurnIsRestarted(t *testing.T) {
 			t.Errorf("Wait: got %+v, %v, want the second answer alone", res, err)
 		}
 		got := types(t, run)
-		if i, j := slices.Index(got, "turn_restarted"), slices.Index(got, "retry"); i < 0 || j < i {
+		if i, j := slices.Index(got, "turn_restarted"), slices.Index(got, "model_retried"); i < 0 || j < i {
 			t.Errorf("events: got %v, want a restart and then a retry", got)
 		}
 	})

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,10 @@ type record struct {
 	runID   string
 	maximum int      // bytes
 	from    *starter // the call that has started the run; nil for none
+	asks    *answering
+	traced  *tracing // nil where nobody traces
+
+	standing standing // of the tree of runs below; it has a lock of its own
 
 	mu       sync.Mutex
 	items    []*item
@@ -35,6 +41,8 @@ type record struct {
 	evicted  int64 // number of the last journal event that is not in items any more
 	seq      int64 // of the last journal event
 	bytes    int
+	finished bool                 // the run's last event is there, or was
+	unread   bool                 // nobody has asked for events, and the store keeps them for good
 	progress map[string]*progress // of the calls under way
 	changes  uint64               // counts progress
 	closed   bool
@@ -62,7 +70,7 @@ type progress struct {
 }
 
 func newRecord(runID string, j store.Journal, from *starter) *record {
-	r := &record{store: j, runID: runID, maximum: recordBytes, progress: make(map[string]*progress)}
+	r := &record{store: j, runID: runID, maximum: recordBytes}
 	if from != nil {
 		r.from, r.maximum, r.waits = from, recordBytes/4, make(map[string]func())
 	}
@@ -79,7 +87,7 @@ func (r *record) update(f func()) {
 		return
 	}
 	f()
-	for r.bytes > r.maximum && r.base < r.durable {
+	for maximum := r.bound(); r.bytes > maximum && r.base < r.durable; {
 		first := r.items[0]
 		if first.entry != nil {
 			r.evicted = first.seq
@@ -89,7 +97,28 @@ func (r *record) update(f func()) {
 		r.items = r.items[1:]
 		r.base++
 	}
+	if len(r.items) == 0 {
+		r.items = nil
+	}
 	r.wakeAll()
+}
+
+// bound is how much may be kept now. What nobody has asked for yet is not kept at all
+// where the store has it: of ten thousand runs most have no reader. It is called under
+// the lock.
+func (r *record) bound() int {
+	if r.unread && len(r.below) == 0 {
+		return 0
+	}
+	return r.maximum
+}
+
+// read returns a new reader's place.
+func (r *record) read(c converter) *reader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unread = false
+	return &reader{converter: c, record: r}
 }
 
 // wakeAll wakes whoever waits. It is called under the lock.
@@ -144,6 +173,8 @@ func sizeOf(e *loop.Entry) int {
 // Journalled implements [loop.Sink].
 func (r *record) Journalled(entries []loop.Entry) {
 	r.holdClocks(entries)
+	r.asks.journalled(entries)
+	r.noteAsks(entries)
 	r.update(func() {
 		for i := range entries {
 			e := &entries[i]
@@ -151,13 +182,32 @@ func (r *record) Journalled(entries []loop.Entry) {
 			r.add(&item{entry: e, seq: e.Seq, time: e.Time})
 			switch e.Body.(type) {
 			case *loop.ToolIntent:
+				if r.progress == nil {
+					r.progress = make(map[string]*progress)
+				}
 				r.progress[e.Key] = nil
 			case *loop.ToolResult, *loop.ToolUnknown:
 				delete(r.progress, e.Key)
+			case *loop.RunFinished:
+				r.finished = true
 			}
 		}
-		r.durable = r.base + len(r.items)
+		if r.concluded(entries) {
+			r.durable = r.base + len(r.items)
+		}
 	})
+}
+
+// concluded reports whether all that is kept can be read from the store now: the text of
+// a turn can once the whole of it is written. It is called under the lock.
+func (r *record) concluded(entries []loop.Entry) bool {
+	for i := range entries {
+		switch entries[i].Body.(type) {
+		case *loop.ModelResult, *loop.RunFinished:
+			return true
+		}
+	}
+	return !slices.ContainsFunc(r.items[max(r.durable-r.base, 0):], func(i *item) bool { return i.text != nil })
 }
 
 // Text implements [loop.Sink].
@@ -196,7 +246,7 @@ func (r *record) Progress(key string, p loop.Progress) {
 // Retried implements [loop.TurnSink].
 func (r *record) Retried(_ int, a llm.Attempt) {
 	r.pass(func(h Header) Event {
-		return Retry{Header: h, Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}
+		return ModelRetried{Header: h, Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}
 	})
 }
 
@@ -218,22 +268,20 @@ func (r *record) pass(event func(Header) Event) {
 // Closed implements [loop.Sink]. A last event that could not be written is made up
 // for the readers.
 func (r *record) Closed(out loop.Outcome) {
+	r.asks.closed(cmp.Or(out.Err, ErrSettled))
 	for _, release := range r.waits { // of asks whose end could not be written
 		release()
 	}
 	r.update(func() {
-		for i := len(r.items) - 1; i >= 0; i-- {
-			if e := r.items[i].entry; e != nil {
-				if _, ok := e.Body.(*loop.RunFinished); ok {
-					return
-				}
-				break
-			}
+		if r.finished {
+			return
 		}
 		last := &loop.Entry{Seq: r.seq, Time: time.Now(), Body: out.Finished()}
 		r.add(&item{entry: last, seq: r.seq, time: last.Time})
 	})
 	r.update(func() { r.closed = true })
+	r.noteEnd()
+	r.traced.over(&out, nil)
 }
 
 // reader is one reader's place in a record.

@@ -94,23 +94,6 @@ func resultOfRun(id string, out *loop.Outcome) *Result {
 		Usage: out.Usage, Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: out.Spent}
 }
 
-// Into decodes the answer of a run, which has to be JSON, into a T. Ask for such an
-// answer by [Config].Output or [RunOptions].Output.
-func Into[T any](res *Result) (T, error) {
-	var v T
-	if res == nil {
-		return v, errors.New("reading the answer: there is no result")
-	}
-	raw := []byte(res.Structured)
-	if len(raw) == 0 {
-		raw = []byte(unfence(res.Text))
-	}
-	if err := jsonx.Unmarshal(raw, &v); err != nil {
-		return v, fmt.Errorf("reading the answer of run %q: %w", res.RunID, err)
-	}
-	return v, nil
-}
-
 // fence is what models like to put around JSON: three marks, a name of the language in
 // whatever letters, the text, three marks.
 var fence = regexp.MustCompile("(?s)^```[A-Za-z0-9_+.-]*\\s*(.*?)\\s*```$")

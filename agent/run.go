@@ -18,6 +18,9 @@ type Run struct {
 	store  store.Store
 	loop   *loop.Run // nil for a run of another process or of the past
 	record *record   // nil likewise
+	onAsk  AskFunc   // answers its questions; nil leaves them to others
+	traced *tracing  // nil where nobody traces
+	tenant *Tenant   // whose connections it uses; nil for the runtime's
 }
 
 // poll is how often a run of another process is looked at.
@@ -67,7 +70,7 @@ func (r *Run) Wait(ctx context.Context) (*Result, error) {
 // Events yields what happens in the run, from its beginning to its end. Any number
 // of readers may do so, each at its own speed: none of them holds up the run, and
 // leaving the loop cancels nothing. For a slow reader text is merged; nothing else
-// is lost, but for what [ToolProgress] and [Retry] say of themselves. An error, such
+// is lost, but for what [ToolProgress] and [ModelRetried] say of themselves. An error, such
 // as the cause of ctx, ends the sequence.
 func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -94,8 +97,7 @@ func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
 func (r *Run) reader() func(context.Context) ([]Event, error) {
 	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*loop.ToolIntent)}
 	if r.record != nil {
-		rd := &reader{converter: c, record: r.record}
-		return rd.next
+		return r.record.read(c).next
 	}
 	rd := &storedReader{converter: c, store: r.store}
 	return rd.next

@@ -52,11 +52,25 @@ type Options struct {
 	// Approve decides which calls wait for a human, for agents that do not say it
 	// themselves. Nil means [AskBeforeWrites].
 	Approve ApprovePolicy
+	// OnAsk answers the questions of runs, those of sub-agents among them: may this call be
+	// made, what does this server's form want? Nil leaves them to readers of [Run.Events]
+	// and to whoever settles them in the store. What it does not answer they still can, and
+	// what nobody answers is declined after [Config].AskExpiry, 10 minutes: where there is
+	// nobody, set it, or Approve, or trust a server whose tools only read.
+	OnAsk AskFunc
 	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
 	// them in memory, the last 128 runs that have ended among them.
 	Store store.Store
+	// Tracer is told of runs, turns and tool calls. Nil is nobody.
+	Tracer Tracer
+	// Lease is how long the lease on a run lasts, which is renewed three times in it: after
+	// that others may take a run over whose process has gone or stands still. Zero means a
+	// minute.
+	Lease time.Duration
 	// MaxRuns bounds the runs at once. Zero means 10,000.
 	MaxRuns int
+	// MaxTenants bounds the tenants at once. Zero means 1000.
+	MaxTenants int
 	// Grace is how long a run that was cancelled waits for tools that do not heed it,
 	// and once more for its store. Zero means 5 seconds.
 	Grace time.Duration
@@ -86,6 +100,9 @@ func (o *Options) withDefaults() options {
 	if d.MaxRuns == 0 {
 		d.MaxRuns = 10_000
 	}
+	if d.MaxTenants == 0 {
+		d.MaxTenants = maxTenants
+	}
 	if d.Grace == 0 {
 		d.Grace = 5 * time.Second
 	}
@@ -105,7 +122,9 @@ type Runtime struct {
 	sys     *actors.System
 	agents  actors.Ref
 	llm     *provider.Group
+	answers *answers // given in other processes
 	servers *servers
+	tenants tenants
 	basic   *Agent // what [Runtime.Run] runs; nil without a model
 
 	closing sync.Once
@@ -137,6 +156,9 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err = rt.openProviders(); err != nil {
+		return err
+	}
+	if rt.answers, err = startAnswers(rt.sys, rt.store); err != nil {
 		return err
 	}
 	if rt.servers, err = startServers(ctx, rt.sys, rt.store, &rt.opts.Options, rt.openSampling); err != nil {
@@ -205,6 +227,32 @@ func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
 	return found, nil
 }
 
+// stopRuns cancels the runs of a tenant, or of all and takes no more if it is nil, and
+// waits for their end.
+func (rt *Runtime) stopRuns(ctx context.Context, of *Tenant, cause error) error {
+	if rt.agents.IsZero() {
+		return nil
+	}
+	_, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[struct{}]) any { return &stopRuns{of, cause, r} })
+	if errors.Is(err, actors.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// Host returns the connections to the servers that runs without a tenant share: for the
+// catalogue, and for calls that belong to no run. It must not be closed.
+func (rt *Runtime) Host() *mcpclient.Host { return rt.servers.host }
+
+// Runs returns the runs that have not ended, sub-agents' among them, in no order.
+func (rt *Runtime) Runs(ctx context.Context) ([]*Run, error) {
+	runs, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[[]*Run]) any { return &listRuns{r} })
+	if errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed) {
+		return nil, nil
+	}
+	return runs, err
+}
+
 // System returns the actor system the runtime lives in, for those who put actors of
 // their own beside it.
 func (rt *Runtime) System() *actors.System { return rt.sys }
@@ -233,14 +281,11 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 
 func (rt *Runtime) shutdown(ctx context.Context) error {
 	var errs []error
-	if !rt.agents.IsZero() {
-		_, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[struct{}]) any { return &stopRuns{ErrClosed, r} })
-		if err != nil && !errors.Is(err, actors.ErrStopped) {
-			errs = append(errs, fmt.Errorf("ending the runs: %w", err))
-		}
+	if err := rt.stopRuns(ctx, nil, ErrClosed); err != nil {
+		errs = append(errs, fmt.Errorf("ending the runs: %w", err))
 	}
 	if rt.servers != nil {
-		errs = append(errs, rt.servers.close(ctx))
+		errs = append(errs, rt.tenants.close(ctx, rt.sys), rt.servers.close(ctx))
 	}
 	if rt.sys != nil {
 		errs = append(errs, rt.sys.Shutdown(ctx))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -27,6 +29,9 @@ type servers struct {
 	all    []mcpclient.Server
 	host   *mcpclient.Host
 	lender *lender // nil if servers may not ask a model of the runtime's
+
+	defined []mcpclient.Server    // all, before a lender has said what they may have
+	options mcpclient.HostOptions // of host
 
 	mu   sync.Mutex
 	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
@@ -52,6 +57,7 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	if h.Human == nil {
 		h.Human = nobody
 	}
+	s.defined = slices.Clone(s.all)
 	if o.Sampling != nil {
 		if s.lender, err = sample(s.all); err != nil {
 			return nil, err
@@ -69,6 +75,10 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	if h.Pins == nil && o.Store != nil {
 		h.Pins = Pins(o.Store, s.all)
 	}
+	if h.Pins == nil {
+		h.Pins = new(mcpclient.MemoryPins)
+	}
+	s.options = h
 	s.host, err = mcpclient.NewHost(sys, s.all, &h)
 	return s, err
 }
@@ -129,19 +139,27 @@ func (s *servers) close(ctx context.Context) error {
 
 // toolbox is the [loop.Tools] of one run.
 type toolbox struct {
-	own     []loop.Tool
-	servers *servers
-	use     []string // nil means all
-	listed  bool     // List was called; it is never called twice at once
+	asked
+	own    []loop.Tool
+	use    []string // nil means all
+	allow  []string // nil means all
+	deny   []string
+	listed bool    // List was called; it is never called twice at once
+	shared *offers // of the agent; nil for a run whose tools are its own
 }
 
 // List implements [loop.Tools]: functions of the program first, then the servers'
 // tools in the host's order. The first time it waits for servers that still connect;
 // later only shortly, for a run has better to do than to wait for one that hangs.
 func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []Absent) {
-	tools := slices.Clone(t.own)
+	found, absent := t.find(ctx)
+	return t.choose(found), absent
+}
+
+// find returns the tools of the servers, and what is missing of them.
+func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []Absent) {
 	if len(t.servers.all) == 0 || t.use != nil && len(t.use) == 0 {
-		return tools, nil
+		return nil, nil
 	}
 	if t.listed {
 		limit, cancel := context.WithTimeout(ctx, relistTime)
@@ -149,12 +167,29 @@ func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []Absent) {
 		ctx = limit
 	}
 	t.listed = true
-	for _, tool := range t.servers.tools(ctx) {
-		if t.uses(tool.Server) {
-			tools = append(tools, tool)
+	found := t.servers.tools(ctx, t.use...)
+	return found, t.absent()
+}
+
+// choose returns the run's tools: those of the program, and of the servers' those that
+// the agent may have.
+func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
+	tools := slices.Clone(t.own)
+	for _, tool := range found {
+		if t.uses(tool.Server) && t.allows(tool.Name) {
+			tools = append(tools, t.bound(tool))
 		}
 	}
-	return tools, t.absent()
+	return tools
+}
+
+// bound makes a server's tool one of this run's, if the run answers servers in its own
+// way.
+func (t *toolbox) bound(tool loop.Tool) loop.Tool {
+	if t.sampler != nil || t.roots != nil {
+		tool.Do = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
+	}
+	return tool
 }
 
 // relistTime bounds the wait for changed lists between two turns.
@@ -181,6 +216,15 @@ func (t *toolbox) absent() []Absent {
 
 func (t *toolbox) uses(server string) bool { return t.use == nil || slices.Contains(t.use, server) }
 
+// allows reports whether the patterns of the agent let it have a tool.
+func (t *toolbox) allows(tool string) bool {
+	fits := func(pattern string) bool {
+		ok, err := path.Match(pattern, tool)
+		return ok && err == nil // it was checked with the agent
+	}
+	return (t.allow == nil || slices.ContainsFunc(t.allow, fits)) && !slices.ContainsFunc(t.deny, fits)
+}
+
 // reasonOf is an error of a server as events and journal have it, without the
 // server's name.
 func reasonOf(err error) string {
@@ -202,8 +246,10 @@ func clip(s string) string {
 
 // tools converts the host's catalogue. It is asked for before every turn of every run
 // and changes rarely, so the last conversion is kept.
-func (s *servers) tools(ctx context.Context) []loop.Tool {
-	found, err := s.host.Tools(ctx)
+//
+// Only those of the servers that are named are waited for; all, if none are.
+func (s *servers) tools(ctx context.Context, of ...string) []loop.Tool {
+	found, err := s.host.ToolsOf(ctx, of...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -222,7 +268,7 @@ func (s *servers) tools(ctx context.Context) []loop.Tool {
 // tool makes a server's tool one of the loop's.
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 	name := t.Name
-	safe := t.Trusted && t.Tool.Annotations.Idempotent()
+	safe := t.Trusted && (t.Tool.Annotations.Idempotent() || t.Tool.Annotations.ReadOnly())
 	return loop.Tool{
 		Tool:      llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: t.Tool.InputSchema},
 		Server:    t.Server,
@@ -230,23 +276,37 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Hash:      hashOf(&t.Tool), // SECA-38
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
 		Trusted:   t.Trusted,
+		Safe:      safe,
 		Taint:     taintOf(t.Trusted, t.Tool.Annotations),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
-		Do: func(ctx context.Context, todo *loop.Call) (*mcp.CallToolResult, error) {
-			meta := make(mcp.Meta)
-			if err := meta.Set(MetaIdempotencyKey, todo.Key); err != nil {
-				return nil, err
-			}
-			own, over := s.callSampler(todo)
-			defer over()
-			res, err := s.host.Call(ctx, name, todo.Arguments, &mcpclient.CallOptions{
-				Meta: meta, Safe: safe, Human: &callHuman{todo}, Sampler: own, Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) }})
-			if err != nil {
-				return callError(err)
-			}
-			return res, nil
-		},
+		Do:        s.call(name, safe, nil, nil),
 	}
+}
+
+// call makes calls of a server's tool. Sampler and roots are a run's; nil is the servers'.
+func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, todo *loop.Call) (*mcp.CallToolResult, error) {
+		opts, over := s.callOptions(todo, safe, sampler, roots)
+		defer over()
+		res, err := s.host.Call(ctx, name, todo.Arguments, opts)
+		if err != nil {
+			return callError(err)
+		}
+		return res, nil
+	}
+}
+
+// callOptions are those of one call. Over is to be called once it has ended.
+func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) (opts *mcpclient.CallOptions, over func()) {
+	over = func() {}
+	if sampler == nil {
+		sampler, over = s.callSampler(todo)
+	}
+	return &mcpclient.CallOptions{
+		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
+		Safe: safe, Apart: true, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
+		Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) },
+	}, over
 }
 
 // MetaIdempotencyKey is the key in the _meta of every tools/call of a run whose

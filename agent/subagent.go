@@ -106,6 +106,7 @@ func (a *Agent) checkTeam() error {
 
 // scope is what a run hands down to the agents that work in it.
 type scope struct {
+	asked
 	run   *Run
 	agent *Agent
 	from  *starter // what has started the run; nil for a run of its own
@@ -121,10 +122,11 @@ type starter struct {
 	call *loop.Call
 }
 
-func newScope(run *Run, a *Agent, from *starter) *scope {
-	s := &scope{run: run, agent: a, from: from, path: []string{a.name}, taint: new(loop.TaintState), grace: a.rt.opts.Grace}
+func newScope(run *Run, a *Agent, from *starter, as asked) *scope {
+	s := &scope{asked: as, run: run, agent: a, from: from, path: []string{a.name}, taint: new(loop.TaintState), grace: a.rt.opts.Grace}
 	if from != nil {
 		up := from.by
+		s.asked = up.asked
 		s.path, s.depth, s.taint = append(slices.Clone(up.path), a.name), up.depth+1, up.taint
 		// A run ends within two graces, and so within the one of its call.
 		s.grace = max(up.grace/2, time.Millisecond)
@@ -135,7 +137,7 @@ func newScope(run *Run, a *Agent, from *starter) *scope {
 // fill completes the configuration of the scope's run.
 func (s *scope) fill(cfg *loop.Config) {
 	s.part(cfg)
-	cfg.Path, cfg.Taint, cfg.Grace, cfg.Repeats = s.path, s.taint, s.grace, s.agent.cfg.Repeats
+	cfg.Path, cfg.Taint, cfg.Grace, cfg.Repeats = s.path, s.taint, s.grace, s.agent.cfg.MaxRepeats
 	if s.from == nil {
 		return
 	}
@@ -149,10 +151,14 @@ func (s *scope) fill(cfg *loop.Config) {
 func (s *scope) part(cfg *loop.Config) {
 	a := s.agent
 	cfg.Agent, cfg.Hash, cfg.System, cfg.Model = a.name, a.hash, a.cfg.Instructions, a.model
-	cfg.Tools = &toolbox{own: s.bind(a.tools), servers: a.rt.servers, use: a.cfg.Servers}
+	box := &toolbox{own: s.bind(a.tools), asked: s.asked, use: a.cfg.Servers, allow: a.cfg.Allow, deny: a.cfg.Deny}
+	if len(a.team) == 0 { // else they start runs below this one
+		box.shared = &a.offers
+	}
+	cfg.Tools = box
 	cfg.MaxTokens, cfg.Temperature, cfg.Pricing = a.cfg.MaxTokens, a.cfg.Temperature, a.pricing
 	cfg.Gate, cfg.Guards = gate(a.name, a.cfg.Approve, s.taint), a.cfg.Guards
-	cfg.Context, cfg.Summarise = a.cfg.Context, a.cfg.Summarise
+	cfg.Context, cfg.Summarise = a.cfg.ContextLength, a.cfg.Summarise
 	if a.cfg.StopWhen.holds != nil {
 		cfg.StopWhen = a.cfg.StopWhen.met
 	}
@@ -202,7 +208,7 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.newRun(prompt, RunOptions{ID: childID(call.Key), Output: a.cfg.Output}, &starter{s, call})
+	run, err := a.newRun(ctx, prompt, RunOptions{ID: childID(call.Key), Output: a.cfg.Output, Tenant: s.run.tenant}, &starter{s, call})
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func TestNestedJSON(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), `"key":"k","event":{"type":"text","runId":"c"`) || !strings.HasPrefix(string(raw), `{"runId":"r"`) {
 		t.Errorf("got %s, %v", raw, err)
 	}
-	if got := agent.Inner(agent.Nested{Event: ev}); got.EventType() != "text" {
+	if got := agent.Unnest(agent.Nested{Event: ev}); got.EventType() != "text" {
 		t.Errorf("Inner: got %v", got)
 	}
 }
@@ -262,7 +262,7 @@ func TestSubAgentBudget(t *testing.T) {
 		rt := open(t, &agent.Options{Model: llmtest.Script()})
 		sub := define(t, rt, "sub", &agent.Config{Model: llmtest.Loop(llmtest.Say("x").Usage(100, 100))})
 		boss := define(t, rt, "boss", &agent.Config{Tools: []agent.Tool{sub.AsTool("sub", "")},
-			Limits: agent.Limits{ModelCalls: 4}, Repeats: -1, Model: llmtest.Loop(call("sub", task("x")).Usage(10, 10))})
+			Limits: agent.Limits{ModelCalls: 4}, MaxRepeats: -1, Model: llmtest.Loop(call("sub", task("x")).Usage(10, 10))})
 		res, err := begin(t, boss, "r").Wait(t.Context())
 		var limit *agent.LimitError
 		if !errors.As(err, &limit) || res.Steps != 2 {
@@ -309,7 +309,7 @@ func TestSubAgentAsks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ask, ok := agent.Inner(ev).(agent.Ask); ok {
+			if ask, ok := agent.Unnest(ev).(agent.Ask); ok {
 				asked = true
 				if !slices.Equal(ask.Path, []string{"top", "mid", "low"}) {
 					t.Errorf("ask: %+v", ask)
@@ -374,7 +374,7 @@ func TestSubAgentDiesAsking(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := agent.Inner(ev).(agent.Ask); ok {
+			if _, ok := agent.Unnest(ev).(agent.Ask); ok {
 				run.Below()[0].Below()[0].Actor().Stop()
 			}
 		}

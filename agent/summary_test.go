@@ -39,7 +39,7 @@ func TestSummaryModel(t *testing.T) {
 				model := llmtest.Script(append(turns, llmtest.Say("done"))...)
 				rt := open(t, &agent.Options{Model: model, Prices: map[string]llm.Price{
 					model.Name(): {}, "notes": {Input: tt.price, Output: tt.price}}})
-				a, err := rt.Agent("agent", &agent.Config{Tools: []agent.Tool{read}, Context: 1200, MaxTokens: 100,
+				a, err := rt.Agent("agent", &agent.Config{Tools: []agent.Tool{read}, ContextLength: 1200, MaxTokens: 100,
 					SummaryModel: named{summary, "notes"}, Limits: agent.Limits{Cost: llm.Unit / 100}})
 				if err != nil {
 					t.Fatal(err)

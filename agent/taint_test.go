@@ -129,14 +129,14 @@ func TestTaintOfATree(t *testing.T) {
 		})
 		rt := open(t, &agent.Options{Model: llmtest.Script(), Servers: []mcpclient.Server{srv}, Approve: ask})
 		sub := define(t, rt, "sub", &agent.Config{Model: llmtest.Script(call("s__file", nil), llmtest.Say("private"))})
-		boss := define(t, rt, "boss", &agent.Config{Tools: []agent.Tool{sub.AsTool("sub", "")}, Repeats: -1, Model: llmtest.Script(
+		boss := define(t, rt, "boss", &agent.Config{Tools: []agent.Tool{sub.AsTool("sub", "")}, MaxRepeats: -1, Model: llmtest.Script(
 			call("s__web", nil), call("s__web", nil), call("sub", task("x")), call("s__web", nil), call("s__web", nil), llmtest.Say("ok"))})
 		var got []string
 		for ev, err := range begin(t, boss, "r").Events(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			switch ev := agent.Inner(ev).(type) {
+			switch ev := agent.Unnest(ev).(type) {
 			case agent.Ask:
 				got = append(got, fmt.Sprint("ask ", ev.Tainted))
 				if err := ev.Answer(t.Context(), agent.AcceptForRun()); err != nil {

@@ -25,6 +25,9 @@ type Tool struct {
 	// Call makes the call. An error is told to the model, and does not fail the run;
 	// neither does a panic, whose text only the log has.
 	Call func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error)
+	// Safe says that a call may be made twice, as it has no effect, or the same one: after
+	// a crash it may then be repeated. It is recorded with each call.
+	Safe bool
 	// Taint is what it has to do with the lethal trio. Zero means nothing.
 	Taint Taint
 
@@ -127,6 +130,7 @@ func (t Tool) compile() (loop.Tool, error) {
 		Tool:          llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
 		NeedsApproval: t.needsApproval,
 		Taint:         t.Taint,
+		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {
 			return t.Call(context.WithValue(ctx, callKey{}, call), call.Arguments)

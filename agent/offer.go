@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+)
+
+// offers keeps the newest offer of an agent's tools, which its runs share: ten tools are
+// four kilobytes, and there may be thousands of runs.
+type offers struct {
+	mu    sync.Mutex
+	of    *loop.Tool // the first of the servers' tools that it was made of; nil for none
+	count int        // how many those were
+	offer *loop.Offer
+}
+
+// get returns the offer of a list that servers gave out, which they replace whole.
+func (o *offers) get(found []loop.Tool, choose func([]loop.Tool) []loop.Tool) *loop.Offer {
+	var of *loop.Tool
+	if len(found) > 0 {
+		of = &found[0]
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.offer == nil || o.of != of || o.count != len(found) {
+		o.of, o.count, o.offer = of, len(found), loop.NewOffer(choose(found))
+	}
+	return o.offer
+}
+
+// Offer implements [loop.Offerer]: List for a run whose tools are those of every other
+// run of its agent.
+func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []Absent) {
+	if t.shared == nil || t.sampler != nil || t.roots != nil {
+		tools, absent := t.List(ctx)
+		return loop.NewOffer(tools), absent
+	}
+	found, absent := t.find(ctx)
+	return t.shared.get(found, t.choose), absent
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// RunOptions changes one run; nil is the same as the zero value.
+type RunOptions struct {
+	// ID names the run, at most 128 printable characters. Empty makes one up.
+	ID string
+	// Output replaces the agent's.
+	Output json.RawMessage
+	// OnAsk answers the questions of this run and its sub-agents, in place of
+	// [Options].OnAsk.
+	OnAsk AskFunc
+	// Input is what the agent is to work on, as [Config].Input describes it; it follows the
+	// prompt, which may then be empty. Empty means none.
+	Input json.RawMessage
+	// Tenant is whose connections the run uses, and its sub-agents. Nil means the runtime's
+	// own.
+	Tenant *Tenant
+	// Sampler answers for a model what servers ask during calls of this run, in place of
+	// [Options].Sampling and the tenant's Sampler; nothing of it is charged to anybody. It
+	// is asked only where sampling is declared to servers at all. Nil is those.
+	Sampler mcpclient.Sampler
+	// Roots tells servers the roots during calls of this run, where they are declared at
+	// all; it is asked each time. Nil is the tenant's, or those of [Options].Host.
+	Roots func(ctx context.Context) ([]mcp.Root, error)
+	// History is what was said before, and the prompt goes on with: the conversation of
+	// an earlier run, from [Runtime.Conversation]. Nil begins a new one.
+	History []llm.Message
+}
+
+// startsWith is the text that a run begins with.
+func (a *Agent) startsWith(prompt string, input json.RawMessage) (string, error) {
+	if len(input) == 0 {
+		return prompt, nil
+	}
+	if len(a.cfg.Input) == 0 {
+		return "", fmt.Errorf("the agent %q takes no input: set Config.Input", a.name)
+	}
+	compiled, err := schema.Compile(a.cfg.Input, nil)
+	if err != nil {
+		return "", fmt.Errorf("the schema of the input: %w", err)
+	}
+	if err := compiled.Validate(input); err != nil {
+		return "", fmt.Errorf("the input does not fit: %w", err)
+	}
+	if prompt == "" {
+		return string(input), nil
+	}
+	return prompt + "\n\n" + string(input), nil
+}
+
+// checkTenant refuses a tenant of another runtime, and one that is closed.
+func (a *Agent) checkTenant(t *Tenant) error {
+	switch {
+	case t == nil:
+	case t.rt != a.rt:
+		return errors.New("the tenant is of another runtime")
+	case t.gone.Load():
+		return errTenantClosed
+	}
+	return nil
+}
+
+// asked is what answers the servers of a run, and of those that it starts.
+type asked struct {
+	servers *servers
+	sampler mcpclient.Sampler // nil: the servers' own
+	roots   func(ctx context.Context) ([]mcp.Root, error)
+}
+
+// asked returns what answers for a run with these options.
+func (a *Agent) asked(o *RunOptions) asked {
+	out := asked{servers: a.rt.servers, sampler: o.Sampler, roots: o.Roots}
+	if o.Tenant != nil {
+		out.servers = o.Tenant.servers
+	}
+	if s := out.sampler; s != nil && !reflect.TypeOf(s).Comparable() {
+		out.sampler = &boxedSampler{s}
+	}
+	return out
+}
+
+// boxedSampler makes a Sampler comparable, such as a function: all calls of a run then
+// are known to have the same.
+type boxedSampler struct{ mcpclient.Sampler }
+
+// PrepareSample implements [mcpclient.SamplePreparer].
+func (b *boxedSampler) PrepareSample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageParams, error) {
+	if p, ok := b.Sampler.(mcpclient.SamplePreparer); ok {
+		return p.PrepareSample(ctx, req)
+	}
+	return req.Params, nil
+}

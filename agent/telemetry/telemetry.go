@@ -1,0 +1,149 @@
+// Package telemetry tells OpenTelemetry what agents, MCP clients and MCP servers do, by
+// the conventions for generative AI and for MCP.
+//
+//	t, err := telemetry.New(&telemetry.Options{TracerProvider: tp, MeterProvider: mp})
+//	opts := &agent.Options{…}
+//	t.Instrument(opts)
+//	rt, err := agent.Open(ctx, opts)
+//
+// A run is a span invoke_agent, below it there is one chat for each turn of the model
+// and one for each tool call: tools/call of a server's tool, execute_tool of a
+// function of the program. Requests to MCP servers carry the trace in their _meta
+// (META-04), and [Telemetry.Middleware] goes on with it in a server, so that a trace leads
+// through every agent and server of a job.
+//
+// What people and models say, and arguments and results of tools, are only recorded with
+// [Options].Content.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// scope names the instrumentation.
+const scope = "github.com/troupe-dev/troupe/agent/telemetry"
+
+// Options says where telemetry goes; nil is the same as the zero value, which sends none.
+type Options struct {
+	// TracerProvider takes spans. Nil takes none; nothing global is looked at.
+	TracerProvider trace.TracerProvider
+	// MeterProvider takes metrics. Nil takes none.
+	MeterProvider metric.MeterProvider
+	// Propagator writes the trace into requests and reads it from them. Nil is that of
+	// the W3C: traceparent, tracestate and baggage.
+	Propagator propagation.TextMapPropagator
+	// Content records messages, arguments and results too. They hold what people say and
+	// what is secret to them.
+	Content bool
+}
+
+// Telemetry is an [agent.Tracer]. Make it with [New]. Its methods may be called from any
+// goroutine.
+type Telemetry struct {
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
+	content    bool
+
+	tokens    metric.Int64Histogram   // gen_ai.client.token.usage
+	chats     metric.Float64Histogram // gen_ai.client.operation.duration
+	clientOps metric.Float64Histogram // mcp.client.operation.duration
+	serverOps metric.Float64Histogram // mcp.server.operation.duration
+}
+
+// The buckets that the conventions recommend.
+var (
+	seconds    = metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+	tokenSteps = metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+)
+
+// New makes the instruments. The error is the provider's.
+func New(opts *Options) (*Telemetry, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.TracerProvider == nil {
+		o.TracerProvider = nooptrace.NewTracerProvider()
+	}
+	if o.MeterProvider == nil {
+		o.MeterProvider = noopmetric.NewMeterProvider()
+	}
+	if o.Propagator == nil {
+		o.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+	}
+	t := &Telemetry{tracer: o.TracerProvider.Tracer(scope), propagator: o.Propagator, content: o.Content}
+	m := o.MeterProvider.Meter(scope)
+	var errs [4]error
+	t.tokens, errs[0] = m.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"), tokenSteps,
+		metric.WithDescription("Tokens of a request to a model, by gen_ai.token.type."))
+	t.chats, errs[1] = m.Float64Histogram("gen_ai.client.operation.duration", metric.WithUnit("s"), seconds,
+		metric.WithDescription("How long a turn of a model took, with all attempts."))
+	t.clientOps, errs[2] = m.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"), seconds,
+		metric.WithDescription("How long a request to an MCP server took, with all attempts and questions."))
+	t.serverOps, errs[3] = m.Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"), seconds,
+		metric.WithDescription("How long a request of an MCP client took."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("making the instruments: %w", err)
+	}
+	return t, nil
+}
+
+// Instrument makes the runtime of these options tell what it does. What they have of it
+// already is replaced.
+func (t *Telemetry) Instrument(o *agent.Options) {
+	var host mcpclient.HostOptions
+	if o.Host != nil {
+		host = *o.Host
+	}
+	t.InstrumentHost(&host)
+	o.Host, o.Tracer = &host, t
+}
+
+// InstrumentHost makes a host without a runtime tell what it asks of its servers.
+func (t *Telemetry) InstrumentHost(o *mcpclient.HostOptions) {
+	o.Trace, o.TraceContext = t.Request, t.inject
+}
+
+// inject is what a request carries of the trace that it is part of.
+func (t *Telemetry) inject(ctx context.Context) map[string]string {
+	carrier := make(propagation.MapCarrier)
+	t.propagator.Inject(ctx, carrier)
+	return carrier
+}
+
+// fail marks a span as failed. Kind is a class of errors, of which there are few.
+func fail(span trace.Span, kind, message string) {
+	span.SetAttributes(attribute.String("error.type", kind))
+	span.SetStatus(codes.Error, message)
+}
+
+// provider is the first half of a model's name.
+func provider(model string) string {
+	before, _, found := strings.Cut(model, "/")
+	if !found {
+		return "unknown"
+	}
+	return before
+}
+
+// own is a model's name at its provider.
+func own(model string) string {
+	if _, after, found := strings.Cut(model, "/"); found {
+		return after
+	}
+	return model
+}

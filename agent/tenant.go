@@ -1,0 +1,284 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// maxTenants is the default of [Options].MaxTenants.
+const maxTenants = 1000
+
+// ErrTooManyTenants is returned by [Runtime.NewTenant] at the limit of
+// [Options].MaxTenants.
+var ErrTooManyTenants = errors.New("too many tenants at once")
+
+// errTenantClosed is [ErrClosed] for the runs of a tenant.
+var errTenantClosed error = closedError("the tenant is closed")
+
+// closedError is an error that is [ErrClosed], in other words.
+type closedError string
+
+func (e closedError) Error() string { return string(e) }
+
+// Is reports that it is [ErrClosed].
+func (e closedError) Is(target error) bool { return target == ErrClosed }
+
+// TenantOptions changes a tenant; nil is the same as the zero value, which declares to
+// servers that they can ask nothing.
+type TenantOptions struct {
+	// Name is for logs and the tree of actors. Several tenants may have the same. A run of
+	// a named tenant that is asked for again by its ID, after its tenant has gone, is
+	// found by tenants of that name only.
+	Name string
+	// What the connections declare to servers, whatever [Options].Host says: never more
+	// than somebody can answer. Forms and URLs are the modes of elicitation (ELIC-02). A
+	// server whose own definition says [mcpclient.SamplingDeny] is not told of sampling.
+	Forms, URLs                              bool
+	Sampling, SamplingTools, SamplingContext bool
+	Roots                                    bool
+	// Lend lets servers ask the runtime's model as [Options].Sampling says, in its place of
+	// the three above and of Sampler. It does nothing where that is nil.
+	Lend bool
+
+	// Human answers what belongs to no call, and for calls that have no Human. Nil declines.
+	Human mcpclient.Human
+	// Sampler answers sampling of servers where the call, or its run, has none. Nil
+	// refuses. Nobody reviews what is sampled so: that is the Sampler's business.
+	Sampler mcpclient.Sampler
+	// RootsFunc tells the roots where the call, or its run, has none of its own; it is
+	// asked each time. Nil tells that there are none.
+	RootsFunc func(ctx context.Context) ([]mcp.Root, error)
+	// OnPageDone, OnEvent, OnLog and OnNotification are as in [mcpclient.HostOptions]; they
+	// may be nil. Pages are never opened by the runtime: a Human that accepts one sees to
+	// that itself.
+	OnPageDone     func(mcpclient.PageDone)
+	OnEvent        func(mcpclient.Event)
+	OnLog          func(server string, p mcp.LogParams)
+	OnNotification func(server, method string, params json.RawMessage)
+	// LogLevel asks servers for log messages at or above it. Empty leaves it to them.
+	LogLevel mcp.LogLevel
+}
+
+// Tenant is a set of connections of its own to the runtime's servers: what one tenant's
+// servers ask, list, log and remember no other tenant sees, nor do the runs without one.
+// Definitions, consents, trust and pins of tools are the runtime's. A server that is a
+// command runs as a process of its own for each tenant that uses it, and a server in this
+// process sees another client.
+//
+// Runs belong to it by [RunOptions].Tenant, and so do their sub-agents. It is closed by
+// Close, or with the runtime.
+type Tenant struct {
+	rt      *Runtime
+	name    string // empty for none
+	servers *servers
+	gone    atomic.Bool // it is being closed, or was
+
+	patience context.Context // of Close; ends by hurry
+	hurry    context.CancelCauseFunc
+	ended    chan struct{} // closed with Close's end; then closed is set
+	closed   error
+}
+
+// tenants are those of a runtime that are open.
+type tenants struct {
+	mu     sync.Mutex
+	all    map[*Tenant]struct{}
+	last   int  // number, for their names
+	closed bool // the runtime is
+}
+
+// NewTenant opens a tenant. No server is started for it before it is needed. It must be
+// closed, as each keeps connections and processes. The error is [ErrTooManyTenants] or
+// [ErrClosed].
+func (rt *Runtime) NewTenant(ctx context.Context, o *TenantOptions) (*Tenant, error) {
+	if o == nil {
+		o = new(TenantOptions)
+	}
+	t := &Tenant{rt: rt, name: o.Name, ended: make(chan struct{})}
+	t.patience, t.hurry = context.WithCancelCause(context.Background())
+	number, err := rt.tenants.add(t, rt.opts.MaxTenants)
+	if err != nil {
+		return nil, fmt.Errorf("opening a tenant: %w", err)
+	}
+	own, err := rt.servers.forTenant(rt.sys, fmt.Sprintf("%s-%d", nameOr(o.Name), number), o)
+	if err != nil {
+		rt.tenants.remove(t)
+		if errors.Is(err, actors.ErrClosed) {
+			err = ErrClosed
+		}
+		return nil, fmt.Errorf("opening a tenant: %w", err)
+	}
+	if !rt.tenants.opened(t, own) { // nobody else closes it
+		return nil, errors.Join(fmt.Errorf("opening a tenant: %w", ErrClosed), own.close(ctx))
+	}
+	return t, nil
+}
+
+// nameOr is the name of a tenant's actor, without the number.
+func nameOr(name string) string {
+	if name == "" {
+		return "tenant"
+	}
+	return clipText(name, 64)
+}
+
+// Host returns the tenant's connections: for the catalogue, and for calls that belong to
+// no run. It must not be closed. Servers are started when they are first needed.
+func (t *Tenant) Host() *mcpclient.Host { return t.servers.host }
+
+// Name returns the name that it was given, which may be empty.
+func (t *Tenant) Name() string { return t.name }
+
+// RootsChanged tells legacy servers that the roots are others now (ROOT-02).
+func (t *Tenant) RootsChanged() { t.servers.host.RootsChanged() }
+
+// Close cancels the tenant's runs with [ErrClosed], waits for their end, lets calls that
+// belong to no run end until ctx does, and stops its connections and their processes. It
+// takes at most some seconds longer than ctx; the error names what did not stop. Later
+// calls return what the first did, which waits no longer than they do.
+func (t *Tenant) Close(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { t.hurry(context.Cause(ctx)) })()
+	if t.gone.Swap(true) {
+		<-t.ended
+		return t.closed
+	}
+	defer close(t.ended)
+	t.closed = t.close(t.patience)
+	t.hurry(nil)
+	return t.closed
+}
+
+func (t *Tenant) close(ctx context.Context) error {
+	var errs []error
+	if err := t.rt.stopRuns(ctx, t, errTenantClosed); err != nil {
+		errs = append(errs, fmt.Errorf("ending the runs of the tenant: %w", err))
+	}
+	errs = append(errs, t.servers.close(ctx))
+	t.rt.tenants.remove(t)
+	return errors.Join(errs...)
+}
+
+// add takes a tenant in and returns its number.
+func (ts *tenants) add(t *Tenant, most int) (int, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	switch {
+	case ts.closed:
+		return 0, ErrClosed
+	case len(ts.all) >= most:
+		return 0, fmt.Errorf("%w: %d", ErrTooManyTenants, len(ts.all))
+	case ts.all == nil:
+		ts.all = make(map[*Tenant]struct{})
+	}
+	ts.all[t] = struct{}{}
+	ts.last++
+	return ts.last, nil
+}
+
+func (ts *tenants) remove(t *Tenant) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.all, t)
+}
+
+// opened gives a tenant its connections, and reports false if the runtime was closed
+// meanwhile.
+func (ts *tenants) opened(t *Tenant, own *servers) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.servers = own
+	return !ts.closed
+}
+
+// close closes all, at the same time, and takes no more.
+func (ts *tenants) close(ctx context.Context, sys *actors.System) error {
+	ts.mu.Lock()
+	ts.closed = true
+	var ends []*actors.Reply[struct{}]
+	for t := range ts.all {
+		if t.servers == nil {
+			continue // NewTenant closes it
+		}
+		done := new(actors.Reply[struct{}])
+		sys.Go("closing a tenant", func() { done.Complete(struct{}{}, t.Close(ctx)) })
+		ends = append(ends, done)
+	}
+	ts.mu.Unlock()
+	var errs []error
+	for _, done := range ends {
+		<-done.Done() // Close has its own bound
+		_, err := done.Result()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// forTenant makes connections of a tenant's own to the same servers.
+func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (*servers, error) {
+	own := &servers{all: s.all, defined: s.defined, options: s.options}
+	h := s.options
+	h.Tenant, h.Like, h.Lazy = name, s.host, true
+	h.OnEvent, h.OnLog, h.OnNotification, h.LogLevel = o.OnEvent, o.OnLog, o.OnNotification, o.LogLevel
+	if h.Human = o.Human; h.Human == nil {
+		h.Human = nobody
+	}
+	h.NoForms, h.NoURLs, h.OnPageDone = !o.Forms, !o.URLs, o.OnPageDone
+	h.OpenURL = func(context.Context, string) error { return nil }
+	h.Roots, h.RootsFunc = nil, nil
+	if o.Roots {
+		if h.RootsFunc = o.RootsFunc; h.RootsFunc == nil {
+			h.RootsFunc = noRoots
+		}
+		if h.RootAvailable == nil { // they may be of another machine: who tells them exposes them
+			h.RootAvailable = func(string) bool { return true }
+		}
+	}
+	servers := own.all
+	if o.Lend && s.lender != nil {
+		lender := *s.lender // the accounts are the same
+		lender.instructions = own.instructions
+		own.lender, h.Sampler = &lender, sampler{&lender}
+	} else {
+		servers = o.sampling(&h, s.defined)
+	}
+	var err error
+	own.host, err = mcpclient.NewHost(sys, servers, &h)
+	return own, err
+}
+
+// sampling declares what the tenant answers itself, and returns the servers as they are
+// defined: what the runtime's model is lent for does not count here.
+func (o *TenantOptions) sampling(h *mcpclient.HostOptions, defined []mcpclient.Server) []mcpclient.Server {
+	h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = nil, false, false, true
+	if o.Sampling {
+		h.SamplingTools, h.SamplingContext = o.SamplingTools, o.SamplingContext
+		if h.Sampler = o.Sampler; h.Sampler == nil {
+			h.Sampler = noModel
+		}
+	}
+	servers := make([]mcpclient.Server, len(defined))
+	for i, srv := range defined {
+		srv.SamplingContext = false
+		if srv.Sampling != mcpclient.SamplingDeny {
+			srv.Sampling = mcpclient.SamplingAllow
+		}
+		servers[i] = srv
+	}
+	return servers
+}
+
+// noRoots tells that there are none.
+func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
+
+// noModel refuses to sample for what belongs to no call.
+var noModel = mcpclient.SamplerFunc(func(context.Context, *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
+	return nil, refuse("nobody answers for this")
+})

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Tracer is told of what runs do, as it begins, and by the function that each method
+// returns of how it ended. The context that it returns is the one that all below is done
+// in, and must be derived from the one it is given: that of a run's turns and calls has
+// the values of the run's, and that of a sub-agent's run those of the call that has
+// started it. Its methods may be called from any goroutine, must not block, and are called in
+// pairs: what has begun ends. What servers are asked meanwhile is told to
+// [mcpclient.HostOptions].Trace. Package agent/telemetry is one, for OpenTelemetry.
+type Tracer interface {
+	// Run is a whole run. The context is the one of [Agent.Start], whose end does not end
+	// the run's. The result is nil for a run that could not begin.
+	Run(ctx context.Context, r *RunTrace) (context.Context, func(*Result, error))
+	loop.Trace
+}
+
+// RunTrace says which run begins.
+type RunTrace struct {
+	ID, Agent string
+	Path      []string // agents from the root to this one
+	Parent    string   // the run that has started it; empty for none
+	Model     string
+}
+
+// TurnTrace says what is asked of a model.
+type TurnTrace = loop.TurnTrace
+
+// ToolTrace says what is called. Its Tool.Server is empty for a function of the program.
+type ToolTrace = loop.ToolTrace
+
+// tracing is one run on its way, nil without a [Tracer].
+type tracing struct {
+	tracer Tracer
+	log    *slog.Logger
+	about  RunTrace
+	ctx    context.Context // of the start; then of the run
+	end    func(*Result, error)
+	once   sync.Once // for end
+}
+
+// trace prepares a run to be traced. Ctx is that of its start.
+func (run *Run) trace(ctx context.Context, rt *Runtime, cfg *loop.Config) {
+	if rt.opts.Tracer == nil {
+		return
+	}
+	run.traced = &tracing{tracer: rt.opts.Tracer, log: rt.sys.Log(), ctx: context.WithoutCancel(ctx),
+		about: RunTrace{ID: cfg.ID, Agent: cfg.Agent, Path: cfg.Path, Parent: cfg.Parent, Model: cfg.Model.Name()}}
+	cfg.Trace, run.record.traced = run.traced, run.traced
+}
+
+// begin says that the run begins. A panic is not the actor's that all runs are children of.
+func (t *tracing) begin() {
+	if t == nil {
+		return
+	}
+	t.guard(func() { t.ctx, t.end = t.tracer.Run(t.ctx, &t.about) })
+}
+
+// over says how the run has ended, once. Without an outcome it has not begun.
+func (t *tracing) over(out *loop.Outcome, err error) {
+	if t == nil {
+		return
+	}
+	t.once.Do(func() {
+		switch {
+		case t.end == nil: // its beginning has panicked
+		case out == nil:
+			t.guard(func() { t.end(nil, err) })
+		default:
+			t.guard(func() { t.end(resultOfRun(t.about.ID, out), out.Err) })
+		}
+	})
+}
+
+func (t *tracing) guard(f func()) {
+	if _, err := actors.Guard(func() (struct{}, error) { f(); return struct{}{}, nil }); err != nil {
+		t.log.Error("the Tracer panicked", "run", t.about.ID, "error", err)
+	}
+}
+
+// Turn implements [loop.Trace].
+func (t *tracing) Turn(ctx context.Context, about *TurnTrace) (context.Context, func(*llm.Response, error)) {
+	return t.tracer.Turn(within{ctx, t.ctx}, about)
+}
+
+// Tool implements [loop.Trace].
+func (t *tracing) Tool(ctx context.Context, about *ToolTrace) (context.Context, func(*mcp.CallToolResult, error)) {
+	return t.tracer.Tool(within{ctx, t.ctx}, about)
+}
+
+// within is a context with the values of another one behind its own.
+type within struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements [context.Context].
+func (w within) Value(key any) any {
+	if v := w.Context.Value(key); v != nil {
+		return v
+	}
+	return w.values.Value(key)
+}

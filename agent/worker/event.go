@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// EventType says what has happened.
+type EventType string
+
+// The types of events.
+const (
+	JobStarted    EventType = "job.started"  // an attempt begins
+	JobWaiting    EventType = "job.waiting"  // its run waits for a human
+	JobResumed    EventType = "job.resumed"  // and does not any more
+	JobRetried    EventType = "job.retried"  // an attempt failed or was lost, and another follows after Wait
+	JobReturned   EventType = "job.returned" // the worker ends, and leaves the job to others
+	JobEnded      EventType = "job.ended"    // Job.State says how
+	JobLost       EventType = "job.lost"     // another worker has it: what is done here does not count
+	ScheduleFired EventType = "schedule.fired"
+)
+
+// Event is something that has happened to a job.
+type Event struct {
+	Type EventType `json:"type"`
+	Time time.Time `json:"time"`
+	// Job is how it stands now, without its prompt and input.
+	Job   store.Job     `json:"job"`
+	Wait  time.Duration `json:"wait,omitzero"` // in nanoseconds
+	Error string        `json:"error,omitempty"`
+	// Attempt is what an attempt came to that is not the last, and what it has cost: the
+	// JSON of an [agent.Result]. Of the last one that is Job.Result.
+	Attempt json.RawMessage `json:"attempt,omitzero"`
+}
+
+// maxEvents is how many events may wait for OnEvent before no more jobs are claimed.
+const maxEvents = 4096
+
+// emitter hands events to an observer, in order and one after the other, on a
+// goroutine that there is only while there are some.
+type emitter struct {
+	sys *actors.System
+	to  func(Event)
+
+	mu      sync.Mutex
+	waiting []Event
+	busy    bool
+	idle    chan struct{} // closed when there is nothing left; nil if nobody waits
+}
+
+func (e *emitter) emit(ev Event) {
+	if e.to == nil {
+		return
+	}
+	ev.Time = store.Clock(time.Now())
+	ev.Job.Prompt, ev.Job.Input = "", nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiting = append(e.waiting, ev)
+	if !e.busy {
+		e.busy = true
+		e.sys.Go("worker events", e.run)
+	}
+}
+
+// run goes on after a panic of the observer, which is logged.
+func (e *emitter) run() {
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.waiting) > 0 { // it panicked
+			e.sys.Go("worker events", e.run)
+			return
+		}
+		e.busy = false
+		if e.idle != nil {
+			close(e.idle)
+			e.idle = nil
+		}
+	}()
+	for {
+		e.mu.Lock()
+		if len(e.waiting) == 0 {
+			e.mu.Unlock()
+			return
+		}
+		ev := e.waiting[0]
+		e.waiting = e.waiting[1:]
+		e.mu.Unlock()
+		e.to(ev)
+	}
+}
+
+// full reports whether the observer is too far behind.
+func (e *emitter) full() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.waiting) >= maxEvents
+}
+
+// done returns a channel that is closed once the observer has heard of everything.
+func (e *emitter) done() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.busy {
+		c := make(chan struct{})
+		close(c)
+		return c
+	}
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	return e.idle
+}

@@ -1,0 +1,199 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// TestPoison: a job that kills its worker each time ends after as many attempts as any
+// other, and what the worker had beside it is done (SECA-53, SECA-54).
+func TestPoison(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f := newFleet(t)
+	poison := f.add(store.Job{ID: "poison", Agent: "a", Prompt: "die", MaxAttempts: 2})
+	var others []string
+	for i := range 20 {
+		others = append(others, f.add(store.Job{ID: fmt.Sprint("plain-", i), Agent: "a", Prompt: "plain"}))
+	}
+	deaths := 0
+	for ended := false; !ended; {
+		p := f.start(ctx, "a")
+		dead := make(chan error, 1)
+		go func() { dead <- p.cmd.Wait() }()
+		died := false
+		f.until(ctx, "the poison to kill its worker or to end", func() bool {
+			select {
+			case <-dead:
+				died = true
+			default:
+			}
+			j, err := f.store.Job(ctx, poison)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended = j.State.Ended()
+			return died || ended && f.left(ctx) == 0
+		})
+		if died {
+			ended = false
+			if deaths++; deaths > 4 {
+				t.Fatalf("the worker has died %d times of a job with 2 attempts", deaths)
+			}
+			continue
+		}
+		p.signal(t, syscall.SIGTERM)
+		<-dead
+	}
+	j, err := f.store.Job(ctx, poison)
+	if err != nil || j.State != store.JobFailed || j.Attempts != 2 {
+		t.Errorf("the poison: got %s after %d attempts, %v (%s), want failed after 2", j.State, j.Attempts, err, j.Error)
+	}
+	for _, id := range others {
+		if j, err := f.store.Job(ctx, id); err != nil || j.State != store.JobDone {
+			t.Errorf("job %q beside it: got %s, %v (%s), want done", id, j.State, err, j.Error)
+		}
+	}
+	if deaths != 2 {
+		t.Errorf("deaths of workers: got %d, want 2", deaths)
+	}
+}
+
+// left counts the jobs that have not ended.
+func (f *fleet) left(ctx context.Context) (n int) {
+	f.t.Helper()
+	counts, err := f.store.JobCounts(ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for state, jobs := range counts {
+		if !state.Ended() {
+			n += jobs
+		}
+	}
+	if _, err := f.store.Job(ctx, "probe"); err == nil { // of stand
+		n--
+	}
+	return n
+}
+
+// TestRandomDeaths: two workers are killed, and stand still past their leases, at moments
+// that nobody chooses. Every job ends, once, and nothing that must not be done twice is
+// (SECA-53).
+func TestRandomDeaths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	rounds, jobs := 8, 900
+	if raceEnabled {
+		rounds, jobs = 1, 24
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f := newFleet(t)
+	kinds := map[string]string{}
+	for i := range jobs {
+		kind := []string{"plain", "safe", "unsafe"}[i%3]
+		kinds[f.add(store.Job{ID: fmt.Sprintf("%s-%d", kind, i), Agent: "a", Prompt: kind, MaxAttempts: 50})] = kind
+	}
+	fleet := []*process{f.start(ctx, "a"), f.start(ctx, "a")}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 1))
+	for range rounds {
+		i := dice.IntN(2)
+		f.wait(ctx, time.Duration(dice.IntN(300))*time.Millisecond)
+		p := fleet[i]
+		if dice.IntN(3) == 0 {
+			f.stand(p)
+			f.wait(ctx, childLease+time.Second)
+			p.signal(t, syscall.SIGCONT)
+			continue
+		}
+		p.signal(t, syscall.SIGKILL)
+		_ = p.cmd.Wait()
+		fleet[i] = f.start(ctx, "a")
+	}
+	f.until(ctx, "all jobs to end", func() bool { return f.left(ctx) == 0 })
+	for _, p := range fleet {
+		p.signal(t, syscall.SIGTERM)
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("a worker that is told to end: %v", err)
+		}
+	}
+	effects, states := f.effects(), map[store.JobState]int{}
+	for id, kind := range kinds {
+		j, err := f.store.Job(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states[j.State]++
+		n := effects[id]
+		switch {
+		case j.State == store.JobUnknown && kind == "unsafe" && n <= 1:
+		case j.State != store.JobDone:
+			t.Errorf("job %q: got %s (%s), want done", id, j.State, j.Error)
+		case kind == "plain" && n != 0, kind == "safe" && n < 1, kind == "unsafe" && n != 1:
+			t.Errorf("job %q, done: got %d effects", id, n)
+		}
+		if len(f.ends[id]) > 1 {
+			t.Errorf("job %q: its end was told %v, want once", id, f.ends[id])
+		}
+	}
+	t.Logf("jobs: %v", states)
+}
+
+// wait listens to the children for a while.
+func (f *fleet) wait(ctx context.Context, d time.Duration) {
+	f.t.Helper()
+	end := time.Now().Add(d)
+	f.until(ctx, "a moment", func() bool { return !time.Now().Before(end) })
+}
+
+// TestFloodOfJobs: ten thousand jobs are queued and cancelled while a worker is at them:
+// each ends, and the worker takes the next (SECA-9).
+func TestFloodOfJobs(t *testing.T) {
+	n := 10_000
+	if raceEnabled {
+		n = 500
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = add(t, s, store.Job{ID: fmt.Sprint("j", i)}).ID
+		}
+		sh := open(t, s, llmtest.Loop(llmtest.Slow(time.Hour)), nil, nil)
+		synctest.Wait()
+		for _, id := range ids {
+			for range 2 { // and again
+				if _, err := s.CancelJob(t.Context(), id); err != nil && !errors.Is(err, store.ErrFinished) {
+					t.Fatal(err)
+				}
+			}
+		}
+		sh.worker.Wake()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		counts, err := s.JobCounts(t.Context())
+		if err != nil || counts[store.JobCancelled] != n {
+			t.Errorf("jobs: got %v, %v, want %d cancelled", counts, err, n)
+		}
+		if st := sh.worker.Status(); st.Running != 0 || len(st.Jobs) != 0 {
+			t.Errorf("the worker: got %+v, want it idle", st)
+		}
+		sh.drain()
+	})
+}

@@ -1,0 +1,357 @@
+// job.go: the actor that has one job.
+//
+//	claimed ─┬──────────────▶ starting ───▶ running ───▶ judging ───▶ writing ───▶ (stops)
+//	         └─ lost, or an old run is open ─▶ closing ─────────────────▲
+//
+// A job that waits for a human is running, too: it has a message coming and nothing else.
+
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Messages: from the desk, and to itself.
+type (
+	cancelJob struct{}
+	leaseLost struct{}
+
+	started struct {
+		run *agent.Run
+		err error
+	}
+	stands struct { // how a run stands
+		run *agent.Run
+		now agent.Standing
+	}
+	outcome struct {
+		res *agent.Result
+		err error
+	}
+	judged struct { // what a run that has ended has done
+		deeds *deeds
+		err   error
+	}
+	closed struct {
+		deeds *deeds
+		err   error
+	}
+	parkable  judged // what a run that waits has done
+	suspended struct{ err error }
+	wrote     struct {
+		job store.Job
+		err error
+	}
+	timeUp   struct{}
+	tryNext  struct{} // what could not be done before
+	tryWrite struct{} // what could not be written before
+)
+
+// work is one job. It is touched by its own goroutine only.
+type work struct {
+	w     *Worker
+	job   store.Job
+	state func(c *actors.Context, msg any)
+
+	begins  bool       // the run is being started
+	run     *agent.Run // nil for none
+	waiting bool
+	why     error // what the run was cancelled with by this actor; nil for nothing
+	clock   *actors.Timer
+	left    time.Duration // of the attempt's time, while the clock stands still
+	ends    time.Time
+
+	again    *actors.Timer
+	retry    func(*actors.Context) // what tryNext does
+	failures int                   // of the store, in a row
+
+	writes  []write
+	writing bool
+	rewrite *actors.Timer
+	leaves  bool // the last of them is among these
+
+	draining bool
+	over     bool
+}
+
+func newWork(w *Worker, j store.Job, draining bool) *work {
+	return &work{w: w, job: j, draining: draining, left: j.Timeout}
+}
+
+// Receive handles what is the same in every state; the rest is the state's.
+func (j *work) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		j.clock, j.again, j.rewrite = c.NewTimer(timeUp{}), c.NewTimer(tryNext{}), c.NewTimer(tryWrite{})
+		j.state = j.idle
+		j.claimed(c)
+	case tryNext:
+		if f := j.retry; f != nil {
+			j.retry = nil
+			f(c)
+		}
+	case tryWrite:
+		j.flush(c)
+	case wrote:
+		j.wrote(c, m)
+	case leaseLost:
+		if !j.leaves { // else the lease is lost by what is being written, or that will say so
+			j.lost(c)
+		}
+	case drain:
+		j.draining = true
+		j.park(c)
+	default:
+		j.state(c, msg)
+	}
+}
+
+// idle hears nothing: the job is about to leave.
+func (j *work) idle(*actors.Context, any) {}
+
+// claimed begins with a job.
+func (j *work) claimed(c *actors.Context) {
+	switch {
+	case j.job.Lost:
+		j.close(c, j.job.Run, j.recovered)
+	case j.job.Attempts > 1: // the last attempt may have been left to wait
+		j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *deeds) { j.begin(c) })
+	default:
+		j.begin(c)
+	}
+}
+
+// close ends a run that nobody works on any more, and its tree, and goes on with what
+// they have done. Where somebody may still work on them it waits.
+func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *deeds)) {
+	j.w.board.place(j.job, recovering, nil)
+	j.state = func(c *actors.Context, msg any) {
+		switch m := msg.(type) {
+		case closed:
+			var wait *leasedError
+			switch {
+			case errors.As(m.err, &wait):
+				j.later(c, min(max(time.Until(wait.until), 50*time.Millisecond), time.Second), func(c *actors.Context) { j.close(c, run, then) })
+			case m.err != nil:
+				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.close(c, run, then) })
+			default:
+				j.failures = 0
+				then(c, m.deeds)
+			}
+		case cancelJob:
+			j.job.Cancelling = true
+		case drainOver: // its lease expires, and another worker looks into it
+			j.leave(c, JobReturned, nil)
+		}
+	}
+	// A run of an attempt before this one that is not there was given back unbegun.
+	cl := &closer{store: j.w.store, owner: j.w.owner, ttl: j.w.opts.Lease, why: "its worker was lost", past: run != j.job.Run}
+	name := j.job.Agent
+	actors.Await(c, func(ctx context.Context) (*deeds, error) { return cl.close(ctx, name, run) },
+		func(d *deeds, err error) any { return closed{d, err} })
+}
+
+// later does something again after a while.
+func (j *work) later(c *actors.Context, wait time.Duration, f func(*actors.Context)) {
+	j.retry = f
+	j.again.Set(wait)
+	if j.over {
+		j.leave(c, JobReturned, nil)
+	}
+}
+
+// storeDelay is how long to wait for a store that fails.
+func (j *work) storeDelay(err error) time.Duration {
+	j.failures++
+	j.w.opts.Logger.Warn("the store fails", "job", j.job.ID, "error", err, "times", j.failures)
+	return min(100*time.Millisecond<<min(j.failures, 6), 5*time.Second)
+}
+
+// recovered goes on with a job whose worker was lost, by what that has done.
+func (j *work) recovered(c *actors.Context, d *deeds) {
+	if end := d.end; end != nil {
+		switch end.State {
+		case store.Finished: // and could not say so
+			j.end(c, store.JobDone, resultOf(j.job.Run, end), "")
+			return
+		case store.Limited:
+			j.end(c, store.JobLimited, resultOf(j.job.Run, end), end.Error)
+			return
+		}
+	}
+	unsafe, cost := d.unsafe(), resultOf(j.job.Run, d.cost)
+	switch {
+	case j.job.Cancelling:
+		j.end(c, store.JobCancelled, cost, "cancelled; its worker was lost before")
+	case len(unsafe) > 0:
+		j.end(c, store.JobUnknown, cost, fmt.Sprintf(
+			"its worker was lost after it may have called what is not declared safe to call twice: %s", names(unsafe)))
+	case j.job.Failures+1 >= j.w.opts.maxAttempts(j.job):
+		j.fail(c, cost, fmt.Sprintf("its worker was lost, and %d attempts have failed", j.job.Failures+1))
+	default:
+		j.requeue(c, cost, 0, true, "its worker was lost")
+	}
+}
+
+// begin starts an attempt.
+func (j *work) begin(c *actors.Context) {
+	switch {
+	case j.draining:
+		j.giveBack(c, nil)
+		return
+	case !j.job.Expires.IsZero() && !time.Now().Before(j.job.Expires):
+		j.end(c, store.JobFailed, nil, "it expired before it was begun")
+		return
+	case j.job.Cancelling:
+		j.end(c, store.JobCancelled, nil, errCancelled.Error())
+		return
+	}
+	j.w.board.place(j.job, active, nil)
+	j.w.events.emit(Event{Type: JobStarted, Job: j.job})
+	j.state, j.begins = j.starting, true
+	a, job := j.w.agents[j.job.Agent], j.job
+	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
+		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input})
+	}, func(run *agent.Run, err error) any { return started{run, err} })
+}
+
+func (j *work) starting(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case started:
+		j.started(c, m)
+	case cancelJob:
+		j.why = cmp.Or(j.why, errCancelled)
+	case drainOver:
+		j.over = true
+	}
+}
+
+func (j *work) started(c *actors.Context, m started) {
+	j.begins = false
+	switch {
+	case j.why == errLost:
+		if m.err == nil {
+			m.run.Cancel(errLost)
+		}
+		j.leave(c, JobLost, nil)
+		return
+	case errors.Is(m.err, agent.ErrClosed), errors.Is(m.err, agent.ErrTooManyRuns):
+		j.giveBack(c, nil)
+		return
+	case errors.Is(m.err, agent.ErrRunExists): // another worker has closed it, or somebody has taken the name
+		j.close(c, j.job.Run, j.recovered)
+		return
+	case m.err != nil:
+		j.failed(c, nil, m.err)
+		return
+	}
+	j.run = m.run
+	self := c.Self()
+	j.state = j.running
+	j.w.board.place(j.job, active, j.run)
+	if !j.run.Observe(func(s agent.Standing) { self.Send(stands{m.run, s}) }) {
+		j.run = nil // it is of an earlier claim of this attempt
+		j.close(c, j.job.Run, j.recovered)
+		return
+	}
+	j.startClock()
+	switch {
+	case j.why != nil:
+		j.run.Cancel(j.why)
+	case j.over:
+		j.stop(errReturned)
+	}
+}
+
+func (j *work) running(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case stands:
+		switch {
+		case m.run != j.run:
+		case m.now.Ended:
+			j.collect(c)
+		case m.now.Waiting != j.waiting:
+			j.wait(c, m.now.Waiting)
+		}
+	case cancelJob:
+		j.stop(errCancelled)
+	case timeUp:
+		j.stop(errTimeout)
+	case drainOver:
+		j.over = true
+		j.stop(errReturned)
+	case parkable:
+		j.parked(c, m)
+	case suspended:
+		if m.err != nil && !errors.Is(m.err, agent.ErrNotWaiting) {
+			c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", m.err)
+		}
+	}
+}
+
+// stop cancels the run; the first reason counts.
+func (j *work) stop(why error) {
+	if j.why == nil {
+		j.why = why
+		j.run.Cancel(why)
+	}
+}
+
+// wait notes that the run waits for a human, or does not any more. The time of the
+// attempt stands still meanwhile (TIME-05).
+func (j *work) wait(c *actors.Context, waiting bool) {
+	j.waiting = waiting
+	state, typ, p := store.JobRunning, JobResumed, active
+	if waiting {
+		state, typ, p = store.JobWaiting, JobWaiting, parked
+		if j.left = time.Until(j.ends); j.job.Timeout > 0 {
+			j.clock.Clear()
+		}
+	} else {
+		j.startClock()
+	}
+	j.w.board.place(j.job, p, j.run)
+	j.w.send(lookNow{}) // there is room, or less
+	j.write(c, write{update: store.JobUpdate{State: state}, event: Event{Type: typ}})
+	j.park(c)
+}
+
+func (j *work) startClock() {
+	if j.job.Timeout > 0 {
+		j.ends = time.Now().Add(max(j.left, time.Millisecond))
+		j.clock.SetAt(j.ends)
+	}
+}
+
+// park leaves a job that waits for a human alone when the worker ends: it begins again
+// elsewhere if it has done nothing that must not be done twice, and else stays waiting.
+func (j *work) park(c *actors.Context) {
+	if !j.draining || !j.waiting || j.run == nil || j.why != nil {
+		return
+	}
+	s, id := j.w.store, j.job.Run
+	actors.Await(c, func(ctx context.Context) (*deeds, error) { return look(ctx, s, id) },
+		func(d *deeds, err error) any { return parkable{d, err} })
+}
+
+func (j *work) parked(c *actors.Context, m parkable) {
+	switch {
+	case !j.waiting || j.why != nil: // it goes on meanwhile
+	case m.err != nil:
+		c.Log().Warn("a job that waits could not be looked at", "job", j.job.ID, "error", m.err)
+	case len(m.deeds.unsafe()) == 0:
+		j.stop(errReturned)
+	default:
+		run := j.run
+		actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
+			func(_ struct{}, err error) any { return suspended{err} })
+	}
+}

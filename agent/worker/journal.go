@@ -1,0 +1,361 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// maxTree bounds the runs of one job that are looked at.
+const maxTree = 1000
+
+// deeds is what a run has done, as its journal tells it, with all runs it has started.
+type deeds struct {
+	end  *loop.RunFinished // of the run itself; nil while it has not ended
+	cost *loop.RunFinished // of a run that was closed: what it has cost with all that it has started; nil for nothing
+	open []string          // calls without an outcome that must not be made twice
+	made []string          // calls with one, likewise
+	runs int
+}
+
+// unsafe returns the names of the tools that must not be called again.
+func (d *deeds) unsafe() []string {
+	all := slices.Concat(d.open, d.made)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// intent is what is read of a call before it was made.
+type intent struct {
+	Turn   int    `json:"turn"`
+	CallID string `json:"callId"`
+	Tool   string `json:"tool"`
+	Server string `json:"server"`
+	Safe   bool   `json:"safe"`
+}
+
+// step is a call as its run's journal tells of it.
+type step struct {
+	intent
+	key   string
+	child string // the run it has started; empty for none
+	sent  bool
+	done  bool // it has an outcome
+	made  bool // and was made
+}
+
+// read is one run's journal, as far as it matters.
+type read struct {
+	head  store.Run
+	steps []*step
+	end   *loop.RunFinished
+	usage loop.Usage
+	spent budget.Amount // by itself
+}
+
+// readRun reads a run's journal.
+func readRun(ctx context.Context, s store.Store, head store.Run) (*read, error) {
+	r := &read{head: head}
+	calls := make(map[string]*step)
+	for ev, err := range store.Replay(ctx, s, head.ID, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("reading run %q: %w", head.ID, err)
+		}
+		if err := r.event(calls, ev); err != nil {
+			return nil, fmt.Errorf("reading event %d of run %q: %w", ev.Seq, head.ID, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *read) event(calls map[string]*step, ev store.Event) error {
+	cl := calls[ev.Key]
+	switch ev.Type {
+	case store.ToolIntent:
+		cl = &step{key: ev.Key}
+		if err := jsonx.Unmarshal(ev.Body, &cl.intent); err != nil {
+			return err
+		}
+		calls[ev.Key] = cl
+		r.steps = append(r.steps, cl)
+	case store.ToolDispatched:
+		var body struct {
+			Run string `json:"run"`
+		}
+		if err := jsonx.Unmarshal(ev.Body, &body); err != nil || cl == nil {
+			return err
+		}
+		cl.sent, cl.child = true, body.Run
+		r.spent.ToolCalls++
+	case store.ToolResult, store.ToolUnknown:
+		var body struct {
+			Made bool `json:"made"`
+		}
+		if err := jsonx.Unmarshal(ev.Body, &body); err != nil || cl == nil {
+			return err
+		}
+		cl.done, cl.made = ev.Type == store.ToolResult, body.Made
+	case store.ModelResult:
+		var body struct {
+			Usage loop.Usage `json:"usage"`
+		}
+		if err := jsonx.Unmarshal(ev.Body, &body); err != nil {
+			return err
+		}
+		u := body.Usage
+		r.usage.Input, r.usage.Output, r.usage.Cost = r.usage.Input+u.Input, r.usage.Output+u.Output, r.usage.Cost+u.Cost
+		r.spent.Steps++
+		r.spent = plus(r.spent, budget.Amount{Tokens: u.Input + u.Output, Cost: u.Cost, ModelCalls: 1})
+	case store.RunFinished:
+		r.end = new(loop.RunFinished)
+		return jsonx.Unmarshal(ev.Body, r.end)
+	}
+	return nil
+}
+
+// note adds what a run has done to d, and returns the runs it has started. A call that
+// starts a run does nothing else: what counts is what that has done.
+func (d *deeds) note(r *read) (children []string) {
+	for _, s := range r.steps {
+		switch {
+		case !s.sent, s.done && !s.made:
+		case s.child != "":
+			children = append(children, s.child)
+		case s.Safe:
+		case s.done:
+			d.made = append(d.made, s.Tool)
+		default:
+			d.open = append(d.open, s.Tool)
+		}
+	}
+	return children
+}
+
+// look reads what a run of this worker has done, and changes nothing.
+func look(ctx context.Context, s store.Store, id string) (*deeds, error) {
+	d := new(deeds)
+	for ids := []string{id}; len(ids) > 0; ids = ids[1:] {
+		if d.runs++; d.runs > maxTree {
+			return nil, fmt.Errorf("run %q has started more than %d runs", id, maxTree)
+		}
+		head, err := s.Run(ctx, ids[0])
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		r, err := readRun(ctx, s, head)
+		if err != nil {
+			return nil, err
+		}
+		if ids[0] == id {
+			d.end = r.end
+		}
+		ids = append(ids, d.note(r)...)
+	}
+	return d, nil
+}
+
+// leasedError says that a run's lease has to expire first.
+type leasedError struct{ until time.Time }
+
+func (e *leasedError) Error() string {
+	return "somebody may still work on the run, until " + e.until.Format(time.RFC3339)
+}
+
+// closer ends runs whose worker was lost.
+type closer struct {
+	store store.Store
+	owner string
+	ttl   time.Duration
+	why   string // what they have failed with
+	past  bool   // nobody is about to begin the run: one that is not there stays so
+}
+
+// close fences a job's run and the runs it has started off, so that nothing can be
+// appended any more by whoever had them, ends them as failed, withdraws their
+// questions, and returns what they have done. A run that had ended stays as it is; one
+// that was about to begin never does. A [*leasedError] says when to come again.
+func (cl *closer) close(ctx context.Context, agent, id string) (*deeds, error) {
+	d := new(deeds)
+	var all []*read
+	for ids := []string{id}; len(ids) > 0; ids = ids[1:] {
+		if d.runs++; d.runs > maxTree {
+			return nil, fmt.Errorf("run %q has started more than %d runs", id, maxTree)
+		}
+		r, err := cl.fence(ctx, agent, ids[0])
+		if err != nil {
+			return nil, err
+		}
+		if ids[0] == id {
+			d.end = r.end
+		}
+		ids = append(ids, d.note(r)...)
+		all = append(all, r)
+	}
+	first, whole := all[0], budget.Amount{}
+	for _, r := range slices.Backward(all) { // the first last: it is what says that all are
+		whole = plus(whole, r.spent)
+		whole.Steps = r.spent.Steps // a run's own
+		if r.end != nil {
+			continue
+		}
+		spent := r.spent
+		if r == first {
+			spent = whole
+		}
+		if err := cl.finish(ctx, r, spent); err != nil {
+			return nil, err
+		}
+	}
+	if whole != (budget.Amount{}) {
+		d.cost = cl.ended(first, whole)
+	}
+	return d, nil
+}
+
+// plus adds what b has cost to a, but for its steps.
+func plus(a, b budget.Amount) budget.Amount {
+	return budget.Amount{Tokens: a.Tokens + b.Tokens, Cost: a.Cost + b.Cost, ModelCalls: a.ModelCalls + b.ModelCalls,
+		ToolCalls: a.ToolCalls + b.ToolCalls, Steps: a.Steps}
+}
+
+// ended is how a run ends that somebody has lost.
+func (cl *closer) ended(r *read, spent budget.Amount) *loop.RunFinished {
+	return &loop.RunFinished{State: store.Failed, Stop: loop.StopFailed, Error: cl.why, Usage: r.usage,
+		Steps: r.spent.Steps, ToolCalls: r.spent.ToolCalls, Spent: spent}
+}
+
+// fence takes a run's lease, or the place of a run that is not there yet.
+func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
+	for range 3 { // it may come into being meanwhile
+		head, err := cl.store.Claim(ctx, id, cl.owner, cl.ttl)
+		switch {
+		case err == nil, errors.Is(err, store.ErrFinished):
+			return readRun(ctx, cl.store, head)
+		case errors.Is(err, store.ErrLeased):
+			return nil, &leasedError{head.Expires}
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, fmt.Errorf("claiming run %q: %w", id, err)
+		case cl.past:
+			return &read{end: &loop.RunFinished{State: store.Failed, Stop: loop.StopFailed, Error: "it was not begun"}}, nil
+		}
+		body, err := jsonx.Marshal(&loop.RunStarted{Agent: agent, Path: []string{agent}, Input: []llm.Message{}})
+		if err != nil {
+			return nil, err
+		}
+		head, err = cl.store.Create(ctx, store.Run{ID: id, Agent: agent, Title: "a run that was not begun"}, cl.owner, cl.ttl,
+			store.Event{Type: store.RunStarted, Body: body})
+		if err == nil {
+			return &read{head: head}, nil
+		}
+		if !errors.Is(err, store.ErrExists) {
+			return nil, fmt.Errorf("taking the place of run %q: %w", id, err)
+		}
+	}
+	return nil, fmt.Errorf("run %q comes and goes", id)
+}
+
+// finish ends a run that was fenced.
+func (cl *closer) finish(ctx context.Context, r *read, spent budget.Amount) error {
+	if err := cl.withdraw(ctx, r.head.ID); err != nil {
+		return err
+	}
+	var events []store.Event
+	add := func(typ, key string, body any) error {
+		raw, err := jsonx.Marshal(body)
+		events = append(events, store.Event{Type: typ, Key: key, Body: raw})
+		return err
+	}
+	for _, s := range r.steps {
+		if !s.sent || s.done {
+			continue
+		}
+		if err := add(store.ToolUnknown, s.key, &loop.ToolUnknown{Turn: s.Turn, CallID: s.CallID, Tool: s.Tool, Server: s.Server, Reason: cl.why}); err != nil {
+			return err
+		}
+		if len(events) == store.MaxEvents-1 {
+			break
+		}
+	}
+	if err := add(store.RunFinished, "", cl.ended(r, spent)); err != nil {
+		return err
+	}
+	_, err := cl.store.Append(ctx, store.Append{Run: r.head.ID, Epoch: r.head.Epoch, State: store.Failed, Summary: cl.why, Events: events})
+	switch {
+	case errors.Is(err, store.ErrFinished): // by whoever has claimed it since
+		return nil
+	case errors.Is(err, store.ErrFenced):
+		return &leasedError{time.Now()}
+	}
+	return err
+}
+
+// withdraw cancels the questions of a run.
+func (cl *closer) withdraw(ctx context.Context, run string) error {
+	for q := (store.AskQuery{Run: run, Status: store.AskPending}); ; {
+		asks, err := cl.store.Asks(ctx, q)
+		if err != nil || len(asks) == 0 {
+			return err
+		}
+		for _, a := range asks {
+			d := store.Decision{Status: store.AskCancelled, By: "worker", Answer: loop.DeclineAnswer(cl.why)}
+			if _, err := cl.store.SettleAsk(ctx, a.ID, d); err != nil && !errors.Is(err, store.ErrSettled) {
+				return err
+			}
+		}
+		q.After = asks[len(asks)-1].Cursor()
+	}
+}
+
+// resultOf is the result of a run that has ended, as a job has it.
+func resultOf(id string, end *loop.RunFinished) json.RawMessage {
+	if end == nil {
+		return nil
+	}
+	return encodeResult(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop),
+		Usage: end.Usage, Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: end.Spent})
+}
+
+// encodeResult writes a result down. One that is too large for a store is in its run's
+// journal only.
+func encodeResult(res *agent.Result) json.RawMessage {
+	if res == nil {
+		return nil
+	}
+	raw, err := jsonx.Marshal(res)
+	if err == nil && len(raw) > store.MaxBody {
+		short := *res
+		short.Text, short.Structured = "", nil
+		raw, err = jsonx.Marshal(&short)
+	}
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// names lists tools in an error.
+func names(tools []string) string {
+	return strings.Join(tools[:min(len(tools), 5)], ", ")
+}
+
+// clip cuts an error to what a store takes.
+func clip(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+	if len(s) <= store.MaxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:store.MaxText-3], "") + "…"
+}

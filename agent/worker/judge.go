@@ -1,0 +1,148 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// collect takes the outcome of the run.
+func (j *work) collect(c *actors.Context) {
+	j.clock.Clear()
+	j.state = j.judging
+	if j.waiting { // it works again, at its end
+		j.waiting = false
+		j.w.board.place(j.job, active, j.run)
+	}
+	run := j.run
+	actors.Await(c, func(ctx context.Context) (*agent.Result, error) { return run.Wait(ctx) },
+		func(res *agent.Result, err error) any { return outcome{res, err} })
+}
+
+func (j *work) judging(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case outcome:
+		j.judge(c, m)
+	case cancelJob:
+		j.job.Cancelling = true
+	case drainOver:
+		j.over = true
+	}
+}
+
+// judge decides what the job has come to.
+func (j *work) judge(c *actors.Context, m outcome) {
+	result := encodeResult(m.res)
+	var limit *agent.LimitError
+	var cancelled *agent.CancelledError
+	var journal *agent.JournalError
+	switch {
+	case m.err == nil:
+		j.end(c, store.JobDone, result, "")
+	case errors.Is(m.err, agent.ErrSuspended):
+		j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true}, event: Event{Type: JobReturned}, last: true})
+	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
+		j.close(c, j.job.Run, j.recovered) // somebody has claimed the run; if not the job, too, it is to be looked into
+	case j.why == errTimeout:
+		j.end(c, store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout))
+	case j.why == errReturned, errors.Is(m.err, agent.ErrClosed):
+		j.judgeDeeds(c, func(c *actors.Context, d *deeds) {
+			if unsafe := d.unsafe(); len(unsafe) > 0 {
+				j.end(c, store.JobUnknown, result, fmt.Sprintf(
+					"its worker ended after it had called what is not declared safe to call twice: %s", names(unsafe)))
+				return
+			}
+			j.giveBack(c, result)
+		})
+	case errors.As(m.err, &cancelled): // by the job's, or somebody who has cancelled the run
+		j.end(c, store.JobCancelled, result, m.err.Error())
+	case errors.As(m.err, &limit):
+		j.end(c, store.JobLimited, result, m.err.Error())
+	default:
+		j.failed(c, result, m.err)
+	}
+}
+
+// failed tries a job again whose failure may pass, unless it has done what must not be
+// done twice.
+func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
+	if !j.w.opts.Retryable(err) {
+		j.fail(c, result, err.Error())
+		return
+	}
+	failures := j.job.Failures + 1
+	if failures >= j.w.opts.maxAttempts(j.job) {
+		j.fail(c, result, fmt.Sprintf("%v; %d attempts have failed", err, failures))
+		return
+	}
+	j.judgeDeeds(c, func(c *actors.Context, d *deeds) {
+		switch {
+		case len(d.open) > 0:
+			j.end(c, store.JobUnknown, result, fmt.Sprintf("%v; nobody can know what this has done: %s", err, names(d.open)))
+		case len(d.made) > 0:
+			j.fail(c, result, fmt.Sprintf("%v; it is not tried again, for it has called what is not declared safe to call twice: %s", err, names(d.made)))
+		case j.job.Cancelling:
+			j.end(c, store.JobCancelled, result, err.Error())
+		default:
+			j.requeue(c, result, j.w.opts.delay(failures, err), true, err.Error())
+		}
+	})
+}
+
+// judgeDeeds reads what the run has done, however often the store has to be asked.
+func (j *work) judgeDeeds(c *actors.Context, then func(*actors.Context, *deeds)) {
+	j.state = func(c *actors.Context, msg any) {
+		switch m := msg.(type) {
+		case judged:
+			if m.err != nil {
+				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.judgeDeeds(c, then) })
+				return
+			}
+			then(c, m.deeds)
+		case cancelJob:
+			j.job.Cancelling = true
+		case drainOver:
+			j.over = true
+		}
+	}
+	s, id := j.w.store, j.job.Run
+	actors.Await(c, func(ctx context.Context) (*deeds, error) { return look(ctx, s, id) },
+		func(d *deeds, err error) any { return judged{d, err} })
+}
+
+// requeue leaves the job to whoever claims it next. What the attempt has come to is told,
+// and not kept: the job's result is the last one's.
+func (j *work) requeue(c *actors.Context, attempt json.RawMessage, wait time.Duration, failed bool, why string) {
+	u := store.JobUpdate{State: store.JobQueued, Failed: failed, Error: clip(why)}
+	if wait > 0 {
+		u.NotBefore = time.Now().Add(wait)
+	}
+	ev := Event{Type: JobReturned, Error: u.Error, Attempt: attempt}
+	if failed {
+		ev.Type, ev.Wait = JobRetried, wait
+	}
+	j.write(c, write{update: u, event: ev, last: true})
+}
+
+// giveBack leaves the job to others, without a failure of its own.
+func (j *work) giveBack(c *actors.Context, attempt json.RawMessage) {
+	wait := time.Duration(0)
+	if !j.draining { // the runtime has no room, or is about to end
+		wait = time.Second
+	}
+	j.requeue(c, attempt, wait, false, "")
+}
+
+func (j *work) fail(c *actors.Context, result json.RawMessage, why string) {
+	j.write(c, write{update: store.JobUpdate{State: store.JobFailed, Failed: true, Result: result, Error: clip(why)}, event: Event{Type: JobEnded}, last: true})
+}
+
+func (j *work) end(c *actors.Context, state store.JobState, result json.RawMessage, why string) {
+	j.write(c, write{update: store.JobUpdate{State: state, Result: result, Error: clip(why)}, event: Event{Type: JobEnded}, last: true})
+}

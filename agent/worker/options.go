@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Options says how a worker works.
+type Options struct {
+	// Agents are those whose jobs are claimed. At least one is required, and no two may
+	// have the same name.
+	Agents []*agent.Agent
+	// Store holds the jobs. It is required, and has to be the runtime's own: see
+	// [agent.Options].Store.
+	Store store.Store
+	// Concurrency is how many jobs are worked on at once, without those that wait for a
+	// human. Zero means 8.
+	Concurrency int
+	// MaxParked is how many jobs may wait for a human here; with as many no more are
+	// claimed. Zero means 1000.
+	MaxParked int
+	// Lease is how long a job is this worker's without a sign of life. Zero means 30
+	// seconds. The runs have leases of their own: see [agent.Options].Lease.
+	Lease time.Duration
+	// Poll is how often the store is asked for work, cancels and schedules. Zero means
+	// half a second.
+	Poll time.Duration
+	// Drain is how long jobs under way have when the worker ends. Zero means 30 seconds.
+	Drain time.Duration
+	// Retry says how often and when a job is tried again.
+	Retry Retry
+	// Retryable says which failures are worth another attempt. Nil means [Retryable].
+	Retryable func(err error) bool
+	// Name is part of what the worker is called in the store. Empty means the host's name.
+	Name string
+	// OnEvent hears of everything that happens, one event after the other. While it takes
+	// its time no more than some thousand events are kept, and then no more jobs claimed.
+	OnEvent func(Event)
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+}
+
+// Retry is how a job that failed is tried again.
+type Retry struct {
+	// MaxAttempts is how many attempts may fail, where the job does not say it. Zero
+	// means 3.
+	MaxAttempts int
+	// First is the wait after the first failure, about; it doubles up to Max. Zero means
+	// 1 second and 5 minutes.
+	First, Max time.Duration
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Store == nil {
+		return d, errors.New("there is no store: set Options.Store to the runtime's")
+	}
+	if len(d.Agents) == 0 || len(d.Agents) > store.MaxClaim {
+		return d, fmt.Errorf("there are %d agents: want 1 to %d", len(d.Agents), store.MaxClaim)
+	}
+	names := make(map[string]bool)
+	for _, a := range d.Agents {
+		if a == nil || names[a.Name()] {
+			return d, errors.New("an agent is nil, or two have the same name")
+		}
+		names[a.Name()] = true
+	}
+	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.Retry.MaxAttempts < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
+		return d, errors.New("an option is below zero: zero means its default")
+	}
+	d.Concurrency = cmp.Or(d.Concurrency, 8)
+	d.MaxParked = cmp.Or(d.MaxParked, 1000)
+	d.Lease = cmp.Or(d.Lease, 30*time.Second)
+	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
+	d.Drain = cmp.Or(d.Drain, 30*time.Second)
+	d.Retry.MaxAttempts = cmp.Or(d.Retry.MaxAttempts, 3)
+	d.Retry.First = cmp.Or(d.Retry.First, time.Second)
+	d.Retry.Max = max(cmp.Or(d.Retry.Max, 5*time.Minute), d.Retry.First)
+	if d.Retryable == nil {
+		d.Retryable = Retryable
+	}
+	if d.Name == "" {
+		d.Name, _ = os.Hostname()
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d, nil
+}
+
+// ownerName makes the name of a worker's leases, of which there is no second.
+func ownerName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < '!' || r > '~' {
+			return '-'
+		}
+		return r
+	}, name)
+	return fmt.Sprintf("%s-%d-%s", name[:min(len(name), 64)], os.Getpid(), uuid.NewString()[:8])
+}

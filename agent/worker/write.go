@@ -1,0 +1,124 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// write is something to be written of the job, and what comes after it.
+type write struct {
+	update store.JobUpdate
+	event  Event // nothing without a type
+	last   bool  // the job leaves the worker
+}
+
+// write queues something to be written of the job; one at a time, in order.
+func (j *work) write(c *actors.Context, w write) {
+	if w.last {
+		j.state, j.leaves = j.leaving, true
+	}
+	j.writes = append(j.writes, w)
+	if len(j.writes) > 2 && !j.writing { // the newest of what passes will do
+		j.writes = j.writes[len(j.writes)-1:]
+	}
+	j.flush(c)
+}
+
+func (j *work) flush(c *actors.Context) {
+	if j.writing || len(j.writes) == 0 {
+		return
+	}
+	j.writing = true
+	u, s := j.writes[0].update, j.w.store
+	u.JobLease, u.Owner = store.JobLease{ID: j.job.ID, Epoch: j.job.Epoch}, j.w.owner
+	actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.UpdateJob(ctx, u) },
+		func(job store.Job, err error) any { return wrote{job, err} })
+}
+
+// leaving waits for the last write.
+func (j *work) leaving(c *actors.Context, msg any) {
+	if _, ok := msg.(drainOver); ok {
+		j.over = true
+		if !j.writing { // the store fails: the lease expires
+			j.leave(c, "", nil)
+		}
+	}
+}
+
+func (j *work) wrote(c *actors.Context, m wrote) {
+	j.writing = false
+	switch {
+	case errors.Is(m.err, store.ErrFenced), errors.Is(m.err, store.ErrNotFound), errors.Is(m.err, store.ErrFinished):
+		j.lost(c)
+		return
+	case m.err != nil && j.over:
+		j.leave(c, "", nil)
+		return
+	case m.err != nil:
+		j.rewrite.Set(j.storeDelay(m.err)) // not by later: there may be something to try again, too
+		return
+	}
+	j.failures = 0
+	w := j.writes[0]
+	j.writes = j.writes[1:]
+	m.job.Lost = false
+	j.job = m.job
+	if w.last {
+		w.event.Job = m.job
+		if w.update.State == store.JobQueued && m.job.State.Ended() { // somebody has cancelled it meanwhile
+			w.event.Type, w.event.Wait, w.event.Error = JobEnded, 0, ""
+		}
+		j.leave(c, w.event.Type, &w.event)
+		return
+	}
+	if w.event.Type != "" {
+		w.event.Job = m.job
+		j.w.events.emit(w.event)
+	}
+	j.flush(c)
+}
+
+// lost lets a job go that is another worker's now. Its run, if there is one, is fenced
+// off or about to be, and ended here.
+func (j *work) lost(c *actors.Context) {
+	if j.begins { // there will be one in a moment
+		j.why = errLost
+		return
+	}
+	if j.run != nil {
+		j.run.Cancel(errLost)
+	}
+	j.leave(c, JobLost, nil)
+}
+
+// leave tells of how the job has left the worker, and stops.
+func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
+	j.w.board.update(func(b *board) {
+		switch typ {
+		case JobEnded:
+			b.ended[j.job.State]++
+		case JobRetried:
+			b.retried++
+		case JobReturned:
+			b.returns++
+		case JobLost:
+			b.lost++
+		default: // in nobody's hands
+			b.left = append(b.left, j.job.ID)
+		}
+		if e := b.jobs[j.job.ID]; e != nil && e.job.Epoch == j.job.Epoch {
+			delete(b.jobs, j.job.ID)
+		}
+	})
+	switch {
+	case ev != nil:
+		j.w.events.emit(*ev)
+	case typ != "":
+		j.w.events.emit(Event{Type: typ, Job: j.job})
+	}
+	j.state = j.idle
+	c.Stop()
+}
