@@ -58,14 +58,17 @@ var linked = []string{
 	"github.com/lithammer/shortuuid/v4",
 	"github.com/lmittmann/tint",
 	"github.com/matttproud/golang_protobuf_extensions",
+	"github.com/munnerz/goautoneg",
 	"github.com/orcaman/concurrent-map",
 	"github.com/prometheus/client_golang",
 	"github.com/prometheus/client_model",
 	"github.com/prometheus/common",
 	"github.com/prometheus/procfs",
 	"github.com/twmb/murmur3",
+	"go.opentelemetry.io/auto/sdk",
 	"go.opentelemetry.io/otel",
 	"go.opentelemetry.io/otel/exporters/prometheus",
+	"go.opentelemetry.io/otel/log",
 	"go.opentelemetry.io/otel/metric",
 	"go.opentelemetry.io/otel/sdk",
 	"go.opentelemetry.io/otel/sdk/metric",
@@ -80,8 +83,8 @@ var linkedOf = map[string][]string{
 }
 
 // notLinked are the packages of ours that are for programs and tests: what asks on a
-// terminal, reads the files of other hosts, YAML among them, or plays a server.
-var notLinked = []string{"cmd", "internal/backend", "internal/config", "internal/hostimport", "internal/memhttp", "mcpclient/terminal"}
+// terminal, reads the files of other hosts, YAML among them, plays a server or a model.
+var notLinked = []string{"cmd", "agent/agenttest", "agent/expose", "agent/worker", "llm/llmtest", "internal/backend", "internal/config", "internal/hostimport", "internal/memhttp", "mcpclient/terminal"}
 
 // unlinkable says why agent must not link a package; "" if it may.
 func unlinkable(path, mod string) string {
@@ -280,6 +283,7 @@ func TestUnlinkable(t *testing.T) {
 	}{
 		{module + "/mcpclient", module, false},
 		{module + "/mcpclient/terminal", module, true},
+		{module + "/agent/agenttest", module, true},
 		{module + "/internal/hostconfig", module, false},
 		{module + "/internal/hostimport", module, true},
 		{module + "/internal/config", module, true},

@@ -18,6 +18,7 @@ var failures = map[actors.Kind]string{
 	actors.KindProvider:     "actors/provider/outcome_test.go TestOneOutcome",
 	actors.KindCompletion:   "actors/provider/outcome_test.go TestOneOutcome",
 	actors.KindHost:         "mcpclient/host_test.go TestHostRestart",
+	actors.KindTenant:       "mcpclient/tenanthost_test.go TestTenantHostFails",
 	actors.KindClient:       "actors/conn/conn_test.go TestCrash",
 	actors.KindTransport:    "actors/conn/killed_test.go TestTransportFails",
 	actors.KindCall:         "actors/call/call_test.go TestKill",
@@ -32,6 +33,10 @@ var failures = map[actors.Kind]string{
 	actors.KindRun:          "actors/loop/subrun_test.go TestASubRunDies",
 	actors.KindLoop:         "mcpserver/loopcancel_test.go TestLoopKilled",
 	actors.KindInbox:        "mcpclient/follow_test.go TestInboxIsKilled",
+	actors.KindHooks:        "internal/headless/hooks_test.go TestHookKilled",
+	actors.KindHook:         "internal/headless/hooks_test.go TestHookKilled",
+	actors.KindWorker:       "agent/worker/fails_test.go TestWorkerFails",
+	actors.KindJob:          "agent/worker/fails_test.go TestJobFails",
 }
 
 // unborn are the kinds that have a row in the supervision table and no actor yet.

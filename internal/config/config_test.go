@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -98,7 +99,7 @@ func TestMistakes(t *testing.T) {
 		{"no YAML", "version: 1\nmodels: [", "f.yaml:2:1: not valid YAML: did not find expected node content"},
 		{"a list", "- a", "f.yaml:1:1: want a mapping, of keys and values, got a list"},
 		{"unknown section", "version: 1\nmodles: {}", `f.yaml:2:1: unknown key "modles": did you mean "models"?`},
-		{"nothing near", "version: 1\nzzzzzz: {}", `f.yaml:2:1: unknown key "zzzzzz"; known here are limits, models, sampling, version`},
+		{"nothing near", "version: 1\nzzzzzz: {}", `f.yaml:2:1: unknown key "zzzzzz"; known here are agents, limits, mcp, models, sampling, serve, store, telemetry, version, worker`},
 		{"dash for underscore", "version: 1\nlimits: { tool-calls: 1 }", `f.yaml:2:11: unknown key "tool-calls": did you mean "tool_calls"?`},
 		{"twice", "version: 1\nlimits:\n  steps: 1\n  steps: 2", `f.yaml:4:3: the key "steps" stands here again, after line 3`},
 		{"two documents", "version: 1\n---\nversion: 1", "f.yaml:2:1: a second document"},
@@ -263,7 +264,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load without files: got %+v and error %v", c, err)
 	}
 	own := places.UserFile()
-	write(t, own, "version: 1\nmodels:\n  default: box/a\n  providers: { box: { base_url: 'http://127.0.0.1:1' } }\nlimits: { tokens: 100, steps: 5, wall: 1m }\nsampling: { default: deny }\n", 0o600)
+	write(t, own, "version: 1\nmodels:\n  default: box/a\n  fallback: [box/b]\n  providers: { box: { base_url: 'http://127.0.0.1:1' } }\nlimits: { tokens: 100, steps: 5, wall: 1m }\nsampling: { default: deny }\n", 0o600)
 	write(t, filepath.Join(project, "troupe.yaml"), "version: 1\nmodels: { default: box/b }\nlimits: { tokens: 1000, steps: 3, tool_calls: 2 }\n", 0o600)
 	c, err := places.Load("")
 	want := config.Limits{Tokens: 100, Steps: 3, ToolCalls: 2, Wall: time.Minute}
@@ -323,6 +324,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(full), true)
 	f.Add([]byte("version: 1\nmodels: { providers: { x: { base_url: '${A}', api_key: '${B:-c}' } } }"), false)
 	f.Add([]byte("a: &a [*a]"), false)
+	f.Add([]byte(services), false)
 	f.Add([]byte("{[: }"), true)
 	f.Add([]byte("version: !!binary aGk="), false)
 	f.Fuzz(func(t *testing.T, data []byte, foreign bool) {
@@ -337,9 +339,20 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if foreign && (len(c.Models.Providers) > 0 || len(c.Models.Prices) > 0 || c.Sampling.Default.Mode != "") {
+		if foreign && (len(c.Models.Providers) > 0 || len(c.Models.Prices) > 0 || c.Sampling.Default.Mode != "" ||
+			c.Serve.HTTP != "" || c.Store.Path != "" || c.Worker.Schedules != nil || c.Telemetry.Endpoint != "") {
 			t.Fatalf("Parse(%q) of a project: got %+v", data, c)
 		}
 		c.Servers(func(string) string { return "" })
+		for _, v := range c.Values() {
+			if v.Key == "" || v.File != "f.yaml" {
+				t.Fatalf("Parse(%q): got the value %+v", data, v)
+			}
+		}
+		for name, a := range c.Agents {
+			if name == "" || foreign && (a.Approve == "never" || a.Approve == "tainted") || a.Output != nil && !json.Valid(a.Output) {
+				t.Fatalf("Parse(%q): got the agent %q: %+v", data, name, a)
+			}
+		}
 	})
 }

@@ -25,6 +25,9 @@ const (
 // decoder walks the nodes of one file and notes what is wrong with each.
 type decoder struct {
 	file     string
+	tolerant bool // keys that are not known are others', and no problem
+	path     []string
+	values   map[string]Value
 	problems []Problem
 }
 
@@ -43,6 +46,9 @@ type fields map[string]func(*yaml.Node)
 func (d *decoder) object(n *yaml.Node, known fields) {
 	d.entries(n, func(key, value *yaml.Node) {
 		read, ok := known[key.Value]
+		if !ok && d.tolerant {
+			return
+		}
 		if !ok {
 			names := slices.Sorted(maps.Keys(known))
 			if near := nearest(key.Value, names); near != "" {
@@ -80,7 +86,10 @@ func (d *decoder) entries(n *yaml.Node, f func(key, value *yaml.Node)) {
 			d.fail(key, "the key %.40q stands here again, after line %d", key.Value, line)
 		default:
 			seen[key.Value] = key.Line
+			d.path = append(d.path, key.Value)
+			d.remember(value)
 			f(key, value)
+			d.path = d.path[:len(d.path)-1]
 		}
 	}
 }
@@ -107,13 +116,16 @@ func kind(n *yaml.Node) string {
 }
 
 // scalar reports whether a node is a plain value, and complains if it is not.
-func (d *decoder) scalar(n *yaml.Node, want string) bool {
+func (d *decoder) scalar(n *yaml.Node, want string) bool { return d.sized(n, want, maxText) }
+
+// sized is scalar with another bound.
+func (d *decoder) sized(n *yaml.Node, want string, limit int) bool {
 	tag := n.ShortTag()
 	if strings.HasPrefix(tag, "!") && !strings.HasPrefix(tag, "!!") {
 		d.fail(n, "tags are not taken")
 		return false
 	}
-	if n.Kind != yaml.ScalarNode || tag == "!!null" || tag == "!!binary" || len(n.Value) > maxText || n.Anchor != "" {
+	if n.Kind != yaml.ScalarNode || tag == "!!null" || tag == "!!binary" || len(n.Value) > limit || n.Anchor != "" {
 		d.fail(n, "want %s, got %s", want, kind(n))
 		return false
 	}

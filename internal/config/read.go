@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -89,6 +90,12 @@ func Parse(path string, data []byte, foreign bool) (*Config, error) {
 	if len(d.problems) > 0 {
 		return nil, &Error{d.problems}
 	}
+	c.values = d.values
+	c.sections = make(map[string]bool)
+	for key := range c.values {
+		section, _, _ := strings.Cut(key, ".")
+		c.sections[section] = true
+	}
 	return c, nil
 }
 
@@ -96,63 +103,106 @@ func Parse(path string, data []byte, foreign bool) (*Config, error) {
 type Places struct {
 	Project string // the folder of the project
 	User    string // the user's folder for configurations, as os.UserConfigDir
+	Home    string // the user's home, for agents that have files of their own
+	System  string // that of all users, such as /etc
 }
 
 // Here are the places of this process.
 func Here() Places {
 	var p Places
 	p.Project, _ = os.Getwd() // what can not be found out is not looked at
+	p.Home, _ = os.UserHomeDir()
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		p.User = dir
 	} else {
 		p.User, _ = os.UserConfigDir()
 	}
+	if p.System = "/etc"; runtime.GOOS == "windows" {
+		p.System = os.Getenv("ProgramData")
+	}
 	return p
 }
 
-// UserFile is the user's own file, "" if there is no place for it.
-func (p Places) UserFile() string {
-	if p.User == "" {
+// ProjectFile is the file of the project, "" if there is no place for it.
+func (p Places) ProjectFile() string {
+	if p.Project == "" {
 		return ""
 	}
-	return filepath.Join(p.User, "troupe", FileName)
+	return filepath.Join(p.Project, FileName)
+}
+
+// UserFile is the user's own file, "" if there is no place for it.
+func (p Places) UserFile() string { return fileBelow(p.User) }
+
+// SystemFile is the file for all users, "" if there is no place for it.
+func (p Places) SystemFile() string { return fileBelow(p.System) }
+
+func fileBelow(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "troupe", FileName)
 }
 
 // Load reads the named file, or if none is named those that are there: the project's over
-// the user's. No file at all is an empty Config.
+// the user's over the system's. Agents with files of their own are there in both cases. No
+// file at all is an empty Config.
 func (p Places) Load(named string) (*Config, error) {
-	if named != "" {
-		return Read(named)
+	own, err := p.loadOwn(named)
+	if err != nil {
+		return nil, err
 	}
-	c := new(Config)
-	user := p.UserFile()
-	if user != "" {
-		switch own, err := Read(user); {
-		case err == nil:
-			c = own
-		case !errors.Is(err, os.ErrNotExist):
+	found := new(Config)
+	if path := p.ProjectFile(); named == "" && path != p.UserFile() {
+		if found, err = readIfThere(path, true); err != nil {
 			return nil, err
 		}
 	}
-	if p.Project == "" {
-		return c, nil
+	if p.Project != "" && p.Project != p.Home {
+		if err := found.readAgents(p.Project, true); err != nil {
+			return nil, err
+		}
 	}
-	path := filepath.Join(p.Project, FileName)
-	if path == user {
-		return c, nil
+	if named != "" {
+		maps.DeleteFunc(found.Agents, func(name string, _ Agent) bool { _, ok := own.Agents[name]; return ok })
 	}
-	project, err := read(path, true)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return c, nil
-	case err != nil:
+	c := found.over(own, true)
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	merged := project.over(c)
-	if err := merged.check(); err != nil {
+	return c, nil
+}
+
+// loadOwn reads what is the user's word: the named file, or else the user's over the
+// system's; and the user's agents.
+func (p Places) loadOwn(named string) (c *Config, err error) {
+	if named != "" {
+		c, err = read(named, false)
+	} else if c, err = readIfThere(p.SystemFile(), false); err == nil {
+		var user *Config
+		if user, err = readIfThere(p.UserFile(), false); err == nil {
+			c = user.over(c, false)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	return merged, nil
+	if p.Home != "" {
+		err = c.readAgents(p.Home, false)
+	}
+	return c, err
+}
+
+// readIfThere reads a file; one that is not there is empty.
+func readIfThere(path string, foreign bool) (*Config, error) {
+	if path == "" {
+		return new(Config), nil
+	}
+	c, err := read(path, foreign)
+	if errors.Is(err, os.ErrNotExist) {
+		return new(Config), nil
+	}
+	return c, err
 }
 
 // maxKey bounds the file of a key, in bytes.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,7 +29,9 @@ func (d *decoder) config(n *yaml.Node, c *Config, foreign bool) {
 		"models":   func(n *yaml.Node) { d.models(n, c, foreign) },
 		"sampling": d.own(foreign, "sampling", func(n *yaml.Node) { d.sampling(n, c) }),
 		"limits":   func(n *yaml.Node) { d.limits(n, &c.Limits) },
+		"agents":   func(n *yaml.Node) { d.agents(n, c, foreign) },
 	}
+	maps.Copy(sections, d.services(c, foreign))
 	d.object(n, sections)
 	if version < 0 {
 		d.fail(n, `the version is missing: begin with "version: %d"`, Version)

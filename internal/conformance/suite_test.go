@@ -132,3 +132,19 @@ func open(t *testing.T) *suite {
 	}
 	return s
 }
+
+func TestApplying(t *testing.T) {
+	names := []string{"tools-list", "server-sse-polling", "tasks-lifecycle", "sep-2640-skills-manifest", "input-required-result-basic-elicitation",
+		"input-required-result-multiple-input-requests", "input-required-result-ignore-extra-params", "input-required-result-basic-sampling"}
+	var plan []scenario
+	for _, name := range names {
+		plan = append(plan, scenario{Revision: "2026-07-28", Name: name}, scenario{Revision: "2025-06-18", Name: name})
+	}
+	apply, without, err := applying(plan)
+	if err != nil || len(apply) != 2 || len(without) != 4 {
+		t.Errorf("applying: got %v, without %v and error %v, want tools-list and basic-sampling of 2026-07-28", apply, without, err)
+	}
+	if _, _, err := applying(plan[:2]); err == nil {
+		t.Error("applying to a suite without what is left out: got no error")
+	}
+}

@@ -79,24 +79,7 @@ func TestClientsOfOthers(t *testing.T) {
 			default:
 				line = append(line, peers.ListenFixture(t, program, tt.args...).URL)
 			}
-			got := report(t, line)
-			want := map[string]any{"revision": tt.revision}
-			for name, value := range everywhereElse {
-				want[name] = value
-			}
-			for name, value := range instead[tt.sdk] {
-				want[name] = value
-			}
-			for name, value := range want {
-				if got[name] != value {
-					t.Errorf("%s: got %v, want %v", name, got[name], value)
-				}
-			}
-			for name, value := range got {
-				if _, known := want[name]; !known {
-					t.Errorf("%s: got %v, which nobody compares", name, value)
-				}
-			}
+			compare(t, report(t, line), expected(tt.sdk, tt.revision))
 		})
 	}
 }

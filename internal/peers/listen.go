@@ -3,6 +3,7 @@ package peers
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -51,6 +52,21 @@ func Listen(t testing.TB, server, transport string) *Server {
 	}
 	s.URL += path
 	return s
+}
+
+// ListenHTTP starts a server on a free port of the loopback interface, as [Listen] does,
+// over Streamable HTTP. It is to be stopped.
+func ListenHTTP(ctx context.Context, server string) (*Server, error) {
+	line, err := Command(ctx, server, StreamableHTTP)
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(line)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", server, err)
+	}
+	s.URL += "/mcp"
+	return s, nil
 }
 
 // start runs the command line of a Node server with the loopback hook before it, and

@@ -28,6 +28,15 @@ const (
 // or v2, a revision, and what to connect to; see client.mjs.
 const Client = "client"
 
+// AgentClient is a client on either SDK for TypeScript, for agents behind "troupe serve":
+// its arguments are v1 or v2, a revision, old or new for the servers that the agents have,
+// and what to connect to; see agent.mjs.
+const AgentClient = "agent"
+
+// PairClient is a client on either SDK for TypeScript that is asked at the same time as
+// others; see pair.mjs.
+const PairClient = "pair"
+
 var (
 	//go:embed package.json
 	manifest []byte
@@ -37,6 +46,10 @@ var (
 	modern []byte
 	//go:embed client.mjs
 	client []byte
+	//go:embed agent.mjs
+	agentClient []byte
+	//go:embed pair.mjs
+	pairClient []byte
 	//go:embed sdks.mjs
 	sdks []byte
 )
@@ -44,7 +57,8 @@ var (
 // bundle is what is installed.
 func bundle() Bundle {
 	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{
-		"modern.mjs": modern, "client.mjs": client, "sdks.mjs": sdks,
+		"modern.mjs": modern, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient,
+		"sdks.mjs": sdks,
 	}}
 }
 
@@ -60,7 +74,8 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 		return nil, err
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
-	if server == Modern || server == Client {
+	switch server {
+	case Modern, Client, AgentClient, PairClient:
 		script = filepath.Join(dir, server+".mjs")
 	}
 	if _, err := os.Stat(script); err != nil {

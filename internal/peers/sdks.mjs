@@ -48,6 +48,7 @@ export const adapters = {
       return facade(client, {
         revision: () => revision, watch: (uri) => client.subscribeResource({ uri }),
         callTool: (params, options) => callTool(params, undefined, options),
+        task: (params, tell) => asTask(client, params, tell),
       });
     },
   },
@@ -71,6 +72,16 @@ export const adapters = {
     },
   },
 };
+
+// Calls a tool as a task and follows it to its result; tell gets the kind of each message.
+async function asTask(client, params, tell) {
+  for await (const message of client.experimental.tasks.callToolStream(params, undefined, { task: { ttl: 60_000 } })) {
+    tell(message.type);
+    if (message.type === 'result') return message.result;
+    if (message.type === 'error') throw message.error;
+  }
+  throw new Error('the task has no result');
+}
 
 // A method that tells what it is called with.
 function wrap(object, method, tell) {

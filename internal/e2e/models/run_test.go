@@ -210,7 +210,7 @@ func TestRunLosesItsModel(t *testing.T) {
 			kills, again := 1, false
 			for ev := p.next(); ev != nil; ev = p.next() {
 				switch {
-				case ev.Type == "retry" || ev.Type == "turn_restarted":
+				case ev.Type == "model_retried" || ev.Type == "turn_restarted":
 					again = true
 				case ev.Type == "text" && again && kills < 20: // of the new process
 					killRunner(t, server)

@@ -42,7 +42,7 @@ func outcome(t testing.TB, m llm.Model, limits agent.Limits, maxTokens int) (*ag
 			t.Errorf("actors are left: %+v", rt.System().Census().Actors)
 		}
 	}()
-	a, err := rt.Agent("victim", &agent.Config{MaxTokens: maxTokens, Repeats: -1, Limits: limits})
+	a, err := rt.Agent("victim", &agent.Config{MaxTokens: maxTokens, MaxRepeats: -1, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

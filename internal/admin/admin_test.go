@@ -1,0 +1,257 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
+)
+
+// folder is a place for sockets whose path is short enough on every system.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "adm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
+}
+
+func newSystem(t *testing.T) *actors.System {
+	t.Helper()
+	sys, err := actors.NewSystem(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := sys.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return sys
+}
+
+func listen(t *testing.T, dir string, o admin.Options) *admin.Client {
+	t.Helper()
+	s, err := admin.Listen(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	all, err := admin.Find(dir)
+	if err != nil || len(all) != 1 || all[0].PID() != os.Getpid() {
+		t.Fatalf("Find: got %v, %v, want this process", all, err)
+	}
+	return all[0]
+}
+
+func spawn(t *testing.T, sys *actors.System, kind actors.Kind, name string, inline bool) {
+	t.Helper()
+	_, err := sys.Spawn(actors.Spec{Kind: kind, Name: name, Inline: inline, New: func() actors.Actor {
+		return actors.ReceiveFunc(func(*actors.Context, any) {})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSocket(t *testing.T) {
+	sys, s := newSystem(t), memstore.New(nil)
+	if _, err := s.Create(t.Context(), store.Run{ID: "r1", Title: "Count the files.", State: store.Waiting}, "me", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	spawn(t, sys, actors.KindRun, "run-r1", false)
+	spawn(t, sys, actors.KindHost, "host", false)
+	for range 3 {
+		spawn(t, sys, actors.KindCall, "", true)
+	}
+	var woken atomic.Int32
+	c := listen(t, folder(t), admin.Options{System: sys, Command: "worker", Store: s,
+		Wake: func() { woken.Add(1) }, Status: func() any { return map[string]int{"running": 2} },
+		Labels: func(i actors.Info) admin.Label {
+			if i.Kind == actors.KindHost {
+				return admin.Label{State: "ready"}
+			}
+			return admin.Label{}
+		}})
+
+	tree, err := c.Tree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]admin.Actor)
+	for _, a := range tree.Actors {
+		got[a.Kind] = a
+	}
+	if a := got["run"]; a.State != "waiting" || a.Title != "Count the files." || a.Started.IsZero() {
+		t.Errorf("the run: got %+v, want its state and title", a)
+	}
+	if a := got["host"]; a.State != "ready" {
+		t.Errorf("the host: got %+v, want the state of its label", a)
+	}
+	if a := got["runtime"]; a.State != "live" {
+		t.Errorf("the runtime: got %+v, want a live one", a)
+	}
+	for _, k := range tree.Kinds {
+		if k.Kind == "call" && (k.Live != 3 || k.Inline != 3) {
+			t.Errorf("calls: got %+v, want 3 inline", k)
+		}
+	}
+	if tree.Process.PID != os.Getpid() || tree.Process.Command != "worker" {
+		t.Errorf("the process: got %+v", tree.Process)
+	}
+	if raw, err := c.Status(t.Context()); err != nil || string(raw) != `{"running":2}` {
+		t.Errorf("Status: got %s, %v", raw, err)
+	}
+	if p, err := c.Health(t.Context()); err != nil || p.Command != "worker" {
+		t.Errorf("Health: got %+v, %v", p, err)
+	}
+	if n := admin.WakeAll(t.Context(), filepath.Dir(c.Path())); n != 1 || woken.Load() != 1 {
+		t.Errorf("WakeAll: got %d, and %d wakes, want 1 and 1", n, woken.Load())
+	}
+}
+
+// The socket is for its user alone, and gone with its process (SECA-49).
+func TestWhoGetsIn(t *testing.T) {
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := admin.Listen(dir, admin.Options{System: newSystem(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]fs.FileMode{dir: 0o700, s.Path(): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: got %v, %v, want %v", path, info.Mode().Perm(), err, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := admin.Dial(s.Path()).Health(t.Context()); !errors.Is(err, admin.ErrNobody) {
+		t.Errorf("after Close: got %v, want %v", err, admin.ErrNobody)
+	}
+	if found, err := admin.Find(dir); err != nil || len(found) != 0 {
+		t.Errorf("Find after Close: got %v, %v, want none", found, err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Find(dir); err == nil {
+		t.Error("Find in a folder that everybody may write: got no error")
+	}
+}
+
+func TestLinkIsRefused(t *testing.T) {
+	dir := folder(t)
+	if err := os.Symlink(t.TempDir(), dir); err != nil {
+		t.Skip(err)
+	}
+	if _, err := admin.Listen(dir, admin.Options{System: newSystem(t)}); err == nil {
+		t.Error("Listen behind a link: got no error")
+	}
+	if _, err := admin.Find(dir); err == nil {
+		t.Error("Find behind a link: got no error")
+	}
+}
+
+// The socket of a process that has died is removed; what only looks like one is not.
+func TestStale(t *testing.T) {
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead := filepath.Join(dir, "2147483647.sock") // above the highest id there is
+	l, err := net.Listen("unix", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"notes.sock", "x.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := admin.Find(dir); err != nil || len(found) != 0 {
+		t.Errorf("Find: got %v, %v, want none", found, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 {
+		t.Errorf("left: got %q, want the two files that are no sockets", left)
+	}
+	if found, err := admin.Find(filepath.Join(dir, "none")); err != nil || found != nil {
+		t.Errorf("Find in no folder: got %v, %v, want none", found, err)
+	}
+}
+
+// A process that answers too much, or rubbish, is an error and nothing else (ROB-9).
+func TestHostileProcess(t *testing.T) {
+	dir := folder(t)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "1.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/tree":
+			chunk := []byte(strings.Repeat("x", 1<<20))
+			for range 64 {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+			}
+		case "/health":
+			_, _ = w.Write([]byte(`{"pid":`))
+		default:
+			http.Error(w, "no", http.StatusTeapot)
+		}
+	})}
+	go func() { _ = srv.Serve(l) }()
+	defer srv.Close()
+	c := admin.Dial(filepath.Join(dir, "1.sock"))
+	if _, err := c.Tree(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("Tree: got %v, want that it is too long", err)
+	}
+	if _, err := c.Health(t.Context()); err == nil {
+		t.Error("Health: got no error for half an object")
+	}
+	if err := c.Wake(t.Context()); err == nil || !strings.Contains(err.Error(), "418") {
+		t.Errorf("Wake: got %v, want the status", err)
+	}
+}
+
+func TestDir(t *testing.T) {
+	if got, want := admin.Dir("/home/a/.local/state/troupe"), "/home/a/.local/state/troupe/sockets"; got != want {
+		t.Errorf("Dir: got %q, want %q", got, want)
+	}
+	long := "/" + strings.Repeat("long/", 40)
+	if got := admin.Dir(long); len(got) > 80 || got != admin.Dir(long) || got == admin.Dir(long+"x") {
+		t.Errorf("Dir(%d bytes): got %q, want a short name of its own", len(long), got)
+	}
+}

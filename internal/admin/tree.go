@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// Process says what answers at a socket. It is the answer of GET /health.
+type Process struct {
+	PID     int       `json:"pid"`
+	Command string    `json:"command"` // such as "worker"
+	Started time.Time `json:"started"` // when it began to listen
+}
+
+// Tree is the answer of GET /tree: the live actors of a process.
+type Tree struct {
+	Process Process `json:"process"`
+	// Actors are those with a mailbox of their own, by path; a parent comes before its
+	// children. At most [MaxActors] are listed.
+	Actors []Actor `json:"actors"`
+	// More is how many are left out of Actors.
+	More int `json:"more,omitzero"`
+	// Kinds counts all actors, those on the inline mailbox too, in the order of the tree.
+	Kinds []Kind `json:"kinds"`
+	// Tasks are the goroutines that actors have running, by owner.
+	Tasks []Task `json:"tasks"`
+	// Dropped counts messages to actors that had stopped.
+	Dropped int64 `json:"dropped"`
+}
+
+// MaxActors bounds [Tree].Actors.
+const MaxActors = 20_000
+
+// Actor is a live actor.
+type Actor struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	// State is what the process says of it, such as "waiting" of a run; "live" if it
+	// says nothing, "restarting" if it has failed and another incarnation is to come.
+	State     string    `json:"state"`
+	Title     string    `json:"title,omitempty"` // of a run: what it is about
+	Started   time.Time `json:"started"`
+	AgeMS     int64     `json:"ageMs"`
+	Restarts  int       `json:"restarts"`
+	LastError string    `json:"lastError,omitempty"` // of its newest failure
+}
+
+// Kind counts the actors of one kind.
+type Kind struct {
+	Kind      string `json:"kind"`
+	Live      int64  `json:"live"`
+	Inline    int64  `json:"inline"` // of the live ones: those that Actors does not list
+	Spawned   int64  `json:"spawned"`
+	Failed    int64  `json:"failed"`
+	Restarted int64  `json:"restarted"`
+}
+
+// Task counts the running tasks of one owner.
+type Task struct {
+	Owner   string `json:"owner"`
+	Running int    `json:"running"`
+}
+
+// Label is what a process says of one of its actors.
+type Label struct{ State, Title string }
+
+// maxError bounds the text of an actor's failure.
+const maxError = 500
+
+// treeOf looks at a system; labels may be nil.
+func treeOf(sys *actors.System, now time.Time, labels func(actors.Info) Label) Tree {
+	census, infos := sys.Census(), sys.Tree()
+	t := Tree{Actors: []Actor{}, Kinds: []Kind{}, Tasks: []Task{}, Dropped: census.Dropped}
+	listed := make(map[actors.Kind]int64)
+	for i, info := range infos {
+		listed[info.Kind]++
+		if i >= MaxActors {
+			t.More++
+			continue
+		}
+		a := Actor{Path: info.Path, Kind: info.Kind.String(), State: "live", Started: info.Started.UTC(),
+			AgeMS: max(0, now.Sub(info.Started).Milliseconds()), Restarts: info.Restarts}
+		if info.LastError != nil {
+			a.LastError = clip(info.LastError.Error(), maxError)
+		}
+		if labels != nil {
+			l := labels(info)
+			a.State, a.Title = cmp.Or(l.State, a.State), l.Title
+		}
+		t.Actors = append(t.Actors, a)
+	}
+	for _, kind := range actors.Kinds() {
+		if c, ok := census.Actors[kind]; ok {
+			t.Kinds = append(t.Kinds, Kind{Kind: kind.String(), Live: c.Live, Inline: max(0, c.Live-listed[kind]),
+				Spawned: c.Spawned, Failed: c.Failed, Restarted: c.Restarted})
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(census.Tasks)) {
+		t.Tasks = append(t.Tasks, Task{owner, census.Tasks[owner]})
+	}
+	return t
+}
+
+// clip cuts a text to n bytes, at a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,36 @@
+package archtest
+
+import (
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// What the guide says of the weight of package agent is so, but for one part in twenty: a
+// package more is nothing, a tree of them is noticed here.
+func TestWeight(t *testing.T) {
+	guide := read(t, filepath.Join("..", "..", "docs", "guides", "embed.md"))
+	said := regexp.MustCompile(`brings (\d+) packages, (\d+) of them the standard\s+library's, and (\d+) modules`).FindStringSubmatch(guide)
+	if said == nil {
+		t.Fatal("docs/guides/embed.md does not say how many packages agent brings")
+	}
+	all, standard, modules := 0, 0, make(map[string]bool)
+	for _, p := range list(t, "-deps", "./agent") {
+		all++
+		if p.Standard {
+			standard++
+		} else if p.Module != nil {
+			modules[p.Module.Path] = true
+		}
+	}
+	for i, got := range []int{all, standard, len(modules)} {
+		want, err := strconv.Atoi(said[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got > want+want/20 || got < want-want/20 {
+			t.Errorf("%s: agent links %d packages, %d of the standard library, of %d modules", said[0], all, standard, len(modules))
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// AgentsOptions says what load of agents [Agents] makes; nil is the same as the zero
+// value. Each session is a run of its own, with a scripted model behind the runtime's
+// provider and the tools of one MCP server in this process.
+type AgentsOptions struct {
+	// Sessions are live at once. Zero means 100.
+	Sessions int
+	// Turns are the model's in each session: all but the last call a tool. Zero means 3.
+	Turns int
+	// History is how many bytes of text a session has collected behind its first turn.
+	// Zero means 4096.
+	History int
+	// Tools are how many the server has, and each session is offered. Zero means 10.
+	Tools int
+	// Think is how long the model takes for a turn, Work how long the tool for a call.
+	Think, Work time.Duration
+	// Duration is how long new sessions begin in place of those that have ended. Zero
+	// means 10 s, negative none: each place has one session.
+	Duration time.Duration
+	// Store takes the journal. Nil keeps it in memory.
+	Store store.Store
+	// Settle is how long the sessions wait before their memory is looked at once more, as
+	// the collector and the system have it who were left alone. Zero means no second look.
+	Settle time.Duration
+	// SkipMemory leaves out the look at sessions that wait.
+	SkipMemory bool
+	// Progress hears of what is going on. Nil hears nothing.
+	Progress func(Progress)
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+}
+
+func (o *AgentsOptions) withDefaults() AgentsOptions {
+	var d AgentsOptions
+	if o != nil {
+		d = *o
+	}
+	d.Sessions = cmp.Or(d.Sessions, 100)
+	d.Turns = cmp.Or(d.Turns, 3)
+	d.History = cmp.Or(d.History, 4096)
+	d.Tools = cmp.Or(d.Tools, 10)
+	d.Duration = cmp.Or(d.Duration, 10*time.Second)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func (o *AgentsOptions) check() error {
+	switch {
+	case o.Sessions < 1 || o.Sessions > MaxAgents:
+		return fmt.Errorf("%d sessions: want 1 to %d", o.Sessions, MaxAgents)
+	case o.Turns < 2 || o.Turns > 64:
+		return fmt.Errorf("%d turns: want 2 to 64", o.Turns)
+	case o.History < 64 || o.History > 1<<20:
+		return fmt.Errorf("a history of %d bytes: want 64 to %d", o.History, 1<<20)
+	case o.Tools < 1 || o.Tools > 1000:
+		return fmt.Errorf("%d tools: want 1 to 1000", o.Tools)
+	case o.Think < 0 || o.Work < 0:
+		return errors.New("a model or a tool can not take less than no time")
+	}
+	return nil
+}
+
+// MaxAgents bounds [AgentsOptions].Sessions.
+const MaxAgents = 100_000
+
+// Agents measures agent sessions of this process: first the memory of such as wait,
+// half of them for the model, half for a tool, and then how many pass, and what the
+// runtime adds to a turn. It ends by itself a bounded time after Duration; if ctx ends
+// before, the report has what was measured by then, and says that it was cut short.
+func Agents(ctx context.Context, opts *AgentsOptions) (*AgentsReport, error) {
+	o := opts.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	f, err := newFleet(ctx, &o)
+	if err != nil {
+		return nil, fmt.Errorf("benchmarking agents: %w", err)
+	}
+	rep := &AgentsReport{Schema: AgentsSchema, Machine: thisMachine(), Sessions: o.Sessions, Turns: o.Turns, History: o.History, Tools: o.Tools,
+		ThinkMS: millis(o.Think), WorkMS: millis(o.Work), Journal: "memory"}
+	if o.Store != nil {
+		rep.Journal = "store"
+	}
+	if !o.SkipMemory {
+		err = f.hold(ctx, rep)
+	}
+	if err == nil {
+		err = f.pass(ctx, rep)
+	}
+	if ctx.Err() != nil {
+		rep.Cut, err = true, nil
+	}
+	return rep, errors.Join(err, f.close())
+}
+
+// fleet is a runtime with everything the sessions need.
+type fleet struct {
+	opts   *AgentsOptions
+	rt     *agent.Runtime
+	server *mcpserver.Server
+	model  *player
+	base   Memory // before there was a runtime
+	waits  *gate  // where the tool waits; nil lets it pass
+}
+
+func newFleet(ctx context.Context, o *AgentsOptions) (_ *fleet, err error) {
+	f := &fleet{opts: o, base: ownMemory(), waits: new(gate)}
+	f.model = newPlayer(o)
+	if f.server, err = f.newServer(); err != nil {
+		return nil, err
+	}
+	f.rt, err = agent.Open(ctx, &agent.Options{
+		Model:   f.model,
+		Servers: []mcpclient.Server{mcpclient.InProcess("tools", f.server)},
+		// Nothing of ours is to hold up a session: that would be measured as its own time.
+		Host:      &mcpclient.HostOptions{MaxCalls: o.Sessions + 16},
+		Providers: map[string]agent.ProviderOptions{"": {Concurrency: o.Sessions, Queue: o.Sessions + 16}},
+		MaxRuns:   o.Sessions + 16,
+		Approve:   agent.NeverAsk,
+		Store:     o.Store,
+		Logger:    o.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, f.server.Close())
+	}
+	if _, err := f.rt.Servers(ctx); err != nil { // connected before anything is measured
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func (f *fleet) close() error { return errors.Join(f.rt.Close(), f.server.Close()) }
+
+type toolIn struct {
+	Size int  `json:"size" jsonschema:"how many bytes to answer"`
+	Wait bool `json:"wait,omitempty"`
+}
+
+func (f *fleet) newServer() (*mcpserver.Server, error) {
+	s, err := mcpserver.New(mcp.Implementation{Name: "tools", Version: "1"}, &mcpserver.Options{
+		MaxInFlight: f.opts.Sessions + 16, Logger: f.opts.Logger,
+		CacheFor: time.Hour, // its list does not change: nobody need ask for it before each turn
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.opts.Tools {
+		tool := &mcp.Tool{Name: fmt.Sprintf("tool_%d", i), Description: "Answers as many bytes as it is asked for, and waits where it is told to."}
+		err = errors.Join(err, mcpserver.AddTool(s, tool, func(ctx context.Context, _ *mcpserver.ToolRequest, in toolIn) (string, error) {
+			if in.Wait {
+				if err := f.waits.pass(ctx); err != nil {
+					return "", err
+				}
+			}
+			if err := pause(ctx, f.opts.Work); err != nil {
+				return "", err
+			}
+			return strings.Repeat("r", min(max(in.Size, 0), 1<<20)), nil
+		}))
+	}
+	return s, err
+}
+
+// prompt is what session n begins with. Each has a text of its own, as real ones do.
+func (f *fleet) prompt(n int) string {
+	head := fmt.Sprintf("session %d ", n)
+	return head + strings.Repeat("p", max(f.opts.History/2-len(head), 0))
+}
+
+// hold starts all sessions and looks at them while every second one waits for its
+// model, the others for a tool.
+func (f *fleet) hold(ctx context.Context, rep *AgentsReport) error {
+	f.model.hold(true)
+	f.waits.shut()
+	defer f.model.hold(false)
+	defer f.waits.open()
+	begun := time.Now()
+	runs, err := f.startAll(ctx)
+	if err != nil {
+		return err
+	}
+	half := int64(f.opts.Sessions / 2)
+	if err := f.await(ctx, "sessions wait", begun, f.waiting, int64(f.opts.Sessions)); err != nil {
+		return err
+	}
+	m := ownMemory()
+	for range 10 { // what it settles to, and no less than the most of it
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		m = m.atLeast(ownMemory())
+	}
+	rep.Live = &Live{Base: f.base, Memory: m, ForModel: f.model.waiting(), ForTool: f.waits.waiting(), OpenSeconds: time.Since(begun).Seconds()}
+	if f.opts.Settle > 0 {
+		if err := f.settle(ctx, rep.Live); err != nil {
+			return err
+		}
+	}
+	rep.Live.PerSession = math.Round(float64(m.Resident-f.base.Resident) / float64(f.opts.Sessions))
+	if rep.Live.ForModel < half || rep.Live.ForTool < half {
+		return fmt.Errorf("%d sessions wait for the model and %d for a tool, and should be %d each", rep.Live.ForModel, rep.Live.ForTool, half)
+	}
+	f.model.hold(false)
+	f.waits.open()
+	for _, run := range runs {
+		if _, err := run.Wait(ctx); err != nil {
+			return fmt.Errorf("a session that had waited: %w", err)
+		}
+	}
+	return nil
+}
+
+// settle looks at the memory once more, nothing having happened for a while.
+func (f *fleet) settle(ctx context.Context, l *Live) error {
+	begun := time.Now()
+	stop := every(progressTime, func() {
+		f.progress(Progress{Phase: "sessions wait on", Elapsed: time.Since(begun), Of: f.opts.Settle, Done: int64(f.opts.Sessions)})
+	})
+	err := pause(ctx, f.opts.Settle)
+	stop()
+	if err != nil {
+		return err
+	}
+	m := ownMemory()
+	l.Settled, l.SettleSeconds = &m, time.Since(begun).Seconds()
+	return nil
+}
+
+// startAll starts all sessions: some at a time, for what is live is to be measured and
+// not what comes all at once.
+func (f *fleet) startAll(ctx context.Context) ([]*agent.Run, error) {
+	runs := make([]*agent.Run, f.opts.Sessions)
+	var next atomic.Int64
+	var failed firstError
+	var all sync.WaitGroup
+	for range min(starters, f.opts.Sessions) {
+		all.Go(func() {
+			for n := int(next.Add(1)) - 1; n < len(runs) && failed.get() == nil; n = int(next.Add(1)) - 1 {
+				run, err := f.rt.Start(ctx, f.prompt(n), nil)
+				failed.set(err)
+				runs[n] = run
+				for err == nil && int64(n)-f.waiting() > starters { // those before are on their way
+					err = pause(ctx, time.Millisecond)
+				}
+				failed.set(err)
+			}
+		})
+	}
+	all.Wait()
+	return runs, failed.get()
+}
+
+// waiting is how many sessions wait.
+func (f *fleet) waiting() int64 { return f.model.waiting() + f.waits.waiting() }
+
+// starters is how many sessions are being started at once.
+const starters = 64
+
+// holdTime bounds the wait until all sessions wait.
+const holdTime = 5 * time.Minute
+
+// await looks until count has come to want.
+func (f *fleet) await(ctx context.Context, what string, begun time.Time, count func() int64, want int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, holdTime, fmt.Errorf("not all %s within %v", what, holdTime))
+	defer cancel()
+	for {
+		n := count()
+		f.progress(Progress{Phase: what, Elapsed: time.Since(begun), Done: n, Total: want})
+		if n >= want {
+			return nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *fleet) progress(p Progress) {
+	if f.opts.Progress != nil {
+		f.opts.Progress(p)
+	}
+}
+
+// pass keeps the sessions coming, and measures what a turn takes beside its model.
+func (f *fleet) pass(ctx context.Context, rep *AgentsReport) error {
+	turns, whole := newLatencies(), newLatencies()
+	f.model.record(turns)
+	defer f.model.record(nil)
+	limit, cancel := context.WithTimeoutCause(ctx, max(f.opts.Duration, 0)+holdTime, errTooLong)
+	defer cancel()
+	var done, failed atomic.Int64
+	var first firstError
+	begun := time.Now()
+	cpu := ownCPU()
+	watching := f.watch(begun, &done)
+	var all sync.WaitGroup
+	for n := range f.opts.Sessions {
+		all.Go(func() {
+			for again := true; again; again = time.Since(begun) < f.opts.Duration && limit.Err() == nil {
+				at := time.Now()
+				if _, err := f.rt.Run(limit, f.prompt(n)); err != nil {
+					failed.Add(1)
+					first.set(err)
+					if ctx.Err() != nil {
+						return
+					}
+					continue
+				}
+				whole.add(time.Since(at))
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	watching()
+	took := time.Since(begun)
+	rep.Passed = &Passed{Seconds: took.Seconds(), Sessions: done.Load(), Failed: failed.Load(),
+		Rate:     float64(done.Load()) / took.Seconds(),
+		Overhead: turns.report(), Session: whole.report()}
+	if turns := done.Load() * int64(f.opts.Turns); turns > 0 {
+		rep.Passed.CPUMicros = float64((ownCPU() - cpu).Microseconds()) / float64(turns)
+	}
+	if err := first.get(); err != nil && ctx.Err() == nil {
+		rep.Passed.Error = err.Error()
+	}
+	return nil
+}
+
+var errTooLong = errors.New("the sessions did not end")
+
+// watch tells of the progress until what it returns is called.
+func (f *fleet) watch(begun time.Time, done *atomic.Int64) (stop func()) {
+	return every(progressTime, func() {
+		f.progress(Progress{Phase: "sessions pass", Elapsed: time.Since(begun), Of: max(f.opts.Duration, 0), Done: done.Load()})
+	})
+}

@@ -1,0 +1,49 @@
+package bench
+
+// AgentsSchema names the shape of an [AgentsReport].
+const AgentsSchema = "troupe.bench.agents/1"
+
+// AgentsReport is what [Agents] has measured.
+type AgentsReport struct {
+	Schema   string  `json:"schema"` // [AgentsSchema]
+	Machine  Machine `json:"machine"`
+	Sessions int     `json:"sessions"`
+	Turns    int     `json:"turns"`
+	History  int     `json:"history_bytes"`
+	Tools    int     `json:"tools"`
+	ThinkMS  float64 `json:"think_ms,omitzero"`
+	WorkMS   float64 `json:"work_ms,omitzero"`
+	Journal  string  `json:"journal"`            // "store" or "memory"
+	Live     *Live   `json:"live,omitzero"`      // of sessions that wait
+	Passed   *Passed `json:"passed,omitzero"`    // of sessions that come and go
+	Cut      bool    `json:"cut_short,omitzero"` // it was interrupted
+}
+
+// Live is the memory of sessions that wait, half of them for the model, half for a tool.
+type Live struct {
+	Base   Memory `json:"base"`   // before there was a runtime
+	Memory Memory `json:"memory"` // with all sessions waiting
+	// Settled is the same after SettleSeconds in which nothing happened.
+	Settled       *Memory `json:"settled,omitzero"`
+	SettleSeconds float64 `json:"settle_seconds,omitzero"`
+
+	ForModel    int64   `json:"for_model"`
+	ForTool     int64   `json:"for_tool"`
+	PerSession  float64 `json:"resident_per_session"` // bytes
+	OpenSeconds float64 `json:"open_seconds"`         // until all of them waited
+}
+
+// Passed is how sessions have passed.
+type Passed struct {
+	Seconds  float64 `json:"seconds"`
+	Sessions int64   `json:"sessions"`
+	Failed   int64   `json:"failed,omitzero"`
+	Error    string  `json:"error,omitzero"` // the first
+	Rate     float64 `json:"sessions_per_second"`
+	// CPUMicros is the CPU time of the process for one turn, in µs.
+	CPUMicros float64 `json:"cpu_us_per_turn"`
+	// Overhead is the time between the end of a model's turn and the begin of the next
+	// one of the session, with a tool call between them, in µs.
+	Overhead Latency `json:"overhead_per_turn_us"`
+	Session  Latency `json:"session_us"`
+}

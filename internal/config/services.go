@@ -1,0 +1,320 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MCP says where servers are defined and how they are talked to.
+type MCP struct {
+	// Files are in the format of .mcp.json, in the order in which they count. Nil means
+	// the usual ones.
+	Files []string
+	// Protocol is auto, legacy, modern or a date. Empty means auto.
+	Protocol string
+}
+
+// Store is where runs are kept.
+type Store struct {
+	// Path is a file. Empty means the one in the state folder.
+	Path string
+}
+
+// Auth says who may use an endpoint.
+type Auth struct {
+	Type  string // "", none or bearer
+	Token Key
+}
+
+// Serve is what "troupe serve" does where the command line says nothing.
+type Serve struct {
+	HTTP     string   // the address to listen on; empty means stdio has to be asked for
+	Protocol string   // "", both, legacy or modern
+	Expose   []string // of agents and tools; nil means agents
+	Agents   []string // names; nil means all
+	Servers  []string // names, of the gateway; nil means all
+	Names    string   // "", qualified or plain
+	// Unanswered is what happens to questions that the client can not be asked: "",
+	// inbox or decline.
+	Unanswered     string
+	AllowedHosts   []string
+	AllowedOrigins []string
+	Auth           Auth
+}
+
+// Worker is what "troupe worker" does where the command line says nothing. Zero values
+// mean its defaults.
+type Worker struct {
+	Concurrency int
+	Lease       time.Duration
+	Drain       time.Duration
+	Attempts    int
+	HTTP        string // the address of the intake; empty for none
+	Token       Key    // that the intake asks for
+	HookSecret  Key    // that webhooks are signed with
+	// HookHosts are hosts, "host:port" and networks that webhooks may go to although
+	// they are not public, or are not https.
+	HookHosts []string
+	Schedules map[string]Schedule
+}
+
+// Schedule is a job that comes again.
+type Schedule struct {
+	Cron     string
+	Agent    string // empty means main
+	Prompt   string
+	Timezone string // of the IANA; empty means UTC
+	Source   string // file and line
+}
+
+// Telemetry says what is told of runs, and where; the variables OTEL_* come first.
+type Telemetry struct {
+	// Endpoint is the URL that takes OTLP over HTTP. Empty means none.
+	Endpoint string
+	// Content says that prompts, answers and arguments are told too.
+	Content bool
+}
+
+// services are the sections of what runs on its own. Whoever may write into a project must
+// not open ports, choose where data goes, or start work there.
+func (d *decoder) services(c *Config, foreign bool) fields {
+	return fields{
+		"mcp":       func(n *yaml.Node) { d.mcp(n, &c.MCP, foreign) },
+		"store":     d.own(foreign, "store", func(n *yaml.Node) { d.store(n, &c.Store) }),
+		"serve":     d.own(foreign, "serve", func(n *yaml.Node) { d.serve(n, &c.Serve) }),
+		"worker":    d.own(foreign, "worker", func(n *yaml.Node) { d.worker(n, &c.Worker) }),
+		"telemetry": d.own(foreign, "telemetry", func(n *yaml.Node) { d.telemetry(n, &c.Telemetry) }),
+	}
+}
+
+func (d *decoder) mcp(n *yaml.Node, m *MCP, foreign bool) {
+	d.object(n, fields{
+		"files": func(n *yaml.Node) {
+			d.texts(&m.Files)(n)
+			for i, file := range m.Files {
+				if foreign && !filepath.IsLocal(file) {
+					d.fail(n, "%.80q is outside of the project: that counts only if you name this file (--config %s)", file, FileName)
+				}
+				m.Files[i] = d.beside(file)
+			}
+		},
+		"protocol": func(n *yaml.Node) {
+			if d.text(&m.Protocol)(n); !isProtocol(m.Protocol) {
+				d.fail(n, "want auto, legacy, modern or the date of a revision, got %.40q", m.Protocol)
+			}
+		},
+	})
+}
+
+func isProtocol(s string) bool {
+	if slices.Contains([]string{"", "auto", "legacy", "modern"}, s) {
+		return true
+	}
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
+}
+
+func (d *decoder) store(n *yaml.Node, s *Store) {
+	d.object(n, fields{"path": d.text(&s.Path)})
+}
+
+func (d *decoder) serve(n *yaml.Node, s *Serve) {
+	d.object(n, fields{
+		"http":     d.text(&s.HTTP),
+		"protocol": d.oneOf(&s.Protocol, "both", "legacy", "modern"),
+		"expose":   d.someOf(&s.Expose, "agents", "tools"),
+		"agents":   d.texts(&s.Agents), "servers": d.texts(&s.Servers),
+		"names":         d.oneOf(&s.Names, "qualified", "plain"),
+		"unanswered":    d.oneOf(&s.Unanswered, "inbox", "decline"),
+		"allowed_hosts": d.texts(&s.AllowedHosts), "allowed_origins": d.texts(&s.AllowedOrigins),
+		"auth": func(n *yaml.Node) {
+			d.object(n, fields{
+				"type":  d.oneOf(&s.Auth.Type, "none", "bearer"),
+				"token": d.secret(&s.Auth.Token),
+			})
+			if s.Auth.Type == "bearer" && s.Auth.Token.IsZero() {
+				d.fail(n, "the token is missing: token: ${TROUPE_TOKEN}")
+			}
+		},
+	})
+}
+
+func (d *decoder) worker(n *yaml.Node, w *Worker) {
+	d.object(n, fields{
+		"concurrency": d.count(&w.Concurrency), "attempts": d.count(&w.Attempts),
+		"lease": d.duration(&w.Lease), "drain": d.duration(&w.Drain),
+		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
+		"hook_hosts": d.texts(&w.HookHosts),
+		"schedules": func(n *yaml.Node) {
+			w.Schedules = make(map[string]Schedule)
+			d.entries(n, func(key, value *yaml.Node) {
+				if !agentName.MatchString(key.Value) {
+					d.fail(key, "the name of a schedule has 1 to 64 letters, digits, dashes and underscores")
+				}
+				w.Schedules[key.Value] = d.schedule(key, value)
+			})
+		},
+	})
+}
+
+func (d *decoder) schedule(key, n *yaml.Node) Schedule {
+	s := Schedule{Source: d.at(key)}
+	d.object(n, fields{
+		"cron": d.text(&s.Cron), "agent": d.text(&s.Agent), "prompt": d.lines(&s.Prompt),
+		"timezone": func(n *yaml.Node) {
+			d.text(&s.Timezone)(n)
+			if _, err := time.LoadLocation(s.Timezone); err != nil {
+				d.fail(n, "there is no time zone %.40q: want a name such as Europe/Berlin", s.Timezone)
+			}
+		},
+	})
+	if n.Kind == yaml.MappingNode && (s.Cron == "" || s.Prompt == "") {
+		d.fail(n, `a schedule has a cron expression and a prompt: { cron: "0 8 * * *", prompt: ... }`)
+	}
+	return s
+}
+
+func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
+	var content *bool
+	d.object(n, fields{"endpoint": d.text(&t.Endpoint), "content": d.flag(&content)})
+	t.Content = content != nil && *content
+}
+
+// at is the place of a node as it is told.
+func (d *decoder) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
+
+// beside is where a file is that is named in this one.
+func (d *decoder) beside(name string) string {
+	return besideFile(d.file, name)
+}
+
+func besideFile(file, name string) string {
+	p := Provider{dir: filepath.Dir(file)}
+	return p.file(name)
+}
+
+// lines reads a text that may have several lines.
+func (d *decoder) lines(out *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.sized(n, "a text", maxInstructions) {
+			return
+		}
+		if strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+			d.fail(n, "the text has control characters")
+			return
+		}
+		*out = n.Value
+	}
+}
+
+// someOf reads a list of known words.
+func (d *decoder) someOf(out *[]string, words ...string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		d.texts(out)(n)
+		for _, word := range *out {
+			if !slices.Contains(words, word) {
+				d.fail(n, "want some of %s, got %.40q", strings.Join(words, ", "), word)
+			}
+		}
+	}
+}
+
+// secret reads what is to be kept secret: it consists of variables, see [decoder.apiKey].
+func (d *decoder) secret(out *Key) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		var text string
+		d.text(&text)(n)
+		if literal := variables.ReplaceAllString(text, "$3"); len(literal) >= minKey || strings.Contains(literal, "$") {
+			d.fail(n, "secrets do not belong into this file: write ${NAME} for a variable of the environment")
+			return
+		}
+		*out = NewKey(text)
+	}
+}
+
+// late are the values whose variables are put in when they are needed, by their keys.
+func (c *Config) late() (texts map[string]*string, secrets map[string]*Key) {
+	return map[string]*string{
+			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "worker.http": &c.Worker.HTTP, "telemetry.endpoint": &c.Telemetry.Endpoint,
+		}, map[string]*Key{
+			"serve.auth.token": &c.Serve.Auth.Token, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
+		}
+}
+
+// Resolve puts the variables into a section, such as "serve", and looks for the agents
+// that it names: what a command does not use it need not have. Once that is done, later
+// calls for the section do nothing; where it fails, nothing is changed.
+func (c *Config) Resolve(section string, getenv func(string) string) error {
+	if c.resolved[section] {
+		return nil
+	}
+	texts, secrets := c.late()
+	values, problems := make(map[string]string), make(map[string]error)
+	for key, text := range texts {
+		if strings.HasPrefix(key, section+".") {
+			value, err := expand(*text, getenv)
+			if err != nil {
+				problems[key] = err
+				continue
+			}
+			values[key] = value
+		}
+	}
+	for key, secret := range secrets {
+		if strings.HasPrefix(key, section+".") {
+			value, err := expand(secret.Reveal(), getenv)
+			if err != nil {
+				problems[key] = err
+				continue
+			}
+			values[key] = strings.TrimSpace(value)
+		}
+	}
+	if e := (&Error{c.strangers(section)}); len(problems)+len(e.Problems) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(problems)) {
+			e.Problems = append(e.Problems, c.problemAt(key, "%s: %v", key, problems[key]))
+		}
+		return e
+	}
+	for key, value := range values {
+		if text := texts[key]; text != nil {
+			*text = value
+		} else {
+			*secrets[key] = NewKey(value)
+		}
+	}
+	if section == "store" && c.Store.Path != "" {
+		c.Store.Path = besideFile(c.values["store.path"].File, c.Store.Path)
+	}
+	if c.resolved == nil {
+		c.resolved = make(map[string]bool)
+	}
+	c.resolved[section] = true
+	return nil
+}
+
+// strangers are the agents that a section names and that are not there.
+func (c *Config) strangers(section string) (problems []Problem) {
+	look := func(key, name string) {
+		if _, ok := c.Agents[name]; !ok && name != "" && name != MainAgent && len(problems) < maxProblems {
+			problems = append(problems, c.problemAt(key, "%s: %s", key, c.noAgent(name)))
+		}
+	}
+	switch section {
+	case "serve":
+		for _, name := range c.Serve.Agents {
+			look("serve.agents", name)
+		}
+	case "worker":
+		for _, name := range slices.Sorted(maps.Keys(c.Worker.Schedules)) {
+			look("worker.schedules."+name+".agent", c.Worker.Schedules[name].Agent)
+		}
+	}
+	return problems
+}

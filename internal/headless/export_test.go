@@ -1,0 +1,32 @@
+package headless
+
+import (
+	"context"
+	"time"
+)
+
+// HookAttempts is how often a webhook is sent.
+const HookAttempts = hookAttempts
+
+// WithPost has webhooks sent by a function: id and body.
+func (o HooksOptions) WithPost(f func(ctx context.Context, id string, body []byte) (time.Duration, error)) HooksOptions {
+	o.post = func(ctx context.Context, _ *HooksOptions, p *pending, _ time.Time) (time.Duration, error) {
+		return f(ctx, p.ID, p.Body)
+	}
+	return o
+}
+
+// ErrGone is a receiver that wants nothing more.
+var ErrGone = errGone
+
+// Post sends a webhook once, with a secret of its own.
+func Post(ctx context.Context, g *Guard, url string, body []byte) error {
+	_, err := post(ctx, &HooksOptions{Guard: g, Secret: Secret{[]byte("0123456789abcdef")}}, &pending{ID: "w1", URL: url, Body: body}, time.Now())
+	return err
+}
+
+// Messages of the actors.
+type (
+	Answered = answered
+	Recorded = recorded
+)

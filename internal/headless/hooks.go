@@ -1,0 +1,407 @@
+// hooks.go: the actor that sees to it that webhooks are delivered.
+//
+//	Tell ──▶ (recorded) ──▶ hook/<id>  waits for a free place, posts, waits, posts again …
+//
+// What is to be delivered is kept in the store until it has been, or was given up: a
+// worker that dies leaves it to the next. One that dies before it was recorded leaves a
+// job that is untold, as does whoever cancels a job that waits in the queue: these are
+// looked for.
+
+package headless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Bounds of webhooks.
+const (
+	sendTime     = 15 * time.Second // one attempt
+	hookAttempts = 9                // over about eight hours, see waits
+	hookLife     = 24 * time.Hour   // after which a record is forgotten
+	maxSending   = 8                // at once
+	maxPending   = 1000             // in one process; more wait in the store
+	lookAgain    = time.Minute      // for what is left in the store
+	orphaned     = 5 * time.Minute  // after its time a webhook of another worker is taken over
+	untold       = 10 * time.Second // after its end a job of another worker is taken over
+	maxUntold    = 100              // of them in one look
+	maxReply     = 64 << 10         // bytes of an answer that are read
+	maxRetry     = time.Hour        // that a receiver may ask for
+)
+
+// waits are the times between attempts.
+var waits = [hookAttempts - 1]time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
+}
+
+// hookKind and hookOwner are where the store keeps webhooks.
+const (
+	hookKind  = "webhook"
+	hookOwner = "webhooks"
+)
+
+// HookStore is what webhooks need of a store.
+type HookStore interface {
+	store.Records
+	store.Jobs
+}
+
+// HooksOptions changes how webhooks are delivered. Store, Guard and Secret are required.
+type HooksOptions struct {
+	Store  HookStore
+	Guard  *Guard
+	Secret Secret
+	// OnEnd hears how each webhook has ended: "delivered", "failed" or "refused". It must
+	// not block. Nil does nothing.
+	OnEnd func(result string)
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+
+	post func(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait time.Duration, err error) // of tests
+}
+
+// Hooks delivers webhooks.
+type Hooks struct{ ref actors.Ref }
+
+// StartHooks starts delivering, with what is left in the store. It ends with Stop, or
+// with the system.
+func StartHooks(sys *actors.System, o HooksOptions) (*Hooks, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.post == nil {
+		o.post = post
+	}
+	ref, err := sys.Spawn(actors.Spec{Kind: actors.KindHooks, Name: "hooks", New: func() actors.Actor {
+		return &hooks{opts: o, live: make(map[string]actors.Ref)}
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("starting webhooks: %w", err)
+	}
+	return &Hooks{ref}, nil
+}
+
+// Tell has the URL of a job told how it stands. It does not wait.
+func (h *Hooks) Tell(j store.Job) {
+	if j.Hook != "" {
+		h.ref.Send(tell{j})
+	}
+}
+
+// Look has the store looked at now for ends of jobs that nobody tells of. It does not
+// wait; without it that is done every minute.
+func (h *Hooks) Look() { h.ref.Send(look{}) }
+
+// Flush waits until everything that was told has been sent at least once, or for ctx.
+func (h *Hooks) Flush(ctx context.Context) error {
+	_, err := actors.Ask(ctx, h.ref, func(r *actors.Reply[struct{}]) any { return flush{r} })
+	if errors.Is(err, actors.ErrStopped) {
+		err = nil
+	}
+	return err
+}
+
+// Stop ends delivering; what has not been delivered is left in the store.
+func (h *Hooks) Stop() { h.ref.Stop() }
+
+// message is the body of a webhook.
+type message struct {
+	Type      string    `json:"type"` // such as "job.done"
+	Timestamp time.Time `json:"timestamp"`
+	Data      Job       `json:"data"` // without prompt and input
+}
+
+// pending is a webhook in the store.
+type pending struct {
+	ID       string      `json:"id"`
+	URL      string      `json:"url"`
+	Body     jsonx.Value `json:"body"`
+	Attempts int         `json:"attempts"` // that have failed
+	Due      time.Time   `json:"due"`
+	Made     time.Time   `json:"made"`
+
+	job store.JobLease // whose end it tells of, until that is noted; not of one that was loaded
+}
+
+// Messages to hooks.
+type (
+	tell     struct{ job store.Job }
+	recorded struct { // a new one is in the store, or could not be put there
+		hook *pending
+		mine bool // to be delivered here
+		err  error
+	}
+	loaded struct {
+		hooks []*pending
+		jobs  []store.Job // that are untold
+		err   error
+	}
+	look    struct{}
+	flush   struct{ reply *actors.Reply[struct{}] }
+	request struct{ from actors.Ref } // a hook wants to send
+	sent    struct{ from actors.Ref } // and has
+)
+
+// send lets a hook send.
+type send struct{}
+
+// hooks is touched by its own goroutine only.
+type hooks struct {
+	opts    HooksOptions
+	started bool
+	live    map[string]actors.Ref // by ID
+	sending map[actors.Ref]bool
+	queue   []actors.Ref // want to send
+	again   *actors.Timer
+	loading bool
+
+	recording int                 // on their way to the store
+	first     map[actors.Ref]bool // have not been sent yet
+	flushing  []flush
+}
+
+// Receive implements [actors.Actor].
+func (h *hooks) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		h.sending, h.first = make(map[actors.Ref]bool), make(map[actors.Ref]bool)
+		h.again = c.NewTimer(look{})
+		h.load(c)
+	case look:
+		h.load(c)
+	case loaded:
+		h.loaded(c, m)
+	case tell:
+		h.tell(c, m.job)
+	case recorded:
+		if m.err != nil {
+			h.opts.Logger.Warn("the store does not know of a webhook yet", "hook", m.hook.ID, "error", m.err)
+		}
+		h.recording--
+		if m.mine {
+			h.spawn(c, m.hook)
+		}
+		h.flushed()
+	case flush:
+		h.flushing = append(h.flushing, m)
+		h.flushed()
+	case request:
+		h.queue = append(h.queue, m.from)
+		h.next()
+	case sent:
+		delete(h.sending, m.from)
+		delete(h.first, m.from)
+		h.next()
+		h.flushed()
+	case actors.ChildStopped:
+		h.stopped(m.Ref)
+	}
+}
+
+// tell records a webhook, and then has it delivered.
+func (h *hooks) tell(c *actors.Context, j store.Job) {
+	shown := Show(j)
+	shown.Prompt, shown.Input = "", nil
+	now := time.Now()
+	body, err := jsonx.Marshal(message{Type: "job." + string(j.State), Timestamp: j.Updated, Data: shown})
+	if err != nil {
+		h.opts.Logger.Error("a webhook can not be written", "job", j.ID, "error", err)
+		return
+	}
+	p := &pending{ID: fmt.Sprintf("%s.%d.%s", j.ID, j.Attempts, j.State), URL: j.Hook, Body: body, Due: store.Clock(now), Made: store.Clock(now),
+		job: store.JobLease{ID: j.ID, Epoch: j.Epoch}}
+	h.recording++
+	actors.Await(c, func(ctx context.Context) (bool, error) { return h.record(ctx, p) },
+		func(mine bool, err error) any { return recorded{p, mine, err} })
+}
+
+// record puts a new webhook into the store and notes there that its job is told of, both
+// or none, and reports whether that is to be done here: another worker may have been
+// faster. One that can not be recorded is delivered all the same, and noted afterwards.
+func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
+	r, err := p.record()
+	if err != nil {
+		return true, err
+	}
+	switch err := h.opts.Store.TellJob(ctx, p.job.ID, p.job.Epoch, &r); {
+	case err == nil:
+		p.job = store.JobLease{}
+		return true, nil
+	case errors.Is(err, store.ErrFenced):
+		return false, nil
+	case errors.Is(err, store.ErrNotFound): // the job was removed
+		return true, h.opts.Store.PutRecord(ctx, r)
+	default:
+		return true, err
+	}
+}
+
+// put records how a webhook stands.
+func (h *hooks) put(ctx context.Context, p *pending) error {
+	r, err := p.record()
+	if err != nil {
+		return err
+	}
+	return h.opts.Store.PutRecord(ctx, r)
+}
+
+// record is p as the store keeps it.
+func (p *pending) record() (store.Record, error) {
+	value, err := jsonx.Marshal(p)
+	return store.Record{Kind: hookKind, Owner: hookOwner, Key: p.ID, Value: value, Expires: p.Made.Add(hookLife)}, err
+}
+
+// drop forgets a webhook that has ended.
+func (h *hooks) drop(ctx context.Context, p *pending) error {
+	var told error
+	if p.job.ID != "" {
+		told = h.opts.Store.TellJob(ctx, p.job.ID, p.job.Epoch, nil)
+		if errors.Is(told, store.ErrFenced) || errors.Is(told, store.ErrNotFound) {
+			told = nil
+		}
+	}
+	err := h.opts.Store.DeleteRecord(ctx, hookKind, hookOwner, p.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return errors.Join(told, err)
+}
+
+// load looks for webhooks that nobody works on any more, and for jobs that nobody tells
+// of.
+func (h *hooks) load(c *actors.Context) {
+	if h.loading {
+		return
+	}
+	h.loading = true
+	live := make(map[string]bool, len(h.live))
+	for id := range h.live {
+		live[id] = true
+	}
+	first := !h.started
+	wanted := func(p *pending) bool {
+		// Another worker may be about to send it: its receiver would see it twice.
+		late := time.Since(p.Due)
+		return !live[p.ID] && (late >= orphaned || first && late >= 0)
+	}
+	actors.Await(c, func(ctx context.Context) (loaded, error) {
+		found, err := h.left(ctx, maxPending-len(live), wanted)
+		jobs, jobsErr := h.opts.Store.Jobs(ctx, store.JobQuery{Untold: true, Limit: maxUntold})
+		return loaded{hooks: found, jobs: jobs}, errors.Join(err, jobsErr)
+	}, func(m loaded, err error) any { m.err = err; return m })
+}
+
+// left reads webhooks of the store, up to n that are wanted.
+func (h *hooks) left(ctx context.Context, n int, wanted func(*pending) bool) (found []*pending, err error) {
+	q := store.RecordQuery{Kind: hookKind, Owner: hookOwner, Limit: 100}
+	for len(found) < n {
+		page, err := h.opts.Store.Records(ctx, q)
+		if err != nil || len(page) == 0 {
+			return found, err
+		}
+		for _, r := range page {
+			p := new(pending)
+			if jsonx.Unmarshal(r.Value, p) == nil && p.ID == r.Key && wanted(p) {
+				found = append(found, p)
+			}
+		}
+		q.After = page[len(page)-1].Key
+	}
+	return found, nil
+}
+
+func (h *hooks) loaded(c *actors.Context, m loaded) {
+	h.loading, h.started = false, true
+	if m.err != nil {
+		h.opts.Logger.Warn("webhooks can not be read from the store", "error", m.err)
+	}
+	for _, p := range m.hooks {
+		h.spawn(c, p)
+	}
+	for _, j := range m.jobs {
+		switch age := time.Since(j.Updated); {
+		case age < untold && j.Attempts > 0: // its worker does, if that lives
+		case len(h.live)+h.recording >= maxPending:
+		case age > hookLife:
+			h.forget(c, j)
+		default:
+			h.tell(c, j)
+		}
+	}
+	wait := lookAgain
+	if len(m.jobs) == maxUntold { // there are more
+		wait = time.Second
+	}
+	h.again.Set(wait)
+}
+
+// forget notes that the end of a job is not told any more: nobody was there to do it in
+// time.
+func (h *hooks) forget(c *actors.Context, j store.Job) {
+	h.opts.Logger.Warn("a webhook is not sent: nobody was there to do it for a day", "job", j.ID)
+	h.recording++
+	actors.Await(c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, h.opts.Store.TellJob(ctx, j.ID, j.Epoch, nil)
+	},
+		func(_ struct{}, err error) any {
+			if errors.Is(err, store.ErrFenced) { // by another worker
+				err = nil
+			}
+			return recorded{hook: &pending{ID: j.ID}, err: err}
+		})
+}
+
+func (h *hooks) spawn(c *actors.Context, p *pending) {
+	if _, there := h.live[p.ID]; there {
+		return
+	}
+	if len(h.live) >= maxPending {
+		return // it is in the store
+	}
+	self := c.Self()
+	ref, err := c.Spawn(actors.Spec{Kind: actors.KindHook, New: func() actors.Actor { return &hook{of: h, to: self, pending: *p} }})
+	if err != nil {
+		return // the system ends
+	}
+	h.live[p.ID], h.first[ref] = ref, true
+}
+
+// flushed tells those who wait that nothing is left that was not sent.
+func (h *hooks) flushed() {
+	if h.recording > 0 || len(h.first) > 0 {
+		return
+	}
+	for _, f := range h.flushing {
+		f.reply.Complete(struct{}{}, nil)
+	}
+	h.flushing = nil
+}
+
+// next lets hooks send while there is a place for them.
+func (h *hooks) next() {
+	for len(h.queue) > 0 && len(h.sending) < maxSending {
+		ref := h.queue[0]
+		h.queue = h.queue[1:]
+		h.sending[ref] = true
+		ref.Send(send{})
+	}
+}
+
+func (h *hooks) stopped(ref actors.Ref) {
+	delete(h.sending, ref)
+	delete(h.first, ref)
+	for id, r := range h.live {
+		if r == ref {
+			delete(h.live, id)
+		}
+	}
+	h.next()
+	h.flushed()
+}

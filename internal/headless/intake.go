@@ -1,0 +1,351 @@
+package headless
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// IntakeOptions says what an [Intake] works on. Jobs and Token are required.
+type IntakeOptions struct {
+	Jobs store.Jobs
+	// Token is what clients send as a bearer token. It is never empty: who may hand in a
+	// job may do all that the agents may.
+	Token string
+	// Agents are the names that jobs may have. Nil takes all: another worker may have them.
+	Agents []string
+	// Guard looks at the URLs of webhooks. Nil takes no jobs with one.
+	Guard *Guard
+	// Added is called after a job was queued, and Cancelled after somebody wants one
+	// cancelled. They must not block. Nil does nothing.
+	Added, Cancelled func(store.Job)
+	// Ready says why the worker takes no jobs; nil, or an error of nil, is that it does.
+	Ready func(ctx context.Context) error
+	// Metrics answers GET /metrics. Nil answers 404.
+	Metrics http.Handler
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+}
+
+// Intake takes jobs over HTTP:
+//
+//	POST   /v1/jobs        queue a [Request]; the header Idempotency-Key is its key
+//	GET    /v1/jobs        list jobs: state (repeat), agent, batch, schedule, limit, after
+//	GET    /v1/jobs/{id}   a [Job]; wait=30s waits until it has ended, at most a minute
+//	DELETE /v1/jobs/{id}   cancel it
+//	GET    /healthz        200 while the process lives
+//	GET    /readyz         200 while it takes jobs
+//	GET    /metrics        Prometheus' text
+//
+// All but /healthz and /readyz want the token. Errors are [Problem]s.
+type Intake struct {
+	opts  IntakeOptions
+	token [sha256.Size]byte
+	http.Handler
+}
+
+// NewIntake returns an Intake. It refuses to be without a token.
+func NewIntake(o IntakeOptions) (*Intake, error) {
+	if len(o.Token) < minToken {
+		return nil, fmt.Errorf("the token of the HTTP intake is too short: want at least %d characters", minToken)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	in := &Intake{opts: o, token: sha256.Sum256([]byte(o.Token))}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", in.ready)
+	mux.HandleFunc("POST /v1/jobs", in.authorized(in.add))
+	mux.HandleFunc("GET /v1/jobs", in.authorized(in.list))
+	mux.HandleFunc("GET /v1/jobs/{id}", in.authorized(in.show))
+	mux.HandleFunc("DELETE /v1/jobs/{id}", in.authorized(in.cancel))
+	mux.HandleFunc("GET /metrics", in.authorized(func(w http.ResponseWriter, r *http.Request) {
+		if o.Metrics == nil {
+			problem(w, http.StatusNotFound, "there are no metrics here")
+			return
+		}
+		o.Metrics.ServeHTTP(w, r)
+	}))
+	mux.HandleFunc("/", in.other)
+	// A page in a browser has no business here, whatever it knows (SECA-02).
+	pages := http.NewCrossOriginProtection()
+	pages.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusForbidden, "pages of other origins may not do this")
+	}))
+	in.Handler = pages.Handler(mux)
+	return in, nil
+}
+
+// Bounds of the intake.
+const (
+	minToken = 16          // characters
+	maxWait  = time.Minute // of GET ?wait
+	lookWait = 200 * time.Millisecond
+	maxList  = 500
+)
+
+// authorized lets requests in that have the token. It takes as long for any wrong one.
+func (in *Intake) authorized(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+		same := subtle.ConstantTimeCompare(sum[:], in.token[:]) == 1
+		if !same || !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
+			problem(w, http.StatusUnauthorized, "want the header Authorization: Bearer TOKEN")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// other answers what is not there. It asks for no token, and tells nothing.
+func (in *Intake) other(w http.ResponseWriter, r *http.Request) {
+	allow := map[string]string{"/v1/jobs": "GET, POST", "/healthz": "GET", "/readyz": "GET", "/metrics": "GET"}[r.URL.Path]
+	if strings.HasPrefix(r.URL.Path, "/v1/jobs/") {
+		allow = "GET, DELETE"
+	}
+	if allow != "" {
+		w.Header().Set("Allow", allow)
+		problem(w, http.StatusMethodNotAllowed, "want "+allow)
+		return
+	}
+	problem(w, http.StatusNotFound, "there is no such path; jobs are at /v1/jobs")
+}
+
+func (in *Intake) ready(w http.ResponseWriter, r *http.Request) {
+	if in.opts.Ready != nil {
+		if err := in.opts.Ready(r.Context()); err != nil {
+			problem(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ready"})
+}
+
+// add queues a job.
+func (in *Intake) add(w http.ResponseWriter, r *http.Request) {
+	req, ok := in.read(w, r)
+	if !ok {
+		return
+	}
+	if in.opts.Agents != nil && !slices.Contains(in.opts.Agents, agentOf(req)) {
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no agent %.60q; there are %s", agentOf(req), strings.Join(in.opts.Agents, ", ")))
+		return
+	}
+	j, err := req.Job(in.opts.Guard)
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	j, err = in.opts.Jobs.AddJob(r.Context(), j)
+	switch {
+	case errors.Is(err, store.ErrRepeated):
+		in.answer(w, http.StatusOK, j)
+		return
+	case errors.Is(err, store.ErrExists):
+		existing := Show(j.Brief())
+		writeProblem(w, Problem{Status: http.StatusConflict, Job: &existing,
+			Detail: "a job of that key or ID is there already, and it is another one"})
+		return
+	case err != nil:
+		in.failed(w, err)
+		return
+	}
+	if in.opts.Added != nil {
+		in.opts.Added(j)
+	}
+	in.answer(w, http.StatusCreated, j)
+}
+
+func agentOf(r Request) string {
+	if r.Agent == "" {
+		return MainAgent
+	}
+	return r.Agent
+}
+
+// read reads the body of a job, or answers why it can not be read.
+func (in *Intake) read(w http.ResponseWriter, r *http.Request) (Request, bool) {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		problem(w, http.StatusUnsupportedMediaType, "want Content-Type: application/json")
+		return Request{}, false
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		problem(w, http.StatusUnsupportedMediaType, "want a body that is not compressed")
+		return Request{}, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the job is longer than %d bytes", tooLarge.Limit))
+		return Request{}, false
+	}
+	if err != nil {
+		problem(w, http.StatusBadRequest, "the body can not be read")
+		return Request{}, false
+	}
+	req, err := ParseRequest(body)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return Request{}, false
+	}
+	keys := r.Header.Values("Idempotency-Key")
+	switch {
+	case len(keys) > 1:
+		problem(w, http.StatusBadRequest, "there are several headers Idempotency-Key")
+		return Request{}, false
+	case len(keys) == 1 && req.Key != "" && req.Key != unquote(keys[0]):
+		problem(w, http.StatusBadRequest, "the header Idempotency-Key and the member key differ")
+		return Request{}, false
+	case len(keys) == 1:
+		if req.Key = unquote(keys[0]); req.Key == "" {
+			problem(w, http.StatusBadRequest, "the header Idempotency-Key is empty")
+			return Request{}, false
+		}
+	}
+	return req, true
+}
+
+// unquote takes the quotes off a key: as a structured field it has them.
+func unquote(key string) string {
+	if len(key) >= 2 && strings.HasPrefix(key, `"`) && strings.HasSuffix(key, `"`) {
+		return key[1 : len(key)-1]
+	}
+	return key
+}
+
+// list answers a page of jobs without their prompts and results.
+func (in *Intake) list(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	q := store.JobQuery{Agent: v.Get("agent"), Batch: v.Get("batch"), Schedule: v.Get("schedule"), After: v.Get("after"), Brief: true, Limit: 100}
+	for _, s := range v["state"] {
+		q.States = append(q.States, store.JobState(s))
+	}
+	if limit := v.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > maxList {
+			problem(w, http.StatusBadRequest, fmt.Sprintf("limit: want a number from 1 to %d", maxList))
+			return
+		}
+		q.Limit = n
+	}
+	jobs, err := in.opts.Jobs.Jobs(r.Context(), q)
+	if err != nil {
+		in.failed(w, err)
+		return
+	}
+	page := Page{Jobs: make([]Job, len(jobs))}
+	for i, j := range jobs {
+		page.Jobs[i] = Show(j.Brief())
+	}
+	if len(jobs) == q.Limit {
+		page.Next = jobs[len(jobs)-1].Cursor()
+	}
+	writeJSON(w, http.StatusOK, "application/json", page)
+}
+
+// Page is the answer of GET /v1/jobs.
+type Page struct {
+	Jobs []Job  `json:"jobs"`           // the newest first
+	Next string `json:"next,omitempty"` // for the parameter after, where there may be more
+}
+
+// show answers a job, with the parameter wait once it has ended.
+func (in *Intake) show(w http.ResponseWriter, r *http.Request) {
+	var wait time.Duration
+	if text := r.URL.Query().Get("wait"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			problem(w, http.StatusBadRequest, "wait: want a duration, such as 30s")
+			return
+		}
+		wait = min(d, maxWait)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	for {
+		j, err := in.opts.Jobs.Job(r.Context(), r.PathValue("id"))
+		if err != nil {
+			in.failed(w, err)
+			return
+		}
+		if j.State.Ended() || ctx.Err() != nil {
+			in.answer(w, http.StatusOK, j)
+			return
+		}
+		pause(ctx, lookWait)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// cancel cancels a job: one that is worked on is being cancelled from then on.
+func (in *Intake) cancel(w http.ResponseWriter, r *http.Request) {
+	j, err := in.opts.Jobs.CancelJob(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, store.ErrFinished) && j.State == store.JobCancelled:
+		in.answer(w, http.StatusOK, j)
+	case errors.Is(err, store.ErrFinished):
+		shown := Show(j.Brief())
+		writeProblem(w, Problem{Status: http.StatusConflict, Detail: "the job has ended: it is " + string(j.State), Job: &shown})
+	case err != nil:
+		in.failed(w, err)
+	default:
+		if in.opts.Cancelled != nil {
+			in.opts.Cancelled(j)
+		}
+		status := http.StatusOK
+		if j.Cancelling {
+			status = http.StatusAccepted
+		}
+		in.answer(w, status, j)
+	}
+}
+
+func (in *Intake) answer(w http.ResponseWriter, status int, j store.Job) {
+	w.Header().Set("Location", "/v1/jobs/"+j.ID)
+	writeJSON(w, status, "application/json", Show(j))
+}
+
+// failed answers an error of the store.
+func (in *Intake) failed(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		problem(w, http.StatusNotFound, "there is no such job")
+	case errors.Is(err, context.Canceled): // the client has gone
+		problem(w, http.StatusServiceUnavailable, "the request was given up")
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+		problem(w, http.StatusUnprocessableEntity, strings.TrimPrefix(err.Error(), "store: "))
+	case errors.Is(err, store.ErrFull):
+		problem(w, http.StatusInsufficientStorage, "the store is full")
+	case errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrClosed):
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, "the store is busy, or being closed")
+	default:
+		in.opts.Logger.Error("the intake has failed", "error", err)
+		problem(w, http.StatusInternalServerError, "the store has failed; the worker's log says why")
+	}
+}

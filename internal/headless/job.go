@@ -1,0 +1,123 @@
+package headless
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// MainAgent is the agent of jobs that name none.
+const MainAgent = "main"
+
+// MaxRequest bounds a job as it is handed in, in bytes: a prompt and an input of
+// [store.MaxInput] each, escaped.
+const MaxRequest = 4 << 20
+
+// Request is a job as it is handed in: the body of POST /v1/jobs, a line of a worker's
+// stdin. A prompt or an input is required.
+type Request struct {
+	ID     string          `json:"id,omitempty"`    // empty makes one up
+	Agent  string          `json:"agent,omitempty"` // empty is [MainAgent]
+	Prompt string          `json:"prompt,omitempty"`
+	Input  json.RawMessage `json:"input,omitempty"`
+	// Key makes handing in twice harmless: a job of that key and the same agent, prompt
+	// and input is the one that is there already.
+	Key         string    `json:"key,omitempty"`
+	Batch       string    `json:"batch,omitempty"`
+	MaxAttempts int       `json:"maxAttempts,omitzero"` // zero is the worker's choice
+	NotBefore   time.Time `json:"notBefore,omitzero"`
+	Expires     time.Time `json:"expires,omitzero"`
+	Timeout     string    `json:"timeout,omitempty"` // such as "10m"
+	Hook        string    `json:"hook,omitempty"`    // URL that is told of its end
+}
+
+// ParseRequest reads a job strictly: an unknown member is an error, as is one twice.
+func ParseRequest(data []byte) (Request, error) {
+	var r Request
+	if len(data) > MaxRequest {
+		return r, fmt.Errorf("the job is longer than %d bytes", MaxRequest)
+	}
+	if err := jsonx.UnmarshalKnown(data, &r); err != nil {
+		text := strings.ReplaceAll(err.Error(), " into Go headless.Request", "") // whose name means nothing to a client
+		return r, fmt.Errorf("the job is not as expected: %s", text)
+	}
+	return r, nil
+}
+
+// plainID are the IDs that can stand in a path and in a header as they are. The store
+// takes others, too.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// Job is the job to be queued, or why it can not be. Guard looks at the hook; nil takes
+// none.
+func (r *Request) Job(guard *Guard) (store.Job, error) {
+	j := store.Job{ID: r.ID, Agent: r.Agent, Key: r.Key, Batch: r.Batch, Prompt: r.Prompt, Input: r.Input,
+		MaxAttempts: r.MaxAttempts, NotBefore: r.NotBefore, Expires: r.Expires, Hook: r.Hook}
+	if j.Agent == "" {
+		j.Agent = MainAgent
+	}
+	if r.ID != "" && !plainID.MatchString(r.ID) {
+		return j, errors.New("id: want letters, digits, dots, dashes and underscores, with a letter or digit first")
+	}
+	if j.Prompt == "" && len(j.Input) == 0 {
+		return j, errors.New("the job has no prompt and no input")
+	}
+	if r.Timeout != "" {
+		d, err := time.ParseDuration(r.Timeout)
+		if err != nil || d <= 0 {
+			return j, fmt.Errorf("timeout %.40q: want a duration above zero, such as 10m", r.Timeout)
+		}
+		j.Timeout = d
+	}
+	if r.Hook != "" {
+		if guard == nil {
+			return j, errors.New("hook: webhooks are not set up here: worker.hook_secret is not set")
+		}
+		if err := guard.Check(r.Hook); err != nil {
+			return j, fmt.Errorf("hook: %w", err)
+		}
+	}
+	return j, nil
+}
+
+// Job is a job as it is shown: the answer of GET /v1/jobs/{id}, the data of a webhook,
+// what "troupe jobs show --json" prints.
+type Job struct {
+	ID          string          `json:"id"`
+	Agent       string          `json:"agent"`
+	State       store.JobState  `json:"state"`
+	Key         string          `json:"key,omitempty"`
+	Batch       string          `json:"batch,omitempty"`
+	Schedule    string          `json:"schedule,omitempty"` // that has added it
+	Prompt      string          `json:"prompt,omitempty"`   // not in lists
+	Input       json.RawMessage `json:"input,omitempty"`    // not in lists
+	Attempts    int             `json:"attempts"`           // runs begun
+	Failures    int             `json:"failures"`           // of them, those that failed or were lost
+	MaxAttempts int             `json:"maxAttempts,omitzero"`
+	Run         string          `json:"run,omitempty"`    // of the newest attempt
+	Result      json.RawMessage `json:"result,omitempty"` // what it has come to; not in lists
+	Error       string          `json:"error,omitempty"`  // why there is no result, or not yet
+	Cancelling  bool            `json:"cancelling,omitzero"`
+	NotBefore   time.Time       `json:"notBefore,omitzero"`
+	Expires     time.Time       `json:"expires,omitzero"`
+	TimeoutMS   int64           `json:"timeoutMs,omitzero"`
+	Hook        string          `json:"hook,omitempty"`
+	Created     time.Time       `json:"created"`
+	Updated     time.Time       `json:"updated"`
+	Worker      string          `json:"worker,omitempty"` // that has it
+	Lease       time.Time       `json:"lease,omitzero"`   // when its lease expires
+}
+
+// Show is how a job is shown.
+func Show(j store.Job) Job {
+	return Job{ID: j.ID, Agent: j.Agent, State: j.State, Key: j.Key, Batch: j.Batch, Schedule: j.Schedule, Prompt: j.Prompt,
+		Input: j.Input, Attempts: j.Attempts, Failures: j.Failures, MaxAttempts: j.MaxAttempts, Run: j.Run, Result: j.Result,
+		Error: j.Error, Cancelling: j.Cancelling, NotBefore: j.NotBefore, Expires: j.Expires, TimeoutMS: j.Timeout.Milliseconds(),
+		Hook: j.Hook, Created: j.Created, Updated: j.Updated, Worker: j.Owner, Lease: j.Lease}
+}

@@ -1,0 +1,171 @@
+package headless
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// MetricsOptions says what is looked at when somebody asks for the metrics.
+type MetricsOptions struct {
+	System *actors.System // required
+	Jobs   store.Jobs     // required
+	// Now says how many jobs this worker has running, and how many wait for a human.
+	// Nil leaves them out.
+	Now func() (running, parked int)
+}
+
+// Metrics counts what a worker does. No prompt, argument or result is in it: the labels
+// are names of the configuration.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	ended      *prometheus.CounterVec
+	events     *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	wait       *prometheus.HistogramVec
+	tokens     *prometheus.CounterVec
+	cost       *prometheus.CounterVec
+	modelCalls *prometheus.CounterVec
+	toolCalls  *prometheus.CounterVec
+	hooks      *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics with a registry of their own.
+func NewMetrics(o MetricsOptions) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	buckets := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"agent"})
+	}
+	m := &Metrics{
+		registry:   prometheus.NewRegistry(),
+		ended:      counter("troupe_jobs_ended_total", "Jobs that have ended in this worker.", "agent", "state"),
+		events:     counter("troupe_job_events_total", "What has happened to jobs of this worker.", "event"),
+		duration:   histogram("troupe_job_duration_seconds", "From the beginning of a job's last attempt to its end."),
+		wait:       histogram("troupe_job_wait_seconds", "From when a job was due to its beginning."),
+		tokens:     counter("troupe_tokens_total", "Tokens that jobs have spent, input and output.", "agent"),
+		cost:       counter("troupe_cost_total", "Money that jobs have spent, in the currency of the configured prices.", "agent"),
+		modelCalls: counter("troupe_model_calls_total", "Requests to models made for jobs.", "agent"),
+		toolCalls:  counter("troupe_tool_calls_total", "Calls of tools made for jobs.", "agent"),
+		hooks:      counter("troupe_webhooks_total", "Webhooks that have ended: delivered, failed or refused.", "result"),
+	}
+	m.registry.MustRegister(m.ended, m.events, m.duration, m.wait, m.tokens, m.cost, m.modelCalls, m.toolCalls, m.hooks,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &snapshot{opts: o})
+	return m
+}
+
+// Handler answers with the text that Prometheus reads.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}
+
+// Event counts that something has happened to a job, such as "job.started".
+func (m *Metrics) Event(name string) { m.events.WithLabelValues(name).Inc() }
+
+// Started counts the beginning of a job, and for how long it was due by then.
+func (m *Metrics) Started(j store.Job, waited time.Duration) {
+	m.wait.WithLabelValues(j.Agent).Observe(max(0, waited).Seconds())
+}
+
+// Hook counts a webhook that has ended.
+func (m *Metrics) Hook(result string) { m.hooks.WithLabelValues(result).Inc() }
+
+// Ended counts the end of a job, and what it has cost. Took is zero where nobody knows.
+func (m *Metrics) Ended(j store.Job, took time.Duration) {
+	m.ended.WithLabelValues(j.Agent, string(j.State)).Inc()
+	if took > 0 {
+		m.duration.WithLabelValues(j.Agent).Observe(took.Seconds())
+	}
+	m.Spent(j, j.Result)
+}
+
+// Spent counts what an attempt has cost, by its result; nil counts nothing.
+func (m *Metrics) Spent(j store.Job, attempt json.RawMessage) {
+	var result struct {
+		Spent budget.Amount `json:"spent"`
+	}
+	if len(attempt) == 0 || jsonx.Unmarshal(attempt, &result) != nil {
+		return
+	}
+	s := result.Spent
+	m.tokens.WithLabelValues(j.Agent).Add(float64(max(0, s.Tokens)))
+	m.cost.WithLabelValues(j.Agent).Add(float64(max(0, s.Cost)) / 1e9)
+	m.modelCalls.WithLabelValues(j.Agent).Add(float64(max(0, s.ModelCalls)))
+	m.toolCalls.WithLabelValues(j.Agent).Add(float64(max(0, s.ToolCalls)))
+}
+
+// snapshot is what is counted when somebody asks.
+type snapshot struct{ opts MetricsOptions }
+
+var (
+	jobsDesc      = prometheus.NewDesc("troupe_jobs", "Jobs in the store; queued ones are the queue's depth.", []string{"state"}, nil)
+	runningDesc   = prometheus.NewDesc("troupe_worker_jobs", "Jobs that this worker has.", []string{"state"}, nil)
+	actorsDesc    = prometheus.NewDesc("troupe_actors", "Live actors.", []string{"kind"}, nil)
+	spawnedDesc   = prometheus.NewDesc("troupe_actors_spawned_total", "Actors started.", []string{"kind"}, nil)
+	failedDesc    = prometheus.NewDesc("troupe_actors_failed_total", "Failures of actors.", []string{"kind"}, nil)
+	restartedDesc = prometheus.NewDesc("troupe_actors_restarted_total", "Restarts of actors.", []string{"kind"}, nil)
+	tasksDesc     = prometheus.NewDesc("troupe_tasks", "Running tasks of actors.", nil, nil)
+	droppedDesc   = prometheus.NewDesc("troupe_messages_dropped_total", "Messages to actors that had stopped.", nil, nil)
+	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	counts, err := s.opts.Jobs.JobCounts(ctx)
+	up := 1.0
+	if err != nil {
+		up = 0
+	}
+	gauge(storeDesc, up)
+	if err == nil {
+		for _, state := range store.JobStates() {
+			gauge(jobsDesc, float64(counts[state]), string(state))
+		}
+	}
+	if s.opts.Now != nil {
+		running, parked := s.opts.Now()
+		gauge(runningDesc, float64(running), "running")
+		gauge(runningDesc, float64(parked), "parked")
+	}
+	census := s.opts.System.Census()
+	tasks := 0
+	for _, n := range census.Tasks {
+		tasks += n
+	}
+	gauge(tasksDesc, float64(tasks))
+	counter(droppedDesc, float64(census.Dropped))
+	for kind, c := range census.Actors {
+		gauge(actorsDesc, float64(c.Live), kind.String())
+		counter(spawnedDesc, float64(c.Spawned), kind.String())
+		counter(failedDesc, float64(c.Failed), kind.String())
+		counter(restartedDesc, float64(c.Restarted), kind.String())
+	}
+}
