@@ -77,23 +77,28 @@ func (e *signalError) code() int {
 	return exitInterrupt
 }
 
-// withSignals returns a context that the first SIGINT or SIGTERM ends; a second
-// one ends the program at once.
+// withSignals returns a context that the first SIGINT or SIGTERM ends, but for those that
+// a command takes for itself; a second one ends the program at once.
 func withSignals(parent context.Context, stderr io.Writer) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
+	own := new(interrupts)
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, interruptsKey{}, own))
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
-		for first := true; ; first = false {
+		for first := true; ; {
 			select {
 			case <-done:
 				return
 			case sig := <-signals:
+				if sig == os.Interrupt && own.taken() {
+					continue
+				}
 				err := &signalError{sig}
 				if !first {
 					os.Exit(err.code())
 				}
+				first = false
 				fmt.Fprintf(stderr, "\n%v: ending what runs; again to leave at once\n", sig)
 				cancel(err)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -29,22 +30,26 @@ var standIns = strings.NewReplacer(
 	`"npx -y @modelcontextprotocol/server-filesystem ."`, `"filesystem=effects lines.txt"`,
 )
 
-// shown runs commands that a page shows, with Ollama there, and a configuration file as the
-// user's own, "" for none. Want is a script on what they have printed, by the number of
-// the command.
-func shown(t *testing.T, own string, commands []string, want map[int]string) {
+// shown runs commands that a page shows, with Ollama there, a configuration file as the
+// user's own, and files of Markdown as agents of the project.
+func shown(t *testing.T, own string, agents, commands []string) {
 	t.Helper()
 	s := llmtest.NewServer(llmtest.Say("Red, green, blue.")).Loop()
 	s.Models = []string{"qwen3:8b"}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	var script strings.Builder
-	if own != "" {
-		script.WriteString("mkdir .home/.config/troupe\ncp own.yaml .home/.config/troupe/troupe.yaml\n")
-	}
-	for i, command := range commands {
+	script.WriteString("mkdir .home/.config/troupe\ncp own.yaml .home/.config/troupe/troupe.yaml\n")
+	for _, command := range commands {
+		if set, rest, found := strings.Cut(command, " "); found && strings.Contains(set, "=") {
+			script.WriteString("env " + set + "\n")
+			command = rest
+		}
 		// A script quotes as a shell does, but for double quotes.
-		script.WriteString("exec " + strings.ReplaceAll(standIns.Replace(command), `"`, `'`) + "\n" + want[i])
+		script.WriteString("exec " + strings.ReplaceAll(standIns.Replace(command), `"`, `'`) + "\n")
+	}
+	for i, text := range agents {
+		fmt.Fprintf(&script, "exec troupe config show\nstdout '^agents.shown%d'\n-- .agents/agents/shown%[1]d.md --\n%s", i, text)
 	}
 	script.WriteString("-- own.yaml --\n" + own)
 	path := filepath.Join(t.TempDir(), "shown.txtar")
@@ -67,7 +72,7 @@ func shown(t *testing.T, own string, commands []string, want map[int]string) {
 // user's own. Their Go is looked at by internal/archtest.
 func TestGuides(t *testing.T) {
 	t.Parallel()
-	for page, shells := range map[string]int{"models.md": 5, "sampling.md": 1} {
+	for page, shells := range map[string]int{"models.md": 5, "sampling.md": 1, "configuration.md": 1, "telemetry.md": 1} {
 		t.Run(page, func(t *testing.T) {
 			guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", page))
 			if err != nil {
@@ -80,29 +85,7 @@ func TestGuides(t *testing.T) {
 			if _, err := config.Parse(config.FileName, []byte(files[0]), false); err != nil {
 				t.Errorf("the configuration file: %v", err)
 			}
-			shown(t, files[0], strings.Split(strings.TrimSpace(strings.Join(shell, "")), "\n"), nil)
+			shown(t, files[0], blocks(string(guide), "markdown"), strings.Split(strings.TrimSpace(strings.Join(shell, "")), "\n"))
 		})
 	}
-}
-
-// The commands of the README work as they stand, and print what it says.
-func TestReadmeCommands(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var commands []string
-	for line := range strings.Lines(string(readme)) {
-		if command, found := strings.CutPrefix(line, "    $ go run ./cmd/troupe "); found {
-			commands = append(commands, "troupe "+strings.TrimSpace(command))
-		}
-	}
-	if len(commands) != 2 {
-		t.Fatalf("the README shows %q, want a run and a test of a server", commands)
-	}
-	shown(t, "", commands, map[int]string{
-		0: "stderr '^  no model set: found Ollama at http://127.0.0.1:[0-9]+, using qwen3:8b$'\nstderr '^  filesystem: [0-9]+ tools, MCP 20'\n",
-		1: "stdout '^everything works$'\nstdout '^  revision  .* era$'\nstdout '^  calls itself  '\nstdout '^  capabilities  .*tools'\nstdout '^  connect  .* ms  MCP 20'\n",
-	})
 }

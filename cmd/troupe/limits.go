@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -25,6 +26,8 @@ type limitFlags struct {
 	onLimit       string
 	prices        []string
 	timeout       time.Duration
+
+	heldOutside bool // the command holds the timeout itself, the time of questions included; no flag
 }
 
 func (f *limitFlags) add(cmd *cobra.Command) {
@@ -96,23 +99,28 @@ func (f *limitFlags) stated() (map[string]llm.Price, error) {
 	return all, nil
 }
 
-// limits are those of the flags, and of the configuration where there is no flag.
-func (f *limitFlags) limits(s *settings) (agent.Limits, error) {
+// limits are those of the flags, and own ones, of the configuration, where there is no
+// flag.
+func (f *limitFlags) limits(own config.Limits) (agent.Limits, error) {
 	cost, err := f.cost()
 	if err != nil {
 		return agent.Limits{}, err
 	}
+	wall := 24 * time.Hour // --timeout ends it before
+	if !f.heldOutside {
+		wall = f.wall(own)
+	}
 	return agent.Limits{
-		Steps: cmp.Or(f.maxSteps, s.Limits.Steps), Tokens: cmp.Or(f.maxTokens, s.Limits.Tokens), Cost: cmp.Or(cost, s.Limits.Cost),
-		ModelCalls: cmp.Or(f.maxModelCalls, s.Limits.ModelCalls), ToolCalls: cmp.Or(f.maxCalls, s.Limits.ToolCalls), Depth: s.Limits.Depth,
-		OnLimit: agent.OnLimit(cmp.Or(f.onLimit, s.Limits.OnLimit)),
-		Wall:    24 * time.Hour, // --timeout ends it before, the time of its questions included
+		Steps: cmp.Or(f.maxSteps, own.Steps), Tokens: cmp.Or(f.maxTokens, own.Tokens), Cost: cmp.Or(cost, own.Cost),
+		ModelCalls: cmp.Or(f.maxModelCalls, own.ModelCalls), ToolCalls: cmp.Or(f.maxCalls, own.ToolCalls), Depth: own.Depth,
+		OnLimit: agent.OnLimit(cmp.Or(f.onLimit, own.OnLimit)),
+		Wall:    wall,
 	}, nil
 }
 
 // wall is how long all of it may take.
-func (f *limitFlags) wall(s *settings) time.Duration {
-	return cmp.Or(f.timeout, s.Limits.Wall, time.Hour)
+func (f *limitFlags) wall(own config.Limits) time.Duration {
+	return cmp.Or(f.timeout, own.Wall, time.Hour)
 }
 
 // allPrices are the prices of the flags over those of the configuration.

@@ -11,8 +11,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/store"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -23,7 +26,8 @@ type program struct {
 	stdout, stderr io.Writer
 
 	configPath string
-	settings   *settings // what the configuration says; nil until it has been read
+	fromEnv    map[string]bool // flags that a variable of the environment has set
+	settings   *settings       // what the configuration says; nil until it has been read
 
 	storePath string
 	noStore   bool
@@ -38,7 +42,7 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	defer stop()
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := p.command()
-	root.SetArgs(args)
+	root.SetArgs(countBack(args))
 	err := root.ExecuteContext(ctx)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		if s, ok := errors.AsType[*signalError](cause); ok {
@@ -47,6 +51,9 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "troupe: %v\n", err)
+	}
+	if errors.Is(err, store.ErrFull) {
+		fmt.Fprintln(stderr, "make room on the disk of the store, or name another file with --store")
 	}
 	return exitCode(err)
 }
@@ -60,12 +67,17 @@ func (p *program) command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommandOnly,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: p.fromEnvironment,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if text := err.Error(); strings.Contains(text, ago) { // as it was given
+			err = errors.New(strings.ReplaceAll(text, ago, "-"))
+		}
 		return usagef("%w\nSee %s --help", err, cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
@@ -75,7 +87,8 @@ func (p *program) command() *cobra.Command {
 	flags.StringVar(&p.logLevel, "log-level", "error", "log to stderr from `LEVEL`: debug, info, warn, error")
 	flags.StringVar(&p.logFormat, "log-format", "text", "`FORMAT` of the log: text, json")
 	flags.BoolVarP(&p.quiet, "quiet", "q", false, "write nothing to stderr but errors")
-	root.AddCommand(p.runCommand(), p.mcpCommand(), p.runsCommand(), p.modelsCommand(), p.versionCommand(), exitCodesTopic())
+	root.AddCommand(p.runCommand(), p.mcpCommand(), p.runsCommand(), p.modelsCommand(), p.versionCommand(), p.configCommand(), p.doctorCommand(), p.chatCommand(), p.completionCommand(), p.inboxCommand(), p.jobsCommand(), p.treeCommand(), p.workerCommand(), p.serveCommand(), p.benchCommand(), exitCodesTopic())
+	p.completeAll(root)
 	return root
 }
 

@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 		"asker":      askServer,
 		"sampler":    sampleServer,
 		"skillful":   skillServer,
+		"scribe":     scribe,
 	})
 }
 

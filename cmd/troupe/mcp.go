@@ -51,6 +51,7 @@ func (p *program) mcpLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List the configured servers; nothing is started",
+		Long:    "List the servers of the files that count, and whether each may be started. Nothing is started.",
 		Example: "  troupe mcp ls\n  troupe mcp ls --mcp-config other.json --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -162,6 +163,7 @@ func (p *program) mcpToolsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools [SERVER...]",
 		Short: "Start servers and list their tools",
+		Long:  "Start the servers, all of them where none is named, and list their tools with what each says of itself.",
 		Example: "  troupe mcp tools --mcp \"npx -y @modelcontextprotocol/server-everything\"\n" +
 			"  troupe mcp tools filesystem --json",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -188,6 +188,7 @@ func (p *program) mcpRmCommand() *cobra.Command {
 		Use:     "rm SERVER...",
 		Aliases: []string{"remove"},
 		Short:   "Take servers out of a configuration",
+		Long:    "Take servers out of the project's file, your own, or the one that is named. Recorded approvals of them stay.",
 		Example: "  troupe mcp rm filesystem\n  troupe mcp rm -s user github",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -80,6 +80,8 @@ type absentProvider struct {
 	Server   string `json:"server,omitempty"`
 	Reason   string `json:"reason"`
 	Fix      string `json:"fix"`
+
+	kind errorKind
 }
 
 func (p *program) listModels(ctx context.Context, asJSON bool) error {
@@ -120,7 +122,7 @@ func (s *settings) list(ctx context.Context) modelList {
 		if found.Err == nil {
 			continue
 		}
-		absent := absentProvider{Provider: name, Server: found.Server.String(), Reason: plain(found.Err.Error())}
+		absent := absentProvider{Provider: name, Server: found.Server.String(), Reason: plain(found.Err.Error()), kind: kindOf(found.Err)}
 		if provider, err := s.backends.Provider(name); err == nil {
 			absent.Fix = fix(provider, found.Err)
 		}

@@ -13,21 +13,14 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
 // runFlags are the flags of "troupe run".
 type runFlags struct {
-	serverFlags
-	samplingFlags
-	limitFlags
-	model   string
-	approve string
-	yes     bool
-	output  string
-	runID   string
-	system  string
+	openFlags
+	output string
+	runID  string
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -52,39 +45,15 @@ Tools that may change something ask first; without a terminal to ask on, the run
 		RunE: func(cmd *cobra.Command, args []string) error { return p.runOnce(cmd.Context(), &f, args) },
 	}
 	flags := cmd.Flags()
-	f.serverFlags.add(cmd)
-	f.samplingFlags.add(cmd)
-	f.limitFlags.add(cmd)
-	flags.StringVarP(&f.model, "model", "m", "", "`PROVIDER/MODEL`, such as ollama/qwen3:8b (default: what is found)")
-	flags.StringVar(&f.approve, "approve", "writes", "`WHICH` tool calls ask first: never, all, writes (all but read-only tools of trusted servers), or tainted (those that may carry private data out after untrusted text was read)")
-	flags.BoolVar(&f.yes, "yes", false, "the same as --approve never")
+	f.openFlags.add(cmd)
 	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
 	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run")
-	flags.StringVar(&f.system, "system", "", "instructions, the system `TEXT`")
 	return cmd
-}
-
-// policy is the approval policy of the flags.
-func (f *runFlags) policy() (agent.ApprovePolicy, error) {
-	if f.yes {
-		f.approve = "never"
-	}
-	switch f.approve {
-	case "never":
-		return agent.NeverAsk, nil
-	case "writes":
-		return agent.AskBeforeWrites, nil
-	case "tainted":
-		return agent.AskOnTaint(agent.NeverAsk), nil
-	case "all":
-		return agent.AskAlways, nil
-	}
-	return nil, usagef("--approve %q: want never, tainted, writes or all", f.approve)
 }
 
 // check refuses what is wrong before anything is started.
 func (f *runFlags) check() error {
-	if err := f.limitFlags.check(); err != nil {
+	if err := f.openFlags.check(); err != nil {
 		return err
 	}
 	switch {
@@ -127,31 +96,7 @@ func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err 
 	if err := f.check(); err != nil {
 		return err
 	}
-	policy, err := f.policy()
-	if err != nil {
-		return err
-	}
 	prompt, err := p.readPrompt(args)
-	if err != nil {
-		return err
-	}
-	log, err := p.logger()
-	if err != nil {
-		return err
-	}
-	s, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore(s, &err)
-	servers, err := p.servers(&f.serverFlags)
-	if err != nil {
-		return err
-	}
-	if err := f.takeOverTrust(ctx, s, servers); err != nil {
-		return err
-	}
-	model, err := p.chooseModel(ctx, f.model)
 	if err != nil {
 		return err
 	}
@@ -159,43 +104,20 @@ func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err 
 	if err != nil {
 		return err
 	}
-	sampling, err := p.sampling(ctx, &f.samplingFlags, servers)
-	if err != nil {
-		return err
-	}
-	limits, err := f.limits(settings)
-	if err != nil {
-		return err
-	}
-	prices, err := f.allPrices(settings)
+	def, err := settings.agent(f.agent)
 	if err != nil {
 		return err
 	}
 	// The wait for servers counts too.
-	ctx, cancel := context.WithTimeoutCause(ctx, f.wall(settings), errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.wall(def.Limits.Or(settings.Limits)), errTimeout)
 	defer cancel()
-	rt, err := agent.Open(ctx, &agent.Options{
-		Model: model, Servers: servers, Store: s, Logger: log,
-		Consent: f.consent, Sampling: sampling,
-		Host:      &mcpclient.HostOptions{Logger: log},
-		Providers: settings.providers(), Prices: prices,
-	})
+	f.heldOutside = true
+	o, err := p.open(ctx, &f.openFlags)
 	if err != nil {
-		return usagef("%w", err)
-	}
-	defer func() { err = errors.Join(err, rt.Close()) }()
-	if err := p.greetServers(ctx, rt, servers); err != nil {
 		return err
 	}
-	a, err := rt.Agent("main", &agent.Config{
-		Instructions: f.system,
-		Limits:       limits,
-		Approve:      policy,
-	})
-	if err != nil {
-		return usagef("%w", priceError(err))
-	}
-	return p.follow(ctx, a, prompt, f)
+	defer o.close(&err)
+	return p.follow(ctx, o.main, prompt, f)
 }
 
 // follow starts the run and shows it until it has ended.
@@ -226,7 +148,7 @@ func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *
 	}
 	if waiting != nil {
 		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: may %s be called? There is no terminal to ask on; "+
-			"run it in one, or allow such calls beforehand with --yes", run.ID(), waiting.Tool))
+			"run it in one, or allow such calls beforehand: --yes all, --trust SERVER what it says only reads", run.ID(), waiting.Tool))
 	}
 	return runError(cmp.Or(runErr, err))
 }

@@ -24,7 +24,7 @@ func (p *program) runsCommand() *cobra.Command {
 		Args:  subcommandOnly,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.runsLsCommand(), p.runsShowCommand())
+	cmd.AddCommand(p.runsLsCommand(), p.runsShowCommand(), p.runsTailCommand())
 	return cmd
 }
 
@@ -32,11 +32,13 @@ func (p *program) runsLsCommand() *cobra.Command {
 	var (
 		asJSON bool
 		limit  int
-		state  string
+		states []string
+		q      store.Query
 	)
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List runs, the newest first",
+		Long:    "List the runs of the store, the newest first: their state, when they were begun, how many events they have, and how they\nbegin. One that says it runs and that nobody holds any more was interrupted.",
 		Example: "  troupe runs ls --state failed\n  troupe runs ls --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -45,9 +47,9 @@ func (p *program) runsLsCommand() *cobra.Command {
 				return err
 			}
 			defer closeStore(s, &err)
-			q := store.Query{Limit: limit}
-			if state != "" {
-				q.States = []store.RunState{store.RunState(state)}
+			q.Limit, q.States = limit, nil
+			for _, state := range states {
+				q.States = append(q.States, store.RunState(state))
 			}
 			if err := q.Check(); err != nil {
 				return usagef("%w\nSee %s --help", err, cmd.CommandPath())
@@ -68,7 +70,9 @@ func (p *program) runsLsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many `RUNS`")
-	cmd.Flags().StringVar(&state, "state", "", "only runs in this `STATE`: running, waiting, finished, failed, cancelled, limited")
+	cmd.Flags().StringArrayVar(&states, "state", nil, "only runs in this `STATE`: running, waiting, finished, failed, cancelled, limited (repeat)")
+	cmd.Flags().StringVar(&q.Agent, "agent", "", "only runs of this `AGENT`")
+	cmd.Flags().StringVar(&q.Parent, "parent", "", "only runs that this `RUN` has started, by its whole id")
 	return cmd
 }
 
@@ -86,7 +90,7 @@ func (p *program) runsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show RUN",
 		Short:   "Show the events of a run",
-		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or \"last\".",
+		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or -1 for the newest (\"last\" too), -2 for the one before it.",
 		Example: "  troupe runs show last\n  troupe runs show 0197c1 --json",
 		Args:    oneArg("a run"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -106,11 +110,11 @@ func (p *program) runsShowCommand() *cobra.Command {
 	return cmd
 }
 
-// findRun looks a run up by id, by the beginning of one, or as "last".
+// findRun looks a run up by id, by the beginning of one, or by how new it is.
 func findRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
-	if name != "last" {
+	if _, counted := newest(name); !counted {
 		r, err := s.Run(ctx, name)
-		if !errors.Is(err, store.ErrNotFound) {
+		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
 			return r, err
 		}
 	}
@@ -118,16 +122,7 @@ func findRun(ctx context.Context, s store.Store, name string) (store.Run, error)
 	if err != nil {
 		return store.Run{}, err
 	}
-	if name != "last" {
-		runs = slices.DeleteFunc(runs, func(r store.Run) bool { return !strings.HasPrefix(r.ID, name) })
-		if len(runs) > 1 {
-			return store.Run{}, usagef("%d runs begin with %q: give more of the id", len(runs), name)
-		}
-	}
-	if len(runs) == 0 {
-		return store.Run{}, usagef("there is no run %q; troupe runs ls lists them", name)
-	}
-	return runs[0], nil
+	return pick("run", "runs ls", name, runs, func(r store.Run) string { return r.ID })
 }
 
 // transcript is what "runs show --json" prints.

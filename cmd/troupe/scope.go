@@ -33,9 +33,16 @@ func userFile() string {
 	return filepath.Join(dir, "troupe", "mcp.json")
 }
 
-// defaultFiles are the files read where no flag names one: the project's, then the
-// user's.
-func defaultFiles() ([]string, error) {
+// defaultFiles are the files read where no flag names one: those of the configuration, or
+// else the project's, then the user's.
+func (p *program) defaultFiles() ([]string, error) {
+	s, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	if s.MCP.Files != nil {
+		return s.MCP.Files, nil
+	}
 	var files []string
 	for _, file := range []string{projectFile, userFile()} {
 		if file == "" {

@@ -135,6 +135,8 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 //	results           an answer that repeats the results of all tools
 //	wait DURATION     say nothing for so long
 //	status CODE       an error answer
+//	said              an answer that says how many messages there were before the last, and
+//	                  repeats that one if it begins with a slash
 func parseTurns(text string) ([]llmtest.Turn, error) {
 	var turns []llmtest.Turn
 	for in := bufio.NewScanner(strings.NewReader(text)); in.Scan(); {
@@ -166,6 +168,14 @@ func parseTurn(row string) (llmtest.Turn, error) {
 	case "results":
 		return llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
 			return llmtest.Say(strings.Join(toolTexts(req), "\n"))
+		}), nil
+	case "said":
+		return llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+			text := fmt.Sprintf("%d messages before this one", len(req.Messages)-1)
+			if last := req.Messages[len(req.Messages)-1].Content.Text(); strings.HasPrefix(last, "/") {
+				text = last + ": " + text
+			}
+			return llmtest.Say(text)
 		}), nil
 	case "wait":
 		d, err := time.ParseDuration(rest)

@@ -32,7 +32,8 @@ type serverFlags struct {
 	trust    []string // --trust
 	protocol string
 
-	keepDisabled bool // for commands that only list
+	protocolFlag string // the name of its flag; empty is protocol
+	keepDisabled bool   // for commands that only list
 }
 
 func (f *serverFlags) add(cmd *cobra.Command) {
@@ -41,7 +42,7 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.files, "mcp-config", nil, "use the servers of this `FILE` in the format of .mcp.json (repeat for more)")
 	flags.StringSliceVar(&f.only, "server", nil, "use only the server `NAME` of the files")
 	flags.StringSliceVar(&f.trust, "trust", nil, "believe what the server `NAME` says of its own tools, such as that one only reads")
-	flags.StringVar(&f.protocol, "protocol", "", "speak this `REVISION` of MCP: auto (default), legacy, modern, or a date")
+	flags.StringVar(&f.protocol, cmp.Or(f.protocolFlag, "protocol"), "", "speak this `REVISION` of MCP: auto (default), legacy, modern, or a date")
 }
 
 // named reports whether the command line itself names the file, which is consent
@@ -72,7 +73,7 @@ func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
 	files, found := f.files, false
 	if len(files) == 0 && len(f.commands) == 0 {
 		var err error
-		if files, err = defaultFiles(); err != nil {
+		if files, err = p.defaultFiles(); err != nil {
 			return nil, err
 		}
 		found = true
@@ -89,11 +90,16 @@ func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
 			all = append(all, s)
 		}
 	}
-	return f.choose(all)
+	s, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	return f.choose(all, s.MCP.Protocol)
 }
 
-// choose applies the flags that are about single servers.
-func (f *serverFlags) choose(all []mcpclient.Server) ([]mcpclient.Server, error) {
+// choose applies the flags that are about single servers. Protocol is what is spoken
+// where neither a flag nor the server's definition says it.
+func (f *serverFlags) choose(all []mcpclient.Server, protocol string) ([]mcpclient.Server, error) {
 	connect, err := millisecondsOf("MCP_TIMEOUT")
 	if err != nil {
 		return nil, err
@@ -112,9 +118,7 @@ func (f *serverFlags) choose(all []mcpclient.Server) ([]mcpclient.Server, error)
 			continue
 		}
 		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name)
-		if f.protocol != "" {
-			s.Protocol = f.protocol
-		}
+		s.Protocol = cmp.Or(f.protocol, s.Protocol, protocol)
 		kept = append(kept, s)
 	}
 	for _, names := range [][]string{f.only, f.trust} {

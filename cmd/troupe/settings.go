@@ -28,6 +28,23 @@ func (p *program) config() (*settings, error) {
 	return p.settings, nil
 }
 
+// foundConfig reports whether a file is the project's, which nobody has named.
+func (p *program) foundConfig(file string) bool {
+	return cmp.Or(p.configPath, os.Getenv("TROUPE_CONFIG")) == "" && file == config.Here().ProjectFile()
+}
+
+// agent is the definition of an agent; the one of the flags alone has an empty name.
+func (s *settings) agent(name string) (config.Agent, error) {
+	if name == "" || name == config.MainAgent {
+		return config.Agent{}, nil
+	}
+	a, err := s.Agent(name)
+	if err != nil {
+		return a, usagef("--agent: %w", err)
+	}
+	return a, nil
+}
+
 // providers are the limits of requests that the configuration sets.
 func (s *settings) providers() map[string]agent.ProviderOptions {
 	all := make(map[string]agent.ProviderOptions, len(s.Models.Providers))

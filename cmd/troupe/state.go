@@ -34,13 +34,9 @@ func (p *program) openStore() (store.Store, error) {
 		}
 		return memstore.New(nil), nil
 	}
-	path := p.storePath
-	if path == "" {
-		dir, err := stateDir()
-		if err != nil {
-			return nil, usagef("finding the state folder: %w; name a file with --store, or use --no-store", err)
-		}
-		path = filepath.Join(dir, "troupe.db")
+	path, err := p.storeFile()
+	if err != nil {
+		return nil, err
 	}
 	log, err := p.logger()
 	if err != nil {
@@ -51,6 +47,29 @@ func (p *program) openStore() (store.Store, error) {
 		return nil, usagef("%w; name another file with --store, or use --no-store", err)
 	}
 	return s, nil
+}
+
+// storeFile is where the store is: what --store says, or the configuration, or else in the
+// state folder.
+func (p *program) storeFile() (string, error) {
+	if p.storePath != "" {
+		return p.storePath, nil
+	}
+	s, err := p.config()
+	if err != nil {
+		return "", err
+	}
+	if err := s.Resolve("store", os.Getenv); err != nil {
+		return "", usagef("%w", err)
+	}
+	if s.Store.Path != "" {
+		return s.Store.Path, nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return "", usagef("finding the state folder: %w; name a file with --store, or use --no-store", err)
+	}
+	return filepath.Join(dir, "troupe.db"), nil
 }
 
 // closeStore closes s and adds its error to that of the command.

@@ -49,6 +49,7 @@ func (p *program) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and the MCP revisions spoken",
+		Long:    "Print the version, with --json also the commit it was built from, and the revisions of MCP that are spoken, the newest first.",
 		Example: "  troupe version --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

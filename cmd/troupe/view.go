@@ -29,6 +29,7 @@ type view struct {
 	stream bool
 	status *statusLine
 	ask    *terminal.Prompter // nil if there is no terminal to ask on
+	said   func(delta string) // is given the text of the run itself as it comes; may be nil
 }
 
 func (p *program) newView(output string) *view {
@@ -69,6 +70,12 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 		}
 		who, ev := inside(ev)
 		v.tell(who, ev)
+		if t, ok := ev.(agent.Text); ok && v.said != nil {
+			if who == "" {
+				v.said(t.Delta)
+			}
+			continue
+		}
 		switch ev := ev.(type) {
 		case agent.ToolsListed:
 			for _, a := range ev.Absent {
@@ -84,7 +91,7 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 			if ev.Then == agent.LimitWrapUp {
 				v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
 			}
-		case agent.Retry:
+		case agent.ModelRetried:
 			v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
 		case agent.Ask:
 			if v.ask == nil && ev.Question != nil {

@@ -11,7 +11,7 @@ import (
 // inside returns an event of a sub-agent without what is around it, and which agents it
 // comes from, as in "reader > searcher: "; "" for the run's own.
 func inside(ev agent.Event) (who string, inner agent.Event) {
-	inner = agent.Inner(ev)
+	inner = agent.Unnest(ev)
 	if _, nested := ev.(agent.Nested); !nested {
 		return "", inner
 	}

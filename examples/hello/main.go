@@ -14,9 +14,11 @@ import (
 
 func main() {
 	ctx := context.Background()
+	files := mcpclient.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", ".")
+	files.Trusted = true // its tools that only read are called unasked
 	rt, err := agent.Open(ctx, &agent.Options{
 		Model:   ollama.New("qwen3:8b", nil),
-		Servers: []mcpclient.Server{mcpclient.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", ".")},
+		Servers: []mcpclient.Server{files},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
+)
+
+// typist answers questions with lines, and forms with a decision.
+type typist struct {
+	lines []string
+	form  *mcpclient.Decision
+	shown string
+}
+
+func (p *typist) Decide(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
+	if p.form == nil {
+		return nil, io.EOF
+	}
+	return p.form, nil
+}
+
+func (p *typist) Ask(_ context.Context, text, prompt string) (string, error) {
+	p.shown += text + prompt
+	if len(p.lines) == 0 {
+		return "", io.EOF
+	}
+	line := p.lines[0]
+	p.lines = p.lines[1:]
+	return line, nil
+}
+
+// rowOf makes an ask with the hash of its payload.
+func rowOf(t testing.TB, kind string, payload any) store.Ask {
+	t.Helper()
+	raw, err := jsonx.Marshal(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := store.Ask{ID: "3fa85f64-5717-4562-b3fc-2c963f66afa6-1-0", Kind: kind, Server: "bank", Origin: "bank-server", Trust: "untrusted",
+		Path: []string{"main"}, Payload: raw, Expires: time.Now().Add(time.Hour)}
+	canonical, err := jsonx.Canonical(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(canonical)
+	row.Hash = "sha256:" + hex.EncodeToString(sum[:])
+	if q, ok := payload.(*mcpclient.Ask); ok {
+		if row.Hash, err = q.ContentHash(); err != nil {
+			t.Fatal(err)
+		}
+		q.Hash = row.Hash
+		if row.Payload, err = jsonx.Marshal(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return row
+}
+
+func callRow(t testing.TB) store.Ask {
+	return rowOf(t, loop.AskKind, loop.ApprovalPayload{Server: "bank", Tool: "bank__pay", Arguments: json.RawMessage(`{"to":"eve"}`), Tainted: true})
+}
+
+func limitRow(t testing.TB) store.Ask {
+	return rowOf(t, loop.AskLimit, loop.LimitPayload{Account: "main", Limit: "tokens", Max: "100", Spent: "90", More: "100"})
+}
+
+func formRow(t testing.TB) store.Ask {
+	return rowOf(t, loop.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Who?",
+		Form: &mcp.ElicitParams{Message: "Who?", RequestedSchema: json.RawMessage(
+			`{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","default":7}},"required":["name"]}`)}})
+}
+
+// A person on the terminal decides, or leaves it; nothing is decided by the end of the
+// input, an empty line or a word that is none.
+func TestInboxInTerminal(t *testing.T) {
+	accepted := &mcpclient.Decision{Action: mcp.ActionAccept, Content: map[string]json.RawMessage{"name": json.RawMessage(`"Ada"`)}}
+	changed := callRow(t)
+	changed.Hash = "sha256:another"
+	tests := []struct {
+		name   string
+		row    store.Ask
+		person *typist
+		status store.AskStatus // "" for none
+		scope  string
+		answer string
+	}{
+		{"yes", callRow(t), &typist{lines: []string{"what?", "Y"}}, store.AskAccepted, "once", ""},
+		{"for the run", callRow(t), &typist{lines: []string{"r"}}, store.AskAccepted, "run", ""},
+		{"no", callRow(t), &typist{lines: []string{"no"}}, store.AskDeclined, "", ""},
+		{"an empty line", callRow(t), &typist{lines: []string{""}}, "", "", ""},
+		{"the end of the input", callRow(t), &typist{}, "", "", ""},
+		{"more", limitRow(t), &typist{lines: []string{"-5", "500"}}, store.AskAccepted, "once", `{"more":"500"}`},
+		{"as much as is asked for", limitRow(t), &typist{lines: []string{"yes"}}, store.AskAccepted, "once", ""},
+		{"a form", formRow(t), &typist{form: accepted}, store.AskAccepted, "once", `"Ada"`},
+		{"a form declined", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionDecline}}, store.AskDeclined, "", ""},
+		{"a form put off", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionCancel}}, "", "", ""},
+		{"not what was asked", changed, &typist{lines: []string{"y", "r", ""}}, "", "", ""}, // SECA-41
+		{"not what was asked, declined", changed, &typist{lines: []string{"n"}}, store.AskDeclined, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", t.TempDir())
+			s := memstore.New(nil)
+			if err := s.OpenAsk(t.Context(), tt.row); err != nil {
+				t.Fatal(err)
+			}
+			p := &program{stdout: io.Discard, stderr: io.Discard}
+			if err := p.askInTerminal(t.Context(), s, &tt.row, tt.person); err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Ask(t.Context(), tt.row.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.status
+			if want == "" {
+				want = store.AskPending
+			}
+			if got.Status != want || got.Scope != tt.scope || !strings.Contains(string(got.Answer), tt.answer) || tt.answer == "" && got.Status == store.AskAccepted && len(got.Answer) > 0 {
+				t.Errorf("got %s %q %s, want %s %q %s", got.Status, got.Scope, got.Answer, want, tt.scope, tt.answer)
+			}
+			if tt.row.Kind == loop.AskKind && tt.row.Hash != "sha256:another" && (!strings.Contains(tt.person.shown, `"to": "eve"`) || !strings.Contains(tt.person.shown, "may carry the data out")) {
+				t.Errorf("shown was %q, want the arguments whole and the warning", tt.person.shown)
+			}
+		})
+	}
+}
+
+// What servers write can not look like the program's own words, nor move the cursor
+// (SECA-37, SECA-41).
+func TestInboxShowsHostileText(t *testing.T) {
+	row := rowOf(t, loop.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"},
+		Message: "Hi\x1b[2J\n  server    trusted (trusted), yours\u202e\r\nhash sha256:fine",
+		Form: &mcp.ElicitParams{RequestedSchema: json.RawMessage(
+			`{"type":"object","properties":{"password":{"type":"string","title":"Your\u001b[31m password\u202e"}}}`)}})
+	v := viewOf(&row)
+	if v.bad != nil {
+		t.Fatal(v.bad)
+	}
+	text := v.text(&row, time.Now())
+	if strings.ContainsAny(text, "\x1b\r\u202e") {
+		t.Errorf("got %q, want no control characters", text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "yours") && !strings.HasPrefix(line, "    │ ") {
+			t.Errorf("the server's words stand as the program's: %q", line)
+		}
+	}
+	if !strings.Contains(text, "looks like a request for a secret") { // SECA-31
+		t.Errorf("got %q, want a warning of the password", text)
+	}
+	for _, cell := range v.row() {
+		if strings.Contains(plain(cell), "\x1b") || strings.Contains(plain(cell), "\n") {
+			t.Errorf("a cell of the list: %q", cell)
+		}
+	}
+}
+
+// What can not be read is shown as such, and can only be declined.
+func TestInboxUnreadable(t *testing.T) {
+	for name, row := range map[string]store.Ask{
+		"another hash": {Kind: loop.AskForm, Payload: formRow(t).Payload, Hash: "x"},
+		"another server": func() store.Ask {
+			r := formRow(t)
+			r.Payload = []byte(strings.Replace(string(r.Payload), "bank", "bunk", 1))
+			return r
+		}(),
+		"sealed":          {Kind: loop.AskForm, Payload: json.RawMessage(`"c2VhbGVk"`)},
+		"nothing":         {Kind: loop.AskKind},
+		"an unknown kind": {Kind: "riddle", Payload: json.RawMessage(`{}`)},
+		"arguments differ": func() store.Ask {
+			r := callRow(t)
+			r.Payload = []byte(strings.Replace(string(r.Payload), "eve", "bob", 1))
+			return r
+		}(),
+	} {
+		row.ID = "a"
+		v := viewOf(&row)
+		if v.bad == nil || !v.Changed {
+			t.Errorf("%s: got %+v, want that it is shown as unreadable", name, v)
+			continue
+		}
+		if _, err := (&answerFlags{accept: true}).decide(&v); err == nil {
+			t.Errorf("%s: it could be accepted", name)
+		}
+		if how := v.how(); strings.Contains(how, "answer") {
+			t.Errorf("%s: got %q, want only how to deny it", name, how)
+		}
+		_ = v.text(&row, time.Now())
+	}
+}
+
+func FuzzViewOf(f *testing.F) {
+	f.Add("tool", []byte(callRow(f).Payload))
+	f.Add("form", []byte(formRow(f).Payload))
+	f.Add("limit", []byte(limitRow(f).Payload))
+	f.Add("url", []byte(`{"kind":"url","url":{"url":"https://example.com/"}}`))
+	f.Fuzz(func(t *testing.T, kind string, payload []byte) {
+		row := store.Ask{ID: "a", Kind: kind, Payload: payload, Decision: store.Decision{Status: store.AskPending}}
+		if q := new(mcpclient.Ask); jsonx.Unmarshal(payload, q) == nil {
+			row.Hash, _ = q.ContentHash()
+		}
+		v := viewOf(&row)
+		if text := v.text(&row, time.Time{}); strings.ContainsAny(text, "\x1b\x07\r\u202e") {
+			t.Errorf("viewOf(%q, %q): shows %q", kind, payload, text)
+		}
+		_, _ = (&answerFlags{accept: true}).decide(&v)
+	})
+}
+
+func TestLookup(t *testing.T) {
+	ids := []string{"3fa85f64-5717-4562-b3fc-2c963f66afa6-1-0", "3fa85f64-5717-4562-b3fc-2c963f66afa6-1-1", "job-abc", "job-abcd", "other"}
+	tests := []struct{ name, want string }{
+		{"@-1", ids[0]}, {"last", ids[0]}, {"@-5", "other"}, {"@-6", ""}, {"@-0", ""}, {"@-99999999999999999999", ""},
+		{"3fa85f64-1-0", ids[0]}, {"3fa-1-1", ids[1]}, {"3fa85f64", ""}, {ids[1], ids[1]},
+		{"job-abc", "job-abc"}, {"job-abcd", "job-abcd"}, {"job-ab", ""}, {"o", "other"}, {"none", ""}, {"", ""},
+	}
+	for _, tt := range tests {
+		got, err := pick("entry", "ls", tt.name, ids, func(s string) string { return s })
+		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && exitCode(err) != exitUsage {
+			t.Errorf("pick(%q): got %q, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+	for args, want := range map[string]string{
+		"runs tail -1": "runs tail @-1", "inbox show -1 --json": "inbox show @-1 --json", "run -1": "run -1", "--quiet jobs show -12": "--quiet jobs show @-12",
+		"jobs ls -n 5": "jobs ls -n 5", "jobs add -- -1": "jobs add -- -1", "inbox answer -1 --set n=-1": "inbox answer @-1 --set n=-1", "runs ls -x": "runs ls -x",
+	} {
+		if got := strings.Join(countBack(strings.Fields(args)), " "); got != want {
+			t.Errorf("countBack(%q): got %q, want %q", args, got, want)
+		}
+	}
+}
+
+// Many quiet siblings are one line, and one that has failed is not among them.
+func TestTreeText(t *testing.T) {
+	tree := admin.Tree{Process: admin.Process{PID: 7, Command: "worker"}, Kinds: []admin.Kind{{Kind: "call", Live: 3, Inline: 3}}, Dropped: 1,
+		Actors: []admin.Actor{{Path: "runtime", Kind: "runtime", State: "live"}, {Path: "runtime/agents", Kind: "agents", State: "live", AgeMS: 3_600_000}}}
+	for i := range 1000 {
+		a := admin.Actor{Path: "runtime/agents/run-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), Kind: "run", State: "live"}
+		if i == 500 {
+			a.LastError, a.Restarts, a.Title = "no\x1b[2J good", 2, "Count."
+		}
+		tree.Actors = append(tree.Actors, a)
+	}
+	text := treesText([]admin.Tree{tree})
+	for _, want := range []string{"worker, process 7", "└─ agents  live, 1h", "run × 999", "restarted 2 times  Count.  failed with: no", "call × 3", "1 message to actors"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tree has no %q:\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n > 8 || strings.Contains(text, "\x1b") {
+		t.Errorf("the tree has %d lines: %q", n, text)
+	}
+}
+
+// Lines of stdin that are the same job are one, and what another worker has done is told.
+func TestStdinJobs(t *testing.T) {
+	s := memstore.New(nil)
+	var out strings.Builder
+	lines := newJobLines(&out, "ends")
+	in := `{"id":"a","prompt":"x"}` + "\n" + `{"id":"a","prompt":"x"}` + "\n" + `{"id":"a","prompt":"y"}` + "\n" + `{"key":"k","prompt":"x"}` + "\n" + `{"key":"k","prompt":"x"}` + "\n"
+	j := newStdinJobs(strings.NewReader(in), s, nil, lines, func() {})
+	j.read(t.Context())
+	if len(j.open) != 2 || j.failed != 3 || len(j.room) != 2 {
+		t.Errorf("got %d open, %d failed, %d places taken, want 2, 3 and 2\n%s", len(j.open), j.failed, len(j.room), out.String())
+	}
+	jobs, err := s.Jobs(t.Context(), store.JobQuery{})
+	if err != nil || len(jobs) != 2 {
+		t.Fatalf("got %d jobs, %v, want 2", len(jobs), err)
+	}
+	if err := j.outcome(); err == nil || !strings.Contains(err.Error(), "2 jobs of stdin have not ended") {
+		t.Errorf("before they have ended: got %v", err)
+	}
+	for _, job := range jobs {
+		if _, err := s.CancelJob(t.Context(), job.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !j.follow(t.Context()) {
+		t.Error("follow: got false, want the end")
+	}
+	var numbers []int
+	for line := range strings.Lines(out.String()) {
+		var l workerLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Type == "job.ended" {
+			numbers = append(numbers, l.Line)
+		}
+	}
+	slices.Sort(numbers)
+	if !slices.Equal(numbers, []int{1, 4}) || exitCode(j.outcome()) != exitFailed {
+		t.Errorf("got the ends of the lines %v, %v, want 1 and 4, and a failure", numbers, j.outcome())
+	}
+}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/form"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// askView is an ask as "inbox ls --json" prints it. What it says about who asks comes
+// from the configuration, never from the server (SECA-34).
+type askView struct {
+	ID     string          `json:"id"`
+	Short  string          `json:"short"` // a shorter name for it
+	Kind   string          `json:"kind"`  // tool, form, url, sampling, sample, definition or limit
+	Status store.AskStatus `json:"status"`
+	Run    string          `json:"run,omitempty"`
+	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
+	Server string          `json:"server,omitempty"`
+	Origin string          `json:"origin,omitempty"`
+	Trust  string          `json:"trust,omitempty"`
+	Tool   string          `json:"tool,omitempty"`
+	// Calls are those under way that a server's question may belong to.
+	Calls []mcpclient.AskCall `json:"calls,omitempty"`
+
+	Arguments json.RawMessage    `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
+	Tainted   bool               `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
+	Message   string             `json:"message,omitempty"`   // the server's words
+	Fields    []fieldView        `json:"fields,omitempty"`    // of a form
+	URL       string             `json:"url,omitempty"`       // of a page to be opened
+	Limit     *loop.LimitPayload `json:"limit,omitempty"`
+
+	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
+	// Changed says that what is stored is not what was asked, or can not be read: it can
+	// only be declined (SECA-41).
+	Changed bool      `json:"changed,omitzero"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	By      string    `json:"by,omitempty"` // who has decided
+	At      time.Time `json:"at,omitzero"`
+
+	question *mcpclient.Ask // of a server; nil for others
+	form     *form.Form
+	bad      error // why it can not be shown
+}
+
+// fieldView is a field of a form.
+type fieldView struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Takes       string          `json:"takes"` // in words, such as "whole number"
+	Format      string          `json:"format,omitempty"`
+	Required    bool            `json:"required"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	Options     []optionView    `json:"options,omitempty"`
+	Secret      bool            `json:"secret,omitzero"` // it looks like one, which forms must not ask for
+}
+
+type optionView struct {
+	Value string `json:"value"`
+	Title string `json:"title"`
+}
+
+// wholeAsk is what "inbox show --json" prints: the view, and what is stored.
+type wholeAsk struct {
+	askView
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"`
+	Scope   string          `json:"scope,omitempty"`
+}
+
+func (v askView) whole(row *store.Ask) wholeAsk {
+	return wholeAsk{v, row.Payload, row.Answer, row.Scope}
+}
+
+// viewOf reads an ask.
+func viewOf(row *store.Ask) askView {
+	v := askView{ID: row.ID, Short: short(row.ID), Kind: row.Kind, Status: row.Status, Run: row.Run, Path: row.Path,
+		Server: row.Server, Origin: row.Origin, Trust: row.Trust, Tool: row.Tool, Hash: row.Hash,
+		Created: row.Created, Expires: row.Expires, By: row.By, At: row.At}
+	switch row.Kind {
+	case loop.AskKind:
+		v.bad = v.readCall(row)
+	case loop.AskLimit:
+		v.bad = v.readLimit(row)
+	default:
+		v.bad = v.readQuestion(row)
+	}
+	v.Changed = v.bad != nil
+	return v
+}
+
+func (v *askView) readCall(row *store.Ask) error {
+	var p loop.ApprovalPayload
+	if err := jsonx.Unmarshal(row.Payload, &p); err != nil {
+		return fmt.Errorf("what is stored of it can not be read: %w", err)
+	}
+	if !sameHash(row) {
+		return errNotAsked
+	}
+	v.Tool, v.Server, v.Arguments, v.Tainted = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Tainted
+	return nil
+}
+
+func (v *askView) readLimit(row *store.Ask) error {
+	p := new(loop.LimitPayload)
+	if err := jsonx.Unmarshal(row.Payload, p); err != nil {
+		return fmt.Errorf("what is stored of it can not be read: %w", err)
+	}
+	if !sameHash(row) {
+		return errNotAsked
+	}
+	v.Limit = p
+	return nil
+}
+
+// readQuestion reads what a server asks.
+func (v *askView) readQuestion(row *store.Ask) error {
+	q := new(mcpclient.Ask)
+	if err := jsonx.Unmarshal(row.Payload, q); err != nil {
+		return fmt.Errorf("what is stored of it can not be read: %w", err)
+	}
+	if hash, err := q.ContentHash(); err != nil || hash != row.Hash {
+		return errNotAsked
+	}
+	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
+	v.question, v.Message, v.Calls = q, q.Message, q.Calls
+	if q.URL != nil {
+		v.URL = q.URL.URL
+	}
+	if q.Form == nil {
+		return nil
+	}
+	f, err := form.Parse(q.Form.RequestedSchema, mcp.Latest)
+	if err != nil {
+		return err
+	}
+	v.form = f
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		fv := fieldView{Name: field.Name, Title: field.Title, Description: field.Description, Takes: field.Kind.String(),
+			Format: field.Format, Required: field.Required, Default: field.Default, Secret: field.Secret}
+		for _, o := range field.Options {
+			fv.Options = append(fv.Options, optionView(o))
+		}
+		v.Fields = append(v.Fields, fv)
+	}
+	return nil
+}
+
+// errNotAsked is of an ask whose payload is another one than was asked (SECA-41).
+var errNotAsked = fmt.Errorf("what is stored of it is not what was asked: it can only be denied")
+
+// sameHash holds a payload against its hash, as the run has made it.
+func sameHash(row *store.Ask) bool {
+	canonical, err := jsonx.Canonical(row.Payload)
+	if err != nil {
+		return false
+	}
+	sum := sha256.Sum256(canonical)
+	return row.Hash == "sha256:"+hex.EncodeToString(sum[:])
+}
+
+// who is who asks, as the configuration names it.
+func (v *askView) who() string {
+	who := v.Server
+	if who == "" {
+		who = "the program"
+	}
+	if len(v.Path) > 0 {
+		who += " for " + strings.Join(v.Path, " > ")
+	}
+	return who
+}
+
+// what is what is asked, in one line.
+func (v *askView) what() string {
+	switch {
+	case v.bad != nil:
+		return v.bad.Error()
+	case v.Limit != nil:
+		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
+	case v.Kind == loop.AskKind:
+		return v.Tool + " " + string(v.Arguments)
+	case v.URL != "":
+		return v.URL
+	case v.Message != "":
+		return v.Message
+	}
+	return orNone(v.Tool)
+}
+
+func (v *askView) row() []string {
+	expires := "never"
+	if !v.Expires.IsZero() {
+		expires = v.Expires.Local().Format("2006-01-02 15:04")
+	}
+	kind := v.Kind
+	if v.Tainted {
+		kind += " (tainted)"
+	}
+	return []string{v.Short, string(v.Status), kind, shorten(v.who(), 30), shorten(v.what(), 60), expires}
+}
+
+// text is all of an ask, for reading. What does not come from the configuration stands
+// behind a bar.
+func (v *askView) text(row *store.Ask, now time.Time) string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-11s%s\n", name, plain(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(&b, "ask %s: %s\n", plain(v.Short), v.Status)
+	if v.Server != "" {
+		line("server", "%s (%s), %s", v.Server, orNone(v.Trust), orNone(v.Origin))
+	} else {
+		line("asks", "the program itself")
+	}
+	if len(v.Path) > 0 {
+		line("for", "%s", strings.Join(v.Path, " > "))
+	}
+	if v.Run != "" {
+		line("run", "%s", v.Run)
+	}
+	line("kind", "%s", v.Kind)
+	if v.Tool != "" {
+		line("tool", "%s", v.Tool)
+	}
+	for _, c := range v.Calls {
+		line("because of", "%s %s", c.Method, c.Name)
+	}
+	v.textOf(&b, row, line)
+	line("hash", "%s", orNone(v.Hash))
+	line("created", "%s", v.Created.Local().Format(time.DateTime))
+	switch {
+	case v.Status != store.AskPending:
+		line("decided", "%s by %s", v.At.Local().Format(time.DateTime), cmp.Or(v.By, "the clock"))
+		return b.String()
+	case v.Expires.IsZero():
+		line("expires", "never")
+	default:
+		line("expires", "%s, in %v", v.Expires.Local().Format(time.DateTime), v.Expires.Sub(now).Round(time.Second))
+	}
+	fmt.Fprintf(&b, "%s\n", v.how())
+	return b.String()
+}
+
+// textOf is what the kinds do not have in common.
+func (v *askView) textOf(b *strings.Builder, row *store.Ask, line func(name, format string, args ...any)) {
+	switch {
+	case v.bad != nil:
+		line("beware", "%v", v.bad)
+	case v.Kind == loop.AskKind:
+		line("arguments", "")
+		quote(b, indentJSON(v.Arguments))
+		if v.Tainted {
+			line("beware", "what strangers have written and private data are both in this conversation, and this call may carry the data out")
+		}
+	case v.Limit != nil:
+		line("limit", "%s: %s, spent %s", v.Limit.Limit, v.Limit.Max, v.Limit.Spent)
+		line("asks for", "%s more", v.Limit.More)
+	default:
+		if v.Message != "" {
+			line("it says", "")
+			quote(b, v.Message)
+		}
+		if v.question.URL != nil {
+			line("page", "%s", v.URL)
+			line("site", "%s", cmp.Or(v.question.URL.Domain, v.question.URL.Host))
+			for _, w := range v.question.URL.Warnings {
+				line("beware", "%s", w)
+			}
+		}
+		v.fieldsText(b, line)
+		if v.question.Form == nil && v.question.URL == nil { // a model's, or a definition
+			line("whole", "")
+			quote(b, indentJSON(row.Payload))
+		}
+	}
+}
+
+func (v *askView) fieldsText(b *strings.Builder, line func(name, format string, args ...any)) {
+	for i := range v.Fields {
+		f := &v.Fields[i]
+		need := "optional"
+		if f.Required {
+			need = "required"
+		}
+		line("field", "%s: %s, %s", f.Name, strings.TrimSpace(f.Takes+" "+f.Format), need)
+		if f.Title != "" {
+			quote(b, f.Title)
+		}
+		if f.Description != "" {
+			quote(b, f.Description)
+		}
+		for _, o := range f.Options {
+			quote(b, "- "+o.Value+strings.TrimSuffix(" ("+o.Title+")", " ("+o.Value+")"))
+		}
+		if f.Default != nil {
+			quote(b, "default: "+string(f.Default))
+		}
+		if f.Secret {
+			line("beware", "this looks like a request for a secret, which servers must not make in this way")
+		}
+	}
+}
+
+// quote writes text that is not the program's own behind bars (SECA-41).
+func quote(b *strings.Builder, text string) {
+	for l := range strings.SplitSeq(strings.TrimRight(plainLines(text), "\n"), "\n") {
+		fmt.Fprintf(b, "    │ %s\n", l)
+	}
+}
+
+// how says how to answer.
+func (v *askView) how() string {
+	id := plain(v.Short)
+	answer := "  troupe inbox answer " + id
+	deny := "  troupe inbox deny " + id
+	if v.bad != nil {
+		return deny
+	}
+	switch {
+	case v.Kind == loop.AskKind:
+		answer += " --accept        (or --scope run, for this tool in the whole run)"
+	case v.Limit != nil:
+		answer += " --accept        (or --more AMOUNT)"
+	case v.form != nil && len(v.Fields) > 0:
+		var sets []string
+		for i := range v.Fields {
+			if v.Fields[i].Required || len(v.Fields) == 1 {
+				sets = append(sets, "--set "+plain(v.Fields[i].Name)+"=…")
+			}
+		}
+		answer += " " + cmp.Or(strings.Join(slices.Compact(sets), " "), "--accept        (the defaults; or --set FIELD=VALUE)")
+	default:
+		answer += " --accept"
+	}
+	return answer + "\n" + deny
+}

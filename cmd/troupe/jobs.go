@@ -1,0 +1,512 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+func (p *program) jobsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "Hand jobs to the workers",
+		Long: `Hand jobs to the workers that share the store, and see what becomes of them.
+
+JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the one before it.`,
+		Args: subcommandOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(p.jobsAddCommand(), p.jobsLsCommand(), p.jobsShowCommand(), p.jobsSchedulesCommand(),
+		p.jobsEachCommand("cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
+		p.jobsEachCommand("retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
+		p.jobsEachCommand("rm", "Forget jobs; their runs stay", removeJob))
+	return cmd
+}
+
+// openJobs is openStore for what makes no sense without one that lasts.
+func (p *program) openJobs() (store.Store, error) {
+	if p.noStore {
+		return nil, usagef("jobs are in the store: --no-store does not go with them")
+	}
+	return p.openStore()
+}
+
+// jobFlags are the flags of "jobs add".
+type jobFlags struct {
+	headless.Request
+	input     string
+	notBefore string
+	expires   string
+	wait      bool
+	patience  time.Duration
+	json      bool
+}
+
+func (p *program) jobsAddCommand() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "add [PROMPT | -]",
+		Short: "Queue a job",
+		Long: `Queue a job for a worker. The prompt is the argument, and what is piped to stdin is added to it.
+A job with a key that is there already is not queued again, so that this can be repeated.
+With --wait the answer goes to stdout, and the exit code is that of a run.`,
+		Example: `  troupe jobs add "Summarise README.md"
+  troupe jobs add --agent reader --key readme-1 --wait "Summarise README.md"
+  troupe jobs add --not-before 10m --timeout 5m "Look at the logs."`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("the prompt is one argument, got %d: put it in quotes", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.addJob(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.Agent, "agent", "a", headless.MainAgent, "`NAME` of the agent, as the worker has it")
+	flags.StringVar(&f.input, "input", "", "structured input, a `JSON` value")
+	flags.StringVar(&f.Key, "key", "", "idempotency `KEY`: the same one again gives the same job")
+	flags.StringVar(&f.ID, "id", "", "name the job (default: one is made up)")
+	flags.StringVar(&f.Batch, "batch", "", "`NAME` for jobs that belong together")
+	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "give up after so many failures (default: the worker's)")
+	flags.StringVar(&f.notBefore, "not-before", "", "begin at this `TIME`: 10m from now, or 2026-01-31T08:00:00Z")
+	flags.StringVar(&f.expires, "expires", "", "do not begin after this `TIME`")
+	flags.StringVar(&f.Timeout, "timeout", "", "end an attempt after this `DURATION`, without waits for a human (default: the agent's limit)")
+	flags.StringVar(&f.Hook, "hook", "", "tell this `URL` of its end; the worker signs with its hook_secret")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it has ended")
+	flags.DurationVar(&f.patience, "wait-timeout", 0, "wait no longer than this; the job goes on (default: for ever)")
+	flags.BoolVar(&f.json, "json", false, "print the job as JSON")
+	return cmd
+}
+
+// timeOf reads a time, or a duration from now.
+func timeOf(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, usagef("--%s %q: want a duration such as 10m, or a time such as 2026-01-31T08:00:00Z", flag, text)
+	}
+	return t, nil
+}
+
+func (p *program) addJob(ctx context.Context, f *jobFlags, args []string) (err error) {
+	if f.NotBefore, err = timeOf("not-before", f.notBefore, time.Now()); err != nil {
+		return err
+	}
+	if f.Expires, err = timeOf("expires", f.expires, time.Now()); err != nil {
+		return err
+	}
+	if f.input != "" {
+		if !jsonx.Valid([]byte(f.input)) {
+			return usagef("--input: it is not valid JSON")
+		}
+		f.Input = json.RawMessage(f.input)
+	}
+	if f.input == "" || len(args) > 0 {
+		if f.Prompt, err = p.readPrompt(args); err != nil {
+			return err
+		}
+	}
+	guard, err := p.hookGuard()
+	if err != nil {
+		return err
+	}
+	j, err := f.Request.Job(guard)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	s, err := p.openJobs()
+	if err != nil {
+		return err
+	}
+	defer closeStore(s, &err)
+	j, err = s.AddJob(ctx, j)
+	switch {
+	case errors.Is(err, store.ErrRepeated):
+		p.note("the job %s is there already", j.ID)
+	case errors.Is(err, store.ErrExists):
+		return usagef("a job of that key or id is there already, and it is another one: %s", j.ID)
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+		return usagef("%w", err)
+	case err != nil:
+		return err
+	case p.wakeAll(ctx) == 0 && f.wait:
+		p.note("no worker of yours runs on this machine: start one with troupe worker")
+	}
+	if f.wait {
+		return p.waitJob(ctx, s, j, f)
+	}
+	if f.json {
+		return p.printJSON(headless.Show(j))
+	}
+	_, err = fmt.Fprintln(p.stdout, j.ID)
+	return err
+}
+
+// hookGuard is what webhooks may be told, as the configuration has it.
+func (p *program) hookGuard() (*headless.Guard, error) {
+	settings, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	guard, err := headless.NewGuard(settings.Worker.HookHosts)
+	if err != nil {
+		return nil, usagef("worker.hook_hosts: %w", err)
+	}
+	return guard, nil
+}
+
+// errImpatient is the cause of a context that --wait-timeout ended.
+var errImpatient = exitWith(exitTimeout, errors.New("the time of --wait-timeout is over"))
+
+// waitJob waits for the end of a job, and prints what it has come to.
+func (p *program) waitJob(ctx context.Context, s store.Store, j store.Job, f *jobFlags) error {
+	p.note("job %s", j.ID)
+	if f.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errImpatient)
+		defer cancel()
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for told := false; !j.State.Ended(); {
+		if j.State == store.JobWaiting && !told {
+			told = true
+			p.note("it waits for a human: troupe inbox")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the job %s is %s, and goes on: %w", j.ID, j.State, context.Cause(ctx))
+		}
+		now, err := s.Job(ctx, j.ID)
+		switch {
+		case err == nil:
+			j = now
+		case ctx.Err() == nil: // else it is told above
+			return fmt.Errorf("waiting for the job: %w", err)
+		}
+	}
+	if f.json {
+		if err := p.printJSON(headless.Show(j)); err != nil {
+			return err
+		}
+	} else if text := resultText(j); text != "" {
+		if onTerminal(p.stdout) {
+			text = plainLines(text) // SECA-42
+		}
+		if _, err := fmt.Fprintln(p.stdout, text); err != nil {
+			return err
+		}
+	}
+	return jobError(j)
+}
+
+// resultText is the text of a job's result.
+func resultText(j store.Job) string {
+	var result struct {
+		Text string `json:"text"`
+	}
+	if len(j.Result) == 0 || jsonx.Unmarshal(j.Result, &result) != nil {
+		return ""
+	}
+	return result.Text
+}
+
+// jobError is how a job's end becomes an exit code: as that of its run would.
+func jobError(j store.Job) error {
+	err := fmt.Errorf("the job %s is %s: %s", j.ID, j.State, plain(cmp.Or(j.Error, "nobody knows why")))
+	switch j.State {
+	case store.JobDone:
+		return nil
+	case store.JobLimited:
+		return exitWith(exitLimit, err)
+	}
+	return exitWith(exitFailed, err)
+}
+
+func (p *program) jobsLsCommand() *cobra.Command {
+	var (
+		asJSON bool
+		states []string
+		q      store.JobQuery
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List jobs, the newest first",
+		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, the newest run of each.",
+		Example: "  troupe jobs ls\n  troupe jobs ls --state failed --state unknown --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := p.openJobs()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			q.Brief, q.States = true, nil
+			for _, state := range states {
+				q.States = append(q.States, store.JobState(state))
+			}
+			if err := q.Check(); err != nil {
+				return usagef("%s\nSee %s --help", strings.TrimPrefix(err.Error(), "store: "), cmd.CommandPath())
+			}
+			jobs, err := s.Jobs(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				shown := make([]headless.Job, len(jobs))
+				for i, j := range jobs {
+					shown[i] = headless.Show(j)
+				}
+				return p.printJSON(shown)
+			}
+			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "RUN", "ERROR"}}
+			for _, j := range jobs {
+				rows = append(rows, []string{j.ID, jobState(j, time.Now()), j.Agent, j.Created.Local().Format(time.DateTime),
+					fmt.Sprint(j.Attempts), orNone(j.Run), orNone(shorten(j.Error, 60))})
+			}
+			return p.table(rows)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.IntVarP(&q.Limit, "limit", "n", 20, "at most so many `JOBS`")
+	flags.StringArrayVar(&states, "state", nil, "only jobs in this `STATE`: queued, running, waiting, done, failed, cancelled, limited, unknown (repeat)")
+	flags.StringVar(&q.Agent, "agent", "", "only jobs of this `AGENT`")
+	flags.StringVar(&q.Batch, "batch", "", "only jobs of this `BATCH`")
+	flags.StringVar(&q.Schedule, "schedule", "", "only jobs of this `SCHEDULE`")
+	return cmd
+}
+
+// jobState is a job's state as a reader sees it.
+func jobState(j store.Job, now time.Time) string {
+	switch {
+	case j.State.Ended():
+	case j.Cancelling:
+		return "cancelling"
+	case j.Owner != "" && !j.Held(now):
+		return "lost" // the next worker takes it over
+	case j.State == store.JobQueued && j.NotBefore.After(now):
+		return "queued for " + j.NotBefore.Local().Format(time.DateTime)
+	}
+	return string(j.State)
+}
+
+func (p *program) jobsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show JOB",
+		Short:   "Show a job and what it has come to",
+		Long:    "Show a job: its prompt, state, attempts and runs, and its result or error.",
+		Example: "  troupe jobs show -1\n  troupe jobs show job-7q2xk --json",
+		Args:    oneArg("a job"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := p.openJobs()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			j, err := findJob(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return p.printJSON(headless.Show(j))
+			}
+			return p.showJob(j)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (p *program) showJob(j store.Job) error {
+	rows := [][2]string{
+		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
+		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
+		{"attempts", fmt.Sprintf("%d, of them failed: %d", j.Attempts, j.Failures)}, {"run", j.Run}, {"worker", j.Owner}, {"hook", j.Hook},
+		{"prompt", shorten(j.Prompt, 400)}, {"input", shorten(string(j.Input), 400)}, {"error", j.Error},
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s: %s\n", plain(j.ID), jobState(j, time.Now()))
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(&b, "  %-10s%s\n", r[0], plain(r[1]))
+		}
+	}
+	if text := resultText(j); text != "" {
+		b.WriteString("  result\n")
+		quote(&b, text)
+	}
+	_, err := fmt.Fprint(p.stdout, b.String())
+	return err
+}
+
+// maxJobs bounds the jobs among which one is looked for by a part of its id, and those
+// of a batch that are cancelled at once.
+const maxJobs = 100_000
+
+// allJobs reads the jobs of a query, briefly.
+func allJobs(ctx context.Context, s store.Jobs, q store.JobQuery) ([]store.Job, error) {
+	var all []store.Job
+	q.Brief = true
+	for len(all) < maxJobs {
+		page, err := s.Jobs(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		all = append(all, page...)
+		q.After = page[len(page)-1].Cursor()
+	}
+	return all, nil
+}
+
+// findJob looks a job up by its id, the beginning of it, or how new it is.
+func findJob(ctx context.Context, s store.Jobs, name string) (store.Job, error) {
+	if _, counted := newest(name); !counted {
+		j, err := s.Job(ctx, name)
+		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+			return j, err
+		}
+	}
+	all, err := allJobs(ctx, s, store.JobQuery{})
+	if err != nil {
+		return store.Job{}, err
+	}
+	found, err := pick("job", "jobs ls", name, all, func(j store.Job) string { return j.ID })
+	if err != nil {
+		return store.Job{}, err
+	}
+	return s.Job(ctx, found.ID)
+}
+
+// jobsEachCommand is a command that does something to jobs. do returns what is told of
+// the job.
+func (p *program) jobsEachCommand(name, what string, do func(context.Context, store.Jobs, string) (string, error)) *cobra.Command {
+	var batch string
+	cmd := &cobra.Command{
+		Use:     name + " JOB...",
+		Short:   what,
+		Long:    what + ". JOB is an id, an unambiguous beginning of one, or -1 for the newest; --batch takes all of a batch.",
+		Example: "  troupe jobs " + name + " -1\n  troupe jobs " + name + " --batch nightly",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 == (batch == "") {
+				return usagef("%s needs jobs, or --batch, and not both\nSee %[1]s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := p.openJobs()
+			if err != nil {
+				return err
+			}
+			defer closeStore(s, &err)
+			ids, err := jobIDs(cmd.Context(), s, args, batch)
+			if err != nil {
+				return err
+			}
+			return p.each(cmd.Context(), s, ids, batch != "", do)
+		},
+	}
+	cmd.Flags().StringVar(&batch, "batch", "", "all jobs of this `BATCH` that it can be done to")
+	return cmd
+}
+
+func jobIDs(ctx context.Context, s store.Jobs, names []string, batch string) ([]string, error) {
+	var ids []string
+	for _, name := range names {
+		j, err := findJob(ctx, s, name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, j.ID)
+	}
+	if batch == "" {
+		return ids, nil
+	}
+	all, err := allJobs(ctx, s, store.JobQuery{Batch: batch})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range all {
+		ids = append(ids, j.ID)
+	}
+	if len(ids) == 0 {
+		return nil, usagef("there are no jobs of the batch %q; troupe jobs ls lists them", batch)
+	}
+	return ids, nil
+}
+
+// errNotDone is of a job that something can not be done to.
+var errNotDone = errors.New("it can not be done")
+
+// each does something to jobs. Of a batch those are left out that it can not be done to.
+func (p *program) each(ctx context.Context, s store.Store, ids []string, batch bool, do func(context.Context, store.Jobs, string) (string, error)) error {
+	var failed []error
+	done := 0
+	for _, id := range ids {
+		told, err := do(ctx, s, id)
+		switch {
+		case err == nil:
+			done++
+			fmt.Fprintf(p.stdout, "%s %s\n", told, id)
+		case batch && errors.Is(err, errNotDone):
+		default:
+			failed = append(failed, fmt.Errorf("%s: %w", id, err))
+		}
+	}
+	if done > 0 {
+		p.wakeAll(ctx)
+	}
+	if batch {
+		p.note("%s of %d", count(done, "job"), len(ids))
+	}
+	return errors.Join(failed...)
+}
+
+func cancelJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	j, err := s.CancelJob(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrFinished):
+		return "", fmt.Errorf("%w: the job is %s", errNotDone, j.State)
+	case err != nil:
+		return "", err
+	case j.Cancelling:
+		return "cancelling", nil
+	}
+	return "cancelled", nil
+}
+
+func retryJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	j, err := s.RetryJob(ctx, id)
+	if errors.Is(err, store.ErrInvalid) {
+		return "", fmt.Errorf("%w: the job is %s", errNotDone, cmp.Or(string(j.State), "not there"))
+	}
+	return "queued", err
+}
+
+func removeJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	err := s.DeleteJob(ctx, id)
+	if errors.Is(err, store.ErrLeased) {
+		return "", fmt.Errorf("%w: a worker has the job; cancel it first", errNotDone)
+	}
+	return "removed", err
+}

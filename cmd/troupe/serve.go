@@ -1,0 +1,285 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// serveFlags are the flags of "troupe serve".
+type serveFlags struct {
+	openFlags
+	stdio      bool
+	http       string
+	protocol   string
+	expose     []string
+	agents     []string
+	names      string
+	token      string
+	unanswered string
+	hosts      []string
+	origins    []string
+	drain      time.Duration
+	clients    int
+}
+
+func (p *program) serveCommand() *cobra.Command {
+	f := serveFlags{openFlags: openFlags{serverFlags: serverFlags{protocolFlag: "server-protocol"}, all: true, noWait: true}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Be an MCP server: offer agents, or the tools of many servers",
+		Long: `Be an MCP server, over stdin and stdout or over HTTP, of the old and the new protocol at once.
+
+With --expose agents (the default) each agent is a tool that runs it, its instructions are a prompt and its runs are
+resources: those of the configuration, or else one named "main" of the flags. With --expose tools the tools, resources
+and prompts of all MCP servers of the configuration are there, too: a gateway. What servers ask (forms, pages, sampling,
+roots) and what needs approval goes to the client whose call it is for; what the client can not be asked waits in
+"troupe inbox", or is declined. Each client has connections of its own to the servers.
+
+Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
+address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
+$TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see.
+
+SIGTERM and SIGINT drain: no more calls are taken and those under way have --drain-timeout; a second one leaves at once.`,
+		Example: `  troupe serve --stdio
+  troupe serve --http :8080 --expose agents,tools
+  claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("log-level") && !p.fromEnv["log-level"] && !p.quiet {
+				p.logLevel = "warn" // a server that clients are served without is said
+			}
+			return p.serve(cmd.Context(), &f)
+		},
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.stdio, "stdio", false, "serve the client at stdin and stdout")
+	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only")
+	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
+	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
+	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
+	flags.StringVar(&f.token, "token", "", "let in only who has this `TOKEN` (better: $TROUPE_TOKEN)")
+	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client can not be asked: inbox (default), decline")
+	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
+	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
+	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
+	flags.IntVar(&f.clients, "max-clients", 0, "serve so many clients at once (default 1000)")
+	offered := flags.Lookup("agent")
+	offered.Value, offered.Usage = (*nameList)(&f.agents), "offer this `AGENT` of the configuration (repeat for more; default: all)"
+	offered.DefValue = ""
+	return cmd
+}
+
+// nameList is a flag of names that may be repeated.
+type nameList []string
+
+func (l *nameList) String() string { return strings.Join(*l, ",") }
+func (l *nameList) Type() string   { return "strings" }
+
+// Set implements [pflag.Value].
+func (l *nameList) Set(text string) error {
+	*l = append(*l, strings.Split(text, ",")...)
+	return nil
+}
+
+// settle fills in what the configuration says, and refuses what is wrong before anything
+// is opened.
+func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
+	if !f.stdio {
+		f.http = cmp.Or(f.http, c.HTTP)
+	}
+	f.protocol, f.names = cmp.Or(f.protocol, c.Protocol, "both"), cmp.Or(f.names, c.Names, string(expose.NamesQualified))
+	if f.unanswered = cmp.Or(f.unanswered, c.Unanswered); noStore {
+		if f.unanswered == string(expose.FallbackInbox) {
+			return usagef("--unanswered inbox: with --no-store there is no inbox")
+		}
+		f.unanswered = string(expose.FallbackDecline)
+	}
+	if f.token = cmp.Or(f.token, c.Auth.Token.Reveal()); f.http != "" && f.token == "" && c.Auth.Type == "bearer" {
+		return usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
+	}
+	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
+	if f.expose == nil {
+		f.expose = c.Expose
+	}
+	if f.expose == nil {
+		f.expose = []string{"agents"}
+	}
+	if f.agents == nil {
+		f.agents = c.Agents
+	}
+	return f.refuse()
+}
+
+func (f *serveFlags) refuse() error {
+	switch {
+	case f.stdio && f.http != "":
+		return usagef("--stdio and --http exclude each other")
+	case !f.stdio && f.http == "":
+		return usagef("say how to serve: --stdio for a client that starts this program, or --http ADDRESS, such as --http :8080")
+	case f.protocol != "both" && f.protocol != "legacy" && f.protocol != "modern":
+		return usagef("--protocol %q: want both, legacy or modern", f.protocol)
+	case f.names != string(expose.NamesQualified) && f.names != string(expose.NamesPlain):
+		return usagef("--names %q: want qualified or plain", f.names)
+	case f.unanswered != "" && f.unanswered != string(expose.FallbackInbox) && f.unanswered != string(expose.FallbackDecline):
+		return usagef("--unanswered %q: want inbox or decline", f.unanswered)
+	case f.drain < 0 || f.clients < 0:
+		return usagef("--drain-timeout and --max-clients are not below zero")
+	}
+	for _, what := range f.expose {
+		if what != "agents" && what != "tools" {
+			return usagef("--expose %q: want agents, tools or both", what)
+		}
+	}
+	if !slices.Contains(f.expose, "agents") {
+		if len(f.agents) > 0 {
+			return usagef("--agent without --expose agents")
+		}
+		f.leaveModel = true // nobody needs one but servers that sample
+	}
+	return nil
+}
+
+func (p *program) serve(ctx context.Context, f *serveFlags) (err error) {
+	settings, err := p.config()
+	if err != nil {
+		return err
+	}
+	if err := settings.Resolve("serve", os.Getenv); err != nil {
+		return usagef("%w", err)
+	}
+	if err := f.settle(&settings.Serve, p.noStore); err != nil {
+		return err
+	}
+	var web *webServer // first: an address that can not be had is known at once
+	if f.http != "" {
+		if web, err = p.listenWeb(f); err != nil {
+			return err
+		}
+		defer web.close()
+	}
+	f.withOptions = func(o *agent.Options) {
+		o.Host.Lazy = true                         // each client has connections of its own
+		o.MaxTenants = 2 * cmp.Or(f.clients, 1000) // those that are ending count, too
+		if o.Model == nil {
+			o.Sampling = nil // there is nothing to lend
+		}
+	}
+	o, err := p.open(ctx, &f.openFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close(&err)
+	front, err := p.newFront(o, f, &settings.Serve)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, front.Close()) }()
+	defer p.openAdmin(o, "serve", wakeRuntime(o), func() any { return map[string]int{"clients": front.Clients()} })()
+	if web != nil {
+		return p.serveWeb(ctx, f, web, front)
+	}
+	return p.servePipe(ctx, f, front)
+}
+
+// newFront makes what is served.
+func (p *program) newFront(o *opened, f *serveFlags, c *config.Serve) (*expose.Front, error) {
+	e := &expose.Options{
+		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: currentVersion().Version}, Logger: o.log,
+		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
+		Unanswered: expose.Fallback(f.unanswered), MaxClients: f.clients,
+		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.log},
+	}
+	if f.only != nil {
+		e.Servers = f.only
+	}
+	if f.http != "" && f.token != "" {
+		e.Server.Authenticate = bearer(f.token)
+	}
+	if o.telling != nil {
+		e.Server.Middleware = append(e.Server.Middleware, o.telling.Middleware)
+	}
+	if slices.Contains(f.expose, "agents") {
+		agents, err := o.offered(f.agents)
+		if err != nil {
+			return nil, err
+		}
+		e.Agents = agents
+	}
+	front, err := expose.New(o.rt, e)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return front, nil
+}
+
+// offered are the agents of these names; without names those of the configuration, or
+// else the main one.
+func (o *opened) offered(names []string) ([]*agent.Agent, error) {
+	if names == nil {
+		names = slices.Sorted(maps.Keys(o.agents))
+		if o.main != nil && len(names) > 1 {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == o.main.Name() && name == config.MainAgent })
+		}
+	}
+	var agents []*agent.Agent
+	for _, name := range names {
+		a := o.agents[name]
+		if a == nil {
+			return nil, usagef("there is no agent %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(o.agents)), ", "))
+		}
+		agents = append(agents, a)
+	}
+	return agents, nil
+}
+
+// versionsOf are the revisions of --protocol.
+func versionsOf(protocol string) []mcp.Version {
+	if protocol == "both" {
+		return nil
+	}
+	era := mcp.EraLegacy
+	if protocol == "modern" {
+		era = mcp.EraModern
+	}
+	return slices.DeleteFunc(mcp.Versions(), func(v mcp.Version) bool { return v.Era() != era })
+}
+
+// servePipe serves the client that has started the program.
+func (p *program) servePipe(ctx context.Context, f *serveFlags, front *expose.Front) error {
+	over := make(chan error, 1)
+	go func() { over <- front.ServeStdio(context.WithoutCancel(ctx)) }() // ends with the client, or the front
+	select {
+	case err := <-over:
+		if err != nil {
+			return fmt.Errorf("serving stdin and stdout: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		err := drain(f.drain, front)
+		<-over // it ends with the front; why is known
+		return err
+	}
+}
+
+// drain ends the front, its calls within the time.
+func drain(within time.Duration, front *expose.Front) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return front.Shutdown(ctx)
+}

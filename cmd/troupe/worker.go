@@ -1,0 +1,383 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// workerFlags are the flags of "troupe worker".
+type workerFlags struct {
+	openFlags
+	concurrency int
+	attempts    int
+	lease       time.Duration
+	drain       time.Duration
+	http        string
+	stdin       bool
+	events      string
+}
+
+func (p *program) workerCommand() *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Work off the queue of jobs",
+		Long: `Work off the queue of jobs in the store, several at a time. Any number of workers may share a store: each job is one
+worker's. What needs a human waits in "troupe inbox" and holds up nothing else.
+
+Jobs come from "troupe jobs add", from schedules of the configuration, with --stdin from stdin (one JSON object a line,
+as in POST /v1/jobs; the worker ends when they have), and with --http over HTTP (the token is worker.token of the
+configuration, or $TROUPE_WORKER_TOKEN). What happens goes to stdout, one JSON object a line; the log goes to stderr.
+
+SIGTERM and SIGINT drain: no more jobs are taken, those under way have --drain-timeout, and what has not ended by then is
+left to others; a second one leaves at once. SIGHUP reads the schedules again. A worker that has drained exits with 0.`,
+		Example: `  troupe worker
+  troupe worker --concurrency 32 --http 127.0.0.1:8090 --mcp-config .mcp.json
+  troupe worker --stdin < jobs.ndjson > results.ndjson`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("log-level") && !p.fromEnv["log-level"] && !p.quiet {
+				p.logLevel = "info"
+			}
+			return p.work(cmd.Context(), &f)
+		},
+	}
+	f.openFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.concurrency, "concurrency", 0, "work on so many `JOBS` at once; those that wait for a human do not count (default 8)")
+	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
+	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
+	flags.DurationVar(&f.askExpiry, "ask-expiry", 7*24*time.Hour, "what nobody answers in the inbox is declined after this time")
+	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
+	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only")
+	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
+	flags.StringVar(&f.events, "events", "ends", "`WHAT` goes to stdout: ends (of jobs), all, none")
+	return cmd
+}
+
+// settle refuses what is wrong before anything is opened, and fills in what the
+// configuration says.
+func (f *workerFlags) settle(c *config.Worker) error {
+	switch {
+	case f.concurrency < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.askExpiry <= 0:
+		return usagef("--concurrency, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
+	case f.events != "ends" && f.events != "all" && f.events != "none":
+		return usagef("--events %q: want ends, all or none", f.events)
+	}
+	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
+	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
+	if f.lease < time.Second {
+		return usagef("--lease %v: want at least 1s", f.lease)
+	}
+	f.http = cmp.Or(f.http, c.HTTP)
+	return nil
+}
+
+func (p *program) work(ctx context.Context, f *workerFlags) (err error) {
+	if p.noStore && !f.stdin && f.http == "" {
+		return usagef("the queue is in the store: with --no-store jobs only come by --stdin or --http")
+	}
+	settings, err := p.config()
+	if err != nil {
+		return err
+	}
+	if err := settings.Resolve("worker", os.Getenv); err != nil {
+		return usagef("%w", err)
+	}
+	if err := f.settle(&settings.Worker); err != nil {
+		return err
+	}
+	f.all = true
+	f.withOptions = func(o *agent.Options) {
+		// A page is opened by who answers, and not where nobody sits.
+		o.Host.OpenURL = func(context.Context, string) error { return nil }
+		// A job that is taken over has to wait for the lease of its run.
+		o.Lease = f.lease
+	}
+	o, err := p.open(ctx, &f.openFlags)
+	if err != nil {
+		return err
+	}
+	defer o.close(&err)
+	d, err := p.newDaemon(o, f, &settings.Worker)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return d.run(ctx)
+}
+
+// daemon is a worker with what belongs to it.
+type daemon struct {
+	p      *program
+	o      *opened
+	flags  *workerFlags
+	worker *worker.Worker
+	hooks  *headless.Hooks // nil without a secret
+	metric *headless.Metrics
+	out    *jobLines
+	stdin  *stdinJobs   // nil without --stdin
+	http   *http.Server // nil without --http
+	served chan struct{}
+	closes []func()
+}
+
+func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker) (_ *daemon, err error) {
+	d := &daemon{p: p, o: o, flags: f, out: newJobLines(p.stdout, f.events)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	guard, err := p.hookGuard()
+	if err != nil {
+		return nil, err
+	}
+	agents := slices.Collect(maps.Values(o.agents))
+	d.worker, err = worker.New(o.rt, &worker.Options{Agents: agents, Store: o.store, Concurrency: f.concurrency, Lease: f.lease,
+		Drain: f.drain, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.log})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() (int, int) {
+		s := d.worker.Status()
+		return s.Running, s.Parked
+	}})
+	if c.HookSecret.IsZero() {
+		guard = nil // nobody could tell that a webhook is ours
+	} else if err := d.openHooks(c, guard); err != nil {
+		return nil, err
+	}
+	if err := p.putSchedules(context.Background(), o, c.Schedules); err != nil {
+		return nil, err
+	}
+	if f.stdin {
+		d.stdin = newStdinJobs(p.stdin, o.store, guard, d.out, d.worker.Wake)
+	}
+	d.closes = append(d.closes, p.openAdmin(o, "worker", d.wake, func() any { return d.worker.Status() }))
+	if f.http != "" {
+		return d, d.listen(c, guard)
+	}
+	return d, nil
+}
+
+func (d *daemon) openHooks(c *config.Worker, guard *headless.Guard) error {
+	secret, err := headless.NewSecret(c.HookSecret.Reveal())
+	if err != nil {
+		return usagef("worker.hook_secret: %w", err)
+	}
+	d.hooks, err = headless.StartHooks(d.o.rt.System(), headless.HooksOptions{Store: d.o.store, Guard: guard, Secret: secret,
+		OnEnd: d.metric.Hook, Logger: d.o.log})
+	return err
+}
+
+// wake has everything looked at that others may have changed in the store.
+func (d *daemon) wake() {
+	d.worker.Wake()
+	if d.hooks != nil {
+		d.hooks.Look()
+	}
+}
+
+// listen opens the HTTP intake.
+func (d *daemon) listen(c *config.Worker, guard *headless.Guard) error {
+	token := c.Token.Reveal()
+	if token == "" {
+		token = os.Getenv("TROUPE_WORKER_TOKEN")
+	}
+	if token == "" {
+		return usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
+			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
+	}
+	in, err := headless.NewIntake(headless.IntakeOptions{Jobs: d.o.store, Token: token, Guard: guard,
+		Agents: slices.Sorted(maps.Keys(d.o.agents)), Metrics: d.metric.Handler(), Logger: d.o.log, Ready: d.ready,
+		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	address := d.flags.http
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return usagef("--http: %w", err)
+	}
+	d.p.note("jobs are taken at http://%s/v1/jobs", l.Addr())
+	d.http = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	d.served = make(chan struct{})
+	d.o.rt.System().Go("HTTP intake", func() {
+		defer close(d.served)
+		if err := d.http.Serve(netutil.LimitListener(l, 512)); !errors.Is(err, http.ErrServerClosed) {
+			d.o.log.Error("the HTTP intake has ended", "error", err)
+		}
+	})
+	return nil
+}
+
+// ready says why no jobs are taken.
+func (d *daemon) ready(ctx context.Context) error {
+	if d.worker.Status().Draining {
+		return errors.New("the worker is draining")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	// Anybody may ask, so it must cost little however many jobs there are.
+	if _, err := d.o.store.Jobs(ctx, store.JobQuery{Brief: true, Limit: 1}); err != nil {
+		return errors.New("the store does not answer")
+	}
+	return nil
+}
+
+// heard passes on what happens to jobs. It is called for one event after the other.
+func (d *daemon) heard(ev worker.Event) {
+	d.metric.Event(string(ev.Type))
+	switch ev.Type {
+	case worker.JobStarted:
+		d.metric.Started(ev.Job, ev.Time.Sub(ev.Job.Due()))
+		d.out.begun(ev)
+	case worker.JobEnded:
+		d.metric.Ended(ev.Job, d.out.took(ev))
+		if ev.Job.Hook != "" && d.hooks == nil {
+			d.o.log.Warn("a webhook is not sent: worker.hook_secret is not set", "job", ev.Job.ID)
+		} else if d.hooks != nil {
+			d.hooks.Tell(ev.Job)
+		}
+	}
+	d.metric.Spent(ev.Job, ev.Attempt)
+	d.out.event(ev)
+	log := d.o.log.With("job", ev.Job.ID, "agent", ev.Job.Agent, "state", ev.Job.State, "run", ev.Job.Run)
+	if ev.Error != "" {
+		log = log.With("error", ev.Error)
+	}
+	log.Info(string(ev.Type))
+}
+
+// run works until ctx ends, or the jobs of stdin have.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
+	go d.reloads(ctx, hups) // ends with ctx
+	if d.stdin != nil {
+		go d.stdin.read(ctx) // ends with the input, which can not be taken from it
+		go func() {          // ends with ctx
+			if d.stdin.follow(ctx) {
+				stop(nil)
+			}
+		}()
+	}
+	d.o.log.Info("the worker is ready", "owner", d.worker.Owner(), "agents", slices.Sorted(maps.Keys(d.o.agents)))
+	err := d.worker.Run(ctx)
+	if d.hooks != nil {
+		flush, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if d.hooks.Flush(flush) != nil {
+			d.o.log.Warn("webhooks are left to the next worker")
+		}
+	}
+	if err == nil && d.stdin != nil {
+		err = d.stdin.outcome()
+	}
+	return errors.Join(err, d.out.failure())
+}
+
+// close ends what is around the worker.
+func (d *daemon) close() error {
+	var err error
+	if d.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if d.http.Shutdown(ctx) != nil {
+			err = d.http.Close()
+		}
+		<-d.served
+	}
+	for _, c := range d.closes {
+		c()
+	}
+	if d.hooks != nil {
+		d.hooks.Stop()
+	}
+	return err
+}
+
+// reloads reads the configuration again at each SIGHUP. One that is wrong changes
+// nothing.
+func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hups:
+		}
+		again := &program{stdin: d.p.stdin, stdout: d.p.stdout, stderr: d.p.stderr, configPath: d.p.configPath}
+		settings, err := again.config()
+		if err == nil {
+			err = settings.Resolve("worker", os.Getenv)
+		}
+		if err == nil {
+			err = d.p.putSchedules(ctx, d.o, settings.Worker.Schedules)
+		}
+		if err != nil {
+			d.o.log.Error("the configuration was not taken over", "error", err)
+			continue
+		}
+		d.o.log.Info("the schedules were read again", "schedules", len(settings.Worker.Schedules))
+		d.worker.Wake()
+	}
+}
+
+// putSchedules makes the schedules of the store those of the configuration. Without any
+// there, those of the store stay: another worker's configuration has them.
+func (p *program) putSchedules(ctx context.Context, o *opened, all map[string]config.Schedule) error {
+	if len(all) == 0 {
+		return nil
+	}
+	old, err := o.store.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
+		who := cmp.Or(s.Agent, headless.MainAgent)
+		if o.agents[who] == nil {
+			return usagef("%s: the schedule %s: there is no agent %q", s.Source, name, who)
+		}
+		if _, err := worker.PutSchedule(ctx, o.store, store.Schedule{Name: name, Cron: s.Cron, Zone: s.Timezone, Agent: who, Prompt: s.Prompt}); err != nil {
+			return usagef("%s: %w", s.Source, err)
+		}
+	}
+	for _, s := range old {
+		if _, there := all[s.Name]; there {
+			continue
+		}
+		if err := o.store.DeleteSchedule(ctx, s.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		o.log.Info("a schedule that the configuration does not have any more was removed", "schedule", s.Name)
+	}
+	return nil
+}
