@@ -14,7 +14,8 @@ type Growth struct {
 	// Late is the slope of the second half alone: it tells a leak from a cache that fills.
 	Late float64 `json:"late_per_1000_calls"`
 	// Leaks says that it grows: T is at least 5, the second half grows at least a third as
-	// fast as the whole, and the growth is a tenth of what there was at the begin.
+	// fast as the whole, and the growth is a tenth of what there was at the begin. Memory
+	// has to double in a run of less than 10 s: so long many runtimes only fill their heap.
 	Leaks bool `json:"leaks"`
 }
 
@@ -24,7 +25,19 @@ const (
 	leakLate  = 1.0 / 3
 	leakShare = 0.1
 	tenths    = 10
+
+	shortRun   = 10.0 // seconds
+	shortShare = 1.0  // in place of leakShare, of memory
 )
+
+// memoryGrowth is growthOf of resident memory.
+func memoryGrowth(samples []Sample) Growth {
+	g := growthOf(samples, func(s *Sample) float64 { return float64(s.Resident) })
+	if n := len(samples); n > 0 && samples[n-1].At-samples[0].At < shortRun && g.End-g.Begin < shortShare*g.Begin {
+		g.Leaks = false
+	}
+	return g
+}
 
 // growthOf fits a line.
 func growthOf(samples []Sample, value func(*Sample) float64) (g Growth) {

@@ -39,6 +39,23 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestMemoryGrowth: in a short run memory has to double before it is called a leak.
+func TestMemoryGrowth(t *testing.T) {
+	for _, tt := range []struct {
+		seconds, end float64 // the memory is 1e8 at the begin
+		leaks        bool
+	}{{3, 1.5e8, false}, {3, 2.5e8, true}, {20, 1.5e8, true}} {
+		samples := make([]Sample, 200)
+		for i := range samples {
+			part := float64(i) / 199
+			samples[i].At, samples[i].Calls, samples[i].Resident = tt.seconds*part, int64(100*i), int64(1e8+(tt.end-1e8)*part)
+		}
+		if g := memoryGrowth(samples); g.Leaks != tt.leaks {
+			t.Errorf("from 1e8 to %g in %g s: got %+v, want leaks=%v", tt.end, tt.seconds, g, tt.leaks)
+		}
+	}
+}
+
 // TestSchedule: calls are due at their times, whatever the server does.
 func TestSchedule(t *testing.T) {
 	begun := pseudoTime

@@ -135,7 +135,7 @@ func (w *serverWatch) end() *Process {
 	}
 	w.look()
 	p := w.seen
-	p.Resident = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Resident) })
+	p.Resident = memoryGrowth(p.Samples)
 	p.Files = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Files) })
 	p.Threads = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Threads) })
 	p.Goroutines = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Goroutines) })
