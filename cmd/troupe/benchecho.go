@@ -35,9 +35,12 @@ func (p *program) benchEchoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "echo",
 		Short: "Serve the tool echo, to be measured; slow, one call at a time or leaking if asked to",
-		Example: `  troupe bench -- troupe bench echo --slow 50ms
-  troupe bench -- troupe bench echo --leak 4096
-  troupe bench echo --http 127.0.0.1:8089`,
+		Long: `Serve the tool echo, which answers with its argument: over stdin and stdout, or with --http over HTTP at /mcp, in every
+revision. "troupe bench" measures it where no other server is named. The flags make it as bad as servers can be, to see
+what is said of that.`,
+		Example: `  troupe bench echo --http 127.0.0.1:8089
+  troupe bench -- troupe bench echo --slow 50ms
+  troupe bench -- troupe bench echo --leak 4096`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.slow < 0 || f.leak < 0 || f.leak > 1<<20 {
