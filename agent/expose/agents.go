@@ -127,6 +127,7 @@ func (u *upstream) run(ctx context.Context, e *errand, a *agent.Agent, in json.R
 	if err != nil {
 		return nil, err
 	}
+	u.payRoots(e)
 	o := &agent.RunOptions{ID: uuid.NewString(), Tenant: tenant, OnAsk: e.onAsk}
 	if e.up.samples() {
 		o.Sampler = &runSampler{e, a.Name()}

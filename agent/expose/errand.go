@@ -124,7 +124,6 @@ func (u *upstream) newErrand(id string, call caller, work func(*errand) (any, er
 		return nil, err
 	}
 	u.add(e)
-	u.payRoots(e)
 	u.front.rt.System().Go("expose", func() {
 		out, err := actors.Guard(func() (any, error) { return work(e) })
 		e.ended.Complete(out, err)

@@ -195,7 +195,8 @@ func (u *upstream) rootsNow(ctx context.Context) ([]mcp.Root, error) {
 }
 
 // payRoots asks for the roots that a server wanted when nobody could be asked, and has
-// the servers ask again. Many want them once, when they are connected.
+// the servers ask again. Many want them once, when they are connected. It is done in runs:
+// a call of the gateway is asked nothing that its own server does not ask.
 func (u *upstream) payRoots(e *errand) {
 	u.mu.Lock()
 	owed := u.owed
