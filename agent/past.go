@@ -11,24 +11,7 @@ import (
 // Past yields what has happened in the run so far, as [Run.Events] does, and then ends:
 // it does not wait for what is to come.
 func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		next := r.past()
-		for {
-			events, err := next(ctx)
-			for _, ev := range events {
-				if !yield(ev, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if len(events) == 0 {
-				return
-			}
-		}
-	}
+	return events(ctx, r.past)
 }
 
 // past returns a function that gives the next events that there are, none if there are

@@ -73,11 +73,16 @@ func (r *Run) Wait(ctx context.Context) (*Result, error) {
 // is lost, but for what [ToolProgress] and [ModelRetried] say of themselves. An error, such
 // as the cause of ctx, ends the sequence.
 func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return events(ctx, r.reader)
+}
+
+// events yields what the functions that begin returns give, until it is nothing or an error.
+func events(ctx context.Context, begin func() func(context.Context) ([]Event, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		next := r.reader()
+		next := begin()
 		for {
-			events, err := next(ctx)
-			for _, ev := range events {
+			some, err := next(ctx)
+			for _, ev := range some {
 				if !yield(ev, nil) {
 					return
 				}
@@ -86,7 +91,7 @@ func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
 				yield(nil, err)
 				return
 			}
-			if len(events) == 0 {
+			if len(some) == 0 {
 				return
 			}
 		}
