@@ -43,10 +43,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(ctx, "all jobs", func() bool { return f.left(ctx) == 0 })
-	p.signal(t, syscall.SIGTERM)
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the worker, told to end: %v", err)
-	}
+	f.end(ctx, p)
 	effects := f.effects()
 	for _, id := range ids {
 		j, err := f.store.Job(ctx, id)

@@ -31,15 +31,9 @@ func TestPoison(t *testing.T) {
 	deaths := 0
 	for ended := false; !ended; {
 		p := f.start(ctx, "a")
-		dead := make(chan error, 1)
-		go func() { dead <- p.cmd.Wait() }()
 		died := false
 		f.until(ctx, "the poison to kill its worker or to end", func() bool {
-			select {
-			case <-dead:
-				died = true
-			default:
-			}
+			died = closed(p.quiet)
 			j, err := f.store.Job(ctx, poison)
 			if err != nil {
 				t.Fatal(err)
@@ -49,13 +43,13 @@ func TestPoison(t *testing.T) {
 		})
 		if died {
 			ended = false
+			_ = p.cmd.Wait() // it was killed
 			if deaths++; deaths > 4 {
 				t.Fatalf("the worker has died %d times of a job with 2 attempts", deaths)
 			}
 			continue
 		}
-		p.signal(t, syscall.SIGTERM)
-		<-dead
+		f.end(ctx, p)
 	}
 	j, err := f.store.Job(ctx, poison)
 	if err != nil || j.State != store.JobFailed || j.Attempts != 2 {
@@ -122,16 +116,12 @@ func TestRandomDeaths(t *testing.T) {
 			p.signal(t, syscall.SIGCONT)
 			continue
 		}
-		p.signal(t, syscall.SIGKILL)
-		_ = p.cmd.Wait()
+		f.kill(ctx, p)
 		fleet[i] = f.start(ctx, "a")
 	}
 	f.until(ctx, "all jobs to end", func() bool { return f.left(ctx) == 0 })
 	for _, p := range fleet {
-		p.signal(t, syscall.SIGTERM)
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("a worker that is told to end: %v", err)
-		}
+		f.end(ctx, p)
 	}
 	effects, states := f.effects(), map[store.JobState]int{}
 	for id, kind := range kinds {

@@ -55,6 +55,7 @@ func child(path string, agents []string) error {
 	}
 	defer s.Close()
 	out := &lines{enc: json.NewEncoder(os.Stdout)}
+	out.say(line{Type: "ready"})
 	rt, err := agent.Open(ctx, &agent.Options{Model: llmtest.Loop(llmtest.Func(does)), Store: s, Approve: agent.NeverAsk,
 		Lease: childLease, Tools: childTools(path+".effects", out)})
 	if err != nil {

@@ -24,6 +24,8 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
+	ready chan struct{} // closed when it hears signals
+	quiet chan struct{} // closed when it has said all: it is dead
 }
 
 // fleet is what a test with several processes knows.
@@ -55,7 +57,7 @@ func (f *fleet) start(ctx context.Context, agents string) *process {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	p := &process{cmd: exec.CommandContext(ctx, self, f.path)}
+	p := &process{cmd: exec.CommandContext(ctx, self, f.path), ready: make(chan struct{}), quiet: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childEnv+"="+agents)
 	p.cmd.Stderr = f.t.Output()
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -68,12 +70,15 @@ func (f *fleet) start(ctx context.Context, agents string) *process {
 	if err := p.cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(p.quiet)
 		for in := bufio.NewScanner(out); in.Scan(); {
 			var l line
-			if json.Unmarshal(in.Bytes(), &l) == nil {
+			switch {
+			case json.Unmarshal(in.Bytes(), &l) != nil:
+			case l.Type == "ready":
+				close(p.ready)
+			default:
 				select {
 				case f.said <- l:
 				case <-ctx.Done():
@@ -83,9 +88,38 @@ func (f *fleet) start(ctx context.Context, agents string) *process {
 	}()
 	f.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // has gone already, where the test went well
-		<-done
+		<-p.quiet
 	})
 	return p
+}
+
+// closed tells whether c is.
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill kills a process, and hears what it has said before.
+func (f *fleet) kill(ctx context.Context, p *process) {
+	f.t.Helper()
+	p.signal(f.t, syscall.SIGKILL)
+	f.until(ctx, "a killed worker to be dead", func() bool { return closed(p.quiet) })
+	_ = p.cmd.Wait() // it was killed
+}
+
+// end tells a process to end, which it must do well.
+func (f *fleet) end(ctx context.Context, p *process) {
+	f.t.Helper()
+	f.until(ctx, "a worker to hear signals", func() bool { return closed(p.ready) || closed(p.quiet) })
+	p.signal(f.t, syscall.SIGTERM)
+	f.until(ctx, "a worker that was told to end", func() bool { return closed(p.quiet) })
+	if err := p.cmd.Wait(); err != nil {
+		f.t.Errorf("a worker that is told to end: %v", err)
+	}
 }
 
 func (p *process) signal(t *testing.T, sig syscall.Signal) {
@@ -101,6 +135,10 @@ func (f *fleet) stand(p *process) {
 	f.t.Helper()
 	for {
 		p.signal(f.t, syscall.SIGSTOP)
+		var status syscall.WaitStatus // the signal is under way until each of its threads stands
+		if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+			f.t.Fatalf("a worker that is told to stand still: %v, %v", status, err)
+		}
 		_, err := f.store.AddJob(f.t.Context(), store.Job{ID: "probe", Agent: "nobody"})
 		if err == nil || errors.Is(err, store.ErrRepeated) {
 			return
@@ -109,6 +147,7 @@ func (f *fleet) stand(p *process) {
 			f.t.Fatal(err)
 		}
 		p.signal(f.t, syscall.SIGCONT)
+		f.wait(f.t.Context(), 10*time.Millisecond) // it gets on with its transaction
 	}
 }
 
@@ -191,10 +230,7 @@ func TestProcesses(t *testing.T) {
 	f.until(ctx, "a call of the second worker", func() bool { return f.holds[held] })
 	f.stand(second)
 	f.until(ctx, "a third of the jobs", func() bool { return len(f.ends) >= jobs/3 })
-	first.signal(t, syscall.SIGTERM)
-	if err := first.cmd.Wait(); err != nil {
-		t.Errorf("the first worker, told to end: %v", err)
-	}
+	f.end(ctx, first)
 	third := f.start(ctx, "a,holder")
 	f.until(ctx, "the held job to be found lost", func() bool { return len(f.ends[held]) > 0 })
 	second.signal(t, syscall.SIGCONT)
@@ -241,10 +277,7 @@ func TestProcesses(t *testing.T) {
 		return n == len(all)+len(asks)
 	})
 	for _, p := range []*process{second, third} {
-		p.signal(t, syscall.SIGTERM)
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("a worker that is told to end: %v", err)
-		}
+		f.end(ctx, p)
 	}
 	f.check(ctx, all, list, asks, held, kinds)
 }

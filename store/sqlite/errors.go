@@ -31,7 +31,7 @@ func translate(err error) error {
 	switch e.Code {
 	case sqlite3.ErrFull:
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	case sqlite3.ErrBusy, sqlite3.ErrLocked:
+	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrProtocol: // the last: another one was stopped while it looked at the log
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
 	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
