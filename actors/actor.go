@@ -73,7 +73,8 @@ type Context struct {
 	user  Actor
 	kids  map[string]*process // by path, until ChildStopped
 	times *Timer              // those of this incarnation whose clock runs
-	work  *scope              // nil while there is nothing in it
+	tasks *taskDone           // those of Await under way
+	work  *scope              // of Work; nil until somebody asks for it
 
 	inside bool // the actor's own code runs
 	broken bool // it panicked: this incarnation only waits for its end
@@ -156,13 +157,16 @@ func (c *cell) start() {
 		// The library lets a restart that was under way undo a stop, even one that
 		// has ended: then this cell is nobody's.
 		if !p.gone.Load() {
-			p.proc.Stop(p.pid)
+			p.stop()
 		}
 		return
 	}
 	c.inside = true
 	c.user = p.make()
 	c.inside = false
+	if !p.mayRestart() {
+		p.make = nil // it may hold what the actor lets go
+	}
 	c.deliver(Started{})
 }
 
@@ -259,10 +263,10 @@ func (c *cell) fail(f *Failure) {
 // endAgain makes the library go on with an end that runtime.Goexit cut short.
 func (c *cell) endAgain() {
 	for _, kid := range c.kids {
-		kid.proc.Stop(kid.pid)
+		kid.stop()
 	}
 	p := c.self.p
-	p.proc.SendSystemMessage(p.pid, &actor.Terminated{Who: p.pid})
+	p.box.PostSystemMessage(&actor.Terminated{Who: p.pid})
 }
 
 // quietly ends code of the actor that must not fail: a panic in it is logged. One
@@ -299,12 +303,16 @@ func (c *cell) end(why Stopping) {
 }
 
 func (c *cell) close(why Stopping) {
-	c.over = true
+	c.over, c.user = true, nil
 	for c.times != nil {
 		c.times.still()
 	}
+	cause := stopCause(why)
 	if c.work != nil {
-		c.work.close(stopCause(why))
+		c.work.end(cause)
+	}
+	for t := c.tasks; t != nil; t = t.next {
+		t.cancel(cause)
 	}
 }
 

@@ -308,6 +308,28 @@ func TestContractProducerPanic(t *testing.T) {
 	})
 }
 
+// A spawn calls the producer of the actor and then that of the mailbox, once each and
+// before it returns, also for a name that is taken. The kit hands the new process to
+// them through a field.
+func TestContractProducersInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, lib *actor.ActorSystem) {
+		var got []string
+		props := actor.PropsFromProducer(func() actor.Actor {
+			got = append(got, "actor")
+			return actor.ReceiveFunc(func(actor.Context) {})
+		}, actor.WithMailbox(func() actor.Mailbox {
+			got = append(got, "mailbox")
+			return new(mailbox)
+		}))
+		for _, want := range []error{nil, actor.ErrNameExists} {
+			if _, err := lib.Root.SpawnNamed(props, "a"); err != want {
+				t.Errorf("SpawnNamed: got %v, want %v", err, want)
+			}
+		}
+		expect(t, "spawn", got, []string{"actor", "mailbox", "actor", "mailbox"})
+	})
+}
+
 // The default strategy restarts ten times within ten seconds and then stops the
 // actor without a word. The kit's cell is the strategy of its children, its table
 // has a row for each kind, and what is stopped is logged.

@@ -1,12 +1,13 @@
 package actors
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Node links a message into an inline mailbox. A message type that embeds it is
+// Node links a message into a mailbox. A message type that embeds it is
 // queued without an allocation; a value of it must not be queued again before it
 // was handled.
 type Node struct {
@@ -18,20 +19,28 @@ func (n *Node) mailboxNode() *Node { return n }
 
 type linked interface{ mailboxNode() *Node }
 
-// inlineMailbox runs its actor on the goroutine of whoever finds it idle. It is
-// two lists, pushed to by compare-and-swap and taken whole, and so needs neither
-// a queue allocation nor a goroutine. System messages go first, as in the library.
-type inlineMailbox struct {
+// mailbox runs its actor on a worker, or else on the goroutine of whoever finds it
+// idle. It is two lists, pushed to by compare-and-swap and taken whole, and so needs
+// no queues, which in the library are four objects more. System messages go first, as
+// there.
+type mailbox struct {
 	user, system atomic.Pointer[Node] // newest first
 	busy         atomic.Int64         // how many posts the runner has not yet looked after
 	invoker      actor.MessageInvoker
+	workers      *workers // nil on the inline mailbox
 
 	// The runner's own.
 	userTaken, systemTaken *Node // oldest first
 	suspended              bool
 }
 
-func newInlineMailbox() actor.Mailbox { return &inlineMailbox{} }
+var _ actor.Mailbox = (*mailbox)(nil)
+
+// throughput is how many messages an actor handles before it lets others run.
+const throughput = 300
+
+// stopMessage is what the library ends an actor with.
+var stopMessage = new(actor.Stop)
 
 func push(list *atomic.Pointer[Node], n *Node) {
 	for {
@@ -56,7 +65,7 @@ func take(list *atomic.Pointer[Node]) *Node {
 }
 
 // PostUserMessage queues msg and runs the actor if nobody does.
-func (m *inlineMailbox) PostUserMessage(msg any) {
+func (m *mailbox) PostUserMessage(msg any) {
 	if l, ok := msg.(linked); ok {
 		n := l.mailboxNode()
 		n.msg = msg
@@ -64,40 +73,59 @@ func (m *inlineMailbox) PostUserMessage(msg any) {
 	} else {
 		push(&m.user, &Node{msg: msg})
 	}
-	m.run()
+	m.wake()
 }
 
 // PostSystemMessage queues msg and runs the actor if nobody does.
-func (m *inlineMailbox) PostSystemMessage(msg any) {
+func (m *mailbox) PostSystemMessage(msg any) {
 	push(&m.system, &Node{msg: msg})
-	m.run()
+	m.wake()
 }
 
 // RegisterHandlers is called once, before the first message.
-func (m *inlineMailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
 }
 
 // Start has nothing to do.
-func (m *inlineMailbox) Start() {}
+func (m *mailbox) Start() {}
 
 // UserMessageCount is asked for by the library's metrics only, which are off.
-func (m *inlineMailbox) UserMessageCount() int { return 0 }
+func (m *mailbox) UserMessageCount() int { return 0 }
 
-// run handles messages until there are none, unless somebody does so already:
-// whoever lets go of busy looks again, so that no message is left behind.
-func (m *inlineMailbox) run() {
-	if m.busy.Add(1) != 1 {
-		return // the runner sees the count and goes round again
+// wake sees to it that what was posted is handled. Whoever lets go of busy looks
+// again, so that no message is left behind.
+func (m *mailbox) wake() {
+	switch {
+	case m.busy.Add(1) != 1: // the runner sees the count and goes round again
+	case m.workers == nil:
+		m.run()
+	default:
+		m.workers.run(job{runner: m})
 	}
+}
+
+// run handles messages until there are none.
+func (m *mailbox) run() {
 	seen := int64(1)
-	for !m.drain(&seen) {
+	m.finish(&seen)
+}
+
+func (m *mailbox) finish(seen *int64) {
+	done := false
+	defer func() {
+		if !done { // runtime.Goexit: the goroutine ends, but not before this has
+			m.finish(seen)
+		}
+	}()
+	for !m.drain(seen) {
 	}
+	done = true
 }
 
 // drain handles messages until there are none, or one of them panics: then it
 // reports false, and there may be more.
-func (m *inlineMailbox) drain(seen *int64) (done bool) {
+func (m *mailbox) drain(seen *int64) (done bool) {
 	var msg any
 	defer func() {
 		if done {
@@ -105,13 +133,12 @@ func (m *inlineMailbox) drain(seen *int64) (done bool) {
 		}
 		if r := recover(); r != nil {
 			m.invoker.EscalateFailure(r, msg)
-			return
-		}
-		// runtime.Goexit: the sender's goroutine ends, but not before this has.
-		for !m.drain(seen) {
 		}
 	}()
-	for {
+	for n := 1; ; n++ {
+		if n%throughput == 0 {
+			runtime.Gosched()
+		}
 		if msg = next(&m.systemTaken, &m.system); msg != nil {
 			m.handleSystem(msg)
 		} else if msg = m.nextUser(); msg != nil {
@@ -122,14 +149,14 @@ func (m *inlineMailbox) drain(seen *int64) (done bool) {
 	}
 }
 
-func (m *inlineMailbox) nextUser() any {
+func (m *mailbox) nextUser() any {
 	if m.suspended {
 		return nil
 	}
 	return next(&m.userTaken, &m.user)
 }
 
-func (m *inlineMailbox) handleSystem(msg any) {
+func (m *mailbox) handleSystem(msg any) {
 	switch msg.(type) {
 	case *actor.SuspendMailbox:
 		m.suspended = true

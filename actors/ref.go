@@ -64,14 +64,14 @@ func (r Ref) Send(msg any) {
 		r.p.sys.census.dropped.Add(1)
 		return
 	}
-	r.p.proc.SendUserMessage(nil, msg)
+	r.p.box.PostUserMessage(msg)
 }
 
 // Stop stops the actor before it handles another message; what waits in its
 // mailbox is dropped. It does not wait: see [Ref.Stopped].
 func (r Ref) Stop() {
 	if r.Alive() {
-		r.p.proc.Stop(r.p.pid)
+		r.p.stop()
 	}
 }
 
@@ -114,13 +114,12 @@ func Ask[T any](ctx context.Context, to Ref, msg func(*Reply[T]) any) (T, error)
 	return reply.Result()
 }
 
-// process is what the incarnations of one actor have in common. There may be a
-// hundred thousand of them: mind its size.
+// process is what the incarnations of one actor have in common, and the first of
+// them, which is the only one of most. There may be a hundred thousand: mind its size.
 type process struct {
 	sys    *System
-	pid    *actor.PID    // this and
-	proc   actor.Process // this are set by born, before the first message
-	make   func() Actor
+	pid    *actor.PID   // set by born, before the first message
+	make   func() Actor // nil once it is not needed any more
 	onStop func(error)
 	last   atomic.Pointer[Failure]       // the newest, until an ordinary stop
 	done   atomic.Pointer[chan struct{}] // made by the first who asks for it
@@ -132,7 +131,36 @@ type process struct {
 	kind     Kind
 	inline   bool
 	stopping bool // the actor's own: a stop has begun
+
+	// To post to the mailbox, and not to the identifier, is quicker, and what is sent
+	// late can not reach a later actor of the same name.
+	box   mailbox
+	first cell
 }
+
+func (s *System) newProcess(spec Spec) *process {
+	p := &process{sys: s, kind: spec.Kind, make: spec.New, onStop: spec.OnStop, inline: spec.Inline}
+	if !spec.Inline {
+		p.box.workers = &s.workers
+	}
+	return p
+}
+
+// mayRestart reports whether there may be more than one incarnation.
+func (p *process) mayRestart() bool { return p.kind == KindRuntime || policies[p.kind].On == Restart }
+
+// incarnate returns the cell of another incarnation.
+func (p *process) incarnate() *cell {
+	c := &p.first
+	if c.self.p != nil {
+		c = new(cell)
+	}
+	c.self = Ref{p}
+	return c
+}
+
+// stop stops the actor before it handles another message.
+func (p *process) stop() { p.box.PostSystemMessage(stopMessage) }
 
 func (p *process) path() string { return p.pid.Id }
 

@@ -16,7 +16,7 @@ type Reply[T any] struct {
 	err   error
 
 	mu    sync.Mutex
-	ready chan struct{} // made by the first who waits
+	ready chan struct{} // made by the first who waits, let go by the answer
 }
 
 // Complete gives the answer and reports whether it was the first.
@@ -30,6 +30,7 @@ func (r *Reply[T]) Complete(value T, err error) bool {
 	r.done.Store(true)
 	if r.ready != nil {
 		close(r.ready)
+		r.ready = nil
 	}
 	return true
 }
@@ -44,7 +45,7 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (r *Reply[T]) Done() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done.Load() && r.ready == nil {
+	if r.done.Load() {
 		return closed
 	}
 	if r.ready == nil {

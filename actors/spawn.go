@@ -10,52 +10,42 @@ import (
 
 // spawner holds what the library needs to start an actor. Its props are shared
 // by all actors that are never restarted, which saves half of the memory of an
-// idle one: the library calls their producer once, in the midst of a spawn, so
-// that the new process can be handed to it through a field.
+// idle one: the library calls their producers once, in the midst of a spawn, so
+// that the new process, which holds both the cell and the mailbox, can be handed to
+// them through a field.
 type spawner struct {
-	pooled, inline *actor.Props
-	pool           actor.Dispatcher
+	shared *actor.Props
 
-	mu   sync.Mutex // from props until the producer has taken next
+	mu   sync.Mutex // from props until the producers have taken next
 	next *process
 }
 
-func (s *spawner) init(w *workers) {
-	s.pool = dispatcher{w}
-	s.pooled = s.newProps(s.taken, false)
-	s.inline = s.newProps(s.taken, true)
-}
+func (s *spawner) init() { s.shared = newProps(s.takeCell, s.takeMailbox) }
 
-// taken is the producer of the shared props.
-func (s *spawner) taken() actor.Actor {
+// takeCell is the producer of the shared props.
+func (s *spawner) takeCell() actor.Actor { return s.next.incarnate() }
+
+// takeMailbox is called right after it.
+func (s *spawner) takeMailbox() actor.Mailbox {
 	p := s.next
 	s.next = nil
 	s.mu.Unlock()
-	return newCell(p)
+	return &p.box
 }
 
-func newCell(p *process) *cell { return &cell{Context{self: Ref{p}}} }
-
-func (s *spawner) newProps(producer actor.Producer, inline bool) *actor.Props {
-	props := actor.PropsFromProducer(producer, actor.WithOnInit(born))
-	if inline {
-		return props.Configure(actor.WithMailbox(newInlineMailbox))
-	}
-	return props.Configure(actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(s.pool))
+func newProps(incarnate actor.Producer, box actor.MailboxProducer) *actor.Props {
+	return actor.PropsFromProducer(incarnate, actor.WithMailbox(box), actor.WithOnInit(born))
 }
 
 // props returns what p is spawned with. It must be, at once: the spawner stays
 // locked until then.
 func (s *System) props(p *process) *actor.Props {
-	if p.kind == KindRuntime || policies[p.kind].On == Restart {
-		return s.spawner.newProps(func() actor.Actor { return newCell(p) }, p.inline)
+	if p.mayRestart() {
+		return newProps(func() actor.Actor { return p.incarnate() }, func() actor.Mailbox { return &p.box })
 	}
 	s.spawner.mu.Lock()
 	s.spawner.next = p
-	if p.inline {
-		return s.spawner.inline
-	}
-	return s.spawner.pooled
+	return s.spawner.shared
 }
 
 // prepare makes the process of a new actor, and its name.
@@ -70,7 +60,7 @@ func (s *System) prepare(spec Spec) (*process, string, error) {
 	if name == "" {
 		name = spec.Kind.String() + "$" + strconv.FormatUint(s.ids.Add(1), 36)
 	}
-	return &process{sys: s, kind: spec.Kind, make: spec.New, onStop: spec.OnStop, inline: spec.Inline}, name, nil
+	return s.newProcess(spec), name, nil
 }
 
 // escapeName keeps a name that comes from outside to one part of a path, and
@@ -89,8 +79,5 @@ func escapeName(name string) string {
 func born(lib actor.Context) {
 	p := lib.Actor().(*cell).self.p
 	p.pid = lib.Self()
-	// Sending to the process, and not to the identifier, is quicker, and what is
-	// sent late can not reach a later actor of the same name.
-	p.proc, _ = p.sys.lib.ProcessRegistry.Get(p.pid)
 	p.sys.census.add(p)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
@@ -34,6 +35,7 @@ type System struct {
 	tasks   tasks
 	census  census
 	spawner spawner
+	clock   clock
 	ids     atomic.Uint64
 	root    Ref
 	failed  Reply[struct{}] // completed by the failure that ended the runtime
@@ -49,12 +51,12 @@ func NewSystem(opts *Options) (*System, error) {
 	if opts != nil {
 		o = *opts
 	}
-	s := &System{log: o.Logger, trace: o.Trace}
+	s := &System{log: o.Logger, trace: o.Trace, clock: clock{start: time.Now()}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.census.tree = make(map[*process]struct{})
-	s.spawner.init(&s.workers)
+	s.spawner.init()
 	s.lib = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return libraryLogger(s.log) }),
 	)
@@ -69,7 +71,7 @@ func NewSystem(opts *Options) (*System, error) {
 }
 
 func (s *System) startRoot() error {
-	p := &process{sys: s, kind: KindRuntime, make: func() Actor { return new(root) }}
+	p := s.newProcess(Spec{Kind: KindRuntime, New: func() Actor { return new(root) }})
 	s.root = Ref{p}
 	props := s.props(p).Configure(actor.WithGuardian(rootStrategy{s}))
 	_, err := s.lib.Root.SpawnNamed(props, "runtime")

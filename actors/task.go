@@ -43,24 +43,11 @@ type taskDone struct {
 	next, prev *taskDone // in the list of the incarnation's tasks
 }
 
-// scope is what ends with an incarnation. It is let go once nothing does: most actors
-// are idle most of the time.
+// scope is a context that ends with an incarnation. The tasks of Await have contexts
+// of their own: as children of this one each would leave a map and a channel in it.
 type scope struct {
-	awaited *taskDone // those of Await under way
-	// Of Work; nil until somebody asks for it. The tasks of Await have contexts of
-	// their own: as children of this one each would leave a map and a channel in it.
 	ctx context.Context
 	end context.CancelCauseFunc
-}
-
-// close ends all.
-func (s *scope) close(cause error) {
-	if s.end != nil {
-		s.end(cause)
-	}
-	for t := s.awaited; t != nil; t = t.next {
-		t.cancel(cause)
-	}
 }
 
 // begin takes a task into the incarnation's list.
@@ -69,13 +56,10 @@ func (c *Context) begin(t *taskDone) {
 		t.cancel(ErrStopped)
 		return
 	}
-	if c.work == nil {
-		c.work = new(scope)
-	}
-	if t.next = c.work.awaited; t.next != nil {
+	if t.next = c.tasks; t.next != nil {
 		t.next.prev = t
 	}
-	c.work.awaited = t
+	c.tasks = t
 }
 
 // ended takes it out.
@@ -85,8 +69,8 @@ func (c *Context) ended(t *taskDone) {
 	}
 	if t.prev != nil {
 		t.prev.next = t.next
-	} else if c.work.awaited = t.next; t.next == nil && c.work.ctx == nil {
-		c.work = nil
+	} else {
+		c.tasks = t.next
 	}
 	t.next, t.prev = nil, nil
 }
@@ -110,18 +94,45 @@ func AwaitLong[T any](c *Context, work func(context.Context) (T, error), done fu
 
 func await[T any](c *Context, j job, work func(context.Context) (T, error), done func(T, error) any) context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	t := &task[T]{taskDone: taskDone{from: c, cancel: cancel}, ctx: ctx, work: work, done: done}
+	t := &task[T]{taskDone: taskDone{from: c, cancel: cancel}, ctx: &taskContext{ctx, cancel}, work: work, done: done}
 	c.begin(&t.taskDone)
-	j.f = t.run
+	j.runner = t
 	c.self.p.sys.runJob(c.self.p, j)
 	return cancel
+}
+
+// EndTask ends the work of [Await], [AwaitLong] or [AwaitAnswer] that ctx was given to, or comes from
+// one that was: it does what the function that these return does, for the work itself. It
+// reports false if ctx is of no such work.
+func EndTask(ctx context.Context, cause error) bool {
+	cancel, ok := ctx.Value(taskKey{}).(context.CancelCauseFunc)
+	if ok {
+		cancel(cause)
+	}
+	return ok
+}
+
+// taskContext is the context of a task, by which it can be ended.
+type taskContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+type taskKey struct{}
+
+// Value implements context.Context.
+func (c *taskContext) Value(key any) any {
+	if key == (taskKey{}) {
+		return c.cancel
+	}
+	return c.Context.Value(key)
 }
 
 // task is work that is awaited. What it works with is here and not on its stack, which
 // others wait on, too.
 type task[T any] struct {
 	taskDone
-	ctx   context.Context
+	ctx   *taskContext
 	work  func(context.Context) (T, error)
 	done  func(T, error) any
 	value T
@@ -156,12 +167,10 @@ func (c *Context) Go(work func(ctx context.Context)) {
 // its cause being the failure or [ErrStopped].
 func (c *Context) Work() context.Context {
 	if c.work == nil {
-		c.work = new(scope)
-	}
-	if c.work.ctx == nil {
-		c.work.ctx, c.work.end = context.WithCancelCause(context.Background())
+		ctx, end := context.WithCancelCause(context.Background())
+		c.work = &scope{ctx, end}
 		if c.over {
-			c.work.end(ErrStopped)
+			end(ErrStopped)
 		}
 	}
 	return c.work.ctx
@@ -173,7 +182,7 @@ func (c *Context) Work() context.Context {
 func (s *System) Go(owner string, f func()) { s.run(owner, f) }
 
 // run runs f for owner, a text or a process.
-func (s *System) run(owner any, f func()) { s.runJob(owner, job{f: f}) }
+func (s *System) run(owner any, f func()) { s.runJob(owner, job{runner: function(f)}) }
 
 func (s *System) runJob(owner any, j job) {
 	s.tasks.begin(owner)
@@ -183,7 +192,9 @@ func (s *System) runJob(owner any, j job) {
 
 // GoLong is [System.Go] for what is expected to wait longer than it works: see
 // [AwaitLong].
-func (s *System) GoLong(owner string, f func()) { s.runJob(owner, job{f: f, fresh: true}) }
+func (s *System) GoLong(owner string, f func()) {
+	s.runJob(owner, job{runner: function(f), fresh: true})
+}
 
 // Go runs f as [System.Go] does, and the actor answers for its end. The zero Ref
 // can not.

@@ -66,6 +66,32 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// TestEndTask: work ends itself by its context, or by one that comes from it.
+func TestEndTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := start(t, nil)
+		out := make(chan outcome, 1)
+		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, New: tasker(out)})
+		run(t, ref, func(c *actors.Context) {
+			actors.Await(c, func(ctx context.Context) (int, error) {
+				below, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if !actors.EndTask(below, errors.ErrUnsupported) {
+					t.Error("EndTask in a task: got false")
+				}
+				<-below.Done()
+				return 3, context.Cause(below)
+			}, toOutcome)
+		})
+		if got, want := <-out, (outcome{3, errors.ErrUnsupported}); got != want {
+			t.Errorf("Await: got %v, want %v", got, want)
+		}
+		if actors.EndTask(t.Context(), errors.ErrUnsupported) {
+			t.Error("EndTask outside of a task: got true")
+		}
+	})
+}
+
 // TestTaskEndsWithItsActor: it is cancelled, the cause says why, and what it
 // brings home after that is dropped.
 func TestTaskEndsWithItsActor(t *testing.T) {

@@ -13,12 +13,12 @@ type Timer struct {
 	Node
 	c        *Context
 	msg      any
-	clock    *time.Timer
-	deadline time.Time // zero when it is clear
-	rings    time.Time // when clock rings next; zero when it is still
-	queued   atomic.Bool
-	// In the list of the incarnation's timers whose clock runs.
+	deadline time.Duration // by the system's clock; 0 when it is clear
+	rings    time.Duration // when the clock rings next; 0 when it is still
+	// In the list of the incarnation's timers that are not still.
 	next, prev *Timer
+	place      int // in the clock's heap, from 1; 0 if it is not there; the clock's
+	queued     atomic.Bool
 }
 
 // NewTimer returns a timer that is clear. It sends msg each time it is due.
@@ -38,28 +38,24 @@ func (t *Timer) SetAt(deadline time.Time) {
 	if t.c.over {
 		return
 	}
-	t.deadline = deadline
-	if !t.rings.IsZero() && !t.rings.After(deadline) {
+	t.deadline = t.clock().at(deadline)
+	if t.rings != 0 && t.rings <= t.deadline {
 		return // rings in time, and will look again
 	}
-	if t.rings.IsZero() {
+	if t.rings == 0 {
 		t.link()
 	}
-	t.rings = deadline
-	wait := time.Until(deadline)
-	if t.clock == nil {
-		t.clock = time.AfterFunc(wait, t.ring)
-	} else {
-		t.clock.Reset(wait)
-	}
+	t.clock().set(t, t.deadline)
 }
 
 // Clear disarms the timer. Nothing it was set to arrives after that. A nil timer is clear.
 func (t *Timer) Clear() {
 	if t != nil {
-		t.deadline = time.Time{}
+		t.deadline = 0
 	}
 }
+
+func (t *Timer) clock() *clock { return &t.c.System().clock }
 
 // link puts the timer into its incarnation's list.
 func (t *Timer) link() {
@@ -70,8 +66,9 @@ func (t *Timer) link() {
 	t.c.times = t
 }
 
-// unlink takes it out.
-func (t *Timer) unlink() {
+// still takes the timer out of the list and off the clock: it is over, or its
+// incarnation is.
+func (t *Timer) still() {
 	if t.prev != nil {
 		t.prev.next = t.next
 	} else {
@@ -81,13 +78,8 @@ func (t *Timer) unlink() {
 		t.next.prev = t.prev
 	}
 	t.next, t.prev = nil, nil
-}
-
-// still stops the clock, at the end of the incarnation.
-func (t *Timer) still() {
-	t.unlink()
-	t.rings, t.deadline = time.Time{}, time.Time{}
-	t.clock.Stop()
+	t.deadline = 0
+	t.clock().still(t)
 }
 
 // ring runs on the clock's goroutine.
@@ -101,24 +93,17 @@ func (t *Timer) ring() {
 // cleared, set to later, or belongs to an earlier incarnation (it is still then).
 func (t *Timer) due() any {
 	t.queued.Store(false)
-	if t.rings.IsZero() {
+	if t.rings == 0 {
 		return nil
 	}
-	now := time.Now()
-	if now.Before(t.deadline) {
-		t.rings = t.deadline
-		t.clock.Reset(t.deadline.Sub(now))
+	if t.clock().now() < t.deadline {
+		t.clock().set(t, t.deadline)
 		return nil
 	}
-	if now.Before(t.rings) {
-		t.clock.Stop() // it was set to earlier with the ring in the mailbox
-	}
-	t.unlink()
-	t.rings = time.Time{}
-	if t.deadline.IsZero() {
-		t.clock = nil // it has been clear for a while: an idle actor needs no clock
+	cleared := t.deadline == 0
+	t.still() // it may ring again: set to earlier with the ring in the mailbox
+	if cleared {
 		return nil
 	}
-	t.deadline = time.Time{}
 	return t.msg
 }

@@ -2,6 +2,9 @@ package actors_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -103,6 +106,12 @@ func TestTimer(t *testing.T) {
 		{"without a monotonic clock", func(t *testing.T, ref actors.Ref) {
 			run(t, ref, func(c *actors.Context) { c.NewTimer("a").SetAt(time.Now().Add(40 * ms).Round(0)) })
 		}, []string{"a@40"}},
+		{"never", func(t *testing.T, ref actors.Ref) {
+			run(t, ref, func(c *actors.Context) {
+				c.NewTimer("a").Set(math.MaxInt64)
+				c.NewTimer("b").SetAt(time.Now().AddDate(400, 0, 0).Round(0))
+			})
+		}, nil},
 		{"After, many at once and again", func(t *testing.T, ref actors.Ref) {
 			for range 2 {
 				run(t, ref, func(c *actors.Context) {
@@ -158,6 +167,64 @@ func TestTimer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTimersOfMany: the timers of all actors ring at their time, whatever the order in
+// which they are set, set again and ended.
+func TestTimersOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := start(t, nil)
+		rnd := rand.New(rand.NewPCG(1, 2))
+		var all []*timed
+		var want [][]string
+		for i := range 200 {
+			state := &timed{began: time.Now()}
+			ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, Inline: i%2 == 0, New: func() actors.Actor { return state }})
+			at := rnd.IntN(1000)
+			run(t, ref, func(c *actors.Context) {
+				timer := c.NewTimer("due")
+				timer.Set(time.Duration(rnd.IntN(1000)) * time.Millisecond)
+				timer.Set(time.Duration(at) * time.Millisecond)
+			})
+			all, want = append(all, state), append(want, []string{fmt.Sprintf("due@%d", at)})
+			if i%3 == 0 {
+				ref.Stop()
+				<-ref.Stopped()
+				want[i] = nil
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for i, state := range all {
+			if !slices.Equal(state.got, want[i]) {
+				t.Errorf("actor %d: got %v, want %v", i, state.got, want[i])
+			}
+		}
+	})
+}
+
+// TestTimerHoldsUpNoOther: an inline actor that does not return from what its timer sent
+// it, or ends its goroutine there, delays no other's.
+func TestTimerHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := start(t, nil)
+		hung, state := make(chan struct{}), &timed{began: time.Now()}
+		for _, msg := range []do{func(*actors.Context) { <-hung }, func(*actors.Context) { runtime.Goexit() }} {
+			ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, Inline: true, New: func() actors.Actor { return new(timed) }})
+			run(t, ref, func(c *actors.Context) { c.After(time.Millisecond, msg) })
+		}
+		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, Inline: true, New: func() actors.Actor { return state }})
+		run(t, ref, func(c *actors.Context) {
+			c.After(time.Millisecond, "together")
+			c.After(2*time.Millisecond, "later")
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		close(hung)
+		if want := []string{"together@1", "later@2"}; !slices.Equal(state.got, want) {
+			t.Errorf("got %v, want %v", state.got, want)
+		}
+	})
 }
 
 // TestTimerAllocations: to push a deadline out costs nothing, and After uses its

@@ -19,12 +19,17 @@ type workers struct {
 	swept  int // idle workers that have not been needed since the last sweep
 }
 
-// job is a function to run; the zero job ends a worker.
+// runner is what a worker can do.
+type runner interface{ run() }
+
+// function is a runner.
+type function func()
+
+func (f function) run() { f() }
+
+// job is something to run; the zero job ends a worker.
 type job struct {
-	f func()
-	// resumed: run it again if it ended its goroutine (runtime.Goexit). It is the
-	// library's loop over a mailbox, which would stay as it was left for ever.
-	resumed bool
+	runner
 	// fresh: take no goroutine that has had to grow its stack.
 	fresh bool
 	// A task: system is told that owner has one less. Otherwise both are nil.
@@ -36,7 +41,7 @@ func (j *job) do() {
 	if j.system != nil {
 		defer j.system.endTask(j.owner)
 	}
-	j.f()
+	j.run()
 }
 
 const (
@@ -46,7 +51,7 @@ const (
 
 // Go runs f on a goroutine and returns at once. After close it still does, so
 // that what has begun can end.
-func (w *workers) Go(f func()) { w.run(job{f: f}) }
+func (w *workers) Go(f func()) { w.run(job{runner: function(f)}) }
 
 func (w *workers) run(j job) {
 	w.mu.Lock()
@@ -66,19 +71,14 @@ func (w *workers) run(j job) {
 
 // work does j and whatever comes after it.
 func (w *workers) work(j job) {
-	next := make(chan job, 1)
-	returned := true
-	defer func() {
-		if !returned && j.resumed {
-			w.run(j)
-		}
-		w.leave()
-	}()
-	for j.f != nil {
-		returned = false
+	var next chan job // nil until the first job is done: many wait in that one all their life
+	defer w.leave()
+	for j.runner != nil {
 		j.do()
-		returned = true
 		j = job{} // or it would be held, and an actor with it, while the worker waits
+		if next == nil {
+			next = make(chan job, 1)
+		}
 		if !w.offer(next) {
 			return
 		}
@@ -151,12 +151,3 @@ func (w *workers) close() <-chan struct{} {
 	}
 	return w.ended
 }
-
-// dispatcher lets the library run actors on workers.
-type dispatcher struct{ *workers }
-
-// Schedule implements the library's dispatcher.
-func (d dispatcher) Schedule(f func()) { d.run(job{f: f, resumed: true}) }
-
-// Throughput is how many messages an actor handles before it lets others run.
-func (d dispatcher) Throughput() int { return 300 }

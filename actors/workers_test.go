@@ -147,25 +147,19 @@ func TestCloseWorkersRace(t *testing.T) {
 	}
 }
 
-// TestWorkerExit: a job that ends its goroutine is taken up again if it is a
-// mailbox, and only then.
+// TestWorkerExit: a function that ends its goroutine is run once, and its worker is
+// counted off.
 func TestWorkerExit(t *testing.T) {
-	for _, resumed := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var w workers
-			var runs int
-			w.run(job{resumed: resumed, f: func() {
-				if runs++; runs < 3 {
-					runtime.Goexit()
-				}
-			}})
-			synctest.Wait()
-			if want := map[bool]int{false: 1, true: 3}[resumed]; runs != want {
-				t.Errorf("resumed %v: ran %d times, want %d", resumed, runs, want)
-			}
-			<-w.close()
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var w workers
+		var runs int
+		w.Go(func() { runs++; runtime.Goexit() })
+		synctest.Wait()
+		if live, idle := w.counts(); runs != 1 || live != 0 || idle != 0 {
+			t.Errorf("ran %d times, want 1; then %d workers, %d idle, want none", runs, live, idle)
+		}
+		<-w.close()
+	})
 }
 
 // TestTimersAreForgotten: a timer that is not running is not kept by its actor.

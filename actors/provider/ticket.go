@@ -16,7 +16,6 @@ type ticket struct {
 	observer *llm.Observer
 	ctx      context.Context // of all attempts; ends with the caller's, or by fail
 	cancel   context.CancelCauseFunc
-	wake     chan struct{} // has room for one: there are decisions
 
 	seq uint64 // order of coming; guarded by the provider's lock until it has entered
 
@@ -26,9 +25,10 @@ type ticket struct {
 
 	parent actors.Ref // of the completion; set before it starts
 
-	mu        sync.Mutex // guards what follows; nothing is sent under it
-	ref       actors.Ref // the completion; zero before it has begun
-	decisions []decision // that its goroutine has not taken; some few at the most
+	mu        sync.Mutex    // guards what follows; nothing is sent under it
+	ref       actors.Ref    // the completion; zero before it has begun
+	decisions []decision    // that its goroutine has not taken; some few at the most
+	wake      chan struct{} // closed by the next decision; nil unless its goroutine waits for it
 }
 
 // place is where a request is.
@@ -59,7 +59,7 @@ const (
 )
 
 func newTicket(ctx context.Context, p *Provider, m llm.Model) *ticket {
-	t := &ticket{provider: p, model: m, observer: llm.ObserverOf(ctx), wake: make(chan struct{}, 1)}
+	t := &ticket{provider: p, model: m, observer: llm.ObserverOf(ctx)}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
 }
@@ -88,24 +88,28 @@ func (t *ticket) tell(msg any) {
 // decide hands a decision to the goroutine.
 func (t *ticket) decide(d decision) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.decisions = append(t.decisions, d)
-	t.mu.Unlock()
-	select {
-	case t.wake <- struct{}{}:
-	default:
+	if t.wake != nil {
+		close(t.wake)
+		t.wake = nil
 	}
 }
 
-// take returns the oldest decision that was not taken.
-func (t *ticket) take() (d decision, ok bool) {
+// take returns the oldest decision that was not taken. If there is none, the channel is
+// closed by the next.
+func (t *ticket) take() (d decision, ok bool, wake <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.decisions) == 0 {
-		return d, false
+		t.wake = make(chan struct{})
+		return d, false, t.wake
 	}
 	d = t.decisions[0]
-	t.decisions = t.decisions[1:]
-	return d, true
+	if t.decisions = t.decisions[1:]; len(t.decisions) == 0 {
+		t.decisions = nil // an attempt takes long, and there is nothing to tell meanwhile
+	}
+	return d, true, nil
 }
 
 // next waits for a decision. The end of the context is one, unless the completion has
@@ -113,16 +117,18 @@ func (t *ticket) take() (d decision, ok bool) {
 func (t *ticket) next() decision {
 	for {
 		ended := t.ctx.Err() != nil // looked at first: what was decided before it counts
-		for d, ok := t.take(); ok; d, ok = t.take() {
+		d, ok, wake := t.take()
+		for ok {
 			if d.kind == over || !ended {
 				return d
 			}
+			d, ok, wake = t.take()
 		}
 		if ended {
 			return decision{kind: broken, err: context.Cause(t.ctx)}
 		}
 		select {
-		case <-t.wake:
+		case <-wake:
 		case <-t.ctx.Done():
 		}
 	}
