@@ -92,6 +92,7 @@ type Agent struct {
 	team    map[string]Tool // those of them that are agents, by name
 	hash    string
 	offers  offers
+	runs    *loop.Template // what all of its runs have in common
 }
 
 // newAgent checks a definition.
@@ -158,7 +159,29 @@ func (a *Agent) check() error {
 		return err
 	}
 	a.hash = a.configHash()
-	return nil
+	return a.shareConfig()
+}
+
+// shareConfig makes what runs have in common.
+func (a *Agent) shareConfig() (err error) {
+	rt := a.rt
+	cfg := a.character()
+	cfg.Journal, cfg.Owner, cfg.Lease, cfg.Answers = rt.store, rt.owner, rt.opts.Lease, rt.answers
+	cfg.Limits, cfg.Repeats, cfg.Grace = loop.Limits(a.cfg.Limits), a.cfg.MaxRepeats, rt.opts.Grace
+	cfg.Parallel, cfg.MaxResult, cfg.AskExpiry = a.cfg.Parallel, a.cfg.MaxResult, a.cfg.AskExpiry
+	a.runs, err = loop.NewTemplate(cfg)
+	return err
+}
+
+// character is what makes a run this agent's, and what a hand-off changes.
+func (a *Agent) character() *loop.Config {
+	cfg := &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
+		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: a.cfg.Guards,
+		Context: a.cfg.ContextLength, Summarise: a.cfg.Summarise}
+	if a.cfg.StopWhen.holds != nil {
+		cfg.StopWhen = a.cfg.StopWhen.met
+	}
+	return cfg
 }
 
 // configHash identifies what a resume would have to find unchanged.
@@ -262,17 +285,9 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	if len(o.History) > 0 {
 		identity = append(identity, o.History)
 	}
-	run := &Run{id: o.ID, store: rt.store, record: rec, onAsk: o.OnAsk, tenant: o.Tenant, hash: hashOf(identity)}
-	cfg := &loop.Config{
-		ID: o.ID, Agent: a.name, InputHash: run.hash, Hash: a.hash,
-		System: a.cfg.Instructions, Input: append(slices.Clip(o.History), llm.User(prompt)),
-		Model:     a.model,
-		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature,
-		Schema: o.Output, Check: check,
-		Journal: rt.store, Owner: rt.owner, Lease: rt.opts.Lease, Answers: rt.answers, Sink: rec,
-		Limits: loop.Limits(a.cfg.Limits), Pricing: a.pricing, Parallel: a.cfg.Parallel, MaxResult: a.cfg.MaxResult, AskExpiry: a.cfg.AskExpiry,
-		Grace: rt.opts.Grace,
-	}
+	run := &Run{id: o.ID, store: rt.store, record: rec, onAsk: o.OnAsk, tenant: o.Tenant, hash: digestOf(identity)}
+	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check, Sink: rec,
+		Origin: &loop.Origin{InputHash: run.hash.String(), Input: append(slices.Clip(o.History), llm.User(prompt))}}
 	switch {
 	case from != nil:
 		run.onAsk = from.by.run.onAsk
@@ -280,8 +295,8 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 		run.onAsk = rt.opts.OnAsk
 	}
 	rec.asks = newAnswering(run, rt)
-	newScope(run, a, from, a.asked(&o)).fill(cfg)
-	run.trace(ctx, rt, cfg)
-	run.loop, err = loop.New(cfg)
+	newScope(run, a, from, a.asked(&o)).fill(&own)
+	run.trace(ctx, a, &own)
+	run.loop, err = a.runs.New(own)
 	return run, err
 }

@@ -134,7 +134,8 @@ func TestObserve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		model := llmtest.Script(call("helper", map[string]string{"prompt": "go"}), llmtest.Say("all done"))
+		gate := llmtest.NewGate() // the run asks nobody before it is observed
+		model := llmtest.Script(llmtest.Join(llmtest.Hold(gate), call("helper", map[string]string{"prompt": "go"})), llmtest.Say("all done"))
 		lead, err := rt.Agent("lead", &agent.Config{Model: model, Tools: []agent.Tool{helper.AsTool("helper", "Helps.")}, Approve: agent.NeverAsk})
 		if err != nil {
 			t.Fatal(err)
@@ -152,6 +153,7 @@ func TestObserve(t *testing.T) {
 		}) {
 			t.Fatal("Observe: got false for a run of this runtime")
 		}
+		gate.Open()
 		time.Sleep(time.Minute)
 		asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
 		if err != nil || len(asks) != 1 {

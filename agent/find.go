@@ -25,5 +25,5 @@ func (rt *Runtime) Find(ctx context.Context, id string) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding run %q: %w", id, err)
 	}
-	return &Run{id: head.ID, hash: head.InputHash, store: rt.store}, nil
+	return &Run{id: head.ID, store: rt.store}, nil
 }

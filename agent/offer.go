@@ -33,10 +33,10 @@ func (o *offers) get(found []loop.Tool, choose func([]loop.Tool) []loop.Tool) *l
 // Offer implements [loop.Offerer]: List for a run whose tools are those of every other
 // run of its agent.
 func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []Absent) {
-	if t.shared == nil || t.sampler != nil || t.roots != nil {
+	if len(t.agent.team) > 0 || t.sampler != nil || t.roots != nil { // it has tools of its own
 		tools, absent := t.List(ctx)
 		return loop.NewOffer(tools), absent
 	}
 	found, absent := t.find(ctx)
-	return t.shared.get(found, t.choose), absent
+	return t.agent.offers.get(found, t.choose), absent
 }

@@ -41,11 +41,11 @@ type record struct {
 	evicted  int64 // number of the last journal event that is not in items any more
 	seq      int64 // of the last journal event
 	bytes    int
-	finished bool                 // the run's last event is there, or was
-	unread   bool                 // nobody has asked for events, and the store keeps them for good
-	progress map[string]*progress // of the calls under way
-	changes  uint64               // counts progress
+	finished bool // the run's last event is there, or was
 	closed   bool
+	unread   bool              // nobody has asked for events, and the store keeps them for good
+	progress []progress        // of the calls under way: as a rule a few, often none
+	changes  uint64            // counts progress
 	wake     chan struct{}     // closed by the next change, here or below; nil if nobody waits
 	below    []nested          // runs that calls have started
 	waits    map[string]func() // what the clocks above are let go with, by the ask that waits
@@ -64,9 +64,11 @@ type item struct {
 	time time.Time // of the newest part
 }
 
+// progress is the newest that a call under way has said of itself.
 type progress struct {
+	key     string // of the call
 	version uint64
-	event   ToolProgress
+	event   *ToolProgress // nil before it has said anything
 }
 
 func newRecord(runID string, j store.Journal, from *starter) *record {
@@ -182,12 +184,9 @@ func (r *record) Journalled(entries []loop.Entry) {
 			r.add(&item{entry: e, seq: e.Seq, time: e.Time})
 			switch e.Body.(type) {
 			case *loop.ToolIntent:
-				if r.progress == nil {
-					r.progress = make(map[string]*progress)
-				}
-				r.progress[e.Key] = nil
+				r.progress = append(r.progress, progress{key: e.Key})
 			case *loop.ToolResult, *loop.ToolUnknown:
-				delete(r.progress, e.Key)
+				r.forgetProgress(e.Key)
 			case *loop.RunFinished:
 				r.finished = true
 			}
@@ -233,14 +232,31 @@ func (r *record) append(turn int, delta string, thinking bool) {
 // Progress implements [loop.Sink]. Only the newest of a call under way is kept.
 func (r *record) Progress(key string, p loop.Progress) {
 	r.update(func() {
-		if _, open := r.progress[key]; !open {
+		i := r.underWay(key)
+		if i < 0 {
 			return
 		}
 		r.changes++
-		r.progress[key] = &progress{r.changes, ToolProgress{
+		r.progress[i].version, r.progress[i].event = r.changes, &ToolProgress{
 			Header: Header{RunID: r.runID, Seq: r.seq, Time: time.Now()},
-			Key:    key, Done: p.Done, Total: p.Total, Message: p.Message}}
+			Key:    key, Done: p.Done, Total: p.Total, Message: p.Message}
 	})
+}
+
+// underWay finds a call among those under way; it is below zero if it is not there. It
+// is called under the lock.
+func (r *record) underWay(key string) int {
+	return slices.IndexFunc(r.progress, func(p progress) bool { return p.key == key })
+}
+
+// forgetProgress ends what a call has said of itself. It is called under the lock.
+func (r *record) forgetProgress(key string) {
+	if i := r.underWay(key); i >= 0 {
+		r.progress = slices.Delete(r.progress, i, i+1)
+	}
+	if len(r.progress) == 0 {
+		r.progress = nil
+	}
 }
 
 // Retried implements [loop.TurnSink].
@@ -403,8 +419,8 @@ func (r *reader) item(i *item) []Event {
 // newProgress returns the oldest progress the reader has not had.
 func (r *reader) newProgress() []Event {
 	var next *progress
-	for _, p := range r.record.progress {
-		if p != nil && p.version > r.changes && (next == nil || p.version < next.version) {
+	for i := range r.record.progress {
+		if p := &r.record.progress[i]; p.event != nil && p.version > r.changes && (next == nil || p.version < next.version) {
 			next = p
 		}
 	}
@@ -412,7 +428,7 @@ func (r *reader) newProgress() []Event {
 		return nil
 	}
 	r.changes = next.version
-	ev := next.event
+	ev := *next.event
 	ev.Path = r.path
 	if i := r.intents[ev.Key]; i != nil {
 		ev.Tool = i.Tool

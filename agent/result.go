@@ -126,14 +126,21 @@ func checkAnswer(raw json.RawMessage) (func(text string) (json.RawMessage, error
 	}, nil
 }
 
+// digest identifies a value; each live run keeps one.
+type digest [sha256.Size]byte
+
+// String is the digest as it is written down.
+func (d digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
 // hashOf identifies a value by its canonical JSON.
-func hashOf(v any) string {
+func hashOf(v any) string { return digestOf(v).String() }
+
+func digestOf(v any) digest {
 	raw, err := jsonx.Marshal(v)
 	if err != nil {
 		raw = []byte(err.Error()) // a schema that is not JSON was refused before
 	} else if canonical, err := jsonx.Canonical(raw); err == nil {
 		raw = canonical
 	}
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return sha256.Sum256(raw)
 }

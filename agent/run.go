@@ -14,7 +14,7 @@ import (
 // Run is one run of an agent. It goes on whether or not anybody waits or watches.
 type Run struct {
 	id     string
-	hash   string
+	hash   digest // of what it was started with
 	store  store.Store
 	loop   *loop.Run // nil for a run of another process or of the past
 	record *record   // nil likewise
@@ -182,11 +182,11 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // existing returns the handle of a run that was found in the store.
-func existing(head store.Run, hash string, s store.Store) (*Run, error) {
-	if head.InputHash != hash {
+func existing(head store.Run, hash digest, s store.Store) (*Run, error) {
+	if head.InputHash != hash.String() {
 		return nil, ErrRunExists
 	}
-	return &Run{id: head.ID, hash: hash, store: s}, nil
+	return &Run{id: head.ID, store: s}, nil
 }
 
 // opened waits until a run has begun.

@@ -189,10 +189,10 @@ func (s *unrelated) Send(m mcp.Outgoing) error {
 	case msg.Method == mcp.MethodInitialize:
 		say = append(say, mcp.AppendResult(nil, msg.ID, []byte(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"unrelated","version":"1"}}`)))
 	case msg.Method == mcp.MethodListTools:
-		say = append(say, mcp.AppendResult(nil, msg.ID, []byte(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`)))
-		if s.calls == 0 {
+		if s.calls == 0 { // before anything can be called
 			ask()
 		}
+		say = append(say, mcp.AppendResult(nil, msg.ID, []byte(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`)))
 	case msg.Method == mcp.MethodCallTool:
 		if s.out = append(s.out, msg.ID); len(s.out) == s.calls {
 			ask()

@@ -140,12 +140,9 @@ func (s *servers) close(ctx context.Context) error {
 // toolbox is the [loop.Tools] of one run.
 type toolbox struct {
 	asked
-	own    []loop.Tool
-	use    []string // nil means all
-	allow  []string // nil means all
-	deny   []string
-	listed bool    // List was called; it is never called twice at once
-	shared *offers // of the agent; nil for a run whose tools are its own
+	agent  *Agent
+	own    []loop.Tool // the program's functions
+	listed bool        // List was called; it is never called twice at once
 }
 
 // List implements [loop.Tools]: functions of the program first, then the servers'
@@ -158,7 +155,8 @@ func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []Absent) {
 
 // find returns the tools of the servers, and what is missing of them.
 func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []Absent) {
-	if len(t.servers.all) == 0 || t.use != nil && len(t.use) == 0 {
+	use := t.agent.cfg.Servers
+	if len(t.servers.all) == 0 || use != nil && len(use) == 0 {
 		return nil, nil
 	}
 	if t.listed {
@@ -167,7 +165,7 @@ func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []Absent) {
 		ctx = limit
 	}
 	t.listed = true
-	found := t.servers.tools(ctx, t.use...)
+	found := t.servers.tools(ctx, use...)
 	return found, t.absent()
 }
 
@@ -187,7 +185,7 @@ func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
 // way.
 func (t *toolbox) bound(tool loop.Tool) loop.Tool {
 	if t.sampler != nil || t.roots != nil {
-		tool.Do = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
+		tool.Go = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
 	}
 	return tool
 }
@@ -214,7 +212,10 @@ func (t *toolbox) absent() []Absent {
 	return absent
 }
 
-func (t *toolbox) uses(server string) bool { return t.use == nil || slices.Contains(t.use, server) }
+func (t *toolbox) uses(server string) bool {
+	use := t.agent.cfg.Servers
+	return use == nil || slices.Contains(use, server)
+}
 
 // allows reports whether the patterns of the agent let it have a tool.
 func (t *toolbox) allows(tool string) bool {
@@ -222,7 +223,8 @@ func (t *toolbox) allows(tool string) bool {
 		ok, err := path.Match(pattern, tool)
 		return ok && err == nil // it was checked with the agent
 	}
-	return (t.allow == nil || slices.ContainsFunc(t.allow, fits)) && !slices.ContainsFunc(t.deny, fits)
+	cfg := &t.agent.cfg
+	return (cfg.Allow == nil || slices.ContainsFunc(cfg.Allow, fits)) && !slices.ContainsFunc(cfg.Deny, fits)
 }
 
 // reasonOf is an error of a server as events and journal have it, without the
@@ -279,20 +281,21 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Safe:      safe,
 		Taint:     taintOf(t.Trusted, t.Tool.Annotations),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
-		Do:        s.call(name, safe, nil, nil),
+		Go:        s.call(name, safe, nil, nil),
 	}
 }
 
 // call makes calls of a server's tool. Sampler and roots are a run's; nil is the servers'.
-func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call) (*mcp.CallToolResult, error) {
-	return func(ctx context.Context, todo *loop.Call) (*mcp.CallToolResult, error) {
+func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, func(*mcp.CallToolResult, error)) {
+	return func(ctx context.Context, todo *loop.Call, done func(*mcp.CallToolResult, error)) {
 		opts, over := s.callOptions(todo, safe, sampler, roots)
-		defer over()
-		res, err := s.host.Call(ctx, name, todo.Arguments, opts)
-		if err != nil {
-			return callError(err)
-		}
-		return res, nil
+		s.host.Go(ctx, name, todo.Arguments, opts, func(res *mcp.CallToolResult, err error) {
+			over()
+			if err != nil {
+				res, err = callError(err)
+			}
+			done(res, err)
+		})
 	}
 }
 
@@ -304,7 +307,7 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 	}
 	return &mcpclient.CallOptions{
 		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
-		Safe: safe, Apart: true, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
+		Safe: safe, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
 		Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) },
 	}, over
 }

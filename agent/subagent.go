@@ -134,34 +134,28 @@ func newScope(run *Run, a *Agent, from *starter, as asked) *scope {
 	return s
 }
 
-// fill completes the configuration of the scope's run.
-func (s *scope) fill(cfg *loop.Config) {
-	s.part(cfg)
-	cfg.Path, cfg.Taint, cfg.Grace, cfg.Repeats = s.path, s.taint, s.grace, s.agent.cfg.MaxRepeats
+// fill completes what is the scope's run's own.
+func (s *scope) fill(own *loop.Own) {
+	own.Tools, own.Gate = s.tools(), s.gate()
+	own.Path, own.Taint, own.Grace = s.path, s.taint, s.grace
 	if s.from == nil {
 		return
 	}
-	cfg.Parent, cfg.Budget = s.from.by.run.id, s.from.call.Budget()
-	if left := s.from.call.Left(); cfg.Limits.Wall == 0 || cfg.Limits.Wall > left {
-		cfg.Limits.Wall = max(left, time.Millisecond)
+	own.Origin.Parent, own.Origin.Budget = s.from.by.run.id, s.from.call.Budget()
+	own.Wall = s.agent.cfg.Limits.Wall
+	if left := s.from.call.Left(); own.Wall == 0 || own.Wall > left {
+		own.Wall = max(left, time.Millisecond)
 	}
 }
 
-// part fills in what is the agent's, and what a hand-off changes.
-func (s *scope) part(cfg *loop.Config) {
-	a := s.agent
-	cfg.Agent, cfg.Hash, cfg.System, cfg.Model = a.name, a.hash, a.cfg.Instructions, a.model
-	box := &toolbox{own: s.bind(a.tools), asked: s.asked, use: a.cfg.Servers, allow: a.cfg.Allow, deny: a.cfg.Deny}
-	if len(a.team) == 0 { // else they start runs below this one
-		box.shared = &a.offers
-	}
-	cfg.Tools = box
-	cfg.MaxTokens, cfg.Temperature, cfg.Pricing = a.cfg.MaxTokens, a.cfg.Temperature, a.pricing
-	cfg.Gate, cfg.Guards = gate(a.name, a.cfg.Approve, s.taint), a.cfg.Guards
-	cfg.Context, cfg.Summarise = a.cfg.ContextLength, a.cfg.Summarise
-	if a.cfg.StopWhen.holds != nil {
-		cfg.StopWhen = a.cfg.StopWhen.met
-	}
+// tools are those that the agent has in this run.
+func (s *scope) tools() loop.Tools {
+	return &toolbox{asked: s.asked, agent: s.agent, own: s.bind(s.agent.tools)}
+}
+
+// gate decides on the calls of this run.
+func (s *scope) gate() func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
+	return gate(s.agent.name, s.agent.cfg.Approve, s.taint)
 }
 
 // bind makes the tools that are agents those of this run.
@@ -182,8 +176,8 @@ func (s *scope) bind(tools []loop.Tool) []loop.Tool {
 			next := *s
 			next.agent, next.path = member.handOff, append(slices.Clone(s.path), member.handOff.name)
 			t.HandOff = func() *loop.Config {
-				cfg := new(loop.Config)
-				next.part(cfg)
+				cfg := next.agent.character()
+				cfg.Tools, cfg.Gate = next.tools(), next.gate()
 				return cfg
 			}
 			t.Do = func(context.Context, *loop.Call) (*mcp.CallToolResult, error) {

@@ -50,13 +50,14 @@ type tracing struct {
 }
 
 // trace prepares a run to be traced. Ctx is that of its start.
-func (run *Run) trace(ctx context.Context, rt *Runtime, cfg *loop.Config) {
+func (run *Run) trace(ctx context.Context, a *Agent, own *loop.Own) {
+	rt := a.rt
 	if rt.opts.Tracer == nil {
 		return
 	}
 	run.traced = &tracing{tracer: rt.opts.Tracer, log: rt.sys.Log(), ctx: context.WithoutCancel(ctx),
-		about: RunTrace{ID: cfg.ID, Agent: cfg.Agent, Path: cfg.Path, Parent: cfg.Parent, Model: cfg.Model.Name()}}
-	cfg.Trace, run.record.traced = run.traced, run.traced
+		about: RunTrace{ID: own.ID, Agent: a.name, Path: own.Path, Parent: own.Origin.Parent, Model: a.model.Name()}}
+	own.Trace, run.record.traced = run.traced, run.traced
 }
 
 // begin says that the run begins. A panic is not the actor's that all runs are children of.

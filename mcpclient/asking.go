@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -141,33 +142,70 @@ func (t *callTag) end() {
 // the server's time limits. Retried says that the answer is that of a retry with
 // what the server had asked for, and so must not be kept (MRTR-18).
 func (c *Client) doTagged(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
-	tag := c.newTag(req.Method, req.Name, o)
-	leave, err := c.takeTurn(ctx, req.Method, tag.human)
-	if err != nil {
-		return nil, false, c.failed(req.Method, &notSentError{err})
-	}
-	tag.haveTurn(leave)
-	defer tag.leaveTurn(true)
 	own := *req
-	own.Idle = cmp.Or(own.Idle, c.server.IdleTimeout)
-	own.Max = cmp.Or(own.Max, c.server.CallTimeout)
-	own.Meta = c.leveled(c.traced(ctx, own.Meta))
-	if err := c.mirror(ctx, &own); err != nil {
-		return nil, false, c.failed(req.Method, &notSentError{err})
+	tag, err := c.tag(ctx, &own, o)
+	if err != nil {
+		return nil, false, err
 	}
-	tag.params, tag.inner = req.Params, req.Follow
-	own.Tag, own.Follow = tag, tag.follow
+	defer tag.leaveTurn(true)
 	req.Tag = tag // a task that comes of it has it too
 	res, err := c.conn.Do(ctx, &own)
-	tag.closePages(err)
+	return tag.outcome(res, err)
+}
+
+// goTagged is doTagged for a caller that does not wait. The request is changed, and kept.
+func (c *Client) goTagged(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
+	tag, err := actors.Guard(func() (*callTag, error) { return c.tag(ctx, req, o) })
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	c.conn.Go(ctx, req, func(res call.Result, err error) {
+		raw, err := actors.Guard(func() (json.RawMessage, error) {
+			defer tag.leaveTurn(true)
+			raw, _, err := tag.outcome(res, err)
+			return raw, err
+		})
+		done(raw, err)
+	})
+}
+
+// tag makes the tag of a request that is about to be sent, which has its turn then, and
+// completes the request.
+func (c *Client) tag(ctx context.Context, req *call.Request, o *CallOptions) (tag *callTag, err error) {
+	t := c.newTag(req.Method, req.Name, o)
+	leave, err := c.takeTurn(ctx, req.Method, t.human)
+	if err != nil {
+		return nil, c.failed(req.Method, &notSentError{err})
+	}
+	t.haveTurn(leave)
+	defer func() {
+		if tag == nil {
+			t.leaveTurn(true)
+		}
+	}()
+	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
+	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
+	req.Meta = c.leveled(c.traced(ctx, req.Meta))
+	if err := c.mirror(ctx, req); err != nil {
+		return nil, c.failed(req.Method, &notSentError{err})
+	}
+	t.params, t.inner = req.Params, req.Follow
+	req.Tag, req.Follow = t, t.follow
+	return t, nil
+}
+
+// outcome is what the request of the tag has come to. Retried is as in doTagged.
+func (t *callTag) outcome(res call.Result, err error) (raw json.RawMessage, retried bool, _ error) {
+	t.closePages(err)
 	if err != nil {
 		if !answered(err) {
-			tag.end()
-			c.asks.ghosts.add(tag)
+			t.end()
+			t.client.asks.ghosts.add(t)
 		}
-		return nil, false, c.failed(req.Method, err)
+		return nil, false, t.client.failed(t.method, err)
 	}
-	return res.Raw, tag.rounds > 0, nil
+	return res.Raw, t.rounds > 0, nil
 }
 
 // answered reports whether the server has ended a call that failed with err.

@@ -106,7 +106,7 @@ func (c *Client) prepareTool(ctx context.Context, req *call.Request, name string
 	}
 	*req = call.Request{
 		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
-		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe, Apart: opts.Apart,
+		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
 	}
 	return output, task, nil
 }

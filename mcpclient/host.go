@@ -294,23 +294,46 @@ func (h *Host) Lookup(name string) (Tool, bool) {
 // Call calls a tool of the catalogue by its qualified name. Errors are as in
 // [Client.CallTool]; a name that is not in the catalogue is [ErrUnknownTool].
 func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+	c, tool, err := h.toCall(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.CallTool(ctx, tool.Tool.Name, args, opts)
+}
+
+// Go is [Host.Call] for a caller that does not wait; see [Client.GoTool].
+func (h *Host) Go(ctx context.Context, name string, args json.RawMessage, opts *CallOptions, done func(*mcp.CallToolResult, error)) {
+	var c *Client
+	tool, err := actors.Guard(func() (tool *Tool, err error) {
+		c, tool, err = h.toCall(ctx, name, opts)
+		return tool, err
+	})
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	c.GoTool(ctx, tool.Tool.Name, args, opts, done)
+}
+
+// toCall finds a tool of the catalogue that may be called, and its server's client.
+func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Client, *Tool, error) {
 	tool := h.names.Load().find(name)
 	if tool == nil {
 		if _, err := h.Tools(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if tool = h.names.Load().find(name); tool == nil {
-			return nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
+			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 		}
 	}
 	c, err := h.Client(tool.Server)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := h.pins.check(ctx, h, tool, opts); err != nil {
-		return nil, &notSentError{err}
+		return nil, nil, &notSentError{err}
 	}
-	return c.CallTool(ctx, tool.Tool.Name, args, opts)
+	return c, tool, nil
 }
 
 // Retry makes an attempt to connect to a server now, also if it is waiting after

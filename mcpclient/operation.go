@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -25,8 +26,8 @@ type Operation struct {
 // TraceFunc is told of each operation as it begins, and by the function that it returns
 // of how it ended. The context that it returns is the one the operation is made in, and
 // must be derived from the one it is given: [Options].TraceContext finds there what goes
-// into the request (META-04). Both are called on the caller's goroutine, in pairs, and
-// must not block. ToolError says that a tool ran and failed.
+// into the request (META-04). Both are called in pairs, on the caller's goroutine, but that
+// of how it ended on another one where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
 type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end func(toolError bool, err error))
 
 // doFor carries out a logical request for its caller.
@@ -39,6 +40,25 @@ func (c *Client) doFor(ctx context.Context, req *call.Request, o *CallOptions) (
 	defer func() { end(err == nil && req.Method == mcp.MethodCallTool && failedTool(raw), err) }()
 	raw, retried, err = c.doTagged(ctx, req, o)
 	return raw, retried, err
+}
+
+// goFor is doFor for a caller that does not wait. The request is changed, and kept.
+func (c *Client) goFor(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
+	if c.opts.Trace == nil {
+		c.goTagged(ctx, req, o, done)
+		return
+	}
+	var end func(bool, error)
+	_, err := actors.Guard(func() (_ struct{}, _ error) { ctx, end = c.opts.Trace(ctx, c.operation(req)); return })
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	tool := req.Method == mcp.MethodCallTool
+	c.goTagged(ctx, req, o, func(raw json.RawMessage, err error) {
+		defer done(raw, err)
+		end(err == nil && tool && failedTool(raw), err)
+	})
 }
 
 var errPanicked = errors.New("it panicked")

@@ -112,10 +112,6 @@ type CallOptions struct {
 	// Safe says that the call may be carried out twice: it is repeated if the
 	// connection is lost.
 	Safe bool
-	// Apart has the request sent from another goroutine: the one that waits for the
-	// outcome then needs little stack, if it is a fresh one. It is for those who make
-	// thousands of calls that wait for long.
-	Apart bool
 	// Meta is added to the request's _meta.
 	Meta mcp.Meta
 	// LogLevel asks a server of 2026-07-28 for the log messages of this request at or

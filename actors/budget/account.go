@@ -10,41 +10,51 @@ import (
 // Account is what one run, and all that it starts, may spend. Make it with [New] or
 // [Account.Child], and end it with [Account.Close].
 type Account struct {
-	tree   *sync.Mutex // of all accounts from the root down; guards what follows
-	parent *Account    // nil for the root; not changed
-	name   string      // not changed
-	made   Limits      // what limits was at first; not changed
-	depth  int         // not changed
+	root   *Account   // of the tree, which may be this one; not changed
+	mu     sync.Mutex // the root's guards what follows in all accounts of its tree
+	parent *Account   // nil for the root; not changed
+	name   string     // not changed
+	depth  int        // not changed
 
 	limits   Limits
-	spent    vector // by this account and all below, also those that are closed
-	reserved vector // likewise, and not settled
-	own      vector // of reserved: by this account's own holds
-	short    vector // by how much settled calls have cost more than was held for them
+	made     *Limits // what limits was before it was raised; nil if it was not
+	spent    vector  // by this account and all below, also those that are closed
+	reserved vector  // likewise, and not settled
+	short    vector  // by how much settled calls have cost more than was held for them
 	children []*Account
 	closed   bool
 }
 
 // New returns the account of a tree of its own. The name is for errors and reports.
 func New(name string, l Limits) *Account {
-	return &Account{tree: new(sync.Mutex), name: name, made: l, limits: l}
+	a := &Account{name: name, limits: l}
+	a.root = a
+	return a
+}
+
+// asMade are the limits that the account was made with.
+func (a *Account) asMade() Limits {
+	if a.made != nil {
+		return *a.made
+	}
+	return a.limits
 }
 
 // Child returns an account below a: whatever it reserves and spends is reserved and
 // spent of a and all above it too. The error is a [*LimitError] of depth where it
 // would be too deep, or a closed account's [ErrClosed].
 func (a *Account) Child(name string, l Limits) (*Account, error) {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	if a.closed {
 		return nil, ErrClosed
 	}
 	for up := a; up != nil; up = up.parent {
 		if most := up.limits.Depth; most != 0 && a.depth+1-up.depth > max(most, 0) {
-			return nil, &LimitError{Account: up.name, Limit: Depth, Max: strconv.Itoa(max(most, 0)), at: up, own: up == a, again: int64(up.made.Depth), missing: 1}
+			return nil, &LimitError{Account: up.name, Limit: Depth, Max: strconv.Itoa(max(most, 0)), at: up, own: up == a, again: int64(up.asMade().Depth), missing: 1}
 		}
 	}
-	child := &Account{tree: a.tree, parent: a, name: name, depth: a.depth + 1, made: l, limits: l}
+	child := &Account{root: a.root, parent: a, name: name, depth: a.depth + 1, limits: l}
 	a.children = append(a.children, child)
 	return child, nil
 }
@@ -59,8 +69,8 @@ func (a *Account) Reserve(n Amount) (*Hold, error) {
 	if v.negative() {
 		return nil, ErrNegative
 	}
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	if err := a.fits(v); err != nil {
 		return nil, err
 	}
@@ -78,7 +88,7 @@ func (a *Account) fits(v vector) error {
 		for i, n := range v.at(up == a) {
 			if n > free[i] {
 				return &LimitError{Account: up.name, Limit: names[i], Max: format(i, max(0, up.limits.vector()[i])),
-					at: up, own: up == a, again: up.made.vector()[i], missing: n - free[i], wanted: n}
+					at: up, own: up == a, again: up.asMade().vector()[i], missing: n - free[i], wanted: n}
 			}
 		}
 	}
@@ -98,14 +108,12 @@ func (a *Account) free() vector {
 }
 
 func (a *Account) reserve(v vector) {
-	a.own = a.own.plus(v)
 	for up := a; up != nil; up = up.parent {
 		up.reserved = up.reserved.plus(v.at(up == a))
 	}
 }
 
 func (a *Account) unreserve(v vector) {
-	a.own = a.own.less(v)
 	for up := a; up != nil; up = up.parent {
 		up.reserved = up.reserved.less(v.at(up == a))
 	}
@@ -123,8 +131,8 @@ func (a *Account) charge(spent, held vector) {
 // Left returns how much can still be reserved: the least of the path, and
 // [Unlimited] where no account of it has a limit.
 func (a *Account) Left() Amount {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	return a.left().amount()
 }
 
@@ -147,8 +155,10 @@ func (a *Account) left() vector {
 // Raise allows the account so much more. What has no limit gets none, and nothing is
 // lowered. The accounts above keep theirs.
 func (a *Account) Raise(add Limits) {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
+	made := a.asMade()
+	a.made = &made
 	l, more := a.limits.vector(), add.vector()
 	for i := range l {
 		l[i] = raised(l[i], more[i])
@@ -169,8 +179,8 @@ func raised(limit, more int64) int64 {
 // remains charged. A hold of a closed account that is settled all the same is charged
 // too, as something nothing was held for. Close may be called again.
 func (a *Account) Close() {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	a.close()
 	if p := a.parent; p != nil {
 		p.children = slices.DeleteFunc(p.children, func(c *Account) bool { return c == a })
@@ -183,5 +193,5 @@ func (a *Account) close() {
 	}
 	a.children = nil
 	a.closed = true
-	a.unreserve(a.own)
+	a.unreserve(a.reserved) // what is left of it are the account's own holds
 }

@@ -18,8 +18,8 @@ type Hold struct {
 
 // Amount returns what is held; nothing once it is settled or released.
 func (h *Hold) Amount() Amount {
-	h.account.tree.Lock()
-	defer h.account.tree.Unlock()
+	h.account.root.mu.Lock()
+	defer h.account.root.mu.Unlock()
 	if h.done || h.account.closed {
 		return Amount{}
 	}
@@ -30,8 +30,8 @@ func (h *Hold) Amount() Amount {
 // the error of the estimate is charged too, see [Report]. What is below zero counts as
 // nothing.
 func (h *Hold) Settle(spent Amount) {
-	h.account.tree.Lock()
-	defer h.account.tree.Unlock()
+	h.account.root.mu.Lock()
+	defer h.account.root.mu.Unlock()
 	if held, ok := h.end(); ok {
 		h.account.charge(spent.vector().positive(), held)
 	}
@@ -39,8 +39,8 @@ func (h *Hold) Settle(spent Amount) {
 
 // Release gives back all that was held.
 func (h *Hold) Release() {
-	h.account.tree.Lock()
-	defer h.account.tree.Unlock()
+	h.account.root.mu.Lock()
+	defer h.account.root.mu.Unlock()
 	h.end()
 }
 
@@ -66,8 +66,8 @@ func (h *Hold) Resize(n Amount) error {
 		return ErrNegative
 	}
 	a := h.account
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	switch {
 	case h.done:
 		return errSettled

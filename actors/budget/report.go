@@ -17,8 +17,8 @@ type Report struct {
 
 // Report returns how the account and all below it stand at one moment.
 func (a *Account) Report() Report {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	return a.report()
 }
 

@@ -33,8 +33,8 @@ func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
 	if t.Input < 0 || t.Output < 0 || t.Steps < 0 {
 		return nil, 0, ErrNegative
 	}
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	room, bounded := a.room(t)
 	output = min(cmp.Or(t.Output, DefaultOutput), room)
 	least := max(1, min(t.Least, cmp.Or(t.Output, DefaultOutput)))
@@ -52,8 +52,8 @@ func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
 // Room returns how many tokens of output a turn could have now, and whether tokens or
 // money are limited at all.
 func (a *Account) Room(t Turn) (output int, bounded bool) {
-	a.tree.Lock()
-	defer a.tree.Unlock()
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
 	return a.room(t)
 }
 

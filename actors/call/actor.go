@@ -324,6 +324,9 @@ func (a *actor) progress(p Progress) {
 		a.last = a.slot.table.now()
 	}
 	a.call.progress.push(p)
+	if a.call.then != nil {
+		a.call.then.wake(a.call, false)
+	}
 }
 
 // resendPause is how long a request that failed alone waits for the connection to

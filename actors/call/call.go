@@ -3,8 +3,6 @@ package call
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +29,8 @@ type Call struct {
 
 	answer response // the first answer; nearly always the only one
 
-	progress  *progressQueue // nil unless Do takes progress
+	progress  *progressQueue // nil unless its caller takes progress
+	then      *sequel        // nil unless nobody waits for it, see [Table.Go]
 	cancelled atomic.Bool    // somebody has called Cancel
 	wire      atomic.Int32   // what became of the newest attempt, see wireState
 	holds     atomic.Int32   // how many keep its clocks still
@@ -150,68 +149,6 @@ func (c *Call) wait(ctx context.Context) (Result, error) {
 			<-done // the actor, or whoever answers for it, gives it at once
 			return c.reply.Result()
 		}
-	}
-}
-
-// maxProgress bounds the reports that wait for a slow OnProgress, and maxText the
-// message of each, in bytes: the peer must not fill the memory with them (ROB-3).
-const (
-	maxProgress = 64
-	maxText     = 1 << 10
-)
-
-// progressQueue holds reports between the connection and the caller's goroutine.
-// A nil queue is always empty.
-type progressQueue struct {
-	signal chan struct{} // has room for one
-
-	mu    sync.Mutex
-	items []Progress
-}
-
-func newProgressQueue(req *Request) *progressQueue {
-	if req.OnProgress == nil {
-		return nil
-	}
-	return &progressQueue{signal: make(chan struct{}, 1)}
-}
-
-func (q *progressQueue) push(p Progress) {
-	if q == nil {
-		return
-	}
-	if len(p.Message) > maxText {
-		p.Message = strings.ToValidUTF8(p.Message[:maxText], "") + "…"
-	}
-	q.mu.Lock()
-	if len(q.items) == maxProgress {
-		q.items = append(q.items[:0], q.items[1:]...)
-	}
-	q.items = append(q.items, p)
-	q.mu.Unlock()
-	select {
-	case q.signal <- struct{}{}:
-	default:
-	}
-}
-
-func (q *progressQueue) more() <-chan struct{} {
-	if q == nil {
-		return nil
-	}
-	return q.signal
-}
-
-func (q *progressQueue) drain(req *Request) {
-	if q == nil {
-		return
-	}
-	q.mu.Lock()
-	items := q.items
-	q.items = nil
-	q.mu.Unlock()
-	for _, p := range items {
-		req.OnProgress(p)
 	}
 }
 

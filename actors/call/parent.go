@@ -133,7 +133,7 @@ func (t *Table) refuse(c *Call, err error) {
 	t.mu.Lock()
 	drained := t.done()
 	t.mu.Unlock()
-	c.reply.Complete(Result{}, err)
+	c.complete(Result{}, err)
 	drained.Send(Drained{})
 }
 

@@ -30,8 +30,8 @@ type Request struct {
 	// negative means no limit.
 	Idle, Max time.Duration
 	// OnProgress asks the peer for progress and takes it (PROG-01), on the
-	// goroutine that called Do, in order. At most 64 reports wait for it; of more
-	// the oldest are dropped. [Table.Start] ignores it.
+	// goroutine that called Do, or on one of the system's after Go, in order. At most
+	// 64 reports wait for it; of more the oldest are dropped. [Table.Start] ignores it.
 	OnProgress func(Progress)
 	// Safe says that the request may be carried out twice, so that it is sent
 	// again if the connection was lost before the answer came.
@@ -51,10 +51,6 @@ type Request struct {
 	// withdrawn with notifications/cancelled, which a request that asks for a task
 	// must not be (CANC-05). It runs on a goroutine of the system.
 	Late func(Result)
-	// Apart has [Table.Do] send the request from another goroutine, so that the one that
-	// waits needs no more stack than it takes to wait: for calls of which thousands may
-	// wait for long.
-	Apart bool
 	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it.
 	Tag any
 }

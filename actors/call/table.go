@@ -121,11 +121,7 @@ func (t *Table) Do(ctx context.Context, req *Request) (Result, error) {
 	o := &ownReply{Call: Call{table: t, progress: newProgressQueue(req)}, request: *req}
 	c := &o.Call
 	c.req, c.reply = &o.request, &o.own
-	if req.Apart {
-		t.sys.Go("starting a call", func() { t.start(c) })
-	} else {
-		t.start(c)
-	}
+	t.start(c)
 	return c.wait(ctx)
 }
 
@@ -142,7 +138,7 @@ func (t *Table) start(c *Call) {
 	t.mu.Lock()
 	if err := t.refusal(c.req); err != nil {
 		t.mu.Unlock()
-		c.reply.Complete(Result{}, err)
+		c.complete(Result{}, err)
 		return
 	}
 	t.pending++
@@ -155,11 +151,11 @@ func (t *Table) start(c *Call) {
 		return
 	}
 	a := t.assign(c, s)
-	c.begun = !c.req.Apart // nobody else has the call yet
+	c.begun = c.then == nil // nobody else has the call yet
 	t.mu.Unlock()
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
-	if c.req.Apart {
+	if c.then != nil {
 		t.told(c, a.ref)
 	}
 	if a.n > 0 {
@@ -426,7 +422,7 @@ func (t *Table) settle(c *Call, end ending, result Result, err error) {
 	if end.wait != nil && end.wait.abort != nil {
 		t.aborted(c, end.wait.abort, err)
 	}
-	c.reply.Complete(result, err)
+	c.complete(result, err)
 	end.drained.Send(Drained{})
 }
 

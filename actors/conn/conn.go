@@ -191,6 +191,11 @@ func (k *Conn) Do(ctx context.Context, req *call.Request) (call.Result, error) {
 	return k.calls.Do(ctx, req)
 }
 
+// Go carries out a request that nobody waits for; see [call.Table.Go].
+func (k *Conn) Go(ctx context.Context, req *call.Request, done func(call.Result, error)) {
+	k.calls.Go(ctx, req, done)
+}
+
 // Begin starts a request whose outcome goes to reply; see [call.Table.Start].
 func (k *Conn) Begin(req *call.Request, reply *actors.Reply[call.Result]) *call.Call {
 	return k.calls.Start(req, reply)

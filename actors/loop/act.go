@@ -62,8 +62,9 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 	if !r.admit(c, rulings) {
 		return
 	}
-	r.state = r.acting
+	r.state = (*run).acting
 	t := r.turn
+	t.spend = nil // it is paid
 	r.say(t.resp.Message())
 	var entries []Entry
 	for i, cl := range t.calls {
@@ -169,6 +170,7 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 	}
 	for _, cl := range start {
 		r.dispatch(c, cl)
+		cl.hold = nil // it is charged
 	}
 	if t.left == 0 && !t.acted && !r.raisedOpen() {
 		t.acted = true
@@ -182,23 +184,29 @@ func (r *run) dispatch(c *actors.Context, cl *call) {
 	todo := &Call{Run: r.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
 	r.spend.made(cl.hold)
 	todo.account, todo.left = r.spend.account, r.timeLeft()
-	do, own := cl.tool.Do, cl.tool.Server == ""
 	look := r.afterTool(cl)
-	cl.cancel = actors.AwaitLong(c,
-		func(ctx context.Context) (*toolReturned, error) {
-			res, err := cfg.traced(ctx, cl, todo, do)
-			if err == nil && own { // a server's result has passed a decoder
-				res, err = presentable(res)
-			}
-			return look(ctx, res, err)
-		},
-		func(m *toolReturned, err error) any {
-			if m == nil {
-				m = new(toolReturned)
-			}
-			m.call, m.err = cl, err
-			return m
-		})
+	over := func(m *toolReturned, err error) any {
+		if m == nil {
+			m = new(toolReturned)
+		}
+		m.call, m.err = cl, err
+		return m
+	}
+	if cl.tool.Go != nil { // a server's: its result has passed a decoder
+		cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(*toolReturned, error)) {
+			cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) {
+				answer(actors.Guard(func() (*toolReturned, error) { return look(ctx, res, err) }))
+			})
+		}, over)
+		return
+	}
+	cl.cancel = actors.AwaitLong(c, func(ctx context.Context) (*toolReturned, error) {
+		res, err := cfg.traced(ctx, cl, todo)
+		if err == nil {
+			res, err = presentable(res)
+		}
+		return look(ctx, res, err)
+	}, over)
 }
 
 func (r *run) acting(c *actors.Context, msg any) {

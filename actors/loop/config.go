@@ -7,8 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
@@ -157,10 +155,10 @@ const (
 	maxErrText = 4 << 10     // bytes of an error the model sees
 )
 
-func (c *Config) withDefaults() (*Config, error) {
-	d := *c
-	if d.ID == "" || d.Model == nil || d.Sink == nil {
-		return nil, errors.New("loop: a run needs an ID, a Model and a Sink")
+func (c *Config) withDefaults() (*shared, error) {
+	d := shared{*c}
+	if d.Model == nil {
+		return nil, errIncomplete
 	}
 	if err := d.Limits.Validate(); err != nil {
 		return nil, err
@@ -171,15 +169,13 @@ func (c *Config) withDefaults() (*Config, error) {
 	}
 	d.Parallel = cmp.Or(d.Parallel, 8)
 	d.Repeats = cmp.Or(d.Repeats, 3)
-	if d.Taint == nil {
-		d.Taint = new(TaintState)
-	}
 	d.MaxResult = cmp.Or(d.MaxResult, 100_000)
 	d.AskExpiry = cmp.Or(d.AskExpiry, 10*time.Minute)
 	d.Grace = cmp.Or(d.Grace, 5*time.Second)
 	d.Owner = cmp.Or(d.Owner, "loop")
 	d.Lease = cmp.Or(d.Lease, time.Minute)
 	d.Kind = cmp.Or(d.Kind, actors.KindRun)
-	d.Nonce = cmp.Or(d.Nonce, uuid.NewString())
 	return &d, nil
 }
+
+var errIncomplete = errors.New("loop: a run needs an ID, a Model and a Sink")

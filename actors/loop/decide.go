@@ -39,19 +39,19 @@ type ruling struct {
 // decide looks at what the model wants. The gate, the schemas and the answer's
 // check may be slow, so they run in a task.
 func (r *run) decide(c *actors.Context) {
-	r.state = r.deciding
+	r.state = (*run).deciding
 	t := r.turn
 	for _, use := range t.resp.Calls() {
 		t.calls = append(t.calls, &call{
 			key:  fmt.Sprintf("%s-%d-%d", r.cfg.Nonce, t.n, len(t.calls)),
-			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: r.tools[use.Name]})
+			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: r.tools.byName[use.Name]})
 	}
 	t.left = len(t.calls)
 	if t.left == 0 {
 		r.check(c)
 		return
 	}
-	cfg, tools := r.cfg, r.tools
+	cfg, tools := r.cfg, r.tools.byName
 	actors.Await(c, func(ctx context.Context) ([]ruling, error) {
 		rulings := make([]ruling, len(t.calls))
 		for i, cl := range t.calls {
@@ -67,7 +67,7 @@ func (r *run) decide(c *actors.Context) {
 
 // rule decides on one call. What is wrong with it is told so that the model can do
 // better.
-func rule(ctx context.Context, cfg *Config, tools map[string]*Tool, i int, cl *call) ruling {
+func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *call) ruling {
 	switch {
 	case i >= maxCalls:
 		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
@@ -100,7 +100,7 @@ func misfit(t *Tool, args json.RawMessage) error {
 }
 
 // gated adds to a ruling what the gate says.
-func gated(ctx context.Context, cfg *Config, t *Tool, args json.RawMessage, out ruling) ruling {
+func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out ruling) ruling {
 	if cfg.Gate == nil {
 		return out
 	}

@@ -25,7 +25,7 @@ func (r *run) end(c *actors.Context, out Outcome) {
 		return
 	}
 	r.out = &out
-	r.state = r.ending
+	r.state = (*run).ending
 	r.wall.Clear()
 	r.askTimer.Clear()
 	if t := r.turn; t != nil {
@@ -136,7 +136,7 @@ func (r *run) finish(c *actors.Context) {
 	switch {
 	case r.out == nil || r.last:
 		return
-	case r.journal.h == nil: // not in the journal yet; the answer of Create comes
+	case !r.recorded: // not in the journal yet; the answer of Create comes
 		return
 	case r.journal.fenced():
 		r.complete(c, nil)
@@ -153,11 +153,11 @@ func (r *run) finish(c *actors.Context) {
 // giveUp ends the wait, first for calls and then for the journal.
 func (r *run) giveUp(c *actors.Context) {
 	r.graces++
-	if r.graces > 1 || r.journal.h == nil {
+	if r.graces > 1 || !r.recorded {
 		if r.journal.cancel != nil {
 			r.journal.cancel(errGrace)
 		}
-		r.h.opened.Complete(store.Run{}, errGrace)
+		r.h.opened.Complete(begun{}, errGrace)
 		r.complete(c, &JournalError{errGrace})
 		return
 	}
@@ -243,12 +243,12 @@ func line(s string) string {
 	}, clip(s, 200))
 }
 
-func started(c *Config) *RunStarted {
+func started(c *config) *RunStarted {
 	return &RunStarted{
-		Agent: c.Agent, Parent: c.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Input, Schema: c.Schema,
+		Agent: c.Agent, Parent: c.Origin.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Origin.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
 		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
-		WallMS: c.Limits.Wall.Milliseconds(), MaxResult: c.MaxResult}
+		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult}
 }
 
 // absentNote tells the model what it has to do without.

@@ -254,11 +254,11 @@ func guardFault(err error) string {
 	return "its change is not valid: " + err.Error()
 }
 
-func at(cfg *Config, turn int) GuardAt { return GuardAt{cfg.ID, cfg.Agent, turn} }
+func at(cfg *config, turn int) GuardAt { return GuardAt{cfg.ID, cfg.Agent, turn} }
 
 // beforeToolCall asks the guards about a call, and returns its arguments as they leave
 // them.
-func beforeToolCall(ctx context.Context, cfg *Config, cl *call) (json.RawMessage, ruling) {
+func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage, ruling) {
 	in := GuardCall{GuardAt: at(cfg, cl.turn.n), Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args}
 	v, g := pass(ctx, cfg.Guards, beforeTool, in, func(v *GuardCall) error {
 		if !isObject(v.Arguments) {
@@ -309,7 +309,7 @@ func (r *run) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, err
 }
 
 // checkAnswer looks whether an answer is as it should be, and shows it to the guards.
-func checkAnswer(ctx context.Context, cfg *Config, turn int, text string) (decided, error) {
+func checkAnswer(ctx context.Context, cfg *config, turn int, text string) (decided, error) {
 	check := func(text string) (json.RawMessage, error) {
 		if cfg.Check == nil {
 			return nil, nil

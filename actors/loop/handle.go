@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
@@ -58,22 +59,20 @@ func (e *JournalError) Error() string { return "the run's journal: " + e.Err.Err
 func (e *JournalError) Unwrap() error { return e.Err }
 
 // Run is the handle of a run. Its methods may be called from any goroutine once
-// Start has returned.
+// Start has returned, Answer also before: from when a [Sink] has been told of the ask.
 type Run struct {
-	cfg    *Config
+	cfg    config // as it begins: a hand-off gives the actor another
 	spend  *spending
+	begin  sync.Mutex // held by Start until ref is set: whoever a [Sink] tells may answer before
 	ref    actors.Ref
-	opened actors.Reply[store.Run]
-	ended  actors.Reply[Outcome]
+	opened actors.Reply[begun]
+	ended  actors.Reply[*Outcome]
 }
 
-// New checks a configuration and returns a run that has not started.
-func New(cfg *Config) (*Run, error) {
-	c, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	return &Run{cfg: c}, nil
+// begun is what has come of recording that a run begins.
+type begun struct {
+	epoch int64      // of its lease
+	taken *store.Run // the run that has its ID; nil if it is this one
 }
 
 // Start spawns the run's actor as a child of c's, from whose Receive it is called,
@@ -81,12 +80,14 @@ func New(cfg *Config) (*Run, error) {
 func (r *Run) Start(c *actors.Context) error {
 	sys := c.System()
 	// The model's own code is asked what it is and what it costs.
-	spend, err := actors.Guard(func() (*spending, error) { return openSpending(r.cfg) })
+	spend, err := actors.Guard(func() (*spending, error) { return openSpending(&r.cfg) })
 	if err != nil {
-		r.opened.Complete(store.Run{}, err)
+		r.opened.Complete(begun{}, err)
 		return err
 	}
 	r.spend = spend
+	r.begin.Lock()
+	defer r.begin.Unlock()
 	ref, err := c.Spawn(actors.Spec{
 		Kind: r.cfg.Kind,
 		Name: r.cfg.Kind.String() + "-" + r.cfg.ID,
@@ -98,16 +99,25 @@ func (r *Run) Start(c *actors.Context) error {
 	})
 	if err != nil {
 		spend.close()
-		r.opened.Complete(store.Run{}, err)
+		r.opened.Complete(begun{}, err)
 		return err
 	}
 	r.ref = ref
 	return nil
 }
 
-// Opened waits until the run is in the journal. An ID that is taken gives the run
-// that has it and [store.ErrExists]; this run has no outcome then.
-func (r *Run) Opened(ctx context.Context) (store.Run, error) { return r.opened.Wait(ctx) }
+// Opened waits until the run is in the journal, and returns its ID and epoch. An ID that
+// is taken gives the run that has it and [store.ErrExists]; this run has no outcome then.
+func (r *Run) Opened(ctx context.Context) (store.Run, error) {
+	b, err := r.opened.Wait(ctx)
+	switch {
+	case b.taken != nil:
+		return *b.taken, err
+	case err != nil:
+		return store.Run{}, err
+	}
+	return store.Run{ID: r.cfg.ID, Epoch: b.epoch}, nil
+}
 
 // Begun reports whether the run is in the journal.
 func (r *Run) Begun() bool {
@@ -123,8 +133,10 @@ func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
 
 // Outcome returns how the run has ended; before that the zero value.
 func (r *Run) Outcome() Outcome {
-	out, _ := r.ended.Result()
-	return out
+	if out, _ := r.ended.Result(); out != nil {
+		return *out
+	}
+	return Outcome{}
 }
 
 // Ref returns the run's actor.
@@ -136,7 +148,10 @@ func (r *Run) Stopped() <-chan struct{} { return r.ref.Stopped() }
 // Answer decides an ask of this run. It returns [store.ErrSettled] and the ask as
 // it was decided if somebody was faster, the clock included.
 func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
-	got, err := actors.Ask(ctx, r.ref, func(reply *actors.Reply[store.Ask]) any {
+	r.begin.Lock()
+	ref := r.ref
+	r.begin.Unlock()
+	got, err := actors.Ask(ctx, ref, func(reply *actors.Reply[store.Ask]) any {
 		return answer{ask, d, reply}
 	})
 	if errors.Is(err, actors.ErrStopped) && r.cfg.Journal != nil {
@@ -154,10 +169,10 @@ func (r *Run) died(sys *actors.System, cause error) {
 	if cause == nil {
 		cause = actors.ErrStopped
 	}
-	r.opened.Complete(store.Run{}, cause)
-	head, err := r.opened.Result()
+	r.opened.Complete(begun{}, cause)
+	b, err := r.opened.Result()
 	if err != nil { // it never was in the journal, or is another's
-		r.ended.Complete(Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+		r.ended.Complete(&Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
 		return
 	}
 	out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
@@ -167,7 +182,7 @@ func (r *Run) died(sys *actors.System, cause error) {
 		return
 	}
 	sys.Go("run-"+r.cfg.ID, func() {
-		if err := r.recordDeath(head.Epoch, out); err != nil {
+		if err := r.recordDeath(b.epoch, out); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}
 		r.complete(out)
@@ -198,5 +213,5 @@ func (r *Run) complete(out Outcome) {
 		return
 	}
 	r.cfg.Sink.Closed(out)
-	r.ended.Complete(out, nil)
+	r.ended.Complete(&out, nil)
 }

@@ -51,11 +51,12 @@ func (r *run) handOver(c *actors.Context) {
 // takeOver returns the configuration of the same run with another agent: its name,
 // instructions, model, tools, and what it allows. Input, schema, limits and journal
 // are the run's.
-func (c *Config) takeOver(next *Config) *Config {
-	d := *c
-	d.Agent, d.Hash, d.System, d.Model, d.Tools = next.Agent, next.Hash, next.System, next.Model, next.Tools
-	d.MaxTokens, d.Temperature, d.Gate, d.Guards, d.StopWhen = next.MaxTokens, next.Temperature, next.Gate, next.Guards, next.StopWhen
-	d.Context, d.Summarise, d.Pricing = next.Context, next.Summarise, next.Pricing
+func (c *config) takeOver(next *Config) *config {
+	d, s := *c, *c.shared
+	s.Agent, s.Hash, s.System, s.Model = next.Agent, next.Hash, next.System, next.Model
+	s.MaxTokens, s.Temperature, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.Guards, next.StopWhen
+	s.Context, s.Summarise, s.Pricing = next.Context, next.Summarise, next.Pricing
+	d.shared, d.Tools, d.Gate = &s, next.Tools, next.Gate
 	d.Path = append(slices.Clone(c.Path), next.Agent)
 	return &d
 }

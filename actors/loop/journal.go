@@ -25,15 +25,12 @@ type appended struct {
 
 // journal is a run's writer: one append at a time, all that waits in the next.
 type journal struct {
-	h     *Run
 	epoch int64
 
 	waiting []*batch
 	cancel  context.CancelCauseFunc // of the append under way; nil for none
 	err     error                   // why nothing is written any more
 }
-
-func (j *journal) open(h *Run, head store.Run) { j.h, j.epoch = h, head.Epoch }
 
 // write puts entries into the next append; then runs once they are durable, and
 // not at all if they can not be written. It must look whether the run is ending.
@@ -61,7 +58,7 @@ func (r *run) flush(c *actors.Context) {
 	if j.cancel != nil || len(j.waiting) == 0 || j.err != nil && !r.last {
 		return
 	}
-	batches, h, epoch := j.waiting, j.h, j.epoch
+	batches, h, epoch := j.waiting, r.h, j.epoch
 	j.waiting = nil
 	j.cancel = actors.Await(c,
 		func(ctx context.Context) (struct{}, error) { return struct{}{}, h.append(ctx, epoch, batches) },

@@ -83,7 +83,7 @@ func (r *run) atLimit(c *actors.Context, err error, before []Entry, again func(*
 
 // hit sends a limit to the run itself, so that it is one of its messages.
 func (r *run) hit(c *actors.Context, m limitHit) {
-	r.state = r.limiting
+	r.state = (*run).limiting
 	c.Self().Send(m)
 }
 
@@ -106,7 +106,7 @@ func (r *run) limiting(c *actors.Context, msg any) {
 
 // limited ends the run at a limit.
 func (r *run) limited(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*LimitError](err); ok && r.out == nil && r.journal.h != nil && r.noted != limit {
+	if limit, ok := errors.AsType[*LimitError](err); ok && r.out == nil && r.recorded && r.noted != limit {
 		r.write(c, nil, r.limitReached(limit, LimitStop))
 	}
 	r.end(c, Outcome{State: store.Limited, Stop: StopLimit, Err: err})
@@ -129,7 +129,7 @@ func spentOf(limit *LimitError) string {
 
 // askLimit asks a human for more. The clock stands still meanwhile (TIME-05).
 func (r *run) askLimit(c *actors.Context, before []Entry, l *limitAsk) {
-	r.state = r.askingMore
+	r.state = (*run).askingMore
 	r.limitAsks++
 	limit := l.err
 	more, err := limit.Default()

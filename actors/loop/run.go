@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -73,44 +74,48 @@ type turn struct {
 	cancel  context.CancelCauseFunc
 	resp    *llm.Response
 	calls   []*call
-	busy    int  // calls on their way: dispatched or being dispatched
-	left    int  // calls without a durable result
-	acted   bool // its results are on their way to the model
-	spend   *turnSpend
-	answers bool     // it may not call: see [Config.LastAnswers]
-	over    error    // a limit that its calls have reached
-	spoilt  []string // ids of calls whose arguments were no JSON object
-	guards  guarded  // what the guards have said of the model's answer
-	text    *string  // what a guard has put in place of the model's answer; nil for nothing
+	busy    int        // calls on their way: dispatched or being dispatched
+	left    int        // calls without a durable result
+	acted   bool       // its results are on their way to the model
+	spend   *turnSpend // nil once its calls are made
+	answers bool       // it may not call: see [Config.LastAnswers]
+	over    error      // a limit that its calls have reached
+	spoilt  []string   // ids of calls whose arguments were no JSON object
+	guards  guarded    // what the guards have said of the model's answer
+	text    *string    // what a guard has put in place of the model's answer; nil for nothing
 }
 
 // run is touched by its own goroutine only, so it has no lock.
 type run struct {
 	h   *Run
-	cfg *Config
+	cfg *config
 
-	state   func(c *actors.Context, msg any)
+	state   func(*run, *actors.Context, any) // takes what is the state's own
 	spend   *spending
 	history []llm.Message
 	turn    *turn
-	ids     map[string]bool // ids of all calls so far: no two may be the same
-	redos   int
+	ids     []string // of all calls so far, in order: no two may be the same
 
 	window   window       // what was left out of the history
 	prepared *llm.Request // the next turn's, once guards have seen it; nil else
 	repeated repeated
-	refusals int   // how often guards had the model answer again
-	handOffs int   // how often the run went to another agent
-	held     int   // runs of its calls that wait for a human
-	seen     Taint // as last written
 
-	noted     *LimitError // the limit whose event is written last
-	wrapping  *LimitError // the last turn is under way because of it; nil before
-	limitAsks int
+	redos     int32 // answers that were not of the form that was asked for
+	refusals  int32 // how often guards had the model answer again
+	handOffs  int32 // how often the run went to another agent
+	limitAsks int32
+	closing   int32 // asks being withdrawn
+	graces    int32
+	recorded  bool  // it is in the journal, if there is one
+	last      bool  // run.finished is on its way
+	seen      Taint // as last written
 
-	tools        map[string]*Tool // replaced whole, never changed
-	listing      ToolsListed      // as last written
-	offered      []llm.Tool
+	held     int         // runs of its calls that wait for a human
+	noted    *LimitError // the limit whose event is written last
+	wrapping *LimitError // the last turn is under way because of it; nil before
+
+	tools        *Offer          // never nil
+	absent       []Absent        // servers whose tools are missing
 	allowed      map[string]bool // hashes of the tools accepted for all of the run
 	allowedAgain map[string]bool // those of them that were where [AskAgain] was said
 
@@ -123,32 +128,44 @@ type run struct {
 
 	suspending *actors.Reply[struct{}] // whoever waits for the run to be left alone; nil for nobody
 
-	out     *Outcome // set once it is ending
-	closing int      // asks being withdrawn
-	last    bool     // run.finished is on its way
-	grace   *actors.Timer
-	graces  int
+	out   *Outcome // set once it is ending
+	grace *actors.Timer
 }
 
+// unlisted is the offer of a run that has not asked for its tools.
+var unlisted = new(Offer)
+
 // idsOf are the ids of the calls in what a run goes on with.
-func idsOf(input []llm.Message) map[string]bool {
-	ids := make(map[string]bool)
+func idsOf(input []llm.Message) []string {
+	var ids []string
 	for _, m := range input {
 		for _, b := range m.Content {
 			if use, ok := b.(*mcp.ToolUseContent); ok {
-				ids[use.ID] = true
+				ids = append(ids, use.ID)
 			}
 		}
 	}
-	return ids
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// newID takes the id of a call into those of the run, and reports whether it is new.
+func (r *run) newID(id string) bool {
+	i, known := slices.BinarySearch(r.ids, id)
+	if known || id == "" {
+		return false
+	}
+	r.ids = slices.Insert(r.ids, i, id)
+	return true
 }
 
 func newRun(h *Run) *run {
 	return &run{
-		h: h, cfg: h.cfg,
+		h: h, cfg: &h.cfg,
+		tools:   unlisted,
 		spend:   h.spend,
-		history: h.cfg.Input,
-		ids:     idsOf(h.cfg.Input),
+		history: h.cfg.Origin.Input,
+		ids:     idsOf(h.cfg.Origin.Input),
 	}
 }
 
@@ -163,7 +180,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case cancelRun:
 		r.end(c, Outcome{State: store.Cancelled, Stop: StopCancelled, Err: &CancelledError{m.cause}})
 	case wallOver:
-		r.limited(c, overLimit("wall time", r.cfg.Limits.Wall))
+		r.limited(c, overLimit("wall time", r.cfg.Wall))
 	case renewLease:
 		r.renew(c)
 	case renewed:
@@ -179,7 +196,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case suspendRun:
 		r.suspend(c, m)
 	default:
-		r.state(c, msg)
+		r.state(r, c, msg)
 	}
 	if r.suspending != nil && !r.last {
 		r.trySuspend(c)
@@ -188,16 +205,16 @@ func (r *run) Receive(c *actors.Context, msg any) {
 
 // open records the run.
 func (r *run) open(c *actors.Context) {
-	r.state = r.opening
+	r.state = (*run).opening
 	r.wall = c.NewTimer(wallOver{})
-	r.wallEnds = time.Now().Add(r.cfg.Limits.Wall)
+	r.wallEnds = time.Now().Add(r.cfg.Wall)
 	r.wall.SetAt(r.wallEnds)
 	h := r.h
 	first := Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(r.cfg)}
 	if r.cfg.Journal == nil {
 		head := store.Run{ID: r.cfg.ID}
 		r.cfg.Sink.Journalled([]Entry{first})
-		h.opened.Complete(head, nil)
+		h.opened.Complete(begun{epoch: head.Epoch}, nil)
 		r.opened(c, head)
 		r.list(c)
 		return
@@ -211,16 +228,20 @@ func (r *run) open(c *actors.Context) {
 func (r *Run) create(ctx context.Context, first Entry) (store.Run, error) {
 	ev, err := first.encode()
 	if err != nil {
-		r.opened.Complete(store.Run{}, err)
+		r.opened.Complete(begun{}, err)
 		return store.Run{}, err
 	}
-	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Input), InputHash: r.cfg.InputHash, Parent: r.cfg.Parent}
+	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Origin.Input), InputHash: r.cfg.Origin.InputHash, Parent: r.cfg.Origin.Parent}
 	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, ev)
 	if err == nil {
 		first.Seq = head.Seq
 		r.cfg.Sink.Journalled([]Entry{first})
 	}
-	if !r.opened.Complete(head, err) && err == nil {
+	b := begun{epoch: head.Epoch}
+	if err != nil {
+		b.taken = &head
+	}
+	if !r.opened.Complete(b, err) && err == nil {
 		out := Outcome{State: store.Failed, Stop: StopFailed, Err: actors.ErrStopped}
 		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out))
 	}
@@ -241,7 +262,8 @@ func (r *run) opening(c *actors.Context, msg any) {
 
 // opened notes under which lease the run writes.
 func (r *run) opened(c *actors.Context, head store.Run) {
-	r.journal.open(r.h, head)
+	r.h.cfg.Origin = nil // the history goes on with it
+	r.journal.epoch, r.recorded = head.Epoch, true
 	if r.cfg.Journal != nil {
 		c.After(r.cfg.Lease/3, renewLease{})
 	}
@@ -252,7 +274,7 @@ func (r *run) refused(c *actors.Context, err error) {
 	if !errors.Is(err, store.ErrExists) {
 		err = &JournalError{err}
 	}
-	r.h.ended.Complete(Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+	r.h.ended.Complete(&Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
 	c.Stop()
 }
 
@@ -262,7 +284,7 @@ func (r *run) list(c *actors.Context) {
 		r.prepare(c)
 		return
 	}
-	r.state = r.listingTools
+	r.state = (*run).listingTools
 	tools := r.cfg.Tools
 	actors.Await(c, func(ctx context.Context) (listed, error) {
 		offer, absent := offerOf(ctx, tools)
@@ -285,17 +307,17 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 // another than the last.
 func (r *run) offer(m listed) []Entry {
 	now := ToolsListed{Absent: m.absent, Tools: m.offer.refs}
-	r.tools, r.offered = m.offer.byName, m.offer.tools
-	if now.equal(r.listing) {
+	same := now.equal(ToolsListed{Absent: r.absent, Tools: r.tools.refs})
+	r.tools, r.absent = m.offer, m.absent
+	if same {
 		return nil
 	}
-	r.listing = now
 	return []Entry{{Type: ToolsListedType, Body: &now}}
 }
 
 // think asks the model, if the limits allow it.
 func (r *run) think(c *actors.Context, before ...Entry) {
-	r.state = r.thinking
+	r.state = (*run).thinking
 	req := r.request()
 	spend, err := r.reserve(req)
 	if err != nil {
@@ -318,13 +340,13 @@ func (r *run) request() *llm.Request {
 		return req
 	}
 	system := r.cfg.System
-	if len(r.listing.Absent) > 0 {
-		system += absentNote(r.listing.Absent)
+	if len(r.absent) > 0 {
+		system += absentNote(r.absent)
 	}
 	return &llm.Request{
 		System:      system,
 		Messages:    r.history[:len(r.history):len(r.history)],
-		Tools:       r.offered,
+		Tools:       r.tools.tools,
 		MaxTokens:   r.cfg.MaxTokens,
 		Temperature: r.cfg.Temperature,
 		Schema:      r.cfg.Schema,
@@ -336,14 +358,9 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 	if r.out != nil {
 		return
 	}
-	model, s := r.cfg.Model, &streaming{cfg: r.cfg, turn: t.n, last: r.wrapping != nil, grow: t.spend.grow, guards: with(r.cfg.Guards, afterModel)}
+	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil}
 	t.cancel = actors.AwaitLong(c,
-		func(ctx context.Context) (*modelReplied, error) {
-			ctx, model, done := t.spend.meter(ctx, model)
-			defer done()
-			s.model = model
-			return s.answer(ctx, req)
-		},
+		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
 		func(m *modelReplied, err error) any {
 			if m == nil {
 				m = new(modelReplied)
@@ -404,10 +421,9 @@ func (r *run) inOrder(t *turn, content mcp.Contents) mcp.Contents {
 		case *mcp.ToolUseContent:
 			fixed := *use
 			fixed.ID, fixed.Name = text(use.ID), text(use.Name)
-			for n := 0; fixed.ID == "" || r.ids[fixed.ID]; n++ {
+			for n := 0; !r.newID(fixed.ID); n++ {
 				fixed.ID = fmt.Sprintf("call-%d-%d-%d", t.n, i, n)
 			}
-			r.ids[fixed.ID] = true
 			if len(fixed.Input) == 0 {
 				fixed.Input = json.RawMessage("{}")
 			}

@@ -6,9 +6,7 @@ package loop
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"iter"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/budget"
@@ -24,22 +22,26 @@ type spending struct {
 	used    Usage
 	steps   int
 	calls   int
-	bias    int          // by how much the last turn's input was more than was estimated, in tokens
-	turn    *turnSpend   // under way; nil for none
-	last    *budget.Hold // the run's last turn; nil if none is held
-	// What last was made for.
-	lastTurn   budget.Turn
-	lastOutput int
+	bias    int        // by how much the last turn's input was more than was estimated, in tokens
+	turn    *turnSpend // under way; nil for none
+	last    *lastTurn  // of the run, which is held; nil if none is
+}
+
+// lastTurn is the last turn of a run that wraps up at a limit.
+type lastTurn struct {
+	hold   *budget.Hold
+	ask    budget.Turn
+	output int
 }
 
 // openSpending makes the run's account.
-func openSpending(c *Config) (*spending, error) {
+func openSpending(c *config) (*spending, error) {
 	s := new(spending)
 	name, limits := "run "+c.ID, c.Limits.account()
-	if c.Budget == nil {
+	if c.Origin.Budget == nil {
 		s.account = budget.New(name, limits)
 	} else {
-		child, err := c.Budget.Child(name, limits)
+		child, err := c.Origin.Budget.Child(name, limits)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +60,7 @@ func openSpending(c *Config) (*spending, error) {
 
 // reprice takes over what the model of a configuration costs. Money that is limited
 // can not be spent on a model of unknown price.
-func (s *spending) reprice(c *Config) error {
+func (s *spending) reprice(c *config) error {
 	if missing := c.Pricing.Unknown(c.Model.Name()); missing != "" && s.account.Left().Cost != budget.Unlimited {
 		return &NoPriceError{missing}
 	}
@@ -142,75 +144,6 @@ func (s *spending) begin(t *turnSpend) *turnSpend {
 	s.steps++
 	s.turn = t
 	return t
-}
-
-// metered is a model whose turns are counted as they come, and which is told of
-// attempts that are made again.
-type metered struct {
-	llm.Model
-	turn   *turnSpend
-	refuse context.CancelCauseFunc // ends the turn
-}
-
-// meter counts what model says during the turn. It ends the context of a turn that
-// there is no room for any more.
-func (t *turnSpend) meter(ctx context.Context, model llm.Model) (context.Context, llm.Model, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return ctx, &metered{model, t, cancel}, func() { cancel(nil) }
-}
-
-// Stream implements [llm.Model].
-func (m *metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	next := m.observer(*llm.ObserverOf(ctx))
-	return func(yield func(llm.Event, error) bool) {
-		for ev, err := range m.Model.Stream(llm.Observe(ctx, &next), req) {
-			if err == nil {
-				m.turn.saw(ev)
-			}
-			if !yield(ev, err) {
-				return
-			}
-		}
-	}
-}
-
-// observer is told of attempts before o is.
-func (m *metered) observer(o llm.Observer) llm.Observer {
-	next, counted := o, false // by Restart, which comes before the Retry of the same attempt
-	next.Chose = func(c llm.Choice) {
-		if c.After != nil && !counted {
-			m.again(mayBeBilled(c.After))
-		}
-		counted = false
-		m.turn.chosen(c.Model)
-		if o.Chose != nil {
-			o.Chose(c)
-		}
-	}
-	next.Retry = func(a llm.Attempt) {
-		if !counted {
-			m.again(mayBeBilled(a.Err))
-		}
-		counted = false
-		if o.Retry != nil {
-			o.Retry(a)
-		}
-	}
-	if o.Restart != nil {
-		next.Restart = func() {
-			m.again(false)
-			counted = true
-			o.Restart()
-		}
-	}
-	return next
-}
-
-// again makes room for another attempt, or ends the turn.
-func (m *metered) again(billed bool) {
-	if err := m.turn.again(billed); err != nil {
-		m.refuse(err)
-	}
 }
 
 // mayBeBilled reports whether an attempt without a word may have cost its input: the

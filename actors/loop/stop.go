@@ -44,7 +44,7 @@ func (r *run) next(c *actors.Context) {
 		r.handOver(c)
 		return
 	}
-	r.state = r.stopping
+	r.state = (*run).stopping
 	t, info := r.turn, r.turnInfo()
 	actors.Await(c, func(context.Context) (stopLooked, error) {
 		reason, stop := when(info)

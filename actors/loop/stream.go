@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -24,14 +26,15 @@ type TurnSink interface {
 
 // streaming is one turn on its way, on the goroutine of its task.
 type streaming struct {
-	cfg    *Config
-	model  llm.Model
-	turn   int
-	last   bool                   // its request was not prepared
-	grow   func(tokens int) error // holds more for the request
-	guards []Guard                // that look at what the model says
-	all    llm.Collector
-	chosen *Chosen
+	cfg     *config
+	spend   *turnSpend
+	turn    int
+	last    bool            // its request was not prepared
+	counted bool            // a restart has, what the retry that follows it would
+	ctx     context.Context // of the turn, while the model is asked
+	around  *llm.Observer   // who is told beside the sink
+	all     *llm.Collector  // nil before the model has said anything
+	chosen  *Chosen
 }
 
 // answer asks the model, and shows what it says to the guards.
@@ -39,11 +42,14 @@ type streaming struct {
 // Thousands of turns wait in stream, each on a stack of its own: what is done before and
 // after has functions of its own, so that nothing of it is on the stack meanwhile.
 func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied, error) {
-	req, before, err := s.before(ctx, req)
-	if err != nil || before.resp != nil {
-		return before, err
+	var before *modelReplied // what guards have said of the request; nil for nothing
+	if s.last {
+		var err error
+		if req, before, err = s.before(ctx, req); err != nil || before.resp != nil {
+			return before, err
+		}
 	}
-	resp, err := s.traced(s.observed(ctx), req)
+	resp, err := s.traced(ctx, req)
 	return s.after(ctx, before, resp, err)
 }
 
@@ -60,28 +66,28 @@ func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request,
 // unprepared shows the guards a request that they have not seen yet: the last one of a
 // run that wraps up. It stays one without tools, and within what is held for it.
 func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guarded, error) {
-	if !s.last {
-		return req, guarded{}, nil
-	}
 	v, g := pass(ctx, s.cfg.Guards, beforeModel, GuardTurn{at(s.cfg, s.turn), req}, validTurn)
 	last := *v.Request
 	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
 	if last.MaxTokens <= 0 || last.MaxTokens > req.MaxTokens {
 		last.MaxTokens = req.MaxTokens
 	}
-	if err := s.grow(llm.EstimateTokens(&last) - llm.EstimateTokens(req)); err != nil {
+	if err := s.spend.grow(llm.EstimateTokens(&last) - llm.EstimateTokens(req)); err != nil {
 		return nil, g, fmt.Errorf("what the guards have made of the request: %w", err)
 	}
 	return &last, g, nil
 }
 
-// after shows the guards what the model has said, and adds it to m.
+// after shows the guards what the model has said, and adds it to m, which may be nil.
 func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Response, err error) (*modelReplied, error) {
+	if m == nil {
+		m = new(modelReplied)
+	}
 	m.guards.chosen = s.chosen
-	if m.resp = resp; err != nil || len(s.guards) == 0 {
+	if m.resp = resp; err != nil || !s.cfg.guardsReply() {
 		return m, err
 	}
-	v, g := pass(ctx, s.guards, afterModel, GuardReply{at(s.cfg, s.turn), resp}, func(v *GuardReply) error {
+	v, g := pass(ctx, s.cfg.Guards, afterModel, GuardReply{at(s.cfg, s.turn), resp}, func(v *GuardReply) error {
 		if v.Response == nil {
 			return errors.New("there is no response")
 		}
@@ -96,29 +102,17 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 	return m, nil
 }
 
-// observed is the context of the turn for the model.
-func (s *streaming) observed(ctx context.Context) context.Context {
-	return llm.Observe(ctx, s.observer())
+// guardsReply reports whether a guard looks at what the model says.
+func (c *config) guardsReply() bool {
+	return slices.ContainsFunc(c.Guards, func(g Guard) bool { return g.AfterModel != nil })
 }
 
-// observer passes on what happens on the way to the model, and begins again where the
-// turn does.
-func (s *streaming) observer() *llm.Observer {
-	sink, told := s.cfg.Sink.(TurnSink)
-	if !told {
-		sink = deaf{}
+// turnSink is who is told what happens on the way to the model.
+func (s *streaming) turnSink() TurnSink {
+	if sink, told := s.cfg.Sink.(TurnSink); told {
+		return sink
 	}
-	return &llm.Observer{
-		Retry: func(a llm.Attempt) { sink.Retried(s.turn, a) },
-		Chose: func(c llm.Choice) {
-			s.chosen = &Chosen{Model: text(c.Model), Reason: clip(c.Reason, maxErrText), Fallback: c.Fallback}
-			sink.Chose(s.turn, c)
-		},
-		Restart: func() {
-			s.all = llm.Collector{MaxTokens: s.all.MaxTokens}
-			sink.Restarted(s.turn)
-		},
-	}
+	return deaf{}
 }
 
 // deaf is a sink that is told nothing of turns.
@@ -128,28 +122,92 @@ func (deaf) Retried(int, llm.Attempt) {}
 func (deaf) Chose(int, llm.Choice)    {}
 func (deaf) Restarted(int)            {}
 
+// observer counts the attempts of the turn, before others are told of them, and begins
+// again where the turn does.
+func (s *streaming) observer(ctx context.Context) *llm.Observer {
+	s.ctx, s.around = ctx, llm.ObserverOf(ctx)
+	return &llm.Observer{Retry: s.retry, Chose: s.chose, Restart: s.restart, Fallback: s.around.Fallback}
+}
+
+func (s *streaming) retry(a llm.Attempt) {
+	s.countAttempt(a.Err)
+	s.turnSink().Retried(s.turn, a)
+	if s.around.Retry != nil {
+		s.around.Retry(a)
+	}
+}
+
+func (s *streaming) chose(c llm.Choice) {
+	s.countAttempt(c.After)
+	s.spend.chosen(c.Model)
+	s.chosen = &Chosen{Model: text(c.Model), Reason: clip(c.Reason, maxErrText), Fallback: c.Fallback}
+	s.turnSink().Chose(s.turn, c)
+	if s.around.Chose != nil {
+		s.around.Chose(c)
+	}
+}
+
+// countAttempt counts an attempt that has failed, if one has.
+func (s *streaming) countAttempt(err error) {
+	if err != nil && !s.counted {
+		s.again(mayBeBilled(err))
+	}
+	s.counted = false
+}
+
+// again makes room for another attempt, or ends the turn.
+func (s *streaming) again(billed bool) {
+	if err := s.spend.again(billed); err != nil {
+		actors.EndTask(s.ctx, err)
+	}
+}
+
+// restart comes before the retry or the choice of the same attempt.
+func (s *streaming) restart() {
+	s.again(false)
+	s.counted, s.all = true, nil
+	s.turnSink().Restarted(s.turn)
+	if s.around.Restart != nil {
+		s.around.Restart()
+	}
+}
+
 // stream collects a turn and passes on what it says, unless a guard has to see it
 // first.
 func (s *streaming) stream(ctx context.Context, req *llm.Request) (*llm.Response, error) {
-	sink, heard := s.cfg.Sink, len(s.guards) == 0
-	s.all.MaxTokens = req.MaxTokens
-	for ev, err := range s.model.Stream(ctx, req) {
+	for ev, err := range s.cfg.Model.Stream(llm.Observe(ctx, s.observer(ctx)), req) {
 		if err == nil {
-			err = s.all.Add(ev)
+			err = s.take(ev, req.MaxTokens)
 		}
 		if err != nil {
 			return nil, err
 		}
-		switch ev := ev.(type) {
-		case llm.TextDelta:
-			if heard {
-				sink.Text(s.turn, ev.Text)
-			}
-		case llm.ThinkingDelta:
-			if heard {
-				sink.Thinking(s.turn, ev.Text)
-			}
-		}
 	}
-	return s.all.Response()
+	return s.said(req.MaxTokens).Response()
+}
+
+// take counts an event, and passes it on.
+func (s *streaming) take(ev llm.Event, maxTokens int) error {
+	s.spend.saw(ev)
+	if err := s.said(maxTokens).Add(ev); err != nil {
+		return err
+	}
+	if s.cfg.guardsReply() {
+		return nil
+	}
+	switch ev := ev.(type) {
+	case llm.TextDelta:
+		s.cfg.Sink.Text(s.turn, ev.Text)
+	case llm.ThinkingDelta:
+		s.cfg.Sink.Thinking(s.turn, ev.Text)
+	}
+	return nil
+}
+
+// said is what the model has said.
+func (s *streaming) said(maxTokens int) *llm.Collector {
+	if s.all == nil {
+		s.all = &llm.Collector{MaxTokens: maxTokens}
+	}
+	return s.all
 }

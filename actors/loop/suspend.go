@@ -82,7 +82,7 @@ func (r *run) trySuspend(c *actors.Context) {
 	}
 	r.out = &Outcome{State: store.Waiting, Stop: StopWaiting, Err: ErrSuspended}
 	r.last = true
-	r.state = r.releasing
+	r.state = (*run).releasing
 	r.wall.Clear()
 	r.askTimer.Clear()
 	r.startGrace(c)

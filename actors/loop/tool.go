@@ -56,6 +56,9 @@ type Tool struct {
 	// Do makes the call. Its error becomes a result with isError; an
 	// [*UnknownError] says that the call may have had its effect.
 	Do func(ctx context.Context, call *Call) (*mcp.CallToolResult, error)
+	// Go makes the call in place of Do, where it is set, and keeps no goroutine while it
+	// waits: it calls done once, on any goroutine.
+	Go func(ctx context.Context, call *Call, done func(*mcp.CallToolResult, error))
 }
 
 // Call is one call of a tool.

@@ -48,15 +48,28 @@ func (s *streaming) traced(ctx context.Context, req *llm.Request) (resp *llm.Res
 }
 
 // traced makes one call inside of the trace.
-func (c *Config) traced(ctx context.Context, cl *call, todo *Call, do func(context.Context, *Call) (*mcp.CallToolResult, error)) (res *mcp.CallToolResult, err error) {
+func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.CallToolResult, err error) {
 	if c.Trace == nil {
-		return do(ctx, todo)
+		return cl.tool.Do(ctx, todo)
 	}
 	ctx, end := c.Trace.Tool(ctx, &ToolTrace{Key: cl.key, ID: cl.id, Tool: cl.tool, Call: todo})
 	err = errPanicked
 	defer func() { end(res, err) }()
-	res, err = do(ctx, todo)
+	res, err = cl.tool.Do(ctx, todo)
 	return res, err
+}
+
+// tracedGo is traced for a tool that keeps no goroutine.
+func (c *config) tracedGo(ctx context.Context, cl *call, todo *Call, done func(*mcp.CallToolResult, error)) {
+	if c.Trace == nil {
+		cl.tool.Go(ctx, todo, done)
+		return
+	}
+	ctx, end := c.Trace.Tool(ctx, &ToolTrace{Key: cl.key, ID: cl.id, Tool: cl.tool, Call: todo})
+	cl.tool.Go(ctx, todo, func(res *mcp.CallToolResult, err error) {
+		defer done(res, err)
+		end(res, err)
+	})
 }
 
 // errPanicked ends what a panic has ended.

@@ -21,12 +21,17 @@ const maxSummary = 8 << 10
 // window is what a run has left out of its conversation so that the model can take it.
 // The journal has all of it.
 type window struct {
-	first    *llm.Message // the first message as it came; nil before anything was left out
-	dropped  int          // messages behind it that were left out
-	summary  string       // of them, and of results
-	estimate int          // of the turn that is asked for, in tokens
-	scale    float64      // by how much the model counts more than is estimated; zero before it has
-	squeezed int          // the turn that was asked for again because it was too much
+	left     *leftOut // nil before anything was
+	estimate int      // of the turn that is asked for, in tokens
+	scale    float64  // by how much the model counts more than is estimated; zero before it has
+	squeezed int      // the turn that was asked for again because it was too much
+}
+
+// leftOut is what is missing of a conversation.
+type leftOut struct {
+	first   llm.Message // the first message as it came
+	dropped int         // messages behind it that were left out
+	summary string      // of them, and of results
 }
 
 // measure learns how the model counts, from a turn that it has counted.
@@ -38,7 +43,7 @@ func (w *window) measure(u llm.Usage) {
 
 // limit is how many tokens a request may be estimated at: what the model takes without
 // room for an answer. Zero means that it is not known.
-func (w *window) limit(cfg *Config) int {
+func (w *window) limit(cfg *config) int {
 	if cfg.Context <= 0 {
 		return 0
 	}
@@ -78,7 +83,7 @@ func (r *run) prepare(c *actors.Context, before ...Entry) {
 
 // prepareCut does so in a task.
 func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *cut, before []Entry) {
-	r.state = r.preparing
+	r.state = (*run).preparing
 	cfg, account := r.cfg, r.spend.account
 	actors.Await(c, func(ctx context.Context) (prepared, error) {
 		if cut != nil {
@@ -160,8 +165,7 @@ type cut struct {
 
 // take notes what was left out, and returns the event of it.
 func (w *window) take(c *cut) Entry {
-	w.first = &c.first
-	w.dropped, w.summary, w.estimate = c.body.Dropped, c.body.Summary, c.body.After
+	w.left, w.estimate = &leftOut{c.first, c.body.Dropped, c.body.Summary}, c.body.After
 	return Entry{Type: HistoryCutType, Body: &c.body}
 }
 
@@ -208,10 +212,9 @@ type shortening struct {
 
 func newShortening(history []llm.Message, w *window, total, limit, target int) *shortening {
 	s := &shortening{history: history, messages: slices.Clone(history), total: total, limit: limit, target: target, cut: new(cut)}
-	s.cut.body.Dropped, s.cut.body.Summary = w.dropped, w.summary
 	s.cut.first = s.messages[0]
-	if w.first != nil {
-		s.cut.first = *w.first
+	if l := w.left; l != nil {
+		s.cut.first, s.cut.body.Dropped, s.cut.body.Summary = l.first, l.dropped, l.summary
 	}
 	for i := 1; i < len(s.messages); i++ {
 		if i == 1 || s.messages[i].Role == llm.RoleAssistant {
@@ -395,7 +398,7 @@ func (c *cut) mark() {
 }
 
 // summarise asks the hook for what is to be said of what was dropped.
-func (c *cut) summarise(ctx context.Context, cfg *Config) {
+func (c *cut) summarise(ctx context.Context, cfg *config) {
 	if cfg.Summarise == nil {
 		return
 	}

@@ -55,22 +55,22 @@ func (s *spending) holdLast(input, maxTokens int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last != nil {
-		err := s.last.Resize(t.Amount(s.lastOutput))
+		err := s.last.hold.Resize(t.Amount(s.last.output))
 		if err == nil {
-			s.lastTurn = t
+			s.last.ask = t
 		}
 		return err
 	}
 	room, _ := s.account.Room(t)
-	s.lastOutput = max(1, min(room/4, maxLastOutput))
+	output := max(1, min(room/4, maxLastOutput))
 	if maxTokens > 0 {
-		s.lastOutput = min(s.lastOutput, maxTokens)
+		output = min(output, maxTokens)
 	}
-	hold, err := s.account.Reserve(t.Amount(s.lastOutput))
+	hold, err := s.account.Reserve(t.Amount(output))
 	if err != nil {
 		return err
 	}
-	s.last, s.lastTurn = hold, t
+	s.last = &lastTurn{hold, t, output}
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *spending) holdsLast() bool {
 // is nothing.
 func (s *spending) spendLast(input int, model string) *turnSpend {
 	s.mu.Lock()
-	t := &turnSpend{of: s, ask: s.lastTurn, output: s.lastOutput, hold: s.last, model: model}
+	t := &turnSpend{of: s, ask: s.last.ask, output: s.last.output, hold: s.last.hold, model: model}
 	s.last, t.ask.Price = nil, llm.Price{}
 	if s.pricing != nil {
 		t.ask.Price = s.pricing.Most
@@ -155,7 +155,7 @@ func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []Entry) {
 		r.limited(c, limit)
 		return
 	}
-	r.state, r.wrapping = r.thinking, limit
+	r.state, r.wrapping = (*run).thinking, limit
 	req = fitLast(req, llm.EstimateTokens(req)+spend.ask.Input-r.spend.input(req))
 	req.MaxTokens = spend.output
 	note := req.Messages[len(req.Messages)-1]
@@ -199,7 +199,7 @@ func fitLast(req *llm.Request, input int) *llm.Request {
 
 // conclude looks at the last answer.
 func (r *run) conclude(c *actors.Context) {
-	r.state = r.concluding
+	r.state = (*run).concluding
 	t, cfg, text := r.turn, r.cfg, r.turn.resp.Text()
 	actors.Await(c, func(ctx context.Context) (decided, error) {
 		d, err := checkAnswer(ctx, cfg, t.n, text)

@@ -169,7 +169,7 @@ func TestLocked(t *testing.T) {
 	if _, err := db.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range []store.Store{impatient, patient} {
+	for i, s := range []store.Store{patient, impatient} { // in turn: the patient one may still be taking the lock
 		if last, err := s.Append(t.Context(), more); err != nil || last != int64(i+1) {
 			t.Errorf("Append after the lock: got %d, %v, want %d", last, err, i+1)
 		}

@@ -18,7 +18,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/memhttp"
 )
 
 // recorder is a server that keeps what it was asked.
@@ -337,32 +340,34 @@ func TestHostileHeaders(t *testing.T) {
 
 // ROB-8: a server that takes the request and says nothing.
 func TestHeaderInTime(t *testing.T) {
-	stop := make(chan struct{})
-	r := newRecorder(t, func(http.ResponseWriter, *http.Request) { <-stop })
-	defer close(stop)
-	_, err := Do(newClient(t, nil), request(t, http.MethodPost, r.URL), 20*time.Millisecond)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrUnsent) {
-		t.Errorf("got %v, want a deadline that is not ErrUnsent", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		c := memhttp.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stop }))
+		defer close(stop)
+		_, err := Do(c, request(t, http.MethodPost, "http://server/"), time.Minute)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrUnsent) {
+			t.Errorf("got %v, want a deadline that is not ErrUnsent", err)
+		}
+	})
 }
 
 // The limit is for the header: a stream may last.
 func TestStreamOutlivesHeaderLimit(t *testing.T) {
-	more := make(chan struct{})
-	r := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
-		w.(http.Flusher).Flush()
-		<-more
-		io.WriteString(w, "late")
+	synctest.Test(t, func(t *testing.T) {
+		c := memhttp.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			time.Sleep(2 * time.Minute)
+			io.WriteString(w, "late")
+		}))
+		resp, err := Do(c, request(t, http.MethodGet, "http://server/"), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got, err := ReadAll(resp, 0); err != nil || string(got) != "late" {
+			t.Errorf("reading after the limit: got %q, %v, want late", got, err)
+		}
 	})
-	const wait = 30 * time.Millisecond
-	resp, err := Do(newClient(t, nil), request(t, http.MethodGet, r.URL), wait)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(2*wait, func() { close(more) })
-	if got, err := ReadAll(resp, 0); err != nil || string(got) != "late" {
-		t.Errorf("reading after the limit: got %q, %v, want late", got, err)
-	}
 }
 
 func TestUnsent(t *testing.T) {
