@@ -314,10 +314,10 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 		return inbound.ErrBusy
 	}
 	if a.Meta != nil {
-		r.own().meta = a.Meta
+		r.own().meta = r.client.meta(a.Meta)
 	}
-	own := make([]byte, 0, len(r.arguments)+len(a.Meta)+len(r.responses)+len(r.state))
-	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta} {
+	own := make([]byte, 0, len(r.arguments)+len(r.meta.own)+len(r.responses)+len(r.state))
+	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.own} {
 		own = keep(own, part)
 	}
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {

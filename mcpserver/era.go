@@ -17,7 +17,9 @@ type client struct {
 	capabilities *mcp.ClientCapabilities
 	level        mcp.LogLevel // of a modern request: "" for no log messages
 
-	raw []byte // the _meta it was read from, of a modern request
+	// Of the sender of modern requests.
+	said  []byte // the members of _meta that this was read from
+	first []byte // the _meta that they came with first; nil if it was long
 }
 
 // handshake is what initialize has negotiated.
@@ -193,11 +195,12 @@ func (s *session) admitModern(a *arrival) error {
 }
 
 // sender reads who sends a modern request. The same bytes are read once: most
-// clients say the same with each request.
+// clients say the same with each request. Those that also say something new each time,
+// such as a progress token, are one sender all the same.
 func (s *session) sender(raw []byte) (*client, error) {
-	known := s.knownSender(raw)
-	if c := known.Load(); c != nil && bytes.Equal(c.raw, raw) {
-		return c, nil
+	last := s.knownSender(raw)
+	if h := last.Load(); h != nil && bytes.Equal(h.raw, raw) {
+		return h.sender, nil
 	}
 	if len(raw) > maxMeta {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is longer than %d bytes", maxMeta)
@@ -206,7 +209,46 @@ func (s *session) sender(raw []byte) (*client, error) {
 	if err := mcp.Unmarshal(raw, &meta); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is malformed")
 	}
-	c, err := new(client), error(nil)
+	said := saidOf(meta)
+	alike := s.knownSender(said)
+	if h := alike.Load(); h != nil && bytes.Equal(h.sender.said, said) {
+		h.sender.remember(raw, last, alike)
+		return h.sender, nil
+	}
+	c, err := newSender(meta, said)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) <= maxKnownMeta {
+		c.first = bytes.Clone(raw)
+	}
+	c.remember(raw, last, alike)
+	return c, nil
+}
+
+// remember makes c the sender that is known by raw, unless that is long.
+func (c *client) remember(raw []byte, places ...*atomic.Pointer[remembered]) {
+	if len(raw) > maxKnownMeta {
+		return
+	}
+	now := &remembered{raw: c.first, sender: c}
+	if !bytes.Equal(c.first, raw) {
+		now.raw = bytes.Clone(raw)
+	}
+	for _, place := range places {
+		place.Store(now)
+	}
+}
+
+// saidOf joins what _meta says of its sender. As it is of JSON values, which none of the
+// separators is in, it is the same for nobody who says something else.
+func saidOf(meta mcp.Meta) []byte {
+	return bytes.Join([][]byte{meta[mcp.MetaClientCapabilities], meta[mcp.MetaClientInfo], meta[mcp.MetaLogLevel]}, []byte{0})
+}
+
+// newSender reads what was said.
+func newSender(meta mcp.Meta, said []byte) (*client, error) {
+	c, err := &client{said: said}, error(nil)
 	if c.capabilities, err = meta.ClientCapabilities(); err != nil {
 		return nil, err
 	}
@@ -216,16 +258,18 @@ func (s *session) sender(raw []byte) (*client, error) {
 	if info := meta.ClientInfo(); info != nil {
 		c.info = *info
 	}
-	if len(raw) <= maxKnownMeta {
-		c.raw = bytes.Clone(raw)
-		known.Store(c)
-	}
 	return c, nil
+}
+
+// remembered is a sender, and the _meta that it was last known by.
+type remembered struct {
+	raw    []byte
+	sender *client
 }
 
 // senders is where the newest senders are remembered that share a session, by what
 // they have said: nothing of one is ever another's (CAP-05).
-type senders [256]atomic.Pointer[client]
+type senders [256]atomic.Pointer[remembered]
 
 var senderSeed = maphash.MakeSeed()
 
@@ -237,7 +281,8 @@ const (
 	maxKnownMeta = 2 << 10
 )
 
-func (s *session) knownSender(raw []byte) *atomic.Pointer[client] {
+// knownSender is where the sender is remembered whose _meta raw is, or who has said raw.
+func (s *session) knownSender(raw []byte) *atomic.Pointer[remembered] {
 	if s.senders == nil {
 		return &s.modern
 	}

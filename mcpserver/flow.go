@@ -287,7 +287,7 @@ func (f *flows) park(n *run) (evicted []*run) {
 // keeps is how many bytes of its request a parked handler keeps, as JSON and as what was
 // decoded from it, and of what it was answered and has done. It is called by who asks.
 func (n *run) keeps() int64 {
-	size := int64(2*len(n.first.arguments) + len(n.first.meta))
+	size := int64(2*len(n.first.arguments) + n.first.meta.size())
 	for _, a := range n.answers {
 		size += 2 * int64(len(a.Result))
 	}

@@ -33,20 +33,21 @@ func manyCalls(n int, id func(int) string, name, input string) string {
 func TestLoopOfHostileModel(t *testing.T) {
 	counted := func(i int) string { return "c" + strconv.Itoa(i) }
 	same := func(int) string { return "c" }
+	many := fewer(10_000)
 	clash := func(i int) string {
-		if i < 10_000 {
-			return "x_" + strconv.Itoa(10_000+i)
+		if i < many {
+			return "x_" + strconv.Itoa(many+i)
 		}
 		return "x"
 	}
 	for name, answer := range map[string]string{
-		"10,000 calls":             manyCalls(10_000, counted, `"ok"`, `{}`),
-		"10,000 calls of one id":   manyCalls(10_000, same, `"ok"`, `{}`),
-		"20,000 calls that clash":  manyCalls(20_000, clash, `"ok"`, `{}`),
-		"10,000 unknown tools":     manyCalls(10_000, counted, `"\u001b[31mnone"`, `{}`),
-		"a tool's name of 1 MB":    manyCalls(2, counted, `"`+strings.Repeat("n", 1<<20)+`"`, `{}`),
-		"an id of 1 MB":            manyCalls(2, func(i int) string { return strconv.Itoa(i) + strings.Repeat("i", 1<<20) }, `"ok"`, `{}`),
-		"arguments of 3 MB":        manyCalls(1, counted, `"ok"`, `{"place":"`+strings.Repeat("x", 3<<20)+`"}`),
+		"many calls":               manyCalls(many, counted, `"ok"`, `{}`),
+		"many calls of one id":     manyCalls(many, same, `"ok"`, `{}`),
+		"many calls that clash":    manyCalls(2*many, clash, `"ok"`, `{}`),
+		"many unknown tools":       manyCalls(many, counted, `"\u001b[31mnone"`, `{}`),
+		"a tool's name of 1 MB":    manyCalls(2, counted, `"`+strings.Repeat("n", fewer(1<<20))+`"`, `{}`),
+		"an id of 1 MB":            manyCalls(2, func(i int) string { return strconv.Itoa(i) + strings.Repeat("i", fewer(1<<20)) }, `"ok"`, `{}`),
+		"arguments of 3 MB":        manyCalls(1, counted, `"ok"`, `{"place":"`+strings.Repeat("x", fewer(3<<20))+`"}`),
 		"arguments that are deep":  manyCalls(1, counted, `"ok"`, strings.Repeat(`{"a":`, 40)+`1`+strings.Repeat(`}`, 40)),
 		"arguments that are wrong": manyCalls(3, counted, `"ok"`, `{"place":{"place":[1]}}`),
 	} {

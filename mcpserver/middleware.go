@@ -125,7 +125,7 @@ func unchanged(result, own json.RawMessage) bool {
 // runThrough carries out a call inside of the middleware.
 func (r *request) runThrough(all []Middleware) error {
 	in := &Incoming{
-		Method: r.Method(), Name: r.work.name(), ID: r.ID(), Arguments: r.arguments, Meta: r.meta,
+		Method: r.Method(), Name: r.work.name(), ID: r.ID(), Arguments: r.arguments, Meta: r.rawMeta(),
 		Version: r.version, Client: r.client.public(r.version), Principal: r.principal,
 		Peer: r.session.public(),
 	}

@@ -126,6 +126,7 @@ func (n *run) resume(p *parked, r *request, t *ticket.Ticket, before func()) boo
 // askRound puts questions to a client of 2026-07-28: those that were not answered
 // before end the request with input_required, and the answers come with the next.
 func (n *run) askRound(ctx context.Context, qs []*Question) error {
+	n.ownQuestions()
 	n.next = min(n.next+int(n.skip.Swap(0)), len(n.answers))
 	open, err := n.replay(qs)
 	if err == nil && len(open) > 0 && n.asked == nil {
@@ -413,6 +414,7 @@ func (n *run) inputRequired(r *request, t *ticket.Ticket, open []*Question) ([]b
 // resumeFrom gives a handler that runs again what is in its ticket, and what was done
 // once by the run before it, which was cancelled.
 func (n *run) resumeFrom(t *ticket.Ticket, before *run) {
+	n.ownQuestions()
 	n.flowID, n.round, n.answers, n.asked, n.got, n.waits = t.Flow, t.Round, t.Answers, t.Asked, t.Got, t.Waits
 	n.once = maps.Clone(t.Once)
 	if before != nil {
@@ -421,7 +423,7 @@ func (n *run) resumeFrom(t *ticket.Ticket, before *run) {
 		}
 	}
 	if t.State != nil {
-		n.retry = retryStyle{responses: t.Got, state: *t.State}
+		n.retry = &retryStyle{responses: t.Got, state: *t.State}
 		n.asked, n.got, n.round = nil, nil, t.Round+1
 	}
 }

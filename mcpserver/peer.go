@@ -24,8 +24,8 @@ func (p *Peer) Client() Client {
 	if h := p.s.legacy.Load(); h != nil {
 		return h.client.public(h.version)
 	}
-	if c := p.s.modern.Load(); c != nil {
-		return c.public(mcp.Latest)
+	if newest := p.s.modern.Load(); newest != nil {
+		return newest.sender.public(mcp.Latest)
 	}
 	return Client{}
 }

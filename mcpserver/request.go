@@ -43,7 +43,7 @@ type seldom struct {
 	token     mcp.ProgressToken
 	responses json.RawMessage // inputResponses, nil when absent
 	state     json.RawMessage // requestState, nil when absent
-	meta      []byte          // nil when absent, and for a handler that can not see it
+	meta      keptMeta        // empty when absent, and for a handler that can not see it
 	outer     context.Context // what a middleware has made of the call; nil without
 	task      asker           // of a task that a client watches; nil for others
 	waits     chan *outcome   // for a middleware; nil without

@@ -35,7 +35,7 @@ type retryStyle struct {
 // their keys; nil in the first round. There may be fewer than questions (MRTR-05). Those
 // that are there are of the right form.
 func (q *Request) Responses() mcp.InputResponses {
-	if n := q.r.run.Load(); n != nil {
+	if n := q.r.run.Load(); n != nil && n.retry != nil {
 		return n.retry.responses
 	}
 	return nil
@@ -43,7 +43,7 @@ func (q *Request) Responses() mcp.InputResponses {
 
 // State returns the State of the [InputRequired] before; "" in the first round.
 func (q *Request) State() string {
-	if n := q.r.run.Load(); n != nil {
+	if n := q.r.run.Load(); n != nil && n.retry != nil {
 		return n.retry.state
 	}
 	return ""
@@ -121,6 +121,7 @@ func (n *run) wanted(wants *InputRequired) ([]*Question, error) {
 // suspend answers the request with what the handler asks for. It is not kept: in retry
 // style it has ended.
 func (n *run) suspend(wants *InputRequired, qs []*Question) error {
+	n.ownQuestions()
 	n.asked, n.got = nil, nil
 	for _, q := range qs {
 		if q.page != nil {
@@ -141,8 +142,8 @@ func (n *run) suspend(wants *InputRequired, qs []*Question) error {
 
 // askFor puts the questions of a handler in retry style, and returns what it is to be
 // given.
-func (n *run) askFor(wants *InputRequired, qs []*Question) (retryStyle, error) {
-	next := retryStyle{state: wants.State, responses: make(mcp.InputResponses, len(qs))}
+func (n *run) askFor(wants *InputRequired, qs []*Question) (*retryStyle, error) {
+	next := &retryStyle{state: wants.State, responses: make(mcp.InputResponses, len(qs))}
 	if len(qs) == 0 {
 		return next, nil
 	}

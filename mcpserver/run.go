@@ -40,27 +40,26 @@ type run struct {
 	waiting []*request // for the outcome; none while it is parked
 	one     [1]*request
 	over    bool
-	parked  *parked // nil while it works
+	skip    atomic.Int32 // answers that belong to what is done already; not guarded
+	parked  *parked      // nil while it works
 	turn    chan struct{}
 	once    map[string]json.RawMessage
 	doing   map[string]chan struct{} // what is being done once, until closed
 
-	// Of the goroutine whose turn it is to ask.
-	questions
-	flowID string       // of the tickets; empty before the first
-	skip   atomic.Int32 // answers that belong to what is done already
+	// Of the goroutine whose turn it is to ask; to be written through ownQuestions.
+	*questions
 
 	// Guarded by the lock of Server.flows.
 	flow    *flow    // nil before the first question
 	attempt *attempt // that it works for; nil in the first round
 	kept    int64    // bytes that it keeps, while it is parked
 
-	retry retryStyle // set while the handler does not run
+	retry *retryStyle // nil in the first round; set while the handler does not run
 }
 
 // newRun returns the run that r begins. Values of its context are those of base.
 func newRun(r *request, base context.Context) *run {
-	n := &run{server: r.session.server, first: r, live: r}
+	n := &run{server: r.session.server, first: r, live: r, questions: &noQuestions}
 	n.one[0] = r
 	n.waiting = n.one[:]
 	if r.waits != nil {
@@ -405,12 +404,23 @@ func (o *outcome) size() int {
 	return len(o.result)
 }
 
-// questions are what a handler of 2026-07-28 has asked.
+// questions are what a handler of 2026-07-28 has asked. Most never ask.
 type questions struct {
+	flowID  string          // of the tickets; empty before the first
 	answers []ticket.Answer // of the rounds before
 	next    int             // of them, what was handed out
 	round   int
 	asked   []ticket.Question // in this round, of a handler that runs again; else nil
 	got     map[string]json.RawMessage
 	waits   int
+}
+
+// noQuestions is what they share who have not asked. Nobody writes to it.
+var noQuestions questions
+
+// ownQuestions makes the questions the run's own, so that they can be written.
+func (n *run) ownQuestions() {
+	if n.questions == &noQuestions {
+		n.questions = new(questions)
+	}
 }

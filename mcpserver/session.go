@@ -64,7 +64,7 @@ type session struct {
 	legacy  atomic.Pointer[handshake]    // nil before initialize
 	ready   atomic.Bool                  // the client has said notifications/initialized
 	level   atomic.Pointer[mcp.LogLevel] // never nil
-	modern  atomic.Pointer[client]       // the newest sender of a modern request
+	modern  atomic.Pointer[remembered]   // the newest sender of a modern request
 	senders *senders                     // instead of modern, of a stateless session
 	broken  atomic.Bool                  // a write has failed
 	knows   [numLists]atomic.Uint64      // the versions of the lists that the legacy client may know of

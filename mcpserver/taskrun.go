@@ -106,7 +106,7 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 	t := &task{server: ts.server, owner: ownerOf(r.principal), policy: ts.opts.Tools[w.name()], version: r.version}
 	to := &request{
 		session: r.session, port: t, work: w, version: r.version, client: r.client, principal: r.principal,
-		arguments: bytes.Clone(r.arguments), seldom: &seldom{task: t, meta: bytes.Clone(r.meta)},
+		arguments: bytes.Clone(r.arguments), seldom: &seldom{task: t, meta: r.meta.clone()},
 	}
 	if r.version.Era() == mcp.EraLegacy {
 		t.from, to.token = r.session, r.token // PROG-06; none in 2026-07-28 (XTASK-15)
@@ -124,7 +124,7 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 		ttl = &ms
 	}
 	_, err = served.Begin(r.context(), watch.Work{
-		TTL: ttl, Bytes: int64(3*len(to.arguments) + len(to.meta)), Tag: t,
+		TTL: ttl, Bytes: int64(3*len(to.arguments) + to.meta.size()), Tag: t,
 		Keep: func(ctx context.Context, w *watch.ServedTask) error {
 			t.ServedTask = w
 			if err := t.record(ctx, mcp.TaskWorking, watch.Ending{}, nil); err != nil {

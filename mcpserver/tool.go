@@ -75,8 +75,9 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 	}
 	t.takes = asks
 	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
-	inputs := sync.Pool{New: func() any { return new(In) }} // handlers get a copy
-	t.call = func(r *request) error {
+	inputs := sync.Pool{New: func() any { return new(In) }} // handlers get a copy, and may wait for long
+	// read returns the arguments; if they do not fit, err is how the call ends.
+	read := func(r *request) (given In, fits bool, err error) {
 		in := inputs.Get().(*In)
 		defer func() {
 			*in = *new(In)
@@ -84,14 +85,21 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		}()
 		if defaults != nil {
 			if err := jsonx.Unmarshal(defaults, in); err != nil {
-				return fmt.Errorf("reading the defaults of tool %q: %w", t.def.Name, err)
+				return given, false, fmt.Errorf("reading the defaults of tool %q: %w", t.def.Name, err)
 			}
 		}
 		if err := binder.DecodeValid(t.in, r.arguments, in); err != nil {
-			return r.badArguments(t, err)
+			return given, false, r.badArguments(t, err)
+		}
+		return *in, true, nil
+	}
+	t.call = func(r *request) error {
+		in, fits, err := read(r)
+		if !fits {
+			return err
 		}
 		r.enter()
-		out, err := handle(r, *in)
+		out, err := handle(r, in)
 		r.leave()
 		if err != nil {
 			return r.failed(t, err)

@@ -57,7 +57,7 @@ func (q *Request) Principal() *Principal { return q.live().principal }
 // Meta returns the _meta of the request; nil when it has none.
 func (q *Request) Meta() mcp.Meta {
 	var meta mcp.Meta
-	raw := q.live().meta
+	raw := q.live().rawMeta()
 	if len(raw) == 0 || mcp.Unmarshal(raw, &meta) != nil {
 		return nil
 	}

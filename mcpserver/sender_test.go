@@ -1,0 +1,88 @@
+package mcpserver
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+// metaOf is the _meta of a modern request.
+func metaOf(own, capabilities, name, level string) []byte {
+	raw := fmt.Sprintf(`{%s"io.modelcontextprotocol/clientCapabilities":%s,"io.modelcontextprotocol/clientInfo":{"name":%q,"version":"1"}`, own, capabilities, name)
+	if level != "" {
+		raw += fmt.Sprintf(`,"io.modelcontextprotocol/logLevel":%q`, level)
+	}
+	return []byte(raw + "}")
+}
+
+// Requests of one client are of one sender, whatever else they say; what one client has
+// said of itself is never another's (CAP-05).
+func TestSender(t *testing.T) {
+	sampling, long := `{"sampling":{}}`, fmt.Sprintf(`"dev.example/x":"%*d",`, maxKnownMeta, 1)
+	tests := []struct {
+		name string
+		raw  []byte
+		same bool
+	}{
+		{"the same bytes", metaOf("", sampling, "one", ""), true},
+		{"a progress token", metaOf(`"progressToken":7,`, sampling, "one", ""), true},
+		{"another token", metaOf(`"progressToken":"eight",`, sampling, "one", ""), true},
+		{"much else", metaOf(long, sampling, "one", ""), true},
+		{"other capabilities", metaOf("", "{}", "one", ""), false},
+		{"another name", metaOf("", sampling, "two", ""), false},
+		{"a log level", metaOf("", sampling, "one", "info"), false},
+	}
+	for _, shared := range []bool{false, true} {
+		for _, test := range tests {
+			s := new(session)
+			if shared {
+				s.senders = new(senders)
+			}
+			first, err := s.sender(metaOf("", sampling, "one", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.sender(test.raw)
+			if err != nil || (got == first) != test.same {
+				t.Errorf("%s, shared %v: got the same sender %v, %v; want %v", test.name, shared, got == first, err, test.same)
+				continue
+			}
+			if !test.same && got.info.Name == first.info.Name && got.level == first.level && (got.capabilities.Sampling == nil) == (first.capabilities.Sampling == nil) {
+				t.Errorf("%s, shared %v: got what the other has said: %+v", test.name, shared, got)
+			}
+			if again, err := s.sender(test.raw); again != got || err != nil {
+				t.Errorf("%s, shared %v, again: got another sender, %v", test.name, shared, err)
+			}
+		}
+	}
+}
+
+// What is kept of a _meta gives it back as it came (META-01).
+func TestKeptMeta(t *testing.T) {
+	first := []byte(`{"a":1,"b":2}`)
+	tests := []struct {
+		first, raw string
+		own        int // bytes that are kept
+	}{
+		{`{"a":1,"b":2}`, `{"a":1,"b":2}`, 0},
+		{`{"a":1,"b":2}`, `{"a":1,"x":"y","b":2}`, len(`x":"y","`)},
+		{`{"a":1,"b":2}`, `{"a":17,"b":2}`, 1},
+		{`{"a":1,"b":2}`, `{"b":2}`, 0},
+		{`{"a":1}`, `{"a":1,"a1":1}`, len(`"a1":1,`)},
+		{"", `{"a":1}`, len(`{"a":1}`)},
+		{`{"a":1}`, "{}", 0},
+	}
+	for _, test := range tests {
+		r := &request{client: &client{first: []byte(test.first)}, seldom: new(seldom)}
+		r.meta = r.client.meta([]byte(test.raw))
+		if got := r.rawMeta(); string(got) != test.raw || r.meta.size() != len(test.raw) {
+			t.Errorf("keeping %s beside %s: got %s, size %d", test.raw, test.first, got, r.meta.size())
+		}
+		if len(r.meta.own) != test.own {
+			t.Errorf("keeping %s beside %s: kept %q, want %d bytes", test.raw, test.first, r.meta.own, test.own)
+		}
+	}
+	if r := (&request{client: &client{first: first}, seldom: &nothing}); r.rawMeta() != nil {
+		t.Errorf("no _meta: got %s", bytes.Clone(r.rawMeta()))
+	}
+}
