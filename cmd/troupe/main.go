@@ -18,7 +18,10 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	paceCollector()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // program is what the commands have in common.
 type program struct {
