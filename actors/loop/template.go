@@ -3,9 +3,10 @@ package loop
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
@@ -73,7 +74,9 @@ func (t *Template) New(own Own) (*Run, error) {
 	if own.Taint == nil {
 		own.Taint = new(TaintState)
 	}
-	own.Nonce = cmp.Or(own.Nonce, rand.Text())
+	if own.Nonce == "" {
+		own.Nonce = uuid.NewString()
+	}
 	own.Wall = cmp.Or(own.Wall, t.common.Limits.Wall)
 	own.Grace = cmp.Or(own.Grace, t.common.Grace)
 	return &Run{cfg: config{own, t.common}}, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // Trace is told of each turn and each tool call as it begins, and by the function that
-// it returns of how it ended, on the goroutine that does the work. The context that it
+// it returns of how it ended, which may be on another goroutine. The context that it
 // returns is the one the work is done in, and must be derived from the one it is given.
 // Its methods may be called from any goroutine, must not block, and are called in pairs:
 // what has begun ends, also by a panic.

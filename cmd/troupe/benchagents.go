@@ -33,6 +33,9 @@ by then.`,
 			if o.Duration == 0 {
 				o.Duration = -1
 			}
+			if o.Sessions >= 1000 && !cmd.Flags().Changed("settle") {
+				o.Settle = 2 * quiet
+			}
 			return p.benchAgents(cmd, &o, asJSON)
 		},
 	}
@@ -44,7 +47,7 @@ by then.`,
 	flags.DurationVar(&o.Think, "think", 0, "the model takes this `TIME` for a turn")
 	flags.DurationVar(&o.Work, "work", 0, "the tool takes this `TIME` for a call")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "begin new sessions for this `TIME`; with 0 each place has one")
-	flags.DurationVar(&o.Settle, "settle", 0, "let the sessions wait this `TIME` before the memory is looked at once more, as a process left alone has it")
+	flags.DurationVar(&o.Settle, "settle", 0, "let the sessions wait this `TIME` before the memory is looked at once more, as a process left alone has it (default 6s from 1000 sessions on)")
 	flags.BoolVar(&o.SkipMemory, "no-memory", false, "leave out the look at sessions that wait")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -107,8 +110,8 @@ func (p *program) printAgents(r *bench.AgentsReport) error {
 		rows = append(rows,
 			[]string{"passed", fmt.Sprintf("%d in %.1f s, %s a second; %d failed", s.Sessions, s.Seconds, figure(s.Rate), s.Failed)},
 			[]string{"CPU", fmt.Sprintf("%s µs a turn", figure(s.CPUMicros))},
-			[]string{"added to a turn", lineOf(s.Overhead) + " µs"},
-			[]string{"session", lineOf(s.Session) + " µs"})
+			[]string{"added to a turn, ms", lineOf(inMillis(s.Overhead))},
+			[]string{"session, ms", lineOf(inMillis(s.Session))})
 		if s.Error != "" {
 			rows = append(rows, []string{"the first failure", s.Error})
 		}
@@ -117,4 +120,12 @@ func (p *program) printAgents(r *bench.AgentsReport) error {
 		rows = append(rows, []string{"interrupted", "this is what was measured by then"})
 	}
 	return p.table(rows)
+}
+
+// inMillis are latencies in milliseconds in place of microseconds.
+func inMillis(l bench.Latency) bench.Latency {
+	for _, v := range []*float64{&l.Min, &l.Mean, &l.P50, &l.P90, &l.P99, &l.P999, &l.Max} {
+		*v /= 1000
+	}
+	return l
 }

@@ -5,23 +5,44 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
+	"time"
 )
 
-// paceCollector has garbage collected the sooner, the more is live. By Go's own rule a
-// process may grow to twice what is live before it is collected, which is good for a
-// small one; with thousands of sessions that wait it is hundreds of megabytes that nobody
-// uses. Users who set GOGC or GOMEMLIMIT know better, and are left alone.
+// paceCollector has garbage collected the sooner, the more is live, and memory that is
+// free given back once nothing happens. By Go's own rule a process may grow to twice what
+// is live before it is collected, and keeps what is free for when it grows again, which is
+// good for a small one; with thousands of sessions that wait it is hundreds of megabytes
+// that nobody uses. Users who set GOGC or GOMEMLIMIT know better, and are left alone.
 func paceCollector() {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {
 			return
 		}
 	}
-	(&pacer{percent: 100}).watch()
+	newPacer().watch()
 }
 
+// quiet is how long after a collection another must not have come for the process to count
+// as one in which nothing happens.
+const quiet = 3 * time.Second
+
 // pacer looks at the heap after each collection.
-type pacer struct{ percent int }
+type pacer struct {
+	percent int
+	release *time.Timer // gives memory back
+	own     atomic.Bool // the next collection is that of release
+}
+
+func newPacer() *pacer {
+	p := &pacer{percent: 100}
+	p.release = time.AfterFunc(quiet, func() {
+		p.own.Store(true)
+		debug.FreeOSMemory()
+	})
+	p.release.Stop()
+	return p
+}
 
 // watch has look called once what it makes here is collected.
 func (p *pacer) watch() {
@@ -34,6 +55,9 @@ func (p *pacer) look() {
 	if percent := growth(sample[0].Value.Uint64()); percent != p.percent {
 		p.percent = percent
 		debug.SetGCPercent(percent)
+	}
+	if p.percent < 100 && !p.own.Swap(false) {
+		p.release.Reset(quiet)
 	}
 }
 

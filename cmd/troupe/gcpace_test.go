@@ -15,9 +15,10 @@ func TestPacer(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	set := func() int {
-		(&pacer{}).look() // as after a collection
-		percent := debug.SetGCPercent(100)
-		return percent
+		p := newPacer()
+		p.look() // as after a collection
+		p.release.Stop()
+		return debug.SetGCPercent(100)
 	}
 	ballast := make([]byte, 70<<20)
 	runtime.GC()

@@ -59,7 +59,7 @@ func writerDSN(path string, o Options) string {
 		"mode":         {"rw"},
 		"_synchronous": {sync},
 		"_txlock":      {"immediate"},
-		"_cache_size":  {"-16000"},
+		"_cache_size":  {"-4000"},
 	})
 }
 
