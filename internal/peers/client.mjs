@@ -80,9 +80,11 @@ const steps = {
   arguments: async () => client.callTool({ name: 'greet', arguments: { name: 7 } }).then((r) => r.isError === true, (e) => e.code === -32602),
   unknown: () => refused(client.callTool({ name: 'no_such_tool', arguments: {} })),
   many: async () => (await Promise.all(Array.from({ length: 50 }, (_, i) => call('greet', { name: `no ${i}` })))).every((t, i) => t === `Hello, no ${i}!`),
-  progress: async () => { // the SDKs drop what they read together with the result
+  progress: async () => { // the SDKs drop what they read together with the result, on a busy machine all of it
     const steps = [];
-    await call('test_tool_with_progress', {}, { onprogress: (p) => steps.push(p.progress) });
+    for (let tries = 0; tries < 5 && steps.length === 0; tries++) {
+      await call('test_tool_with_progress', {}, { onprogress: (p) => steps.push(p.progress) });
+    }
     return steps.length > 0 && '0 50 100'.startsWith(steps.join(' '));
   },
   logs: async () => {
