@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,8 +75,11 @@ func TestLike(t *testing.T) {
 func TestToolsOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
+		var mu sync.Mutex // of those that are started at the same time
 		var started []string
 		h, err := NewHost(sys, named("a", "b", "c"), &HostOptions{Lazy: true, start: func(s *Server) (process, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			started = append(started, s.Name)
 			return start(good), nil
 		}})
