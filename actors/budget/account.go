@@ -20,9 +20,12 @@ type Account struct {
 	made     *Limits // what limits was before it was raised; nil if it was not
 	spent    vector  // by this account and all below, also those that are closed
 	reserved vector  // likewise, and not settled
+	inFlight vector  // the part of reserved that holds of turns have, see [Account.ReserveTurn]
+	turns    vector  // the part of inFlight that are this account's own
 	short    vector  // by how much settled calls have cost more than was held for them
 	children []*Account
 	closed   bool
+	waiting  []*waiter // of the root: turns that wait for room, in their order
 }
 
 // New returns the account of a tree of its own. The name is for errors and reports.
@@ -74,8 +77,9 @@ func (a *Account) Reserve(n Amount) (*Hold, error) {
 	if err := a.fits(v); err != nil {
 		return nil, err
 	}
-	a.reserve(v)
-	return &Hold{account: a, held: v}, nil
+	h := &Hold{account: a, held: v}
+	h.reserve()
+	return h, nil
 }
 
 // fits says whether v can be reserved of the whole path.
@@ -107,15 +111,12 @@ func (a *Account) free() vector {
 	return most.positive().less(a.spent).less(a.reserved)
 }
 
-func (a *Account) reserve(v vector) {
-	for up := a; up != nil; up = up.parent {
-		up.reserved = up.reserved.plus(v.at(up == a))
-	}
-}
-
-func (a *Account) unreserve(v vector) {
+// unreserve gives back what the account itself holds, and how much of it turns have.
+func (a *Account) unreserve(v, turns vector) {
+	a.turns = a.turns.less(turns)
 	for up := a; up != nil; up = up.parent {
 		up.reserved = up.reserved.less(v.at(up == a))
+		up.inFlight = up.inFlight.less(turns.at(up == a))
 	}
 }
 
@@ -133,16 +134,21 @@ func (a *Account) charge(spent, held vector) {
 func (a *Account) Left() Amount {
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
-	return a.left().amount()
+	return a.left(false).amount()
 }
 
-func (a *Account) left() vector {
+// left counts what turns of other runs hold as free, if it is told to.
+func (a *Account) left(withoutOthers bool) vector {
 	if a.closed {
 		return vector{}
 	}
 	left := vector{Unlimited, Unlimited, Unlimited, Unlimited, Unlimited}
+	var own vector // what turns of the path so far hold
 	for up := a; up != nil; up = up.parent {
 		free := up.free()
+		if own = own.plus(up.turns); withoutOthers {
+			free = free.plus(up.inFlight.less(own).positive())
+		}
 		for i, limit := range up.limits.vector() {
 			if limit != 0 && (i != steps || up == a) {
 				left[i] = min(left[i], free[i])
@@ -155,6 +161,7 @@ func (a *Account) left() vector {
 // Raise allows the account so much more. What has no limit gets none, and nothing is
 // lowered. The accounts above keep theirs.
 func (a *Account) Raise(add Limits) {
+	defer a.root.wake()
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	made := a.asMade()
@@ -179,6 +186,7 @@ func raised(limit, more int64) int64 {
 // remains charged. A hold of a closed account that is settled all the same is charged
 // too, as something nothing was held for. Close may be called again.
 func (a *Account) Close() {
+	defer a.root.wake()
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	a.close()
@@ -193,5 +201,5 @@ func (a *Account) close() {
 	}
 	a.children = nil
 	a.closed = true
-	a.unreserve(a.reserved) // what is left of it are the account's own holds
+	a.unreserve(a.reserved, a.turns) // what is left of it are the account's own holds
 }

@@ -12,6 +12,7 @@ var errSettled = errors.New("the reservation was settled or released")
 // later ones do nothing.
 type Hold struct {
 	account *Account
+	turn    bool   // of a turn; not changed
 	held    vector // guarded by the tree's mutex, like done
 	done    bool
 }
@@ -30,6 +31,7 @@ func (h *Hold) Amount() Amount {
 // the error of the estimate is charged too, see [Report]. What is below zero counts as
 // nothing.
 func (h *Hold) Settle(spent Amount) {
+	defer h.account.root.wake()
 	h.account.root.mu.Lock()
 	defer h.account.root.mu.Unlock()
 	if held, ok := h.end(); ok {
@@ -39,6 +41,7 @@ func (h *Hold) Settle(spent Amount) {
 
 // Release gives back all that was held.
 func (h *Hold) Release() {
+	defer h.account.root.wake()
 	h.account.root.mu.Lock()
 	defer h.account.root.mu.Unlock()
 	h.end()
@@ -54,8 +57,28 @@ func (h *Hold) end() (held vector, ok bool) {
 	if h.account.closed {
 		return vector{}, true
 	}
-	h.account.unreserve(h.held)
+	h.unreserve()
 	return h.held, true
+}
+
+// reserve counts the hold in its account and all above it.
+func (h *Hold) reserve() {
+	a, turns := h.account, h.turns()
+	a.turns = a.turns.plus(turns)
+	for up := a; up != nil; up = up.parent {
+		up.reserved = up.reserved.plus(h.held.at(up == a))
+		up.inFlight = up.inFlight.plus(turns.at(up == a))
+	}
+}
+
+func (h *Hold) unreserve() { h.account.unreserve(h.held, h.turns()) }
+
+// turns is what the hold has of a turn in flight.
+func (h *Hold) turns() vector {
+	if !h.turn {
+		return vector{}
+	}
+	return h.held
 }
 
 // Resize changes what is held, to more or to less, or leaves it as it is with the
@@ -74,11 +97,11 @@ func (h *Hold) Resize(n Amount) error {
 	case a.closed:
 		return ErrClosed
 	}
-	a.unreserve(h.held)
+	h.unreserve()
 	err := a.fits(v)
 	if err == nil {
 		h.held = v
 	}
-	a.reserve(h.held) // nobody could take it meanwhile
+	h.reserve() // the lock is held: no other hold could take it meanwhile
 	return err
 }

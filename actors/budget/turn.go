@@ -35,18 +35,19 @@ func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
 	}
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
-	room, bounded := a.room(t)
+	room, bounded := roomIn(a.left(false), t)
 	output = min(cmp.Or(t.Output, DefaultOutput), room)
 	least := max(1, min(t.Least, cmp.Or(t.Output, DefaultOutput)))
 	n := t.Amount(max(output, least)).vector()
 	if err := a.fits(n); err != nil {
 		return nil, 0, err
 	}
-	a.reserve(n)
+	h = &Hold{account: a, turn: true, held: n}
+	h.reserve()
 	if !bounded {
 		output = t.Output
 	}
-	return &Hold{account: a, held: n}, output, nil
+	return h, output, nil
 }
 
 // Room returns how many tokens of output a turn could have now, and whether tokens or
@@ -54,11 +55,12 @@ func (a *Account) ReserveTurn(t Turn) (h *Hold, output int, err error) {
 func (a *Account) Room(t Turn) (output int, bounded bool) {
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
-	return a.room(t)
+	return roomIn(a.left(false), t)
 }
 
-func (a *Account) room(t Turn) (output int, bounded bool) {
-	left := a.left().amount()
+// roomIn is how many tokens of output a turn could have of what is left.
+func roomIn(v vector, t Turn) (output int, bounded bool) {
+	left := v.amount()
 	output = Unlimited
 	if left.Tokens != Unlimited {
 		output, bounded = max(0, left.Tokens-t.Input), true

@@ -28,6 +28,9 @@ func (r *run) end(c *actors.Context, out Outcome) {
 	r.state = (*run).ending
 	r.wall.Clear()
 	r.askTimer.Clear()
+	if r.leaveQueue != nil {
+		r.leaveQueue()
+	}
 	if t := r.turn; t != nil {
 		if t.cancel != nil {
 			t.cancel(out.Err)

@@ -126,6 +126,7 @@ type run struct {
 	wallLeft time.Duration // while it stands still
 	wallEnds time.Time
 
+	leaveQueue func()                  // withdraws the run from the turns that wait for room; nil if it does not
 	suspending *actors.Reply[struct{}] // whoever waits for the run to be left alone; nil for nobody
 
 	out   *Outcome // set once it is ending
@@ -317,8 +318,11 @@ func (r *run) offer(m listed) []Entry {
 
 // think asks the model, if the limits allow it.
 func (r *run) think(c *actors.Context, before ...Entry) {
-	r.state = (*run).thinking
 	req := r.request()
+	if r.awaitRoom(c, req, before) {
+		return
+	}
+	r.state = (*run).thinking
 	spend, err := r.reserve(req)
 	if err != nil {
 		r.atLimit(c, err, before, r.list)
