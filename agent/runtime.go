@@ -74,7 +74,9 @@ type Options struct {
 	// Grace is how long a run that was cancelled waits for tools that do not heed it,
 	// and once more for its store. Zero means 5 seconds.
 	Grace time.Duration
-	// Logger takes structured logs. Nil discards them.
+	// Logger takes structured logs. Nil passes warnings and errors to [slog.Default], as it
+	// is when the runtime is opened, and discards the rest: a server that does not start or
+	// a tool that panics is seen without any set-up. [slog.DiscardHandler] silences all.
 	Logger *slog.Logger
 }
 
@@ -107,10 +109,23 @@ func (o *Options) withDefaults() options {
 		d.Grace = 5 * time.Second
 	}
 	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
+		d.Logger = slog.New(warnings{slog.Default().Handler()})
 	}
 	return d
 }
+
+// warnings is a handler that drops what is below a warning.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // Runtime holds servers, agents and runs. Make it with [Open] and end it with
 // [Runtime.Close].
@@ -131,8 +146,10 @@ type Runtime struct {
 	closed  error
 }
 
-// Open starts a runtime. It does not wait for the servers: one that can not be
-// started, now or later, is no error here but missing from [ToolsListed].
+// Open starts a runtime. It waits for the servers that are marked as Required, and returns
+// an error if one of them can not be connected to. It does not wait for the others: one
+// that can not be started, now or later, is a warning in the log, and named in
+// [ToolsListed] as absent.
 func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	o := opts.withDefaults()
 	if _, err := compileAll(o.Tools); err != nil {
@@ -171,10 +188,15 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if rt.opts.Model != nil {
-		rt.basic, err = newAgent(rt, "agent", nil)
+	if err != nil {
+		return err
 	}
-	return err
+	if rt.opts.Model != nil {
+		if rt.basic, err = newAgent(rt, "agent", nil); err != nil {
+			return err
+		}
+	}
+	return rt.servers.host.Ready(ctx)
 }
 
 // Agent defines an agent. An unknown server, a bad limit or a bad tool is an error

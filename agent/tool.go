@@ -22,8 +22,9 @@ type Tool struct {
 	// InputSchema is the JSON schema of the arguments. Empty means an object without
 	// properties. Arguments that do not fit it never reach Call.
 	InputSchema json.RawMessage
-	// Call makes the call. An error is told to the model, and does not fail the run;
-	// neither does a panic, whose text only the log has.
+	// Call makes the call. The model reads an error, which does not fail the run. Neither
+	// does a panic: the log has it with its stack as an error, and the model reads that the
+	// tool failed.
 	Call func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error)
 	// Safe says that a call may be made twice, as it has no effect, or the same one: after
 	// a crash it may then be repeated. It is recorded with each call.
@@ -38,7 +39,8 @@ type Tool struct {
 }
 
 // Func makes a tool of a function. In is a struct; its fields are the arguments, with
-// the tags json and jsonschema (a description) as in mcpserver.AddTool. An Out that is
+// the tags json and jsonschema (a description) as in mcpserver.AddTool. A map, any and
+// json.RawMessage take all arguments; any other type is an error. An Out that is
 // a string becomes text, a *mcp.CallToolResult is taken as it is, and anything else
 // becomes JSON. Whatever is wrong with the types is an error of [Runtime.Agent] or
 // [Open].
@@ -46,7 +48,7 @@ type Tool struct {
 // The context ends with the run. [ReportProgress] and [CallKey] take it.
 func Func[In, Out any](name, description string, fn func(context.Context, In) (Out, error)) Tool {
 	t := Tool{Name: name, Description: description}
-	t.InputSchema, t.err = schema.For(reflect.TypeFor[In]())
+	t.InputSchema, t.err = inputSchema(reflect.TypeFor[In]())
 	if t.err == nil && fn == nil {
 		t.err = errors.New("the function is nil")
 	}
@@ -62,6 +64,28 @@ func Func[In, Out any](name, description string, fn func(context.Context, In) (O
 		return resultOf(out)
 	}
 	return t
+}
+
+// inputSchema is the schema of a function's arguments, which are a JSON object (TOOL-03).
+func inputSchema(in reflect.Type) (json.RawMessage, error) {
+	of := in
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	raw, err := schema.For(of)
+	if err != nil {
+		return nil, err
+	}
+	var top struct {
+		Type string `json:"type"`
+	}
+	switch err := jsonx.Unmarshal(raw, &top); {
+	case string(raw) == "{}": // of json.RawMessage and any: all arguments
+		return json.RawMessage(`{"type":"object"}`), nil
+	case err != nil || top.Type != "object":
+		return nil, fmt.Errorf("its input is of type %v: want a struct, whose fields are the arguments (or a map, json.RawMessage or any)", in)
+	}
+	return raw, nil
 }
 
 // resultOf makes a result of what a function has returned.

@@ -58,6 +58,9 @@ type Server struct {
 	ConnectTimeout, CallTimeout, IdleTimeout time.Duration
 	// Disabled keeps the definition and never connects.
 	Disabled bool
+	// Required makes it an error of [Host.Ready], and so of agent.Open, that the server
+	// can not be connected to. Without it a server that fails only lacks its tools.
+	Required bool
 	// Allow and Deny choose among the server's tools by their own names. A nil
 	// Allow allows all; Deny wins.
 	Allow, Deny []string
