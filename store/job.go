@@ -70,7 +70,8 @@ type Job struct {
 
 	State    JobState        `json:"state"`
 	Attempts int             `json:"attempts"`          // runs begun
-	Failures int             `json:"failures,omitzero"` // of them, those that failed or were lost
+	Failures int             `json:"failures,omitzero"` // of them, those that failed
+	Losses   int             `json:"losses,omitzero"`   // of them, those whose worker was lost while they ran
 	Run      string          `json:"run,omitempty"`     // of the newest attempt
 	Result   json.RawMessage `json:"result,omitzero"`   // what it has come to, and what that has cost
 	Error    string          `json:"error,omitempty"`   // why there is no result, or not yet
@@ -121,9 +122,18 @@ func (j Job) Due() time.Time {
 	return j.Created
 }
 
-// Brief returns j without its prompt, input and result.
+// Brief returns j without its input and result, and with the first [BriefPrompt]
+// characters of its prompt.
 func (j Job) Brief() Job {
-	j.Prompt, j.Input, j.Result = "", nil, nil
+	if runes := 0; len(j.Prompt) > BriefPrompt {
+		for i := range j.Prompt {
+			if runes++; runes > BriefPrompt {
+				j.Prompt = j.Prompt[:i]
+				break
+			}
+		}
+	}
+	j.Input, j.Result = nil, nil
 	return j
 }
 
@@ -143,8 +153,8 @@ type JobUpdate struct {
 	State JobState
 	// Release ends the lease in any case: nobody works on a job that waits.
 	Release bool
-	// Failed counts one more failure.
-	Failed bool
+	// Failed counts one more failure, and Lost one more loss of a worker.
+	Failed, Lost bool
 	// NotBefore is when a job that is queued again is due; zero is at once.
 	NotBefore time.Time
 	Result    json.RawMessage // nil leaves it
@@ -161,7 +171,7 @@ type JobQuery struct {
 	Cancelling bool   // those that somebody wants cancelled, and that have not ended
 	Untold     bool   // those whose Hook nobody has seen to: see [Job]
 
-	Brief bool   // without prompts, inputs and results
+	Brief bool   // as [Job.Brief] has them
 	Limit int    // zero, or above [MaxPage], means MaxPage
 	After string // [Job.Cursor] of the last job of the page before; empty for the first page
 }
@@ -185,7 +195,7 @@ type Schedule struct {
 	Overlap bool `json:"overlap,omitzero"`
 	Paused  bool `json:"paused,omitzero"`
 
-	Next    time.Time `json:"next,omitzero"` // when it fires; set by whoever puts it, then by workers
+	Next    time.Time `json:"next,omitzero"` // when it fires; set by the first put and by each firing
 	Last    time.Time `json:"last,omitzero"` // the time it last fired for
 	LastJob string    `json:"lastJob,omitempty"`
 	Created time.Time `json:"created"`

@@ -18,7 +18,7 @@ func (j Job) Held(now time.Time) bool { return j.Owner != "" && now.Before(j.Lea
 // Claim leases j to owner, and reports whether that can be done: see [Jobs].ClaimJobs.
 func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
 	switch {
-	case j.State.Ended() || j.Held(now):
+	case j.State.Ended() || j.Held(now), j.Owner == owner: // its own, expired or not, are renewed and never taken over
 		return false
 	case j.State == JobQueued && now.Before(j.Due()):
 		return false
@@ -48,6 +48,9 @@ func (j *Job) Update(u JobUpdate, now time.Time) error {
 	}
 	if u.Failed {
 		j.Failures++
+	}
+	if u.Lost {
+		j.Losses++
 	}
 	if len(u.Result) > 0 {
 		j.Result = u.Result
@@ -96,7 +99,7 @@ func (j *Job) Retry(now time.Time) error {
 	case !j.State.Ended() && (j.Owner != "" || j.Cancelling):
 		return &InvalidError{"job", "is being worked on"}
 	}
-	j.State, j.Failures, j.Result, j.Error, j.Cancelling, j.Untold = JobQueued, 0, nil, "", false, false
+	j.State, j.Failures, j.Losses, j.Result, j.Error, j.Cancelling, j.Untold = JobQueued, 0, 0, nil, "", false, false
 	j.NotBefore, j.Expires, j.Updated = time.Time{}, time.Time{}, now
 	return nil
 }
@@ -110,12 +113,17 @@ func (j *Job) Told(epoch int64) error {
 	return nil
 }
 
-// Put returns s as [Jobs].PutSchedule records it in place of old, nil for none.
+// Put returns s as [Jobs].PutSchedule records it in place of old, nil for none. Next stays
+// where the times are the same: a firing since s was made moved it on, and would come a
+// second time.
 func (s Schedule) Put(old *Schedule, now time.Time) Schedule {
 	s.Next, s.Created, s.Updated = Clock(s.Next), now, now
 	s.Last, s.LastJob = time.Time{}, ""
 	if old != nil {
 		s.Created, s.Last, s.LastJob = old.Created, old.Last, old.LastJob
+		if old.Cron == s.Cron && old.Zone == s.Zone && !old.Paused && !old.Next.IsZero() {
+			s.Next = old.Next
+		}
 	}
 	return s
 }

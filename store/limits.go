@@ -22,6 +22,7 @@ const (
 	MaxAttempts  = 1000       // of one job
 	MaxSchedules = 1024
 	MaxClaim     = 1000 // jobs of one claim, and leases of one renewal
+	BriefPrompt  = 200  // characters of a job's prompt in a brief list
 
 	maxStates = 16 // states of one query
 )

@@ -190,8 +190,9 @@ type Jobs interface {
 	// ClaimJobs leases up to n jobs of these agents to owner for ttl, each to one owner
 	// only: queued ones that are due, the longest due first, which then are running with
 	// Attempts raised and Run set, and before them those that a worker has lost (Lost is
-	// set, and only lease and epoch have changed). Also ones past Expires are given out,
-	// for somebody has to end them. None is no error.
+	// set, and only lease and epoch have changed). A job whose expired lease is owner's own
+	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
+	// past Expires are given out, for a worker has to end them. None is no error.
 	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)
 
 	// RenewJobs makes leases last for ttl from now, and returns which of them are still
@@ -208,7 +209,7 @@ type Jobs interface {
 	// [ErrFinished], and the job as it is, if it has ended.
 	CancelJob(ctx context.Context, id string) (Job, error)
 
-	// RetryJob queues a job again, with no failures counted: one that failed, was
+	// RetryJob queues a job again, with no failures and losses counted: one that failed, was
 	// cancelled or limited, whose outcome is unknown, or that waits and is held by
 	// nobody. It is a human's permission to make calls again. Others are
 	// [ErrInvalid], and returned as they are.
@@ -234,7 +235,9 @@ type Jobs interface {
 	DeleteJob(ctx context.Context, id string) error
 
 	// PutSchedule adds a schedule, or replaces the one of that name but for when it was
-	// created and when it last fired. At most [MaxSchedules]: see [LimitError].
+	// created and when it last fired. Next of s counts for a new one, for one whose Cron or
+	// Zone change, and for one that was paused or did not fire any more; else the recorded
+	// one stays, so that a firing meanwhile is not undone. At most [MaxSchedules]: see [LimitError].
 	PutSchedule(ctx context.Context, s Schedule) (Schedule, error)
 
 	// Schedules lists all, by name.

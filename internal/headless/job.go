@@ -95,10 +95,11 @@ type Job struct {
 	Key         string          `json:"key,omitempty"`
 	Batch       string          `json:"batch,omitempty"`
 	Schedule    string          `json:"schedule,omitempty"` // that has added it
-	Prompt      string          `json:"prompt,omitempty"`   // not in lists
+	Prompt      string          `json:"prompt,omitempty"`   // in lists its first [store.BriefPrompt] characters
 	Input       json.RawMessage `json:"input,omitempty"`    // not in lists
 	Attempts    int             `json:"attempts"`           // runs begun
-	Failures    int             `json:"failures"`           // of them, those that failed or were lost
+	Failures    int             `json:"failures"`           // of them, those that failed
+	Losses      int             `json:"losses,omitzero"`    // of them, those whose worker was lost
 	MaxAttempts int             `json:"maxAttempts,omitzero"`
 	Run         string          `json:"run,omitempty"`    // of the newest attempt
 	Result      json.RawMessage `json:"result,omitempty"` // what it has come to; not in lists
@@ -117,7 +118,7 @@ type Job struct {
 // Show is how a job is shown.
 func Show(j store.Job) Job {
 	return Job{ID: j.ID, Agent: j.Agent, State: j.State, Key: j.Key, Batch: j.Batch, Schedule: j.Schedule, Prompt: j.Prompt,
-		Input: j.Input, Attempts: j.Attempts, Failures: j.Failures, MaxAttempts: j.MaxAttempts, Run: j.Run, Result: j.Result,
+		Input: j.Input, Attempts: j.Attempts, Failures: j.Failures, Losses: j.Losses, MaxAttempts: j.MaxAttempts, Run: j.Run, Result: j.Result,
 		Error: j.Error, Cancelling: j.Cancelling, NotBefore: j.NotBefore, Expires: j.Expires, TimeoutMS: j.Timeout.Milliseconds(),
 		Hook: j.Hook, Created: j.Created, Updated: j.Updated, Worker: j.Owner, Lease: j.Lease}
 }

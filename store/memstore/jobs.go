@@ -130,7 +130,7 @@ func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dur
 	}
 	list := []store.Job{}
 	err := s.do(ctx, func(now time.Time) error {
-		for _, j := range s.jobs.lost(now, agents) {
+		for _, j := range s.jobs.lost(now, agents) { // Claim refuses the owner's own
 			if to := j.Job; len(list) < n && to.Claim(owner, now, ttl) {
 				list = append(list, s.claimed(j, to))
 			}

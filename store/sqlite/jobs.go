@@ -15,15 +15,15 @@ import (
 // place of what can be large.
 const (
 	jobColumns = "id, agent, key, batch, prompt, input, max_attempts, not_before, expires, timeout, hook, schedule, " +
-		"state, attempts, failures, run, result, error, cancelling, untold, created, updated, owner, epoch, lease"
-	briefColumns = "id, agent, key, batch, '', '', max_attempts, not_before, expires, timeout, hook, schedule, " +
-		"state, attempts, failures, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
+		"state, attempts, failures, losses, run, result, error, cancelling, untold, created, updated, owner, epoch, lease"
+	briefColumns = "id, agent, key, batch, substr(prompt, 1, 200), '', max_attempts, not_before, expires, timeout, hook, schedule, " +
+		"state, attempts, failures, losses, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
 )
 
 func scanJob(row scanner) (j store.Job, err error) {
 	err = row.Scan(&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
 		(*micros)(&j.NotBefore), (*micros)(&j.Expires), (*int64)(&j.Timeout), &j.Hook, &j.Schedule,
-		&j.State, &j.Attempts, &j.Failures, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
+		&j.State, &j.Attempts, &j.Failures, &j.Losses, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
 		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease))
 	return j, found(err)
 }
@@ -66,9 +66,9 @@ func (t *tx) addJob(j store.Job) (store.Job, error) {
 	if err := t.row("SELECT job + 1 FROM fence").Scan(&j.Epoch); err != nil {
 		return store.Job{}, err
 	}
-	return j, t.exec("INSERT INTO jobs ("+jobColumns+", due) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	return j, t.exec("INSERT INTO jobs ("+jobColumns+", due) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 		j.ID, j.Agent, j.Key, j.Batch, j.Prompt, string(j.Input), j.MaxAttempts, j.NotBefore.UnixMicro(), j.Expires.UnixMicro(),
-		int64(j.Timeout), j.Hook, j.Schedule, string(j.State), 0, 0, "", "", "", false, false, j.Created.UnixMicro(), j.Updated.UnixMicro(),
+		int64(j.Timeout), j.Hook, j.Schedule, string(j.State), 0, 0, 0, "", "", "", false, false, j.Created.UnixMicro(), j.Updated.UnixMicro(),
 		"", j.Epoch, j.Lease.UnixMicro(), j.Due().UnixMicro())
 }
 
@@ -81,7 +81,7 @@ func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dur
 	if n == 0 {
 		return list, nil
 	}
-	wanted, err := s.claimable(ctx, n, agents)
+	wanted, err := s.claimable(ctx, owner, n, agents)
 	if err != nil || len(wanted) == 0 {
 		return list, err
 	}
@@ -119,7 +119,7 @@ type candidate struct {
 
 // claimable looks for jobs to claim, without a transaction that writes: most of the
 // time there are none. The claim itself looks again.
-func (s *Store) claimable(ctx context.Context, n int, agents []string) ([]candidate, error) {
+func (s *Store) claimable(ctx context.Context, owner string, n int, agents []string) ([]candidate, error) {
 	var list []candidate
 	now := s.now().UnixMicro()
 	err := s.read(ctx, "looking for jobs", func(q reader) error {
@@ -140,7 +140,7 @@ func (s *Store) claimable(ctx context.Context, n int, agents []string) ([]candid
 			return found, err
 		}
 		// Those that were lost, or left alone and then cancelled, are few.
-		lost, err := take(n, "SELECT id, lease, n, agent FROM jobs WHERE owner <> '' AND lease <= ? ORDER BY lease, n", now)
+		lost, err := take(n, "SELECT id, lease, n, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now)
 		if err != nil {
 			return err
 		}
@@ -258,9 +258,9 @@ func (s *Store) changeJob(ctx context.Context, doing, id string, size weight, ch
 		if due.Before(j.Created) {
 			due = j.Created
 		}
-		return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+		return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
 			due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
-			string(j.State), j.Attempts, j.Failures, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
+			string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
 			due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), id)
 	})
 	if err != nil && !refused(err) {

@@ -269,3 +269,38 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("Pin after it was opened again: got %+v, %v, %v", p, ok, err)
 	}
 }
+
+// TestUpgradeJobs: a queue of the schema before losses were counted keeps its jobs, and
+// counts from then on.
+func TestUpgradeJobs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	for v := 1; v <= 4; v++ {
+		script, err := os.ReadFile(filepath.Join("migrations", fmt.Sprintf("%04d.sql", v)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		execAt(t, path, string(script))
+	}
+	execAt(t, path, `
+		INSERT INTO jobs (id, agent, key, batch, prompt, input, max_attempts, not_before, expires, timeout, hook, schedule, state, attempts,
+			failures, run, result, error, cancelling, untold, created, updated, owner, epoch, lease, due)
+		VALUES ('j', 'a', '', '', 'p', '', 0, -62135596800000000, -62135596800000000, 0, '', '', 'running', 3,
+			2, 'j.3', '', '', 0, 0, 1, 1, 'dead', 7, 2, 1);
+		PRAGMA application_id = 0x54525045; PRAGMA user_version = 4`)
+	s := openAt(t, path, nil)
+	list, err := s.ClaimJobs(t.Context(), "w", 5, time.Minute, []string{"a"})
+	if err != nil || len(list) != 1 || !list[0].Lost || list[0].Failures != 2 || list[0].Losses != 0 || list[0].Epoch != 8 {
+		t.Fatalf("ClaimJobs: got %+v, %v, want the job as it was", list, err)
+	}
+	u := store.JobUpdate{JobLease: store.JobLease{ID: "j", Epoch: 8}, Owner: "w", State: store.JobQueued, Lost: true}
+	if _, err := s.UpdateJob(t.Context(), u); err != nil {
+		t.Errorf("UpdateJob: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path, nil)
+	if j, err := s.Job(t.Context(), "j"); err != nil || j.Losses != 1 || j.Failures != 2 || j.Prompt != "p" {
+		t.Errorf("Job after it was opened again: got %+v, %v, want one loss and two failures", j, err)
+	}
+}

@@ -205,56 +205,6 @@ func testJobOrder(t *testing.T, open func(t *testing.T) store.Store) {
 	})
 }
 
-// testJobLeases: a job whose lease has expired is another's, and only then.
-func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
-	synctest.Test(t, func(t *testing.T) {
-		s, ctx := open(t), t.Context()
-		addJob(t, s, store.Job{ID: "j"})
-		addJob(t, s, store.Job{ID: "k"})
-		list, _ := claimJobs(t, s, "w1", 5)
-		leases := []store.JobLease{{ID: "j", Epoch: list[0].Epoch}, {ID: "k", Epoch: list[1].Epoch}, {ID: "other", Epoch: 1}, {ID: "k", Epoch: 99}}
-		time.Sleep(59 * time.Second)
-		held, err := s.RenewJobs(ctx, "w1", time.Minute, leases)
-		wantErr(t, "RenewJobs", err, nil)
-		wantEqual(t, "RenewJobs", held, leases[:2])
-		held, err = s.RenewJobs(ctx, "w2", time.Minute, leases)
-		wantErr(t, "RenewJobs by another", err, nil)
-		wantEqual(t, "RenewJobs by another", held, []store.JobLease{})
-		wantErr(t, "DeleteJob of one that is held", s.DeleteJob(ctx, "j"), store.ErrLeased)
-		time.Sleep(59 * time.Second)
-		if _, ids := claimJobs(t, s, "w2", 5); len(ids) != 0 {
-			t.Fatalf("ClaimJobs before the leases expire: got %v", ids)
-		}
-		time.Sleep(time.Second)
-		held, err = s.RenewJobs(ctx, "w1", time.Minute, leases[1:2]) // late, and nobody was faster
-		wantErr(t, "RenewJobs after the lease", err, nil)
-		wantEqual(t, "RenewJobs after the lease", held, leases[1:2])
-		lost, _ := claimJobs(t, s, "w2", 5)
-		if len(lost) != 1 || lost[0].ID != "j" || !lost[0].Lost || lost[0].State != store.JobRunning || lost[0].Attempts != 1 ||
-			lost[0].Run != "j.1" || lost[0].Owner != "w2" || lost[0].Epoch != leases[0].Epoch+1 {
-			t.Fatalf("ClaimJobs of a lost one: got %+v", lost)
-		}
-		held, err = s.RenewJobs(ctx, "w1", time.Minute, leases[:1])
-		if err != nil || len(held) != 0 {
-			t.Errorf("RenewJobs of what is another's: got %v, %v", held, err)
-		}
-		_, err = s.UpdateJob(ctx, updateOf(list[0], store.JobDone))
-		wantErr(t, "UpdateJob of what is another's", err, store.ErrFenced)
-		u := updateOf(lost[0], store.JobWaiting)
-		u.Release = true
-		_, err = s.UpdateJob(ctx, u)
-		wantErr(t, "UpdateJob with Release", err, nil)
-		time.Sleep(time.Hour)
-		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k"}) {
-			t.Errorf("ClaimJobs: got %v, want k only: nobody is to go on with one that waits alone", ids)
-		}
-		got, err := s.RetryJob(ctx, "j")
-		if err != nil || got.State != store.JobQueued || got.Attempts != 1 {
-			t.Errorf("RetryJob of one that waits alone: got %+v, %v", got, err)
-		}
-	})
-}
-
 // testJobRace: many workers, and each job goes to one of them.
 func testJobRace(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
@@ -414,11 +364,12 @@ func testJobUntold(t *testing.T, open func(t *testing.T) store.Store) {
 func testJobQueries(t *testing.T, open func(t *testing.T) store.Store) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
+		long := strings.Repeat("ü", store.BriefPrompt+1)
 		for i := range 9 {
 			if i%2 == 0 {
 				time.Sleep(time.Second)
 			}
-			addJob(t, s, store.Job{ID: fmt.Sprint("j", i), Agent: fmt.Sprint("a", i%2), Batch: []string{"", "x", "_"}[i%3], Prompt: "p", Input: json.RawMessage(`1`)})
+			addJob(t, s, store.Job{ID: fmt.Sprint("j", i), Agent: fmt.Sprint("a", i%2), Batch: []string{"", "x", "_"}[i%3], Prompt: long, Input: json.RawMessage(`1`)})
 		}
 		if _, err := s.ClaimJobs(t.Context(), "w", 2, ttl, []string{"a1"}); err != nil {
 			t.Fatal(err)
@@ -452,7 +403,8 @@ func testJobQueries(t *testing.T, open func(t *testing.T) store.Store) {
 					}
 					for _, j := range page {
 						got = append(got, j.ID)
-						if brief := j.Prompt == "" && j.Input == nil; brief != q.Brief {
+						brief := j.Prompt == long[:2*store.BriefPrompt] && j.Input == nil
+						if whole := j.Prompt == long && j.Input != nil; brief != q.Brief || whole == q.Brief {
 							t.Errorf("Jobs(%+v): got %+v", q, j)
 						}
 					}
@@ -464,68 +416,6 @@ func testJobQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			}
 		}
 	})
-}
-
-// testSchedules: a firing is one caller's, and is left out while the last job runs.
-func testSchedules(t *testing.T, open func(t *testing.T) store.Store) {
-	s, ctx := open(t), t.Context()
-	at := store.Clock(time.Now()).Add(-time.Minute)
-	in := store.Schedule{Name: "s", Cron: "* * * * *", Zone: "UTC", Agent: "a", Prompt: "p", Input: json.RawMessage(`{"x":1}`), Batch: "b",
-		MaxAttempts: 2, Timeout: time.Minute, Hook: "https://example.com", Next: at, LastJob: "forged", Last: at}
-	put, err := s.PutSchedule(ctx, in)
-	want := in
-	want.LastJob, want.Last, want.Created, want.Updated = "", time.Time{}, put.Created, put.Updated
-	wantErr(t, "PutSchedule", err, nil)
-	wantEqual(t, "PutSchedule", put, want)
-
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var fired []store.Job
-	for range 16 {
-		wg.Go(func() {
-			j, err := s.FireSchedule(ctx, "s", at, at.Add(time.Minute))
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				fired = append(fired, j)
-			} else if !errors.Is(err, store.ErrFenced) {
-				t.Errorf("FireSchedule: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	if len(fired) != 1 || fired[0].ID == "" || fired[0].Prompt != "p" || fired[0].Schedule != "s" || fired[0].Timeout != time.Minute {
-		t.Fatalf("FireSchedule by 16: got %+v, want one job", fired)
-	}
-	list, err := s.Schedules(ctx)
-	if err != nil || len(list) != 1 || list[0].LastJob != fired[0].ID || !list[0].Last.Equal(at) || !list[0].Next.Equal(at.Add(time.Minute)) {
-		t.Errorf("Schedules: got %+v, %v", list, err)
-	}
-	at = at.Add(time.Minute)
-	j, err := s.FireSchedule(ctx, "s", at, at.Add(time.Minute))
-	if err != nil || j.ID != "" {
-		t.Errorf("FireSchedule while the last job has not ended: got %+v, %v, want none", j, err)
-	}
-	if _, err := s.CancelJob(ctx, fired[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	at = at.Add(time.Minute)
-	if j, err := s.FireSchedule(ctx, "s", at, time.Time{}); err != nil || j.ID == "" {
-		t.Errorf("FireSchedule after it has ended: got %+v, %v, want a job", j, err)
-	}
-	_, err = s.FireSchedule(ctx, "s", time.Now(), time.Time{})
-	wantErr(t, "FireSchedule of one that does not fire any more", err, store.ErrFenced)
-	in.Paused = true
-	_, err = s.PutSchedule(ctx, in)
-	wantErr(t, "PutSchedule, paused", err, nil)
-	_, err = s.FireSchedule(ctx, "s", in.Next, time.Time{})
-	wantErr(t, "FireSchedule of a paused one", err, store.ErrFenced)
-	_, err = s.FireSchedule(ctx, "other", at, at.Add(1))
-	wantErr(t, "FireSchedule that does not go on", err, store.ErrInvalid)
-	_, err = s.FireSchedule(ctx, "other", at, at.Add(time.Second))
-	wantErr(t, "FireSchedule of an unknown one", err, store.ErrNotFound)
-	wantErr(t, "DeleteSchedule", s.DeleteSchedule(ctx, "s"), nil)
-	wantErr(t, "DeleteSchedule again", s.DeleteSchedule(ctx, "s"), store.ErrNotFound)
 }
 
 // testJobLimits: what is too large or no name is refused (SECA-55).
