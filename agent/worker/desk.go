@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -29,6 +30,8 @@ type (
 	found   struct { // what a look has found
 		claimed    []store.Job
 		cancelling []string
+		adopted    []store.Job // by a claim whose outcome was not known
+		unsure     bool        // whether this one's is
 		err        error
 	}
 	renewNow struct{}
@@ -53,6 +56,11 @@ type desk struct {
 
 	looking bool
 	again   *lookNow // wanted after the look under way
+	unsure  bool     // a claim failed, and may have been made
+
+	ticks ticks
+	quiet time.Time // no jobs are claimed before: other workers renew their leases first
+	full  bool      // as many jobs are parked as may be, and the log says so
 
 	draining bool
 	over     bool // the time of the drain
@@ -66,7 +74,7 @@ type held struct {
 }
 
 func newDesk(w *Worker) *desk {
-	return &desk{w: w, jobs: make(map[string]*held), refs: make(map[actors.Ref]*held)}
+	return &desk{w: w, jobs: make(map[string]*held), refs: make(map[actors.Ref]*held), ticks: ticks{wall: w.wall}}
 }
 
 // Receive implements [actors.Actor].
@@ -102,12 +110,46 @@ func (d *desk) Receive(c *actors.Context, msg any) {
 
 // room is how many jobs may be claimed.
 func (d *desk) room() int {
-	n := d.w.board.count()
-	if d.draining || n[parked] >= d.w.opts.MaxParked || n[recovering] >= maxRecovering || d.w.events.full() {
+	n, suspects := d.w.board.count()
+	d.notePlaces(n[parked])
+	if d.draining || d.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(d.quiet) || d.w.events.full() {
 		return 0
 	}
 	return min(max(d.w.opts.Concurrency-n[active], 0), store.MaxClaim)
 }
+
+// notePlaces says in the log when parked jobs begin to stop the worker from claiming, and
+// when they no longer do.
+func (d *desk) notePlaces(parked int) {
+	full := parked >= d.w.opts.MaxParked
+	switch {
+	case full && !d.full:
+		d.w.opts.Logger.Warn("no more jobs are claimed: as many wait for a human as may; answer them (troupe inbox) or raise the bound (worker.max_parked)",
+			"parked", parked, "max", d.w.opts.MaxParked)
+	case !full && d.full:
+		d.w.opts.Logger.Info("jobs are claimed again: fewer wait for a human", "parked", parked, "max", d.w.opts.MaxParked)
+	}
+	d.full = full
+}
+
+// tick compares the clocks. After a jump, a sleep or a pause it renews the leases before
+// anything is claimed, and gives other workers, which noticed the same, the time to do so.
+func (d *desk) tick(c *actors.Context) {
+	gap, jump := d.ticks.tick()
+	late := d.w.late()
+	if gap-d.w.opts.Poll < late && jump > -late {
+		return
+	}
+	d.w.opts.Logger.Warn("the clock jumped, or the process stood still: leases are renewed before jobs are claimed", "gap", gap, "jump", jump)
+	if jump > -late { // after a jump back leases last too long, and no other worker is in danger
+		d.quiet = time.Now().Add(d.w.opts.Lease / 2) // a healthy worker renews three times in a lease
+	}
+	d.renewAll(c)
+}
+
+// late is by how much a renewal may come after its time: it still finds a third of the
+// lease left.
+func (w *Worker) late() time.Duration { return w.opts.Lease / 3 }
 
 // look asks the store for work, and what else there is.
 func (d *desk) look(c *actors.Context, m lookNow) {
@@ -115,45 +157,90 @@ func (d *desk) look(c *actors.Context, m lookNow) {
 		d.again = &lookNow{whole: m.whole || d.again != nil && d.again.whole}
 		return
 	}
+	d.tick(c)
+	d.beginAside()
 	n := d.room()
 	if !m.whole && n == 0 {
 		return
 	}
 	d.looking = true
 	d.poll.Set(d.w.opts.Poll)
-	w, holds, draining := d.w, len(d.jobs) > 0, d.draining
-	actors.Await(c, func(ctx context.Context) (found, error) { return w.look(ctx, m.whole, holds, draining, n) },
+	w, o := d.w, order{whole: m.whole, holds: len(d.jobs) > 0, draining: d.draining, room: n, ticks: d.ticks}
+	if d.unsure {
+		o.held = maps.Clone(d.jobs)
+	}
+	actors.Await(c, func(ctx context.Context) (found, error) { return w.look(ctx, o) },
 		func(f found, err error) any { f.err = errors.Join(f.err, err); return f })
 }
 
+// order says what a look is to do.
+type order struct {
+	whole, holds, draining bool
+	room                   int // jobs that may be claimed
+	ticks                  ticks
+	// held is not nil where the store may hold jobs for this worker that are not among these.
+	held map[string]*held
+}
+
 // look is what a look does at the store. What it can not do it leaves to the next one.
-func (w *Worker) look(ctx context.Context, whole, holds, draining bool, room int) (f found, err error) {
+func (w *Worker) look(ctx context.Context, o order) (f found, err error) {
 	var errs []error
-	if whole && holds {
+	if o.whole && o.holds {
 		jobs, err := w.store.Jobs(ctx, store.JobQuery{Owner: w.owner, Cancelling: true, Brief: true})
 		for _, j := range jobs {
 			f.cancelling = append(f.cancelling, j.ID)
 		}
 		errs = append(errs, err)
 	}
-	if whole && !draining {
+	if o.held != nil {
+		f.adopted, err = w.unknown(ctx, o.held)
+		f.unsure = err != nil
+		errs = append(errs, err)
+	}
+	if o.whole && !o.draining {
 		errs = append(errs, w.fire(ctx))
 	}
-	if room > 0 {
-		f.claimed, err = w.store.ClaimJobs(ctx, w.owner, room, w.opts.Lease, w.names)
+	if gap, _ := o.ticks.tick(); gap > w.late() { // while it looked: the next look renews first
+		return f, errors.Join(errs...)
+	}
+	if o.room > 0 && !f.unsure {
+		f.claimed, err = w.store.ClaimJobs(ctx, w.owner, o.room, w.opts.Lease, w.names)
+		f.unsure = err != nil
 		errs = append(errs, err)
 	}
 	return f, errors.Join(errs...)
 }
 
+// unknown returns the jobs that are this worker's in the store and not among those it has:
+// a claim was made, and its answer lost. ClaimJobs does not give them to it again.
+func (w *Worker) unknown(ctx context.Context, held map[string]*held) (list []store.Job, err error) {
+	for q := (store.JobQuery{Owner: w.owner, Brief: true}); ; {
+		page, err := w.store.Jobs(ctx, q)
+		if err != nil || len(page) == 0 {
+			return list, err
+		}
+		for _, j := range page {
+			if held[j.ID] == nil {
+				list = append(list, j)
+			}
+		}
+		q.After = page[len(page)-1].Cursor()
+	}
+}
+
 func (d *desk) found(c *actors.Context, m found) {
-	d.looking = false
+	d.looking, d.unsure = false, m.unsure
 	if m.err != nil {
 		c.Log().Warn("looking for work", "error", m.err)
+	}
+	for _, j := range m.adopted {
+		j.Lost = true // it is closed and queued again, as that of a lost worker
+		d.begin(c, j)
 	}
 	for _, j := range m.claimed {
 		d.begin(c, j)
 	}
+	d.beginAside()
 	for _, id := range m.cancelling {
 		if h := d.jobs[id]; h != nil {
 			h.ref.Send(cancelJob{})
@@ -167,6 +254,17 @@ func (d *desk) found(c *actors.Context, m found) {
 	d.finish(c)
 }
 
+// beginAside lets a job that was put aside begin once no other job runs.
+func (d *desk) beginAside() {
+	n, suspects := d.w.board.count()
+	if n[aside] == 0 || n[active]+suspects > 0 {
+		return
+	}
+	if h := d.jobs[d.w.board.next()]; h != nil {
+		h.ref.Send(beginAlone{})
+	}
+}
+
 // begin gives a job to an actor of its own.
 func (d *desk) begin(c *actors.Context, j store.Job) {
 	if old := d.jobs[j.ID]; old != nil { // lost, claimed again, and it does not know yet
@@ -174,16 +272,20 @@ func (d *desk) begin(c *actors.Context, j store.Job) {
 		delete(d.refs, old.ref)
 	}
 	w, draining := d.w, d.draining
+	p := active
+	switch {
+	case j.Lost:
+		p = recovering
+	case suspect(j) && !draining:
+		p = aside
+	}
+	w.board.place(j, p, nil) // before its actor, which places it from then on
 	ref, err := c.Spawn(actors.Spec{Kind: actors.KindJob, New: func() actors.Actor { return newWork(w, j, draining) }})
 	if err != nil { // the system ends
 		c.Log().Warn("a job was not begun", "job", j.ID, "error", err)
+		w.board.update(func(b *board) { b.remove(j.ID) })
 		return
 	}
-	p := active
-	if j.Lost {
-		p = recovering
-	}
-	d.w.board.place(j, p, nil)
 	h := &held{j.ID, j.Epoch, ref}
 	d.jobs[j.ID], d.refs[ref] = h, h
 }
@@ -197,10 +299,7 @@ func (d *desk) ended(c *actors.Context, m actors.ChildStopped) {
 	delete(d.refs, m.Ref)
 	delete(d.jobs, h.id)
 	var left *entry // nil where the job has left in order
-	d.w.board.update(func(b *board) {
-		left = b.jobs[h.id]
-		delete(b.jobs, h.id)
-	})
+	d.w.board.update(func(b *board) { left = b.remove(h.id) })
 	if m.Err != nil && left != nil && !d.over {
 		if left.run != nil {
 			left.run.Cancel(errFailed)

@@ -101,7 +101,7 @@ func TestJobFails(t *testing.T) {
 		if r, err := s.Run(t.Context(), "j.1"); err != nil || r.State != store.Cancelled {
 			t.Errorf("its run: got %+v, %v, want cancelled", r, err)
 		}
-		if j := want(t, s, "j", store.JobDone); j.Attempts != 2 || j.Failures != 1 || effects.Load() != 0 {
+		if j := want(t, s, "j", store.JobDone); j.Attempts != 2 || j.Losses != 1 || effects.Load() != 0 {
 			t.Errorf("job: got %+v, %d effects, want two attempts", j, effects.Load())
 		}
 		if st := sh.worker.Status(); st.Running+st.Recovering != 0 || st.Ended[store.JobDone] != 1 {

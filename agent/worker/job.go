@@ -10,6 +10,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -21,8 +22,9 @@ import (
 
 // Messages: from the desk, and to itself.
 type (
-	cancelJob struct{}
-	leaseLost struct{}
+	cancelJob  struct{}
+	leaseLost  struct{}
+	beginAlone struct{} // of a suspect: no other job runs
 
 	started struct {
 		run *agent.Run
@@ -78,6 +80,7 @@ type work struct {
 	rewrite *actors.Timer
 	leaves  bool // the last of them is among these
 
+	aside    bool // it waits until it can begin alone
 	draining bool
 	over     bool
 }
@@ -108,6 +111,10 @@ func (j *work) Receive(c *actors.Context, msg any) {
 		}
 	case drain:
 		j.draining = true
+		if j.aside {
+			j.first(c)
+			return
+		}
 		j.park(c)
 	default:
 		j.state(c, msg)
@@ -122,11 +129,41 @@ func (j *work) claimed(c *actors.Context) {
 	switch {
 	case j.job.Lost:
 		j.close(c, j.job.Run, j.recovered)
-	case j.job.Attempts > 1: // the last attempt may have been left to wait
-		j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *deeds) { j.begin(c) })
+	case suspect(j.job) && !j.draining:
+		j.aside, j.state = true, j.waitingAside
 	default:
-		j.begin(c)
+		j.first(c)
 	}
+}
+
+// suspectAfter is how often a job's worker is lost until the job runs alone.
+const suspectAfter = 2
+
+// suspect reports whether j may be what ends the processes of its workers. It begins with
+// no other job beside it, so that it takes none with it.
+func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
+
+// waitingAside waits for the desk to let the job begin alone.
+func (j *work) waitingAside(c *actors.Context, msg any) {
+	switch msg.(type) {
+	case beginAlone:
+		j.first(c)
+	case cancelJob:
+		j.job.Cancelling = true
+		j.first(c)
+	case drainOver:
+		j.leave(c, JobReturned, nil)
+	}
+}
+
+// first goes on to the attempt, once the one before it is closed.
+func (j *work) first(c *actors.Context) {
+	j.aside = false
+	if j.job.Attempts == 1 {
+		j.begin(c)
+		return
+	} // the last attempt may have been left to wait
+	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *deeds) { j.begin(c) })
 }
 
 // close ends a run that nobody works on any more, and its tree, and goes on with what
@@ -194,11 +231,21 @@ func (j *work) recovered(c *actors.Context, d *deeds) {
 	case len(unsafe) > 0:
 		j.end(c, store.JobUnknown, cost, fmt.Sprintf(
 			"its worker was lost after it may have called what is not declared safe to call twice: %s", names(unsafe)))
-	case j.job.Failures+1 >= j.w.opts.maxAttempts(j.job):
-		j.fail(c, cost, fmt.Sprintf("its worker was lost, and %d attempts have failed", j.job.Failures+1))
 	default:
-		j.requeue(c, cost, 0, true, "its worker was lost")
+		j.wasLost(c, cost, d.begun)
 	}
+}
+
+// wasLost queues a job again whose worker was lost. It counts only if the job was running:
+// one that waits for a human, or was not begun, has not ended the worker.
+func (j *work) wasLost(c *actors.Context, cost json.RawMessage, begun bool) {
+	u := store.JobUpdate{State: store.JobQueued, Lost: begun && j.job.State == store.JobRunning, Error: "its worker was lost"}
+	if losses := j.job.Losses + 1; u.Lost && losses >= j.w.opts.Retry.MaxLosses {
+		u.State, u.Result, u.Error = store.JobFailed, cost, fmt.Sprintf("its worker was lost %d times while it ran", losses)
+		j.write(c, write{update: u, event: Event{Type: JobEnded}, last: true})
+		return
+	}
+	j.write(c, write{update: u, event: Event{Type: JobRetried, Error: u.Error, Attempt: cost}, last: true})
 }
 
 // begin starts an attempt.

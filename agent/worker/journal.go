@@ -27,6 +27,9 @@ type deeds struct {
 	open []string          // calls without an outcome that must not be made twice
 	made []string          // calls with one, likewise
 	runs int
+	// begun says that the run was there when it was closed: a worker may be lost between
+	// the claim of a job and the start of its run.
+	begun bool
 }
 
 // unsafe returns the names of the tools that must not be called again.
@@ -58,6 +61,7 @@ type step struct {
 // read is one run's journal, as far as it matters.
 type read struct {
 	head  store.Run
+	begun bool // it was not made to take the place of one
 	steps []*step
 	end   *loop.RunFinished
 	usage loop.Usage
@@ -66,7 +70,7 @@ type read struct {
 
 // readRun reads a run's journal.
 func readRun(ctx context.Context, s store.Store, head store.Run) (*read, error) {
-	r := &read{head: head}
+	r := &read{head: head, begun: true}
 	calls := make(map[string]*step)
 	for ev, err := range store.Replay(ctx, s, head.ID, 0) {
 		if err != nil {
@@ -199,7 +203,7 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*deeds, error) {
 			return nil, err
 		}
 		if ids[0] == id {
-			d.end = r.end
+			d.end, d.begun = r.end, r.begun
 		}
 		ids = append(ids, d.note(r)...)
 		all = append(all, r)

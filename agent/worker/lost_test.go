@@ -31,7 +31,7 @@ func TestLost(t *testing.T) {
 		events []store.Event // of its run; nil: it was not begun
 		child  []store.Event // of the run it has started
 		ended  store.RunState
-		fails  int // attempts before
+		losses int // before
 		state  store.JobState
 		run    store.RunState // of the lost attempt, afterwards
 		says   string
@@ -48,21 +48,21 @@ func TestLost(t *testing.T) {
 		{name: "a sub-agent was calling", events: []store.Event{safe, child}, child: []store.Event{intent, sent}, state: store.JobUnknown, run: store.Failed, says: "pay"},
 		{name: "a sub-agent was not begun", events: []store.Event{intent, child}, state: store.JobDone, run: store.Failed},
 		{name: "finished, and could not say so", events: []store.Event{intent, sent, back, done}, ended: store.Finished, state: store.JobDone, run: store.Finished},
-		{name: "for the last time", events: []store.Event{}, fails: 2, state: store.JobFailed, run: store.Failed, says: "3 attempts"},
+		{name: "for the last time", events: []store.Event{}, losses: 9, state: store.JobFailed, run: store.Failed, says: "lost 10 times"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, s := t.Context(), memory()
 				j := add(t, s, store.Job{ID: "j"})
-				for range tt.fails {
+				for range tt.losses {
 					lost := claim(t, s, "j")
-					if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lost, Owner: "dead", State: store.JobQueued, Failed: true}); err != nil {
+					if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lost, Owner: "dead", State: store.JobQueued, Lost: true}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				lease := claim(t, s, "j")
-				attempt := j.RunID(tt.fails + 1)
+				attempt := j.RunID(tt.losses + 1)
 				if tt.events != nil {
 					begun(t, s, attempt, "", tt.ended, tt.events)
 				}
@@ -83,7 +83,7 @@ func TestLost(t *testing.T) {
 				if text := "by the lost one"; !again && tt.state == store.JobDone && !strings.Contains(string(got.Result), text) {
 					t.Errorf("result: got %s, want that of the lost attempt", got.Result)
 				}
-				if again != (got.Attempts == tt.fails+2) {
+				if again != (got.Attempts == tt.losses+2) {
 					t.Errorf("got %d attempts", got.Attempts)
 				}
 				r, err := s.Run(ctx, attempt)

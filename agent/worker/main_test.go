@@ -34,8 +34,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childLease is the lease of jobs and runs of workers that are processes.
-const childLease = 2 * time.Second
+// childLease is the lease of jobs and runs of workers that are processes, and childLosses
+// how many of these a job may lose.
+const (
+	childLease  = 2 * time.Second
+	childLosses = 4
+)
 
 // line is what a child says: an event, or that a call holds.
 type line struct {
@@ -62,7 +66,7 @@ func child(path string, agents []string) error {
 		return err
 	}
 	defer rt.Close()
-	o := &worker.Options{Store: s, Lease: childLease, Poll: 100 * time.Millisecond, OnEvent: func(ev worker.Event) {
+	o := &worker.Options{Store: s, Lease: childLease, Poll: 100 * time.Millisecond, Retry: worker.Retry{MaxLosses: childLosses}, OnEvent: func(ev worker.Event) {
 		out.say(line{ev.Type, ev.Job.ID, string(ev.Job.State)})
 	}}
 	for _, name := range agents {
@@ -85,6 +89,8 @@ func does(_ context.Context, req *llm.Request) llmtest.Turn {
 	switch {
 	case kind == "slow":
 		return llmtest.Slow(time.Hour)
+	case kind == "long":
+		return llmtest.Join(llmtest.Slow(200*time.Millisecond), llmtest.Say("done "+id))
 	case kind == "plain" || len(req.Messages) > 1:
 		return llmtest.Say("done " + id)
 	}

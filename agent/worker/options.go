@@ -26,8 +26,9 @@ type Options struct {
 	// Concurrency is how many jobs are worked on at once, without those that wait for a
 	// human. Zero means 8.
 	Concurrency int
-	// MaxParked is how many jobs may wait for a human here; with as many no more are
-	// claimed. Zero means 1000.
+	// MaxParked is how many jobs may wait for a human here. It bounds memory, of which a
+	// parked job takes about 10 KB. With as many no more are claimed, which the log and
+	// [Status] say. Zero means 100,000.
 	MaxParked int
 	// Lease is how long a job is this worker's without a sign of life. Zero means 30
 	// seconds. The runs have leases of their own: see [agent.Options].Lease.
@@ -55,6 +56,9 @@ type Retry struct {
 	// MaxAttempts is how many attempts may fail, where the job does not say it. Zero
 	// means 3.
 	MaxAttempts int
+	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
+	// that lost two runs with no other job beside it: it may be what ends the process.
+	MaxLosses int
 	// First is the wait after the first failure, about; it doubles up to Max. Zero means
 	// 1 second and 5 minutes.
 	First, Max time.Duration
@@ -78,15 +82,16 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 		names[a.Name()] = true
 	}
-	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.Retry.MaxAttempts < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
+	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
 		return d, errors.New("an option is below zero: zero means its default")
 	}
 	d.Concurrency = cmp.Or(d.Concurrency, 8)
-	d.MaxParked = cmp.Or(d.MaxParked, 1000)
+	d.MaxParked = cmp.Or(d.MaxParked, 100_000)
 	d.Lease = cmp.Or(d.Lease, 30*time.Second)
 	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
 	d.Drain = cmp.Or(d.Drain, 30*time.Second)
 	d.Retry.MaxAttempts = cmp.Or(d.Retry.MaxAttempts, 3)
+	d.Retry.MaxLosses = cmp.Or(d.Retry.MaxLosses, 10)
 	d.Retry.First = cmp.Or(d.Retry.First, time.Second)
 	d.Retry.Max = max(cmp.Or(d.Retry.Max, 5*time.Minute), d.Retry.First)
 	if d.Retryable == nil {

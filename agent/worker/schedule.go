@@ -55,16 +55,7 @@ func PutSchedule(ctx context.Context, jobs store.Jobs, in store.Schedule) (store
 	if err != nil {
 		return store.Schedule{}, fmt.Errorf("schedule %q: %w", in.Name, err)
 	}
-	list, err := jobs.Schedules(ctx)
-	if err != nil {
-		return store.Schedule{}, fmt.Errorf("schedule %q: %w", in.Name, err)
-	}
-	in.Next = next
-	for _, old := range list {
-		if old.Name == in.Name && old.Cron == in.Cron && old.Zone == in.Zone && !old.Paused && !old.Next.IsZero() {
-			in.Next = old.Next
-		}
-	}
+	in.Next = next // the store keeps the one it has: a worker may fire it right now
 	out, err := jobs.PutSchedule(ctx, in)
 	if err != nil {
 		return store.Schedule{}, fmt.Errorf("schedule %q: %w", in.Name, err)

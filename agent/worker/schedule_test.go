@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,51 @@ func TestSchedules(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := fired("five") - 13; n < 3 || n > 6 {
 			t.Errorf("with jobs of 12 minutes: got %d more in an hour, want about one each 15 minutes", n)
+		}
+	})
+}
+
+// racing is a queue in which a worker fires a schedule right before each put.
+type racing struct {
+	store.Store
+	t *testing.T
+}
+
+func (r racing) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
+	list, err := r.Schedules(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, s := range list {
+		next, err := worker.Next(s.Cron, s.Zone, time.Now())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.FireSchedule(ctx, s.Name, s.Next, next); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return r.Store.PutSchedule(ctx, in)
+}
+
+// TestPutScheduleRace: a worker that starts at a full minute puts its schedules while
+// another fires them. The firing is not undone.
+func TestPutScheduleRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		five := store.Schedule{Name: "five", Cron: "*/5 * * * *", Agent: "a", Prompt: "go", Overlap: true}
+		if _, err := worker.PutSchedule(t.Context(), s, five); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		got, err := worker.PutSchedule(t.Context(), racing{s, t}, five)
+		if err != nil || !got.Next.Equal(time.Now().Add(5*time.Minute)) {
+			t.Errorf("PutSchedule beside a firing: got %v as the next time, %v, want the one after the firing", got.Next, err)
+		}
+		open(t, s, llmtest.Loop(llmtest.Say("ok")), nil, nil)
+		time.Sleep(time.Minute)
+		if list, err := s.Jobs(t.Context(), store.JobQuery{Schedule: "five"}); err != nil || len(list) != 1 {
+			t.Errorf("jobs of one firing: got %d, %v, want 1", len(list), err)
 		}
 	})
 }

@@ -19,14 +19,16 @@ type Status struct {
 	Concurrency int       `json:"concurrency"`
 	Running     int       `json:"running"`    // jobs worked on
 	Parked      int       `json:"parked"`     // jobs that wait for a human
+	MaxParked   int       `json:"maxParked"`  // with as many parked no more are claimed
 	Recovering  int       `json:"recovering"` // jobs of lost workers that are looked into
+	Aside       int       `json:"aside"`      // jobs that may end the process, until they can run alone
 	// Ended counts the jobs that have ended here, by their state; Retried the attempts
 	// that another follows.
 	Ended   map[store.JobState]int64 `json:"ended"`
 	Retried int64                    `json:"retried"`
 	Lost    int64                    `json:"lost"`     // jobs that other workers took over
 	Returns int64                    `json:"returned"` // jobs that were left to others
-	Jobs    []JobStatus              `json:"jobs"`     // the longest held first
+	Jobs    []JobStatus              `json:"jobs"`     // the longest held first, at most 1000
 }
 
 // JobStatus is a job that a worker has.
@@ -46,6 +48,7 @@ const (
 	active phase = iota
 	parked
 	recovering
+	aside
 )
 
 // entry is a job on the board.
@@ -58,8 +61,11 @@ type entry struct {
 
 // board is what the worker and its jobs know together.
 type board struct {
-	mu      sync.Mutex
-	jobs    map[string]*entry
+	mu       sync.Mutex
+	jobs     map[string]*entry
+	phases   [4]int // how many jobs are in each
+	suspects int    // of them, those that were begun and are not parked
+
 	ended   map[store.JobState]int64
 	retried int64
 	lost    int64
@@ -83,31 +89,79 @@ func (b *board) place(j store.Job, p phase, run *agent.Run) {
 		e := b.jobs[j.ID]
 		switch {
 		case e == nil:
-			e = &entry{since: time.Now()}
+			e = &entry{job: j, phase: p, since: time.Now()}
 			b.jobs[j.ID] = e
+			b.tally(e, 1)
 		case e.job.Epoch > j.Epoch: // it was claimed again here
 			return
 		}
+		b.tally(e, -1)
 		e.job, e.phase, e.run = j, p, run
+		b.tally(e, 1)
 	})
 }
 
-// count counts the jobs in each phase.
-func (b *board) count() (n [3]int) {
+// remove takes a job off the board, and returns its entry, or nil.
+func (b *board) remove(id string) *entry {
+	e := b.jobs[id]
+	if e != nil {
+		b.tally(e, -1)
+		delete(b.jobs, id)
+	}
+	return e
+}
+
+// tally counts an entry in or out.
+func (b *board) tally(e *entry, by int) {
+	b.phases[e.phase] += by
+	if suspect(e.job) && (e.phase == active || e.phase == recovering) {
+		b.suspects += by
+	}
+}
+
+// count returns how many jobs are in each phase, and how many suspects were begun and are
+// not parked. It costs the same however many there are.
+func (b *board) count() (phases [4]int, suspects int) {
+	b.update(func(b *board) { phases, suspects = b.phases, b.suspects })
+	return phases, suspects
+}
+
+// next begins the job that was put aside first, and names it; empty for none.
+func (b *board) next() (id string) {
 	b.update(func(b *board) {
+		var first *entry
 		for _, e := range b.jobs {
-			n[e.phase]++
+			if e.phase == aside && (first == nil || cmp.Or(e.since.Compare(first.since), cmp.Compare(e.job.ID, first.job.ID)) < 0) {
+				first = e
+			}
+		}
+		if first != nil {
+			b.tally(first, -1)
+			first.phase, id = active, first.job.ID
+			b.tally(first, 1)
 		}
 	})
-	return n
+	return id
 }
+
+// Counts is [Worker.Status] without Jobs. It costs the same however many there are.
+func (w *Worker) Counts() Status {
+	s := Status{Owner: w.owner, Concurrency: w.opts.Concurrency, MaxParked: w.opts.MaxParked, Jobs: []JobStatus{}}
+	w.board.update(func(b *board) {
+		n := b.phases
+		s.Running, s.Parked, s.Recovering, s.Aside = n[active], n[parked], n[recovering], n[aside]
+		s.Started, s.Draining, s.Retried, s.Lost, s.Returns, s.Ended = b.started, b.draining, b.retried, b.lost, b.returns, maps.Clone(b.ended)
+	})
+	return s
+}
+
+// maxShown bounds the jobs of a [Status].
+const maxShown = 1000
 
 // Status returns what the worker does at the moment.
 func (w *Worker) Status() Status {
-	n := w.board.count()
-	s := Status{Owner: w.owner, Concurrency: w.opts.Concurrency, Running: n[active], Parked: n[parked], Recovering: n[recovering], Jobs: []JobStatus{}}
+	s := w.Counts()
 	w.board.update(func(b *board) {
-		s.Started, s.Draining, s.Retried, s.Lost, s.Returns, s.Ended = b.started, b.draining, b.retried, b.lost, b.returns, maps.Clone(b.ended)
 		for _, e := range b.jobs {
 			state := store.JobRunning
 			if e.phase == parked {
@@ -117,5 +171,6 @@ func (w *Worker) Status() Status {
 		}
 	})
 	slices.SortFunc(s.Jobs, func(a, b JobStatus) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	s.Jobs = s.Jobs[:min(len(s.Jobs), maxShown)]
 	return s
 }

@@ -48,6 +48,8 @@ type Worker struct {
 	events emitter
 	board  board
 
+	wall func() time.Time // the wall clock
+
 	begun atomic.Bool
 	desk  atomic.Pointer[actors.Ref]
 }
@@ -61,7 +63,7 @@ func New(rt *agent.Runtime, o *Options) (*Worker, error) {
 	if rt == nil {
 		return nil, errors.New("making a worker: there is no runtime")
 	}
-	w := &Worker{rt: rt, opts: opts, store: opts.Store, owner: ownerName(opts.Name), agents: make(map[string]*agent.Agent)}
+	w := &Worker{rt: rt, opts: opts, store: opts.Store, owner: ownerName(opts.Name), agents: make(map[string]*agent.Agent), wall: time.Now}
 	for _, a := range opts.Agents {
 		w.agents[a.Name()] = a
 	}
@@ -121,6 +123,7 @@ func (w *Worker) abandon() []string {
 			}
 		}
 		clear(b.jobs)
+		b.phases, b.suspects = [4]int{}, 0
 		left = b.left
 	})
 	for _, run := range runs {

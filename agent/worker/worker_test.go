@@ -37,6 +37,12 @@ type shop struct {
 // open starts a worker; opts may be nil, as the configuration of its one agent "a".
 func open(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, opts *worker.Options) *shop {
 	t.Helper()
+	return openWith(t, s, model, cfg, opts, func(*worker.Worker) {})
+}
+
+// openWith is open with a worker that is changed before it runs.
+func openWith(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, opts *worker.Options, change func(*worker.Worker)) *shop {
+	t.Helper()
 	rt, err := agent.Open(t.Context(), &agent.Options{Model: model, Store: s, Approve: agent.NeverAsk, Retry: &llm.RetryOptions{MaxAttempts: 1}, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +60,7 @@ func open(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, opts 
 	if sh.worker, err = worker.New(rt, &o); err != nil {
 		t.Fatal(err)
 	}
+	change(sh.worker)
 	ctx, stop := context.WithCancel(t.Context())
 	sh.stop = stop
 	go func() {

@@ -110,7 +110,7 @@ func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 			b.left = append(b.left, j.job.ID)
 		}
 		if e := b.jobs[j.job.ID]; e != nil && e.job.Epoch == j.job.Epoch {
-			delete(b.jobs, j.job.ID)
+			b.remove(j.job.ID)
 		}
 	})
 	switch {

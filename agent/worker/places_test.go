@@ -1,0 +1,222 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// asking is a model that calls the tool, unless the prompt says that it need not.
+func asking() llm.Model {
+	return llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+		if req.Messages[0].Content.Text() == "plain" || len(req.Messages) > 1 {
+			return llmtest.Say("done")
+		}
+		return llmtest.Call("count", nil)
+	}))
+}
+
+// TestManyParked: however many jobs wait for a human, those that ask nothing are done.
+func TestManyParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
+		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 64})
+		for i := range 1100 {
+			add(t, s, store.Job{ID: fmt.Sprint("j", i)})
+		}
+		time.Sleep(time.Minute)
+		add(t, s, store.Job{ID: "plain", Prompt: "plain"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st := sh.worker.Status(); st.Parked != 1100 || len(st.Jobs) != 1000 {
+			t.Errorf("Status: got %d parked and %d jobs shown, want 1100 and 1000", st.Parked, len(st.Jobs))
+		}
+		want(t, s, "plain", store.JobDone)
+	})
+}
+
+// TestMaxParked: at the bound no job is claimed, the log says so, and what to do.
+func TestMaxParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		var log syncBuffer
+		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
+		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 1, MaxParked: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for i := range 3 {
+			add(t, s, store.Job{ID: fmt.Sprint("j", i)})
+		}
+		time.Sleep(time.Minute)
+		add(t, s, store.Job{ID: "plain", Prompt: "plain"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want(t, s, "plain", store.JobQueued)
+		if st := sh.worker.Counts(); st.Parked != 3 || st.MaxParked != 3 {
+			t.Errorf("Counts: got %+v, want 3 parked of 3", st)
+		}
+		if n := strings.Count(log.String(), "no more jobs are claimed"); n != 1 || !strings.Contains(log.String(), "worker.max_parked") {
+			t.Errorf("log: got %q, want one warning that names the bound", log.String())
+		}
+		asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+		if err != nil || len(asks) != 3 {
+			t.Fatalf("Asks: got %d, %v, want 3", len(asks), err)
+		}
+		if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskAccepted, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want(t, s, "plain", store.JobDone)
+		if !strings.Contains(log.String(), "jobs are claimed again") {
+			t.Errorf("log: got %q, want it to say that jobs are claimed again", log.String())
+		}
+	})
+}
+
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// lose has a job lose so many workers; it is due again ten seconds later.
+func lose(t *testing.T, s store.Store, id string, times int) {
+	t.Helper()
+	for n := range times {
+		list, err := s.ClaimJobs(t.Context(), "dead", 1, time.Second, []string{"a"})
+		if err != nil || len(list) != 1 || list[0].ID != id {
+			t.Fatalf("ClaimJobs: got %+v, %v, want %s", list, err, id)
+		}
+		u := store.JobUpdate{JobLease: store.JobLease{ID: id, Epoch: list[0].Epoch}, Owner: "dead", State: store.JobQueued, Lost: true}
+		if n == times-1 {
+			u.NotBefore = time.Now().Add(10 * time.Second)
+		}
+		if _, err := s.UpdateJob(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// crowd is a model that takes a minute, and counts the jobs at once.
+type crowd struct {
+	running, most atomic.Int64
+	beside        atomic.Int64 // suspects that began or ended with another job beside them
+}
+
+func (m *crowd) turn(ctx context.Context, req *llm.Request) llmtest.Turn {
+	suspect := strings.HasPrefix(req.Messages[0].Content.Text(), "suspect")
+	look := func(n int64) {
+		m.most.Store(max(m.most.Load(), n))
+		if suspect && n != 1 {
+			m.beside.Add(1)
+		}
+	}
+	look(m.running.Add(1))
+	select {
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+	}
+	look(m.running.Load())
+	m.running.Add(-1)
+	return llmtest.Say("ok")
+}
+
+// TestSuspectsRunAlone: jobs whose workers were lost twice run with no other job beside
+// them, and all others go on before and after. Before their turn they can be cancelled,
+// and a worker that ends leaves them to others.
+func TestSuspectsRunAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		var model crowd
+		suspects := []string{"s1", "s2", "s3", "s4"}
+		for _, id := range suspects {
+			add(t, s, store.Job{ID: id, Prompt: "suspect"})
+			lose(t, s, id, 2)
+		}
+		sh := open(t, s, llmtest.Loop(llmtest.Func(model.turn)), nil, &worker.Options{Concurrency: 4})
+		plain := []string{"p0", "p1", "p2", "p3"}
+		for _, id := range plain[:3] {
+			add(t, s, store.Job{ID: id})
+		}
+		time.Sleep(20 * time.Second)
+		add(t, s, store.Job{ID: "p3"})
+		if _, err := s.CancelJob(t.Context(), "s4"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if st := sh.worker.Counts(); st.Running != 3 || st.Aside == 0 {
+			t.Errorf("Counts: got %+v, want three jobs at work and a suspect aside", st)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st := sh.worker.Counts(); st.Running != 1 {
+			t.Errorf("Counts: got %+v, want one suspect at work", st)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for _, id := range append(plain, suspects[:3]...) {
+			want(t, s, id, store.JobDone)
+		}
+		want(t, s, "s4", store.JobCancelled)
+		if model.beside.Load() != 0 || model.most.Load() != 3 {
+			t.Errorf("got %d suspects with a job beside them, and %d jobs at once at most; want 0, and 3", model.beside.Load(), model.most.Load())
+		}
+
+		for _, id := range []string{"t1", "t2", "t3"} {
+			add(t, s, store.Job{ID: id, Prompt: "suspect", NotBefore: time.Now().Add(-time.Hour)})
+			lose(t, s, id, 2)
+		}
+		time.Sleep(20 * time.Second)
+		sh.drain()
+		for _, id := range []string{"t1", "t2", "t3"} {
+			if j := want(t, s, id, store.JobQueued); j.Owner != "" || j.Losses != 2 {
+				t.Errorf("job %q after the drain: got %+v", id, j)
+			}
+		}
+	})
+}
+
+// TestParkedIsNoSuspect: what waits for a human is not what ended its worker.
+func TestParkedIsNoSuspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		add(t, s, store.Job{ID: "j"})
+		lease := claim(t, s, "j")
+		begun(t, s, "j.1", "", "", []store.Event{})
+		if _, err := s.UpdateJob(t.Context(), store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobWaiting}); err != nil {
+			t.Fatal(err)
+		}
+		open(t, s, llmtest.Loop(llmtest.Say("ok")), nil, nil)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if j := want(t, s, "j", store.JobDone); j.Attempts != 2 || j.Losses != 0 || j.Failures != 0 {
+			t.Errorf("job: got %+v, want a second attempt and no loss", j)
+		}
+	})
+}
