@@ -266,7 +266,7 @@ func (r *run) opened(c *actors.Context, head store.Run) {
 	r.h.cfg.Origin = nil // the history goes on with it
 	r.journal.epoch, r.recorded = head.Epoch, true
 	if r.cfg.Journal != nil {
-		c.After(r.cfg.Lease/3, renewLease{})
+		c.After(untilRenewal(time.Now(), r.cfg.Lease), renewLease{})
 	}
 }
 
@@ -447,6 +447,15 @@ func unreadable(raw []byte) json.RawMessage {
 	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip(string(raw), maxErrText)), '}')
 }
 
+// untilRenewal is a third of the lease, or up to a tenth of that less, so that the runs of
+// a process renew at the same moments: their store then commits them together, where a
+// thousand runs that wait for a human would keep the disk busy.
+func untilRenewal(now time.Time, lease time.Duration) time.Duration {
+	third := lease / 3
+	together := max(third/10, 1)
+	return third - time.Duration(now.Add(third).UnixNano()%int64(together))
+}
+
 // renew keeps others from claiming the run.
 func (r *run) renew(c *actors.Context) {
 	j, id, owner, epoch, lease := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch, r.cfg.Lease
@@ -464,6 +473,6 @@ func (r *run) leaseRenewed(c *actors.Context, err error) {
 		if err != nil {
 			c.Log().Warn("a run's lease was not renewed", "run", r.cfg.ID, "error", err)
 		}
-		c.After(r.cfg.Lease/3, renewLease{})
+		c.After(untilRenewal(time.Now(), r.cfg.Lease), renewLease{})
 	}
 }

@@ -86,6 +86,48 @@ func TestMaxParked(t *testing.T) {
 	})
 }
 
+// renewals is a store that notes when leases of runs are renewed.
+type renewals struct {
+	store.Store
+	mu sync.Mutex
+	at map[time.Time]int
+}
+
+func (r *renewals) Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error {
+	r.mu.Lock()
+	r.at[time.Now()]++
+	r.mu.Unlock()
+	return r.Store.Renew(ctx, run, owner, epoch, ttl)
+}
+
+// TestParkedRenewTogether: the runs that wait renew their leases at a few moments, which
+// is a few commits, however many there are and whenever they began to wait.
+func TestParkedRenewTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &renewals{Store: memory(), at: map[time.Time]int{}}
+		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
+		open(t, s, asking(), cfg, &worker.Options{Poll: 50 * time.Millisecond})
+		for i := range 100 {
+			time.Sleep(137 * time.Millisecond)
+			add(t, s, store.Job{ID: fmt.Sprint("j", i)})
+		}
+		time.Sleep(time.Minute)
+		s.mu.Lock()
+		clear(s.at)
+		s.mu.Unlock()
+		time.Sleep(time.Minute) // the lease of runs: each renews three or four times
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := 0
+		for _, many := range s.at {
+			n += many
+		}
+		if n < 300 || n > 400 || len(s.at) > 31 {
+			t.Errorf("got %d renewals at %d moments, want 300 to 400 at 31 at most", n, len(s.at))
+		}
+	})
+}
+
 // syncBuffer is a buffer for several goroutines.
 type syncBuffer struct {
 	mu sync.Mutex

@@ -15,6 +15,7 @@ import (
 type Status struct {
 	Owner       string    `json:"owner"` // what it is called in the store
 	Started     time.Time `json:"started,omitzero"`
+	Agents      []string  `json:"agents"` // whose jobs it claims, by name
 	Draining    bool      `json:"draining"`
 	Concurrency int       `json:"concurrency"`
 	Running     int       `json:"running"`    // jobs worked on
@@ -146,7 +147,7 @@ func (b *board) next() (id string) {
 
 // Counts is [Worker.Status] without Jobs. It costs the same however many there are.
 func (w *Worker) Counts() Status {
-	s := Status{Owner: w.owner, Concurrency: w.opts.Concurrency, MaxParked: w.opts.MaxParked, Jobs: []JobStatus{}}
+	s := Status{Owner: w.owner, Agents: slices.Clone(w.names), Concurrency: w.opts.Concurrency, MaxParked: w.opts.MaxParked, Jobs: []JobStatus{}}
 	w.board.update(func(b *board) {
 		n := b.phases
 		s.Running, s.Parked, s.Recovering, s.Aside = n[active], n[parked], n[recovering], n[aside]

@@ -205,7 +205,7 @@ func (v *askView) what() string {
 func (v *askView) row() []string {
 	expires := "never"
 	if !v.Expires.IsZero() {
-		expires = v.Expires.Local().Format("2006-01-02 15:04")
+		expires = when(v.Expires, time.Now())
 	}
 	kind := v.Kind
 	if v.Tainted {

@@ -147,6 +147,7 @@ func (p *program) addJob(ctx context.Context, f *jobFlags, args []string) (err e
 	case p.wakeAll(ctx) == 0 && f.wait:
 		p.note("no worker of yours runs on this machine: start one with troupe worker")
 	}
+	p.warnOfAgent(ctx, j.Agent)
 	if f.wait {
 		return p.waitJob(ctx, s, j, f)
 	}
@@ -248,7 +249,7 @@ func (p *program) jobsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List jobs, the newest first",
-		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, the newest run of each.",
+		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, how the prompt begins.",
 		Example: "  troupe jobs ls\n  troupe jobs ls --state failed --state unknown --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -275,11 +276,14 @@ func (p *program) jobsLsCommand() *cobra.Command {
 				}
 				return p.printJSON(shown)
 			}
-			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "RUN", "ERROR"}}
+			p.warnOfFull(cmd.Context())
+			now := time.Now()
+			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "PROMPT", "ERROR"}}
 			for _, j := range jobs {
-				rows = append(rows, []string{j.ID, jobState(j, time.Now()), j.Agent, j.Created.Local().Format(time.DateTime),
-					fmt.Sprint(j.Attempts), orNone(j.Run), orNone(shorten(j.Error, 60))})
+				rows = append(rows, []string{j.ID, jobState(j, now), j.Agent, when(j.Created, now),
+					fmt.Sprint(j.Attempts), orNone(shorten(j.Prompt, 60)), orNone(shorten(j.Error, 60))})
 			}
+			fit(rows, p.terminalWidth(), 5, 6)
 			return p.table(rows)
 		},
 	}
@@ -302,7 +306,7 @@ func jobState(j store.Job, now time.Time) string {
 	case j.Owner != "" && !j.Held(now):
 		return "lost" // the next worker takes it over
 	case j.State == store.JobQueued && j.NotBefore.After(now):
-		return "queued for " + j.NotBefore.Local().Format(time.DateTime)
+		return "queued for " + when(j.NotBefore, now)
 	}
 	return string(j.State)
 }
@@ -339,7 +343,7 @@ func (p *program) showJob(j store.Job) error {
 	rows := [][2]string{
 		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
 		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
-		{"attempts", fmt.Sprintf("%d, of them failed: %d", j.Attempts, j.Failures)}, {"run", j.Run}, {"worker", j.Owner}, {"hook", j.Hook},
+		{"attempts", fmt.Sprintf("%d, of them failed: %d, lost: %d", j.Attempts, j.Failures, j.Losses)}, {"run", j.Run}, {"worker", j.Owner}, {"hook", j.Hook},
 		{"prompt", shorten(j.Prompt, 400)}, {"input", shorten(string(j.Input), 400)}, {"error", j.Error},
 	}
 	var b strings.Builder

@@ -59,7 +59,7 @@ that section leaves the schedules of the store as they are: what none has any mo
 			for _, e := range all {
 				next := "never"
 				if !e.Next.IsZero() {
-					next = e.Next.Local().Format(time.DateTime)
+					next = when(e.Next, time.Now())
 				}
 				rows = append(rows, []string{e.Name, e.Cron, zoneOf(e), e.Agent, next, orNone(e.LastJob), shorten(e.Prompt, 40)})
 			}

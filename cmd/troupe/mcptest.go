@@ -35,7 +35,7 @@ type testReport struct {
 	OK           bool       `json:"ok"`
 	Era          string     `json:"era,omitempty"`
 	Revision     string     `json:"revision,omitempty"`
-	CallsItself  string     `json:"calls_itself,omitempty"`
+	CallsItself  string     `json:"callsItself,omitempty"`
 	Capabilities []string   `json:"capabilities,omitempty"`
 	Steps        []testStep `json:"steps"`
 	Fix          string     `json:"fix,omitempty"`

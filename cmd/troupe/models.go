@@ -64,7 +64,7 @@ type modelRow struct {
 	Listed       bool      `json:"listed"`
 	Capabilities []string  `json:"capabilities"`
 	Context      int       `json:"context,omitempty"`
-	Parameters   float64   `json:"parameters_billions,omitempty"`
+	Parameters   float64   `json:"parametersBillions,omitempty"`
 	Aliases      []string  `json:"aliases,omitempty"`
 	Price        *priceRow `json:"price,omitempty"`
 }

@@ -63,7 +63,7 @@ func (p *program) runsLsCommand() *cobra.Command {
 			}
 			rows := [][]string{{"RUN", "STATE", "CREATED", "EVENTS", "TITLE"}}
 			for _, r := range runs {
-				rows = append(rows, []string{r.ID, stateOf(r), r.Created.Local().Format("2006-01-02 15:04:05"), fmt.Sprint(r.Seq), shorten(r.Title, 60)})
+				rows = append(rows, []string{r.ID, stateOf(r), when(r.Created, time.Now()), fmt.Sprint(r.Seq), shorten(r.Title, 60)})
 			}
 			return p.table(rows)
 		},
@@ -167,7 +167,7 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 		if b, ok := e.Body.(*loop.ToolIntent); ok {
 			tools[e.Key] = b.Tool
 		}
-		fmt.Fprintf(p.stdout, "%4d  %s  %-15s %s\n", e.Seq, e.Time.Local().Format("15:04:05.000"), e.Type, plain(shorten(describe(e, tools), 160)))
+		fmt.Fprintf(p.stdout, "%4d  %s  %-15s %s\n", e.Seq, whenMillis(e.Time, time.Now()), e.Type, plain(shorten(describe(e, tools), 160)))
 	}
 	for _, c := range t.Open {
 		text := "unknown: %s %s has no recorded outcome; it was not dispatched, so it had no effect"

@@ -121,7 +121,7 @@ func (t *tail) write(ev store.Event) error {
 	if b, ok := e.Body.(*loop.ToolIntent); ok {
 		t.tools[e.Key] = b.Tool
 	}
-	_, err = fmt.Fprintf(t.p.stdout, "%4d  %s  %-15s %s\n", e.Seq, e.Time.Local().Format("15:04:05.000"), e.Type,
+	_, err = fmt.Fprintf(t.p.stdout, "%4d  %s  %-15s %s\n", e.Seq, whenMillis(e.Time, time.Now()), e.Type,
 		plain(shorten(describe(e, t.tools), 160)))
 	return err
 }

@@ -110,6 +110,9 @@ func checkExit(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("%s: exited with %d, want %s", strings.Join(args[1:], " "), code, args[0])
 	}
+	if bad := badKeys(ts.ReadFile("stdout")); printsJSON(args) && len(bad) > 0 {
+		ts.Fatalf("%s: members of its JSON are not in camelCase: %q", strings.Join(args[1:], " "), bad)
+	}
 }
 
 func capture(ts *testscript.TestScript, neg bool, args []string) {

@@ -243,12 +243,12 @@ func indentJSON(raw json.RawMessage) string {
 type answer struct {
 	Result     string            `json:"result"`
 	Structured json.RawMessage   `json:"structured,omitempty"`
-	RunID      string            `json:"run_id"`
-	StopReason agent.StopReason  `json:"stop_reason"`
+	RunID      string            `json:"runId"`
+	StopReason agent.StopReason  `json:"stopReason"`
 	Usage      agent.Usage       `json:"usage"` // of the agent itself
 	Spent      agent.Spent       `json:"spent"` // with all that it has started
 	Steps      int               `json:"steps"`
-	ToolCalls  int               `json:"tool_calls"`
+	ToolCalls  int               `json:"toolCalls"`
 	Asks       []json.RawMessage `json:"asks"` // that wait
 	Error      string            `json:"error,omitempty"`
 }

@@ -28,6 +28,7 @@ import (
 type workerFlags struct {
 	openFlags
 	concurrency int
+	parked      int
 	attempts    int
 	lease       time.Duration
 	drain       time.Duration
@@ -64,6 +65,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	f.openFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 0, "work on so many `JOBS` at once; those that wait for a human do not count (default 8)")
+	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory (default 100000)")
 	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
 	flags.DurationVar(&f.askExpiry, "ask-expiry", 7*24*time.Hour, "what nobody answers in the inbox is declined after this time")
@@ -78,12 +80,13 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 // configuration says.
 func (f *workerFlags) settle(c *config.Worker) error {
 	switch {
-	case f.concurrency < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.askExpiry <= 0:
-		return usagef("--concurrency, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
+	case f.concurrency < 0, f.parked < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.askExpiry <= 0:
+		return usagef("--concurrency, --max-parked, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
 	case f.events != "ends" && f.events != "all" && f.events != "none":
 		return usagef("--events %q: want ends, all or none", f.events)
 	}
 	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
+	f.parked = cmp.Or(f.parked, c.MaxParked)
 	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
 	if f.lease < time.Second {
 		return usagef("--lease %v: want at least 1s", f.lease)
@@ -153,14 +156,14 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker) (_ *dae
 		return nil, err
 	}
 	agents := slices.Collect(maps.Values(o.agents))
-	d.worker, err = worker.New(o.rt, &worker.Options{Agents: agents, Store: o.store, Concurrency: f.concurrency, Lease: f.lease,
+	d.worker, err = worker.New(o.rt, &worker.Options{Agents: agents, Store: o.store, Concurrency: f.concurrency, MaxParked: f.parked, Lease: f.lease,
 		Drain: f.drain, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.log})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() (int, int) {
-		s := d.worker.Status()
-		return s.Running, s.Parked
+	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() headless.Places {
+		s := d.worker.Counts()
+		return headless.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
 	}})
 	if c.HookSecret.IsZero() {
 		guard = nil // nobody could tell that a webhook is ours
@@ -237,7 +240,7 @@ func (d *daemon) listen(c *config.Worker, guard *headless.Guard) error {
 
 // ready says why no jobs are taken.
 func (d *daemon) ready(ctx context.Context) error {
-	if d.worker.Status().Draining {
+	if d.worker.Counts().Draining {
 		return errors.New("the worker is draining")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

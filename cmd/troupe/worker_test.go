@@ -277,3 +277,24 @@ func TestWorkerOverHTTP(t *testing.T) {
 		t.Errorf("after SIGTERM: got %v, want exit code 0", err)
 	}
 }
+
+// A worker that claims no more jobs because of those that wait for a human says so in its
+// log, and where jobs are listed.
+func TestWorkerSaysItIsFull(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.plays("openai", llmtest.NewServer(llmtest.Call("effects__append", `{"text":"one"}`)))
+	w := h.start("worker", "--max-parked", "1", "--events", "all", "--mcp", "effects="+"effects "+h.path("lines.txt"), "--log-level", "warn")
+	h.must("jobs", "add", "Write it down.")
+	w.job("job.waiting")
+	h.must("jobs", "add", "Something else?")
+	waitFor(t, "the worker to be full", func() bool {
+		return strings.Contains(h.run("jobs", "ls").stderr, "claims no jobs: 1 wait for a human, and --max-parked is 1")
+	})
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.end(); code != 0 || !strings.Contains(w.stderr.String(), "no more jobs are claimed") {
+		t.Errorf("after SIGTERM: got %d, want 0, and a warning in the log\n%s", code, w.stderr.String())
+	}
+}

@@ -9,14 +9,14 @@ type AgentsReport struct {
 	Machine  Machine `json:"machine"`
 	Sessions int     `json:"sessions"`
 	Turns    int     `json:"turns"`
-	History  int     `json:"history_bytes"`
+	History  int     `json:"historyBytes"`
 	Tools    int     `json:"tools"`
-	ThinkMS  float64 `json:"think_ms,omitzero"`
-	WorkMS   float64 `json:"work_ms,omitzero"`
-	Journal  string  `json:"journal"`            // "store" or "memory"
-	Live     *Live   `json:"live,omitzero"`      // of sessions that wait
-	Passed   *Passed `json:"passed,omitzero"`    // of sessions that come and go
-	Cut      bool    `json:"cut_short,omitzero"` // it was interrupted
+	ThinkMS  float64 `json:"thinkMs,omitzero"`
+	WorkMS   float64 `json:"workMs,omitzero"`
+	Journal  string  `json:"journal"`           // "store" or "memory"
+	Live     *Live   `json:"live,omitzero"`     // of sessions that wait
+	Passed   *Passed `json:"passed,omitzero"`   // of sessions that come and go
+	Cut      bool    `json:"cutShort,omitzero"` // it was interrupted
 }
 
 // Live is the memory of sessions that wait, half of them for the model, half for a tool.
@@ -25,12 +25,12 @@ type Live struct {
 	Memory Memory `json:"memory"` // with all sessions waiting
 	// Settled is the same after SettleSeconds in which nothing happened.
 	Settled       *Memory `json:"settled,omitzero"`
-	SettleSeconds float64 `json:"settle_seconds,omitzero"`
+	SettleSeconds float64 `json:"settleSeconds,omitzero"`
 
-	ForModel    int64   `json:"for_model"`
-	ForTool     int64   `json:"for_tool"`
-	PerSession  float64 `json:"resident_per_session"` // bytes
-	OpenSeconds float64 `json:"open_seconds"`         // until all of them waited
+	ForModel    int64   `json:"forModel"`
+	ForTool     int64   `json:"forTool"`
+	PerSession  float64 `json:"residentPerSession"` // bytes
+	OpenSeconds float64 `json:"openSeconds"`        // until all of them waited
 }
 
 // Passed is how sessions have passed.
@@ -39,11 +39,11 @@ type Passed struct {
 	Sessions int64   `json:"sessions"`
 	Failed   int64   `json:"failed,omitzero"`
 	Error    string  `json:"error,omitzero"` // the first
-	Rate     float64 `json:"sessions_per_second"`
+	Rate     float64 `json:"sessionsPerSecond"`
 	// CPUMicros is the CPU time of the process for one turn, in µs.
-	CPUMicros float64 `json:"cpu_us_per_turn"`
+	CPUMicros float64 `json:"cpuUsPerTurn"`
 	// Overhead is the time between the end of a model's turn and the begin of the next
 	// one of the session, with a tool call between them, in µs.
-	Overhead Latency `json:"overhead_per_turn_us"`
-	Session  Latency `json:"session_us"`
+	Overhead Latency `json:"overheadPerTurnUs"`
+	Session  Latency `json:"sessionUs"`
 }

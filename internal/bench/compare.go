@@ -15,7 +15,7 @@ type Difference struct {
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 	// Change is how much worse it has become, in percent; below zero it is better.
-	Change float64 `json:"worse_percent"`
+	Change float64 `json:"worsePercent"`
 	// P is how likely a difference as large comes by chance, 1 where there is nothing to
 	// tell it by. Significant says that it is below 1 %.
 	P           float64 `json:"p"`

@@ -8,11 +8,11 @@ type Growth struct {
 	End   float64 `json:"end"`
 	// Per1000 is the slope of a line through the least value of each tenth of the run, for
 	// a thousand calls: what comes and goes with garbage collection does not count.
-	Per1000 float64 `json:"per_1000_calls"`
+	Per1000 float64 `json:"per1000Calls"`
 	// T is the slope in units of its standard error.
 	T float64 `json:"t"`
 	// Late is the slope of the second half alone: it tells a leak from a cache that fills.
-	Late float64 `json:"late_per_1000_calls"`
+	Late float64 `json:"latePer1000Calls"`
 	// Leaks says that it grows: T is at least 5, the second half grows at least a third as
 	// fast as the whole, and the growth is a tenth of what there was at the begin. Memory
 	// has to double in a run of less than 10 s: so long many runtimes only fill their heap.

@@ -25,7 +25,7 @@ type Latency struct {
 	P50   float64 `json:"p50"`
 	P90   float64 `json:"p90"`
 	P99   float64 `json:"p99"`
-	P999  float64 `json:"p99_9"`
+	P999  float64 `json:"p999"`
 	Max   float64 `json:"max"`
 }
 

@@ -26,14 +26,14 @@ type Report struct {
 	Load     Load    `json:"load"`
 	Seconds  float64 `json:"seconds"`
 	Calls    int64   `json:"calls"` // that were answered
-	Rate     float64 `json:"calls_per_second"`
+	Rate     float64 `json:"callsPerSecond"`
 	Failed   int64   `json:"failed"`
-	Unsent   int64   `json:"unsent,omitzero"`    // of an open loop: due, and never begun
-	Cut      bool    `json:"cut_short,omitzero"` // it was interrupted
-	Latency  Latency `json:"latency_us"`         // since a call was due
-	Service  Latency `json:"service_us"`         // since it was begun
-	Ping     Latency `json:"ping_us"`            // a sign of life, with nothing else going on
-	Alone    Latency `json:"alone_us"`           // a call, with nothing else going on
+	Unsent   int64   `json:"unsent,omitzero"`   // of an open loop: due, and never begun
+	Cut      bool    `json:"cutShort,omitzero"` // it was interrupted
+	Latency  Latency `json:"latencyUs"`         // since a call was due
+	Service  Latency `json:"serviceUs"`         // since it was begun
+	Ping     Latency `json:"pingUs"`            // a sign of life, with nothing else going on
+	Alone    Latency `json:"aloneUs"`           // a call, with nothing else going on
 	Failures []Fail  `json:"failures"`
 	// Windows are pieces of the run, in order.
 	Windows  []Window  `json:"windows"`
@@ -53,11 +53,11 @@ type Target struct {
 type Load struct {
 	Loop     string  `json:"loop"` // closed or open
 	Sessions int     `json:"sessions"`
-	InFlight int     `json:"in_flight"`
+	InFlight int     `json:"inFlight"`
 	Rate     float64 `json:"rate,omitzero"`
 	Call     string  `json:"call"` // the tool, or "ping"
 	Payload  int     `json:"payload"`
-	Timeout  float64 `json:"timeout_ms"`
+	Timeout  float64 `json:"timeoutMs"`
 }
 
 // Fail is a kind of failure.
@@ -69,16 +69,16 @@ type Fail struct {
 
 // Window is a piece of a run.
 type Window struct {
-	Rate float64 `json:"calls_per_second"`
-	P50  float64 `json:"p50_us"`
-	P99  float64 `json:"p99_us"`
+	Rate float64 `json:"callsPerSecond"`
+	P50  float64 `json:"p50Us"`
+	P99  float64 `json:"p99Us"`
 }
 
 // Process is what the server's processes have used.
 type Process struct {
 	PIDs      []int    `json:"pids"`
-	CPUMicros float64  `json:"cpu_us_per_call"`
-	Peak      int64    `json:"peak_resident"`
+	CPUMicros float64  `json:"cpuUsPerCall"`
+	Peak      int64    `json:"peakResident"`
 	Samples   []Sample `json:"samples"`
 	// What grows with the calls.
 	Resident   Growth `json:"resident"`
@@ -92,7 +92,7 @@ type Sample struct {
 	At    float64 `json:"at"` // seconds since the begin
 	Calls int64   `json:"calls"`
 	Usage
-	CPUSeconds float64 `json:"cpu_seconds"` // since the begin
+	CPUSeconds float64 `json:"cpuSeconds"` // since the begin
 	Goroutines int     `json:"goroutines,omitzero"`
 }
 

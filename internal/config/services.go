@@ -52,6 +52,7 @@ type Serve struct {
 // mean its defaults.
 type Worker struct {
 	Concurrency int
+	MaxParked   int
 	Lease       time.Duration
 	Drain       time.Duration
 	Attempts    int
@@ -147,7 +148,7 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 
 func (d *decoder) worker(n *yaml.Node, w *Worker) {
 	d.object(n, fields{
-		"concurrency": d.count(&w.Concurrency), "attempts": d.count(&w.Attempts),
+		"concurrency": d.count(&w.Concurrency), "max_parked": d.count(&w.MaxParked), "attempts": d.count(&w.Attempts),
 		"lease": d.duration(&w.Lease), "drain": d.duration(&w.Drain),
 		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
 		"hook_hosts": d.texts(&w.HookHosts),

@@ -20,9 +20,14 @@ import (
 type MetricsOptions struct {
 	System *actors.System // required
 	Jobs   store.Jobs     // required
-	// Now says how many jobs this worker has running, and how many wait for a human.
-	// Nil leaves them out.
-	Now func() (running, parked int)
+	// Now says what this worker has. Nil leaves it out.
+	Now func() Places
+}
+
+// Places are the jobs that a worker has.
+type Places struct {
+	Running, Parked, Aside int // worked on, waiting for a human, waiting to run alone
+	MaxParked              int // with as many parked no more are claimed
 }
 
 // Metrics counts what a worker does. No prompt, argument or result is in it: the labels
@@ -113,6 +118,7 @@ type snapshot struct{ opts MetricsOptions }
 var (
 	jobsDesc      = prometheus.NewDesc("troupe_jobs", "Jobs in the store; queued ones are the queue's depth.", []string{"state"}, nil)
 	runningDesc   = prometheus.NewDesc("troupe_worker_jobs", "Jobs that this worker has.", []string{"state"}, nil)
+	maxParkedDesc = prometheus.NewDesc("troupe_worker_max_parked_jobs", "With as many parked jobs this worker claims no more.", nil, nil)
 	actorsDesc    = prometheus.NewDesc("troupe_actors", "Live actors.", []string{"kind"}, nil)
 	spawnedDesc   = prometheus.NewDesc("troupe_actors_spawned_total", "Actors started.", []string{"kind"}, nil)
 	failedDesc    = prometheus.NewDesc("troupe_actors_failed_total", "Failures of actors.", []string{"kind"}, nil)
@@ -124,7 +130,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc} {
 		ch <- d
 	}
 }
@@ -151,9 +157,11 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	if s.opts.Now != nil {
-		running, parked := s.opts.Now()
-		gauge(runningDesc, float64(running), "running")
-		gauge(runningDesc, float64(parked), "parked")
+		n := s.opts.Now()
+		gauge(runningDesc, float64(n.Running), "running")
+		gauge(runningDesc, float64(n.Parked), "parked")
+		gauge(runningDesc, float64(n.Aside), "aside")
+		gauge(maxParkedDesc, float64(n.MaxParked))
 	}
 	census := s.opts.System.Census()
 	tasks := 0

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// workers asks the workers of this user on this machine how they stand. One that does not
+// answer in a moment is left out: this is for hints.
+func (p *program) workers(ctx context.Context) (list []worker.Status) {
+	state, err := stateDir()
+	if err != nil {
+		return nil
+	}
+	clients, err := admin.Find(admin.Dir(state))
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, c := range clients {
+		process, err := c.Health(ctx)
+		if err != nil || process.Command != "worker" {
+			continue
+		}
+		var s worker.Status
+		if raw, err := c.Status(ctx); err == nil && jsonx.Unmarshal(raw, &s) == nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// warnOfAgent says so where no worker seems to have the agent of a new job, which then
+// stays queued. Workers elsewhere may have it, so that it is no error.
+func (p *program) warnOfAgent(ctx context.Context, name string) {
+	const stays = "The job stays queued until a worker that has it starts"
+	running := p.workers(ctx)
+	known := []string{}
+	for _, s := range running {
+		known = append(known, s.Agents...)
+	}
+	if len(running) == 0 {
+		settings, err := p.config()
+		if err != nil {
+			return
+		}
+		known = append(slices.Collect(maps.Keys(settings.Agents)), headless.MainAgent)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	have := plain(strings.Join(known, ", "))
+	switch {
+	case slices.Contains(known, name):
+	case len(running) == 0:
+		p.note("warning: your configuration has no agent %q (it has %s), and no worker of yours runs here. %s", name, have, stays)
+	default:
+		p.note("warning: no running worker of yours has the agent %q (they have %s). %s", name, have, stays)
+	}
+}
+
+// warnOfFull says which workers claim no jobs because so many wait for a human.
+func (p *program) warnOfFull(ctx context.Context) {
+	for _, s := range p.workers(ctx) {
+		if s.MaxParked > 0 && s.Parked >= s.MaxParked {
+			p.note("warning: worker %s claims no jobs: %s wait for a human, and --max-parked is %d. See troupe inbox",
+				plain(s.Owner), fmt.Sprint(s.Parked), s.MaxParked)
+		}
+	}
+}
