@@ -163,6 +163,7 @@ type JobUpdate struct {
 
 // JobQuery selects jobs. Zero fields select all.
 type JobQuery struct {
+	Beginning  string     // of the ID
 	States     []JobState // any of these
 	Agent      string
 	Batch      string

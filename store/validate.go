@@ -413,7 +413,7 @@ func (q JobQuery) Check() error {
 			return &InvalidError{"query.States", fmt.Sprintf("has the unknown state %.40q: want some of %v", string(s), JobStates())}
 		}
 	}
-	return checkTexts("query.Agent", q.Agent, "query.Batch", q.Batch, "query.Schedule", q.Schedule, "query.Owner", q.Owner)
+	return checkTexts("query.Beginning", q.Beginning, "query.Agent", q.Agent, "query.Batch", q.Batch, "query.Schedule", q.Schedule, "query.Owner", q.Owner)
 }
 
 // Check reports the first rule that s breaks.

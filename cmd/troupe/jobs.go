@@ -361,47 +361,6 @@ func (p *program) showJob(j store.Job) error {
 	return err
 }
 
-// maxJobs bounds the jobs among which one is looked for by a part of its id, and those
-// of a batch that are cancelled at once.
-const maxJobs = 100_000
-
-// allJobs reads the jobs of a query, briefly.
-func allJobs(ctx context.Context, s store.Jobs, q store.JobQuery) ([]store.Job, error) {
-	var all []store.Job
-	q.Brief = true
-	for len(all) < maxJobs {
-		page, err := s.Jobs(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		all = append(all, page...)
-		q.After = page[len(page)-1].Cursor()
-	}
-	return all, nil
-}
-
-// findJob looks a job up by its id, the beginning of it, or how new it is.
-func findJob(ctx context.Context, s store.Jobs, name string) (store.Job, error) {
-	if _, counted := newest(name); !counted {
-		j, err := s.Job(ctx, name)
-		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
-			return j, err
-		}
-	}
-	all, err := allJobs(ctx, s, store.JobQuery{})
-	if err != nil {
-		return store.Job{}, err
-	}
-	found, err := pick("job", "jobs ls", name, all, func(j store.Job) string { return j.ID })
-	if err != nil {
-		return store.Job{}, err
-	}
-	return s.Job(ctx, found.ID)
-}
-
 // jobsEachCommand is a command that does something to jobs. do returns what is told of
 // the job.
 func (p *program) jobsEachCommand(name, what string, do func(context.Context, store.Jobs, string) (string, error)) *cobra.Command {
@@ -446,7 +405,7 @@ func jobIDs(ctx context.Context, s store.Jobs, names []string, batch string) ([]
 	if batch == "" {
 		return ids, nil
 	}
-	all, err := allJobs(ctx, s, store.JobQuery{Batch: batch})
+	all, err := allJobs(ctx, s, store.JobQuery{Batch: batch}, maxJobs)
 	if err != nil {
 		return nil, err
 	}

@@ -336,7 +336,7 @@ func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error)
 }
 
 func wanted(j *store.Job, q store.JobQuery) bool {
-	return (len(q.States) == 0 || slices.Contains(q.States, j.State)) &&
+	return strings.HasPrefix(j.ID, q.Beginning) && (len(q.States) == 0 || slices.Contains(q.States, j.State)) &&
 		(q.Agent == "" || q.Agent == j.Agent) && (q.Batch == "" || q.Batch == j.Batch) &&
 		(q.Schedule == "" || q.Schedule == j.Schedule) && (q.Owner == "" || q.Owner == j.Owner) &&
 		(!q.Cancelling || j.Cancelling) && (!q.Untold || j.Untold)

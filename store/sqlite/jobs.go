@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -321,6 +322,9 @@ func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error)
 }
 
 func jobConditions(q store.JobQuery) (w where) {
+	if q.Beginning != "" { // by the index of ids, which a pattern would not use
+		w.and("id >= ? AND id < ?", q.Beginning, q.Beginning+string(unicode.MaxRune))
+	}
 	if len(q.States) > 0 {
 		states := make([]any, len(q.States))
 		for i, s := range q.States {

@@ -193,3 +193,44 @@ func testAskQueries(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 	})
 }
+
+// testSettledAsks: who looks again and again finds each ask once.
+func testSettledAsks(t *testing.T, open func(t *testing.T) store.Store) {
+	s, ctx := open(t), t.Context()
+	settle := func(id string) {
+		t.Helper()
+		wantErr(t, "OpenAsk", s.OpenAsk(ctx, fullAsk(id, "")), nil)
+		_, err := s.SettleAsk(ctx, id, store.Decision{Status: store.AskAccepted, By: "ada", At: time.Unix(1, 0)})
+		wantErr(t, "SettleAsk", err, nil)
+	}
+	settle("before")
+	list, last, err := s.SettledAsks(ctx, -1, 0)
+	if err != nil || len(list) != 0 || last < 0 {
+		t.Fatalf("SettledAsks from the end: got %v, %d, %v", list, last, err)
+	}
+	wantErr(t, "OpenAsk", s.OpenAsk(ctx, fullAsk("pending", "")), nil)
+	create(t, s, "r")
+	for _, id := range []string{"c", "a", "b"} {
+		settle(id)
+	}
+	var got []string
+	for range 5 {
+		page, next, err := s.SettledAsks(ctx, last, 2)
+		wantErr(t, "SettledAsks", err, nil)
+		for _, a := range page {
+			got = append(got, a.ID+string(a.Status))
+		}
+		if len(page) == 0 && next != last {
+			t.Errorf("SettledAsks: nothing is new, and the place moved from %d to %d", last, next)
+		}
+		last = next
+	}
+	if !slices.Equal(got, []string{"caccepted", "aaccepted", "baccepted"}) {
+		t.Errorf("SettledAsks: got %v, want c, a, b", got)
+	}
+	_, err = s.SettleAsk(ctx, "a", store.Decision{Status: store.AskDeclined})
+	wantErr(t, "SettleAsk again", err, store.ErrSettled)
+	if list, _, err := s.SettledAsks(ctx, last, 0); err != nil || len(list) != 0 {
+		t.Errorf("SettledAsks: got %v, %v, want none", list, err)
+	}
+}
