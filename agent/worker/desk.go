@@ -58,9 +58,9 @@ type desk struct {
 	again   *lookNow // wanted after the look under way
 	unsure  bool     // a claim failed, and may have been made
 
-	ticks ticks
-	quiet time.Time // no jobs are claimed before: other workers renew their leases first
-	full  bool      // as many jobs are parked as may be, and the log says so
+	ticks     ticks
+	claimFrom time.Time // no jobs are claimed before: other workers renew their leases first
+	full      bool      // as many jobs are parked as may be, and the log says so
 
 	draining bool
 	over     bool // the time of the drain
@@ -112,7 +112,7 @@ func (d *desk) Receive(c *actors.Context, msg any) {
 func (d *desk) room() int {
 	n, suspects := d.w.board.count()
 	d.notePlaces(n[parked])
-	if d.draining || d.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(d.quiet) || d.w.events.full() {
+	if d.draining || d.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(d.claimFrom) || d.w.events.full() {
 		return 0
 	}
 	return min(max(d.w.opts.Concurrency-n[active], 0), store.MaxClaim)
@@ -142,7 +142,7 @@ func (d *desk) tick(c *actors.Context) {
 	}
 	d.w.opts.Logger.Warn("the clock jumped, or the process stood still: leases are renewed before jobs are claimed", "gap", gap, "jump", jump)
 	if jump > -late { // after a jump back leases last too long, and no other worker is in danger
-		d.quiet = time.Now().Add(d.w.opts.Lease / 2) // a healthy worker renews three times in a lease
+		d.claimFrom = time.Now().Add(d.w.opts.Lease / 2) // a healthy worker renews three times in a lease
 	}
 	d.renewAll(c)
 }

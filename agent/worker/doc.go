@@ -17,6 +17,10 @@
 //     unless a call may have been made that is not declared safe to make twice
 //     ([agent.Tool].Safe, or a trusted server's read-only and idempotent tools). Then it
 //     is [store.JobUnknown], and a human decides: [store.Jobs].RetryJob.
+//     A loss is no failure, and up to [Retry].MaxLosses are borne. A job that has lost two
+//     workers runs with no other job beside it: it may be what ends them.
+//   - A jump of the clock, a sleep of the machine or a pause of the process moves no job
+//     from a worker that lives.
 //   - The same holds for a job that failed in a way that may pass: a model that can not
 //     be reached, or not so often. It is queued again, with back-off.
 //   - A run that waits for a human takes no goroutine and no place among the jobs at once.

@@ -112,7 +112,7 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	case drain:
 		j.draining = true
 		if j.aside {
-			j.first(c)
+			j.beginAfterLast(c)
 			return
 		}
 		j.park(c)
@@ -132,7 +132,7 @@ func (j *work) claimed(c *actors.Context) {
 	case suspect(j.job) && !j.draining:
 		j.aside, j.state = true, j.waitingAside
 	default:
-		j.first(c)
+		j.beginAfterLast(c)
 	}
 }
 
@@ -147,22 +147,23 @@ func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
 func (j *work) waitingAside(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case beginAlone:
-		j.first(c)
+		j.beginAfterLast(c)
 	case cancelJob:
 		j.job.Cancelling = true
-		j.first(c)
+		j.beginAfterLast(c)
 	case drainOver:
 		j.leave(c, JobReturned, nil)
 	}
 }
 
-// first goes on to the attempt, once the one before it is closed.
-func (j *work) first(c *actors.Context) {
+// beginAfterLast starts an attempt once the run of the one before it is closed: that may
+// have been left to wait.
+func (j *work) beginAfterLast(c *actors.Context) {
 	j.aside = false
 	if j.job.Attempts == 1 {
 		j.begin(c)
 		return
-	} // the last attempt may have been left to wait
+	}
 	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *deeds) { j.begin(c) })
 }
 
