@@ -26,6 +26,10 @@ type ToolCall struct {
 	Server    string // its configured name; empty for a function of the program
 	Tool      string
 	Arguments json.RawMessage
+	// Definition names exactly this tool of exactly this server: a hash of how both are
+	// defined. A policy that remembers what was allowed is to remember it by this; it is
+	// empty for functions of the program.
+	Definition string
 	// ReadOnly is what the server says of the tool. It is worth nothing unless
 	// Trusted, which the user says of the server (SECA-40).
 	ReadOnly, Trusted bool
@@ -67,7 +71,7 @@ func NeverAsk(context.Context, *ToolCall) Verdict { return VerdictAllow }
 // gate makes a loop's gate of a policy.
 func gate(agent string, policy ApprovePolicy, taint *loop.TaintState) func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
 	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) loop.Verdict {
-		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args,
+		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args, Definition: t.Bound(),
 			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval,
 			OpenWorld: t.OpenWorld, Taint: t.Taint, Seen: taint.Seen()})
 		if verdict == VerdictAllow && t.NeedsApproval {

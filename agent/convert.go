@@ -135,6 +135,6 @@ func (c *converter) ask(h Header, b *loop.AskOpened) Ask {
 	if jsonx.Unmarshal(b.Ask.Payload, &payload) != nil {
 		payload.Arguments = json.RawMessage(b.Ask.Payload)
 	}
-	a.Arguments, a.Tainted = payload.Arguments, payload.Tainted
+	a.Arguments, a.Tainted, a.Again, a.Definition = payload.Arguments, payload.Tainted, payload.Again, payload.Bound()
 	return a
 }

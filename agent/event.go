@@ -117,10 +117,16 @@ type (
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"` // exactly what would be sent
 		Hash      string          `json:"hash"`      // of what is shown: server, tool, its definition and the arguments
-		Expires   time.Time       `json:"expires"`
+		// Definition names exactly this tool of exactly this server, as both are defined
+		// now; see [ToolCall].Definition.
+		Definition string    `json:"definition,omitempty"`
+		Expires    time.Time `json:"expires"`
 		// Tainted says that the run has seen untrusted content and private data, and
 		// that the call may carry them out (SECA-44).
 		Tainted bool `json:"tainted,omitzero"`
+		// Again says that the policy asks about this call whatever was allowed before:
+		// [VerdictAskAgain].
+		Again bool `json:"again,omitzero"`
 		// Question is what the server of a running call asks; nil where a call is to be
 		// allowed. Arguments is empty then.
 		Question *mcpclient.Ask `json:"question,omitempty"`

@@ -276,6 +276,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Server:    t.Server,
 		Origin:    s.origin(t.Server),
 		Hash:      hashOf(&t.Tool), // SECA-38
+		Source:    s.source(t.Server),
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
 		Trusted:   t.Trusted,
 		Safe:      safe,
@@ -375,6 +376,20 @@ func answered(err error) bool {
 		input *mcpclient.InputError
 	)
 	return errors.As(err, &wire) || errors.As(err, &input) && input.Question != ""
+}
+
+// source tells a server from all others of its name: by its definition in a file, and
+// else by its command and folder, or its URL.
+func (s *servers) source(name string) string {
+	for i := range s.all {
+		if srv := &s.all[i]; srv.Name == name {
+			if srv.Hash != "" {
+				return srv.File + " " + srv.Hash
+			}
+			return pinSource(srv)
+		}
+	}
+	return ""
 }
 
 // origin is where a server is, without what may be secret in its arguments.

@@ -65,8 +65,8 @@ type (
 
 // openAsk makes the question whether a call may be made.
 func (r *run) openAsk(cl *call) Entry {
-	payload, hash := payloadOf(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash, Arguments: cl.args,
-		Tainted: r.outbound(cl.tool)})
+	payload, hash := payloadOf(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
+		Source: cl.tool.Source, Arguments: cl.args, Tainted: r.outbound(cl.tool), Again: cl.again})
 	row := store.Ask{
 		ID: cl.key, Run: r.cfg.ID, Kind: AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
 		Path: r.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,

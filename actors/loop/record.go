@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -177,10 +179,29 @@ type ApprovalPayload struct {
 	Server     string          `json:"server,omitempty"`
 	Tool       string          `json:"tool"`
 	Definition string          `json:"definition,omitempty"` // its hash
+	Source     string          `json:"source,omitempty"`     // which server of that name, see [Tool].Source
 	Arguments  json.RawMessage `json:"arguments"`
 	// Tainted says that the run has seen untrusted content and private data, and that
 	// the call may carry them out (SECA-44).
 	Tainted bool `json:"tainted,omitzero"`
+	// Again says that the policy asks whatever was allowed before, see [AskAgain].
+	Again bool `json:"again,omitzero"`
+}
+
+// Bound returns the name of exactly this tool of exactly this server, see [Tool.Bound].
+func (p *ApprovalPayload) Bound() string { return bound(p.Source, p.Definition) }
+
+// Bound returns the name of exactly this tool of exactly this server, as both are defined
+// now: what an approval that outlives a run is bound to. It is empty where one of the two
+// is not known, as for a function of the program.
+func (t *Tool) Bound() string { return bound(t.Source, t.Hash) }
+
+func bound(source, hash string) string {
+	if source == "" || hash == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(source + "\x00" + hash))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // bodies makes the body of each type of event.

@@ -31,6 +31,7 @@ type Tool struct {
 	Server string // its configured name; empty for a function of the program
 	Origin string // where the server is, such as its command
 	Hash   string // of the whole definition
+	Source string // which server of that name it is: a hash of how it is defined; may be empty
 
 	// What a gate goes by. ReadOnly is the server's own word, and worth nothing
 	// unless Trusted, which is the user's (SECA-40).

@@ -263,6 +263,7 @@ func (e *errand) onAsk(ctx context.Context, a agent.Ask) (agent.Decision, error)
 	case e.up.front.opts.Unanswered == FallbackDecline: // also what the client has answered with nonsense
 		return e.refusal(&a, mcpserver.ErrDeclined)
 	case errors.Is(err, errCannotAsk):
+		e.step(fmt.Sprintf("%s: this client can not be asked; answer with: troupe inbox answer %s", asker(a.Path, ""), a.ID))
 		return agent.Decision{}, nil
 	}
 	return agent.Decision{}, err

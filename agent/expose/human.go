@@ -28,6 +28,9 @@ func (e *errand) Decide(ctx context.Context, a *mcpclient.Ask) (*mcpclient.Decis
 	case errors.Is(err, mcpserver.ErrDismissed):
 		return &mcpclient.Decision{Action: mcp.ActionCancel}, nil
 	case errors.Is(err, errCannotAsk):
+		if e.up.front.opts.Unanswered == FallbackInbox {
+			e.step(asker(a.Path, a.Server) + ": this client can not be asked; the question waits in: troupe inbox ls")
+		}
 		return e.up.front.fallback.Decide(ctx, a)
 	}
 	return nil, err

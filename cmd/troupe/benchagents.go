@@ -23,7 +23,8 @@ func (p *program) benchAgentsCommand() *cobra.Command {
 		Long: `Run agent sessions with a scripted model and the tools of an MCP server in this process: first as many as are asked for at once,
 half of them waiting for the model and half for a tool, to see the memory; then one after the other in each place, to see how many
 pass in a second and what the runtime adds to a turn: the time from the end of one turn of the model to the begin of the next, with
-a tool call, its journal and its approval between them.
+a tool call, its journal and its approval between them. That time is measured twice: of one session at a time, which is what a turn
+costs, and of all of them at once, where turns also queue for the processors.
 
 The journal is a SQLite file in a temporary folder, or with --no-store in memory. It ends by itself; Ctrl-C prints what was measured
 by then.`,
@@ -110,7 +111,8 @@ func (p *program) printAgents(r *bench.AgentsReport) error {
 		rows = append(rows,
 			[]string{"passed", fmt.Sprintf("%d in %.1f s, %s a second; %d failed", s.Sessions, s.Seconds, figure(s.Rate), s.Failed)},
 			[]string{"CPU", fmt.Sprintf("%s µs a turn", figure(s.CPUMicros))},
-			[]string{"added to a turn, ms", lineOf(inMillis(s.Overhead))},
+			[]string{"added to a turn, ms", lineOf(inMillis(s.Alone)) + " (one session at a time)"},
+			[]string{"with queueing, ms", lineOf(inMillis(s.Overhead)) + fmt.Sprintf(" (all %d at once; on average %s of it is queueing)", r.Sessions, figure(s.QueueingMicros/1000))},
 			[]string{"session, ms", lineOf(inMillis(s.Session))})
 		if s.Error != "" {
 			rows = append(rows, []string{"the first failure", s.Error})

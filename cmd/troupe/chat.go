@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/llm"
@@ -69,10 +70,14 @@ type chat struct {
 	lastRun string
 	spent   agent.Spent
 	turns   int
-	midline bool // what was said does not end with a line's end
 }
 
 func (p *program) chat(ctx context.Context, f *chatFlags) (err error) {
+	f.remember = true
+	piped := !term.IsTerminal(int(p.stdin.Fd())) // then that is all that is said, and nothing is asked
+	if piped || !p.canAsk() {
+		f.askExpiry = waitExpiry
+	}
 	o, err := p.open(ctx, &f.openFlags)
 	if err != nil {
 		return err
@@ -80,7 +85,11 @@ func (p *program) chat(ctx context.Context, f *chatFlags) (err error) {
 	defer o.close(&err)
 	c := &chat{p: p, f: f, o: o, agent: o.main, model: o.model.Name(), view: p.newView("text")}
 	defer c.view.close()
-	c.view.said = c.say
+	c.view.local, c.view.tools = localFilesOf(o.servers), o.allowed
+	c.view.speak = p.newSpeaker(c.view.status)
+	if piped {
+		c.view.ask = nil
+	}
 	if c.view.ask == nil {
 		c.lines = bufio.NewScanner(p.stdin)
 		c.lines.Buffer(make([]byte, 64<<10), maxPrompt)
@@ -196,7 +205,8 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 	}
 	c.view.clear()
 	res, err := run.Wait(context.WithoutCancel(ctx))
-	c.endLine()
+	c.view.speak.endLine()
+	c.view.speak.forget()
 	if res != nil {
 		c.spend(&res.Spent)
 		c.p.bill(res, c.agent.Priced())
@@ -208,7 +218,7 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 	}
 	switch {
 	case waiting != nil:
-		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: troupe inbox ls shows what it asks", run.ID()))
+		return exitWith(exitWaiting, errors.New(c.p.nextStep(run.ID(), false, waiting)))
 	case errors.Is(err, errTurnCancelled):
 		c.p.note("%v", errTurnCancelled)
 		return errTurnCancelled
@@ -222,26 +232,6 @@ func (c *chat) spend(s *agent.Spent) {
 	c.spent.Cost += s.Cost
 	c.spent.ModelCalls += s.ModelCalls
 	c.spent.ToolCalls += s.ToolCalls
-}
-
-// say shows text of the model as it comes.
-func (c *chat) say(delta string) {
-	if delta == "" {
-		return
-	}
-	c.view.clear()
-	if onTerminal(c.p.stdout) {
-		delta = plainLines(delta) // SECA-42
-	}
-	fmt.Fprint(c.p.stdout, delta)
-	c.midline = !strings.HasSuffix(delta, "\n")
-}
-
-func (c *chat) endLine() {
-	if c.midline {
-		fmt.Fprintln(c.p.stdout)
-		c.midline = false
-	}
 }
 
 // command does what a line says that begins with a slash. It reports whether that was

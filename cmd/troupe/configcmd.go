@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/config"
 )
 
@@ -216,9 +217,27 @@ func problemsOf(cfg *config.Config) (problems []string) {
 			problems = append(problems, strings.Split(err.Error(), "\n")...)
 		}
 	}
+	problems = append(problems, tokenProblems(cfg)...)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
 		if err := cfg.Agents[name].Err; err != nil {
 			problems = append(problems, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	return problems
+}
+
+// tokenProblems are those of tokens that clients of ours could not send, or that are short:
+// of the configuration, and of the variables that stand for it.
+func tokenProblems(cfg *config.Config) (problems []string) {
+	for _, t := range []struct{ name, token string }{
+		{"serve.auth.token", cfg.Serve.Auth.Token.Reveal()}, {"worker.token", cfg.Worker.Token.Reveal()},
+		{"$TROUPE_TOKEN", os.Getenv("TROUPE_TOKEN")}, {"$TROUPE_WORKER_TOKEN", os.Getenv("TROUPE_WORKER_TOKEN")},
+	} {
+		if t.token == "" || strings.Contains(t.token, "${") { // a variable that is not set is a problem already
+			continue
+		}
+		if err := bearer.Check(t.token); err != nil {
+			problems = append(problems, t.name+": "+err.Error())
 		}
 	}
 	return problems

@@ -82,7 +82,7 @@ held against the form before anything is decided. An ask is decided once: who co
 	flags.BoolVar(&f.accept, "accept", false, "yes: to the call, the page, the form with its defaults, as much more as is asked for")
 	flags.StringArrayVar(&f.set, "set", nil, "fill in `FIELD=VALUE` of a form (repeat)")
 	flags.StringVar(&f.json, "json", "", "fill in a form with an `OBJECT`")
-	flags.StringVar(&f.scope, "scope", "", "accept for `WHAT`: once (this call), run (further calls of exactly this tool in the run, too)")
+	flags.StringVar(&f.scope, "scope", "", "accept for `WHAT`: once (this call), run (further calls of exactly this tool in the run, too), here (and in later runs that you begin in this folder)")
 	flags.StringVar(&f.more, "more", "", "allow this `AMOUNT` more of a limit")
 	flags.StringVar(&f.hash, "hash", "", "answer only if the ask has this `HASH`: it is what was shown")
 	flags.StringVar(&f.by, "by", "", "who decides, for the record (default: $USER)")
@@ -139,6 +139,9 @@ func settledError(row *store.Ask) error {
 	return fmt.Errorf("the ask %s was %s%s at %s: %w", short(row.ID), row.Status, by, row.At.Local().Format(time.DateTime), store.ErrSettled)
 }
 
+// scopeHere allows a tool in the working folder from now on. It is no scope of the run's.
+const scopeHere = "here"
+
 // decide makes a decision of the flags.
 func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 	if v.bad != nil {
@@ -151,8 +154,10 @@ func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 		return d, usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
 	case f.more != "" && v.Limit == nil:
 		return d, usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
-	case f.scope != "" && f.scope != "once" && (f.scope != loop.ScopeRun || v.Kind != loop.AskKind):
-		return d, usagef("--scope %q: want once, or run where a call is to be allowed", f.scope)
+	case f.scope != "" && f.scope != "once" && (f.scope != loop.ScopeRun && f.scope != scopeHere || v.Kind != loop.AskKind):
+		return d, usagef("--scope %q: want once, or run or here where a call is to be allowed", f.scope)
+	case f.scope == scopeHere && v.bound == "":
+		return d, usagef("--scope here: this call can only be allowed once, or for its run: it is of no server, or its policy asks each time")
 	case f.scope != "":
 		d.Scope = f.scope
 	}
@@ -243,6 +248,10 @@ func fieldNames(fm *form.Form) string {
 // become of it.
 func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d store.Decision, by string) error {
 	d.By = whoAmI(by)
+	here := d.Scope == scopeHere
+	if here {
+		d.Scope = loop.ScopeRun
+	}
 	done, err := s.SettleAsk(ctx, row.ID, d)
 	switch {
 	case errors.Is(err, store.ErrSettled):
@@ -251,6 +260,11 @@ func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d s
 		return fmt.Errorf("deciding the ask: %w", err)
 	}
 	p.wakeAll(ctx)
+	if here {
+		if err := p.allowHere(ctx, s, row); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(p.stdout, "%s %s\n", d.Status, done.ID)
 	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted {
 		p.note("open the page yourself, if it has not opened where the run is: %s", plain(q.URL.URL))
@@ -259,8 +273,22 @@ func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d s
 		return nil
 	}
 	if r, err := s.Run(ctx, row.Run); err == nil && !r.Leased(time.Now()) {
-		p.note("nobody works on the run %s now: if it is a job's, a worker goes on with it; else it stays as it is", plain(r.ID))
+		p.note("no process works on the run %s now: if it is a job's, a worker goes on with it; else run its command again", plain(r.ID))
 	}
+	return nil
+}
+
+// allowHere keeps that the tool of an ask may be called in runs of the working folder.
+func (p *program) allowHere(ctx context.Context, s store.Store, row *store.Ask) error {
+	t, err := newToolApprovals(s)
+	if err != nil {
+		return err
+	}
+	v := viewOf(row)
+	if err := t.allow(ctx, v.Server, v.Tool, v.bound); err != nil {
+		return fmt.Errorf("keeping that %s is allowed in this folder: %w", v.Tool, err)
+	}
+	p.note("runs in %s may call %s from now on; troupe mcp approvals rm %[2]s takes it back", plain(t.folder), plain(v.Tool))
 	return nil
 }
 
@@ -322,6 +350,9 @@ func (p *program) decideInTerminal(ctx context.Context, v *askView, row *store.A
 		prompt = "[y]es, another amount, [n]o, or nothing yet: "
 	case v.Kind == loop.AskKind:
 		prompt = "[y]es, yes to this tool for the whole [r]un, [n]o, or nothing yet: "
+		if v.bound != "" {
+			prompt = "[y]es, yes to this tool for the whole [r]un, [a]lways in this folder, [n]o, or nothing yet: "
+		}
 	}
 	for {
 		line, err := ask.Ask(ctx, text, prompt)
@@ -358,6 +389,8 @@ func (v *askView) reads(line string) (*answerFlags, bool) {
 		return &answerFlags{accept: true}, true
 	case v.Kind == loop.AskKind && (line == "r" || line == "run"):
 		return &answerFlags{scope: loop.ScopeRun}, true
+	case v.Kind == loop.AskKind && (line == "a" || line == "always"):
+		return &answerFlags{scope: scopeHere}, true
 	case v.Limit != nil:
 		return &answerFlags{more: line}, true
 	}

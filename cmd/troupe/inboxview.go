@@ -52,7 +52,8 @@ type askView struct {
 
 	question *mcpclient.Ask // of a server; nil for others
 	form     *form.Form
-	bad      error // why it can not be shown
+	bound    string // exactly this tool of exactly this server; empty if it can not be allowed for good
+	bad      error  // why it can not be shown
 }
 
 // fieldView is a field of a form.
@@ -111,6 +112,9 @@ func (v *askView) readCall(row *store.Ask) error {
 		return errNotAsked
 	}
 	v.Tool, v.Server, v.Arguments, v.Tainted = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Tainted
+	if !p.Again {
+		v.bound = p.Bound()
+	}
 	return nil
 }
 

@@ -27,6 +27,9 @@ func main() {
 type program struct {
 	stdin          *os.File
 	stdout, stderr io.Writer
+	errors         io.Writer // what stderr was before lines of JSON were made of it
+	tty            *os.File  // the terminal of the process, once it was needed; see keyboard
+	noTTY          bool      // there is none
 
 	configPath string
 	fromEnv    map[string]bool // flags that a variable of the environment has set
@@ -41,9 +44,12 @@ type program struct {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
-	ctx, stop := withSignals(context.Background(), stderr)
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, errors: stderr}
+	if wantsJSON(args) {
+		p.stderr = newJSONLines(stderr)
+	}
+	ctx, stop := withSignals(context.Background(), p.stderr)
 	defer stop()
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := p.command()
 	root.SetArgs(countBack(args))
 	err := root.ExecuteContext(ctx)
@@ -53,10 +59,10 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "troupe: %v\n", err)
+		fmt.Fprintf(p.stderr, errorPrefix+"%v\n", err)
 	}
 	if errors.Is(err, store.ErrFull) {
-		fmt.Fprintln(stderr, "make room on the disk of the store, or name another file with --store")
+		fmt.Fprintln(p.stderr, "make room on the disk of the store, or name another file with --store")
 	}
 	return exitCode(err)
 }
@@ -81,7 +87,7 @@ func (p *program) command() *cobra.Command {
 		if text := err.Error(); strings.Contains(text, ago) { // as it was given
 			err = errors.New(strings.ReplaceAll(text, ago, "-"))
 		}
-		return usagef("%w\nSee %s --help", err, cmd.CommandPath())
+		return usagef("%w%s\nSee %s --help", err, flagMeant(cmd, err), cmd.CommandPath())
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.configPath, "config", "", "`FILE` with the configuration (default: $TROUPE_CONFIG, or else ./troupe.yaml over your own)")
@@ -151,7 +157,7 @@ func oneArg(what string) cobra.PositionalArgs {
 // subcommandOnly is for commands that do nothing but lead to others.
 func subcommandOnly(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s has no command %q\nSee %[1]s --help", cmd.CommandPath(), args[0])
+		return usagef("%s has no command %q%s\nSee %[1]s --help", cmd.CommandPath(), args[0], commandMeant(cmd, args[0]))
 	}
 	return nil
 }

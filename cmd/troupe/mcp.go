@@ -26,7 +26,7 @@ func (p *program) mcpCommand() *cobra.Command {
 		Args:  subcommandOnly,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(p.mcpAddCommand(), p.mcpLsCommand(), p.mcpGetCommand(), p.mcpRmCommand(), p.mcpImportCommand(), p.mcpApproveCommand(),
+	cmd.AddCommand(p.mcpAddCommand(), p.mcpLsCommand(), p.mcpGetCommand(), p.mcpRmCommand(), p.mcpImportCommand(), p.mcpApproveCommand(), p.mcpApprovalsCommand(),
 		p.mcpTestCommand(), p.mcpToolsCommand(), p.mcpCallCommand(), p.mcpResourcesCommand(), p.mcpPromptsCommand(),
 		p.mcpSkillsCommand())
 	return cmd
@@ -290,7 +290,11 @@ func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, t
 	case len(all) == 0:
 		err = usagef("no server is configured: name one with --mcp or --mcp-config")
 	case len(all) > 1:
-		err = usagef("name one of the servers %s before the tool", strings.Join(namesOf(all), ", "))
+		meant := ""
+		if len(args) > 0 {
+			meant = didYouMean(args[0], namesOf(all))
+		}
+		err = usagef("name one of the servers %s before the tool%s", strings.Join(namesOf(all), ", "), meant)
 	case len(args) == 0 || len(args) > 2:
 		err = usagef("give a tool and, in one argument, a JSON object with its arguments")
 	}

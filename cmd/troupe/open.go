@@ -39,6 +39,7 @@ type openFlags struct {
 	noModel     bool                 // go on where there is no model: agents that need one are left out then
 	noWait      bool                 // do not wait for the servers, and do not say how they are
 	withOptions func(*agent.Options) // has the last word on the runtime
+	remember    bool                 // do not ask about tools that were allowed in this folder for good
 	askExpiry   time.Duration        // how long questions wait for a human; zero means some minutes
 }
 
@@ -100,6 +101,7 @@ type opened struct {
 	model    llm.Model               // the one of the flags; nil where there is none
 	main     *agent.Agent            // what --agent names, or else one of the flags; nil without a model
 	servers  []mcpclient.Server
+	allowed  *toolApprovals // for good in this folder; nil where they do not count
 	settings *settings
 	log      *slog.Logger
 	telling  *exporting // nil where nothing is told to OpenTelemetry
@@ -122,6 +124,11 @@ func (p *program) open(ctx context.Context, f *openFlags) (_ *opened, err error)
 	}
 	if o.store, err = p.openStore(); err != nil {
 		return nil, err
+	}
+	if f.remember && !p.noStore {
+		if o.allowed, err = newToolApprovals(o.store); err != nil {
+			return nil, err
+		}
 	}
 	if o.servers, err = p.servers(&f.serverFlags); err != nil {
 		return nil, err
@@ -263,6 +270,9 @@ func (p *program) newAgent(f *openFlags, o *opened, name string, def *config.Age
 	policy, err := f.policy(def.Approve)
 	if err != nil {
 		return nil, err
+	}
+	if o.allowed != nil && f.approve != "all" { // which a user types who wants to be asked
+		policy = o.allowed.policy(policy)
 	}
 	limits, err := f.limits(def.Limits.Or(o.settings.Limits))
 	if err != nil {

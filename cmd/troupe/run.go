@@ -32,7 +32,9 @@ func (p *program) runCommand() *cobra.Command {
 
 The prompt is the argument, and what is piped to stdin is added to it. Without --mcp or --mcp-config the
 servers of ./.mcp.json are used, those of them that were approved with "troupe mcp approve".
-Tools that may change something ask first; without a terminal to ask on, the run waits and the exit code is 3.`,
+Tools that may change something ask first, on the terminal, even where something is piped to stdin; "always" there holds for
+exactly this tool in this folder, see "troupe mcp approvals". Without a terminal to ask on the run is left waiting: the exit
+code is 3, and what is printed says how to go on.`,
 		Example: `  troupe run --mcp "npx -y @modelcontextprotocol/server-filesystem ." "Which Go files are largest?"
   git diff | troupe run -m ollama/qwen3:8b "Write a commit message for this."
   troupe run --mcp-config .mcp.json --approve all --output-format json "Tidy up my notes."`,
@@ -111,18 +113,21 @@ func (p *program) runOnce(ctx context.Context, f *runFlags, args []string) (err 
 	// The wait for servers counts too.
 	ctx, cancel := context.WithTimeoutCause(ctx, f.wall(def.Limits.Or(settings.Limits)), errTimeout)
 	defer cancel()
-	f.heldOutside = true
+	f.heldOutside, f.remember = true, true
+	if !p.canAsk() {
+		f.askExpiry = waitExpiry
+	}
 	o, err := p.open(ctx, &f.openFlags)
 	if err != nil {
 		return err
 	}
 	defer o.close(&err)
-	return p.follow(ctx, o.main, prompt, f)
+	return p.follow(ctx, o, prompt, f)
 }
 
 // follow starts the run and shows it until it has ended.
-func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *runFlags) error {
-	run, err := a.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
+func (p *program) follow(ctx context.Context, o *opened, prompt string, f *runFlags) error {
+	run, err := o.main.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
 	if err != nil {
 		return startError(err)
 	}
@@ -131,6 +136,7 @@ func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *
 
 	view := p.newView(f.output)
 	defer view.close()
+	view.local, view.tools = localFilesOf(o.servers), o.allowed
 	waiting, err := view.watch(ctx, run)
 	if err != nil {
 		run.Cancel(err)
@@ -138,17 +144,16 @@ func (p *program) follow(ctx context.Context, a *agent.Agent, prompt string, f *
 	view.clear()
 	// The run has ended, or ends within its grace.
 	res, runErr := run.Wait(context.WithoutCancel(ctx))
-	if err := p.answer(f.output, run.ID(), res, runErr, waiting); err != nil {
+	if err := p.answer(f.output, run.ID(), res, runErr, waiting, view.speak); err != nil {
 		return err
 	}
-	p.bill(res, a.Priced())
-	if waiting != nil && waiting.Limit != nil {
-		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: it has reached its limit of %s, %s, and asks for %s more. "+
-			"There is no terminal to ask on", run.ID(), waiting.Limit.Limit, waiting.Limit.Max, waiting.Limit.More))
-	}
+	p.bill(res, o.main.Priced())
 	if waiting != nil {
-		return exitWith(exitWaiting, fmt.Errorf("run %s waits for a human: may %s be called? There is no terminal to ask on; "+
-			"run it in one, or allow such calls beforehand: --yes all, --trust SERVER what it says only reads", run.ID(), waiting.Tool))
+		return exitWith(exitWaiting, errors.New(p.nextStep(run.ID(), f.runID != "", waiting)))
+	}
+	if errors.Is(runErr, agent.ErrSuspended) {
+		return exitWith(exitWaiting, fmt.Errorf("run %s was left to wait for a human and does not go on by itself: answer what it asks "+
+			"(see troupe inbox), and run the same command again with another --run-id", run.ID()))
 	}
 	return runError(cmp.Or(runErr, err))
 }

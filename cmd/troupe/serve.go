@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -25,6 +26,7 @@ type serveFlags struct {
 	openFlags
 	stdio      bool
 	http       string
+	httpGiven  bool // "" too: then the configuration does not count
 	protocol   string
 	expose     []string
 	agents     []string
@@ -63,13 +65,14 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 			if !cmd.Flags().Changed("log-level") && !p.fromEnv["log-level"] && !p.quiet {
 				p.logLevel = "warn" // a server that clients are served without is said
 			}
+			f.httpGiven = cmd.Flags().Changed("http")
 			return p.serve(cmd.Context(), &f)
 		},
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.stdio, "stdio", false, "serve the client at stdin and stdout")
-	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only")
+	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
 	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
 	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
 	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
@@ -100,8 +103,8 @@ func (l *nameList) Set(text string) error {
 // settle fills in what the configuration says, and refuses what is wrong before anything
 // is opened.
 func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
-	if !f.stdio {
-		f.http = cmp.Or(f.http, c.HTTP)
+	if !f.stdio && !f.httpGiven {
+		f.http = c.HTTP
 	}
 	f.protocol, f.names = cmp.Or(f.protocol, c.Protocol, "both"), cmp.Or(f.names, c.Names, string(expose.NamesQualified))
 	if f.unanswered = cmp.Or(f.unanswered, c.Unanswered); noStore {
@@ -112,6 +115,11 @@ func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
 	}
 	if f.token = cmp.Or(f.token, c.Auth.Token.Reveal()); f.http != "" && f.token == "" && c.Auth.Type == "bearer" {
 		return usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
+	}
+	if f.http != "" && f.token != "" {
+		if err := bearer.Check(f.token); err != nil {
+			return usagef("the token of --token, $TROUPE_TOKEN or serve.auth.token: %w", err)
+		}
 	}
 	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
 	if f.expose == nil {
@@ -209,7 +217,7 @@ func (p *program) newFront(o *opened, f *serveFlags, c *config.Serve) (*expose.F
 		e.Servers = f.only
 	}
 	if f.http != "" && f.token != "" {
-		e.Server.Authenticate = bearer(f.token)
+		e.Server.Authenticate = authenticate(f.token)
 	}
 	if o.telling != nil {
 		e.Server.Middleware = append(e.Server.Middleware, o.telling.Middleware)
@@ -241,7 +249,8 @@ func (o *opened) offered(names []string) ([]*agent.Agent, error) {
 	for _, name := range names {
 		a := o.agents[name]
 		if a == nil {
-			return nil, usagef("there is no agent %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(o.agents)), ", "))
+			known := slices.Sorted(maps.Keys(o.agents))
+			return nil, usagef("there is no agent %q; there are %s%s", name, strings.Join(known, ", "), didYouMean(name, known))
 		}
 		agents = append(agents, a)
 	}

@@ -117,7 +117,7 @@ func get(t *testing.T, url string, headers ...string) (status int, body string) 
 func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	s := h.serveHTTP("--no-store", "--expose", "tools", "--mcp", "bank=asker", "--token", "s3cret")
+	s := h.serveHTTP("--no-store", "--expose", "tools", "--mcp", "bank=asker", "--token", "s3cret-of-16-chars")
 	if status, body := get(t, s.url+"/healthz"); status != http.StatusOK || body != "{\"status\":\"ok\"}\n" {
 		t.Errorf("GET /healthz: got %d %q, want 200 and ok", status, body)
 	}
@@ -135,7 +135,7 @@ func TestServeHTTP(t *testing.T) {
 			}
 			return &mcpclient.Decision{Action: mcp.ActionAccept, Content: map[string]json.RawMessage{"name": json.RawMessage(`"Ada"`)}}, nil
 		})
-		c := s.dial(t, protocol, "s3cret", o)
+		c := s.dial(t, protocol, "s3cret-of-16-chars", o)
 		res, err := c.CallTool(t.Context(), "bank__ask", json.RawMessage(`{}`), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", protocol, err)

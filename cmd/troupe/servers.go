@@ -150,6 +150,9 @@ func noServer(name string, all []mcpclient.Server) error {
 	if len(all) == 0 {
 		return usagef("there is no server %q; none is configured: name a file with --mcp-config, or write a %s", name, projectFile)
 	}
+	if meant := didYouMean(name, namesOf(all)); meant != "" {
+		return usagef("there is no server %q%s", name, meant)
+	}
 	return usagef("there is no server %q; there are %s", name, strings.Join(namesOf(all), ", "))
 }
 
@@ -218,11 +221,34 @@ func hostName(address string) string {
 // errConnecting is said of a server that has neither failed nor answered.
 var errConnecting = errors.New("it is still connecting")
 
+// startingText says which servers are still waited for.
+func startingText(all []mcpclient.ServerStatus) string {
+	var names []string
+	used := 0
+	for _, s := range all {
+		if s.Disabled {
+			continue
+		}
+		if used++; s.Info == nil && s.Err == nil && s.ListErr == nil {
+			names = append(names, plain(s.Name))
+		}
+	}
+	if len(names) == 0 {
+		return "listing the tools of the servers"
+	}
+	return fmt.Sprintf("starting servers, %d of %d are ready; waiting for %s", used-len(names), used, strings.Join(names, ", "))
+}
+
 // greetServers waits until every server is ready or has failed, and says so. A
 // server of the command line that failed ends the program; one of a file costs
 // its tools only.
 func (p *program) greetServers(ctx context.Context, rt *agent.Runtime, servers []mcpclient.Server) error {
+	starting := p.newStatus()
+	if len(servers) > 0 {
+		starting.follow(func() string { return startingText(rt.Host().Servers()) })
+	}
 	statuses, err := rt.Servers(ctx)
+	starting.close()
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
@@ -114,13 +113,11 @@ func (w *webServer) health(out http.ResponseWriter, _ *http.Request) {
 	_, _ = out.Write([]byte(`{"status":"ok"}` + "\n"))
 }
 
-// bearer lets in who has the token. All who have it are one principal.
-func bearer(token string) func(*http.Request) (*mcpserver.Principal, error) {
-	want := sha256.Sum256([]byte(token))
+// authenticate lets in requests that have the token. All of them are one principal.
+func authenticate(token string) func(*http.Request) (*mcpserver.Principal, error) {
+	want := bearer.New(token)
 	return func(r *http.Request) (*mcpserver.Principal, error) {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if !want.In(r) {
 			return nil, errNoToken
 		}
 		return &mcpserver.Principal{ID: "token"}, nil

@@ -24,7 +24,7 @@ type tty struct {
 	shown strings.Builder
 }
 
-// openTerminal gives cmd a terminal for stdin and stderr, and for stdout if that goes
+// openTerminal gives cmd a terminal for stderr, and for stdin and stdout where they go
 // nowhere, and starts it.
 func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 	t.Helper()
@@ -47,7 +47,10 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 		t.Skipf("there are no terminals here: %v", err)
 	}
 	defer theirs.Close()
-	cmd.Stdin, cmd.Stderr = theirs, theirs
+	cmd.Stderr = theirs
+	if cmd.Stdin == nil {
+		cmd.Stdin = theirs
+	}
 	if cmd.Stdout == nil {
 		cmd.Stdout = theirs
 	}

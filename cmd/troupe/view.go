@@ -9,34 +9,33 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/terminal"
 )
 
 // view shows a run while it goes on: events on stdout as they come for
-// stream-json, a line with the current tool on a terminal, questions where there
-// is somebody to answer them.
+// stream-json; on a terminal the model's text as it comes, a line for each call with its
+// result, and one with what goes on now; questions where there is somebody to answer them.
 type view struct {
 	p      *program
 	stream bool
-	status *statusLine
+	status *statusLine        // nil where there is no terminal for it
 	ask    *terminal.Prompter // nil if there is no terminal to ask on
-	said   func(delta string) // is given the text of the run itself as it comes; may be nil
+	speak  *speaker           // shows the text of the run itself as it comes; nil shows none
+	calls  []runningCall      // those under way, the oldest first
+	local  localFiles         // what calls may change here, for questions
+	tools  *toolApprovals     // takes what is allowed for good; nil if that can not be kept
 }
 
 func (p *program) newView(output string) *view {
-	v := &view{p: p, stream: output == "stream-json"}
-	stderr, ok := p.stderr.(*os.File)
-	if ok && term.IsTerminal(int(stderr.Fd())) && os.Getenv("TERM") != "dumb" && !p.quiet {
-		v.status = newStatusLine(stderr)
+	v := &view{p: p, stream: output == "stream-json", status: p.newStatus()}
+	if output == "text" && onTerminal(p.stdout) {
+		v.speak = p.newSpeaker(v.status)
 	}
 	v.ask = p.newPrompter(v.clear)
 	return v
@@ -44,21 +43,18 @@ func (p *program) newView(output string) *view {
 
 // clear makes room on the terminal.
 func (v *view) clear() {
-	if v.status != nil {
-		v.status.clear()
-	}
+	v.speak.interrupt()
+	v.status.clear()
 }
 
-func (v *view) close() {
-	if v.status != nil {
-		v.status.close()
-	}
-}
+func (v *view) close() { v.status.close() }
 
 // watch shows the events of a run until it has ended. At the first question that
 // nobody is there to answer it suspends the run and returns the question. When ctx
 // ends questions are withdrawn; the run itself is ended by others.
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
+	v.calls = nil
+	v.show(v.doing())
 	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
 		if err != nil {
 			return nil, err
@@ -70,61 +66,93 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 		}
 		who, ev := inside(ev)
 		v.tell(who, ev)
-		if t, ok := ev.(agent.Text); ok && v.said != nil {
-			if who == "" {
-				v.said(t.Delta)
+		if q, ok := ev.(agent.Ask); ok {
+			waiting, err := v.asked(ctx, run, who, q)
+			if waiting != nil || err != nil {
+				return waiting, err
 			}
 			continue
 		}
-		switch ev := ev.(type) {
-		case agent.ToolsListed:
-			for _, a := range ev.Absent {
-				v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
-			}
-		case agent.ToolStarted:
-			v.show(who + ev.Tool)
-		case agent.ToolProgress:
-			v.show(who + progressText(ev))
-		case agent.ToolResult, agent.Thinking, agent.Text:
-			v.show(who + "thinking")
-		case agent.LimitReached:
-			if ev.Then == agent.LimitWrapUp {
-				v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
-			}
-		case agent.ModelRetried:
-			v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
-		case agent.Ask:
-			if v.ask == nil && ev.Question != nil {
-				// The server waits inside of a call that can not be left and taken up again.
-				v.note("%s asks something, and nobody is there to be asked: declined (%s)", plain(ev.Server), plain(ev.Question.Message))
-				if err := ev.Answer(ctx, agent.Decline("nobody is there").By("no terminal")); err != nil && !errors.Is(err, agent.ErrSettled) {
-					return nil, err
-				}
-				continue
-			}
-			if v.ask == nil && who != "" {
-				// A run that waits for another can not be left and taken up again either.
-				v.note("%sa question, and nobody is there to be asked: declined (%s)", who, plain(cmp.Or(ev.Tool, ev.Kind)))
-				if err := ev.Answer(ctx, agent.Decline("nobody is there").By("no terminal")); err != nil && !errors.Is(err, agent.ErrSettled) {
-					return nil, err
-				}
-				continue
-			}
-			if v.ask == nil {
-				switch err := run.Suspend(context.WithoutCancel(ctx)); {
-				case err == nil:
-					return &ev, nil
-				case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
-					return nil, fmt.Errorf("leaving the run to wait: %w", err)
-				}
-				continue
-			}
-			if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
-				return nil, err
-			}
-		}
+		v.event(who, ev)
 	}
 	return nil, nil
+}
+
+// event shows what is no question.
+func (v *view) event(who string, ev agent.Event) {
+	switch ev := ev.(type) {
+	case agent.ToolsListed:
+		for _, a := range ev.Absent {
+			v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
+		}
+	case agent.Text:
+		if who == "" && v.speak != nil {
+			v.speak.say(ev.Turn, ev.Delta)
+			return
+		}
+		v.show(who + "answering")
+	case agent.Thinking:
+		v.show(who + "thinking")
+	case agent.ModelTurn:
+		if who == "" {
+			v.speak.interrupt()
+		}
+		if len(v.calls) == 0 && ev.Calls > 0 {
+			v.show(who + "calling tools")
+		}
+	case agent.ToolStarted:
+		v.callBegan(who, ev)
+	case agent.ToolProgress:
+		v.callProgressed(who, ev)
+	case agent.ToolResult:
+		v.callEnded(who, ev)
+	case agent.TurnRestarted:
+		if who == "" {
+			v.speak.forget()
+		}
+	case agent.LimitReached:
+		if ev.Then == agent.LimitWrapUp {
+			v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
+		}
+	case agent.ModelRetried:
+		v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
+	}
+}
+
+// asked answers a question, or leaves the run to wait for one that nobody is here to
+// answer: then it returns it.
+func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.Ask) (*agent.Ask, error) {
+	switch {
+	case v.ask != nil:
+		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
+			return nil, err
+		}
+		v.show(v.doing())
+		return nil, nil
+	case ev.Question != nil:
+		// The server waits inside of a call that can not be left and taken up again.
+		v.note("%s asks something, and there is no terminal to ask on: declined (%s)", plain(ev.Server), plain(ev.Question.Message))
+		return nil, v.declineUnasked(ctx, ev)
+	case who != "":
+		// A run that waits for another can not be left and taken up again either.
+		v.note("%sa question, and there is no terminal to ask on: declined (%s)", who, plain(cmp.Or(ev.Tool, ev.Kind)))
+		return nil, v.declineUnasked(ctx, ev)
+	}
+	switch err := run.Suspend(context.WithoutCancel(ctx)); {
+	case err == nil:
+		return &ev, nil
+	case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
+		return nil, fmt.Errorf("leaving the run to wait: %w", err)
+	}
+	return nil, nil
+}
+
+func (v *view) declineUnasked(ctx context.Context, ev agent.Ask) error {
+	err := ev.Answer(ctx, agent.Decline("there is no terminal to ask on").By("no terminal"))
+	if errors.Is(err, agent.ErrSettled) {
+		return nil
+	}
+	return err
 }
 
 // writeEvent writes an event as one line of JSON that begins with its type.
@@ -156,87 +184,17 @@ func progressText(ev agent.ToolProgress) string {
 	return text
 }
 
+// show says what goes on now, but not over a line of text that is not at its end.
 func (v *view) show(text string) {
-	if v.status != nil {
-		v.status.set(shorten(plain(text), 70))
+	if v.speak == nil || !v.speak.terminal || !v.speak.midline {
+		v.status.set(plain(text))
 	}
 }
 
+// note is [program.note] above the line with what goes on.
 func (v *view) note(format string, args ...any) {
-	v.clear()
-	v.p.note(format, args...)
-}
-
-// question asks on the terminal: whether a call may be made, or what a server wants
-// to know.
-func (v *view) question(ctx context.Context, q agent.Ask) error {
-	if !q.Expires.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, q.Expires, errExpired)
-		defer cancel()
-	}
-	ask := v.approve
-	switch {
-	case q.Limit != nil:
-		ask = v.allowMore
-	case q.Question != nil:
-		ask = v.forward
-	}
-	answer, err := ask(ctx, q)
-	if err != nil {
-		return err
-	}
-	// An answer that was given counts, whatever has ended meanwhile.
-	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
-}
-
-// errExpired ends a question that waited for too long.
-var errExpired = errors.New("nobody has answered in time")
-
-// forward asks a server's question.
-func (v *view) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
-	d, err := v.ask.Decide(ctx, q.Question)
-	if err != nil {
-		d = &mcpclient.Decision{Action: mcp.ActionCancel}
-	}
-	return agent.DecideAs(d)
-}
-
-// approve asks whether a call may be made.
-func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error) {
-	who := "the program"
-	if q.Server != "" {
-		who = fmt.Sprintf("the server %s (%s, %s)", plain(q.Server), plain(q.Origin), q.Trust)
-	}
-	text := fmt.Sprintf("\nMay %s call %s of %s?\n%s%s", asker(q), plain(q.Tool), who, plainLines(indentJSON(q.Arguments)), warning(q))
-	for {
-		line, err := v.ask.Ask(ctx, text, "[y]es, yes to this tool for the whole [r]un, or [n]o: ")
-		if err != nil {
-			return agent.Decline("nobody answered"), nil
-		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return agent.Accept(), nil
-		case "r", "run":
-			return agent.AcceptForRun(), nil
-		case "n", "no":
-			return agent.Decline(""), nil
-		}
-		text = "Please say y, r or n."
-	}
-}
-
-// indentJSON lays JSON out for reading; what is not JSON stays as it is.
-func indentJSON(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return string(raw)
-	}
-	out, err := json.MarshalIndent(v, "  ", "  ")
-	if err != nil {
-		return string(raw)
-	}
-	return "  " + string(out)
+	v.speak.interrupt()
+	v.status.above(func() { v.p.note(format, args...) })
 }
 
 // answer is what "run --output-format json" prints.
@@ -253,8 +211,9 @@ type answer struct {
 	Error      string            `json:"error,omitempty"`
 }
 
-// answer prints the result to stdout, in the format asked for.
-func (p *program) answer(format, id string, res *agent.Result, runErr error, waiting *agent.Ask) error {
+// answer prints the result to stdout, in the format asked for. What was said already, as it
+// came, is not said again.
+func (p *program) answer(format, id string, res *agent.Result, runErr error, waiting *agent.Ask, said *speaker) error {
 	if res == nil {
 		res = &agent.Result{RunID: id, StopReason: agent.StopFailed}
 	}
@@ -278,6 +237,10 @@ func (p *program) answer(format, id string, res *agent.Result, runErr error, wai
 		return p.printJSON(a)
 	case "text":
 		if (runErr == nil || res.Text != "") && waiting == nil { // a run that wraps up has both
+			if said.has(res.Text) {
+				said.endLine()
+				return nil
+			}
 			text := res.Text
 			if onTerminal(p.stdout) {
 				text = plainLines(text) // SECA-42
@@ -296,67 +259,4 @@ func (p *program) answer(format, id string, res *agent.Result, runErr error, wai
 func onTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// statusLine is one line at the bottom of a terminal that says what goes on.
-type statusLine struct {
-	mu    sync.Mutex
-	w     io.Writer
-	text  string
-	since time.Time
-	shown bool
-	tick  *time.Ticker
-	done  chan struct{}
-}
-
-func newStatusLine(w io.Writer) *statusLine {
-	s := &statusLine{w: w, tick: time.NewTicker(time.Second), done: make(chan struct{})}
-	go s.run()
-	return s
-}
-
-func (s *statusLine) run() {
-	for {
-		select {
-		case <-s.tick.C:
-			s.draw("")
-		case <-s.done:
-			return
-		}
-	}
-}
-
-// set changes what is shown.
-func (s *statusLine) set(text string) { s.draw(text) }
-
-func (s *statusLine) draw(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case text == "" && !s.shown:
-		return
-	case text != "" && text == s.text && s.shown:
-		return
-	case text != "":
-		s.text, s.since = text, time.Now()
-	}
-	s.shown = true
-	fmt.Fprintf(s.w, "\r\x1b[K  %s (%ds)", s.text, int(time.Since(s.since).Seconds()))
-}
-
-// clear takes the line away; the next set draws it again.
-func (s *statusLine) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.shown {
-		fmt.Fprint(s.w, "\r\x1b[K")
-		s.shown = false
-	}
-}
-
-// close ends the line for good.
-func (s *statusLine) close() {
-	s.clear()
-	s.tick.Stop()
-	close(s.done)
 }

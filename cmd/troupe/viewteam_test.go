@@ -58,7 +58,7 @@ func team(t *testing.T, output string) (stdout, stderr string) {
 func TestViewOfATeam(t *testing.T) {
 	stdout, stderr := team(t, "text")
 	want := `  sub > last: last goes on in place of sub (llmtest/script)
-  sub > last: a question, and nobody is there to be asked: declined (remove)
+  sub > last: a question, and there is no terminal to ask on: declined (remove)
   sub > last: the guard "mask" (final) has changed: a` + "\uFFFD" + `number
 `
 	if stderr != want || stdout != "" {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/headless"
 	"github.com/troupe-dev/troupe/store"
@@ -33,6 +34,7 @@ type workerFlags struct {
 	lease       time.Duration
 	drain       time.Duration
 	http        string
+	httpGiven   bool // "" too: then the configuration does not count
 	stdin       bool
 	events      string
 }
@@ -59,6 +61,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 			if !cmd.Flags().Changed("log-level") && !p.fromEnv["log-level"] && !p.quiet {
 				p.logLevel = "info"
 			}
+			f.httpGiven = cmd.Flags().Changed("http")
 			return p.work(cmd.Context(), &f)
 		},
 	}
@@ -70,7 +73,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
 	flags.DurationVar(&f.askExpiry, "ask-expiry", 7*24*time.Hour, "what nobody answers in the inbox is declined after this time")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
-	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only")
+	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
 	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
 	flags.StringVar(&f.events, "events", "ends", "`WHAT` goes to stdout: ends (of jobs), all, none")
 	return cmd
@@ -91,7 +94,9 @@ func (f *workerFlags) settle(c *config.Worker) error {
 	if f.lease < time.Second {
 		return usagef("--lease %v: want at least 1s", f.lease)
 	}
-	f.http = cmp.Or(f.http, c.HTTP)
+	if !f.httpGiven {
+		f.http = c.HTTP
+	}
 	return nil
 }
 
@@ -109,6 +114,13 @@ func (p *program) work(ctx context.Context, f *workerFlags) (err error) {
 	if err := f.settle(&settings.Worker); err != nil {
 		return err
 	}
+	intake, err := listenIntake(f, &settings.Worker) // first: an address that can not be had is known before servers start
+	if err != nil {
+		return err
+	}
+	if intake != nil {
+		defer intake.listener.Close() // it may be closed already
+	}
 	f.all = true
 	f.withOptions = func(o *agent.Options) {
 		// A page is opened by who answers, and not where nobody sits.
@@ -121,7 +133,7 @@ func (p *program) work(ctx context.Context, f *workerFlags) (err error) {
 		return err
 	}
 	defer o.close(&err)
-	d, err := p.newDaemon(o, f, &settings.Worker)
+	d, err := p.newDaemon(o, f, &settings.Worker, intake)
 	if err != nil {
 		return err
 	}
@@ -144,7 +156,7 @@ type daemon struct {
 	closes []func()
 }
 
-func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker) (_ *daemon, err error) {
+func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake *intakeAddress) (_ *daemon, err error) {
 	d := &daemon{p: p, o: o, flags: f, out: newJobLines(p.stdout, f.events)}
 	defer func() {
 		if err != nil {
@@ -177,8 +189,8 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker) (_ *dae
 		d.stdin = newStdinJobs(p.stdin, o.store, guard, d.out, d.worker.Wake)
 	}
 	d.closes = append(d.closes, p.openAdmin(o, "worker", d.wake, func() any { return d.worker.Status() }))
-	if f.http != "" {
-		return d, d.listen(c, guard)
+	if intake != nil {
+		return d, d.listen(intake, guard)
 	}
 	return d, nil
 }
@@ -201,30 +213,48 @@ func (d *daemon) wake() {
 	}
 }
 
-// listen opens the HTTP intake.
-func (d *daemon) listen(c *config.Worker, guard *headless.Guard) error {
-	token := c.Token.Reveal()
+// intakeAddress is where jobs are taken over HTTP, and the token that this needs.
+type intakeAddress struct {
+	listener net.Listener
+	token    string
+}
+
+// listenIntake opens the address of --http; it is nil without one.
+func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
+	if f.http == "" {
+		return nil, nil
+	}
+	token, source := c.Token.Reveal(), "worker.token"
 	if token == "" {
-		token = os.Getenv("TROUPE_WORKER_TOKEN")
+		token, source = os.Getenv("TROUPE_WORKER_TOKEN"), "$TROUPE_WORKER_TOKEN"
 	}
 	if token == "" {
-		return usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
+		return nil, usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
 			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
 	}
-	in, err := headless.NewIntake(headless.IntakeOptions{Jobs: d.o.store, Token: token, Guard: guard,
-		Agents: slices.Sorted(maps.Keys(d.o.agents)), Metrics: d.metric.Handler(), Logger: d.o.log, Ready: d.ready,
-		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
-	if err != nil {
-		return usagef("%w", err)
+	if err := bearer.Check(token); err != nil {
+		return nil, usagef("%s: %w", source, err)
 	}
-	address := d.flags.http
+	address := f.http
 	if strings.HasPrefix(address, ":") {
 		address = "127.0.0.1" + address
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return usagef("--http: %w", err)
+		return nil, usagef("--http: %w", err)
 	}
+	return &intakeAddress{l, token}, nil
+}
+
+// listen takes jobs over HTTP.
+func (d *daemon) listen(at *intakeAddress, guard *headless.Guard) error {
+	in, err := headless.NewIntake(headless.IntakeOptions{Jobs: d.o.store, Token: at.token, Guard: guard,
+		Agents: slices.Sorted(maps.Keys(d.o.agents)), Metrics: d.metric.Handler(), Logger: d.o.log, Ready: d.ready,
+		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	l := at.listener
 	d.p.note("jobs are taken at http://%s/v1/jobs", l.Addr())
 	d.http = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}

@@ -190,7 +190,7 @@ func TestWorkerOverHTTP(t *testing.T) {
 	}
 	config("yearly")
 	h.plays("openai", llmtest.NewServer(llmtest.Say("one")))
-	h.env = append(h.env, "TOKEN=a token of enough bytes", "HOOK_SECRET=a secret of enough bytes")
+	h.env = append(h.env, "TOKEN=a-token-of-enough-bytes", "HOOK_SECRET=a secret of enough bytes")
 
 	cmd := h.command("worker", "--http", ":0", "--events", "none")
 	stderr, err := cmd.StderrPipe()
@@ -219,7 +219,7 @@ func TestWorkerOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer a token of enough bytes")
+		req.Header.Set("Authorization", "Bearer a-token-of-enough-bytes")
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {

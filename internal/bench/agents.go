@@ -305,6 +305,10 @@ func (f *fleet) progress(p Progress) {
 
 // pass keeps the sessions coming, and measures what a turn takes beside its model.
 func (f *fleet) pass(ctx context.Context, rep *AgentsReport) error {
+	alone, err := f.alone(ctx)
+	if err != nil {
+		return err
+	}
 	turns, whole := newLatencies(), newLatencies()
 	f.model.record(turns)
 	defer f.model.record(nil)
@@ -338,7 +342,8 @@ func (f *fleet) pass(ctx context.Context, rep *AgentsReport) error {
 	took := time.Since(begun)
 	rep.Passed = &Passed{Seconds: took.Seconds(), Sessions: done.Load(), Failed: failed.Load(),
 		Rate:     float64(done.Load()) / took.Seconds(),
-		Overhead: turns.report(), Session: whole.report()}
+		Overhead: turns.report(), Alone: alone, Session: whole.report()}
+	rep.Passed.QueueingMicros = max(rep.Passed.Overhead.Mean-alone.Mean, 0)
 	if turns := done.Load() * int64(f.opts.Turns); turns > 0 {
 		rep.Passed.CPUMicros = float64((ownCPU() - cpu).Microseconds()) / float64(turns)
 	}
@@ -346,6 +351,30 @@ func (f *fleet) pass(ctx context.Context, rep *AgentsReport) error {
 		rep.Passed.Error = err.Error()
 	}
 	return nil
+}
+
+// Bounds of the sessions that run alone.
+const (
+	aloneSessions = 50
+	aloneTime     = 2 * time.Second
+)
+
+// alone measures turns of one session at a time: what they take where nothing queues.
+func (f *fleet) alone(ctx context.Context) (Latency, error) {
+	turns := newLatencies()
+	f.model.record(turns)
+	defer f.model.record(nil)
+	begun := time.Now()
+	for n := range aloneSessions {
+		f.progress(Progress{Phase: "one session at a time", Elapsed: time.Since(begun), Done: int64(n), Total: aloneSessions})
+		if _, err := f.rt.Run(ctx, f.prompt(n%f.opts.Sessions)); err != nil {
+			return turns.report(), fmt.Errorf("a session alone: %w", err)
+		}
+		if time.Since(begun) > aloneTime {
+			break
+		}
+	}
+	return turns.report(), nil
 }
 
 var errTooLong = errors.New("the sessions did not end")

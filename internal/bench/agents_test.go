@@ -29,6 +29,8 @@ func TestAgents(t *testing.T) {
 		}
 		if p := rep.Passed; p.Sessions != int64(o.Sessions) || p.Failed != 0 || p.Overhead.Count != int64(o.Sessions*(rep.Turns-1)) {
 			t.Errorf("Agents(%+v): got %+v", o, p)
+		} else if p.Alone.Count == 0 || p.Alone.Count%int64(rep.Turns-1) != 0 || p.QueueingMicros != max(0, p.Overhead.Mean-p.Alone.Mean) {
+			t.Errorf("Agents(%+v): got %+v, want turns of one session at a time beside", o, p)
 		}
 		if l := rep.Live; !o.SkipMemory && l.ForModel+l.ForTool != int64(o.Sessions) {
 			t.Errorf("Agents(%+v): got %+v", o, l)

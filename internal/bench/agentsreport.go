@@ -43,7 +43,12 @@ type Passed struct {
 	// CPUMicros is the CPU time of the process for one turn, in µs.
 	CPUMicros float64 `json:"cpuUsPerTurn"`
 	// Overhead is the time between the end of a model's turn and the begin of the next
-	// one of the session, with a tool call between them, in µs.
+	// one of the session, with a tool call between them, in µs. Sessions that begin as soon
+	// as others end keep the processors busy, so most of it is queueing.
 	Overhead Latency `json:"overheadPerTurnUs"`
-	Session  Latency `json:"sessionUs"`
+	// Alone is the same of one session at a time, before there was load: the service time.
+	Alone Latency `json:"alonePerTurnUs"`
+	// QueueingMicros is by how much the mean of Overhead is above that of Alone, in µs.
+	QueueingMicros float64 `json:"queueingUsPerTurn"`
+	Session        Latency `json:"sessionUs"`
 }

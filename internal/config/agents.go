@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-dev/troupe/internal/nearest"
 )
 
 // MainAgent is the name of the agent that flags make up; none of a file has it.
@@ -181,7 +183,7 @@ func readInside(dir, name string, limit int64) ([]byte, error) {
 // noAgent says that there is no such agent.
 func (c *Config) noAgent(name string) string {
 	names := slices.Sorted(maps.Keys(c.Agents))
-	switch near := nearest(name, names); {
+	switch near := nearest.Name(name, names); {
 	case near != "":
 		return fmt.Sprintf("there is no agent %.64q: did you mean %q?", name, near)
 	case len(names) == 0:

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/troupe-dev/troupe/internal/nearest"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -51,7 +52,7 @@ func (d *decoder) object(n *yaml.Node, known fields) {
 		}
 		if !ok {
 			names := slices.Sorted(maps.Keys(known))
-			if near := nearest(key.Value, names); near != "" {
+			if near := nearest.Name(key.Value, names); near != "" {
 				d.fail(key, "unknown key %.40q: did you mean %q?", key.Value, near)
 			} else {
 				d.fail(key, "unknown key %.40q; known here are %s", key.Value, strings.Join(names, ", "))

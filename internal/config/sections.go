@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/troupe-dev/troupe/internal/nearest"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -194,8 +195,8 @@ func (c *Config) check() error {
 			p.Text = fmt.Sprintf("want PROVIDER/MODEL, got %.80q", r.name)
 		case qualified && !known && !IsBuiltIn(provider):
 			names := providerNames(c.Models.Providers)
-			if p.Text = fmt.Sprintf("there is no provider %.40q; there are %s", provider, strings.Join(names, ", ")); nearest(provider, names) != "" {
-				p.Text = fmt.Sprintf("there is no provider %.40q: did you mean %q?", provider, nearest(provider, names))
+			if p.Text = fmt.Sprintf("there is no provider %.40q; there are %s", provider, strings.Join(names, ", ")); nearest.Name(provider, names) != "" {
+				p.Text = fmt.Sprintf("there is no provider %.40q: did you mean %q?", provider, nearest.Name(provider, names))
 			}
 		default:
 			continue

@@ -2,8 +2,6 @@ package headless
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -52,19 +51,19 @@ type IntakeOptions struct {
 // All but /healthz and /readyz want the token. Errors are [Problem]s.
 type Intake struct {
 	opts  IntakeOptions
-	token [sha256.Size]byte
+	token bearer.Token
 	http.Handler
 }
 
 // NewIntake returns an Intake. It refuses to be without a token.
 func NewIntake(o IntakeOptions) (*Intake, error) {
-	if len(o.Token) < minToken {
-		return nil, fmt.Errorf("the token of the HTTP intake is too short: want at least %d characters", minToken)
+	if err := bearer.Check(o.Token); err != nil {
+		return nil, fmt.Errorf("the token of the HTTP intake: %w", err)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	in := &Intake{opts: o, token: sha256.Sum256([]byte(o.Token))}
+	in := &Intake{opts: o, token: bearer.New(o.Token)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
@@ -93,7 +92,6 @@ func NewIntake(o IntakeOptions) (*Intake, error) {
 
 // Bounds of the intake.
 const (
-	minToken = 16          // characters
 	maxWait  = time.Minute // of GET ?wait
 	lookWait = 200 * time.Millisecond
 	maxList  = 500
@@ -102,10 +100,7 @@ const (
 // authorized lets requests in that have the token. It takes as long for any wrong one.
 func (in *Intake) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-		same := subtle.ConstantTimeCompare(sum[:], in.token[:]) == 1
-		if !same || !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
+		if !in.token.In(r) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
 			problem(w, http.StatusUnauthorized, "want the header Authorization: Bearer TOKEN")
 			return

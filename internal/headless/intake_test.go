@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
-const token = "a token of enough bytes"
+const token = "a-token-of-enough-bytes"
 
 // web is an intake over HTTP.
 type web struct {
@@ -152,7 +152,7 @@ func TestToken(t *testing.T) {
 		}
 		w.refused(http.StatusUnauthorized, "", "POST", "/v1/jobs", `{"prompt":"x"}`, "Authorization", h)
 	}
-	w.refused(http.StatusUnauthorized, "", "GET", "/v1/jobs?token="+strings.ReplaceAll(token, " ", "+"), "", "Authorization", "")
+	w.refused(http.StatusUnauthorized, "", "GET", "/v1/jobs?token="+token, "", "Authorization", "")
 	if len(w.added) != 0 {
 		t.Errorf("jobs were added without the token: %v", w.added)
 	}

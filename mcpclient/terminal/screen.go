@@ -25,7 +25,11 @@ type screen struct {
 	err  error
 }
 
-// bar stands before each line of a text that is not the program's own.
+// Bar stands before each line of a text that is not the program's own. Lines of
+// [Prompter.Ask] that begin with it keep it where they are wrapped: nothing of such a text
+// stands where the program's own lines do.
+const Bar = bar
+
 const bar = "  │ "
 
 func (s *screen) dimensions() (columns, rows int) {
@@ -42,6 +46,17 @@ func (s *screen) dimensions() (columns, rows int) {
 // through [clean].
 func (s *screen) say(format string, args ...any) {
 	s.lines("", fmt.Sprintf(format, args...))
+}
+
+// mixed shows lines of the program's own and, behind a [Bar], such of others.
+func (s *screen) mixed(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if quoted, ok := strings.CutPrefix(line, bar); ok {
+			s.lines(bar, quoted)
+		} else {
+			s.lines("", line)
+		}
+	}
 }
 
 // remark says how a question has ended. The end does not depend on it: it waits for

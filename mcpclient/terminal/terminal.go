@@ -136,14 +136,15 @@ func (p *Prompter) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.D
 
 // Ask shows one line and returns what is typed behind it: for programs with
 // questions of their own, which must not read the input beside a Prompter. The text
-// before it, of any number of lines, is shown as it is, page by page. The error is
+// before it, of any number of lines, is shown as it is, page by page; what others have
+// written belongs behind a [Bar], and into package sanitize's hands. The error is
 // io.EOF at the end of the input.
 func (p *Prompter) Ask(ctx context.Context, text, prompt string) (line string, err error) {
 	if !p.terminal {
 		return "", ErrNoTerminal
 	}
 	err = p.exclusive(ctx, func(s *screen) (err error) {
-		s.say("%s", text)
+		s.mixed(text)
 		line, err = s.read(prompt)
 		return err
 	})

@@ -743,47 +743,6 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestDiff(t *testing.T) {
-	tests := []struct{ a, b, want string }{
-		{"", "", ""},
-		{"abc", "abc", " a b c"},
-		{"abc", "axc", " a-b+x c"},
-		{"abc", "abxc", " a b+x c"},
-		{"abcd", "ad", " a-b-c d"},
-		{"", "ab", "+a+b"},
-		{"abcabba", "cbabac", "*"}, // several are as short
-	}
-	for _, tt := range tests {
-		var got, a, b strings.Builder
-		for _, l := range diff(strings.Split(tt.a, ""), strings.Split(tt.b, "")) {
-			got.WriteString(string(l.mark) + l.text)
-			if l.mark != '+' {
-				a.WriteString(l.text)
-			}
-			if l.mark != '-' {
-				b.WriteString(l.text)
-			}
-		}
-		if tt.want != "*" && got.String() != tt.want {
-			t.Errorf("diff(%q, %q): got %q, want %q", tt.a, tt.b, got.String(), tt.want)
-		}
-		if a.String() != tt.a || b.String() != tt.b {
-			t.Errorf("diff(%q, %q): got %q, which is of %q and %q", tt.a, tt.b, got.String(), a.String(), b.String())
-		}
-	}
-	big := make([]string, 3000)
-	for i := range big {
-		big[i] = fmt.Sprint(i)
-	}
-	other := make([]string, 3000)
-	for i := range other {
-		other[i] = fmt.Sprint(-i - 1)
-	}
-	if got := diff(big, other); len(got) != 6000 || got[0].mark != '-' || got[5999].mark != '+' {
-		t.Errorf("diff of long texts: got %d lines", len(got))
-	}
-}
-
 func FuzzWrap(f *testing.F) {
 	f.Add("one two three", 10)
 	f.Add("東京", 19)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/linediff"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -24,8 +25,8 @@ func (q *question) tool() (*mcpclient.Decision, error) {
 	} else {
 		q.say("Lines with - were so before, lines with + are so now:")
 		a, b := sanitize.Reveal(definition(before)), sanitize.Reveal(definition(now))
-		for _, l := range diff(strings.Split(a, "\n"), strings.Split(b, "\n")) {
-			q.lines(bar+string(l.mark)+" ", l.text)
+		for _, l := range linediff.Lines(strings.Split(a, "\n"), strings.Split(b, "\n")) {
+			q.lines(bar+string(l.Mark)+" ", l.Text)
 		}
 		q.hidden(sanitize.Hidden(definition(now)))
 	}

@@ -1,26 +1,27 @@
-package terminal
+// Package linediff compares two texts line by line.
+package linediff
 
 import "slices"
 
-// diffLine is a line of a comparison: both have it (' '), only the old ('-') or only
+// Line is a line of a comparison: both have it (' '), only the old ('-') or only
 // the new text ('+').
-type diffLine struct {
-	mark rune
-	text string
+type Line struct {
+	Mark rune
+	Text string
 }
 
 // maxDiff bounds the table of a comparison. Texts beyond are shown one after the other.
 const maxDiff = 1 << 20
 
-// diff compares two texts line by line and returns all lines of both.
-func diff(a, b []string) []diffLine {
-	var head, tail []diffLine
+// Lines compares two texts line by line and returns all lines of both.
+func Lines(a, b []string) []Line {
+	var head, tail []Line
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		head = append(head, diffLine{' ', a[0]})
+		head = append(head, Line{' ', a[0]})
 		a, b = a[1:], b[1:]
 	}
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
-		tail = append(tail, diffLine{' ', a[len(a)-1]})
+		tail = append(tail, Line{' ', a[len(a)-1]})
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	slices.Reverse(tail)
@@ -28,7 +29,7 @@ func diff(a, b []string) []diffLine {
 }
 
 // changed compares what lies between the equal beginnings and ends.
-func changed(a, b []string) (out []diffLine) {
+func changed(a, b []string) (out []Line) {
 	if (len(a)+1)*(len(b)+1) > maxDiff {
 		return append(marked('-', a), marked('+', b)...)
 	}
@@ -48,23 +49,23 @@ func changed(a, b []string) (out []diffLine) {
 	for i < len(a) && j < len(b) {
 		switch {
 		case a[i] == b[j]:
-			out = append(out, diffLine{' ', a[i]})
+			out = append(out, Line{' ', a[i]})
 			i, j = i+1, j+1
 		case common[(i+1)*w+j] >= common[i*w+j+1]:
-			out = append(out, diffLine{'-', a[i]})
+			out = append(out, Line{'-', a[i]})
 			i++
 		default:
-			out = append(out, diffLine{'+', b[j]})
+			out = append(out, Line{'+', b[j]})
 			j++
 		}
 	}
 	return append(append(out, marked('-', a[i:])...), marked('+', b[j:])...)
 }
 
-func marked(mark rune, lines []string) []diffLine {
-	out := make([]diffLine, len(lines))
+func marked(mark rune, lines []string) []Line {
+	out := make([]Line, len(lines))
 	for i, l := range lines {
-		out[i] = diffLine{mark, l}
+		out[i] = Line{mark, l}
 	}
 	return out
 }
