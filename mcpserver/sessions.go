@@ -29,7 +29,7 @@ func (s *Server) newHTTPSession(p *Principal) *httpSession {
 	n := &httpSession{session: newSession(s), id: rand.Text(), streams: newStreams(s.hub)}
 	n.principal = p
 	n.out = n.streams
-	n.streams.opened = n.catchUp
+	n.streams.opened = n.catchUpNow
 	n.hangUp = func() { s.web.remove(n) }
 	return n
 }
