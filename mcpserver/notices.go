@@ -106,10 +106,10 @@ func (h *notices) wake() {
 
 // Messages to the server's actor.
 type (
-	news    struct{}                       // there is something to tell
-	newsDue struct{}                       // the delay is over
+	news    struct{}                      // there is something to tell
+	newsDue struct{}                      // the delay is over
 	told    struct{ again time.Duration } // who could be told was; again is when a list is due, 0 for none
-	listDue struct{}                       // a list that was told of not long ago may be told of again
+	listDue struct{}                      // a list that was told of not long ago may be told of again
 )
 
 // crier is the part of the server's actor that has the clients told.
