@@ -151,7 +151,7 @@ func TestServersListAtOnce(t *testing.T) {
 	listed := make(chan struct{})
 	def := rawServer(t, "many", map[string]func(string, string) string{
 		mcp.MethodInitialize:            result(greets),
-		mcp.MethodListTools:             func(id, p string) string { <-listed; return result(`{"tools":[` + b.String()[1:] + `]}`)(id, p) },
+		mcp.MethodListTools:             func(id, p string) string { <-listed; return result(`{"tools":[`+b.String()[1:]+`]}`)(id, p) },
 		mcp.MethodListResources:         result(`{"resources":[]}`),
 		mcp.MethodListResourceTemplates: result(`{"resourceTemplates":[]}`),
 		mcp.MethodListPrompts:           result(`{"prompts":[]}`),
