@@ -93,7 +93,7 @@ type Agent struct {
 	team    map[string]Tool // those of them that are agents, by name
 	hash    string
 	offers  offers
-	warned  atomic.Bool // that there are very many tools
+	warned  atomic.Bool    // that there are very many tools
 	runs    *loop.Template // what all of its runs have in common
 }
 

@@ -11,6 +11,7 @@ package expose
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -413,6 +414,10 @@ func (g *gateway) read(l *lane, n news) (failed news) {
 // fill puts a list of a server on its shelf.
 func fill[D any](g *gateway, s *shelf[D], l *lane, read func() ([]D, error)) error {
 	items, err := read()
+	if errors.Is(err, mcp.ErrMethodNotFound) { // it declares a list that it does not have
+		g.warn("list", target{server: l.server}, "a server does not know a list that it declares; it counts as empty", err)
+		items, err = nil, nil
+	}
 	if err != nil {
 		return err
 	}

@@ -173,6 +173,35 @@ func TestServersListAtOnce(t *testing.T) {
 	}
 }
 
+// A server that declares a list and does not know the request has none: that is no reason
+// to ask again and again.
+func TestGatewayDeclaredAndUnknownLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		def := rawServer(t, "claims", map[string]func(string, string) string{
+			mcp.MethodInitialize: result(greets),
+			mcp.MethodListTools:  result(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`),
+			mcp.MethodListResources: func(id, _ string) string {
+				asked.Add(1)
+				return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`
+			},
+		})
+		f := startGateway(t, &Options{}, def)
+		c := dialFront(t, f, mcpclient.ProtocolLegacy, nil)
+		if n := countTools(t, c); n != 1 {
+			t.Errorf("tools: got %d, want 1", n)
+		}
+		listed, err := c.ListResources(t.Context())
+		if err != nil || len(listed) != 0 {
+			t.Errorf("ListResources: got %v and error %v, want none", listed, err)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("resources/list was asked for %d times, want once", n)
+		}
+	})
+}
+
 // logged keeps what a log says.
 type logged struct {
 	mu sync.Mutex
