@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,6 +93,7 @@ type Agent struct {
 	team    map[string]Tool // those of them that are agents, by name
 	hash    string
 	offers  offers
+	warned  atomic.Bool    // that there are very many tools
 	runs    *loop.Template // what all of its runs have in common
 }
 

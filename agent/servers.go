@@ -178,6 +178,7 @@ func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
 			tools = append(tools, t.bound(tool))
 		}
 	}
+	t.agent.warnOfMany(len(tools))
 	return tools
 }
 

@@ -109,7 +109,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	n := &negotiator{
 		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: &c.opts.Info,
 		eras: c.opts.eras, log: c.log, level: c.logLevel, agreed: c.agreed,
-		declared: c.declared,
+		declared: c.declared, unread: c.neverRead,
 	}
 	if server.URL != "" {
 		n.web, n.fallback = &c.web, server.Transport == "" || server.Transport == TransportAuto

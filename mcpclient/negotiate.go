@@ -14,9 +14,9 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// defaultProbe is how long a server may take to answer the first question. One
-// that is slower is taken for a legacy one, which is right for most and found out
-// for the rest when it refuses the handshake.
+// defaultProbe is how long a server has to answer the first question before initialize is
+// sent as well, or over HTTP instead: there a server that is slower is taken for a legacy
+// one, which is right for most and found out for the rest when it refuses the handshake.
 const defaultProbe = 5 * time.Second
 
 // negotiator finds out what a server speaks and agrees with it on a version.
@@ -32,6 +32,7 @@ type negotiator struct {
 	web      *web                           // of a server with a URL, else nil
 	fallback bool                           // the old transport over HTTP may be tried
 	declared func() *mcp.ClientCapabilities // what the server may ask of us
+	unread   func() bool                    // the server's process has ended and had read nothing
 }
 
 // legacyVersions returns those that begin with a handshake.
@@ -43,7 +44,7 @@ func (n *negotiator) of(era mcp.Era) []mcp.Version {
 func (n *negotiator) negotiate(ctx context.Context, s *conn.Session) error {
 	legacy := n.of(mcp.EraLegacy)
 	if len(legacy) == len(n.versions) || len(legacy) > 0 && (n.oldSSE() || n.eras.get(n.hash) == mcp.EraLegacy) {
-		err := n.handshake(ctx, s, legacy[0])
+		err := n.handshake(ctx, s, legacy[0], nil)
 		if n.web != nil {
 			return n.refused(ctx, s, err, false)
 		}
@@ -52,17 +53,26 @@ func (n *negotiator) negotiate(ctx context.Context, s *conn.Session) error {
 		}
 		return err
 	}
+	if n.web == nil && len(legacy) > 0 {
+		return n.probePipe(ctx, s)
+	}
 	return n.discover(ctx, s)
 }
 
 // discover asks in the modern way and goes by the answer.
 func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
 	res, err := n.ask(ctx, s)
+	return n.verdict(ctx, s, discovered{res, err})
+}
+
+// verdict goes by the outcome of the first question.
+func (n *negotiator) verdict(ctx context.Context, s *conn.Session, d discovered) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	err := d.err
 	if err == nil {
-		return n.chooseFrom(ctx, s, res.SupportedVersions, res)
+		return n.chooseFrom(ctx, s, d.res.SupportedVersions, d.res)
 	}
 	if err := n.noVerdict(err); err != nil {
 		return err
@@ -74,7 +84,7 @@ func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
 		}
 		return n.chooseFrom(ctx, s, theirs, nil)
 	}
-	return n.legacy(ctx, s, err) // (c), whatever it is (ERA-04)
+	return n.legacy(ctx, s, err, nil) // (c), whatever it is (ERA-04)
 }
 
 // ask sends server/discover. A result that is none (ERA-05) is an error.
@@ -88,15 +98,20 @@ func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverRes
 	defer s.Agree("", nil)
 	// A late answer finds no call and is ignored (ERA-08).
 	limit := n.probe
-	if len(n.of(mcp.EraLegacy)) == 0 {
+	if n.web == nil || len(n.of(mcp.EraLegacy)) == 0 {
 		limit = -1 // there is nothing else to try: a slow start has the time of the connection
 	}
 	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodDiscover, Idle: -1, Max: limit})
 	if err != nil {
 		return nil, err
 	}
+	return readDiscovered(raw.Raw)
+}
+
+// readDiscovered reads the result of server/discover.
+func readDiscovered(raw []byte) (*mcp.DiscoverResult, error) {
 	res := new(mcp.DiscoverResult)
-	if err := mcp.Unmarshal(raw.Raw, res); err != nil {
+	if err := mcp.Unmarshal(raw, res); err != nil {
 		return nil, fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
 	}
 	if res.ResultType != "" && res.ResultType != mcp.ResultComplete { // BASE-12
@@ -140,7 +155,7 @@ func (n *negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []m
 		return n.modern(s, v, found)
 	}
 	if v, ok := mcp.Newest(n.of(mcp.EraLegacy), theirs); ok {
-		return n.handshake(ctx, s, v)
+		return n.handshake(ctx, s, v, nil)
 	}
 	return conn.Permanent(&VersionError{Ours: n.versions, Theirs: theirs})
 }
@@ -161,25 +176,30 @@ func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverR
 	return nil
 }
 
-// legacy follows a probe that a modern server would have answered otherwise.
-func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error) error {
+// legacy follows a probe that a modern server would have answered otherwise. First is the
+// answer to an initialize that was sent with the newest version; nil if none was.
+func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error, first *greeted) error {
 	versions := n.of(mcp.EraLegacy)
+	ended := errors.Is(why, call.ErrConnectionLost)
+	if ended && n.unread() {
+		return why // it ended without having read the question
+	}
 	if len(versions) == 0 {
-		if errors.Is(why, call.ErrConnectionLost) {
-			return why // it ended, which says nothing about its era
+		if ended {
+			return why // which says nothing about its era
 		}
 		return conn.Permanent(fmt.Errorf("the server is not a modern one, as %s was to be used: %w", n.versions[0], why))
 	}
 	n.log.Debug("the server is taken for a legacy one", "because", why)
 	if n.web != nil { // the verdict is kept once there is a session
 		answered := !errors.Is(why, call.ErrTimeout) // a modern server may just be slow to wake up: it is asked again
-		return n.refused(ctx, s, n.handshake(ctx, s, versions[0]), answered)
+		return n.refused(ctx, s, n.handshake(ctx, s, versions[0], nil), answered)
 	}
 	n.eras.set(n.hash, mcp.EraLegacy)
-	if errors.Is(why, call.ErrConnectionLost) {
+	if ended {
 		return conn.Redial(why) // it did not survive the question (ERA-04)
 	}
-	err := n.handshake(ctx, s, versions[0])
+	err := n.handshake(ctx, s, versions[0], first)
 	if err == nil || ctx.Err() != nil || conn.IsPermanent(err) || n.eras.get(n.hash) == mcp.EraModern {
 		return err
 	}
@@ -189,11 +209,18 @@ func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error) err
 
 // handshake is the start of a legacy session (LIFE-01 to LIFE-06). A server may
 // answer with another version than the one offered, and some refuse what they do
-// not know.
-func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.Version) error {
+// not know. First is the answer to an initialize with the offer that was sent before, nil
+// if none was.
+func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.Version, first *greeted) error {
 	legacy := n.of(mcp.EraLegacy)
 	for range mcp.LegacyVersions() {
-		res, err := n.initialize(ctx, s, offer)
+		var res *mcp.InitializeResult
+		var err error
+		if first != nil {
+			res, err, first = first.res, first.err, nil
+		} else {
+			res, err = n.initialize(ctx, s, offer)
+		}
 		if err == nil {
 			return n.adopt(ctx, s, res)
 		}
@@ -228,17 +255,27 @@ func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 // initialize sends the request. It is never cancelled (LIFE-08): the connection's
 // own time limit closes the transport instead.
 func (n *negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.Version) (*mcp.InitializeResult, error) {
-	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: *n.client})
+	req, err := n.initializeRequest(offer)
 	if err != nil {
 		return nil, err
 	}
 	n.speak("")
-	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodInitialize, Params: params, Idle: -1, Max: -1})
+	raw, err := s.Do(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	return readInitialized(raw.Raw)
+}
+
+func (n *negotiator) initializeRequest(offer mcp.Version) (*call.Request, error) {
+	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: *n.client})
+	return &call.Request{Method: mcp.MethodInitialize, Params: params, Idle: -1, Max: -1}, err
+}
+
+// readInitialized reads the result of initialize.
+func readInitialized(raw []byte) (*mcp.InitializeResult, error) {
 	res := new(mcp.InitializeResult)
-	if err := mcp.Unmarshal(raw.Raw, res); err != nil {
+	if err := mcp.Unmarshal(raw, res); err != nil {
 		return nil, fmt.Errorf("%s: %w", mcp.MethodInitialize, err)
 	}
 	return res, nil

@@ -27,7 +27,9 @@ type Options struct {
 	// Consent is asked before a command that comes from a file is started; its
 	// error refuses. Nil refuses all of those: see [ErrNotApproved].
 	Consent func(context.Context, Server) error
-	// ProbeTimeout is how long the first question may take (ERA-03). Zero means 5 s.
+	// ProbeTimeout is how long a server may take to answer the first question (ERA-03)
+	// before a legacy handshake is sent: on a pipe in addition, over HTTP instead. Zero
+	// means 5 s.
 	ProbeTimeout time.Duration
 	// LogLevel asks the server for log messages at or above a level (LOG-03,
 	// LOG-05). Empty leaves it to the server.

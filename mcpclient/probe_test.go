@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,10 +86,16 @@ func TestProbe(t *testing.T) {
 		{"nothing common", `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2030-01-01"],"capabilities":{}}}`, "no common protocol version"},
 		{"never content", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"again","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, "again (-32022)"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	type pace struct {
+		name  string
+		delay time.Duration // before the probe is answered
+	}
+	for i := range 2 * len(tests) {
+		tt, pace := tests[i/2], []pace{{"", 0}, {", slowly", 20 * time.Second}}[i%2]
+		t.Run(tt.name+pace.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				program := legacyServer(func(id string) string {
+					time.Sleep(pace.delay)
 					if strings.Contains(tt.answer, "%s") {
 						return fmt.Sprintf(tt.answer, id)
 					}
@@ -111,6 +118,81 @@ func TestProbe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ERA-03, ERA-07: a modern server that starts slowly is a modern one, whatever it makes of
+// the handshake that it is offered meanwhile, and its late answer to that is nothing.
+func TestSlowModernServer(t *testing.T) {
+	for _, handshake := range []string{
+		`"error":{"code":-32601,"message":"Method not found"}`,
+		`"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`,
+		`"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"dual","version":"1"}}`,
+		``, // silence
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			starts := 0
+			var methods []string
+			program := func(p *fakeProcess) string {
+				starts++
+				time.Sleep(25 * time.Second) // imports
+				for {
+					line, ok := p.read()
+					if !ok {
+						return "exit status 0"
+					}
+					var m mcp.Message
+					if err := mcp.Scan([]byte(line), &m); err != nil {
+						return "exit status 99: " + err.Error()
+					}
+					methods = append(methods, m.Method)
+					begin := `{"jsonrpc":"2.0","id":` + m.ID.String() + `,`
+					switch {
+					case m.Method == mcp.MethodDiscover:
+						p.say(begin + `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}`)
+					case m.Method == mcp.MethodInitialize && handshake != "":
+						if strings.Contains(line, "io.modelcontextprotocol/protocolVersion") {
+							return "exit status 98: initialize has the members of a modern request" // ERA-10
+						}
+						p.say(begin + handshake + `}`)
+					case m.Method == mcp.MethodListTools:
+						p.say(begin + `"result":{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`)
+					}
+				}
+			}
+			opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (process, error) { return start(program), nil }}
+			c, err := Dial(t.Context(), Command("x"), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, _ := c.Info(t.Context()); info.Version != mcp.V2026_07_28 {
+				t.Errorf("%s: got version %s, want 2026-07-28", handshake, info.Version)
+			}
+			if tools, err := c.ListTools(t.Context()); err != nil || len(tools) != 1 {
+				t.Errorf("%s: ListTools: got %v and error %v", handshake, tools, err)
+			}
+			if starts != 1 || slices.Contains(methods, mcp.NotificationInitialized) || slices.Contains(methods, mcp.NotificationCancelled) {
+				t.Errorf("%s: %d starts, the server heard %q", handshake, starts, methods)
+			}
+			closeIn(t, c, time.Second) // nothing is out any more
+		})
+	}
+}
+
+// ERA-08: a legacy server that ignores the question is one by its answer to initialize;
+// it is started once and hears no more of the question.
+func TestSilentLegacyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		starts := 0
+		program := legacyServer(func(string) string { starts++; return "" })
+		c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (process, error) { return start(program), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, _ := c.Info(t.Context()); info.Era != mcp.EraLegacy || starts != 1 {
+			t.Errorf("got era %v after %d questions, want legacy after 1", info.Era, starts)
+		}
+		closeIn(t, c, time.Second)
+	})
 }
 
 // ERA-01: a verdict is kept for a while, for the same definition only, and

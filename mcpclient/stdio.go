@@ -52,6 +52,8 @@ type stdio struct {
 	failed  atomic.Bool // something was noticed, and its reason is being found out
 	close   sync.Once
 	lost    sync.Once
+	sends   atomic.Int64 // messages that were sent, and their bytes
+	sent    atomic.Int64
 	junk    int // the reader's
 }
 
@@ -75,6 +77,8 @@ func (l *stdio) task(f func()) { l.sys.Go(l.owner, f) }
 
 // Send implements [mcp.Link].
 func (l *stdio) Send(m mcp.Outgoing) error {
+	l.sends.Add(1)
+	l.sent.Add(int64(len(m.Frame)) + 1)
 	err := l.in.Write(m.Frame)
 	if errors.Is(err, frame.ErrQueueFull) {
 		return fmt.Errorf("%w: the server does not read", call.ErrBusy)

@@ -194,7 +194,7 @@ func (s *session) notification(m *mcp.Message) {
 	case mcp.NotificationInitialized:
 		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
 			s.ready.Store(true)
-			s.catchUp() // of what changed since initialize
+			s.catchUpNow() // of what changed since initialize
 			if s.server.opts.PingEvery > 0 {
 				s.ref.Send(startPings{})
 			}
@@ -208,14 +208,19 @@ func (s *session) notification(m *mcp.Message) {
 func (s *session) ping(*arrival) ([]byte, error) { return []byte("{}"), nil }
 
 // The lists answer with a page each (TOOL-02, RES-02, PRM-01).
-func (s *session) listTools(a *arrival) ([]byte, error) { return s.server.tools.Load().answer(a) }
+func (s *session) listTools(a *arrival) ([]byte, error) { return giveList(s, &s.server.tools, a) }
 func (s *session) listResources(a *arrival) ([]byte, error) {
-	return s.server.resources.Load().answer(a)
+	return giveList(s, &s.server.resources, a)
 }
 func (s *session) listTemplates(a *arrival) ([]byte, error) {
-	return s.server.templates.Load().answer(a)
+	return giveList(s, &s.server.templates, a)
 }
-func (s *session) listPrompts(a *arrival) ([]byte, error) { return s.server.prompts.Load().answer(a) }
+func (s *session) listPrompts(a *arrival) ([]byte, error) { return giveList(s, &s.server.prompts, a) }
+
+func giveList[T entry](s *session, l *shelf[T], a *arrival) ([]byte, error) {
+	s.given(l.tells)
+	return l.Load().answer(a)
+}
 
 // callTool begins a call (TOOL-07).
 func (s *session) callTool(a *arrival) (lost bool, err error) {

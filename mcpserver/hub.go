@@ -95,6 +95,13 @@ func (h *hub) add(s *stream) bool {
 	return true
 }
 
+// connected reports whether any stream has a connection.
+func (h *hub) connected() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.conns > 0
+}
+
 func (h *hub) remove(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

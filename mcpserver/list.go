@@ -44,8 +44,10 @@ type shelf[T entry] struct {
 	declared atomic.Bool // something was added once: the capability stays (CAP-08)
 	now      atomic.Pointer[catalog[T]]
 
-	mu  sync.Mutex
-	all map[string]T // guarded by mu
+	mu   sync.Mutex
+	all  map[string]T // guarded by mu
+	held int          // how many ChangeLists are under way; guarded by mu
+	news bool         // something has changed since the first of them began; guarded by mu
 }
 
 // pageInfo is what pages of all lists have.
@@ -117,6 +119,11 @@ func (l *shelf[T]) Load() *catalog[T] {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.load()
+}
+
+// load is Load, called under the lock.
+func (l *shelf[T]) load() *catalog[T] {
 	if c := l.now.Load(); c != nil {
 		return c
 	}
@@ -138,10 +145,27 @@ func (l *shelf[T]) add(e T) error {
 	}
 	l.all[e.name()] = e
 	l.declared.Store(true)
-	l.now.Store(nil)
+	tell := l.altered()
 	l.mu.Unlock()
-	l.server.changed(l.tells)
+	l.tell(tell)
 	return nil
+}
+
+// altered notes that the list is another one, and reports whether clients are to be told
+// now. It is called under the lock.
+func (l *shelf[T]) altered() bool {
+	if l.held > 0 { // clients see the list as it was
+		l.news = true
+		return false
+	}
+	l.now.Store(nil)
+	return true
+}
+
+func (l *shelf[T]) tell(changed bool) {
+	if changed {
+		l.server.changed(l.tells)
+	}
 }
 
 // remove removes entries by name; unknown names do nothing.
@@ -151,14 +175,9 @@ func (l *shelf[T]) remove(names []string) {
 	for _, name := range names {
 		delete(l.all, name)
 	}
-	changed := len(l.all) != before
-	if changed {
-		l.now.Store(nil)
-	}
+	tell := len(l.all) != before && l.altered()
 	l.mu.Unlock()
-	if changed {
-		l.server.changed(l.tells)
-	}
+	l.tell(tell)
 }
 
 // replace puts another entry in the place of one, without a word to clients: what
@@ -175,7 +194,11 @@ func (l *shelf[T]) replace(name string, f func(old T) (T, error)) error {
 		return err
 	}
 	l.all[name] = e
-	l.now.Store(nil)
+	if l.held == 0 {
+		l.now.Store(nil)
+	} else {
+		l.news = true
+	}
 	return nil
 }
 
@@ -251,29 +274,51 @@ func mayHaveCursor(m *mcp.Message) bool {
 }
 
 func (c *catalog[T]) encode(l *pages, v mcp.Version) error {
-	first, next, err := c.encodePage(v, 0)
+	first, to, err := c.encodePage(v, 0)
 	l.first, l.pages = first, make(map[string][]byte)
-	size := c.shelf.server.opts.PageSize
-	for from := size; err == nil && next != ""; from += size {
-		cursor := next
-		l.pages[cursor], next, err = c.encodePage(v, from)
+	for err == nil && to < len(c.sorted) {
+		cursor := c.cursor(to)
+		l.pages[cursor], to, err = c.encodePage(v, to)
 	}
 	return err
 }
 
-// encodePage encodes the page that begins with the from-th entry. Every page has the
-// same scope (CACHE-08).
-func (c *catalog[T]) encodePage(v mcp.Version, from int) (raw []byte, next string, err error) {
+// cursor returns the cursor of the page that begins with the from-th entry.
+func (c *catalog[T]) cursor(from int) string { return cursorAt(c.shelf.kind, c.sorted[from].name()) }
+
+// encodePage encodes the page that begins with the from-th entry, and returns where the
+// next one begins. Every page has the same scope (CACHE-08).
+func (c *catalog[T]) encodePage(v mcp.Version, from int) (raw []byte, to int, err error) {
 	s := c.shelf.server
-	to := min(from+s.opts.PageSize, len(c.sorted))
+	if to, err = c.pageEnd(v, from); err != nil {
+		return nil, to, err
+	}
 	ttl := s.opts.CacheFor.Milliseconds()
 	p := pageInfo{ttl: &ttl, scope: s.listScope()}
 	if to < len(c.sorted) {
-		next = cursorAt(c.shelf.kind, c.sorted[to].name())
+		next := c.cursor(to)
 		p.next = &next
 	}
 	raw, err = mcp.MarshalResult(c.shelf.page(c.sorted[from:to], p), v)
-	return s.withMeta(raw, v), next, err
+	return s.withMeta(raw, v), to, err
+}
+
+// pageEnd returns where the page ends that begins with the from-th entry: at PageSize
+// entries, or before the entry that makes it longer than PageBytes. A page has at least
+// one entry.
+func (c *catalog[T]) pageEnd(v mcp.Version, from int) (int, error) {
+	o := &c.shelf.server.opts
+	to, bytes := from, 0
+	for most := min(from+o.PageSize, len(c.sorted)); to < most; to++ {
+		raw, err := mcp.MarshalResult(c.shelf.page(c.sorted[to:to+1], pageInfo{}), v)
+		if err != nil {
+			return to, err
+		}
+		if bytes += len(raw); bytes > o.PageBytes && to > from {
+			break
+		}
+	}
+	return to, nil
 }
 
 // listScope says who may share what clients keep of the lists: nobody, if we ask who

@@ -13,7 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -27,7 +27,7 @@ type listen struct {
 	accepted mcp.SubscriptionFilter
 	quota    *quota
 	key      any // of the quota; nil if it is this stream's own
-	knows    [numLists]atomic.Uint64
+	knows    [numLists]heardOf
 
 	acknowledged bool // it is only looked at and set in Emit
 }
@@ -235,16 +235,23 @@ func (l *listen) emit(f func()) {
 	})
 }
 
-// catchUp tells of the lists that have changed since it was told.
-func (l *listen) catchUp() {
+// catchUp tells of the lists that have changed since it was told. It returns what
+// [session.catchUp] does.
+func (l *listen) catchUp() (again time.Duration) {
 	wants := [numLists]bool{
 		toolsList: l.accepted.ToolsListChanged, promptsList: l.accepted.PromptsListChanged, resourcesList: l.accepted.ResourcesListChanged,
 	}
+	n := &l.session.server.notices
 	for kind := range numLists {
-		if wants[kind] && newer(&l.knows[kind], l.session.server.notices.lists[kind].Load()) {
-			l.emit(func() { l.say(listNotices[kind], "", nil) })
+		if !wants[kind] || l.session.quiet(kind) {
+			continue
+		}
+		wait := n.tellOf(&l.knows[kind], n.lists[kind].Load(), func() { l.emit(func() { l.say(listNotices[kind], "", nil) }) })
+		if again == 0 || wait > 0 && wait < again {
+			again = wait
 		}
 	}
+	return again
 }
 
 // hear implements [hearer].
@@ -268,7 +275,7 @@ func (l *listen) hearTask(params json.RawMessage) {
 // no more: the stream ends as soon as it has begun.
 func (h *notices) open(l *listen) bool {
 	for kind, v := range h.now() {
-		l.knows[kind].Store(v)
+		l.knows[kind].version.Store(v)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,6 +5,8 @@
 //	                                              │ more came meanwhile
 //	                                              └──────────▶ waiting
 //
+// A list that was told of less than NoticePace ago is told of when that time is over.
+//
 // Legacy clients hear of lists once they have initialized, and of the resources that
 // they have subscribed to. Clients of 2026-07-28 hear of both on the listen streams
 // that asked for them. Nobody is waited for.
@@ -55,7 +57,8 @@ const changeDelay = 20 * time.Millisecond
 // methods may be used from any goroutine, and none of them blocks.
 type notices struct {
 	server *Server
-	tasks  taskNews // nil where there are no tasks; set before anybody is served
+	began  time.Time // what the times of heardOf are counted from
+	tasks  taskNews  // nil where there are no tasks; set before anybody is served
 	lists  [numLists]atomic.Uint64
 	fresh  atomic.Bool // there is something to tell, and the server's actor knows
 
@@ -80,7 +83,7 @@ type hearer interface {
 }
 
 func (h *notices) init(s *Server) {
-	h.server = s
+	h.server, h.began = s, time.Now()
 	h.streams = make(map[*session]map[*listen]struct{})
 	h.watchers = make(map[string]map[hearer]struct{})
 	h.byTask = make(map[string]map[*listen]struct{})
@@ -103,9 +106,10 @@ func (h *notices) wake() {
 
 // Messages to the server's actor.
 type (
-	news    struct{} // there is something to tell
-	newsDue struct{} // the delay is over
-	told    struct{} // who could be told was
+	news    struct{}                      // there is something to tell
+	newsDue struct{}                      // the delay is over
+	told    struct{ again time.Duration } // who could be told was; again is when a list is due, 0 for none
+	listDue struct{}                      // a list that was told of not long ago may be told of again
 )
 
 // crier is the part of the server's actor that has the clients told.
@@ -113,15 +117,19 @@ type crier struct {
 	hub  *notices
 	busy bool // waiting or telling
 	more bool // there is news since the telling began
+	late bool // a list is to be told of later
 }
 
 // receive handles the messages that are the crier's.
 func (k *crier) receive(c *actors.Context, msg any) {
-	switch msg.(type) {
+	switch m := msg.(type) {
 	case actors.Started: // perhaps again, after a failure: what was under way is lost
-		if k.hub.fresh.Load() {
+		if k.hub.fresh.Load() || k.hub.server.opts.NoticePace > 0 {
 			k.wait(c)
 		}
+	case listDue:
+		k.late = false
+		k.hub.wake()
 	case news:
 		if k.busy {
 			k.more = true
@@ -130,9 +138,13 @@ func (k *crier) receive(c *actors.Context, msg any) {
 		k.wait(c)
 	case newsDue:
 		actors.Await(c,
-			func(context.Context) (struct{}, error) { k.hub.tell(); return struct{}{}, nil },
-			func(struct{}, error) any { return told{} })
+			func(context.Context) (time.Duration, error) { return k.hub.tell(), nil },
+			func(again time.Duration, _ error) any { return told{again} })
 	case told:
+		if m.again > 0 && !k.late {
+			k.late = true
+			c.After(m.again, listDue{})
+		}
 		if k.busy = false; k.more {
 			k.wait(c)
 		}
@@ -144,8 +156,10 @@ func (k *crier) wait(c *actors.Context) {
 	c.After(changeDelay, newsDue{})
 }
 
-// tell tells everybody what they have not heard. It is a task of the server's actor.
-func (h *notices) tell() {
+// tell tells everybody what they have not heard, and returns after what time somebody is
+// to hear of a list that was told of not long ago, 0 for nobody. It is a task of the
+// server's actor.
+func (h *notices) tell() (again time.Duration) {
 	h.telling.Lock()
 	defer h.telling.Unlock()
 	h.fresh.Store(false)
@@ -156,15 +170,21 @@ func (h *notices) tell() {
 	}
 	updates := h.takeUpdates()
 	h.mu.Unlock()
+	later := func(wait time.Duration) {
+		if wait > 0 && (again == 0 || wait < again) {
+			again = wait
+		}
+	}
 	for _, n := range h.server.live() {
-		n.catchUp()
+		later(n.catchUp())
 	}
 	for _, l := range streams {
-		l.catchUp()
+		later(l.catchUp())
 	}
 	for _, u := range updates {
 		u.to.hear(u.uri)
 	}
+	return again
 }
 
 // now returns the versions of the lists.
@@ -173,6 +193,53 @@ func (h *notices) now() (v [numLists]uint64) {
 		v[kind] = h.lists[kind].Load()
 	}
 	return v
+}
+
+// heardOf is what a session or stream has heard of one list.
+type heardOf struct {
+	version atomic.Uint64
+	next    atomic.Int64 // when it may hear again, since the hub began
+}
+
+// tellOf calls say if somebody has not heard of a version, and may hear of it now. It
+// returns after what time it is to be told otherwise, 0 for never.
+func (h *notices) tellOf(k *heardOf, version uint64, say func()) (wait time.Duration) {
+	if k.version.Load() >= version {
+		return 0
+	}
+	now, next := time.Since(h.began), k.next.Load()
+	if now < time.Duration(next) {
+		return time.Duration(next) - now
+	}
+	if pace := h.server.opts.NoticePace; pace > 0 && !k.next.CompareAndSwap(next, int64(now+pace)) {
+		return pace // somebody else tells
+	}
+	if newer(&k.version, version) {
+		say()
+	}
+	return 0
+}
+
+// given says that a session is given a list: a client that is told only of lists that it
+// has asked for has not to be told of what this one has already.
+func (s *session) given(kind listKind) {
+	h := &s.server.notices
+	if !h.server.opts.QuietUntilListed || s.listed[kind].Load() {
+		return
+	}
+	now := h.lists[kind].Load() // before the list is looked at
+	newer(&s.knows[kind].version, now)
+	h.mu.Lock()
+	for l := range h.streams[s] {
+		newer(&l.knows[kind].version, now)
+	}
+	h.mu.Unlock()
+	s.listed[kind].Store(true)
+}
+
+// quiet reports whether a session is not to hear of a list yet.
+func (s *session) quiet(kind listKind) bool {
+	return s.server.opts.QuietUntilListed && !s.listed[kind].Load()
 }
 
 // newer raises what somebody knows of a list, and reports whether it was older.
@@ -190,16 +257,30 @@ func newer(known *atomic.Uint64, now uint64) bool {
 
 // catchUp tells a legacy client of the lists that have changed since it was told
 // (TOOL-13, RES-06, PRM-05), if it has initialized (LIFE-07) and if it can be told now:
-// an HTTP session without a stream is told when it has one.
-func (s *session) catchUp() {
+// an HTTP session without a stream is told when it has one. It returns after what time it
+// is to be told of a list that it has heard of not long ago, 0 for never.
+func (s *session) catchUp() (again time.Duration) {
 	h := s.legacy.Load()
 	if h == nil || !s.ready.Load() || !s.reachable() {
-		return
+		return 0
 	}
+	n := &s.server.notices
 	for kind := range numLists {
-		if newer(&s.knows[kind], s.server.notices.lists[kind].Load()) && announces(&h.offered, kind) {
-			s.push(mcp.AppendNotification(nil, listNotices[kind], nil))
+		if s.quiet(kind) || !announces(&h.offered, kind) {
+			continue
 		}
+		wait := n.tellOf(&s.knows[kind], n.lists[kind].Load(), func() { s.push(mcp.AppendNotification(nil, listNotices[kind], nil)) })
+		if again == 0 || wait > 0 && wait < again {
+			again = wait
+		}
+	}
+	return again
+}
+
+// catchUpNow is catchUp for a session that can be told since just now.
+func (s *session) catchUpNow() {
+	if s.catchUp() > 0 {
+		s.server.notices.wake()
 	}
 }
 
@@ -212,6 +293,6 @@ func (s *session) reachable() bool {
 // readUp says that a client who asks for the lists from now on gets them as they are.
 func (s *session) readUp() {
 	for kind, v := range s.server.notices.now() {
-		newer(&s.knows[kind], v)
+		newer(&s.knows[kind].version, v)
 	}
 }

@@ -35,8 +35,16 @@ type Options struct {
 	// MaxConcurrent bounds the 2026-07-28 requests in flight over HTTP, of all clients
 	// together. Zero means 10,000.
 	MaxConcurrent int
-	// PageSize is how many entries a page of a list has. Zero means 100.
-	PageSize int
+	// PageSize is how many entries a page of a list has at most, and PageBytes how long the
+	// page is at most, in bytes, unless one entry alone is longer. Zero means 5,000 and
+	// 4,000,000: widely used clients read only the first page of a list.
+	PageSize, PageBytes int
+	// NoticePace is the least time between two notices that one list has changed, to one
+	// client. The last change is always told. Zero means 20 ms.
+	NoticePace time.Duration
+	// QuietUntilListed tells a client of no change of a list that it has not asked for yet.
+	// Clients of 2026-07-28 over HTTP count as one: it is for a server that has one client.
+	QuietUntilListed bool
 	// DeclareAll declares tools, resources, prompts and completions also before there
 	// are any: for servers that add them while clients are connected. Otherwise the
 	// capabilities are those of what was ever added (CAP-08).
@@ -184,7 +192,9 @@ func (o *Options) withDefaults() Options {
 	d.MaxParked = cmp.Or(max(d.MaxParked, 0), 64)
 	d.TicketTTL = cmp.Or(d.TicketTTL, time.Hour)
 	d.PageWait = cmp.Or(d.PageWait, 45*time.Second)
-	d.PageSize = cmp.Or(max(d.PageSize, 0), 100)
+	d.PageSize = cmp.Or(max(d.PageSize, 0), 5000)
+	d.PageBytes = cmp.Or(max(d.PageBytes, 0), 4_000_000)
+	d.NoticePace = max(d.NoticePace, 0)
 	d.Grace = cmp.Or(d.Grace, 2*time.Second)
 	return d
 }

@@ -152,7 +152,7 @@ func (l *shelf[T]) put(e T) {
 	l.mu.Lock()
 	l.all[e.name()] = e
 	l.declared.Store(true)
-	l.now.Store(nil)
+	tell := l.altered()
 	l.mu.Unlock()
-	l.server.changed(l.tells)
+	l.tell(tell)
 }

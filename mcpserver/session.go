@@ -67,7 +67,8 @@ type session struct {
 	modern  atomic.Pointer[remembered]   // the newest sender of a modern request
 	senders *senders                     // instead of modern, of a stateless session
 	broken  atomic.Bool                  // a write has failed
-	knows   [numLists]atomic.Uint64      // the versions of the lists that the legacy client may know of
+	knows   [numLists]heardOf            // what the legacy client may know of the lists
+	listed  [numLists]atomic.Bool        // it has asked for the list; only with QuietUntilListed
 	limit   *rate.Limiter                // of those that are nobody; nil without
 	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
 	logs    atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first

@@ -29,7 +29,7 @@ func (s *Server) newHTTPSession(p *Principal) *httpSession {
 	n := &httpSession{session: newSession(s), id: rand.Text(), streams: newStreams(s.hub)}
 	n.principal = p
 	n.out = n.streams
-	n.streams.opened = n.catchUp
+	n.streams.opened = n.catchUpNow
 	n.hangUp = func() { s.web.remove(n) }
 	return n
 }
@@ -153,13 +153,33 @@ func (t *webSessions) end(n *httpSession, cause error) {
 	n.ref.Send(&closeSession{cause: cause})
 }
 
+// InUse reports whether a client has an event stream open over HTTP, or a request in flight
+// on a legacy session over HTTP.
+func (s *Server) InUse() bool { return s.hub.connected() || s.web.inUse() }
+
+func (t *webSessions) inUse() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.byID {
+		if n.inUse() {
+			return true
+		}
+	}
+	return false
+}
+
+// inUse is called under the lock of the table.
+func (n *httpSession) inUse() bool {
+	return n.busy > 0 || n.streams.conns() > 0 || n.calls.Stats().IDs > 0
+}
+
 // tick ends the sessions that were idle for the TTL, or an eighth longer.
 func (t *webSessions) tick() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.byID {
 		switch {
-		case n.busy > 0 || n.streams.conns() > 0 || n.calls.Stats().IDs > 0:
+		case n.inUse():
 			n.idle = 0
 		case n.idle == ttlTicks:
 			t.end(n, errIdleSession)

@@ -329,7 +329,7 @@ func (t *skillTree) put(root string, what mcp.Resource) {
 }
 
 // listSkills answers skills/list (SKILL-08).
-func (s *session) listSkills(a *arrival) ([]byte, error) { return s.server.skills.Load().answer(a) }
+func (s *session) listSkills(a *arrival) ([]byte, error) { return giveList(s, &s.server.skills, a) }
 
 // getSkill answers skills/get (SKILL-09).
 func (s *session) getSkill(a *arrival) ([]byte, error) {

@@ -68,6 +68,13 @@ func (s *Session) Do(ctx context.Context, req *call.Request) (call.Result, error
 	return s.conn.calls.Do(ctx, &early)
 }
 
+// Go is [Session.Do] for a caller that does not wait; see [call.Table.Go].
+func (s *Session) Go(ctx context.Context, req *call.Request, done func(call.Result, error)) {
+	early := *req
+	early.Early, early.Safe = true, false
+	s.conn.calls.Go(ctx, &early, done)
+}
+
 // Agree sets the version, and the members of every request's _meta; see
 // [call.Table.Agree].
 func (s *Session) Agree(version mcp.Version, members []byte) {

@@ -105,17 +105,25 @@ func (f *Front) touch(u *upstream) {
 // tick has the clock run while there is anybody who may be idle. It is called under the
 // lock.
 func (f *Front) tick() {
-	if f.clock == nil && !f.closed && len(f.keyed) > 0 {
+	if f.clock != nil || f.closed {
+		return
+	}
+	switch {
+	case len(f.sessions) > 0 && f.opts.IdleServers > 0:
+		f.clock = time.AfterFunc(min(f.opts.IdleClient, f.opts.IdleServers)/4, f.sweep)
+	case len(f.keyed) > 0:
 		f.clock = time.AfterFunc(f.opts.IdleClient/4, f.sweep)
 	}
 }
 
-// sweep ends the stateless clients that have been idle for long.
+// sweep ends the stateless clients that have been idle for long, and the connections of
+// those that keep their session.
 func (f *Front) sweep() {
 	f.mu.Lock()
 	f.clock = nil
 	var out []*upstream
 	now := time.Now()
+	ends := f.restSessions(now)
 	for _, u := range f.keyed {
 		if u.busy == 0 && now.Sub(u.idle) >= f.opts.IdleClient && !u.working() {
 			out = append(out, u)
@@ -127,6 +135,31 @@ func (f *Front) sweep() {
 	for _, u := range out {
 		u.end(errIdle)
 	}
+	for _, end := range ends {
+		end()
+	}
+}
+
+// restSessions takes their connections from the clients with a session that are idle, and
+// returns what ends those. It is called under the lock.
+func (f *Front) restSessions(now time.Time) (ends []func()) {
+	if f.opts.IdleServers < 0 || f.closed {
+		return nil
+	}
+	for _, u := range f.sessions {
+		if u.busy > 0 || u.working() || u.server.InUse() {
+			u.idle = now
+			continue
+		}
+		if now.Sub(u.idle) < f.opts.IdleServers {
+			continue
+		}
+		if end := u.detach(); end != nil {
+			f.log.Info("a client is idle: its connections to the servers end, and are made anew when it comes back", "client", u.name())
+			ends = append(ends, end)
+		}
+	}
+	return ends
 }
 
 // forget takes an upstream off all tables, once: nobody new finds it.

@@ -65,6 +65,15 @@ type Options struct {
 	// IdleClient is how long a client without a session may be quiet before what is kept
 	// for it is given up. Zero means 10 minutes.
 	IdleClient time.Duration
+	// IdleServers is how long the connections to servers are kept for a client that has a
+	// session over HTTP, sends nothing and has no stream open. They are made anew when it
+	// comes back; how long it may stay away is Server.SessionTTL. Zero means 2 minutes,
+	// negative is as long as the session lasts.
+	IdleServers time.Duration
+	// ListWait is how long the first list that a client asks for waits for the lists of
+	// servers that are starting; those that have failed are not waited for. What comes later
+	// is told as a change. Zero means 30 seconds.
+	ListWait time.Duration
 	// Logger takes structured logs. Nil is that of Server, which may be nil, too.
 	Logger *slog.Logger
 }
@@ -88,14 +97,16 @@ func (o *Options) withDefaults(rt *agent.Runtime) (Options, error) {
 	if d.Unanswered != FallbackInbox && d.Unanswered != FallbackDecline {
 		return d, fmt.Errorf("unanswered %q: want %s or %s", d.Unanswered, FallbackInbox, FallbackDecline)
 	}
-	if d.MaxClients < 0 || d.IdleClient < 0 {
-		return d, errors.New("a MaxClients or IdleClient below zero: it must not be negative, zero means its default")
+	if d.MaxClients < 0 || d.IdleClient < 0 || d.ListWait < 0 {
+		return d, errors.New("a MaxClients, IdleClient or ListWait below zero: it must not be negative, zero means its default")
 	}
 	if d.Unanswered == FallbackInbox && rt.Store() == nil {
 		return d, errors.New("unanswered questions can not go to the inbox: the runtime has no store")
 	}
 	d.MaxClients = cmp.Or(d.MaxClients, 1000)
 	d.IdleClient = cmp.Or(d.IdleClient, 10*time.Minute)
+	d.IdleServers = cmp.Or(d.IdleServers, 2*time.Minute)
+	d.ListWait = cmp.Or(d.ListWait, 30*time.Second)
 	if d.Logger == nil {
 		d.Logger = cmp.Or(d.Server.Logger, slog.New(slog.DiscardHandler))
 	}
@@ -116,6 +127,7 @@ type Front struct {
 	records   store.Records // of clients without sessions
 	taskAfter time.Duration // see the constant
 	history   history       // of the runs that clients have started
+	warned    warned
 
 	making sync.Mutex // held while an upstream is made: nobody finds half of one; before mu
 
@@ -125,7 +137,7 @@ type Front struct {
 	keyed    map[string]*upstream   // stateless clients
 	sessions map[string]*upstream   // legacy sessions over HTTP, by id
 	streams  map[string]*upstream   // those of HTTP+SSE, by our key
-	clock    *time.Timer            // runs while there are stateless clients
+	clock    *time.Timer            // runs while there are clients that may be idle
 	closed   bool
 }
 
@@ -192,6 +204,7 @@ func (f *Front) newServer(u *upstream) (*mcpserver.Server, error) {
 	o.OnClose = func(*mcpserver.Peer) { u.close(errHungUp) }
 	o.OnLogLevel = u.levelSet
 	if f.opts.Gateway {
+		o.NoticePace, o.QuietUntilListed = cmp.Or(o.NoticePace, noticePace), true
 		u.gate = newGateway(u)
 		o.OnWatched = u.gate.watched
 	}
@@ -213,6 +226,10 @@ func (f *Front) newServer(u *upstream) (*mcpserver.Server, error) {
 	}
 	return s, nil
 }
+
+// noticePace is how often a client hears that one list has changed, while servers start or
+// change it all the time.
+const noticePace = time.Second
 
 var errHungUp = errors.New("the client has hung up")
 

@@ -11,6 +11,7 @@ package expose
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -25,7 +26,6 @@ import (
 
 // Times of a gateway.
 const (
-	firstLists  = 10 * time.Second       // the client's first request waits for the servers' lists so long
 	listTimeout = 30 * time.Second       // for the lists of one server, as a host has it
 	relistPause = 200 * time.Millisecond // between two readings of one server's lists
 	// A server that changes long lists all the time gets a share of a processor, not all of
@@ -61,11 +61,14 @@ type gateway struct {
 	links  links
 	book   atomic.Pointer[uriBook] // not nil once started
 
+	host atomic.Pointer[mcpclient.Host] // nil before the first start; closed after pause
+
 	mu      sync.Mutex
-	host    *mcpclient.Host  // nil before start
-	order   []string         // of the servers in the configuration
-	lanes   map[string]*lane // by server; none is added after start
-	wanted  mcp.LogLevel     // the messages that the client has asked for; "" if it has not
+	order   []string                // of the servers in the configuration
+	lanes   map[string]*lane        // by server; other ones after each start
+	rests   context.CancelCauseFunc // ends the tasks of the lanes; nil before start, and after pause
+	offered chan struct{}           // closed, and another one, when the client's lists were brought in step
+	wanted  mcp.LogLevel            // the messages that the client has asked for; "" if it has not
 	calls   map[string][]*errand
 	watches map[string]*watched // by the client's URI
 	// expected are the resources that are being subscribed to by legacy clients.
@@ -78,8 +81,9 @@ type gateway struct {
 // lane is what is kept of one server.
 type lane struct {
 	server string
-	wake   chan struct{} // has room for one: there is news
-	first  chan struct{} // closed when its lists were read once, or could not be
+	ctx    context.Context // ends with the gateway, or its pause
+	wake   chan struct{}   // has room for one: there is news
+	first  chan struct{}   // closed when its lists were read once, or could not be
 
 	// Guarded by the lock of the gateway.
 	news       news
@@ -95,45 +99,94 @@ type lane struct {
 // newGateway returns a gateway that takes events. It serves nothing before start.
 func newGateway(u *upstream) *gateway {
 	g := &gateway{up: u, log: u.log, lanes: map[string]*lane{}, calls: map[string][]*errand{}, watches: map[string]*watched{},
-		expected: map[string]int{}}
+		expected: map[string]int{}, offered: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancelCause(u.ctx)
 	g.book.Store(newBook(nil, nil, nil))
 	g.shelf.init()
 	return g
 }
 
-// start connects to the servers and waits for their lists, but for none longer than a
-// few seconds: what comes later is a change. The error is the cause of ctx.
-func (g *gateway) start(ctx context.Context, t *agent.Tenant) error {
+// start connects to the servers of the tenant. It may be called again after pause: what is
+// known of the servers stays until they have listed what they have.
+func (g *gateway) start(t *agent.Tenant) {
 	host := t.Host()
 	g.mu.Lock()
-	g.host = host
+	again := g.host.Swap(host) != nil
+	var ctx context.Context
+	ctx, g.rests = context.WithCancelCause(g.ctx)
+	g.order = nil
 	for _, s := range host.Servers() {
 		if wanted := g.up.front.opts.Servers; !s.Disabled && (wanted == nil || slices.Contains(wanted, s.Name)) {
 			g.order = append(g.order, s.Name)
-			g.lanes[s.Name] = &lane{server: s.Name, wake: make(chan struct{}, 1), first: make(chan struct{})}
+			l := &lane{server: s.Name, ctx: ctx, wake: make(chan struct{}, 1), first: make(chan struct{})}
+			if before := g.lanes[s.Name]; before != nil {
+				l.completes = before.completes
+			}
+			g.lanes[s.Name] = l
 		}
 	}
 	order := slices.Clone(g.order)
 	g.mu.Unlock()
-	g.book.Store(newBook(order, nil, nil))
+	if !again {
+		g.book.Store(newBook(order, nil, nil))
+	}
 	g.up.server.RelayOthers(g.readOther)
 	for _, server := range order {
 		g.tell(server, newLists|newLevel|newWatch)
 	}
-	enough := time.NewTimer(firstLists)
+}
+
+// pause stops following the servers, whose connections are about to end. The client's lists
+// stay as they are.
+func (g *gateway) pause() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.rests != nil {
+		g.rests(errIdle)
+		g.rests = nil
+	}
+}
+
+// waitForLists waits until each server has listed what it has, or has failed, but no longer
+// than ListWait: what comes later is a change. The error is the cause of ctx.
+func (g *gateway) waitForLists(ctx context.Context) error {
+	g.mu.Lock()
+	var lanes []*lane
+	for _, server := range g.order {
+		lanes = append(lanes, g.lanes[server])
+	}
+	g.mu.Unlock()
+	enough := time.NewTimer(g.up.front.opts.ListWait)
 	defer enough.Stop()
-	for _, server := range order {
+	late := false
+	for _, l := range lanes {
+		if !late {
+			select {
+			case <-l.first:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-enough.C:
+				late = true
+			}
+		}
 		select {
-		case <-g.lanes[server].first:
-		case <-enough.C:
-			g.log.Warn("a server has not listed what it has in time; the client is served without it meanwhile", "server", server)
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-l.first:
+		default:
+			g.log.Warn("a server has not listed what it has in time; the client is served without it meanwhile; give slow servers longer with --list-wait",
+				"server", l.server, "waited", g.up.front.opts.ListWait)
 		}
 	}
 	return nil
+}
+
+// client returns the connection to a server.
+func (g *gateway) client(server string) (*mcpclient.Client, error) {
+	host := g.host.Load()
+	if host == nil {
+		return nil, mcpclient.ErrClosed
+	}
+	return host.Client(server)
 }
 
 // close ends what the gateway does. Its connections are the tenant's.
@@ -192,7 +245,7 @@ func (g *gateway) tell(server string, n news) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.lanes[server]
-	if l == nil || n == 0 || g.ctx.Err() != nil {
+	if l == nil || n == 0 || l.ctx.Err() != nil {
 		return
 	}
 	l.news |= n
@@ -221,7 +274,7 @@ func (g *gateway) attend(l *lane) {
 		least = min(offerShare*time.Since(began), maxOfferRest)
 		g.listed(l)
 		if n&newLevel != 0 {
-			g.setLevel(g.ctx, l, g.wantedLevel())
+			g.setLevel(l.ctx, l, g.wantedLevel())
 		}
 		if n&(newWatch|newResources|newTemplates) != 0 {
 			g.watchAgain()
@@ -251,7 +304,7 @@ func (g *gateway) rest(l *lane, pause, least time.Duration) bool {
 		select {
 		case <-late.C:
 		case <-l.wake:
-		case <-g.ctx.Done():
+		case <-l.ctx.Done():
 		}
 		pause = relistPause
 	}
@@ -260,21 +313,21 @@ func (g *gateway) rest(l *lane, pause, least time.Duration) bool {
 		defer soon.Stop()
 		select {
 		case <-soon.C:
-		case <-g.ctx.Done():
+		case <-l.ctx.Done():
 		}
 	}
 	select {
 	case <-l.wake:
 	default:
 	}
-	return g.ctx.Err() == nil
+	return l.ctx.Err() == nil
 }
 
 // again says when a server is looked at again, and notes the lists that failed. One that
 // is not connected is looked at when it is.
 func (g *gateway) again(l *lane, failed news) time.Duration {
 	ready := false
-	if c, err := g.host.Client(l.server); err == nil {
+	if c, err := g.client(l.server); err == nil {
 		ready = c.Status().State == conn.Ready
 	}
 	g.mu.Lock()
@@ -307,15 +360,17 @@ func (g *gateway) read(l *lane, n news) (failed news) {
 	if n == 0 {
 		return 0
 	}
-	c, err := g.host.Client(l.server)
+	c, err := g.client(l.server)
 	if err != nil {
 		return n
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(l.ctx, max(listTimeout, g.up.front.opts.ListWait))
 	defer cancel()
 	info, err := c.Info(ctx)
 	if err != nil {
-		g.log.Warn("a server can not be reached; what is known of it stays", "server", l.server, "error", err)
+		if l.ctx.Err() == nil {
+			g.log.Warn("a server can not be reached; what is known of it stays", "server", l.server, "error", err)
+		}
 		return n
 	}
 	generation := c.Status().Generation // now: an older one is read again, too often rather than too seldom
@@ -347,6 +402,9 @@ func (g *gateway) read(l *lane, n news) (failed news) {
 		}
 		if err := list.read(); err != nil {
 			failed |= list.kind
+			if l.ctx.Err() != nil {
+				continue
+			}
 			g.log.Warn("a list of a server can not be read; what is known of it stays", "server", l.server, "error", err)
 		}
 	}
@@ -356,6 +414,10 @@ func (g *gateway) read(l *lane, n news) (failed news) {
 // fill puts a list of a server on its shelf.
 func fill[D any](g *gateway, s *shelf[D], l *lane, read func() ([]D, error)) error {
 	items, err := read()
+	if errors.Is(err, mcp.ErrMethodNotFound) { // it declares a list that it does not have
+		g.warn("list", target{server: l.server}, "a server does not know a list that it declares; it counts as empty", err)
+		items, err = nil, nil
+	}
 	if err != nil {
 		return err
 	}

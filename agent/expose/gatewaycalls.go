@@ -29,7 +29,7 @@ func relay[T any](ctx context.Context, g *gateway, req requester, server string,
 	meta, level, modern := passedOn(req.Meta()), req.LogLevel(), req.Client().Version.Era() == mcp.EraModern
 	return runErrand(ctx, g.up, req, func(ctx context.Context, e *errand) (T, error) {
 		var none T
-		c, err := g.host.Client(server)
+		c, err := g.client(server)
 		if err != nil {
 			return none, err
 		}
@@ -213,7 +213,7 @@ func (g *gateway) suggest(completes bool, server string, ref mcp.CompletionRef) 
 		return nil
 	}
 	return func(ctx context.Context, req *mcpserver.CompleteRequest) (*mcp.Completion, error) {
-		c, err := g.host.Client(server)
+		c, err := g.client(server)
 		if err != nil {
 			return nil, failure(err)
 		}
@@ -358,7 +358,7 @@ func (g *gateway) setLevel(ctx context.Context, l *lane, level mcp.LogLevel) {
 	if same {
 		return
 	}
-	c, err := g.host.Client(l.server)
+	c, err := g.client(l.server)
 	if err != nil {
 		return
 	}

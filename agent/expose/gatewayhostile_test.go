@@ -122,7 +122,8 @@ func TestGatewayLeavesOutWhatIsBad(t *testing.T) {
 			t.Errorf("ListTools: %q still has what is bad: %+v", tool.Name, tool)
 		}
 	}
-	want := []string{"bad___dd_n_me_with_all__", "bad__icons", "bad__ok", "bad__output", "bad__tasks", "bad__" + strings.Repeat("x", 50) + "_", "good__fin"}
+	want := []string{"bad___dd_n_me_with_all__", "bad__bad_pattern_", "bad__icons", "bad__ok", "bad__output", "bad__sel", "bad__tasks",
+		"bad__" + strings.Repeat("x", 50) + "_", "good__fin"}
 	slices.Sort(names)
 	slices.Sort(want)
 	if !slices.Equal(names, want) {

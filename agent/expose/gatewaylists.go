@@ -13,9 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// maxComplaints bounds what is logged of one list that has things which are left out.
-const maxComplaints = 20
-
 // shelf is one kind of what servers have.
 type shelf[D any] struct {
 	last  map[string][]D               // the last good lists by server; guarded by the gateway's lock
@@ -97,10 +94,31 @@ func (g *gateway) offerAll() {
 		o.def.URITemplate = o.public
 	}
 	s := g.up.server
-	show(g, "tool", &g.shelf.tools, g.toolOffers(), g.putTool, s.RemoveTools)
-	show(g, "resource", &g.shelf.resources, resources, g.putResource, s.RemoveResources)
-	show(g, "resource template", &g.shelf.templates, templates, g.putTemplate, s.RemoveTemplates)
-	show(g, "prompt", &g.shelf.prompts, g.promptOffers(), g.putPrompt, s.RemovePrompts)
+	s.ChangeLists(func() { // no client sees a part of what a server has
+		show(g, "tool", &g.shelf.tools, g.toolOffers(), g.putTool, s.RemoveTools)
+		show(g, "resource", &g.shelf.resources, resources, g.putResource, s.RemoveResources)
+		show(g, "resource template", &g.shelf.templates, templates, g.putTemplate, s.RemoveTemplates)
+		show(g, "prompt", &g.shelf.prompts, g.promptOffers(), g.putPrompt, s.RemovePrompts)
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.offered)
+	g.offered = make(chan struct{})
+}
+
+// inStep returns what is closed when the client's lists are brought in step once more.
+func (g *gateway) inStep() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.offered
+}
+
+// shows reports whether something of that name is on the client's list.
+func shows[D any](g *gateway, s *shelf[D], name string) bool {
+	g.shelves.Lock()
+	defer g.shelves.Unlock()
+	_, shown := s.shown[name]
+	return shown
 }
 
 // newBook makes the book of what is offered.
@@ -119,11 +137,8 @@ func (g *gateway) newBook(resources []offer[mcp.Resource], templates []offer[mcp
 // show registers what is new or another one, and removes what is gone. What the client
 // could not be given is left out, with a word in the log.
 func show[D any](g *gateway, kind string, s *shelf[D], all []offer[D], put func(*offer[D]) error, remove func(...string)) {
-	complaints := 0
 	complain := func(o *offer[D], err error) {
-		if complaints++; complaints <= maxComplaints {
-			g.log.Warn("leaving out what a server has", "kind", kind, "server", o.server, "name", shorten(o.own), "error", err)
-		}
+		g.warn(kind, o.target, "leaving out what a server has", err)
 	}
 	there := make(map[string]bool, len(all))
 	for i := range all {
@@ -185,15 +200,21 @@ func (g *gateway) promptOffers() []offer[mcp.Prompt] {
 
 // putTool registers a tool. Everything goes as the server has it, but for what would
 // make a strict client refuse the whole list, and for the need of a task: a call waits
-// for the server's task whether the client has tasks or not (TASK-05).
+// for the server's task whether the client has tasks or not (TASK-05). Whether arguments
+// fit is for the server behind to say, so its input schema need not be one that can be
+// checked here.
 func (g *gateway) putTool(o *offer[mcp.Tool]) error {
-	if err := compiles(o.def.InputSchema); err != nil {
+	def := o.def
+	input, changed, err := inputSchema(def.InputSchema)
+	if err != nil {
 		return fmt.Errorf("its input schema: %w", err)
 	}
-	def := o.def
+	if def.InputSchema = input; changed != "" {
+		g.warn("tool", o.target, "offering a tool with a changed input schema", errors.New(changed))
+	}
 	if def.OutputSchema != nil {
 		if err := compiles(def.OutputSchema); err != nil {
-			g.log.Warn("offering a tool without its output schema", "server", o.server, "name", shorten(o.own), "error", err)
+			g.warn("tool", o.target, "offering a tool without its output schema", err)
 			def.OutputSchema = nil
 		}
 	}
@@ -203,7 +224,7 @@ func (g *gateway) putTool(o *offer[mcp.Tool]) error {
 		def.Execution = &e
 	}
 	call := g.callTool(o.target)
-	err := mcpserver.RelayTool(g.up.server, &def, call)
+	err = mcpserver.RelayTool(g.up.server, &def, call)
 	if err != nil && (def.Icons != nil || def.Execution != nil) {
 		def.Icons, def.Execution = nil, nil
 		err = mcpserver.RelayTool(g.up.server, &def, call)

@@ -98,7 +98,7 @@ func (g *gateway) watchAgain() {
 // look has a task look after a resource. It is called under the lock.
 func (g *gateway) look(w *watched) {
 	w.again = true
-	if w.busy || g.host == nil || g.ctx.Err() != nil {
+	if w.busy || g.host.Load() == nil || g.ctx.Err() != nil {
 		return
 	}
 	w.busy, w.idle = true, make(chan struct{})
@@ -166,7 +166,7 @@ func (g *gateway) settle(w *watched) {
 
 // subscribe has a server tell of changes.
 func (g *gateway) subscribe(uri string, at target) (*mcpclient.Subscription, error) {
-	c, err := g.host.Client(at.server)
+	c, err := g.client(at.server)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ import (
 // subscriptions, log levels and questions are never another client's.
 //
 //	made ── a request that needs the servers ──▶ open ── hung up, idle, closed ──▶ closed
+//	  ▲                                           │
+//	  └──── idle, but with a session of its own ──┘
 type upstream struct {
 	front     *Front
 	log       *slog.Logger
@@ -36,7 +38,8 @@ type upstream struct {
 	mu      sync.Mutex
 	caps    *mcp.ClientCapabilities // what the first request has declared; nil before
 	peer    *mcpserver.Peer         // of a legacy client that was heard of; nil for others
-	opening *opening                // nil before ready
+	opening *opening                // nil before ready, and after rest
+	resting chan struct{}           // closed when the connections of before rest have ended; nil without
 	errands map[*errand]struct{}    // that are under way
 	roots   []mcp.Root              // as they were last told; nil if they never were
 	owed    bool                    // a server wanted the roots when nobody could be asked
@@ -55,17 +58,23 @@ type pageKey struct{ server, url string }
 
 // opening is what becomes of the connections.
 type opening struct {
-	done   chan struct{} // closed when what follows is set
+	there  chan struct{} // closed when what follows is set
 	tenant *agent.Tenant
 	err    error
+	done   chan struct{} // closed when the servers have listed what they have, or have failed
 }
 
 // ready returns the upstream's connections, which are made when they are first needed:
 // they declare what the client can do, and nothing else.
 func (u *upstream) ready(ctx context.Context) (*agent.Tenant, error) {
 	o := u.begin()
+	return u.await(ctx, o, o.there)
+}
+
+// await returns the connections once a step towards them is done.
+func (u *upstream) await(ctx context.Context, o *opening, step <-chan struct{}) (*agent.Tenant, error) {
 	select {
-	case <-o.done:
+	case <-step:
 		return o.tenant, o.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -74,16 +83,56 @@ func (u *upstream) ready(ctx context.Context) (*agent.Tenant, error) {
 	}
 }
 
+// prepare waits until what a request needs of the servers is there: for the lists of all
+// servers, or, if it names something that is offered already, for no more than connections.
+func (u *upstream) prepare(ctx context.Context, in *mcpserver.Incoming) error {
+	o := u.begin()
+	if _, err := u.await(ctx, o, o.there); err != nil || u.gate == nil {
+		return err
+	}
+	for {
+		changed := u.gate.inStep()
+		if u.offers(in) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-o.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-u.ctx.Done():
+			return context.Cause(u.ctx)
+		}
+	}
+}
+
+// offers reports whether a request is for a tool or prompt that the client has on its list.
+func (u *upstream) offers(in *mcpserver.Incoming) bool {
+	switch in.Method {
+	case mcp.MethodCallTool:
+		return u.reserved(in.Name) || shows(u.gate, &u.gate.shelf.tools, in.Name)
+	case mcp.MethodGetPrompt:
+		return u.reserved(in.Name) || shows(u.gate, &u.gate.shelf.prompts, in.Name)
+	}
+	return false
+}
+
 // begin has the connections made, if they were not, and does not wait for them.
 func (u *upstream) begin() *opening {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	o := u.opening
 	if o == nil {
-		o = &opening{done: make(chan struct{})}
+		o = &opening{there: make(chan struct{}), done: make(chan struct{})}
 		u.opening = o
-		caps := u.caps
-		u.front.rt.System().Go("expose", func() { u.open(o, caps) })
+		caps, resting := u.caps, u.resting
+		u.front.rt.System().Go("expose", func() {
+			if resting != nil {
+				<-resting // a server is not started while it ends
+			}
+			u.open(o, caps)
+		})
 	}
 	return o
 }
@@ -94,20 +143,51 @@ func (u *upstream) open(o *opening, caps *mcp.ClientCapabilities) {
 	if o.err = u.ctx.Err(); o.err == nil {
 		o.tenant, o.err = u.front.rt.NewTenant(u.ctx, u.tenantOptions(caps))
 	}
-	if o.err == nil && u.gate != nil {
-		o.err = u.gate.start(u.ctx, o.tenant)
-	}
-	if o.err == nil {
+	if o.err != nil {
+		o.tenant, o.err = nil, fmt.Errorf("connecting to the servers: %w", o.err)
+		u.mu.Lock()
+		if u.opening == o {
+			u.opening = nil
+		}
+		u.mu.Unlock()
+		close(o.there)
 		return
 	}
-	o.err = fmt.Errorf("connecting to the servers: %w", o.err)
-	u.mu.Lock()
-	if u.opening == o {
-		u.opening = nil
+	if u.gate == nil {
+		close(o.there)
+		return
 	}
-	u.mu.Unlock()
-	u.shut(o)
-	o.tenant = nil
+	u.gate.start(o.tenant)
+	close(o.there)
+	_ = u.gate.waitForLists(u.ctx) // its error is that the upstream ends
+}
+
+// detach takes the connections from an upstream that keeps its session, if they are made
+// and nothing uses them. What it returns ends them, and is to be called; nil is that there
+// are none. It is called under the lock of the front, so that no request comes between.
+func (u *upstream) detach() (end func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	o := u.opening
+	if o == nil {
+		return nil
+	}
+	select {
+	case <-o.done:
+	default:
+		return nil
+	}
+	ended := make(chan struct{})
+	u.opening, u.resting = nil, ended
+	if u.gate != nil {
+		u.gate.pause()
+	}
+	return func() {
+		u.front.rt.System().Go("expose", func() {
+			defer close(ended)
+			u.shut(o)
+		})
+	}
 }
 
 // tenantOptions declare to servers what the client can do.
@@ -231,7 +311,7 @@ func (u *upstream) rootsChanged(context.Context, *mcpserver.Peer) {
 		return
 	}
 	select {
-	case <-o.done:
+	case <-o.there:
 		if o.tenant != nil {
 			o.tenant.RootsChanged()
 		}
@@ -343,7 +423,7 @@ func (u *upstream) around(ctx context.Context, in *mcpserver.Incoming, next mcps
 	case in.Method == mcp.MethodListen: // it may be the only request for long
 		u.begin()
 	case waits(in.Method):
-		if _, err := u.ready(ctx); err != nil {
+		if err := u.prepare(ctx, in); err != nil {
 			return nil, err
 		}
 	}
@@ -406,8 +486,11 @@ func (u *upstream) end(cause error) {
 			u.log.Warn("a client's server did not end in order", "error", err)
 		}
 		u.mu.Lock()
-		o := u.opening
+		o, resting := u.opening, u.resting
 		u.mu.Unlock()
+		if resting != nil {
+			<-resting
+		}
 		if o != nil {
 			<-o.done // its context has ended
 			u.shut(o)

@@ -172,24 +172,18 @@ func (p *program) mcpToolsCommand() *cobra.Command {
 				Tool   mcp.Tool `json:"tool"`
 			}
 			all := []listed{}
-			err := p.eachServer(cmd, &f, args, func(server string, c *mcpclient.Client) error {
-				tools, err := c.ListTools(cmd.Context())
-				for _, t := range tools {
-					all = append(all, listed{server, t})
-				}
-				return exitWith(callExit(err), err)
+			lists, failed := eachServer(cmd, p, &f, args, func(c *mcpclient.Client) ([]mcp.Tool, error) {
+				return c.ListTools(cmd.Context())
 			})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return p.printRaw(all)
-			}
 			rows := [][]string{{"SERVER", "TOOL", "HINTS", "DESCRIPTION"}}
-			for _, l := range all {
-				rows = append(rows, []string{l.Server, l.Tool.Name, hints(&l.Tool), shorten(firstLine(l.Tool.Description), 70)})
+			for _, l := range lists {
+				for i := range l.items {
+					t := &l.items[i]
+					all = append(all, listed{l.server, *t})
+					rows = append(rows, []string{l.server, t.Name, hints(t), shorten(firstLine(t.Description), 70)})
+				}
 			}
-			return p.table(rows)
+			return p.printLists(len(lists), asJSON, all, rows, failed)
 		},
 	}
 	f.add(cmd)

@@ -72,25 +72,6 @@ func (p *program) onServer(cmd *cobra.Command, f *serverFlags, names []string, u
 	return p.withClient(cmd.Context(), f, s, servers[0], use)
 }
 
-// eachServer uses the servers that are named, or all.
-func (p *program) eachServer(cmd *cobra.Command, f *serverFlags, names []string, use func(server string, c *mcpclient.Client) error) (err error) {
-	s, err := p.openStore()
-	if err != nil {
-		return err
-	}
-	defer closeStore(s, &err)
-	servers, err := p.pick(f, names)
-	if err != nil {
-		return err
-	}
-	for i := range servers {
-		if err := p.withClient(cmd.Context(), f, s, servers[i], func(c *mcpclient.Client) error { return use(servers[i].Name, c) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (p *program) listResources(cmd *cobra.Command, f *serverFlags, names []string, asJSON bool) error {
 	type listed struct {
 		Server   string                `json:"server"`
@@ -99,34 +80,32 @@ func (p *program) listResources(cmd *cobra.Command, f *serverFlags, names []stri
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "URI", "TYPE", "NAME"}}
-	err := p.eachServer(cmd, f, names, func(server string, c *mcpclient.Client) error {
+	lists, failed := eachServer(cmd, p, f, names, func(c *mcpclient.Client) (own []listed, err error) {
 		resources, err := c.ListResources(cmd.Context())
 		if err != nil {
-			return exitWith(callExit(err), err)
-		}
-		templates, err := c.ListResourceTemplates(cmd.Context())
-		if err != nil {
-			return exitWith(callExit(err), err)
+			return nil, err
 		}
 		for i := range resources {
-			r := &resources[i]
-			all = append(all, listed{Server: server, Resource: r})
-			rows = append(rows, []string{server, r.URI, r.MIMEType, titleOr(r.Title, r.Name)})
+			own = append(own, listed{Resource: &resources[i]})
 		}
+		templates, err := c.ListResourceTemplates(cmd.Context())
 		for i := range templates {
-			t := &templates[i]
-			all = append(all, listed{Server: server, Template: t})
-			rows = append(rows, []string{server, t.URITemplate, t.MIMEType, titleOr(t.Title, t.Name)})
+			own = append(own, listed{Template: &templates[i]})
 		}
-		return nil
+		return own, err
 	})
-	if err != nil {
-		return err
+	for _, l := range lists {
+		for _, one := range l.items {
+			one.Server = l.server
+			all = append(all, one)
+			if r := one.Resource; r != nil {
+				rows = append(rows, []string{l.server, r.URI, r.MIMEType, titleOr(r.Title, r.Name)})
+			} else if t := one.Template; t != nil {
+				rows = append(rows, []string{l.server, t.URITemplate, t.MIMEType, titleOr(t.Title, t.Name)})
+			}
+		}
 	}
-	if asJSON {
-		return p.printRaw(all)
-	}
-	return p.table(rows)
+	return p.printLists(len(lists), asJSON, all, rows, failed)
 }
 
 // titleOr is what a thing is called on a screen (TOOL-18).
@@ -248,13 +227,12 @@ func (p *program) listPrompts(cmd *cobra.Command, f *serverFlags, names []string
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "PROMPT", "ARGUMENTS", "DESCRIPTION"}}
-	err := p.eachServer(cmd, f, names, func(server string, c *mcpclient.Client) error {
-		prompts, err := c.ListPrompts(cmd.Context())
-		if err != nil {
-			return exitWith(callExit(err), err)
-		}
-		for _, pr := range prompts {
-			all = append(all, listed{server, pr})
+	lists, failed := eachServer(cmd, p, f, names, func(c *mcpclient.Client) ([]mcp.Prompt, error) {
+		return c.ListPrompts(cmd.Context())
+	})
+	for _, l := range lists {
+		for _, pr := range l.items {
+			all = append(all, listed{l.server, pr})
 			var arguments []string
 			for _, a := range pr.Arguments {
 				name := a.Name
@@ -263,15 +241,8 @@ func (p *program) listPrompts(cmd *cobra.Command, f *serverFlags, names []string
 				}
 				arguments = append(arguments, name)
 			}
-			rows = append(rows, []string{server, pr.Name, strings.Join(arguments, " "), shorten(firstLine(pr.Description), 70)})
+			rows = append(rows, []string{l.server, pr.Name, strings.Join(arguments, " "), shorten(firstLine(pr.Description), 70)})
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	if asJSON {
-		return p.printRaw(all)
-	}
-	return p.table(rows)
+	return p.printLists(len(lists), asJSON, all, rows, failed)
 }

@@ -76,13 +76,12 @@ func (p *program) listSkills(cmd *cobra.Command, f *serverFlags, names []string,
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "SKILL", "FILES", "BYTES", "DESCRIPTION"}}
-	err := p.eachServer(cmd, f, names, func(server string, c *mcpclient.Client) error {
-		skills, err := c.ListSkills(cmd.Context())
-		if err != nil {
-			return exitWith(callExit(err), err)
-		}
-		for _, s := range skills {
-			all = append(all, listed{server, s})
+	lists, failed := eachServer(cmd, p, f, names, func(c *mcpclient.Client) ([]mcp.Skill, error) {
+		return c.ListSkills(cmd.Context())
+	})
+	for _, l := range lists {
+		for _, s := range l.items {
+			all = append(all, listed{l.server, s})
 			_, description := s.Name()
 			files, size := "dynamic", ""
 			if !s.Dynamic {
@@ -92,15 +91,8 @@ func (p *program) listSkills(cmd *cobra.Command, f *serverFlags, names []string,
 				}
 				files, size = fmt.Sprint(len(s.Resources)), fmt.Sprint(total)
 			}
-			rows = append(rows, []string{server, s.URI, files, size, shorten(firstLine(description), 70)})
+			rows = append(rows, []string{l.server, s.URI, files, size, shorten(firstLine(description), 70)})
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	if asJSON {
-		return p.printRaw(all)
-	}
-	return p.table(rows)
+	return p.printLists(len(lists), asJSON, all, rows, failed)
 }

@@ -180,6 +180,9 @@ func (r *testReport) list(what string, offered bool, f func() (int, error)) {
 	}
 	r.step(what, func() (string, error) {
 		n, err := f()
+		if errors.Is(err, mcp.ErrMethodNotFound) { // the rest of it may work
+			return "declared, and the server does not know the request: it has none", nil
+		}
 		return fmt.Sprint(n), err
 	})
 }

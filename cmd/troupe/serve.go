@@ -37,6 +37,9 @@ type serveFlags struct {
 	origins    []string
 	drain      time.Duration
 	clients    int
+	listWait   time.Duration
+	idle       time.Duration // after which a client's servers end
+	session    time.Duration // after which its session ends
 }
 
 func (p *program) serveCommand() *cobra.Command {
@@ -82,6 +85,9 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
 	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
 	flags.IntVar(&f.clients, "max-clients", 0, "serve so many clients at once (default 1000)")
+	flags.DurationVar(&f.listWait, "list-wait", 30*time.Second, "a client's first list waits this `TIME` for servers that are starting")
+	flags.DurationVar(&f.idle, "idle-servers", 2*time.Minute, "end the servers of an HTTP session after this `TIME` without a request or stream; the next request starts them again (0: keep them)")
+	flags.DurationVar(&f.session, "idle-session", 30*time.Minute, "forget an HTTP session after this `TIME` without a request or stream")
 	offered := flags.Lookup("agent")
 	offered.Value, offered.Usage = (*nameList)(&f.agents), "offer this `AGENT` of the configuration (repeat for more; default: all)"
 	offered.DefValue = ""
@@ -146,8 +152,10 @@ func (f *serveFlags) refuse() error {
 		return usagef("--names %q: want qualified or plain", f.names)
 	case f.unanswered != "" && f.unanswered != string(expose.FallbackInbox) && f.unanswered != string(expose.FallbackDecline):
 		return usagef("--unanswered %q: want inbox or decline", f.unanswered)
-	case f.drain < 0 || f.clients < 0:
-		return usagef("--drain-timeout and --max-clients are not below zero")
+	case f.drain < 0 || f.clients < 0 || f.idle < 0:
+		return usagef("--drain-timeout, --max-clients and --idle-servers are not below zero")
+	case f.listWait <= 0 || f.session <= 0:
+		return usagef("--list-wait and --idle-session are above zero")
 	}
 	for _, what := range f.expose {
 		if what != "agents" && what != "tools" {
@@ -211,7 +219,8 @@ func (p *program) newFront(o *opened, f *serveFlags, c *config.Serve) (*expose.F
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: currentVersion().Version}, Logger: o.log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
 		Unanswered: expose.Fallback(f.unanswered), MaxClients: f.clients,
-		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.log},
+		IdleServers: cmp.Or(f.idle, -1), ListWait: f.listWait,
+		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.log, SessionTTL: f.session},
 	}
 	if f.only != nil {
 		e.Servers = f.only

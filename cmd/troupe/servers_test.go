@@ -109,6 +109,8 @@ func fakeServer() {
 		printHuge(`{"jsonrpc":"2.0","method":"`)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
+	case "together":
+		meet(os.Args[2])
 	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 8<<20)
@@ -123,6 +125,23 @@ func fakeServer() {
 		hold()
 	}
 	syscall.Exit(0)
+}
+
+// meet waits until three processes have met at a file.
+func meet(file string) {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString("x")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	for {
+		if info, err := f.Stat(); err == nil && info.Size() >= 3 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // hold stays for longer than any test.
@@ -144,6 +163,8 @@ func fakeAnswer(mode string, m *mcp.Message) {
 	id := m.ID.String()
 	result := func(body string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":` + body + `}`) }
 	switch {
+	case m.Method == mcp.MethodInitialize && mode == "claims":
+		result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"fake","version":"1"}}`)
 	case m.Method == mcp.MethodInitialize:
 		result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`)
 	case m.Method == mcp.MethodListTools && strings.HasPrefix(mode, "list-"):
