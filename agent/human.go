@@ -39,6 +39,12 @@ func (h *callHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.
 	return decided(d), nil
 }
 
+// Declined implements [mcpclient.DeclineRecorder]: the run's journal says that a question
+// was declined without being asked.
+func (h *callHuman) Declined(kind mcpclient.AskKind, why error) {
+	h.call.DeclinedUnasked(kinds[kind], why.Error())
+}
+
 // decided is a decision as the server's client takes it. Nobody's answer is no yes.
 func decided(d store.Decision) *mcpclient.Decision {
 	out := new(mcpclient.Decision)
@@ -70,11 +76,6 @@ func questionOf(row *store.Ask) *mcpclient.Ask {
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
 	return q
 }
-
-// nobody answers what no call of a run has led to.
-var nobody = mcpclient.HumanFunc(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
-	return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
-})
 
 // Fill accepts a server's form with these values. Fields that are left out have
 // their defaults; what does not fit the form is refused before it is sent, and the

@@ -72,7 +72,10 @@ type Ask struct {
 	// where the wire does not say which, none if the server asks unprompted.
 	Calls []AskCall `json:"calls,omitempty"`
 	// Path leads from the run's agent to the call, as [CallOptions.Path] gave it.
-	Path    []string `json:"path,omitempty"`
+	Path []string `json:"path,omitempty"`
+	// Notes are sentences of the client, to be shown with the question: what is in doubt
+	// about it, such as that it may belong to a call that was cancelled.
+	Notes   []string `json:"notes,omitempty"`
 	Message string   `json:"message,omitempty"` // the server's words
 
 	Form     *mcp.ElicitParams        `json:"form,omitempty"`     // AskForm; its schema is within the subset of ELIC-06
@@ -131,6 +134,26 @@ type HumanFunc func(ctx context.Context, ask *Ask) (*Decision, error)
 
 // Decide calls f.
 func (f HumanFunc) Decide(ctx context.Context, ask *Ask) (*Decision, error) { return f(ctx, ask) }
+
+// Nobody is a Human that is not there. As [AskOptions].Human it declares elicitation to
+// servers, for calls that have a Human of their own; all other questions are declined,
+// with a warning in the log.
+var Nobody Human = absent{}
+
+type absent struct{}
+
+// Decide declines.
+func (absent) Decide(context.Context, *Ask) (*Decision, error) {
+	return &Decision{Action: mcp.ActionDecline}, nil
+}
+
+// DeclineRecorder is a [Human] that is told of questions of its calls that were declined
+// without being put to it.
+type DeclineRecorder interface {
+	Human
+	// Declined must not block. Why may be shown to the owner of the call.
+	Declined(kind AskKind, why error)
+}
 
 // Sampler lets a model answer for a server (sampling/createMessage). The request
 // has been checked, limited and, unless [Options.SampleFreely] is set, accepted by

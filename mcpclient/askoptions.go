@@ -16,6 +16,12 @@ type AskOptions struct {
 	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
 	// Nil declares no elicitation, even where calls have a Human of their own.
 	Human Human
+	// OnePerson says that one person answers for all calls, or people who may see each
+	// other's questions, although their calls have Humans with different owners: the runs
+	// of a program at a terminal are such calls. A question that may belong to a cancelled
+	// call of another owner is then put to the Human of the call under way, with a note
+	// that says so ([Ask.Notes]). Without it the question is declined.
+	OnePerson bool
 	// NoForms and NoURLs leave a mode of elicitation undeclared (ELIC-02), although
 	// there is a Human: for one who can not be shown such a thing.
 	NoForms, NoURLs bool

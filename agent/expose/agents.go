@@ -214,6 +214,8 @@ func levelOf(ev agent.Event) mcp.LogLevel {
 		return mcp.LogDebug
 	case agent.Ask, agent.AskSettled, agent.HandedOff:
 		return mcp.LogInfo
+	case agent.QuestionDeclined:
+		return mcp.LogWarning
 	case agent.ToolsListed:
 		if len(ev.Absent) > 0 {
 			return mcp.LogWarning

@@ -33,6 +33,8 @@ type askView struct {
 	Tool   string          `json:"tool,omitempty"`
 	// Calls are those under way that a server's question may belong to.
 	Calls []mcpclient.AskCall `json:"calls,omitempty"`
+	// Notes say what is in doubt about the question.
+	Notes []string `json:"notes,omitempty"`
 
 	Arguments json.RawMessage    `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
 	Tainted   bool               `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
@@ -136,7 +138,7 @@ func (v *askView) readQuestion(row *store.Ask) error {
 		return errNotAsked
 	}
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
-	v.question, v.Message, v.Calls = q, q.Message, q.Calls
+	v.question, v.Message, v.Calls, v.Notes = q, q.Message, q.Calls, q.Notes
 	if q.URL != nil {
 		v.URL = q.URL.URL
 	}
@@ -239,6 +241,9 @@ func (v *askView) text(row *store.Ask, now time.Time) string {
 	}
 	for _, c := range v.Calls {
 		line("because of", "%s %s", c.Method, c.Name)
+	}
+	for _, note := range v.Notes {
+		line("beware", "%s", note)
 	}
 	v.textOf(&b, row, line)
 	line("hash", "%s", orNone(v.Hash))

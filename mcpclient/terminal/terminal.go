@@ -296,6 +296,9 @@ func (q *question) header(what string) {
 		}
 		q.field("For", "one of the calls "+strings.Join(names, "; ")+" (the server does not say which)")
 	}
+	for _, note := range a.Notes {
+		q.warn("%s", clean(note))
+	}
 	if len(a.Path) > 0 {
 		q.field("Run", clean(strings.Join(a.Path, " > ")))
 	}
