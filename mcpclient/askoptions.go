@@ -52,7 +52,9 @@ type AskOptions struct {
 	// may block.
 	RootAvailable func(path string) bool
 	// OpenURL opens a page after the Human has agreed to it. It must not use a shell,
-	// nor look at the page itself (URL-10, URL-13). Nil starts the system's browser.
+	// nor look at the page itself (URL-10, URL-13). After an error that is [ErrNoBrowser]
+	// the page counts as open all the same: the person opens it by hand. After any other
+	// the server hears a dismissal. Nil starts the system's browser.
 	OpenURL func(ctx context.Context, url string) error
 	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
 	// has passed it on to somebody else. It must not block.

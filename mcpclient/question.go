@@ -99,7 +99,7 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 func (c *Client) describe(o *origin, a *Ask) error {
 	a.ID = rand.Text()
 	a.Server, a.Origin = c.server.Name, c.server.origin()
-	a.Calls, a.Path, a.Notes = o.asked(), o.path(), o.doubts()
+	a.Calls, a.Path, a.Notes = o.asked(), o.path(), append(o.doubts(), a.Notes...)
 	var err error
 	a.Hash, err = a.ContentHash()
 	return err

@@ -18,6 +18,7 @@ const (
 	AskSampling   = "sampling"   // a server's request for a model's answer
 	AskSample     = "sample"     // the answer, before the server gets it
 	AskDefinition = "definition" // a tool is another one than was approved
+	AskPage       = "page"       // a page that is open and waited for
 )
 
 // Question is what a call under way has to ask of a human, as a rule because its

@@ -23,7 +23,7 @@ import (
 type askView struct {
 	ID     string          `json:"id"`
 	Short  string          `json:"short"` // a shorter name for it
-	Kind   string          `json:"kind"`  // tool, form, url, sampling, sample, definition or limit
+	Kind   string          `json:"kind"`  // tool, form, url, page, sampling, sample, definition or limit
 	Status store.AskStatus `json:"status"`
 	Run    string          `json:"run,omitempty"`
 	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
@@ -196,6 +196,8 @@ func (v *askView) what() string {
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
 	case v.Kind == loop.AskKind:
 		return v.Tool + " " + string(v.Arguments)
+	case v.Kind == loop.AskPage:
+		return "waiting for the page " + v.URL
 	case v.URL != "":
 		return v.URL
 	case v.Message != "":
@@ -339,6 +341,9 @@ func (v *askView) how() string {
 	switch {
 	case v.Kind == loop.AskKind:
 		answer += " --accept        (or --scope run, for this tool in the whole run)"
+	case v.Kind == loop.AskPage:
+		answer += " --retry        (the page is done: try again; or --open, to open it again)"
+		deny += "        (give the page up)"
 	case v.Limit != nil:
 		answer += " --accept        (or --more AMOUNT)"
 	case v.form != nil && len(v.Fields) > 0:

@@ -30,6 +30,7 @@ type view struct {
 	status *statusLine
 	ask    *terminal.Prompter // nil if there is no terminal to ask on
 	said   func(delta string) // is given the text of the run itself as it comes; may be nil
+	pages  openPages
 }
 
 func (p *program) newView(output string) *view {
@@ -59,6 +60,7 @@ func (v *view) close() {
 // nobody is there to answer it suspends the run and returns the question. When ctx
 // ends questions are withdrawn; the run itself is ended by others.
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
+	defer v.pages.endAll()
 	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
 		if err != nil {
 			return nil, err
@@ -93,7 +95,13 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 			}
 		case agent.ModelRetried:
 			v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
+		case agent.AskSettled:
+			v.pages.end(ev.ID)
 		case agent.Ask:
+			if ev.Kind == agent.KindPage && ev.Question != nil {
+				v.awaitPage(ctx, ev)
+				continue
+			}
 			if v.ask == nil && ev.Question != nil {
 				// The server waits inside of a call that can not be left and taken up again.
 				v.note("%s asks something, and nobody is there to be asked: declined (%s)", plain(ev.Server), plain(ev.Question.Message))
@@ -157,7 +165,7 @@ func progressText(ev agent.ToolProgress) string {
 }
 
 func (v *view) show(text string) {
-	if v.status != nil {
+	if v.status != nil && !v.pages.any() {
 		v.status.set(shorten(plain(text), 70))
 	}
 }
