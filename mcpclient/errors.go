@@ -29,7 +29,7 @@ var (
 	// ErrNoBrowser is an error of [AskOptions.OpenURL]: no browser can be started here.
 	ErrNoBrowser = browser.ErrNoBrowser
 	// ErrPageGivenUp ends a call whose page a person has given up.
-	ErrPageGivenUp = errors.New("mcpclient: the page was given up")
+	ErrPageGivenUp = errors.New("the page was given up")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("mcpclient: closed")
 )
