@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -22,6 +23,10 @@ const (
 	KindSampling   = loop.AskSampling   // a server's request to a model, before it is made
 	KindSample     = loop.AskSample     // the model's answer, before the server gets it
 	KindDefinition = loop.AskDefinition // a tool is another one than was approved
+	// KindPage is a page that is open and waited for. It is settled by itself when the page
+	// is over. Only [RetryPage], [OpenPage] and [GiveUpPage] do something; after any other
+	// answer the page goes on waiting, and is not asked about again.
+	KindPage = loop.AskPage
 )
 
 // Decision answers an [Ask].
@@ -41,6 +46,24 @@ func AcceptForRun() Decision {
 // Decline refuses the call. The model is told the reason, which may be empty.
 func Decline(reason string) Decision {
 	return Decision{store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason), By: "program"}}
+}
+
+// RetryPage answers a [KindPage]: the page is done, and the call that waits for it is tried
+// again now.
+func RetryPage() Decision { return pageDecision(mcpclient.PageRetry) }
+
+// OpenPage answers a [KindPage]: the page is opened again, and asked about again.
+func OpenPage() Decision { return pageDecision(mcpclient.PageOpen) }
+
+// GiveUpPage answers a [KindPage]: the call that it is for ends with an error.
+func GiveUpPage() Decision { return pageDecision(mcpclient.PageCancel) }
+
+// pageDecision is explicit in its answer: a program that accepts, or declines, whatever it
+// does not know must not end the wait for a page.
+func pageDecision(action mcpclient.PageAction) Decision {
+	d := loop.PageDecision(string(action))
+	d.By = "program"
+	return Decision{d}
 }
 
 // By says who decided, for the record; it is "program" otherwise.

@@ -58,6 +58,17 @@ type (
 		Turn      int    `json:"turn"`
 		Condition string `json:"condition"`
 	}
+	// QuestionDeclined says that a question of a server was declined without being asked,
+	// because it is not known whose call it belongs to, or because of a limit. What the server
+	// asked is not in it: it may be another run's.
+	QuestionDeclined struct {
+		Header
+		Key    string `json:"key"`  // of the call that it may belong to
+		Kind   string `json:"kind"` // as [Ask].Kind
+		Server string `json:"server,omitempty"`
+		Tool   string `json:"tool"`
+		Reason string `json:"reason"`
+	}
 	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44), if
 	// that is news to this run.
 	Tainted struct {
@@ -127,6 +138,9 @@ func (HandedOff) EventType() string { return "handed_off" }
 func (StopConditionMet) EventType() string { return "stop_condition_met" }
 
 // EventType implements [Event].
+func (QuestionDeclined) EventType() string { return "question_declined" }
+
+// EventType implements [Event].
 func (Tainted) EventType() string { return "tainted" }
 
 // EventType implements [Event].
@@ -145,6 +159,8 @@ func (c *converter) convertMore(h Header, e *loop.Entry) []Event {
 		return []Event{HandedOff{c.head(e), e.Key, b.From, b.To, b.Model}}
 	case *loop.StopMet:
 		return []Event{StopConditionMet{h, b.Turn, b.Condition}}
+	case *loop.QuestionDeclined:
+		return []Event{QuestionDeclined{h, e.Key, b.Kind, b.Server, b.Tool, b.Reason}}
 	case *loop.Tainted:
 		return []Event{Tainted{h, e.Key, b.Server, b.Tool, b.Seen}}
 	}

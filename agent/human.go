@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -24,19 +25,45 @@ func (h *callHuman) Owner() any { return h.call.Run }
 var kinds = map[mcpclient.AskKind]string{
 	mcpclient.AskForm: loop.AskForm, mcpclient.AskURL: loop.AskURL, mcpclient.AskSampling: loop.AskSampling,
 	mcpclient.AskSample: loop.AskSample, mcpclient.AskTool: loop.AskDefinition,
+	mcpclient.AskPage: loop.AskPage,
 }
 
 // Decide implements [mcpclient.Human].
 func (h *callHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
-	payload, err := jsonx.Marshal(ask)
-	if err != nil {
-		return nil, fmt.Errorf("writing the question down: %w", err)
-	}
-	d, err := h.call.Ask(ctx, loop.Question{Kind: kinds[ask.Kind], Payload: payload, Hash: ask.Hash, Expires: ask.Expires})
+	d, err := h.ask(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
 	return decided(d), nil
+}
+
+func (h *callHuman) ask(ctx context.Context, ask *mcpclient.Ask) (store.Decision, error) {
+	payload, err := jsonx.Marshal(ask)
+	if err != nil {
+		return store.Decision{}, fmt.Errorf("writing the question down: %w", err)
+	}
+	return h.call.Ask(ctx, loop.Question{Kind: kinds[ask.Kind], Payload: payload, Hash: ask.Hash, Expires: ask.Expires})
+}
+
+// AwaitPage implements [mcpclient.PageHuman]: the page is a question of the run for as long
+// as it is open. One that expires before the page is asked again.
+func (h *callHuman) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	for {
+		d, err := h.ask(ctx, ask)
+		switch {
+		case err != nil:
+			return nil, err
+		case d.Status == store.AskExpired && time.Now().Before(ask.Expires):
+			continue
+		}
+		return decided(d), nil
+	}
+}
+
+// Declined implements [mcpclient.DeclineRecorder]: the run's journal says that a question
+// was declined without being asked.
+func (h *callHuman) Declined(kind mcpclient.AskKind, why error) {
+	h.call.DeclinedUnasked(kinds[kind], why.Error())
 }
 
 // decided is a decision as the server's client takes it. Nobody's answer is no yes.
@@ -48,7 +75,15 @@ func decided(d store.Decision) *mcpclient.Decision {
 			return &mcpclient.Decision{Action: mcp.ActionCancel} // it was given by something else
 		}
 		out.Action = mcp.ActionAccept
-	case store.AskDeclined, store.AskExpired:
+	case store.AskDeclined:
+		var page struct {
+			Page mcpclient.PageAction `json:"page"`
+		}
+		if len(d.Answer) > 0 && jsonx.Unmarshal(d.Answer, &page) == nil {
+			out.Page = page.Page
+		}
+		out.Action = mcp.ActionDecline
+	case store.AskExpired:
 		out.Action = mcp.ActionDecline
 	default:
 		out.Action = mcp.ActionCancel
@@ -71,11 +106,6 @@ func questionOf(row *store.Ask) *mcpclient.Ask {
 	return q
 }
 
-// nobody answers what no call of a run has led to.
-var nobody = mcpclient.HumanFunc(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
-	return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
-})
-
 // Fill accepts a server's form with these values. Fields that are left out have
 // their defaults; what does not fit the form is refused before it is sent, and the
 // server gets no answer but a dismissal.
@@ -94,6 +124,9 @@ func Fill(values map[string]any) (Decision, error) {
 // DecideAs answers a server's question with what a [mcpclient.Human] has decided, a
 // prompter for example.
 func DecideAs(d *mcpclient.Decision) (Decision, error) {
+	if d.Page != "" {
+		return pageDecision(d.Page), nil
+	}
 	out := store.Decision{By: "program", Scope: "once"}
 	switch d.Action {
 	case mcp.ActionAccept:

@@ -86,6 +86,11 @@ func (h *inboxHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient
 	return h.wait(ctx, row.ID)
 }
 
+// AwaitPage implements [mcpclient.PageHuman]: a page that is open is in the inbox, too.
+func (h *inboxHuman) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	return h.Decide(ctx, ask)
+}
+
 // wait looks at the row until it is settled. A store that fails for a while is asked
 // again: the question is still there for others to see.
 func (h *inboxHuman) wait(ctx context.Context, id string) (*mcpclient.Decision, error) {

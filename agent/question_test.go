@@ -3,6 +3,7 @@ package agent_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -194,4 +195,52 @@ func TestRunsAskForThemselves(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// TestQuestionAfterACancelledRun: where one person answers for all runs, a question that
+// may be of a run that was cancelled is put to the run that is live, with the doubt shown;
+// else it is declined, and the journal says why (SECA-6).
+func TestQuestionAfterACancelledRun(t *testing.T) {
+	for _, onePerson := range []bool{true, false} {
+		t.Run(fmt.Sprintf("one person: %v", onePerson), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				server := new(forms)
+				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__greet", nil), call("bank__greet", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
+					Host:    &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{OnePerson: onePerson, Serial: true}},
+					Servers: []mcpclient.Server{mcpclient.InProcess("bank", server)}})
+				first := start(t, rt, "first")
+				for ev := range first.Events(t.Context()) {
+					if _, asked := ev.(agent.Ask); asked {
+						first.Cancel(errTest)
+					}
+				}
+				var notes []string
+				var asked, declined int
+				for ev, err := range start(t, rt, "second").Events(t.Context()) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					switch ev := ev.(type) {
+					case agent.Ask:
+						asked++
+						notes = append(notes, ev.Question.Notes...)
+						if err := ev.Answer(t.Context(), agent.Decline("")); err != nil {
+							t.Error(err)
+						}
+					case agent.QuestionDeclined:
+						declined++
+						if ev.Kind != agent.KindForm || ev.Server != "bank" || ev.Tool != "bank__greet" || !strings.Contains(ev.Reason, "cancelled call of another owner") {
+							t.Errorf("declined: got %+v", ev)
+						}
+					}
+				}
+				if onePerson && (asked != 1 || declined != 0 || len(notes) != 1 || !strings.Contains(notes[0], "a call that was cancelled 0s ago: greet")) {
+					t.Errorf("asked %d times, declined %d times, with the notes %q", asked, declined, notes)
+				}
+				if !onePerson && (asked != 0 || declined != 1) {
+					t.Errorf("asked %d times, declined %d times, want one question that is declined unasked", asked, declined)
+				}
+			})
+		})
+	}
 }

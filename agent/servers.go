@@ -55,7 +55,7 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 		return consented(ctx, approvals, o.Consent, &srv)
 	}
 	if h.Human == nil {
-		h.Human = nobody
+		h.Human = mcpclient.Nobody
 	}
 	s.defined = slices.Clone(s.all)
 	if o.Sampling != nil {

@@ -48,6 +48,8 @@ type TenantOptions struct {
 	// the three above and of Sampler. It does nothing where that is nil.
 	Lend bool
 
+	// OnePerson is as in [mcpclient.AskOptions]: the tenant is one person.
+	OnePerson bool
 	// Human answers what belongs to no call, and for calls that have no Human. Nil declines.
 	Human mcpclient.Human
 	// Sampler answers sampling of servers where the call, or its run, has none. Nil
@@ -228,8 +230,9 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 	h.Tenant, h.Like, h.Lazy = name, s.host, true
 	h.OnEvent, h.OnLog, h.OnNotification, h.LogLevel = o.OnEvent, o.OnLog, o.OnNotification, o.LogLevel
 	if h.Human = o.Human; h.Human == nil {
-		h.Human = nobody
+		h.Human = mcpclient.Nobody
 	}
+	h.OnePerson = o.OnePerson
 	h.NoForms, h.NoURLs, h.OnPageDone = !o.Forms, !o.URLs, o.OnPageDone
 	h.OpenURL = func(context.Context, string) error { return nil }
 	h.Roots, h.RootsFunc = nil, nil

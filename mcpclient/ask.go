@@ -27,6 +27,8 @@ const (
 	// AskTool is a tool whose definition is another one than was approved; see
 	// [Ask.Before].
 	AskTool
+	// AskPage is a page that is open and waited for: see [PageHuman].
+	AskPage
 )
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -34,7 +36,7 @@ func (k AskKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil 
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (k *AskKind) UnmarshalText(text []byte) error {
-	for kind := AskForm; kind <= AskTool; kind++ {
+	for kind := AskForm; kind <= AskPage; kind++ {
 		if kind.String() == string(text) {
 			*k = kind
 			return nil
@@ -43,7 +45,7 @@ func (k *AskKind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("mcpclient: unknown kind of question %.40q", text)
 }
 
-// String returns "form", "url", "sampling", "sample" or "tool".
+// String returns "form", "url", "sampling", "sample", "tool" or "page".
 func (k AskKind) String() string {
 	switch k {
 	case AskForm:
@@ -56,6 +58,8 @@ func (k AskKind) String() string {
 		return "sample"
 	case AskTool:
 		return "tool"
+	case AskPage:
+		return "page"
 	}
 	return "unknown"
 }
@@ -72,11 +76,14 @@ type Ask struct {
 	// where the wire does not say which, none if the server asks unprompted.
 	Calls []AskCall `json:"calls,omitempty"`
 	// Path leads from the run's agent to the call, as [CallOptions.Path] gave it.
-	Path    []string `json:"path,omitempty"`
+	Path []string `json:"path,omitempty"`
+	// Notes are sentences of the client, to be shown with the question: what is in doubt
+	// about it, such as that it may belong to a call that was cancelled.
+	Notes   []string `json:"notes,omitempty"`
 	Message string   `json:"message,omitempty"` // the server's words
 
 	Form     *mcp.ElicitParams        `json:"form,omitempty"`     // AskForm; its schema is within the subset of ELIC-06
-	URL      *URLView                 `json:"url,omitempty"`      // AskURL
+	URL      *URLView                 `json:"url,omitempty"`      // AskURL and AskPage
 	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"` // AskSampling and AskSample
 	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`   // AskSample
 	Tool     *mcp.Tool                `json:"tool,omitempty"`     // AskTool: as it is now
@@ -113,6 +120,11 @@ type Decision struct {
 	// Sampling and Sample replace what was asked about, if they are not nil.
 	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"`
 	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`
+	// ByHand says that the person who accepts an AskURL opens the page themselves:
+	// [AskOptions.OpenURL] is not called.
+	ByHand bool `json:"byHand,omitempty"`
+	// Page answers an AskPage.
+	Page PageAction `json:"page,omitempty"`
 	// Hash is the Hash of the Ask that was shown, so that a decision can not be taken
 	// for one about something else (SECA-41). Empty is not compared.
 	Hash string `json:"hash,omitempty"`
@@ -126,11 +138,53 @@ type Human interface {
 	Decide(ctx context.Context, ask *Ask) (*Decision, error)
 }
 
+// PageAction is what a person wants of a page that is open (URL-17).
+type PageAction string
+
+// The page actions. The empty one leaves the page open and does not ask again.
+const (
+	PageRetry  PageAction = "retry"  // it is done: the calls that wait for it are tried again now
+	PageOpen   PageAction = "open"   // open it again
+	PageCancel PageAction = "cancel" // give it up: the calls that it is for end with an error
+)
+
+// PageHuman is a [Human] that shows which pages are open, and lets the person retry or
+// give up (URL-17). Humans without AwaitPage do so with [Host.Elicitations], if at all.
+type PageHuman interface {
+	Human
+	// AwaitPage is called once a page is open, with an [AskPage], and again after
+	// [PageOpen]. The ctx ends, with the reason as its cause, once the page is over or no
+	// call is left that it is for. Of the answer only Page counts. An error, and an empty
+	// Page, leave the page open. While AwaitPage runs, the time limits of the calls stand
+	// still.
+	AwaitPage(ctx context.Context, ask *Ask) (*Decision, error)
+}
+
 // HumanFunc is a function as a [Human].
 type HumanFunc func(ctx context.Context, ask *Ask) (*Decision, error)
 
 // Decide calls f.
 func (f HumanFunc) Decide(ctx context.Context, ask *Ask) (*Decision, error) { return f(ctx, ask) }
+
+// Nobody is a Human that is not there. As [AskOptions].Human it declares elicitation to
+// servers, for calls that have a Human of their own; all other questions are declined,
+// with a warning in the log.
+var Nobody Human = absent{}
+
+type absent struct{}
+
+// Decide declines.
+func (absent) Decide(context.Context, *Ask) (*Decision, error) {
+	return &Decision{Action: mcp.ActionDecline}, nil
+}
+
+// DeclineRecorder is a [Human] that is told of questions of its calls that were declined
+// without being put to it.
+type DeclineRecorder interface {
+	Human
+	// Declined must not block. Why may be shown to the owner of the call.
+	Declined(kind AskKind, why error)
+}
 
 // Sampler lets a model answer for a server (sampling/createMessage). The request
 // has been checked, limited and, unless [Options.SampleFreely] is set, accepted by

@@ -25,7 +25,8 @@ type callTag struct {
 	human        Human // nil if nobody may be asked
 	sampler      Sampler
 	roots        rootsFunc // nil if the call has none of its own
-	ghost        bool      // see ghosts
+	abandoned    time.Time // when it was given up; zero while it is under way, see abandonedCalls
+	notices      int       // declined questions that its Human was told of, guarded by mu
 	path         []string
 	onWait       func(bool)
 	follows      // what its Follow knows
@@ -201,7 +202,7 @@ func (t *callTag) outcome(res call.Result, err error) (raw json.RawMessage, retr
 	if err != nil {
 		if !answered(err) {
 			t.end()
-			t.client.asks.ghosts.add(t)
+			t.client.asks.abandoned.add(t)
 		}
 		return nil, false, t.client.failed(t.method, err)
 	}
@@ -275,7 +276,7 @@ func (c *Client) whose(s *conn.Session, m *mcp.Message, related mcp.ID) *origin 
 			held = only
 		}
 		// A call that we have given up may still be worked on, and ask.
-		o.calls = append(o.calls, c.asks.ghosts.live(s.Generation())...)
+		o.calls = append(o.calls, c.asks.abandoned.of(s.Generation())...)
 		o.strangers = o.strangers || live == 0 && len(o.calls) > 0
 	case live == 0: // the call has ended: who it was for is not known any more
 		o.strangers = true
@@ -293,19 +294,26 @@ func relatedTask(m *mcp.Message) string {
 	return meta.RelatedTask()
 }
 
-// human is who decides: the one Human of all calls that the question may belong to,
-// else that of the connection. Nil is nobody.
-func (o *origin) human(own Human) Human {
-	if len(o.calls) == 0 || o.strangers {
-		return own
+// human is who decides: the Human that all calls under way share, else that of the
+// connection, with the reason. A question that may belong to an abandoned call of another
+// owner goes to the same Human only if onePerson says that they may see it.
+func (o *origin) human(own Human, onePerson bool) (human Human, why error) {
+	live := o.live()
+	if len(live) == 0 || o.strangers {
+		return own, errUnknownCall
 	}
-	first := o.calls[0].human
-	for _, t := range o.calls[1:] {
+	first := live[0].human
+	for _, t := range live[1:] {
 		if !same(t.human, first) {
-			return own
+			return own, errOwners
 		}
 	}
-	return first
+	for _, t := range o.calls {
+		if !t.abandoned.IsZero() && !onePerson && !same(t.human, first) {
+			return own, errAbandonedOwner
+		}
+	}
+	return first, nil
 }
 
 // sampler is who answers for a model: the one Sampler of all calls that the request may
@@ -349,20 +357,24 @@ func same(a, b any) bool {
 
 // live are the calls that are under way.
 func (o *origin) live() []*callTag {
-	return slices.DeleteFunc(slices.Clone(o.calls), func(t *callTag) bool { return t.ghost })
+	return slices.DeleteFunc(slices.Clone(o.calls), func(t *callTag) bool { return !t.abandoned.IsZero() })
 }
 
-// path is that of the calls, if they have the same.
+// path is that of the calls under way, else of the abandoned ones, if they have the same.
 func (o *origin) path() []string {
-	if len(o.calls) == 0 {
+	calls := o.live()
+	if len(calls) == 0 {
+		calls = o.calls
+	}
+	if len(calls) == 0 {
 		return nil
 	}
-	for _, t := range o.calls[1:] {
-		if !slices.Equal(t.path, o.calls[0].path) {
+	for _, t := range calls[1:] {
+		if !slices.Equal(t.path, calls[0].path) {
 			return nil
 		}
 	}
-	return o.calls[0].path
+	return calls[0].path
 }
 
 // asked are the calls as an Ask shows them.
@@ -397,54 +409,55 @@ func (o *origin) onGone(f func()) (remove func()) {
 	}
 }
 
-// ghosts are calls that we have given up and that the server may still work on. It
-// does not say that a question is of one of those, so they are remembered for a
-// while (ghostLife), as long as they are few.
-type ghosts struct {
+// abandonedCalls are calls that ended without an answer and that the server may still
+// work on. A legacy server does not say that a question is of one of those, so they are
+// remembered for abandonedLife, and at most maxAbandoned of them.
+type abandonedCalls struct {
 	mu  sync.Mutex
-	all []ghost
+	all []abandonedCall
 	gen func() uint64
 }
 
-type ghost struct {
-	tag   *callTag
-	gen   uint64
-	until time.Time
+type abandonedCall struct {
+	tag *callTag
+	gen uint64
 }
 
 const (
-	ghostLife = 5 * time.Minute
-	maxGhosts = 256
+	abandonedLife = 5 * time.Minute
+	maxAbandoned  = 256
 )
 
+func (a abandonedCall) over(now time.Time) bool { return now.Sub(a.tag.abandoned) >= abandonedLife }
+
 // add remembers a call that has ended without an answer.
-func (g *ghosts) add(t *callTag) {
+func (l *abandonedCalls) add(t *callTag) {
 	if !mayAsk(t.method) {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	g.all = slices.DeleteFunc(g.all, func(o ghost) bool { return now.After(o.until) })
-	if len(g.all) == maxGhosts {
-		g.all = slices.Delete(g.all, 0, 1)
+	l.all = slices.DeleteFunc(l.all, func(a abandonedCall) bool { return a.over(now) })
+	if len(l.all) == maxAbandoned {
+		l.all = slices.Delete(l.all, 0, 1)
 	}
 	// Not the tag itself, which has the call's parameters.
-	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, sampler: t.sampler, roots: t.roots, path: t.path, ghost: true}
-	g.all = append(g.all, ghost{light, g.gen(), now.Add(ghostLife)})
+	light := &callTag{client: t.client, method: t.method, name: t.name, human: t.human, sampler: t.sampler, roots: t.roots, path: t.path, abandoned: now}
+	l.all = append(l.all, abandonedCall{light, l.gen()})
 }
 
-// live returns those of this generation of the connection: another process, or
-// session, knows nothing of the others.
-func (g *ghosts) live(gen uint64) []*callTag {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// of returns those of a generation of the connection: another process, or session,
+// knows nothing of the others.
+func (l *abandonedCalls) of(gen uint64) []*callTag {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	var live []*callTag
-	for _, o := range g.all {
-		if o.gen == gen && now.Before(o.until) {
-			live = append(live, o.tag)
+	var tags []*callTag
+	for _, a := range l.all {
+		if a.gen == gen && !a.over(now) {
+			tags = append(tags, a.tag)
 		}
 	}
-	return live
+	return tags
 }

@@ -16,6 +16,12 @@ type AskOptions struct {
 	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
 	// Nil declares no elicitation, even where calls have a Human of their own.
 	Human Human
+	// OnePerson says that one person answers for all calls, or people who may see each
+	// other's questions, although their calls have Humans with different owners: the runs
+	// of a program at a terminal are such calls. A question that may belong to a cancelled
+	// call of another owner is then put to the Human of the call under way, with a note
+	// that says so ([Ask.Notes]). Without it the question is declined.
+	OnePerson bool
 	// NoForms and NoURLs leave a mode of elicitation undeclared (ELIC-02), although
 	// there is a Human: for one who can not be shown such a thing.
 	NoForms, NoURLs bool
@@ -46,7 +52,9 @@ type AskOptions struct {
 	// may block.
 	RootAvailable func(path string) bool
 	// OpenURL opens a page after the Human has agreed to it. It must not use a shell,
-	// nor look at the page itself (URL-10, URL-13). Nil starts the system's browser.
+	// nor look at the page itself (URL-10, URL-13). After an error that is [ErrNoBrowser]
+	// the page counts as open all the same: the person opens it by hand. After any other
+	// the server hears a dismissal. Nil starts the system's browser.
 	OpenURL func(ctx context.Context, url string) error
 	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
 	// has passed it on to somebody else. It must not block.

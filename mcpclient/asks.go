@@ -1,12 +1,15 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -16,12 +19,13 @@ import (
 
 // asks is what a client knows of the server's questions.
 type asks struct {
-	limits *askLimits
-	turns  turns // of the calls of different owners
-	ghosts ghosts
-	roots  atomic.Pointer[[]mcp.Root] // nil: not declared
-	pages  pages
-	inbox  inbox
+	limits    *askLimits
+	turns     turns // of the calls of different owners
+	abandoned abandonedCalls
+	roots     atomic.Pointer[[]mcp.Root] // nil: not declared
+	pages     pages
+	inbox     inbox
+	warned    rate.Sometimes // bounds the warnings of declined questions
 
 	under atomic.Int32 // requests of the server under way
 	held  held         // what they, and the questions of calls, take of memory
@@ -40,9 +44,10 @@ func (c *Client) initAsks() error {
 	a := &c.asks
 	c.opts.Serial = c.opts.Serial || c.server.Serial
 	a.limits = newAskLimits(&c.opts.AskOptions, c.opts.pool)
-	a.ghosts.gen = func() uint64 { return c.conn.Status().Generation }
+	a.abandoned.gen = func() uint64 { return c.conn.Status().Generation }
 	a.pages.client = c
 	a.inbox.conn = c.conn
+	a.warned = rate.Sometimes{First: declineWarnings, Interval: declineWarningsEvery}
 	if c.opts.Roots == nil {
 		return nil
 	}
@@ -105,6 +110,7 @@ func (c *Client) asked(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	}
 	size := weight(m.Params)
 	if !c.asks.held.take(size) {
+		c.warnDeclined(m.Method, errTooMany)
 		result, err := refusal(m.Method)
 		c.respond(s, m.ID, m.Method, result, err)
 		return
@@ -112,6 +118,7 @@ func (c *Client) asked(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	if c.asks.under.Add(1) > maxAsked || m.Method == mcp.MethodElicit && c.asks.limits.full() {
 		c.asks.under.Add(-1)
 		c.asks.held.give(size)
+		c.warnDeclined(m.Method, cmp.Or(c.asks.limits.refuses(), errTooMany))
 		result, err := refusal(m.Method)
 		c.respond(s, m.ID, m.Method, result, err)
 		return

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/weburl"
@@ -103,13 +104,29 @@ func (q *urlQuestion) consent(ctx context.Context, c *Client, o *origin) (action
 		c.log.Warn("a page is not opened", "error", err)
 		return mcp.ActionDecline, nil
 	}
-	if err := c.opts.OpenURL(ctx, q.view.URL); err != nil { // URL-10: nobody else looks at it
+	note, err := c.openPage(ctx, q.view, d.ByHand)
+	if err != nil {
 		c.log.Warn("the browser can not be started", "error", err)
 		p.Cancel(err)
 		return mcp.ActionCancel, nil // ELIC-05
 	}
 	for _, t := range o.live() {
-		t.opened(p)
+		t.opened(p, q.params.Message)
 	}
+	c.showPage(o, p, q.params.Message, note)
 	return mcp.ActionAccept, p
+}
+
+// openPage opens a page, unless the person does so. The note is to be shown where the
+// browser did not open it; the person has agreed to visit it all the same (URL-03).
+func (c *Client) openPage(ctx context.Context, view *URLView, byHand bool) (note string, err error) {
+	if byHand {
+		return "You open the page yourself.", nil
+	}
+	err = c.opts.OpenURL(ctx, view.URL) // URL-10: nothing else of ours looks at it
+	if errors.Is(err, ErrNoBrowser) {
+		c.log.Warn("a page is to be opened by hand", "host", view.Host, "error", err)
+		return "No browser could be started here: open the page yourself.", nil
+	}
+	return "", err
 }

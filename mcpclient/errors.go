@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -25,6 +26,10 @@ var (
 	// ErrNotSent is an error of a call, too, that was refused before its server was
 	// told of it.
 	ErrNotSent = errors.New("mcpclient: the call was not sent")
+	// ErrNoBrowser is an error of [AskOptions.OpenURL]: no browser can be started here.
+	ErrNoBrowser = browser.ErrNoBrowser
+	// ErrPageGivenUp ends a call whose page a person has given up.
+	ErrPageGivenUp = errors.New("the page was given up")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("mcpclient: closed")
 )

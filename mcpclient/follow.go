@@ -35,31 +35,47 @@ type follows struct {
 	rounds, stateOnly, urlRounds int
 
 	pagesMu sync.Mutex
-	page    *page   // the last that was opened for the call
-	local   []*page // those that end with the call
+	message string  // of the server, about the last page
+	pages   []*page // that were opened for the call, the last one last
+	closed  bool    // the call is over
 }
 
 // opened remembers a page that the user has agreed to.
-func (f *follows) opened(p *page) {
-	f.pagesMu.Lock()
-	defer f.pagesMu.Unlock()
-	f.page = p
-	if p.local {
-		f.local = append(f.local, p)
+func (t *callTag) opened(p *page, message string) {
+	t.pagesMu.Lock()
+	defer t.pagesMu.Unlock()
+	if t.closed {
+		return
 	}
+	t.message = message
+	t.pages = append(t.pages, p)
+	p.join(t)
+}
+
+// lastPage is the last page that was opened for the call; nil if there is none.
+func (t *callTag) lastPage() (p *page, message string) {
+	t.pagesMu.Lock()
+	defer t.pagesMu.Unlock()
+	if len(t.pages) == 0 {
+		return nil, ""
+	}
+	return t.pages[len(t.pages)-1], t.message
 }
 
 // closePages ends the pages of a call that is over, as far as nobody else knows of them:
 // with nil if the server has carried it out, which it does when they are completed.
-func (f *follows) closePages(err error) {
-	f.pagesMu.Lock()
-	local := f.local
-	f.local = nil
-	f.pagesMu.Unlock()
-	for _, p := range local {
-		if err == nil {
+func (t *callTag) closePages(err error) {
+	t.pagesMu.Lock()
+	pages := t.pages
+	t.pages, t.closed = nil, true
+	t.pagesMu.Unlock()
+	for _, p := range pages {
+		p.leave(t)
+		switch {
+		case !p.local:
+		case err == nil:
 			p.Retry()
-		} else {
+		default:
 			p.Cancel(err)
 		}
 	}
@@ -160,20 +176,22 @@ func (t *callTag) comeBack(state *string) call.Step {
 	if t.stateOnly <= maxStateOnly {
 		return t.retry(nil, state, stateOnlyPause<<(2*(t.stateOnly-1)))
 	}
-	t.pagesMu.Lock()
-	last := t.page
-	t.pagesMu.Unlock()
+	last, message := t.lastPage()
 	if last == nil {
 		return t.invalid("more than %d answers in a row that say to come back", maxStateOnly)
 	}
 	t.stateOnly = 0
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
-		p, err := t.client.asks.pages.open(&last.view)
-		if err != nil {
-			resume(t.fails(err))
-			return nil
+		p := last
+		if over, _ := p.Over(); over { // it was retried before: the server still waits
+			var err error
+			if p, err = t.client.asks.pages.open(&last.view); err != nil {
+				resume(t.fails(err))
+				return nil
+			}
+			t.opened(p, message)
+			t.client.showPage(&origin{calls: []*callTag{t}}, p, message, "The server says that the page is not done yet.")
 		}
-		t.opened(p)
 		t.wait(1)
 		done := sync.OnceFunc(func() { t.wait(-1) })
 		abort := p.Wait(func(err error) {

@@ -87,6 +87,11 @@ var (
 	errDeclined = errors.New("all questions of the server are declined")
 	errExpired  = errors.New("nobody has answered in time")
 	errGone     = errors.New("the call that it belongs to was given up")
+
+	// Of questions that may belong to several calls, or to none.
+	errUnknownCall    = errors.New("the server does not say which call it asks for, and no call is under way that it can be for")
+	errOwners         = errors.New("the server does not say which call it asks for, and the calls under way have different owners")
+	errAbandonedOwner = errors.New("the server may ask for a cancelled call of another owner, who alone may see the question")
 )
 
 // full reports whether enter would refuse: then a form need not be read at all.
@@ -94,6 +99,14 @@ func (l *askLimits) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.off || l.n >= l.most() || l.pool.n.Load() >= maxAsks
+}
+
+// refuses returns [errDeclined] if all questions are to be declined, else nil.
+func (l *askLimits) refuses() error {
+	if l.declines() {
+		return errDeclined
+	}
+	return nil
 }
 
 // enter counts a question in. The error is why it is to be declined at once; cancel

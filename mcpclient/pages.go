@@ -40,6 +40,10 @@ type page struct {
 	local bool // the server has no id for it: only a person can say how it goes on
 
 	asks []string // by which the user has agreed to it; guarded by the lock of pages
+
+	mu    sync.Mutex
+	calls map[*callTag]struct{} // under way that it is for
+	hide  func(cause error)     // ends that it is shown; nil if it is not
 }
 
 // PageDone is the end of a page that a [Human] has agreed to.
@@ -146,8 +150,9 @@ type Elicitation struct {
 // Retry lets the calls that wait for the page be tried again now.
 func (e *Elicitation) Retry() { e.page.Retry() }
 
-// Cancel ends the calls that wait for the page with the server's error.
-func (e *Elicitation) Cancel() { e.page.Cancel(nil) }
+// Cancel gives the page up: the calls that wait for it end with the server's error, and
+// those under way that have led to it are cancelled, with [ErrPageGivenUp].
+func (e *Elicitation) Cancel() { e.page.giveUp() }
 
 // Elicitations returns what is pending, the oldest first.
 func (c *Client) Elicitations() []*Elicitation {

@@ -32,19 +32,26 @@ func (c *Client) decide(ctx context.Context, o *origin, a *Ask) *Decision {
 			err = fmt.Errorf("the Human has answered with the unknown action %.40q", d.Action)
 		}
 	}
-	c.log.Info("a question of the server was not answered", "kind", a.Kind.String(), "error", err)
-	for _, why := range []error{errTooMany, errNobody, errDeclined, errExpired} {
-		if errors.Is(err, why) {
-			return &Decision{Action: mcp.ActionDecline}
-		}
+	switch {
+	case errors.Is(err, errNobody), errors.Is(err, errTooMany), errors.Is(err, errDeclined):
+		c.declinedUnasked(o, a, err)
+		return &Decision{Action: mcp.ActionDecline}
+	case errors.Is(err, errExpired):
+		c.log.Warn("a question of the server is declined: it has expired", "kind", a.Kind.String())
+		return &Decision{Action: mcp.ActionDecline}
 	}
+	c.log.Info("a question of the server was not answered", "kind", a.Kind.String(), "error", err)
 	return &Decision{Action: mcp.ActionCancel}
 }
 
 // ask is decide with the reason for which there is no answer.
 func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) {
-	human := o.human(c.opts.Human)
-	if human == nil {
+	human, why := o.human(c.opts.Human, c.opts.OnePerson)
+	switch {
+	case human != nil && human != Nobody:
+	case why != nil:
+		return nil, fmt.Errorf("%w: %w", errNobody, why)
+	default:
 		return nil, errNobody
 	}
 	if a.Kind == AskURL && !c.asks.limits.gates().urls.Allow() {
@@ -92,7 +99,7 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 func (c *Client) describe(o *origin, a *Ask) error {
 	a.ID = rand.Text()
 	a.Server, a.Origin = c.server.Name, c.server.origin()
-	a.Calls, a.Path = o.asked(), o.path()
+	a.Calls, a.Path, a.Notes = o.asked(), o.path(), append(o.doubts(), a.Notes...)
 	var err error
 	a.Hash, err = a.ContentHash()
 	return err
@@ -105,12 +112,13 @@ func (a *Ask) ContentHash() (string, error) {
 		Kind, Server, Origin, Message string
 		Calls                         []AskCall
 		Path                          []string
+		Notes                         []string `json:",omitempty"`
 		Form                          *mcp.ElicitParams
 		URL                           *URLView
 		Sampling                      *mcp.CreateMessageParams
 		Sample                        *mcp.CreateMessageResult
 		Tool, Before                  *mcp.Tool
-	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
+	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Notes, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
 	if err == nil {
 		raw, err = jsonx.Canonical(raw)
 	}

@@ -70,6 +70,8 @@ func (q *requiredURL) answer(ctx context.Context, c *Client, o *origin) (json.Ra
 		if action, p = q.consent(ctx, c, o); action != mcp.ActionAccept {
 			return nil, errNotOpened
 		}
+	} else {
+		q.wait.tag.opened(p, q.params.Message)
 	}
 	q.wait.add(p)
 	return nil, nil

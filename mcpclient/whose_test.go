@@ -1,9 +1,12 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -223,10 +226,106 @@ func TestQuestionOfACallGivenUp(t *testing.T) {
 		if messages(alice)+messages(bob) != "" || messages(owner) != "Alice's secret of bob+alice" {
 			t.Errorf("seen: alice %q, bob %q, owner %q", messages(alice), messages(bob), messages(owner))
 		}
-		time.Sleep(ghostLife)
+		time.Sleep(abandonedLife)
 		s.change(func() { askingTool(s) })
 		if _, err := c.CallTool(t.Context(), "later", nil, &CallOptions{Human: bob}); err != nil || messages(bob) != "for later of later" {
 			t.Errorf("later: got %v, bob has seen %q", err, messages(bob))
+		}
+	})
+}
+
+// recording is a Human that keeps a record of what was declined unasked.
+type recording struct {
+	*decider
+	mu       sync.Mutex
+	declined []string
+}
+
+func (r *recording) Declined(kind AskKind, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.declined = append(r.declined, kind.String()+": "+why.Error())
+}
+
+// After a cancelled call a question goes to the human of the one call under way, with the
+// doubt shown, if one person answers for both. Else it is declined, and the log and the
+// records of both say why (SECA-6, SECA-34).
+func TestQuestionAfterACancelledCall(t *testing.T) {
+	for _, onePerson := range []bool{true, false} {
+		t.Run(fmt.Sprintf("one person: %v", onePerson), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var log bytes.Buffer
+				s := newAsker(t, mcp.V2025_11_25)
+				askingTool(s)
+				asks := s.on[mcp.MethodCallTool]
+				s.on[mcp.MethodCallTool] = func(s *asker, m *mcp.Message) string {
+					if name, _ := m.NameString(); name == "alice" {
+						return "" // never answered
+					}
+					return asks(s, m)
+				}
+				alice, bob := &recording{decider: naming("Alice")}, &recording{decider: naming("Bob")}
+				c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: Nobody, OnePerson: onePerson}})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := c.CallTool(ctx, "alice", nil, &CallOptions{Human: alice}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				res, err := c.CallTool(t.Context(), "bob", nil, &CallOptions{Human: bob, Path: []string{"main"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(alice.seen()); n != 0 {
+					t.Errorf("the human of the cancelled call was asked %d times", n)
+				}
+				if !onePerson {
+					wantJSON(t, "answer", res.Content.Text(), `{"action":"decline"}`)
+					want := "form: nobody is there to be asked: " + errAbandonedOwner.Error()
+					if len(bob.seen()) != 0 || !slices.Equal(bob.declined, []string{want}) || !slices.Equal(alice.declined, []string{want}) {
+						t.Errorf("Bob was asked %d times; told %q and %q, want %q", len(bob.seen()), alice.declined, bob.declined, want)
+					}
+					if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, errAbandonedOwner.Error()) || strings.Contains(text, "for bob") {
+						t.Errorf("the log says %q, want a warning with the reason and without the question", text)
+					}
+					return
+				}
+				wantJSON(t, "answer", res.Content.Text(), `{"action":"accept","content":{"age":7,"name":"Bob"}}`)
+				a := bob.seen()[0]
+				if want := "The server may ask this for a call that was cancelled 20s ago: alice"; !slices.Equal(a.Notes, []string{want}) || !slices.Equal(a.Path, []string{"main"}) {
+					t.Errorf("Bob was asked with the notes %q and the path %v, want %q", a.Notes, a.Path, want)
+				}
+				if hash, err := a.ContentHash(); err != nil || hash != a.Hash { // SECA-41
+					t.Errorf("the hash is %s, want %s (%v)", a.Hash, hash, err)
+				}
+				time.Sleep(abandonedLife)
+				if _, err := c.CallTool(t.Context(), "carol", nil, &CallOptions{Human: bob}); err != nil || len(bob.seen()[1].Notes) != 0 {
+					t.Errorf("later: got %v and the notes %q", err, bob.seen()[1].Notes)
+				}
+			})
+		})
+	}
+}
+
+// ROB-9: a server that asks in vain again and again fills neither the log nor the record.
+func TestDeclinedAgainAndAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newAsker(t, mcp.V2025_11_25)
+		c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: Nobody}})
+		for range 500 {
+			wantJSON(t, "answer", s.ask("q", mcp.MethodElicit, elicitForm("?")), `{"action":"decline"}`)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n == 0 || n > declineWarnings+1 {
+			t.Errorf("%d warnings, want 1 to %d", n, declineWarnings+1)
+		}
+		human := &recording{decider: says("decline")}
+		tag := c.newTag(mcp.MethodCallTool, "x", &CallOptions{Human: human})
+		for range 500 {
+			c.declinedUnasked(&origin{calls: []*callTag{tag}}, &Ask{Kind: AskForm}, errTooMany)
+		}
+		if n := len(human.declined); n != maxNotices {
+			t.Errorf("%d notices, want %d", n, maxNotices)
 		}
 	})
 }

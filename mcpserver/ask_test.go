@@ -99,7 +99,6 @@ func TestMissingCapability(t *testing.T) {
 		{"page", `{"elicitation":{}}`, "elicitation by URL", `{"elicitation":{"url":{}}}`},
 		{"all", `{}`, "elicitation of forms, sampling, roots", `{"elicitation":{"form":{}},"roots":{},"sampling":{}}`},
 		{"retry", `{}`, "elicitation of forms", `{"elicitation":{"form":{}}}`},
-		{"need", `{}`, "elicitation by URL", `{"elicitation":{"url":{}}}`},
 	}
 	for _, tt := range tests {
 		for _, v := range mcp.Versions() {

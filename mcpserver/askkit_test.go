@@ -24,6 +24,10 @@ type greetIn struct {
 	S string      `json:"s,omitempty"`
 }
 
+type needIn struct {
+	Key string `json:"key,omitempty"` // another page for each
+}
+
 type orderForm struct {
 	Count int  `json:"count"`
 	Gift  bool `json:"gift,omitempty"`
@@ -108,11 +112,11 @@ func newAsking(t testing.TB, opts *mcpserver.Options) (*mcpserver.Server, *count
 			}
 			return "signed", nil
 		}),
-		mcpserver.AddTool(s, &mcp.Tool{Name: "need"}, func(_ context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+		mcpserver.AddTool(s, &mcp.Tool{Name: "need"}, func(_ context.Context, req *mcpserver.ToolRequest, in needIn) (string, error) {
 			if c.greeted.Load() > 0 {
 				return "signed", nil
 			}
-			return "", req.NeedURL("page", "Please sign.", "https://example.com/sign?e="+mcpserver.ElicitationID)
+			return "", req.NeedURL("page"+in.Key, "Please sign.", "https://example.com/sign?e="+mcpserver.ElicitationID)
 		}),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "retry"}, func(_ context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 			c.ran.Add(1)

@@ -189,8 +189,8 @@ func TestAbandonedPages(t *testing.T) {
 		s, _ := newAsking(t, nil)
 		for _, tool := range []string{"page", "need"} {
 			a := openAsked(t, s, mcp.V2025_11_25, allCapabilities)
-			for range n {
-				a.send(a.tool(tool, `{}`, ""))
+			for i := range n {
+				a.send(a.tool(tool, map[string]string{"page": `{}`, "need": fmt.Sprintf(`{"key":"%d"}`, i)}[tool], ""))
 				a.receive()
 			}
 			if open, told := mcpserver.Pages(s); open != n || told != n {
@@ -211,8 +211,8 @@ func TestTooManyPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newAsking(t, nil)
 		a := openAsked(t, s, mcp.V2025_11_25, allCapabilities)
-		for range 64 {
-			if m := readMessage(t, a.peer.ask(a.tool("need", `{}`, ""))); m.Error == nil || m.Error.Code != mcp.CodeURLElicitationRequired {
+		for i := range 64 {
+			if m := readMessage(t, a.peer.ask(a.tool("need", fmt.Sprintf(`{"key":"%d"}`, i), ""))); m.Error == nil || m.Error.Code != mcp.CodeURLElicitationRequired {
 				t.Fatalf("got %q, want -32042", m.text())
 			}
 		}

@@ -56,32 +56,6 @@ func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error
 	return q.ask(ctx, URLQuestion(key, message, url))
 }
 
-// NeedURL is for handlers that do not wait: it returns an error to be returned, which
-// sends the person to a page and lets the client call again when that is done. A client
-// of 2025-11-25 gets -32042 (URL-40), one of 2026-07-28 input_required, with the answer
-// in [Request.Responses], and others a text with the address. Only a handler that knows
-// by itself whether the page was visited can use it.
-func (q *Request) NeedURL(key, message, url string) error {
-	r := q.live()
-	n := r.run.Load()
-	one := URLQuestion(key, message, url)
-	if err := one.prepare(r.session.server, r.version); err != nil || n == nil {
-		return fmt.Errorf("asking the client %q: %w", key, err)
-	}
-	can := r.capabilities().ElicitURL()
-	switch {
-	case !can:
-		return &CapabilityError{Missing: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: mcp.Present}}}
-	case r.version.Era() == mcp.EraModern:
-		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.params}}}
-	}
-	if err := n.openPage(one); err != nil {
-		return err
-	}
-	n.server.visits.over(one.page.id)
-	return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.page.address(), ElicitationID: one.page.id})
-}
-
 // preparePage checks the question and returns what tells it from others.
 func (q *Question) preparePage(mcp.Version) (any, error) {
 	example := page{url: q.page.url, id: uuid.Nil.String()}
@@ -121,6 +95,8 @@ type visits struct {
 	open  map[string]concerned             // by id; of clients that are told of the end
 	of    map[*session]map[string]struct{} // the ids of open
 	waits map[string]int                   // how many handlers wait, by id
+
+	needed map[neededPage]madePage
 }
 
 // concerned is who is told of the end of an elicitation (URL-30).
@@ -157,12 +133,12 @@ func (n *run) openPage(q *Question) error {
 	if !s.visits.tell(id, concerned{live.session, n}) {
 		return fmt.Errorf("opening an elicitation: %w", errTooManyPages)
 	}
-	pending, err := s.visits.table.Open(id)
+	pending, err := s.visits.table.OpenLooking(id, s.doneElsewhere(live.principal.id(), id))
 	if err != nil {
 		s.visits.forget(id)
 		return fmt.Errorf("opening an elicitation: %w", err)
 	}
-	pending.Wait(func(error) { s.visits.forget(id) })
+	pending.Wait(func(err error) { s.visits.ended(id, err) })
 	return nil
 }
 
@@ -191,17 +167,27 @@ func (p *visits) tell(id string, who concerned) bool {
 	return true
 }
 
-func (p *visits) forget(id string) {
+func (p *visits) forget(id string) { p.take(id) }
+
+// take returns who is to hear of the end, for the one who tells them.
+func (p *visits) take(id string) (who concerned, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	who, ok := p.open[id]
-	if !ok {
-		return
+	if who, ok = p.open[id]; !ok {
+		return who, false
 	}
 	delete(p.open, id)
 	of := p.of[who.session]
 	if delete(of, id); len(of) == 0 {
 		delete(p.of, who.session)
+	}
+	return who, true
+}
+
+// ended tells the client of the end of an elicitation, if it was completed.
+func (p *visits) ended(id string, err error) {
+	if who, ok := p.take(id); ok && err == nil {
+		who.tell(id)
 	}
 }
 
@@ -209,6 +195,7 @@ func (p *visits) forget(id string) {
 func (p *visits) gone(s *session) {
 	p.mu.Lock()
 	ids := slices.Collect(maps.Keys(p.of[s]))
+	maps.DeleteFunc(p.needed, func(k neededPage, _ madePage) bool { return k.session == s })
 	p.mu.Unlock()
 	for _, id := range ids {
 		p.forget(id)
@@ -218,10 +205,10 @@ func (p *visits) gone(s *session) {
 
 // enter opens an elicitation for one who waits, leave ends it with the last of them,
 // unless a client is to be told.
-func (p *visits) enter(id string) (*elicit.Pending, error) {
+func (p *visits) enter(id string, doneElsewhere func(context.Context) (bool, error)) (*elicit.Pending, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pending, err := p.table.Open(id)
+	pending, err := p.table.OpenLooking(id, doneElsewhere)
 	if err != nil {
 		return nil, err
 	}
@@ -290,8 +277,18 @@ func (s *Server) pageDone(ctx context.Context, principal, id string) (bool, erro
 	return p.Done, err
 }
 
+// doneElsewhere looks whether a page was visited at another server that shares the records;
+// nil if there can be none.
+func (s *Server) doneElsewhere(principal, id string) func(context.Context) (bool, error) {
+	if !s.tasks.durable {
+		return nil
+	}
+	return func(ctx context.Context) (bool, error) { return s.pageDone(ctx, principal, id) }
+}
+
 // CompleteElicitation says that what a person was sent to a page for is done: the
-// handler that waits goes on, and a client of 2025-11-25 is told, the one that was asked
+// handler that waits goes on, at another server that shares [Options].Records within
+// seconds, and a client of 2025-11-25 is told, the one that was asked
 // and no other (URL-30). Principal is the ID of who has visited the page, which the page
 // must have found out for itself: if it is not who was asked, the error is
 // [ErrNoElicitation], as for an id that is not known or has expired (URL-21).
@@ -312,12 +309,7 @@ func (s *Server) CompleteElicitation(id, principal string) error {
 	if err := s.putPage(ctx, principal, id, true); err != nil {
 		return fmt.Errorf("completing an elicitation: %w", err)
 	}
-	s.visits.mu.Lock()
-	to, ok := s.visits.open[id]
-	s.visits.mu.Unlock()
-	if ok {
-		to.tell(id)
-	}
+	s.visits.ended(id, nil) // before the handler that waits answers
 	s.visits.table.Complete(id)
 	return nil
 }
@@ -351,7 +343,7 @@ func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Ti
 func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time) error {
 	defer n.server.visits.over(q.page.id)
 	principal := n.current().principal.id()
-	pending, err := n.server.visits.enter(q.page.id)
+	pending, err := n.server.visits.enter(q.page.id, n.server.doneElsewhere(principal, q.page.id))
 	if err != nil {
 		return fmt.Errorf("waiting for the page: %w", err)
 	}

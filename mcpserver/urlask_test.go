@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // pageOf returns the id of an elicitation from the address of its page.
@@ -164,13 +165,168 @@ func TestNeedURL(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := newAsking(t, nil)
 			a := openAsked(t, s, v, allCapabilities)
-			for _, tool := range []string{"need", "page"} {
-				if got := a.call(tool, `{}`, respondAda); got != "isError the client does not support elicitation by URL" {
-					t.Errorf("%s %s: got %q", v, tool, got)
-				}
+			if got := a.call("page", `{}`, respondAda); got != "isError the client does not support elicitation by URL" {
+				t.Errorf("%s: got %q", v, got)
 			}
 		})
 	}
+}
+
+// MRTR-33, URL-42: a client without elicitation by URL gets a text for its model, with the
+// address and what to do; it is not told of the end.
+func TestNeedURLWithoutElicitation(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V2026_07_28, mcp.V2025_11_25, mcp.V2025_06_18, mcp.V2025_03_26, mcp.V2024_11_05} {
+		for _, caps := range []string{`{}`, `{"elicitation":{"form":{}}}`, allCapabilities} {
+			if caps == allCapabilities && v.Has(mcp.FeatureElicitationIDs) || caps != `{}` && v == mcp.V2026_07_28 {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s, c := newAsking(t, nil)
+				a := openAsked(t, s, v, caps)
+				said := readMessage(t, a.peer.ask(a.tool("need", `{}`, ""))).text()
+				text, id, ok := strings.Cut(said, "https://example.com/sign?e=")
+				if !ok || text != "isError Please sign. Open this page, then call again: " || strings.Contains(id, "{") {
+					t.Fatalf("%s %s: got %q", v, caps, said)
+				}
+				if err := s.CompleteElicitation(id, ""); err != nil {
+					t.Errorf("CompleteElicitation: %v", err)
+				}
+				a.silent()
+				c.greeted.Add(1)
+				if got := readMessage(t, a.peer.ask(a.tool("need", `{}`, ""))).text(); got != "signed" {
+					t.Errorf("%s %s: then got %q", v, caps, got)
+				}
+			})
+		}
+	}
+}
+
+// A model that calls again and again sends the person to the same page, until that is
+// done: the page is that of the session, or of the principal (URL-21).
+func TestNeedURLAgain(t *testing.T) {
+	idOf := func(t *testing.T, m said) string {
+		t.Helper()
+		if m.Error == nil {
+			for _, asked := range m.Result.InputRequests {
+				return pageOf(t, asked.Params)
+			}
+			t.Fatalf("got %s", m.text())
+		}
+		pages, ok := m.Error.URLElicitations()
+		if !ok {
+			t.Fatalf("got %s", m.text())
+		}
+		return pages[0].ElicitationID
+	}
+	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := newAsking(t, &mcpserver.Options{Principal: ada})
+			a, other := openAsked(t, s, v, allCapabilities), openAsked(t, s, v, allCapabilities)
+			need := func(a *asked, args string) string {
+				return idOf(t, readMessage(t, a.peer.ask(a.tool("need", args, ""))))
+			}
+			first := need(a, `{}`)
+			if again := need(a, `{}`); again != first || strings.Contains(first, "{") {
+				t.Errorf("%s: got the pages %s and %s, want one", v, first, again)
+			}
+			if another := need(a, `{"key":"x"}`); another == first {
+				t.Errorf("%s: another key has the same page", v)
+			}
+			// Of a legacy client the end is told to the session that was asked (URL-30).
+			if theirs := need(other, `{}`); (theirs == first) != (v.Era() == mcp.EraModern) {
+				t.Errorf("%s: another session got the page %s, the first %s", v, theirs, first)
+			}
+			if err := s.CompleteElicitation(first, ada.ID); err != nil {
+				t.Error(err)
+			}
+			if v.Era() == mcp.EraLegacy {
+				if got := a.receive(); !strings.Contains(got, first) {
+					t.Errorf("got %s, want the notice", got)
+				}
+			}
+			if next := need(a, `{}`); next == first {
+				t.Errorf("%s: the page is done, and another call gets it again", v)
+			}
+			time.Sleep(45 * time.Minute) // little time is left for the page
+			before := need(a, `{}`)
+			if time.Sleep(45 * time.Minute); need(a, `{}`) == before {
+				t.Errorf("%s: a page that expires soon is given again", v)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // nobody knows whether it is the same person
+		s, _ := newAsking(t, nil)
+		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+		m := idOf(t, readMessage(t, a.peer.ask(a.tool("need", `{}`, ""))))
+		if again := idOf(t, readMessage(t, a.peer.ask(a.tool("need", `{}`, "")))); again == m {
+			t.Error("two requests of nobody get the same page")
+		}
+	})
+}
+
+// URL-30, MRTR-20: a page that is completed at another server with the same records is
+// seen within seconds, by handlers that wait and by clients that are to be told.
+func TestPageDoneAtAnotherServer(t *testing.T) {
+	const soon = 4 * time.Second
+	two := func(t *testing.T, v mcp.Version) (*mcpserver.Server, *asked) {
+		opts := &mcpserver.Options{Records: memstore.New(nil), Principal: ada}
+		s, _ := newAsking(t, opts)
+		other, _ := newAsking(t, opts)
+		return other, openAsked(t, s, v, allCapabilities)
+	}
+	t.Run("2025-11-25", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			other, a := two(t, mcp.V2025_11_25)
+			m := readMessage(t, a.peer.ask(a.tool("page", `{}`, "")))
+			id := pageOf(t, m.Params)
+			a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, agreed))
+			wait(30 * time.Minute)
+			if err := other.CompleteElicitation(id, ada.ID); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			got := []string{a.receive(), a.receive()}
+			all := strings.Join(got, "\n")
+			if !strings.Contains(all, mcp.NotificationElicitationComplete) || !strings.Contains(all, "signed") || time.Since(begun) > soon {
+				t.Errorf("after %v: %s", time.Since(begun), all)
+			}
+			a.silent()
+		})
+	})
+	t.Run("2026-07-28", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			other, a := two(t, mcp.V2026_07_28)
+			m := a.first("page", `{}`)
+			id := pageOf(t, m.Result.InputRequests["page"].Params)
+			a.send(a.tool("page", `{}`, retryWith(m, `{"page":`+agreed+`}`)))
+			wait(10 * time.Second)
+			if err := other.CompleteElicitation(id, ada.ID); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			if got := readMessage(t, a.receive()).text(); got != "signed" || time.Since(begun) > soon {
+				t.Errorf("got %q after %v", got, time.Since(begun))
+			}
+		})
+	})
+	t.Run("-32042", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			other, a := two(t, mcp.V2025_11_25)
+			m := readMessage(t, a.peer.ask(a.tool("need", `{}`, "")))
+			all, ok := m.Error.URLElicitations()
+			if !ok {
+				t.Fatal(m.text())
+			}
+			if err := other.CompleteElicitation(all[0].ElicitationID, ada.ID); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			if got := a.receive(); !strings.Contains(got, mcp.NotificationElicitationComplete) || time.Since(begun) > soon {
+				t.Errorf("got %s after %v", got, time.Since(begun))
+			}
+			a.silent()
+		})
+	})
 }
 
 // URL-21, ELIC-13: nobody completes what somebody else was asked.

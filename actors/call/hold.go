@@ -113,3 +113,19 @@ func (t *Table) Out(gen uint64) []OutCall {
 	}
 	return out
 }
+
+// CancelTagged cancels, with cause, the calls with this [Request.Tag] that await their
+// answer. It does not wait.
+func (t *Table) CancelTagged(tag any, cause error) {
+	t.mu.Lock()
+	var tagged []*Call
+	for _, c := range t.byID {
+		if c.req.Tag == tag {
+			tagged = append(tagged, c)
+		}
+	}
+	t.mu.Unlock()
+	for _, c := range tagged {
+		c.Cancel(cause)
+	}
+}

@@ -217,6 +217,10 @@ func (k *Conn) Out() []call.OutCall {
 	return nil
 }
 
+// CancelTagged cancels, with cause, the calls with this tag that await their answer; see
+// [call.Table.CancelTagged].
+func (k *Conn) CancelTagged(tag any, cause error) { k.calls.CancelTagged(tag, cause) }
+
 // Notify sends a notification if the connection is ready, and is [ErrNotReady] if not.
 func (k *Conn) Notify(method string, params []byte) error {
 	s := k.session.Load()

@@ -355,3 +355,38 @@ func TestCensus(t *testing.T) {
 		}
 	})
 }
+
+// One that may be completed elsewhere is looked at every few seconds, and once more before
+// it expires; an error is no completion.
+func TestOpenLooking(t *testing.T) {
+	tests := []struct {
+		name  string
+		opts  elicit.Options
+		done  func(after time.Duration) (bool, error)
+		want  error
+		after time.Duration
+	}{
+		{"soon", elicit.Options{}, func(d time.Duration) (bool, error) { return d >= 10*time.Second, nil }, nil, 12 * time.Second},
+		{"never", elicit.Options{}, func(time.Duration) (bool, error) { return false, nil }, elicit.ErrExpired, time.Hour},
+		{"an error", elicit.Options{}, func(time.Duration) (bool, error) { return true, errors.New("no store") }, elicit.ErrExpired, time.Hour},
+		{"a panic", elicit.Options{}, func(time.Duration) (bool, error) { panic("injected") }, elicit.ErrExpired, time.Hour},
+		{"just before it expires", elicit.Options{LookEvery: 59 * time.Minute}, func(d time.Duration) (bool, error) { return d > 59*time.Minute, nil }, nil, time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, tt.opts)
+				began := time.Now()
+				p, err := b.OpenLooking("a", func(context.Context) (bool, error) { return tt.done(time.Since(began)) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				over := make(chan error, 1)
+				p.Wait(func(err error) { over <- err })
+				if err := <-over; !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) || time.Since(began) != tt.after {
+					t.Errorf("got %v after %v, want %v after %v", err, time.Since(began), tt.want, tt.after)
+				}
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package elicit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,7 +18,8 @@ import (
 type Pending struct {
 	table  *Table
 	id     string
-	expiry time.Time // zero for never
+	expiry time.Time                           // zero for never
+	done   func(context.Context) (bool, error) // looks elsewhere; nil for nothing to look at
 
 	mu      sync.Mutex // guards what follows; nothing is called under it
 	ref     actors.Ref // zero until it is started
@@ -36,6 +38,9 @@ type (
 	retried   struct{}
 	expired   struct{}
 	cancelled struct{ cause error }
+
+	look   struct{} // whether it is done elsewhere
+	looked struct{ done, last bool }
 )
 
 // ID returns the elicitation's id.
@@ -148,7 +153,10 @@ func (p *Pending) end(err error) {
 func (p *Pending) newActor() actors.Actor { return &actor{p: p} }
 
 // actor stands for one pending elicitation.
-type actor struct{ p *Pending }
+type actor struct {
+	p     *Pending
+	timer *actors.Timer // of the next look; nil if there is none
+}
 
 // Receive implements [actors.Actor].
 func (a *actor) Receive(c *actors.Context, msg any) {
@@ -157,10 +165,31 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		if !a.p.expiry.IsZero() {
 			c.NewTimer(expired{}).SetAt(a.p.expiry)
 		}
+		if a.p.done != nil {
+			a.timer = c.NewTimer(look{})
+			a.timer.Set(a.p.table.opts.LookEvery)
+		}
 		return
+	case look:
+		a.look(c, false)
+		return
+	case looked:
+		switch {
+		case m.done:
+			a.p.end(nil)
+		case m.last:
+			a.p.end(ErrExpired)
+		default:
+			a.timer.Set(a.p.table.opts.LookEvery)
+			return
+		}
 	case *completed, *retried:
 		a.p.end(nil)
 	case expired:
+		if a.p.done != nil {
+			a.look(c, true)
+			return
+		}
 		a.p.end(ErrExpired)
 	case *cancelled:
 		err := ErrCancelled
@@ -172,4 +201,9 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		return
 	}
 	c.Stop()
+}
+
+// look asks whether it is done elsewhere; the last time before it expires.
+func (a *actor) look(c *actors.Context, last bool) {
+	actors.Await(c, a.p.done, func(done bool, err error) any { return looked{done && err == nil, last} })
 }

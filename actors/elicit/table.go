@@ -2,6 +2,7 @@ package elicit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,9 @@ type Options struct {
 	// Expiry ends a pending elicitation after so long. Zero means an hour, negative
 	// means never.
 	Expiry time.Duration
+	// LookEvery is how often those of [Table.OpenLooking] look whether they are done. Zero
+	// means three seconds.
+	LookEvery time.Duration
 	// Logger takes structured logs. Nil drops them.
 	Logger *slog.Logger
 }
@@ -48,6 +52,7 @@ func (o Options) withDefaults() Options {
 	o.Early = cmp.Or(o.Early, 1000)
 	o.EarlyFor = cmp.Or(o.EarlyFor, 5*time.Minute)
 	o.Expiry = cmp.Or(o.Expiry, time.Hour)
+	o.LookEvery = cmp.Or(o.LookEvery, 3*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,7 +84,13 @@ func New(parent Parent, opts Options) *Table {
 // Open returns the pending elicitation with this id; it is made if there is none.
 // One whose completion has come before is over already. The error is [ErrLimit] or
 // [ErrID].
-func (t *Table) Open(id string) (*Pending, error) {
+func (t *Table) Open(id string) (*Pending, error) { return t.OpenLooking(id, nil) }
+
+// OpenLooking is Open for an elicitation that may be completed elsewhere, where nobody
+// calls Complete: its actor calls done every [Options].LookEvery, and once more before it
+// expires. Done is called on a task of the actor and must heed ctx; an error means that it
+// does not know. Nil, and the done of one that is pending already, are not called.
+func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, error)) (*Pending, error) {
 	if id == "" || len(id) > maxID {
 		return nil, ErrID
 	}
@@ -88,7 +99,7 @@ func (t *Table) Open(id string) (*Pending, error) {
 		t.mu.Unlock()
 		return p, nil
 	}
-	p := &Pending{table: t, id: id}
+	p := &Pending{table: t, id: id, done: done}
 	if t.recent.has(id, time.Now(), t.opts.EarlyFor) {
 		t.mu.Unlock()
 		p.over = true

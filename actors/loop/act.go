@@ -32,15 +32,16 @@ type call struct {
 	args json.RawMessage
 	tool *Tool // nil if there is none of that name
 
-	phase  phase
-	hold   *budget.Hold            // its room; nil for a call that was refused
-	cancel context.CancelCauseFunc // while it runs
-	result *mcp.ToolResultContent  // what the model will see
-	raised int                     // how often it has asked
-	made   bool                    // it was neither refused nor declined
-	again  bool                    // it is asked about whatever was allowed before
-	nth    int                     // which of its kind in a row, once the model is to be told
-	held   int                     // how much of the run's
+	phase   phase
+	hold    *budget.Hold            // its room; nil for a call that was refused
+	cancel  context.CancelCauseFunc // while it runs
+	result  *mcp.ToolResultContent  // what the model will see
+	raised  int                     // how often it has asked
+	unasked int                     // its notes of questions that were declined unasked
+	made    bool                    // it was neither refused nor declined
+	again   bool                    // it is asked about whatever was allowed before
+	nth     int                     // which of its kind in a row, once the model is to be told
+	held    int                     // how much of the run's
 }
 
 // toolReturned is a message to itself: a tool call has ended.

@@ -331,6 +331,17 @@ func DeclineAnswer(text string) json.RawMessage {
 	return reasonJSON(text)
 }
 
+// PageDecision returns the answer to an [AskPage]: "retry", "open", or "cancel", which
+// declines.
+func PageDecision(action string) store.Decision {
+	d := store.Decision{Status: store.AskAccepted, Scope: "once", Answer: json.RawMessage(jsonx.AppendQuote([]byte(`{"page":`), action))}
+	d.Answer = append(d.Answer, '}')
+	if action == "cancel" {
+		d.Status, d.Scope = store.AskDeclined, ""
+	}
+	return d
+}
+
 func reasonJSON(text string) json.RawMessage {
 	raw, err := jsonx.Marshal(reason{clip(text, maxErrText)})
 	if err != nil { // not UTF-8: better no reason than no answer

@@ -18,6 +18,7 @@ const (
 	AskSampling   = "sampling"   // a server's request for a model's answer
 	AskSample     = "sample"     // the answer, before the server gets it
 	AskDefinition = "definition" // a tool is another one than was approved
+	AskPage       = "page"       // a page that is open and waited for
 )
 
 // Question is what a call under way has to ask of a human, as a rule because its
@@ -48,6 +49,12 @@ type (
 		open  *openAsk // the run's; nil before it has the question
 	}
 	unraise struct{ raised *raise }
+
+	// declinedUnasked is a question that was declined without being put to the run.
+	declinedUnasked struct {
+		call         *call
+		kind, reason string
+	}
 )
 
 // Ask puts a question to whoever answers for the run, and waits for the decision,
@@ -69,6 +76,28 @@ func (c *Call) Ask(ctx context.Context, q Question) (store.Decision, error) {
 		c.run.Send(unraise{m})
 	}
 	return m.reply.Result()
+}
+
+// DeclinedUnasked writes into the run's journal that a question of the call's server was
+// declined without being asked, and why. It does not wait. A run that has ended ignores it,
+// and a call's notes beyond a bound.
+func (c *Call) DeclinedUnasked(kind, reason string) {
+	if c.call != nil {
+		c.run.Send(declinedUnasked{c.call, kind, reason})
+	}
+}
+
+// maxUnasked bounds the notes of one call in the journal.
+const maxUnasked = 16
+
+func (r *run) declinedUnasked(c *actors.Context, m declinedUnasked) {
+	cl := m.call
+	if r.out != nil || r.turn == nil || cl.unasked >= maxUnasked {
+		return
+	}
+	cl.unasked++
+	r.write(c, nil, Entry{Type: QuestionDeclinedType, Key: cl.key,
+		Body: &QuestionDeclined{Kind: m.kind, Server: cl.tool.Server, Tool: cl.name, Reason: clip(m.reason, maxErrText)}})
 }
 
 // raise opens the question of a call, if the call still runs.

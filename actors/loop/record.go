@@ -224,6 +224,7 @@ var bodies = map[string]func() any{
 	HistoryCutType:       func() any { return new(HistoryCut) },
 	AgentChangedType:     func() any { return new(AgentChanged) },
 	StopMetType:          func() any { return new(StopMet) },
+	QuestionDeclinedType: func() any { return new(QuestionDeclined) },
 	TaintedType:          func() any { return new(Tainted) },
 }
 

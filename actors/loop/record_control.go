@@ -6,7 +6,10 @@ const (
 	HistoryCutType   = "history.cut"   // part of the conversation is left out from now on
 	AgentChangedType = "agent.changed" // another agent goes on; Key is that of the call that handed over
 	StopMetType      = "stop.met"      // the condition to stop the run holds
-	TaintedType      = "run.tainted"   // what the tree of runs has seen, from a result on; Key is the call's
+	// A question of a server was declined without being asked; Key is that of the call that
+	// it may belong to.
+	QuestionDeclinedType = "question.declined"
+	TaintedType          = "run.tainted" // what the tree of runs has seen, from a result on; Key is the call's
 )
 
 type (
@@ -55,6 +58,14 @@ type (
 	StopMet struct {
 		Turn      int    `json:"turn"`
 		Condition string `json:"condition"`
+	}
+	// QuestionDeclined is the body of question.declined. What was asked is not in it: it may
+	// be another run's.
+	QuestionDeclined struct {
+		Kind   string `json:"kind"`
+		Server string `json:"server,omitempty"`
+		Tool   string `json:"tool"`
+		Reason string `json:"reason"`
 	}
 	// Tainted is the body of run.tainted.
 	Tainted struct {

@@ -31,6 +31,7 @@ func samples() map[string]any {
 		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
 		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},
+		QuestionDeclinedType: &QuestionDeclined{Kind: AskForm, Server: "s", Tool: "t", Reason: "why"},
 		LimitRaisedType:      &LimitRaised{Account: "run r", Limit: "cost", By: "0.25"},
 		store.RunFinished:    &RunFinished{State: store.Finished, Stop: "stop", Text: "hello", Structured: []byte(`{}`)},
 	}

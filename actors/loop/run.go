@@ -192,6 +192,8 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.raise(c, m)
 	case unraise:
 		r.unraise(c, m)
+	case declinedUnasked:
+		r.declinedUnasked(c, m)
 	case hold:
 		r.hold(m)
 	case suspendRun:

@@ -26,7 +26,8 @@ type FakeHuman struct {
 // Human returns a scripted human with these answers. A question takes the first one that
 // fits it and is not used up, so that answers that fit everything are given in their order.
 // A question without an answer fails the test and is declined; so does, at the end of the
-// test, an answer that nobody has asked for.
+// test, an answer that nobody has asked for. Pages that are open ([agent.KindPage]) take only
+// answers of that kind, and wait without one.
 func Human(answers ...Answer) *FakeHuman {
 	h := new(FakeHuman)
 	for _, a := range answers {
@@ -46,6 +47,9 @@ func (h *FakeHuman) Asked() []agent.Ask {
 // OnAsk is an [agent.AskFunc].
 func (h *FakeHuman) OnAsk(_ context.Context, ask agent.Ask) (agent.Decision, error) {
 	a := h.take(&ask)
+	if a == nil && ask.Kind == agent.KindPage { // it waits by itself
+		return agent.Decision{}, nil
+	}
 	if a == nil {
 		h.fail("nobody answers a question of the %s", describe(&ask))
 		return agent.Decline("the test has no answer to this question"), nil
@@ -181,6 +185,9 @@ func (a Answer) Always() Answer {
 }
 
 func (a *Answer) fits(ask *agent.Ask) bool {
+	if ask.Kind == agent.KindPage && a.kind != agent.KindPage {
+		return false
+	}
 	tool := a.tool == "" || a.tool == ask.Tool || strings.HasSuffix(ask.Tool, "__"+a.tool)
 	return tool && (a.kind == "" || a.kind == ask.Kind) && (a.server == "" || a.server == ask.Server)
 }

@@ -83,6 +83,8 @@ func lineOf(ev agent.Event) string {
 		return "ask: " + describe(&ev)
 	case agent.AskSettled:
 		return strings.TrimSpace(fmt.Sprintf("%s %s", ev.Status, oneLine(ev.Reason)))
+	case agent.QuestionDeclined:
+		return fmt.Sprintf("declined unasked: %s of %s: %s", ev.Kind, ev.Tool, oneLine(ev.Reason))
 	case agent.HandedOff:
 		return fmt.Sprintf("%s hands over to %s", ev.From, ev.To)
 	case agent.GuardActed:

@@ -214,6 +214,8 @@ func levelOf(ev agent.Event) mcp.LogLevel {
 		return mcp.LogDebug
 	case agent.Ask, agent.AskSettled, agent.HandedOff:
 		return mcp.LogInfo
+	case agent.QuestionDeclined:
+		return mcp.LogWarning
 	case agent.ToolsListed:
 		if len(ev.Absent) > 0 {
 			return mcp.LogWarning
@@ -252,6 +254,9 @@ func told(ev agent.Event) string {
 // onAsk has the client answer a question of a run. What it can not be asked stays open for
 // the inbox, or is declined: see [Options].Unanswered.
 func (e *errand) onAsk(ctx context.Context, a agent.Ask) (agent.Decision, error) {
+	if a.Kind == agent.KindPage { // the client has its own way to wait; the inbox has it, too
+		return agent.Decision{}, nil
+	}
 	d, err := e.decideAsk(ctx, &a)
 	switch {
 	case err == nil:

@@ -149,7 +149,7 @@ func New(rt *agent.Runtime, opts *Options) (*Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expose: %w", err)
 	}
-	f := &Front{rt: rt, opts: o, log: o.Logger, fallback: decline{}, reserved: make(map[string]bool),
+	f := &Front{rt: rt, opts: o, log: o.Logger, fallback: mcpclient.Nobody, reserved: make(map[string]bool),
 		all: make(map[*upstream]struct{}), ending: make(map[*upstream]struct{}),
 		keyed: make(map[string]*upstream), sessions: make(map[string]*upstream), streams: make(map[string]*upstream)}
 	f.taskAfter, f.records = taskAfter, memstore.New(nil)

@@ -38,6 +38,9 @@ func (e *errand) Decide(ctx context.Context, a *mcpclient.Ask) (*mcpclient.Decis
 
 func (e *errand) decide(ctx context.Context, a *mcpclient.Ask) (*mcpclient.Decision, error) {
 	who := asker(a.Path, a.Server)
+	if len(a.Notes) > 0 {
+		who += " (" + clip(strings.Join(a.Notes, " ")) + ")"
+	}
 	switch a.Kind {
 	case mcpclient.AskForm:
 		return e.relayForm(ctx, who, a.Form)
@@ -182,12 +185,4 @@ func (e *errand) Roots(ctx context.Context) ([]mcp.Root, error) {
 	}
 	e.up.keepRoots(got.Roots)
 	return got.Roots, nil
-}
-
-// decline answers for nobody.
-type decline struct{}
-
-// Decide implements [mcpclient.Human].
-func (decline) Decide(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
-	return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
 }

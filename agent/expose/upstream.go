@@ -195,6 +195,7 @@ func (u *upstream) tenantOptions(caps *mcp.ClientCapabilities) *agent.TenantOpti
 	o := &agent.TenantOptions{
 		Name: u.name(), LogLevel: mcp.LogInfo, // which of it the client gets is decided when it comes
 		Human:      u.front.fallback,
+		OnePerson:  !u.shared(),
 		Forms:      caps.ElicitForm() || u.front.opts.Unanswered == FallbackInbox,
 		URLs:       caps.ElicitURL() || u.front.opts.Unanswered == FallbackInbox,
 		OnPageDone: u.pageDone,

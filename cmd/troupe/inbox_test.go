@@ -85,6 +85,46 @@ func formRow(t testing.TB) store.Ask {
 			`{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","default":7}},"required":["name"]}`)}})
 }
 
+func pageRow(t testing.TB) store.Ask {
+	return rowOf(t, loop.AskPage, &mcpclient.Ask{Kind: mcpclient.AskPage, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Sign in",
+		Notes: []string{"No browser could be started here: open the page yourself."},
+		URL:   &mcpclient.URLView{URL: "https://bank.example/sign-in", Host: "bank.example", Domain: "bank.example"}})
+}
+
+// A page that is waited for is in the inbox, with what can be done about it (URL-17).
+func TestInboxPage(t *testing.T) {
+	row := pageRow(t)
+	row.Status = store.AskPending
+	v := viewOf(&row)
+	text := v.text(&row, time.Now())
+	for _, want := range []string{"page       https://bank.example/sign-in", "No browser could be started here", "--retry", "--open", "(give the page up)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if what := v.what(); what != "waiting for the page https://bank.example/sign-in" {
+		t.Errorf("the list says %q", what)
+	}
+	form := viewOf(new(formRow(t)))
+	for _, tt := range []struct {
+		name  string
+		flags answerFlags
+		view  *askView
+		want  string // the answer; "" for a refusal
+	}{
+		{"accept", answerFlags{accept: true}, &v, `{"page":"retry"}`},
+		{"retry", answerFlags{retry: true}, &v, `{"page":"retry"}`},
+		{"open", answerFlags{open: true}, &v, `{"page":"open"}`},
+		{"both", answerFlags{retry: true, open: true}, &v, ""},
+		{"of a form", answerFlags{retry: true}, &form, ""},
+	} {
+		d, err := tt.flags.decide(tt.view)
+		if (err == nil) != (tt.want != "") || err == nil && (string(d.Answer) != tt.want || d.Status != store.AskAccepted) {
+			t.Errorf("%s: got %s %s, %v, want %s", tt.name, d.Status, d.Answer, err, tt.want)
+		}
+	}
+}
+
 // A person on the terminal decides, or leaves it; nothing is decided by the end of the
 // input, an empty line or a word that is none.
 func TestInboxInTerminal(t *testing.T) {
@@ -109,6 +149,9 @@ func TestInboxInTerminal(t *testing.T) {
 		{"a form", formRow(t), &typist{form: accepted}, store.AskAccepted, "once", `"Ada"`},
 		{"a form declined", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionDecline}}, store.AskDeclined, "", ""},
 		{"a form put off", formRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionCancel}}, "", "", ""},
+		{"a page is done", pageRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionAccept, Page: mcpclient.PageRetry}}, store.AskAccepted, "once", `{"page":"retry"}`},
+		{"a page is given up", pageRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionCancel, Page: mcpclient.PageCancel}}, store.AskDeclined, "", `{"page":"cancel"}`},
+		{"a page is left", pageRow(t), &typist{form: &mcpclient.Decision{Action: mcp.ActionCancel}}, "", "", ""},
 		{"not what was asked", changed, &typist{lines: []string{"y", "r", ""}}, "", "", ""}, // SECA-41
 		{"not what was asked, declined", changed, &typist{lines: []string{"n"}}, store.AskDeclined, "", ""},
 	}

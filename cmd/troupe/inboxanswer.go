@@ -28,13 +28,15 @@ type answerFlags struct {
 	json   string
 	scope  string
 	more   string
+	retry  bool // of a page
+	open   bool
 	hash   string
 	by     string
 }
 
 // given reports whether the answer is on the command line.
 func (f *answerFlags) given() bool {
-	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != ""
+	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != "" || f.retry || f.open
 }
 
 func (p *program) inboxAnswerCommand() *cobra.Command {
@@ -51,7 +53,8 @@ held against the form before anything is decided. An ask is decided once: who co
   troupe inbox answer 3fa85f64-1-0 --scope run
   troupe inbox answer -1 --set city=Oslo --set days=3
   troupe inbox answer -1 --json '{"city": "Oslo", "days": 3}'
-  troupe inbox answer -1 --more 20000`,
+  troupe inbox answer -1 --more 20000
+  troupe inbox answer -1 --retry`,
 		Args: oneArg("an ask"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			s, err := p.openStore()
@@ -66,7 +69,7 @@ held against the form before anything is decided. An ask is decided once: who co
 			if !f.given() {
 				prompter := p.newPrompter(nil)
 				if prompter == nil {
-					return usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope or --more, or use troupe inbox deny")
+					return usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope, --more or --retry, or use troupe inbox deny")
 				}
 				return p.askInTerminal(cmd.Context(), s, &row, prompter)
 			}
@@ -84,6 +87,8 @@ held against the form before anything is decided. An ask is decided once: who co
 	flags.StringVar(&f.json, "json", "", "fill in a form with an `OBJECT`")
 	flags.StringVar(&f.scope, "scope", "", "accept for `WHAT`: once (this call), run (further calls of exactly this tool in the run, too), here (and in later runs that you begin in this folder)")
 	flags.StringVar(&f.more, "more", "", "allow this `AMOUNT` more of a limit")
+	flags.BoolVar(&f.retry, "retry", false, "a page that is waited for is done: try the call again now (--accept says the same)")
+	flags.BoolVar(&f.open, "open", false, "open a page that is waited for again")
 	flags.StringVar(&f.hash, "hash", "", "answer only if the ask has this `HASH`: it is what was shown")
 	flags.StringVar(&f.by, "by", "", "who decides, for the record (default: $USER)")
 	return cmd
@@ -95,7 +100,7 @@ func (p *program) inboxDenyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deny ASK",
 		Short:   "Say no; the run that waits goes on without",
-		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.",
+		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.",
 		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
 		Args:    oneArg("an ask"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -108,7 +113,11 @@ func (p *program) inboxDenyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.settle(cmd.Context(), s, &row, store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason)}, f.by)
+			d := store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason)}
+			if row.Kind == loop.AskPage {
+				d = loop.PageDecision(string(mcpclient.PageCancel))
+			}
+			return p.settle(cmd.Context(), s, &row, d, f.by)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the model: why not")
@@ -152,6 +161,10 @@ func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 	switch {
 	case fills && v.form == nil:
 		return d, usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
+	case (f.retry || f.open) && v.Kind != loop.AskPage:
+		return d, usagef("the ask %s is no page that is waited for (its kind is %s): --retry and --open mean nothing to it", v.Short, v.Kind)
+	case f.retry && f.open:
+		return d, usagef("--retry and --open: want one of them")
 	case f.more != "" && v.Limit == nil:
 		return d, usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
 	case f.scope != "" && f.scope != "once" && (f.scope != loop.ScopeRun && f.scope != scopeHere || v.Kind != loop.AskKind):
@@ -162,6 +175,10 @@ func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 		d.Scope = f.scope
 	}
 	switch {
+	case v.Kind == loop.AskPage && f.open:
+		return loop.PageDecision(string(mcpclient.PageOpen)), nil
+	case v.Kind == loop.AskPage:
+		return loop.PageDecision(string(mcpclient.PageRetry)), nil
 	case v.Limit != nil:
 		if err := checkMore(v.Limit, f.more); err != nil {
 			return d, err
@@ -266,7 +283,8 @@ func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d s
 		}
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", d.Status, done.ID)
-	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted {
+	toOpen := row.Kind == loop.AskURL || string(d.Answer) == string(loop.PageDecision(string(mcpclient.PageOpen)).Answer)
+	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
 		p.note("open the page yourself, if it has not opened where the run is: %s", plain(q.URL.URL))
 	}
 	if row.Run == "" {
@@ -335,6 +353,8 @@ func (p *program) decideInTerminal(ctx context.Context, v *askView, row *store.A
 		switch {
 		case err != nil:
 			return store.Decision{}, err
+		case d.Page != "":
+			return loop.PageDecision(string(d.Page)), nil
 		case d.Action == mcp.ActionAccept:
 			return acceptAs(v.question, d)
 		case d.Action == mcp.ActionDecline:

@@ -23,7 +23,7 @@ import (
 type askView struct {
 	ID     string          `json:"id"`
 	Short  string          `json:"short"` // a shorter name for it
-	Kind   string          `json:"kind"`  // tool, form, url, sampling, sample, definition or limit
+	Kind   string          `json:"kind"`  // tool, form, url, page, sampling, sample, definition or limit
 	Status store.AskStatus `json:"status"`
 	Run    string          `json:"run,omitempty"`
 	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
@@ -33,6 +33,8 @@ type askView struct {
 	Tool   string          `json:"tool,omitempty"`
 	// Calls are those under way that a server's question may belong to.
 	Calls []mcpclient.AskCall `json:"calls,omitempty"`
+	// Notes say what is in doubt about the question.
+	Notes []string `json:"notes,omitempty"`
 
 	Arguments json.RawMessage    `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
 	Tainted   bool               `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
@@ -140,7 +142,7 @@ func (v *askView) readQuestion(row *store.Ask) error {
 		return errNotAsked
 	}
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
-	v.question, v.Message, v.Calls = q, q.Message, q.Calls
+	v.question, v.Message, v.Calls, v.Notes = q, q.Message, q.Calls, q.Notes
 	if q.URL != nil {
 		v.URL = q.URL.URL
 	}
@@ -198,6 +200,8 @@ func (v *askView) what() string {
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
 	case v.Kind == loop.AskKind:
 		return v.Tool + " " + string(v.Arguments)
+	case v.Kind == loop.AskPage:
+		return "waiting for the page " + v.URL
 	case v.URL != "":
 		return v.URL
 	case v.Message != "":
@@ -243,6 +247,9 @@ func (v *askView) text(row *store.Ask, now time.Time) string {
 	}
 	for _, c := range v.Calls {
 		line("because of", "%s %s", c.Method, c.Name)
+	}
+	for _, note := range v.Notes {
+		line("beware", "%s", note)
 	}
 	v.textOf(&b, row, line)
 	line("hash", "%s", orNone(v.Hash))
@@ -338,6 +345,9 @@ func (v *askView) how() string {
 	switch {
 	case v.Kind == loop.AskKind:
 		answer += " --accept        (or --scope run, for this tool in the whole run)"
+	case v.Kind == loop.AskPage:
+		answer += " --retry        (the page is done: try again; or --open, to open it again)"
+		deny += "        (give the page up)"
 	case v.Limit != nil:
 		answer += " --accept        (or --more AMOUNT)"
 	case v.form != nil && len(v.Fields) > 0:

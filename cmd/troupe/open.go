@@ -201,7 +201,7 @@ func (p *program) openRuntime(ctx context.Context, f *openFlags, o *opened) erro
 	opts := &agent.Options{
 		Model: o.model, Servers: o.servers, Store: o.store, Logger: o.log,
 		Consent: f.consent, Sampling: sampling,
-		Host:      &mcpclient.HostOptions{Logger: o.log, AskOptions: mcpclient.AskOptions{AskExpiry: f.askExpiry}},
+		Host:      &mcpclient.HostOptions{Logger: o.log, AskOptions: mcpclient.AskOptions{AskExpiry: f.askExpiry, OnePerson: true}},
 		Providers: o.settings.providers(), Prices: prices,
 	}
 	if o.telling, err = openTelemetry(ctx, o.settings, o.log); err != nil {

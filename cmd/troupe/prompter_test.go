@@ -32,6 +32,14 @@ func askServer() {
 			result(id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bank","version":"1"}}`)
 		case m.Method == mcp.MethodListTools:
 			result(id, `{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`)
+		case m.Method == mcp.MethodCallTool && len(os.Args) > 1: // with an argument it wants a page visited first
+			if call != "" {
+				result(id, `{"content":[{"type":"text","text":"signed in"}]}`)
+				continue
+			}
+			call = id
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32042,"message":"sign in first","data":{"elicitations":[` +
+				`{"mode":"url","message":"Sign in","url":"https://bank.example/sign-in","elicitationId":"e1"}]}}}`)
 		case m.Method == mcp.MethodCallTool:
 			call = id
 			fmt.Println(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who are you?",` +

@@ -278,3 +278,49 @@ func TestTerminalSampling(t *testing.T) {
 		})
 	}
 }
+
+// A page that a call waits for is on the screen of run and chat until it is over, with keys
+// for it; without a browser accept stays accept, and the address is shown again (URL-03,
+// URL-17).
+func TestPageOnATerminal(t *testing.T) {
+	t.Parallel()
+	const keys, consent = "c (give up): ", "decide nothing\r\n> "
+	for _, command := range []string{"run", "chat", "mcp"} {
+		for key, want := range map[string]string{"r": "signed in", "c": "the page was given up"} {
+			t.Run(command+" "+key, func(t *testing.T) {
+				t.Parallel()
+				h := newHome(t)
+				h.plays("openai", llmtest.NewServer(llmtest.Call("asker__ask", `{}`), resultsOf()))
+				args := map[string][]string{
+					"run":  {"run", "--yes", "--mcp", "asker page", "Sign in."},
+					"chat": {"chat", "--yes", "--mcp", "asker page"},
+					"mcp":  {"mcp", "call", "asker", "ask", "--mcp-config", h.config(map[string]any{"asker": map[string]any{"command": "asker", "args": []string{"page"}}})},
+				}[command]
+				cmd := h.command(args...)
+				cmd.Env = append(cmd.Env, "BROWSER=", "PATH="+h.dir+"/nothing:"+os.Getenv("PATH"))
+				term := openTerminal(t, cmd)
+				if command == "chat" {
+					term.types("> ", 1, "Sign in.\n")
+				}
+				term.types(consent, 1, "o\n")
+				term.types(keys, 1, "o\n")
+				term.types(keys, 2, key+"\n")
+				waitFor(t, want, func() bool { return strings.Contains(term.text(), want) })
+				if command == "chat" {
+					term.types("\n> ", 3, "\x04")
+				}
+				err := cmd.Wait()
+				if failed := command == "mcp" && key == "c"; failed != (err != nil) {
+					t.Errorf("the program ended with %v", err)
+				}
+				<-term.closed
+				shown := term.text()
+				for _, want := range []string{"You open the page yourself.", "Waiting for this page of the server asker:", "  │ https://bank.example/sign-in"} {
+					if !strings.Contains(shown, want) {
+						t.Errorf("%q is not in\n%s", want, shown)
+					}
+				}
+			})
+		}
+	}
+}

@@ -30,6 +30,7 @@ type view struct {
 	calls  []runningCall      // those under way, the oldest first
 	local  localFiles         // what calls may change here, for questions
 	tools  *toolApprovals     // takes what is allowed for good; nil if that can not be kept
+	pages  openPages
 }
 
 func (p *program) newView(output string) *view {
@@ -53,6 +54,7 @@ func (v *view) close() { v.status.close() }
 // nobody is there to answer it suspends the run and returns the question. When ctx
 // ends questions are withdrawn; the run itself is ended by others.
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
+	defer v.pages.endAll()
 	v.calls = nil
 	v.show(v.doing())
 	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
@@ -81,6 +83,8 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 // event shows what is no question.
 func (v *view) event(who string, ev agent.Event) {
 	switch ev := ev.(type) {
+	case agent.AskSettled:
+		v.pages.end(ev.ID)
 	case agent.ToolsListed:
 		for _, a := range ev.Absent {
 			v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
@@ -123,6 +127,9 @@ func (v *view) event(who string, ev agent.Event) {
 // answer: then it returns it.
 func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.Ask) (*agent.Ask, error) {
 	switch {
+	case ev.Kind == agent.KindPage && ev.Question != nil:
+		v.awaitPage(ctx, ev)
+		return nil, nil
 	case v.ask != nil:
 		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
 			return nil, err
@@ -186,7 +193,7 @@ func progressText(ev agent.ToolProgress) string {
 
 // show says what goes on now, but not over a line of text that is not at its end.
 func (v *view) show(text string) {
-	if v.speak == nil || !v.speak.terminal || !v.speak.midline {
+	if !v.pages.any() && (v.speak == nil || !v.speak.terminal || !v.speak.midline) {
 		v.status.set(plain(text))
 	}
 }

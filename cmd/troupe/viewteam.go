@@ -45,6 +45,8 @@ func remark(ev agent.Event) string {
 		return fmt.Sprintf("the conversation is too long for the model: %d results were shortened, %d messages left out", ev.Results, ev.Messages)
 	case agent.HandedOff:
 		return fmt.Sprintf("%s goes on in place of %s (%s)", ev.To, ev.From, ev.Model)
+	case agent.QuestionDeclined:
+		return fmt.Sprintf("a question of the server %s (%s) was declined without being asked: %s", ev.Server, ev.Kind, ev.Reason)
 	case agent.StopConditionMet:
 		return "the run ends here: " + ev.Condition
 	}
@@ -90,6 +92,8 @@ func teamText(body any) string {
 		return fmt.Sprintf("%s goes on in place of %s", b.To, b.From)
 	case *loop.StopMet:
 		return b.Condition
+	case *loop.QuestionDeclined:
+		return fmt.Sprintf("%s (%s): %s", b.Tool, b.Kind, b.Reason)
 	case *loop.Tainted:
 		return fmt.Sprintf("%s: the run has now seen %s", b.Tool, seenText(b.Seen))
 	}

@@ -27,8 +27,9 @@ var (
 	// ErrRefused is the error for an address that is not exactly one that
 	// [weburl.Check] returns.
 	ErrRefused = errors.New("the URL is not one that is opened")
-	// ErrNoBrowser is the error where there is no program that opens addresses.
-	ErrNoBrowser = errors.New("there is no program to open it with: set BROWSER to one, or open the URL yourself")
+	// ErrNoBrowser is the error where there is no program that opens addresses, or where
+	// the one that there is fails, as xdg-open does without a desktop.
+	ErrNoBrowser = errors.New("no program opens it: set BROWSER to one, or open the URL yourself")
 )
 
 // settle is how long a program is given to fail before it is taken for running.
@@ -88,7 +89,7 @@ func start(ctx context.Context, argv []string, settle time.Duration) error {
 	cmd.Env = environment(os.Environ())
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", argv[0], err)
+		return fmt.Errorf("starting %s: %w: %w", argv[0], err, ErrNoBrowser)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the program, and is its only owner
@@ -97,7 +98,7 @@ func start(ctx context.Context, argv []string, settle time.Duration) error {
 	select {
 	case err := <-ended:
 		if err != nil {
-			return fmt.Errorf("opening with %s: %w", argv[0], err)
+			return fmt.Errorf("opening with %s: %w: %w", argv[0], err, ErrNoBrowser)
 		}
 	case <-timer.C:
 	case <-ctx.Done():

@@ -94,8 +94,8 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	recorded := recorder(t)
 	t.Setenv("TROUPE_TEST_FAIL", "1")
-	if err := Open(t.Context(), "https://example.com/"); !errors.As(err, new(*exec.ExitError)) {
-		t.Errorf("Open: got error %v, want that of the program", err)
+	if err := Open(t.Context(), "https://example.com/"); !errors.As(err, new(*exec.ExitError)) || !errors.Is(err, ErrNoBrowser) {
+		t.Errorf("Open: got error %v, want that of the program, and ErrNoBrowser", err)
 	}
 	if recorded() == nil {
 		t.Error("the program was not started")

@@ -70,8 +70,10 @@ type Prompter struct {
 	turn     chan struct{} // holds the question that is shown
 
 	mu        sync.Mutex
-	declined  map[string]bool // servers
-	withdrawn bool            // a question ended while a line was awaited
+	declined  map[string]bool         // servers
+	withdrawn bool                    // a question ended while a line was awaited
+	waiting   int                     // questions that wait for the turn, without those about pages
+	setAside  context.CancelCauseFunc // of the page that is shown; nil for none
 }
 
 // New returns a Prompter. It does not read or write before the first question.
@@ -116,6 +118,9 @@ func (p *Prompter) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.D
 	if !p.terminal {
 		return nil, ErrNoTerminal
 	}
+	if ask.Kind == mcpclient.AskPage {
+		return p.AwaitPage(ctx, ask)
+	}
 	if p.isDeclined(ask.Server) {
 		return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
 	}
@@ -151,8 +156,70 @@ func (p *Prompter) Ask(ctx context.Context, text, prompt string) (line string, e
 	return line, err
 }
 
-// exclusive runs one question at a time, in the order of their coming.
+// errSetAside withdraws a page for as long as a question is shown.
+var errSetAside = errors.New("another question comes first")
+
+// AwaitPage implements [mcpclient.PageHuman]: it shows a page that is open until the
+// person retries it or gives it up, or ctx ends. Questions come before it, and it is
+// shown again after them.
+func (p *Prompter) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+	if !p.terminal {
+		return nil, ErrNoTerminal
+	}
+	for {
+		shown, cancel := context.WithCancelCause(ctx)
+		var d *mcpclient.Decision
+		err := p.taking(shown, func(s *screen) (err error) {
+			p.yields(cancel)
+			defer p.yields(nil)
+			d, err = p.decide(s, ask)
+			return err
+		})
+		aside := errors.Is(context.Cause(shown), errSetAside)
+		cancel(nil)
+		switch {
+		case err == nil:
+			return d, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !aside:
+			return nil, err
+		}
+	}
+}
+
+// yields notes how the page that is shown makes room for questions, at once if one waits.
+func (p *Prompter) yields(setAside context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setAside = setAside
+	if setAside != nil && p.waiting > 0 {
+		setAside(errSetAside)
+	}
+}
+
+// exclusive runs one question at a time, in the order of their coming. Pages make room.
 func (p *Prompter) exclusive(ctx context.Context, f func(*screen) error) error {
+	p.mu.Lock()
+	p.waiting++
+	if p.setAside != nil {
+		p.setAside(errSetAside)
+	}
+	p.mu.Unlock()
+	waits := sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting--
+	})
+	defer waits()
+	return p.taking(ctx, func(s *screen) error {
+		waits()
+		return f(s)
+	})
+}
+
+// taking runs f once it is its turn.
+func (p *Prompter) taking(ctx context.Context, f func(*screen) error) error {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -268,6 +335,8 @@ func (q *question) run() (*mcpclient.Decision, error) {
 		return q.form()
 	case a.Kind == mcpclient.AskURL && a.URL != nil:
 		return q.url()
+	case a.Kind == mcpclient.AskPage && a.URL != nil:
+		return q.page()
 	case a.Kind == mcpclient.AskSampling && a.Sampling != nil:
 		return q.sampling()
 	case a.Kind == mcpclient.AskSample && a.Sample != nil:
@@ -296,6 +365,9 @@ func (q *question) header(what string) {
 			names = append(names, callText(c))
 		}
 		q.field("For", "one of the calls "+strings.Join(names, "; ")+" (the server does not say which)")
+	}
+	for _, note := range a.Notes {
+		q.warn("%s", clean(note))
 	}
 	if len(a.Path) > 0 {
 		q.field("Run", clean(strings.Join(a.Path, " > ")))

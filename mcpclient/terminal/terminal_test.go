@@ -455,6 +455,55 @@ func TestURL(t *testing.T) {
 	c.decided(mcp.ActionDecline)
 }
 
+// A person who opens a page themselves has agreed to it all the same (URL-03).
+func TestURLByHand(t *testing.T) {
+	c := newConsole(t, Options{})
+	c.asks(t.Context(), urlAsk("https://x.example/a"))
+	c.types("decide nothing\n> ", "o")
+	if d := c.decided(mcp.ActionAccept); !d.ByHand {
+		t.Errorf("got %+v, want that the person opens the page", d)
+	}
+}
+
+// A page that is open is on the screen, with the keys that there are, until it is over
+// (URL-17). Questions come before it.
+func TestPage(t *testing.T) {
+	const keys = "r (retry: the page is done), o (open it again), c (give up): "
+	page := func() *mcpclient.Ask {
+		a := urlAsk("https://x.example/sign-in")
+		a.Kind, a.Hash, a.Notes = mcpclient.AskPage, "h", []string{"No browser.\x1b[2J"}
+		return a
+	}
+	for key, want := range map[string]mcpclient.PageAction{"r": mcpclient.PageRetry, "open": mcpclient.PageOpen, "C": mcpclient.PageCancel} {
+		c := newConsole(t, Options{})
+		c.asks(t.Context(), page())
+		if shown := c.expect(keys); !strings.Contains(shown, "!! No browser.\n") || !strings.Contains(shown, "Waiting for this page of the server files:\n  │ https://x.example/sign-in\n") {
+			t.Errorf("shown was\n%s", shown)
+		}
+		io.WriteString(c.in, "\nyes\n"+key+"\n") // what is no key does nothing
+		if e := <-c.ends; e.err != nil || e.d.Page != want || e.d.Hash != "h" {
+			t.Errorf("%s: got %+v, %v, want %s", key, e.d, e.err, want)
+		}
+	}
+
+	c := newConsole(t, Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c.asks(ctx, page())
+	c.expect(keys)
+	c.asks(t.Context(), formAsk(`"a":{"type":"string"}`))
+	c.expect("(The question is withdrawn: another question comes first.)")
+	c.types("Press Enter to see the next: ", "r") // was meant for the page
+	c.types("> ", ":d")
+	c.decided(mcp.ActionDecline)
+	c.expect(keys)
+	done := errors.New("the page is completed")
+	cancel(done)
+	c.expect("(The question is withdrawn: the page is completed.)")
+	if e := <-c.ends; !errors.Is(e.err, done) {
+		t.Errorf("got %+v, %v, want %v", e.d, e.err, done)
+	}
+}
+
 // An address that would not have passed the checks is not asked about at all.
 func TestURLRefused(t *testing.T) { // URL-16, ROB-9
 	for _, url := range []string{"http://example.com/", "https://a@b.example/", "javascript:1", "https://EXAMPLE.com/", "https://example.com/\u202e"} {
@@ -589,7 +638,7 @@ func TestTool(t *testing.T) {
 
 // A question without what it asks about is an error, not a yes.
 func TestEmptyQuestions(t *testing.T) {
-	for kind := mcpclient.AskKind(0); kind <= mcpclient.AskTool+1; kind++ {
+	for kind := mcpclient.AskKind(0); kind <= mcpclient.AskPage+1; kind++ {
 		c := newConsole(t, Options{})
 		if d, err := c.p.Decide(t.Context(), ask(kind)); err == nil || d != nil {
 			t.Errorf("%s: got %+v, %v", kind, d, err)

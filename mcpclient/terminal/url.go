@@ -40,12 +40,42 @@ func (q *question) url() (*mcpclient.Decision, error) {
 	}
 	q.say("  Nobody has looked at the page, and this program will not see what you do there.")
 	for {
-		key, _, err := q.menu("open exactly this page, of " + site)
+		key, _, err := q.menu("open exactly this page, of "+site, choice{"o", "open myself", "yes, but I open it myself"})
 		if err != nil {
 			return nil, err
 		}
-		if key == "a" {
+		switch key {
+		case "a":
 			return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
+		case "o":
+			return &mcpclient.Decision{Action: mcp.ActionAccept, ByHand: true}, nil
+		}
+	}
+}
+
+// page shows a page that is open, and what can be done about it (URL-17).
+func (q *question) page() (*mcpclient.Decision, error) {
+	page, err := weburl.Check(q.ask.URL.URL)
+	if err != nil {
+		return nil, fmt.Errorf("asking on the terminal: %w", err)
+	}
+	for _, note := range q.ask.Notes {
+		q.warn("%s", clean(note))
+	}
+	q.say("\nWaiting for this page of the server %s:", q.server)
+	q.underlined(page)
+	for {
+		line, err := q.read("r (retry: the page is done), o (open it again), c (give up): ")
+		if err != nil {
+			return nil, err
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "r", "retry":
+			return &mcpclient.Decision{Action: mcp.ActionAccept, Page: mcpclient.PageRetry}, nil
+		case "o", "open":
+			return &mcpclient.Decision{Action: mcp.ActionAccept, Page: mcpclient.PageOpen}, nil
+		case "c", "cancel", "give up":
+			return &mcpclient.Decision{Action: mcp.ActionCancel, Page: mcpclient.PageCancel}, nil
 		}
 	}
 }
