@@ -204,6 +204,7 @@ var bodies = map[string]func() any{
 	AgentChangedType:     func() any { return new(AgentChanged) },
 	StopMetType:          func() any { return new(StopMet) },
 	TaintedType:          func() any { return new(Tainted) },
+	ToolWaitingType:      func() any { return new(ToolWaiting) },
 }
 
 // Decode reads an event that a run has written. An event of a type it does not

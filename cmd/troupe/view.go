@@ -81,6 +81,9 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 			for _, a := range ev.Absent {
 				v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
 			}
+		case agent.ToolWaiting:
+			v.note("%s%s waits for %s", who, plain(ev.Tool), plain(ev.For))
+			v.show(who + "waiting")
 		case agent.ToolStarted:
 			v.show(who + ev.Tool)
 		case agent.ToolProgress:
