@@ -10,12 +10,13 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/hostconfig"
 )
 
 // Bounds on the instances of a server.
 const (
 	defaultInstances = 4
-	maxInstances     = 64
+	maxInstances     = hostconfig.MaxInstances
 	maxTurns         = 4096 // calls that wait for an instance
 
 	leaseIdle  = 10 * time.Second // a kept instance without calls is for another owner that waits

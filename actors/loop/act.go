@@ -45,7 +45,7 @@ type call struct {
 	// Of a tool that dispatches its calls itself.
 	waits      string // what it waits for before it is sent; empty for nothing
 	dispatched bool   // that it is about to be sent is recorded, or on its way there
-	refused    bool   // it was not sent after all
+	goes       bool   // it was let go on to be sent
 }
 
 // toolReturned is a message to itself: a tool call has ended.

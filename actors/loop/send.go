@@ -73,14 +73,13 @@ func (r *run) dispatchCall(c *actors.Context, m dispatchWanted) {
 		return
 	}
 	cl.dispatched = true
-	r.spend.made(cl.hold)
-	cl.hold = nil
 	r.write(c, func(*actors.Context) {
-		if r.out != nil {
-			cl.refused = true
+		if r.out != nil || cl.phase != sent {
 			m.proceed(ErrNotDispatched)
 			return
 		}
+		cl.goes = true
+		r.pay(cl, true)
 		m.proceed(nil)
 	}, cl.dispatchOf())
 }
@@ -103,9 +102,9 @@ func (r *run) waitFor(c *actors.Context, m waitsFor) {
 }
 
 // unsent reports whether a call that was begun was surely not sent.
-func (cl *call) unsent() bool { return cl.tool.Dispatches && (!cl.dispatched || cl.refused) }
+func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
 
-// pay charges a call that has returned, if that was not done when it was sent.
+// pay charges a call if it is made, and gives back its room if it is not; once.
 func (r *run) pay(cl *call, made bool) {
 	switch {
 	case cl.hold == nil:
