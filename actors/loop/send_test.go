@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,7 @@ import (
 // the run lets it.
 type remote struct {
 	on   chan struct{} // closed when there is an instance
-	sent bool
-	err  error // what the run said
+	sent atomic.Bool
 }
 
 func (r *remote) tool() loop.Tool {
@@ -35,8 +35,8 @@ func (r *remote) tool() loop.Tool {
 				}
 				call.WaitsFor("")
 				call.Dispatch(func(err error) {
-					if r.err = err; err == nil {
-						r.sent = true
+					if err == nil {
+						r.sent.Store(true)
 						done(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text("ok")}}, nil)
 						return
 					}
@@ -61,12 +61,12 @@ func TestDispatchWhenSent(t *testing.T) {
 		close(tool.on)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if tool.sent {
+		if tool.sent.Load() {
 			t.Error("sent before the dispatch was durable")
 		}
 		out := b.finish(run)
-		if !tool.sent || out.ToolCalls != 1 || out.Err != nil {
-			t.Errorf("sent: %v, counted: %d, error: %v", tool.sent, out.ToolCalls, out.Err)
+		if !tool.sent.Load() || out.ToolCalls != 1 || out.Err != nil {
+			t.Errorf("sent: %v, counted: %d, error: %v", tool.sent.Load(), out.ToolCalls, out.Err)
 		}
 		b.wantTypes("run.started tools.listed model.intent model.result i tool.waiting d r model.intent model.result run.finished")
 	})
@@ -88,8 +88,8 @@ func TestEndBeforeDispatch(t *testing.T) {
 				}
 				run.Cancel(errUser)
 				out := b.finish(run)
-				if tool.sent || out.ToolCalls != 0 {
-					t.Errorf("sent: %v, counted: %d", tool.sent, out.ToolCalls)
+				if tool.sent.Load() || out.ToolCalls != 0 {
+					t.Errorf("sent: %v, counted: %d", tool.sent.Load(), out.ToolCalls)
 				}
 				types := strings.Join(b.types(), " ")
 				if strings.Contains(types, store.ToolUnknown) || strings.Contains(types, store.ToolDispatched) != goes {
