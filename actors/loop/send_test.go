@@ -92,6 +92,9 @@ func TestEndBeforeDispatch(t *testing.T) {
 					t.Errorf("sent: %v, counted: %d", tool.sent.Load(), out.ToolCalls)
 				}
 				types := strings.Join(b.types(), " ")
+				if strings.Contains(types, loop.TaintedType) {
+					t.Errorf("a call that was not made has tainted the run: %s", types)
+				}
 				if strings.Contains(types, store.ToolUnknown) || strings.Contains(types, store.ToolDispatched) != goes {
 					t.Errorf("journal: %s", types)
 				}

@@ -179,7 +179,11 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 			text = "waiting: %s %s was not called yet; a human has to allow it"
 		}
 		if c.WaitsFor != "" && !c.Dispatched {
-			fmt.Fprintf(p.stdout, "      waiting: %s %s is not sent yet; it waits for %s\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)), plain(c.WaitsFor))
+			text := "waiting: %s %s is not sent yet; it waits for %s"
+			if r.State.Ended() {
+				text = "not sent: %s %s had no effect; it waited for %s"
+			}
+			fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)), plain(c.WaitsFor))
 			continue
 		}
 		fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)))
