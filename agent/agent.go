@@ -297,7 +297,9 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 		run.onAsk = rt.opts.OnAsk
 	}
 	rec.asks = newAnswering(run, rt)
-	newScope(run, a, from, a.asked(&o)).fill(&own)
+	asked := a.asked(&o)
+	rec.over = func() { asked.servers.forget(o.ID) }
+	newScope(run, a, from, asked).fill(&own)
 	run.trace(ctx, a, &own)
 	run.loop, err = a.runs.New(own)
 	return run, err

@@ -69,6 +69,15 @@ type (
 		Tool   string `json:"tool"`
 		Reason string `json:"reason"`
 	}
+	// ToolWaiting says that a call has to wait before it is sent: it had no effect yet. When
+	// it goes on [ToolStarted] follows.
+	ToolWaiting struct {
+		Header
+		Key    string `json:"key"` // of the call
+		Server string `json:"server,omitempty"`
+		Tool   string `json:"tool"`
+		For    string `json:"for"` // such as: an instance of server "files" (4 of 4 in use)
+	}
 	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44), if
 	// that is news to this run.
 	Tainted struct {
@@ -144,11 +153,16 @@ func (QuestionDeclined) EventType() string { return "question_declined" }
 func (Tainted) EventType() string { return "tainted" }
 
 // EventType implements [Event].
+func (ToolWaiting) EventType() string { return "tool_waiting" }
+
+// EventType implements [Event].
 func (Nested) EventType() string { return "nested" }
 
 // convertMore returns what the other entries are to a reader.
 func (c *converter) convertMore(h Header, e *loop.Entry) []Event {
 	switch b := e.Body.(type) {
+	case *loop.ToolWaiting:
+		return []Event{ToolWaiting{h, e.Key, b.Server, b.Tool, b.For}}
 	case *loop.GuardActed:
 		return []Event{GuardActed{h, e.Key, b.Guard, b.Point, b.Action, b.Text}}
 	case *loop.HistoryCut:

@@ -3,6 +3,7 @@ package agent
 import (
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -13,8 +14,11 @@ import (
 // Standing is how a run stands, for those who look after many: see [Run.Observe].
 type Standing struct {
 	// Waiting says that a question of the run, or of one that it has started, waits for
-	// a human.
+	// a human; or that a call waits for what others have, see For.
 	Waiting bool
+	// For is what is waited for where no question is open, such as: an instance of server
+	// "files" (4 of 4 in use).
+	For string
 	// Ended says that the run has its outcome, or that nobody works on it any more:
 	// [Run.Wait] returns at once, or very soon.
 	Ended bool
@@ -38,9 +42,16 @@ func (r *Run) Observe(f func(Standing)) bool {
 type standing struct {
 	mu   sync.Mutex         // held while f is called
 	open map[string]*record // the questions, and whose they are
+	held map[string]heldUp  // the calls that wait before they are sent, by their keys; nil at first
 	last Standing
 	f    func(Standing) // nil for nobody
 	log  *slog.Logger
+}
+
+// heldUp is what a call waits for, and whose it is.
+type heldUp struct {
+	of   *record
+	what string
 }
 
 func (s *standing) observe(f func(Standing)) {
@@ -70,7 +81,10 @@ func (s *standing) update(change func()) {
 	}
 	before := s.last
 	change()
-	s.last.Waiting = len(s.open) > 0
+	s.last.Waiting, s.last.For = len(s.open) > 0 || len(s.held) > 0, ""
+	if len(s.held) > 0 && len(s.open) == 0 {
+		s.last.For = s.held[slices.Min(slices.Collect(maps.Keys(s.held)))].what
+	}
 	if s.last != before {
 		s.tell()
 	}
@@ -84,7 +98,7 @@ func (r *record) root() *record {
 	return r
 }
 
-// noteAsks takes note of questions that were opened or settled.
+// noteAsks takes note of questions that were opened or settled, and of calls that wait.
 func (r *record) noteAsks(entries []loop.Entry) {
 	s := &r.root().standing
 	for i := range entries {
@@ -98,6 +112,15 @@ func (r *record) noteAsks(entries []loop.Entry) {
 			})
 		case store.AskSettled:
 			s.update(func() { delete(s.open, e.Key) })
+		case loop.ToolWaitingType:
+			s.update(func() {
+				if s.held == nil {
+					s.held = make(map[string]heldUp)
+				}
+				s.held[e.Key] = heldUp{r, e.Body.(*loop.ToolWaiting).For}
+			})
+		case store.ToolDispatched, store.ToolResult, store.ToolUnknown:
+			s.update(func() { delete(s.held, e.Key) })
 		}
 	}
 }
@@ -107,6 +130,7 @@ func (r *record) noteEnd() {
 	s := &r.root().standing
 	s.update(func() {
 		maps.DeleteFunc(s.open, func(_ string, of *record) bool { return of == r })
+		maps.DeleteFunc(s.held, func(_ string, h heldUp) bool { return h.of == r })
 		if r.from == nil {
 			s.last.Ended = true
 		}

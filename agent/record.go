@@ -32,6 +32,7 @@ type record struct {
 	asks    *answering
 	traced  *tracing // nil where nobody traces
 
+	over     func()   // is called when the run has ended; nil for nothing
 	standing standing // of the tree of runs below; it has a lock of its own
 
 	mu       sync.Mutex
@@ -48,7 +49,7 @@ type record struct {
 	changes  uint64            // counts progress
 	wake     chan struct{}     // closed by the next change, here or below; nil if nobody waits
 	below    []nested          // runs that calls have started
-	waits    map[string]func() // what the clocks above are let go with, by the ask that waits
+	waits    map[string]func() // what the clocks above are let go with, by the ask or call that waits
 }
 
 // item is an event of the journal, a growing text, or something that is not written
@@ -297,6 +298,9 @@ func (r *record) Closed(out loop.Outcome) {
 	})
 	r.update(func() { r.closed = true })
 	r.noteEnd()
+	if r.over != nil {
+		r.over()
+	}
 	r.traced.over(&out, nil)
 }
 

@@ -117,6 +117,13 @@ func consented(ctx context.Context, approvals store.Approvals, ask func(context.
 
 var errNoConsent = errors.New("nobody has agreed to this definition of it")
 
+// forget says that a run makes no more calls.
+func (s *servers) forget(run string) {
+	if s != nil && s.host != nil {
+		s.host.ForgetOwner(run)
+	}
+}
+
 func (s *servers) has(name string) bool { return slices.Contains(s.names(), name) }
 
 func (s *servers) names() []string {
@@ -283,7 +290,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Safe:      safe,
 		Taint:     taintOf(t.Trusted, t.Tool.Annotations),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
-		Go:        s.call(name, safe, nil, nil),
+		Go:        s.call(name, safe, nil, nil), Dispatches: true,
 	}
 }
 
@@ -311,6 +318,14 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
 		Safe: safe, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
 		Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) },
+		Keep:     true, OnSend: todo.Dispatch,
+		OnInstance: func(w *mcpclient.InstanceWait) {
+			if w == nil {
+				todo.WaitsFor("")
+			} else {
+				todo.WaitsFor(w.String())
+			}
+		},
 	}, over
 }
 

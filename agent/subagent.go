@@ -338,7 +338,8 @@ func (r *reader) pollBelow(ctx context.Context) ([]Event, error) {
 	return nil, nil
 }
 
-// holdClocks lets the clocks of all runs above stand still while a human is waited for.
+// holdClocks lets the clocks of all runs above stand still while a human is waited for, or
+// an instance of a server.
 func (r *record) holdClocks(entries []loop.Entry) {
 	if r.from == nil {
 		return
@@ -347,7 +348,9 @@ func (r *record) holdClocks(entries []loop.Entry) {
 		switch e.Body.(type) {
 		case *loop.AskOpened:
 			r.waits[e.Key] = r.from.hold()
-		case *loop.AskSettled:
+		case *loop.ToolWaiting:
+			r.waits[e.Key] = r.from.hold()
+		case *loop.AskSettled, *loop.ToolDispatched, *loop.ToolResult, *loop.ToolUnknown:
 			if release := r.waits[e.Key]; release != nil {
 				release()
 				delete(r.waits, e.Key)

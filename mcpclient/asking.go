@@ -20,7 +20,8 @@ import (
 // callTag is one logical call as the questions of its server see it. It is the
 // [call.Request].Tag of all its attempts.
 type callTag struct {
-	client       *Client
+	client       *Client   // that the call is made on
+	instance     *instance // of the client's; nil where it needs none of its own
 	method, name string
 	human        Human // nil if nobody may be asked
 	sampler      Sampler
@@ -37,7 +38,7 @@ type callTag struct {
 	gone    bool           // it has ended before the server's answer
 	ends    map[int]func() // to be called when it goes
 	lastEnd int
-	turn    func() // leaves the turn that it has; nil if it has none
+	turn    func() // leaves the instance that it has; nil if it has none
 	over    bool   // it needs none any more
 }
 
@@ -70,7 +71,7 @@ func (t *callTag) wait(n int) {
 	}
 }
 
-// haveTurn gives the call its turn, see takeTurn.
+// haveTurn gives the call its turn on an instance.
 func (t *callTag) haveTurn(leave func()) {
 	t.mu.Lock()
 	over := t.over
@@ -144,56 +145,55 @@ func (t *callTag) end() {
 // what the server had asked for, and so must not be kept (MRTR-18).
 func (c *Client) doTagged(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
 	own := *req
-	tag, err := c.tag(ctx, &own, o)
-	if err != nil {
-		return nil, false, err
+	tag := c.newTag(req.Method, req.Name, o)
+	if err := c.lent(ctx, tag, o); err != nil {
+		return nil, false, c.failed(req.Method, &notSentError{err})
 	}
 	defer tag.leaveTurn(true)
 	req.Tag = tag // a task that comes of it has it too
-	res, err := c.conn.Do(ctx, &own)
+	if err := tag.complete(ctx, &own, o); err != nil {
+		return nil, false, err
+	}
+	res, err := tag.client.conn.Do(ctx, &own)
 	return tag.outcome(res, err)
 }
 
 // goTagged is doTagged for a caller that does not wait. The request is changed, and kept.
 func (c *Client) goTagged(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
-	tag, err := actors.Guard(func() (*callTag, error) { return c.tag(ctx, req, o) })
-	if err != nil {
-		done(nil, err)
-		return
-	}
-	c.conn.Go(ctx, req, func(res call.Result, err error) {
-		raw, err := actors.Guard(func() (json.RawMessage, error) {
-			defer tag.leaveTurn(true)
-			raw, _, err := tag.outcome(res, err)
-			return raw, err
+	tag := c.newTag(req.Method, req.Name, o)
+	c.lend(ctx, tag, o, func(err error) {
+		if err != nil {
+			done(nil, c.failed(req.Method, &notSentError{err}))
+			return
+		}
+		if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, tag.complete(ctx, req, o) }); err != nil {
+			tag.leaveTurn(true)
+			done(nil, err)
+			return
+		}
+		tag.client.conn.Go(ctx, req, func(res call.Result, err error) {
+			raw, err := actors.Guard(func() (json.RawMessage, error) {
+				defer tag.leaveTurn(true)
+				raw, _, err := tag.outcome(res, err)
+				return raw, err
+			})
+			done(raw, err)
 		})
-		done(raw, err)
 	})
 }
 
-// tag makes the tag of a request that is about to be sent, which has its turn then, and
-// completes the request.
-func (c *Client) tag(ctx context.Context, req *call.Request, o *CallOptions) (tag *callTag, err error) {
-	t := c.newTag(req.Method, req.Name, o)
-	leave, err := c.takeTurn(ctx, req.Method, t.human)
-	if err != nil {
-		return nil, c.failed(req.Method, &notSentError{err})
-	}
-	t.haveTurn(leave)
-	defer func() {
-		if tag == nil {
-			t.leaveTurn(true)
-		}
-	}()
+// complete makes the request that of the tag, which has its instance.
+func (t *callTag) complete(ctx context.Context, req *call.Request, o *CallOptions) error {
+	c := t.client
 	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
 	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
 	req.Meta = c.leveled(c.traced(ctx, req.Meta))
 	if err := c.mirror(ctx, req); err != nil {
-		return nil, c.failed(req.Method, &notSentError{err})
+		return c.failed(req.Method, &notSentError{err})
 	}
 	t.params, t.inner = req.Params, req.Follow
-	req.Tag, req.Follow = t, t.follow
-	return t, nil
+	req.Tag, req.Follow, req.Before = t, t.follow, o.before()
+	return nil
 }
 
 // outcome is what the request of the tag has come to. Retried is as in doTagged.

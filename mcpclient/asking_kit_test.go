@@ -41,7 +41,7 @@ func (s *asker) dial(opts *Options) *Client {
 	}
 	opts.start = func(*Server) (process, error) { return start(s.serve), nil }
 	server := Command("asker")
-	server.Name, server.Protocol = "files", string(s.version)
+	server.Name, server.Protocol, server.Instances = "files", string(s.version), 1
 	c, err := Dial(s.t.Context(), server, opts)
 	if err != nil {
 		s.t.Fatal(err)

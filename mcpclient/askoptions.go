@@ -130,5 +130,5 @@ func (c *Client) declared() *mcp.ClientCapabilities {
 
 // elicits reports whether the server may ask a person anything itself.
 func (c *Client) elicits() bool {
-	return c.opts.Human != nil && !(c.opts.NoForms && c.opts.NoURLs)
+	return c.opts.Human != nil && !c.server.NoAsk && !(c.opts.NoForms && c.opts.NoURLs)
 }

@@ -20,7 +20,6 @@ import (
 // asks is what a client knows of the server's questions.
 type asks struct {
 	limits    *askLimits
-	turns     turns // of the calls of different owners
 	abandoned abandonedCalls
 	roots     atomic.Pointer[[]mcp.Root] // nil: not declared
 	pages     pages

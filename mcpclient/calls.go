@@ -56,7 +56,14 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 	if info.Era == mcp.EraModern {
 		return nil
 	}
-	return c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
+	err = c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
+	for _, i := range c.instances.others() {
+		i.level.Store(level)
+		if i.conn.Status().State == conn.Ready { // else it is told when it is
+			err = errors.Join(err, c.failed(mcp.MethodSetLevel, setLevel(ctx, i.conn.Do, level)))
+		}
+	}
+	return err
 }
 
 // noOptions are those of a call without any. Nobody changes them.

@@ -50,10 +50,16 @@ type Client struct {
 
 	annotations annotations // of its tools, for headers
 
-	consent chan struct{} // has room for one: it is full while somebody is asked
+	consent   *consent  // of all instances
+	instances instances // of the first only
+	closing   sync.Once
+	closed    error
+}
+
+// consent is what was agreed to of a definition.
+type consent struct {
+	asking  chan struct{} // has room for one: it is full while somebody is asked
 	allowed string        // the hash that was consented to
-	closing sync.Once
-	closed  error
 }
 
 // Dial connects to a server. An attempt that fails is the error, and nothing is
@@ -88,7 +94,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{server: server, opts: opts.withDefaults(), consent: make(chan struct{}, 1)}
+	c := &Client{server: server, opts: opts.withDefaults(), consent: &consent{asking: make(chan struct{}, 1)}}
 	c.sys = c.opts.System
 	if c.sys == nil {
 		sys, err := actors.NewSystem(&actors.Options{Logger: c.opts.Logger})
@@ -102,8 +108,12 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		c.log = c.sys.Log()
 	}
 	c.log = c.log.With("server", server.Name)
+	if c.opts.main != nil {
+		c.log = c.log.With("instance", c.opts.number)
+	}
+	c.initInstances()
 	c.level.Store(c.opts.LogLevel)
-	c.events.sys, c.events.owner = c.sys, "events of "+server.Name
+	c.events.sys, c.events.owner = c.sys, "events of "+c.instanceName()
 	c.keeps.init(c)
 	versions, _ := server.versions() // checked above
 	n := &negotiator{
@@ -115,7 +125,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		n.web, n.fallback = &c.web, server.Transport == "" || server.Transport == TransportAuto
 	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: server.Name, Dial: c.dial, Negotiate: n.negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
+		Name: c.instanceName(), Dial: c.dial, Negotiate: n.negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
@@ -162,12 +172,12 @@ func (c *Client) mayStart(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case c.consent <- struct{}{}:
-		defer func() { <-c.consent }()
+	case c.consent.asking <- struct{}{}:
+		defer func() { <-c.consent.asking }()
 	case <-ctx.Done(): // an earlier attempt still asks
 		return context.Cause(ctx)
 	}
-	if hash := s.hash(); hash == "" || c.allowed != hash {
+	if hash := s.hash(); hash == "" || c.consent.allowed != hash {
 		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine(), URL: s.URL}
 		if c.opts.Consent == nil {
 			return refused
@@ -175,7 +185,7 @@ func (c *Client) mayStart(ctx context.Context) error {
 		if refused.Err = c.opts.Consent(ctx, *s); refused.Err != nil {
 			return refused
 		}
-		c.allowed = hash
+		c.consent.allowed = hash
 	}
 	return nil
 }
@@ -254,7 +264,14 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.keeps.close()
 		c.closeWatching()
-		c.closed = errors.Join(c.conn.Close(ctx), c.endSystem(ctx))
+		others := c.instances.close(ctx)
+		errs := []error{c.conn.Close(ctx)}
+		for _, done := range others {
+			<-done.Done() // Shutdown has its own bound
+			_, err := done.Result()
+			errs = append(errs, err)
+		}
+		c.closed = errors.Join(append(errs, c.endSystem(ctx))...)
 	})
 	return c.closed
 }

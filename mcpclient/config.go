@@ -29,7 +29,7 @@ func LoadConfig(path string) ([]Server, error) {
 func configured(c *hostconfig.Server) Server {
 	s := Server{
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
-		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout,
+		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, NoAsk: c.NoAsk,
 		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
 	}
 	switch c.Type {

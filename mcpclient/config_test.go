@@ -15,7 +15,7 @@ func TestLoadConfig(t *testing.T) {
 	config := `{
 		// comments are fine
 		"mcpServers": {
-			"files": {"command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "${TROUPE_TEST_TOKEN}", "HOME": null}, "timeout": 5000,
+			"files": {"command": "npx", "args": ["-y", "files"], "env": {"TOKEN": "${TROUPE_TEST_TOKEN}", "HOME": null}, "timeout": 5000, "instances": 2, "noAsk": true,
 				"excludeTools": ["rm"], "trust": true},
 			"unset": {"command": "x", "env": {"A": "${TROUPE_TEST_NOT_SET}"}},
 			"web": {"url": "https://example.com/mcp", "headers": {"X": "y"}},
@@ -35,7 +35,7 @@ func TestLoadConfig(t *testing.T) {
 		byName[s.Name] = s
 	}
 	files := byName["files"]
-	if files.Command != "npx" || *files.Env["TOKEN"] != "s3cret" || files.Env["HOME"] != nil || files.CallTimeout != 5*time.Second ||
+	if files.Command != "npx" || *files.Env["TOKEN"] != "s3cret" || files.Env["HOME"] != nil || files.CallTimeout != 5*time.Second || files.Instances != 2 || !files.NoAsk ||
 		files.allows("rm") || files.Trusted || files.File != file || files.Hash == "" || files.Dir != filepath.Dir(file) || files.Err != nil {
 		t.Errorf("files: got %+v", files)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -89,6 +90,10 @@ type ServerStatus struct {
 	Disabled bool
 	Tools    int   // in the catalogue, those of the last good list
 	ListErr  error // why the last attempts to list what it has failed, nil if none did
+	// Instances are the processes that its calls are shared out to, the first one first;
+	// Waiting is how many calls wait for one. See [Server].Instances.
+	Instances []InstanceStatus
+	Waiting   int
 }
 
 // Host keeps many servers running, each under supervision of its own.
@@ -203,6 +208,10 @@ func (h *Host) clientOptions(e *entry) *Options {
 		TraceContext: h.opts.TraceContext, Trace: h.opts.Trace, Extensions: h.opts.Extensions,
 		NoListen: h.opts.NoListen, ListenForTasks: h.opts.ListenForTasks,
 		AskOptions: h.opts.AskOptions, pool: &h.pool, eras: h.eras,
+	}
+	o.spawn = func(k *conn.Conn) error {
+		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any { return startInstance{k, reply} })
+		return err
 	}
 	if roots := h.roots.Load(); roots != nil { // of SetRoots
 		o.Roots = *roots
@@ -379,6 +388,7 @@ func (h *Host) Servers() []ServerStatus {
 		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.items), ListErr: e.listErr()}
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
+			out[i].Instances, out[i].Waiting = c.Instances()
 		} else {
 			out[i].Disabled = true
 		}
@@ -450,6 +460,11 @@ type hostActor struct {
 type (
 	respawn struct{ entry *entry }
 	retry   struct{ entry *entry }
+	// startInstance is from a client: its server needs one more process.
+	startInstance struct {
+		conn  *conn.Conn
+		reply *actors.Reply[struct{}]
+	}
 )
 
 // runs reports whether the connection of a server has an actor. E is not nil.
@@ -483,9 +498,15 @@ func (a *hostActor) Receive(c *actors.Context, msg any) {
 		} else if client := m.entry.client.Load(); client != nil {
 			client.conn.Retry()
 		}
+	case startInstance:
+		_, err := m.conn.StartChild(c)
+		m.reply.Complete(struct{}{}, err)
 	case actors.ChildStopped:
 		e := a.clients[m.Ref]
 		delete(a.clients, m.Ref)
+		if e != nil {
+			a.endInstances(c, e)
+		}
 		if e != nil && !a.host.closed.Load() {
 			c.After(respawnDelay, respawn{e})
 		}
@@ -506,4 +527,17 @@ func (a *hostActor) start(c *actors.Context, e *entry) {
 		return
 	}
 	a.clients[ref] = e
+}
+
+// endInstances ends the further processes of a server whose first connection has stopped.
+func (a *hostActor) endInstances(c *actors.Context, e *entry) {
+	if client := e.client.Load(); client != nil {
+		c.System().Go("the instances of "+e.server.Name, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			defer cancel()
+			for _, done := range client.instances.close(ctx) {
+				<-done.Done()
+			}
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -76,10 +77,13 @@ type Options struct {
 	// (PING-03).
 	PingEvery time.Duration
 
-	eras       *eraCache    // shared in a host
-	pool       *askPool     // shared in a host
-	start      starter      // a fake in tests
-	httpClient *http.Client // of tests; nil is that of all servers
+	main       *Client                // whose further instance this is; nil if it is the first
+	number     int                    // of the instance; 0 for the first
+	spawn      func(*conn.Conn) error // starts the connection of an instance; nil is below the runtime
+	eras       *eraCache              // shared in a host
+	pool       *askPool               // shared in a host
+	start      starter                // a fake in tests
+	httpClient *http.Client           // of tests; nil is that of all servers
 }
 
 func (o *Options) withDefaults() Options {
@@ -100,6 +104,9 @@ func (o *Options) withDefaults() Options {
 	d.AskOptions = d.AskOptions.withDefaults()
 	if d.start == nil {
 		d.start = startProcess
+	}
+	if d.spawn == nil {
+		d.spawn = (*conn.Conn).Start
 	}
 	return d
 }
@@ -148,6 +155,20 @@ type CallOptions struct {
 	// OnWait hears when the call begins to wait for a person, and when it goes on. It
 	// must not block.
 	OnWait func(waiting bool)
+
+	// Keep says that the owner of this call has more calls to make: the instance of the
+	// server that it is given, see [Server].Instances, is kept for them, until
+	// [Host.ForgetOwner], or until it has had none for ten seconds and another owner waits.
+	Keep bool
+	// OnInstance hears when the call begins to wait for an instance of its server, and with
+	// nil when it has one; not when the call ends before. It must not block, nor call the
+	// client or its host.
+	OnInstance func(*InstanceWait)
+	// OnSend, if set, is called once when the call has all that it needs, its instance and
+	// a connection, and nothing of it is written yet: it is written after proceed(nil), and
+	// ends unsent with an error. Proceed may come before OnSend returns, which must not
+	// block. The limits of the call run meanwhile.
+	OnSend func(proceed func(error))
 
 	// Task asks a server of 2025-11-25 to run the tool as a task also where the tool
 	// leaves the choice to us (TASK-05). The call waits for the task in any case.

@@ -33,7 +33,7 @@ func (m SamplingMode) valid() bool {
 
 // samples reports whether the server may ask for a model's answer.
 func (c *Client) samples() bool {
-	return c.opts.Sampler != nil && c.server.Sampling != SamplingDeny
+	return c.opts.Sampler != nil && !c.server.NoAsk && c.server.Sampling != SamplingDeny
 }
 
 // reviewed reports whether a person has a look at what is asked and answered.

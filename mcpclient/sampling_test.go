@@ -125,7 +125,7 @@ func TestCallSampler(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, sampler := range samplers {
 				wg.Go(func() {
-					if _, err := c.CallTool(t.Context(), "t", nil, &CallOptions{Sampler: sampler}); err != nil {
+					if _, err := callAtOnce(t.Context(), c, "t", &CallOptions{Sampler: sampler}); err != nil {
 						t.Error(err)
 					}
 				})

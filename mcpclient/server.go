@@ -68,6 +68,18 @@ type Server struct {
 	Trusted bool
 	// Serial is [AskOptions].Serial for this server.
 	Serial bool
+	// Instances bounds the processes of a command that calls are shared out to, where the
+	// server would not say which of them it asks something for: one of a legacy revision,
+	// if the program declares that it may be asked. The calls that are out on a process
+	// then belong to one owner, see [Owned]; calls of others have another process, or wait
+	// for one. Zero means 4, at most there are 64. All lists come from the first; further
+	// ones are started when they are needed, and end after two minutes without a call. Of
+	// a server in this process there are as many connections, of those zero means 1; of
+	// others there is always one.
+	Instances int
+	// NoAsk says that the server asks nothing, neither of a person nor of a model: nothing
+	// of that is declared to it, and calls of all owners go to one process at the same time.
+	NoAsk bool
 	// Sampling is how far this server may use a model of ours. Empty asks a person
 	// before and after, unless [AskOptions].SampleFreely is set.
 	Sampling SamplingMode
@@ -139,6 +151,9 @@ func (s *Server) check() error {
 		return nil // that is reported when it is to be used
 	case ways != 1:
 		return &ServerError{Server: s.Name, Err: fmt.Errorf("exactly one of command, URL and connector must be set")}
+	}
+	if s.Instances < 0 || s.Instances > maxInstances {
+		return &ServerError{Server: s.Name, Err: fmt.Errorf("instances is %d, want 1 to %d, or 0 for the default", s.Instances, maxInstances)}
 	}
 	if _, err := s.versions(); err != nil {
 		return &ServerError{Server: s.Name, Err: err}

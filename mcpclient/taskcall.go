@@ -99,6 +99,9 @@ func (c *Client) asksForTask(ctx context.Context, name string, wanted bool) bool
 // created reads the answer that says that there is a task now.
 func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 	task = &Task{client: t.client, tool: t.name, tag: t.req.Tag}
+	if tag, ok := t.req.Tag.(*callTag); ok {
+		task.client = tag.client // of several processes, the one that has it
+	}
 	var s watch.State
 	var meta mcp.Meta
 	switch {

@@ -2,9 +2,9 @@ package mcpclient
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"strings"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -17,98 +17,108 @@ type Owned interface {
 	Owner() any
 }
 
-// takeTurn waits until no call is out whose owner is another, where the server would
-// not say which of them it asks something for.
-func (c *Client) takeTurn(ctx context.Context, method string, human Human) (leave func(), err error) {
-	if !c.elicits() && !c.samples() || !mayAsk(method) { // it may not ask anybody
-		return func() {}, nil
+// turnOf returns what a call needs before it is sent to a server that would not say which
+// of several calls it asks something for: an instance that has calls of the same owner
+// only. Nil is nothing.
+func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*turn, error) {
+	if c.opts.main != nil || !mayAsk(t.method) || !c.elicits() && !c.samples() && (t.roots == nil || !c.tellsRoots()) {
+		return nil, nil // it has its instance, or the server may not ask anybody
 	}
 	info, err := c.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case info.Era == mcp.EraModern: // its questions say whose they are
-	case c.opts.Serial:
-		return c.asks.turns.enter(ctx, human, true)
-	case c.web.link.Load() != nil: // they come on the stream of the call as a rule
-	default:
-		return c.asks.turns.enter(ctx, human, false)
+	if info.Era == mcp.EraModern { // its questions say whose they are
+		return nil, nil
 	}
-	return func() {}, nil
-}
-
-// turns lets the calls of one owner go at the same time, and those of different
-// owners one after the other, in the order of their coming.
-type turns struct {
-	mu      sync.Mutex
-	owner   Human // whose calls are out
-	alone   bool  // no other joins the one that is out
-	out     int
-	waiting []*turn
-}
-
-// turn is a call that waits.
-type turn struct {
-	owner Human
-	alone bool
-	begun chan struct{}
-}
-
-// enter waits for the turn of a call. Nobody overtakes those that wait. The number of
-// waiting calls is that of the callers: each waits on its own goroutine.
-func (t *turns) enter(ctx context.Context, owner Human, alone bool) (leave func(), err error) {
-	t.mu.Lock()
-	if len(t.waiting) == 0 && t.fits(owner, alone) {
-		t.take(owner, alone)
-		t.mu.Unlock()
-		return t.leave, nil
+	if c.web.link.Load() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
+		return nil, nil
 	}
-	w := &turn{owner, alone, make(chan struct{})}
-	t.waiting = append(t.waiting, w)
-	t.mu.Unlock()
-	select {
-	case <-w.begun:
-		return t.leave, nil
-	case <-ctx.Done():
+	w := &turn{of: t.party(o), alone: c.opts.Serial}
+	if o != nil {
+		w.keep = o.Keep && c.instances.most > 1
+		if told := o.OnInstance; told != nil {
+			w.told = told
+		}
 	}
-	t.mu.Lock()
-	i := slices.Index(t.waiting, w)
-	if i >= 0 {
-		t.waiting = slices.Delete(t.waiting, i, i+1)
-		t.next() // those behind it may fit now
+	if strings.HasPrefix(t.method, "tasks/") || o != nil && o.task != nil { // its id is known to one process
+		w.only = c.instances.own
 	}
-	t.mu.Unlock()
-	if i < 0 { // its turn came at the same moment
-		t.leave()
-	}
-	return nil, context.Cause(ctx)
+	return w, nil
 }
 
-func (t *turns) fits(owner Human, alone bool) bool {
-	return t.out == 0 || !t.alone && !alone && same(owner, t.owner)
-}
-
-func (t *turns) take(owner Human, alone bool) {
-	t.owner, t.alone = owner, alone
-	t.out++
-}
-
-func (t *turns) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.out--; t.out == 0 {
-		t.owner = nil
+// party is who answers for the call.
+func (t *callTag) party(o *CallOptions) party {
+	p := party{human: t.human}
+	if o != nil {
+		p.sampler = o.Sampler
 	}
-	t.next()
+	if p.human == nil && p.sampler == nil && t.roots != nil {
+		p.roots = t
+	}
+	return p
 }
 
-// next begins those that wait, as far as they fit.
-func (t *turns) next() {
-	for len(t.waiting) > 0 && t.fits(t.waiting[0].owner, t.waiting[0].alone) {
-		w := t.waiting[0]
-		t.waiting = append(t.waiting[:0:0], t.waiting[1:]...)
-		t.take(w.owner, w.alone)
-		close(w.begun)
+// lend gives the call an instance, where it needs one, and then calls then: before lend
+// returns, or on a goroutine of the system. The wait holds no goroutine, and ends with ctx.
+func (c *Client) lend(ctx context.Context, t *callTag, o *CallOptions, then func(error)) {
+	w, err := actors.Guard(func() (*turn, error) { return c.turnOf(ctx, t, o) })
+	if err != nil || w == nil {
+		then(err)
+		return
+	}
+	c.instances.lend(ctx, t, w, then)
+}
+
+// lent is lend for a caller that waits.
+func (c *Client) lent(ctx context.Context, t *callTag, o *CallOptions) error {
+	w, err := c.turnOf(ctx, t, o)
+	if err != nil || w == nil {
+		return err
+	}
+	done := make(chan error, 1)
+	c.instances.lend(ctx, t, w, func(err error) { done <- err })
+	return <-done
+}
+
+func (p *instances) lend(ctx context.Context, t *callTag, w *turn, then func(error)) {
+	if i := p.try(w); i != nil {
+		t.has(i)
+		then(nil)
+		return
+	}
+	stop := func() bool { return true }
+	w.got = func(i *instance, err error) {
+		stop()
+		if err == nil {
+			t.has(i)
+			if w.waits && w.told != nil {
+				w.told(nil)
+			}
+		}
+		then(err)
+	}
+	stop = actors.OnEnd(ctx, func() { p.giveUp(w, context.Cause(ctx)) })
+	p.enter(w)
+}
+
+// has gives the call its instance.
+func (t *callTag) has(i *instance) {
+	t.client, t.instance = i.client, i
+	t.haveTurn(i.leave)
+}
+
+// before has the options hear that the request is about to be written.
+func (o *CallOptions) before() func(proceed func(error)) {
+	if o == nil || o.OnSend == nil {
+		return nil
+	}
+	return func(proceed func(error)) {
+		o.OnSend(func(err error) {
+			if err != nil {
+				err = &notSentError{err}
+			}
+			proceed(err)
+		})
 	}
 }

@@ -115,19 +115,25 @@ func (w *pageWait) completed(err error) {
 	last := w.left == 0
 	w.mu.Unlock()
 	if last && w.abort() {
-		w.tag.client.sys.Go("the turn of a call", w.goOn)
+		w.tag.client.sys.Go("a call whose pages are completed", w.goOn)
 	}
 }
 
-// goOn tries again, in its turn.
+// goOn tries again, in its turn on the instance that it was made on.
 func (w *pageWait) goOn() {
-	leave, err := w.tag.client.takeTurn(w.ctx, w.tag.method, w.tag.human)
-	if err != nil {
-		w.resume(call.Step{Outcome: &call.Outcome{Err: err}})
+	again := func(err error) {
+		if err != nil {
+			w.resume(call.Step{Outcome: &call.Outcome{Err: err}})
+			return
+		}
+		w.resume(call.Step{Retry: &call.Retry{}})
+	}
+	t := w.tag
+	if t.instance == nil {
+		again(nil)
 		return
 	}
-	w.tag.haveTurn(leave)
-	w.resume(call.Step{Retry: &call.Retry{}})
+	t.instance.pool.lend(w.ctx, t, &turn{of: t.party(nil), alone: t.client.opts.Serial, only: t.instance}, again)
 }
 
 // end fails the call with the server's error, and why it came to that.

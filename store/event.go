@@ -13,7 +13,7 @@ const (
 	RunStarted     = "run.started"     // agent, input, limits
 	ModelResult    = "model.result"    // what a model answered; replay never asks it again
 	ToolIntent     = "tool.intent"     // a call is about to be made; Key is its idempotency key
-	ToolDispatched = "tool.dispatched" // it has been handed to the transport
+	ToolDispatched = "tool.dispatched" // it is handed to the transport next
 	ToolResult     = "tool.result"     // it has an outcome
 	ToolUnknown    = "tool.unknown"    // nobody can know its outcome
 	AskOpened      = "ask.opened"      // a question waits for a human; Key is the ask's ID

@@ -41,6 +41,7 @@ type Call struct {
 	answered   bool   // answer is in use
 	begun      bool   // its actor knows of it
 	follows    bool   // what it waits to send is not what it had sent
+	prepared   bool   // its request's Before was called, or is about to be
 	id         int64  // of the newest attempt; 0 when it awaits no answer
 	token      int64  // that attempt's progress token
 	in         *queue // that it stands in, nil if in none

@@ -252,6 +252,11 @@ func (t *Table) flush() {
 			t.mu.Unlock()
 			return
 		}
+		if t.prepares(c) {
+			t.mu.Unlock()
+			t.prepare(c)
+			continue
+		}
 		c.leave()
 		a := t.nextAttempt(c)
 		t.mu.Unlock()

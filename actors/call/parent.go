@@ -74,14 +74,18 @@ func (t *Table) spawn(c *actors.Context) {
 		case err != nil:
 			t.refuse(call, err)
 			s.ref.Stop() // it has no call
-		case a.n > 0:
+		case a.n > 0, a.before:
 			out = append(out, a)
 		}
 	}
 	if len(out) > 0 {
 		c.System().Go(c.Self().Path(), func() {
 			for _, a := range out {
-				t.write(a)
+				if a.before {
+					t.prepare(a.call)
+				} else {
+					t.write(a)
+				}
 			}
 		})
 	}
@@ -117,7 +121,7 @@ func (t *Table) launchNew(c *Call, s *slot) (attempt, error) {
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
 	t.told(c, a.ref)
-	if a.n == 0 {
+	if a.n == 0 && !a.before {
 		t.wanted()
 	}
 	return a, nil

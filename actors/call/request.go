@@ -42,6 +42,12 @@ type Request struct {
 	// ResultTypes are the values of resultType that are understood beside complete
 	// and input_required, because their extension was declared (BASE-12).
 	ResultTypes []string
+	// Before, if set, is called once, when there is a connection for the first attempt and
+	// nothing of the request is written yet: the attempt is written after proceed(nil). An
+	// error ends the call with that error, unsent. Proceed counts once, from any goroutine,
+	// and may come before Before returns, which must not block. The limits of the call run
+	// meanwhile.
+	Before func(proceed func(error))
 	// Follow, if set, looks at each answer before it becomes the outcome, and may
 	// ask for another attempt. It runs in the call's actor: it must not block, and
 	// a panic in it ends this call alone.

@@ -158,9 +158,12 @@ func (t *Table) start(c *Call) {
 	if c.then != nil {
 		t.told(c, a.ref)
 	}
-	if a.n > 0 {
+	switch {
+	case a.before:
+		t.prepare(c)
+	case a.n > 0:
 		t.write(a)
-	} else {
+	default:
 		t.wanted()
 	}
 }
@@ -232,15 +235,20 @@ type attempt struct {
 	members []byte
 	retry   *Retry
 	follows bool
+	before  bool // the request's Before comes first
 }
 
 // assign lends the actor to the call and gives the call an id, or lets it wait.
 func (t *Table) assign(c *Call, s *slot) attempt {
 	s.call, c.slot = c, s
-	if t.canSend(c.req) {
+	switch {
+	case !t.canSend(c.req):
+		t.waiting.push(c)
+	case t.prepares(c):
+		return attempt{call: c, ref: s.ref, before: true}
+	default:
 		return t.nextAttempt(c)
 	}
-	t.waiting.push(c)
 	return attempt{call: c, ref: s.ref}
 }
 

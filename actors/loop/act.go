@@ -42,6 +42,11 @@ type call struct {
 	again   bool                    // it is asked about whatever was allowed before
 	nth     int                     // which of its kind in a row, once the model is to be told
 	held    int                     // how much of the run's
+
+	// Of a tool that dispatches its calls itself.
+	waits      string // what it waits for before it is sent; empty for nothing
+	dispatched bool   // that it is about to be sent is recorded, or on its way there
+	goes       bool   // it was let go on to be sent
 }
 
 // toolReturned is a message to itself: a tool call has ended.
@@ -143,7 +148,9 @@ func (r *run) advance(c *actors.Context, entries ...Entry) {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
-			entries = append(entries, Entry{Type: store.ToolDispatched, Key: cl.key, Body: &ToolDispatched{t.n, cl.id, cl.child()}})
+			if !cl.tool.Dispatches {
+				entries = append(entries, cl.dispatchOf())
+			}
 		}
 	}
 	r.writeBatch(c, &batch{entries: entries, state: r.runState(), then: func(c *actors.Context) {
@@ -171,7 +178,6 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 	}
 	for _, cl := range start {
 		r.dispatch(c, cl)
-		cl.hold = nil // it is charged
 	}
 	if t.left == 0 && !t.acted && !r.raisedOpen() {
 		t.acted = true
@@ -183,7 +189,9 @@ func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) 
 func (r *run) dispatch(c *actors.Context, cl *call) {
 	sink, cfg := r.cfg.Sink, r.cfg
 	todo := &Call{Run: r.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
-	r.spend.made(cl.hold)
+	if !cl.tool.Dispatches {
+		r.pay(cl, true)
+	}
 	todo.account, todo.left = r.spend.account, r.timeLeft()
 	look := r.afterTool(cl)
 	over := func(m *toolReturned, err error) any {
@@ -236,7 +244,11 @@ func (r *run) outcomeOf(c *actors.Context, m *toolReturned) Entry {
 		c.Log().Error("a tool panicked", "run", r.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
 	}
 	unknown, isUnknown := errors.AsType[*UnknownError](m.err)
+	unsent := m.err != nil && m.call.unsent()
+	r.pay(m.call, !unsent)
 	switch {
+	case unsent:
+		return r.settle(m.call, errorResult(m.err), false)
 	case isUnknown:
 		return r.lose(m.call, unknown.Err.Error())
 	case m.err != nil && r.out != nil:

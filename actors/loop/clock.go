@@ -71,6 +71,9 @@ func (r *run) startClock() {
 func (r *run) outcomes(c *actors.Context, m *toolReturned) []Entry {
 	out := []Entry{r.outcomeOf(c, m)}
 	out = append(out, m.guards.entries(m.call.key)...)
+	if !m.call.made { // it has brought nothing
+		return out
+	}
 	return append(out, r.taint(m.call)...)
 }
 

@@ -168,7 +168,7 @@ func (r *run) giveUp(c *actors.Context) {
 	if t := r.turn; t != nil {
 		for _, cl := range t.calls {
 			if cl.phase == sent {
-				r.write(c, nil, r.lose(cl, "the run ended before the call returned"))
+				r.write(c, nil, r.abandon(cl, "the run ended before the call returned"))
 			}
 		}
 		t.busy = 0

@@ -226,6 +226,7 @@ var bodies = map[string]func() any{
 	StopMetType:          func() any { return new(StopMet) },
 	QuestionDeclinedType: func() any { return new(QuestionDeclined) },
 	TaintedType:          func() any { return new(Tainted) },
+	ToolWaitingType:      func() any { return new(ToolWaiting) },
 }
 
 // Decode reads an event that a run has written. An event of a type it does not

@@ -30,6 +30,7 @@ func samples() map[string]any {
 		HistoryCutType:       &HistoryCut{Turn: 3, Before: 9, After: 5, Limit: 6, Results: []CutResult{{"c", "t", 7, 50}}, Messages: 2, Dropped: 4, Summary: "s"},
 		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
+		ToolWaitingType:      &ToolWaiting{Turn: 1, CallID: "c", Tool: "t", Server: "s", For: "an instance"},
 		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},
 		QuestionDeclinedType: &QuestionDeclined{Kind: AskForm, Server: "s", Tool: "t", Reason: "why"},
 		LimitRaisedType:      &LimitRaised{Account: "run r", Limit: "cost", By: "0.25"},

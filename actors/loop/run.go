@@ -196,6 +196,10 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.declinedUnasked(c, m)
 	case hold:
 		r.hold(m)
+	case dispatchWanted:
+		r.dispatchCall(c, m)
+	case waitsFor:
+		r.waitFor(c, m)
 	case suspendRun:
 		r.suspend(c, m)
 	default:

@@ -118,7 +118,7 @@ func (r *run) giveUpCalls(c *actors.Context) {
 			r.turn.busy--
 			r.letGo(cl)
 			r.takeBack(c, cl)
-			r.advance(c, r.lose(cl, "the run was suspended before the call returned"))
+			r.advance(c, r.abandon(cl, "the run was suspended before the call returned"))
 		}
 	}
 }

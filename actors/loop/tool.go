@@ -60,6 +60,9 @@ type Tool struct {
 	// Go makes the call in place of Do, where it is set, and keeps no goroutine while it
 	// waits: it calls done once, on any goroutine.
 	Go func(ctx context.Context, call *Call, done func(*mcp.CallToolResult, error))
+	// Dispatches says that Go calls [Call.Dispatch] when a call has all that it needs and is
+	// about to be sent: until then it is not recorded as dispatched, and was not made.
+	Dispatches bool
 }
 
 // Call is one call of a tool.

@@ -15,7 +15,7 @@ type EventType string
 // The types of events.
 const (
 	JobStarted    EventType = "job.started"  // an attempt begins
-	JobWaiting    EventType = "job.waiting"  // its run waits for a human
+	JobWaiting    EventType = "job.waiting"  // its run waits for a human, or for what For says
 	JobResumed    EventType = "job.resumed"  // and does not any more
 	JobRetried    EventType = "job.retried"  // an attempt failed or was lost, and another follows after Wait
 	JobReturned   EventType = "job.returned" // the worker ends, and leaves the job to others
@@ -32,6 +32,8 @@ type Event struct {
 	Job   store.Job     `json:"job"`
 	Wait  time.Duration `json:"wait,omitzero"` // in nanoseconds
 	Error string        `json:"error,omitempty"`
+	// For is what a job waits for, if not for a human.
+	For string `json:"for,omitempty"`
 	// Attempt is what an attempt came to that is not the last, and what it has cost: the
 	// JSON of an [agent.Result]. Of the last one that is Job.Result.
 	Attempt json.RawMessage `json:"attempt,omitzero"`

@@ -66,7 +66,8 @@ type work struct {
 	begins  bool       // the run is being started
 	run     *agent.Run // nil for none
 	waiting bool
-	why     error // what the run was cancelled with by this actor; nil for nothing
+	waits   string // what for, if not for a human
+	why     error  // what the run was cancelled with by this actor; nil for nothing
 	clock   *actors.Timer
 	left    time.Duration // of the attempt's time, while the clock stands still
 	ends    time.Time
@@ -326,8 +327,8 @@ func (j *work) running(c *actors.Context, msg any) {
 		case m.run != j.run:
 		case m.now.Ended:
 			j.collect(c)
-		case m.now.Waiting != j.waiting:
-			j.wait(c, m.now.Waiting)
+		case m.now.Waiting != j.waiting, m.now.For != j.waits:
+			j.wait(c, m.now)
 		}
 	case cancelJob:
 		j.stop(errCancelled)
@@ -353,24 +354,35 @@ func (j *work) stop(why error) {
 	}
 }
 
-// wait notes that the run waits for a human, or does not any more. The time of the
-// attempt stands still meanwhile (TIME-05).
-func (j *work) wait(c *actors.Context, waiting bool) {
-	j.waiting = waiting
+// wait notes that the run waits for a human, or for what other runs have, or does not any
+// more. The time of the attempt stands still meanwhile (TIME-05).
+func (j *work) wait(c *actors.Context, now agent.Standing) {
+	before := j.waiting
+	j.waiting, j.waits = now.Waiting, now.For
 	state, typ, p := store.JobRunning, JobResumed, active
-	if waiting {
+	switch {
+	case now.Waiting:
 		state, typ, p = store.JobWaiting, JobWaiting, parked
-		if j.left = time.Until(j.ends); j.job.Timeout > 0 {
+		if !before {
+			j.left = time.Until(j.ends)
 			j.clock.Clear()
 		}
-	} else {
+	default:
 		j.startClock()
 	}
+	why := ""
+	if now.For != "" {
+		why = waitsFor + now.For
+	}
 	j.w.board.place(j.job, p, j.run)
+	j.w.board.waits(j.job.ID, now.For)
 	j.w.send(lookNow{}) // there is room, or less
-	j.write(c, write{update: store.JobUpdate{State: state}, event: Event{Type: typ}})
+	j.write(c, write{update: store.JobUpdate{State: state, Error: why}, event: Event{Type: typ, For: now.For}})
 	j.park(c)
 }
+
+// waitsFor begins the error of a job that waits for what other runs have.
+const waitsFor = "waits for "
 
 func (j *work) startClock() {
 	if j.job.Timeout > 0 {

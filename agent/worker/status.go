@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type Status struct {
 	Draining    bool      `json:"draining"`
 	Concurrency int       `json:"concurrency"`
 	Running     int       `json:"running"`    // jobs worked on
-	Parked      int       `json:"parked"`     // jobs that wait for a human
+	Parked      int       `json:"parked"`     // jobs that wait for a human, or for what other runs have
 	MaxParked   int       `json:"maxParked"`  // with as many parked no more are claimed
 	Recovering  int       `json:"recovering"` // jobs of lost workers that are looked into
 	Aside       int       `json:"aside"`      // jobs that may end the process, until they can run alone
@@ -40,6 +41,9 @@ type JobStatus struct {
 	State   store.JobState `json:"state"`
 	Attempt int            `json:"attempt"`
 	Since   time.Time      `json:"since"` // it was claimed
+	// For is what it waits for, if not for a human, such as: an instance of server "files"
+	// (4 of 4 in use).
+	For string `json:"for,omitempty"`
 }
 
 // phase is where a job is, for the worker.
@@ -58,6 +62,7 @@ type entry struct {
 	phase phase
 	since time.Time
 	run   *agent.Run // nil for none
+	waits string     // what for, if not for a human
 }
 
 // board is what the worker and its jobs know together.
@@ -100,6 +105,30 @@ func (b *board) place(j store.Job, p phase, run *agent.Run) {
 		e.job, e.phase, e.run = j, p, run
 		b.tally(e, 1)
 	})
+}
+
+// waits notes what a job waits for; empty for nothing, or a human.
+func (b *board) waits(id, what string) {
+	b.update(func(b *board) {
+		if e := b.jobs[id]; e != nil {
+			e.waits = what
+		}
+	})
+}
+
+// WaitsFor returns what a run of one of the worker's jobs waits for, if not for a human;
+// else it is empty.
+func (w *Worker) WaitsFor(run string) (what string) {
+	id := run
+	if dot := strings.LastIndexByte(run, '.'); dot >= 0 {
+		id = run[:dot]
+	}
+	w.board.update(func(b *board) {
+		if e := b.jobs[id]; e != nil && e.job.Run == run {
+			what = e.waits
+		}
+	})
+	return what
 }
 
 // remove takes a job off the board, and returns its entry, or nil.
@@ -168,7 +197,7 @@ func (w *Worker) Status() Status {
 			if e.phase == parked {
 				state = store.JobWaiting
 			}
-			s.Jobs = append(s.Jobs, JobStatus{e.job.ID, e.job.Agent, e.job.Run, state, e.job.Attempts, store.Clock(e.since)})
+			s.Jobs = append(s.Jobs, JobStatus{e.job.ID, e.job.Agent, e.job.Run, state, e.job.Attempts, store.Clock(e.since), e.waits})
 		}
 	})
 	slices.SortFunc(s.Jobs, func(a, b JobStatus) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })

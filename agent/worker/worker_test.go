@@ -43,7 +43,14 @@ func open(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, opts 
 // openWith is open with a worker that is changed before it runs.
 func openWith(t *testing.T, s store.Store, model llm.Model, cfg *agent.Config, opts *worker.Options, change func(*worker.Worker)) *shop {
 	t.Helper()
-	rt, err := agent.Open(t.Context(), &agent.Options{Model: model, Store: s, Approve: agent.NeverAsk, Retry: &llm.RetryOptions{MaxAttempts: 1}, Grace: time.Second})
+	return openOn(t, s, &agent.Options{Model: model}, cfg, opts, change)
+}
+
+// openOn is openWith with further options of the runtime.
+func openOn(t *testing.T, s store.Store, of *agent.Options, cfg *agent.Config, opts *worker.Options, change func(*worker.Worker)) *shop {
+	t.Helper()
+	of.Store, of.Approve, of.Retry, of.Grace = s, agent.NeverAsk, &llm.RetryOptions{MaxAttempts: 1}, time.Second
+	rt, err := agent.Open(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
 	}

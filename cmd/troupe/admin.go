@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -9,13 +10,13 @@ import (
 
 // openAdmin opens the socket at which other processes of the user see what runs here,
 // and say that there is something new in the store. It is a courtesy: without it they
-// see nothing, and this process looks by itself.
-func (p *program) openAdmin(o *opened, command string, wake func(), status func() any) (close func()) {
+// see nothing, and this process looks by itself. Waits says what a run waits for; nil knows nothing.
+func (p *program) openAdmin(o *opened, command string, wake func(), waits func(run string) string, status func() any) (close func()) {
 	state, err := stateDir()
 	if err == nil {
 		var s *admin.Server
 		s, err = admin.Listen(admin.Dir(state), admin.Options{System: o.rt.System(), Command: command, Store: o.store,
-			Labels: connections(o), Wake: wake, Status: status})
+			Labels: labels(o, waits), Wake: wake, Status: status})
 		if err == nil {
 			return func() {
 				if err := s.Close(); err != nil {
@@ -28,20 +29,41 @@ func (p *program) openAdmin(o *opened, command string, wake func(), status func(
 	return func() {}
 }
 
-// connections tells the states of connections to servers, in the tree.
-func connections(o *opened) func(actors.Info) admin.Label {
+// labels tells the states of connections to servers, and what runs wait for, in the tree.
+func labels(o *opened, waits func(run string) string) func(actors.Info) admin.Label {
 	return func(info actors.Info) admin.Label {
-		if info.Kind != actors.KindClient {
-			return admin.Label{}
-		}
 		name := info.Path[strings.LastIndexByte(info.Path, '/')+1:]
-		for _, s := range o.rt.Host().Servers() {
-			if s.Name == name || "client-"+s.Name == name {
-				return admin.Label{State: s.State.String()}
+		switch {
+		case info.Kind == actors.KindClient:
+			return connection(o, strings.TrimPrefix(name, "client-"))
+		case info.Kind == actors.KindRun && waits != nil:
+			if what := waits(strings.TrimPrefix(name, "run-")); what != "" {
+				return admin.Label{State: "waiting", Title: "waits for " + what}
 			}
 		}
 		return admin.Label{}
 	}
+}
+
+// connection is how the connection of that name stands, such as files, or files#2 for the
+// second of its processes.
+func connection(o *opened, name string) admin.Label {
+	for _, s := range o.rt.Host().Servers() {
+		for _, i := range s.Instances {
+			if i.Number > 1 && fmt.Sprintf("%s#%d", s.Name, i.Number) == name {
+				return admin.Label{State: i.State.String()}
+			}
+		}
+		if s.Name != name {
+			continue
+		}
+		label := admin.Label{State: s.State.String()}
+		if s.Waiting > 0 {
+			label.Title = fmt.Sprintf("waits for an instance: %s; in use: %d", count(s.Waiting, "call"), len(s.Instances))
+		}
+		return label
+	}
+	return admin.Label{}
 }
 
 // wakeRuntime has the runs of a command that is no worker look at their questions.

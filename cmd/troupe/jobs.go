@@ -187,7 +187,11 @@ func (p *program) waitJob(ctx context.Context, s store.Store, j store.Job, f *jo
 	for told := false; !j.State.Ended(); {
 		if j.State == store.JobWaiting && !told {
 			told = true
-			p.note("it waits for a human: troupe inbox")
+			if j.Error != "" {
+				p.note("it %s", plain(j.Error))
+			} else {
+				p.note("it waits for a human: troupe inbox")
+			}
 		}
 		select {
 		case <-tick.C:
@@ -345,6 +349,9 @@ func (p *program) showJob(j store.Job) error {
 		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
 		{"attempts", fmt.Sprintf("%d, of them failed: %d, lost: %d", j.Attempts, j.Failures, j.Losses)}, {"run", j.Run}, {"worker", j.Owner}, {"hook", j.Hook},
 		{"prompt", shorten(j.Prompt, 400)}, {"input", shorten(string(j.Input), 400)}, {"error", j.Error},
+	}
+	if what, ok := strings.CutPrefix(j.Error, "waits for "); ok && j.State == store.JobWaiting {
+		rows[len(rows)-1] = [2]string{"waits for", what}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "job %s: %s\n", plain(j.ID), jobState(j, time.Now()))

@@ -139,8 +139,9 @@ type openCall struct {
 	Tool       string          `json:"tool"`
 	Server     string          `json:"server,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
-	Dispatched bool            `json:"dispatched"` // it may have had its effect
-	Asks       bool            `json:"asks"`       // it waits for a human
+	Dispatched bool            `json:"dispatched"`         // it may have had its effect
+	Asks       bool            `json:"asks"`               // it waits for a human
+	WaitsFor   string          `json:"waitsFor,omitempty"` // before it is sent
 }
 
 func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSON bool) error {
@@ -177,6 +178,14 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 		case c.Asks:
 			text = "waiting: %s %s was not called yet; a human has to allow it"
 		}
+		if c.WaitsFor != "" && !c.Dispatched {
+			text := "waiting: %s %s is not sent yet; it waits for %s"
+			if r.State.Ended() {
+				text = "not sent: %s %s had no effect; it waited for %s"
+			}
+			fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)), plain(c.WaitsFor))
+			continue
+		}
 		fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)))
 	}
 	return nil
@@ -188,6 +197,10 @@ func (t *transcript) follow(e loop.Entry) {
 	switch b := e.Body.(type) {
 	case *loop.ToolIntent:
 		t.Open = append(t.Open, openCall{Key: e.Key, Tool: b.Tool, Server: b.Server, Arguments: b.Arguments})
+	case *loop.ToolWaiting:
+		if at >= 0 {
+			t.Open[at].WaitsFor = b.For
+		}
 	case *loop.ToolDispatched:
 		if at >= 0 {
 			t.Open[at].Dispatched = true
@@ -233,6 +246,8 @@ func describe(e loop.Entry, tools map[string]string) string {
 		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
 	case *loop.ToolIntent:
 		return b.Tool + " " + string(b.Arguments)
+	case *loop.ToolWaiting:
+		return b.Tool + " waits for " + b.For
 	case *loop.ToolDispatched:
 		return tools[e.Key]
 	case *loop.ToolResult:

@@ -206,7 +206,7 @@ func (p *program) serve(ctx context.Context, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, front.Close()) }()
-	defer p.openAdmin(o, "serve", wakeRuntime(o), func() any { return map[string]int{"clients": front.Clients()} })()
+	defer p.openAdmin(o, "serve", wakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
 	if web != nil {
 		return p.serveWeb(ctx, f, web, front)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/words"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -94,12 +95,12 @@ func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.choose(all, s.MCP.Protocol)
+	return f.choose(all, &s.MCP)
 }
 
-// choose applies the flags that are about single servers. Protocol is what is spoken
-// where neither a flag nor the server's definition says it.
-func (f *serverFlags) choose(all []mcpclient.Server, protocol string) ([]mcpclient.Server, error) {
+// choose applies the flags that are about single servers, and the settings for what neither
+// a flag nor the server's definition says.
+func (f *serverFlags) choose(all []mcpclient.Server, settings *config.MCP) ([]mcpclient.Server, error) {
 	connect, err := millisecondsOf("MCP_TIMEOUT")
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func (f *serverFlags) choose(all []mcpclient.Server, protocol string) ([]mcpclie
 			continue
 		}
 		s.Trusted = s.Trusted || slices.Contains(f.trust, s.Name)
-		s.Protocol = cmp.Or(f.protocol, s.Protocol, protocol)
+		s.Protocol = cmp.Or(f.protocol, s.Protocol, settings.Protocol)
+		s.Instances = cmp.Or(s.Instances, settings.Instances)
 		kept = append(kept, s)
 	}
 	for _, names := range [][]string{f.only, f.trust} {

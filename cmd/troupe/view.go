@@ -104,6 +104,9 @@ func (v *view) event(who string, ev agent.Event) {
 		if len(v.calls) == 0 && ev.Calls > 0 {
 			v.show(who + "calling tools")
 		}
+	case agent.ToolWaiting:
+		v.note("%s%s waits for %s", who, plain(ev.Tool), plain(ev.For))
+		v.show(who + "waiting")
 	case agent.ToolStarted:
 		v.callBegan(who, ev)
 	case agent.ToolProgress:

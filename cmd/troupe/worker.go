@@ -176,7 +176,7 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake 
 	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() headless.Places {
 		s := d.worker.Counts()
 		return headless.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}})
+	}, Servers: func() []headless.ServerUse { return serverUse(o) }})
 	if c.HookSecret.IsZero() {
 		guard = nil // nobody could tell that a webhook is ours
 	} else if err := d.openHooks(c, guard); err != nil {
@@ -188,11 +188,20 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake 
 	if f.stdin {
 		d.stdin = newStdinJobs(p.stdin, o.store, guard, d.out, d.worker.Wake)
 	}
-	d.closes = append(d.closes, p.openAdmin(o, "worker", d.wake, func() any { return d.worker.Status() }))
+	d.closes = append(d.closes, p.openAdmin(o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() }))
 	if intake != nil {
 		return d, d.listen(intake, guard)
 	}
 	return d, nil
+}
+
+// serverUse says how many processes the servers have.
+func serverUse(o *opened) []headless.ServerUse {
+	var all []headless.ServerUse
+	for _, s := range o.rt.Host().Servers() {
+		all = append(all, headless.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
+	}
+	return all
 }
 
 func (d *daemon) openHooks(c *config.Worker, guard *headless.Guard) error {
@@ -302,6 +311,9 @@ func (d *daemon) heard(ev worker.Event) {
 	log := d.o.log.With("job", ev.Job.ID, "agent", ev.Job.Agent, "state", ev.Job.State, "run", ev.Job.Run)
 	if ev.Error != "" {
 		log = log.With("error", ev.Error)
+	}
+	if ev.For != "" {
+		log = log.With("for", ev.For)
 	}
 	log.Info(string(ev.Type))
 }

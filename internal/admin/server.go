@@ -154,7 +154,12 @@ func (s *Server) describe(ctx context.Context, all []Actor) {
 			return
 		}
 		if r, err := s.opts.Store.Run(ctx, id); err == nil { // else it has no journal
-			a.State, a.Title = string(r.State), clip(r.Title, 200)
+			title := clip(r.Title, 200)
+			if a.Title == "" { // nothing is known here
+				a.State, a.Title = string(r.State), title
+			} else {
+				a.Title += ": " + title
+			}
 		}
 	}
 }

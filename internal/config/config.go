@@ -129,6 +129,7 @@ func (c *Config) over(base *Config, foreign bool) *Config {
 		out.MCP.Files = base.MCP.Files
 	}
 	out.MCP.Protocol = cmp.Or(out.MCP.Protocol, base.MCP.Protocol)
+	out.MCP.Instances = cmp.Or(out.MCP.Instances, base.MCP.Instances)
 	out.Agents = under(c.Agents, base.Agents)
 	if foreign {
 		out.within(base)

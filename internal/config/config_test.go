@@ -264,11 +264,11 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load without files: got %+v and error %v", c, err)
 	}
 	own := places.UserFile()
-	write(t, own, "version: 1\nmodels:\n  default: box/a\n  fallback: [box/b]\n  providers: { box: { base_url: 'http://127.0.0.1:1' } }\nlimits: { tokens: 100, steps: 5, wall: 1m }\nsampling: { default: deny }\n", 0o600)
+	write(t, own, "version: 1\nmodels:\n  default: box/a\n  fallback: [box/b]\n  providers: { box: { base_url: 'http://127.0.0.1:1' } }\nlimits: { tokens: 100, steps: 5, wall: 1m }\nsampling: { default: deny }\nmcp: { instances: 2 }\n", 0o600)
 	write(t, filepath.Join(project, "troupe.yaml"), "version: 1\nmodels: { default: box/b }\nlimits: { tokens: 1000, steps: 3, tool_calls: 2 }\n", 0o600)
 	c, err := places.Load("")
 	want := config.Limits{Tokens: 100, Steps: 3, ToolCalls: 2, Wall: time.Minute}
-	if err != nil || c.Models.Default != "box/b" || len(c.Models.Providers) != 1 || len(c.Files) != 2 || c.Sampling.Default.Mode != "deny" || c.Limits != want {
+	if err != nil || c.Models.Default != "box/b" || len(c.Models.Providers) != 1 || len(c.Files) != 2 || c.Sampling.Default.Mode != "deny" || c.Limits != want || c.MCP.Instances != 2 {
 		t.Errorf("Load: got %+v and error %v, want the project's over the user's, within its limits", c, err)
 	}
 	// One that is named stands alone, and is the user's word.
@@ -296,6 +296,7 @@ func TestProjectsAreNotTrusted(t *testing.T) {
 		"models: { cards: { openai/gpt-5: { aliases: [llama3] } } }",
 		"models: { fallback: [openai/gpt-5] }",
 		"sampling: { default: allow }",
+		"mcp: { instances: 8 }",
 	} {
 		project := t.TempDir()
 		path := filepath.Join(project, "troupe.yaml")

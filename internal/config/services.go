@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-dev/troupe/internal/hostconfig"
 )
 
 // MCP says where servers are defined and how they are talked to.
@@ -18,6 +20,9 @@ type MCP struct {
 	Files []string
 	// Protocol is auto, legacy, modern or a date. Empty means auto.
 	Protocol string
+	// Instances bounds the processes of a server whose definition does not say it. Zero is
+	// the program's own bound.
+	Instances int
 }
 
 // Store is where runs are kept.
@@ -105,6 +110,11 @@ func (d *decoder) mcp(n *yaml.Node, m *MCP, foreign bool) {
 				m.Files[i] = d.beside(file)
 			}
 		},
+		"instances": d.own(foreign, "mcp.instances", func(n *yaml.Node) {
+			if d.count(&m.Instances)(n); m.Instances < 1 || m.Instances > hostconfig.MaxInstances {
+				d.fail(n, "want a whole number from 1 to %d, got %.40q", hostconfig.MaxInstances, n.Value)
+			}
+		}),
 		"protocol": func(n *yaml.Node) {
 			if d.text(&m.Protocol)(n); !isProtocol(m.Protocol) {
 				d.fail(n, "want auto, legacy, modern or the date of a revision, got %.40q", m.Protocol)

@@ -11,7 +11,7 @@ import (
 )
 
 const services = `version: 1
-mcp: { files: [servers.json], protocol: "2025-11-25" }
+mcp: { files: [servers.json], protocol: "2025-11-25", instances: 2 }
 store: { path: "${DIR:-/tmp}/t.db" }
 serve:
   http: 127.0.0.1:${PORT}
@@ -50,7 +50,7 @@ func TestServices(t *testing.T) {
 	if w.Concurrency != 4 || w.Lease != 20*time.Second || w.Schedules["morning"].Timezone != "Europe/Berlin" || w.Schedules["morning"].Source != "troupe.yaml:15" {
 		t.Errorf("worker: got %+v", w)
 	}
-	if c.MCP.Files[0] != "servers.json" || c.MCP.Protocol != "2025-11-25" || !c.Telemetry.Content {
+	if c.MCP.Files[0] != "servers.json" || c.MCP.Protocol != "2025-11-25" || c.MCP.Instances != 2 || !c.Telemetry.Content {
 		t.Errorf("got %+v and %+v", c.MCP, c.Telemetry)
 	}
 	a, err := c.Agent("reader")
@@ -93,6 +93,7 @@ func TestServiceMistakes(t *testing.T) {
 		{"worker: { lease: 5 }", "2:18: want a time such as 90s or 10m"},
 		{"worker: { schedules: { s: { cron: x } } }", "a schedule has a cron expression and a prompt"},
 		{"worker: { schedules: { s: { cron: x, prompt: y, timezone: Mars/Base } } }", `there is no time zone "Mars/Base"`},
+		{"mcp: { instances: 65 }", "want a whole number from 1 to 64"},
 		{"mcp: { protocol: old }", "want auto, legacy, modern or the date"},
 		{"agents: { main: {} }", "2:11: the agent main is the one of the flags"},
 		{"agents: { 'a b': {} }", "the name of an agent has"},

@@ -22,6 +22,14 @@ type MetricsOptions struct {
 	Jobs   store.Jobs     // required
 	// Now says what this worker has. Nil leaves it out.
 	Now func() Places
+	// Servers says how the MCP servers stand. Nil leaves them out.
+	Servers func() []ServerUse
+}
+
+// ServerUse is how many processes an MCP server has, and how many calls wait for one.
+type ServerUse struct {
+	Name               string
+	Instances, Waiting int
 }
 
 // Places are the jobs that a worker has.
@@ -125,12 +133,14 @@ var (
 	restartedDesc = prometheus.NewDesc("troupe_actors_restarted_total", "Restarts of actors.", []string{"kind"}, nil)
 	tasksDesc     = prometheus.NewDesc("troupe_tasks", "Running tasks of actors.", nil, nil)
 	droppedDesc   = prometheus.NewDesc("troupe_messages_dropped_total", "Messages to actors that had stopped.", nil, nil)
+	instancesDesc = prometheus.NewDesc("troupe_server_instances", "Processes of an MCP server that its calls are shared out to.", []string{"server"}, nil)
+	waitingDesc   = prometheus.NewDesc("troupe_server_waiting_calls", "Calls that wait for an instance of an MCP server.", []string{"server"}, nil)
 	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc} {
 		ch <- d
 	}
 }
@@ -162,6 +172,12 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(runningDesc, float64(n.Parked), "parked")
 		gauge(runningDesc, float64(n.Aside), "aside")
 		gauge(maxParkedDesc, float64(n.MaxParked))
+	}
+	if s.opts.Servers != nil {
+		for _, srv := range s.opts.Servers() {
+			gauge(instancesDesc, float64(srv.Instances), srv.Name)
+			gauge(waitingDesc, float64(srv.Waiting), srv.Name)
+		}
 	}
 	census := s.opts.System.Census()
 	tasks := 0

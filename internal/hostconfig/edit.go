@@ -28,6 +28,8 @@ type Definition struct {
 	HeadersHelper string            `json:"headersHelper,omitempty"`
 	OAuth         any               `json:"oauth,omitempty"`
 	Timeout       string            `json:"timeout,omitempty"` // a duration such as 30s
+	Instances     int               `json:"instances,omitzero"`
+	NoAsk         bool              `json:"noAsk,omitzero"`
 	Disabled      bool              `json:"disabled,omitzero"`
 	Tools         *Choice           `json:"tools,omitempty"`
 	Description   string            `json:"description,omitempty"`

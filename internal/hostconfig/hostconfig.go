@@ -25,6 +25,9 @@ const (
 	maxExpanded = 16 << 20 // bytes of all expanded texts of a file
 )
 
+// MaxInstances is the most that [Server].Instances may be.
+const MaxInstances = 64
+
 // Kinds of transport, in [Server.Type].
 const (
 	TypeStdio = "stdio"
@@ -58,8 +61,12 @@ type Server struct {
 	OAuth         json.RawMessage // as it stands in the file
 
 	Timeout time.Duration // of a call; zero if not said
-	Allow   []string      // only these tools; nil is all
-	Deny    []string      // not these tools, even if allowed
+	// Instances bounds the processes that calls are shared out to; zero if not said. NoAsk
+	// says that the server asks neither a person nor a model anything.
+	Instances int
+	NoAsk     bool
+	Allow     []string // only these tools; nil is all
+	Deny      []string // not these tools, even if allowed
 	// TrustAll and TrustTools are proposals to a human: the file asks for it,
 	// which is no consent.
 	TrustAll   bool

@@ -58,6 +58,8 @@ func show(s Server) string {
 	add("headersHelper", s.HeadersHelper, s.HeadersHelper == "")
 	add("oauth", string(s.OAuth), s.OAuth == nil)
 	add("timeout", s.Timeout, s.Timeout == 0)
+	add("instances", s.Instances, s.Instances == 0)
+	add("noAsk", s.NoAsk, !s.NoAsk)
 	add("allow", s.Allow, s.Allow == nil)
 	add("deny", s.Deny, s.Deny == nil)
 	add("trustAll", s.TrustAll, !s.TrustAll)
@@ -105,9 +107,9 @@ func TestDialects(t *testing.T) {
 		{"cursor", "/p/.cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "disabled": true, "args": ["${UNSET}"], "autoApprove": ["x"], "alwaysAllow": ["y"]}, "b": {"url": "https://b.example", "auth": {"CLIENT_ID": "i"}}}}`,
 			[]string{`a type=stdio disabled=true command=a args=["${UNSET}"] trust=[x y]`, `b url=https://b.example oauth={"CLIENT_ID":"i"}`}, ""},
 		{"gemini", "/p/.gemini/settings.json", `{"theme": "x", "mcp": {"excluded": ["c"]}, "mcpServers": {
-			"a": {"command": "a", "args": ["$TOKEN", "$5", "a$", "$$HOME"], "trust": true, "includeTools": ["x"], "excludeTools": ["y"], "timeout": 600000},
+			"a": {"command": "a", "args": ["$TOKEN", "$5", "a$", "$$HOME"], "trust": true, "includeTools": ["x"], "excludeTools": ["y"], "timeout": 600000, "instances": 2, "noAsk": true},
 			"b": {"httpUrl": "https://b.example/$TOKEN"}, "c": {"command": "$UNSET"}}}`,
-			[]string{`a type=stdio command=a args=["s3cret" "$5" "a$" "$/home/ada"] dir=/p timeout=10m0s allow=[x] deny=[y] trustAll=true`,
+			[]string{`a type=stdio command=a args=["s3cret" "$5" "a$" "$/home/ada"] dir=/p timeout=10m0s instances=2 noAsk=true allow=[x] deny=[y] trustAll=true`,
 				`b type=http url=https://b.example/s3cret`, `c type=stdio disabled=true command=$UNSET`}, ""},
 		{"others", "/p/.mcp.json", `{"mcpServers": {"a": {"command": ["uv", "run", "$TOKEN"], "environment": {"A": "${EMPTY}", "B": "${EMPTY:-b}", "C": "${DOLLAR}"}, "enabled": true, "workingDirectory": "/w", "timeout": "1m30s"},
 			"b": {"transport": "streamable-http", "serverUrl": "http://localhost:1", "enabled": false}}}`,

@@ -29,6 +29,7 @@ var canonical = map[string]string{
 	"tools": "tools", "includeTools": "allow", "allowedTools": "allow", "enabled_tools": "allow",
 	"excludeTools": "deny", "excludedTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
 	"trust": "trust", "alwaysAllow": "trustTools", "autoApprove": "trustTools",
+	"instances": "instances", "noAsk": "noAsk",
 	"deferTools": "deferTools", "sandboxEnabled": "sandbox", "sandbox": "sandbox", "description": "description",
 }
 
@@ -138,6 +139,10 @@ func (e *entry) field(field, key string, v *hujson.Value) {
 		e.OAuth = raw(v)
 	case "timeout":
 		e.readTimeout(key, v)
+	case "instances":
+		e.readInstances(key, v)
+	case "noAsk":
+		e.NoAsk = e.boolean(key, v)
 	case "disabled":
 		e.Disabled = e.boolean(key, v) == (key == "disabled")
 	case "tools":
@@ -292,6 +297,16 @@ func (e *entry) readTimeout(key string, v *hujson.Value) {
 		return
 	}
 	e.Timeout = time.Duration(ms * float64(time.Millisecond))
+}
+
+// readInstances takes a whole number of processes.
+func (e *entry) readInstances(key string, v *hujson.Value) {
+	n, err := strconv.Atoi(literal(v))
+	if err != nil || n < 1 || n > MaxInstances {
+		e.fail(v, key, "must be a whole number from 1 to %d", MaxInstances)
+		return
+	}
+	e.Instances = n
 }
 
 // readTools takes Copilot's list, where "*" is all, or {allow, deny}.
