@@ -143,7 +143,7 @@ func (c *crash) checkIntegrity() {
 	if _, err := os.Stat(c.database()); err != nil && len(c.seen) == 0 {
 		return // killed before there was one
 	}
-	db, err := sql.Open("sqlite3", c.database())
+	db, err := sql.Open(sql.Drivers()[0], c.database()) // the one that the store links
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3"
-
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -58,7 +56,7 @@ func newServer(b *notebook) (*mcpserver.Server, error) {
 type notebook struct{ db *sql.DB }
 
 func open(file string) (*notebook, error) {
-	db, err := sql.Open("sqlite3", "file:"+strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(file)+"?_journal_mode=WAL&_busy_timeout=5000")
+	db, err := sql.Open(driver, "file:"+strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(file)+"?_journal_mode=WAL&_busy_timeout=5000")
 	if err != nil {
 		return nil, err
 	}

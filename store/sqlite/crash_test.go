@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -70,7 +71,7 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "troupe.db")
 	acknowledged := map[string]int64{}
 	for kill := range crashKills {
-		killOnce(t, path, 1+rand.IntN(300), acknowledged)
+		killOnce(t, childCommand(t, "append", path), 1+rand.IntN(300), acknowledged)
 		checkIntegrity(t, path)
 		s, err := sqlite.Open(path, nil)
 		if err != nil {
@@ -88,9 +89,8 @@ func TestKill(t *testing.T) {
 
 // killOnce lets a child run until it has printed some lines, and kills it. What
 // it had printed until then counts too.
-func killOnce(t *testing.T, path string, lines int, acknowledged map[string]int64) {
+func killOnce(t *testing.T, cmd *exec.Cmd, lines int, acknowledged map[string]int64) {
 	t.Helper()
-	cmd := childCommand(t, "append", path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func checkBatches(t *testing.T, s store.Store, id string, acknowledged int64) {
 // checkIntegrity asks SQLite itself, before the store has seen the file again.
 func checkIntegrity(t *testing.T, path string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", path)
+	db, err := sql.Open(sqlite.DriverName(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
-
-	"github.com/mattn/go-sqlite3"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -22,24 +19,35 @@ func refused(err error) bool {
 	return err != nil && slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 
+// Primary result codes of SQLite (https://sqlite.org/rescode.html).
+const (
+	codeBusy     = 5
+	codeLocked   = 6
+	codeReadonly = 8
+	codeCorrupt  = 11
+	codeFull     = 13
+	codeCantOpen = 14
+	codeProtocol = 15
+	codeNotADB   = 26
+)
+
 // translate adds the condition that an error of SQLite stands for.
-func translate(err error) error {
-	e, ok := errors.AsType[sqlite3.Error](err)
+func translate(l library, err error) error {
+	code, errno, ok := l.Code(err)
 	if !ok {
 		return err
 	}
-	switch e.Code {
-	case sqlite3.ErrFull:
+	switch code {
+	case codeFull:
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrProtocol: // the last: another one was stopped while it looked at the log
+	case codeBusy, codeLocked, codeProtocol: // the last: another one was stopped while it looked at the log
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
-	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+	case codeCorrupt, codeNotADB:
 		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-	case sqlite3.ErrCantOpen, sqlite3.ErrReadonly:
+	case codeCantOpen, codeReadonly:
 		return fmt.Errorf("the file and its folder have to be writable: %w", err)
 	}
-	switch e.SystemErrno {
-	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
+	if slices.Contains(noSpace, errno) {
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	}
 	return err

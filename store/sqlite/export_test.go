@@ -4,7 +4,21 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/store/sqlite/internal/puredriver"
 )
+
+// Pure is what package database/sql knows the library in Go by.
+const Pure = "sqlite"
+
+// DriverName is what package database/sql knows the library of new stores by.
+func DriverName() string { return defaultLibrary.Name() }
+
+// UsePure makes new stores use the library in Go, with cgo too.
+func UsePure() { defaultLibrary = puredriver.Driver{} }
+
+// WithPure makes one store use the library in Go.
+func WithPure() *Options { return &Options{library: puredriver.Driver{}} }
 
 // WithIdle sets how long the writer rests before it checkpoints.
 func WithIdle(o Options, d time.Duration) *Options {

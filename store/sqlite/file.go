@@ -50,6 +50,9 @@ func prepare(path string, log *slog.Logger) (string, error) {
 	return path, nil
 }
 
+// writerCache is the page cache of the connection that writes, in KiB.
+const writerCache = 4000
+
 func writerDSN(path string, o Options) string {
 	sync := "FULL"
 	if o.Synchronous == Normal {
@@ -59,19 +62,22 @@ func writerDSN(path string, o Options) string {
 		"mode":         {"rw"},
 		"_synchronous": {sync},
 		"_txlock":      {"immediate"},
-		"_cache_size":  {"-4000"},
-	})
+	}, writerCache)
 }
 
 func readerDSN(path string, o Options) string {
-	return dsn(path, o, url.Values{"mode": {"ro"}, "_query_only": {"1"}})
+	return dsn(path, o, url.Values{"mode": {"ro"}, "_query_only": {"1"}}, 0)
 }
 
 // dsn escapes the path, so that no character of it can be taken for a setting
 // (SECA-55).
-func dsn(path string, o Options, v url.Values) string {
+func dsn(path string, o Options, v url.Values, cacheKiB int) string {
 	v.Set("_busy_timeout", strconv.FormatInt(max(o.BusyTimeout.Milliseconds(), 1), 10))
 	v.Set("_foreign_keys", "1")
-	v.Set("_stmt_cache_size", "64")
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: v.Encode()}).String()
+	o.library.Settings(v, cacheKiB)
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // C:/…; SQLite drops the slash
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: v.Encode()}).String()
 }

@@ -5,7 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/troupe-dev/troupe/store/sqlite"
 )
+
+// pureEnv, if it is not empty, makes a test binary that is linked with both libraries
+// use the one in Go.
+const pureEnv = "TROUPE_SQLITE_TEST_PURE"
 
 // childEnv names what a re-executed test binary does instead of testing.
 const childEnv = "TROUPE_SQLITE_TEST_CHILD"
@@ -15,9 +21,13 @@ var children = map[string]func(path string) error{
 	"append": appendForever,
 	"fill":   fillDisk,
 	"open":   openUnprivileged,
+	"share":  shareFile,
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(pureEnv) != "" {
+		sqlite.UsePure()
+	}
 	if child, ok := children[os.Getenv(childEnv)]; ok {
 		if err := child(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

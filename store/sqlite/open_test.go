@@ -234,7 +234,7 @@ func TestTwoStores(t *testing.T) {
 
 func execAt(t *testing.T, path, query string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", path)
+	db, err := sql.Open(sqlite.DriverName(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

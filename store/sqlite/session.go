@@ -6,8 +6,6 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"time"
-
-	"github.com/mattn/go-sqlite3"
 )
 
 // background has no end on purpose: what has begun is finished, within the
@@ -48,24 +46,15 @@ func (s *session) begin() error  { return s.exec("BEGIN IMMEDIATE") }
 func (s *session) commit() error { return s.exec("COMMIT") }
 
 // rollback reports whether the connection is fit for another transaction. After
-// some errors SQLite has rolled back by itself.
+// some errors SQLite has rolled back by itself, and ROLLBACK fails.
 func (s *session) rollback() bool {
-	if s.idle() {
-		return true
-	}
-	return s.exec("ROLLBACK") == nil && s.idle()
+	_ = s.exec("ROLLBACK")
+	return s.idle()
 }
 
-// idle reports whether no transaction is open.
-func (s *session) idle() (idle bool) {
-	err := s.conn.Raw(func(c any) error {
-		if c, ok := c.(*sqlite3.SQLiteConn); ok {
-			idle = c.AutoCommit()
-		}
-		return nil
-	})
-	return err == nil && idle
-}
+// idle reports whether no transaction is open: only then one begins. A deferred one
+// takes no lock.
+func (s *session) idle() bool { return s.exec("BEGIN DEFERRED") == nil && s.exec("ROLLBACK") == nil }
 
 // discard closes the connection itself; close would only give it back to its
 // handle.

@@ -25,7 +25,12 @@
 // A store owns one goroutine, the writer. Open starts it; Close, which is
 // required, lets it commit what was accepted, ends it and waits for it.
 //
-// This package needs cgo.
+// # Drivers
+//
+// With cgo the SQLite library is github.com/mattn/go-sqlite3; without it,
+// modernc.org/sqlite. Both read and write the same file, and processes with one and
+// with the other may share it. The second one reports a quota or a limit of the size
+// of files that is reached as an I/O error, not as [store.ErrFull].
 package sqlite
 
 import (
@@ -68,7 +73,8 @@ type Options struct {
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
 
-	idle time.Duration // without a write, until a checkpoint; zero means 1 s
+	idle    time.Duration // without a write, until a checkpoint; zero means 1 s
+	library library       // nil means defaultLibrary
 }
 
 func (o *Options) withDefaults() Options {
@@ -79,6 +85,9 @@ func (o *Options) withDefaults() Options {
 	d.Queue = cmp.Or(max(d.Queue, 0), 1024)
 	d.BusyTimeout = cmp.Or(max(d.BusyTimeout, 0), 5*time.Second)
 	d.idle = cmp.Or(d.idle, time.Second)
+	if d.library == nil {
+		d.library = defaultLibrary
+	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -114,7 +123,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	db, err := sql.Open("sqlite3", writerDSN(path, o))
+	db, err := sql.Open(o.library.Name(), writerDSN(path, o))
 	if err != nil {
 		return nil, fmt.Errorf("opening the store %s: %w", path, err)
 	}
@@ -124,9 +133,9 @@ func Open(path string, opts *Options) (*Store, error) {
 		err = migrate(first)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the store %s: %w", path, errors.Join(translate(err), first.close(), db.Close()))
+		return nil, fmt.Errorf("opening the store %s: %w", path, errors.Join(translate(o.library, err), first.close(), db.Close()))
 	}
-	readers, err := sql.Open("sqlite3", readerDSN(path, o))
+	readers, err := sql.Open(o.library.Name(), readerDSN(path, o))
 	if err != nil {
 		return nil, fmt.Errorf("opening the store %s: %w", path, errors.Join(err, first.close(), db.Close()))
 	}
@@ -152,7 +161,7 @@ func (s *Store) Close() error {
 	// and one that only reads could not.
 	err := s.readers.Close()
 	if err := errors.Join(err, s.writer.close()); err != nil {
-		return fmt.Errorf("closing the store %s: %w", s.path, translate(err))
+		return fmt.Errorf("closing the store %s: %w", s.path, translate(s.opts.library, err))
 	}
 	return nil
 }
@@ -174,7 +183,7 @@ func (s *Store) read(ctx context.Context, doing string, f func(q reader) error) 
 	case ctx.Err() != nil: // the driver says "interrupted"
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%s: %w", doing, translate(err))
+	return fmt.Errorf("%s: %w", doing, translate(s.opts.library, err))
 }
 
 // now is the time by the store's clock.

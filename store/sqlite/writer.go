@@ -48,11 +48,11 @@ type op struct {
 }
 
 // outcome is what the caller gets, once done is closed.
-func (o *op) outcome() error {
+func (o *op) outcome(l library) error {
 	if o.err == nil || refused(o.err) {
 		return o.err
 	}
-	return fmt.Errorf("%s: %w", o.doing, translate(o.err))
+	return fmt.Errorf("%s: %w", o.doing, translate(l, o.err))
 }
 
 // writer owns the connection that writes.
@@ -63,6 +63,7 @@ type writer struct {
 	busy    time.Duration
 	log     *slog.Logger
 	idle    time.Duration // without a write, until a checkpoint
+	library library
 
 	queue   chan *op
 	closing chan struct{} // closed by close: nothing new is accepted
@@ -79,6 +80,7 @@ func newWriter(db *sql.DB, first *session, o Options) *writer {
 		busy:    o.BusyTimeout,
 		log:     o.Logger,
 		idle:    o.idle,
+		library: o.library,
 		queue:   make(chan *op, o.Queue),
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
@@ -108,18 +110,18 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 	}
 	select {
 	case <-o.done:
-		return o.outcome()
+		return o.outcome(w.library)
 	case <-w.ended:
 	case <-ctx.Done():
 		if o.state.CompareAndSwap(queued, withdrawn) {
 			return context.Cause(ctx)
 		}
 		<-o.done // it has begun: the truth is near
-		return o.outcome()
+		return o.outcome(w.library)
 	}
 	select {
 	case <-o.done: // it was the writer's last
-		return o.outcome()
+		return o.outcome(w.library)
 	default: // came when the writer had looked for the last time
 		return store.ErrClosed
 	}

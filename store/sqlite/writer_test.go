@@ -146,7 +146,7 @@ func TestLocked(t *testing.T) {
 	r := newRun(t, impatient, "r")
 	more := store.Append{Run: "r", Epoch: r.Epoch, Events: small}
 
-	db, err := sql.Open("sqlite3", path)
+	db, err := sql.Open(sqlite.DriverName(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

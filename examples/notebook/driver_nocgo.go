@@ -1,0 +1,7 @@
+//go:build !cgo
+
+package main
+
+import _ "modernc.org/sqlite"
+
+const driver = "sqlite"
