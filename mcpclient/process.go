@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"github.com/troupe-dev/troupe/actors/conn"
+	processes "github.com/troupe-dev/troupe/internal/process"
 )
 
 // process is a running server.
@@ -29,20 +30,19 @@ type starter func(*Server) (process, error)
 
 // child is a real process.
 type child struct {
-	cmd                   *exec.Cmd
+	*processes.Process
 	stdin, stdout, stderr *os.File
 }
 
-// startProcess starts a server's command, without a shell, in a process group of
-// its own.
+// startProcess starts a server's command, without a shell. Its descendants end with it,
+// and all of them with us, as far as package process can have it.
 func startProcess(s *Server) (process, error) {
 	path, err := lookUp(s)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.Command, err)
 	}
 	cmd := &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Env: environment(ourEnvironment(), s.Env), Dir: s.Dir}
-	separate(cmd)
-	c := &child{cmd: cmd}
+	c := new(child)
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -65,7 +65,7 @@ func startProcess(s *Server) (process, error) {
 	if err == nil {
 		// As *os.File they are inherited as they are: no goroutine copies.
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-		err = cmd.Start()
+		c.Process, err = processes.Start(cmd)
 	}
 	if err != nil {
 		c.stdin.Close()
@@ -83,13 +83,5 @@ func (c *child) Stdin() io.WriteCloser { return c.stdin }
 func (c *child) Stdout() io.ReadCloser { return c.stdout }
 func (c *child) Stderr() io.ReadCloser { return c.stderr }
 
-// Wait implements [process]. What the process leaves running in its group ends
-// with it.
-func (c *child) Wait() string {
-	_ = c.cmd.Wait() // how it ended is in the state
-	killGroup(c.cmd.Process)
-	return c.cmd.ProcessState.String()
-}
-
-func (c *child) Terminate() { terminateGroup(c.cmd.Process) }
-func (c *child) Kill()      { killGroup(c.cmd.Process) }
+// Wait implements [process].
+func (c *child) Wait() string { return c.Process.Wait().String() }
