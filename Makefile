@@ -23,7 +23,6 @@ build: ## build bin/troupe and the example servers
 
 .PHONY: demo
 demo: ## an agent does a small job with tools of real MCP servers
-	@command -v gcc >/dev/null || { echo "make demo needs a C compiler for SQLite (Debian: apt-get install gcc)"; exit 1; }
 	@$(GO) run ./internal/demo
 
 .PHONY: test
@@ -37,7 +36,7 @@ check: ## everything; what CI runs
 	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
 	$(call run,vet,$(GO) vet ./...)
 	$(call run,staticcheck,$(STATIC) ./...)
-	$(call run,no cgo but in the store,CGO_ENABLED=0 $(GO) build ./agent ./mcpclient ./mcpserver ./llm/... ./store ./store/memstore)
+	$(call run,without a C compiler and for other systems,$(MAKE) -s cross)
 	$(call run,examples,$(GO) build -o /dev/null ./examples/...)
 	$(call run,tests,$(GO) test $(TESTED))
 	$(call run,tests with the race detector,$(GO) test -race $(TESTED))
@@ -48,6 +47,18 @@ check: ## everything; what CI runs
 	$(call run,fuzz targets on their seeds,$(GO) test -run '^Fuzz' ./...)
 	$(call run,demo,$(GO) run ./internal/demo)
 	@echo '== all of make check passed'
+
+# The packages whose code or tests differ by operating system.
+PER_OS = ./cmd/troupe ./internal/admin ./internal/browser ./internal/config ./internal/frame ./internal/hostile ./internal/process \
+	./mcpclient/... ./mcpserver ./store/sqlite/...
+
+.PHONY: cross
+cross: ## build without a C compiler, for Linux, macOS and Windows, and vet what differs there
+	@CGO_ENABLED=0 $(GO) build ./...
+	@for system in darwin/arm64 windows/amd64; do \
+		export CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/}; \
+		$(GO) build ./... && $(GO) vet $(PER_OS) || { echo "FAILED for $$system"; exit 1; }; \
+	done
 
 .PHONY: needs
 needs:

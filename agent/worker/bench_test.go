@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,14 +44,6 @@ func benchWorker(b *testing.B, s store.Store, model llm.Model, o worker.Options)
 			b.Errorf("Close: %v", err)
 		}
 	})
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkWorker measures jobs from the queue to their result: one turn of a scripted

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,16 +84,6 @@ func TestOurOwnDeath(t *testing.T) {
 	kit.Eventually(t, kit.Patience, "gone", func() bool { return !alive(pid) })
 }
 
-// alive reports whether a process runs; one that nobody has reaped does not.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, ok := strings.Cut(string(stat), ") ")
-	return err != nil || !ok || !strings.HasPrefix(rest, "Z")
-}
-
 // SECA-14: junk among the answers is passed over, and secrets of ours are not inherited.
 func TestStdioManners(t *testing.T) {
 	t.Setenv("TROUPE_HOSTILE_SECRET", "canary")
@@ -122,8 +111,8 @@ func TestKilledInACall(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { _, err := text(t, c, "mute", kit.Patience); ended <- err }()
 		time.Sleep(20 * time.Millisecond)
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
+		if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
+			t.Fatalf("killing %d: %v", pid, err)
 		}
 		select {
 		case err := <-ended:

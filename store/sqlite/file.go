@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,8 @@ func prepare(path string, log *slog.Logger) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", path)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	// On Windows modes say nothing: the folder's access list, which the file inherits, does.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		log.Warn("other users may open the store", "path", path, "mode", info.Mode().Perm())
 	}
 	return path, nil

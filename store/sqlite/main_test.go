@@ -19,8 +19,6 @@ const childEnv = "TROUPE_SQLITE_TEST_CHILD"
 // children are those programs; each takes the path of a store.
 var children = map[string]func(path string) error{
 	"append": appendForever,
-	"fill":   fillDisk,
-	"open":   openUnprivileged,
 	"share":  shareFile,
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,26 +47,6 @@ func TestReopen(t *testing.T) {
 	}
 	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); err != nil || last != 2 {
 		t.Errorf("Append: got %d, %v, want 2", last, err)
-	}
-}
-
-// TestPermissions: what may hold secrets is for its owner only.
-func TestPermissions(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	path := filepath.Join(dir, "troupe.db")
-	s := openAt(t, path, nil)
-	newRun(t, s, "r")
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder: got %v, %v, want mode 0700", info.Mode(), err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 {
-		t.Fatalf("got files %v, %v, want the store, -wal and -shm", entries, err)
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: got %v, %v, want mode 0600", e.Name(), info.Mode(), err)
-		}
 	}
 }
 
@@ -124,43 +103,6 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("Open(%q) changed what is not its own", tt.path)
 		}
 	}
-}
-
-// TestUnwritable: a folder in which nothing can be created is named as the cause,
-// for a store that is there and for a new one.
-func TestUnwritable(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "sealed")
-	old := filepath.Join(dir, "old.db")
-	if err := openAt(t, old, nil).Close(); err != nil {
-		t.Fatal(err)
-	}
-	for path, mode := range map[string]os.FileMode{old: 0o666, dir: 0o555, filepath.Dir(dir): 0o755, filepath.Dir(filepath.Dir(dir)): 0o755} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	defer os.Chmod(dir, 0o700) // so that it can be removed
-	for path, says := range map[string]string{
-		old:                          "its folder have to be writable",
-		filepath.Join(dir, "new.db"): "permission denied",
-	} {
-		out, err := childCommand(t, "open", path).Output()
-		if err != nil || !strings.Contains(string(out), says) {
-			t.Errorf("Open(%q): got %q, %v, want an error that says %q", path, out, err, says)
-		}
-	}
-}
-
-// openUnprivileged prints why a store cannot be opened by who may not write everywhere.
-func openUnprivileged(path string) error {
-	if os.Geteuid() == 0 {
-		if err := syscall.Setuid(65534); err != nil {
-			return err
-		}
-	}
-	_, err := sqlite.Open(path, nil)
-	fmt.Println(err)
-	return nil
 }
 
 // TestHostilePaths: no character of a path is a setting (SECA-55).

@@ -3,16 +3,23 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+var (
+	small = []store.Event{{Type: "small"}}
+	big   = []store.Event{{Type: "big", Body: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}}
 )
 
 // waitQueued waits until that many writes wait for the writer.
