@@ -13,7 +13,7 @@
 //   - On Windows the system closes the job objects, which ends all their processes.
 //
 // A process that moves to another group or session by itself escapes all of this. On Unix
-// so may a program that was started within less than a millisecond of the kill, unless
+// so may a program that was started just before the kill, unless
 // it ends with its input.
 //
 // On Linux 5.4 and later a program costs no thread while it runs; elsewhere one thread
