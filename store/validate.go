@@ -104,10 +104,70 @@ func (a Append) Check() error {
 	if a.State != "" && !a.State.known() {
 		return &InvalidError{"append.State", "is unknown"}
 	}
+	if a.After < Unchecked {
+		return &InvalidError{"append.After", "is below -1"}
+	}
 	if err := CheckText("append.Summary", a.Summary); err != nil {
 		return err
 	}
-	return CheckEvents(a.Events)
+	if err := CheckEvents(a.Events); err != nil {
+		return err
+	}
+	return a.checkAsks()
+}
+
+// checkAsks reports the first rule that the asks of an append break.
+func (a Append) checkAsks() error {
+	n := len(a.Asks) + len(a.Settle)
+	switch {
+	case n == 0:
+		return nil
+	case len(a.Events) == 0:
+		return &InvalidError{"append.Events", "say nothing of the asks"}
+	case n > MaxEvents:
+		return &LimitError{"append.Asks", n, MaxEvents}
+	}
+	seen := make(map[string]bool, n)
+	for _, ask := range a.Asks {
+		if ask.Run != a.Run || seen[ask.ID] {
+			return &InvalidError{"append.Asks", "are not the run's, or one of them twice"}
+		}
+		seen[ask.ID] = true
+		if err := ask.Check(); err != nil {
+			return err
+		}
+	}
+	for _, s := range a.Settle {
+		if err := CheckID("append.Settle", s.Ask); err != nil {
+			return err
+		}
+		if seen[s.Ask] {
+			return &InvalidError{"append.Settle", "has an ask twice, or one of append.Asks"}
+		}
+		seen[s.Ask] = true
+		if err := s.Decision.Check(); err != nil {
+			return err
+		}
+	}
+	if bytes := a.Bytes(); bytes > 2*MaxPageBytes {
+		return &LimitError{"append bodies", bytes, 2 * MaxPageBytes}
+	}
+	return nil
+}
+
+// Bytes returns the size of what a carries in JSON.
+func (a Append) Bytes() int {
+	n := 0
+	for _, e := range a.Events {
+		n += len(e.Body)
+	}
+	for _, ask := range a.Asks {
+		n += ask.Bytes()
+	}
+	for _, s := range a.Settle {
+		n += len(s.Answer)
+	}
+	return n
 }
 
 // CheckEvents reports the first rule that events, written together, break.

@@ -18,6 +18,8 @@ func samples() map[string]any {
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
 		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
+		ModelFailedType:      &ModelFailed{Turn: 1, Usage: Usage{Input: 1, Estimated: true}, Attempts: 2, Error: "down"},
+		SpentType:            &Spent{What: SpentSampling, Server: "s", Model: "m", Usage: Usage{Input: 1, Output: 2, Cost: 3}},
 		store.ToolIntent:     &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: []byte(`{"a":1}`)},
 		store.ToolDispatched: &ToolDispatched{Turn: 1, CallID: "c"},
 		store.ToolResult:     &ToolResult{Turn: 1, CallID: "c", Tool: "t", Made: true, Result: mcp.ErrorResult("no")},

@@ -193,6 +193,11 @@ func (r reader) row(query string, args ...any) *sql.Row {
 // each calls f for each row, until it returns false.
 func (r reader) each(query string, args []any, f func(scan scanner) (bool, error)) error {
 	rows, err := r.db.QueryContext(r.ctx, query, args...)
+	return eachRow(rows, err, f)
+}
+
+// eachRow calls f for each row of what a query has returned, until f returns false.
+func eachRow(rows *sql.Rows, err error, f func(scan scanner) (bool, error)) error {
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func TestWithdraw(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
@@ -54,7 +54,7 @@ func TestWithdraw(t *testing.T) {
 		t.Errorf("Append withdrawn: got %v, want %v", err, cause)
 	}
 	release()
-	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); last != 1 || err != nil {
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); last != 1 || err != nil {
 		t.Errorf("Append after one was withdrawn: got %d, %v, want 1", last, err)
 	}
 }
@@ -67,13 +67,13 @@ func TestQueueBound(t *testing.T) {
 	<-entered
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Append to a full queue: got %v, want %v", err, context.DeadlineExceeded)
 	}
 	release()
@@ -98,7 +98,7 @@ func TestCloseCommits(t *testing.T) {
 	<-entered
 	for i := range n {
 		go func() {
-			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, Events: small})
+			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, After: store.Unchecked, Events: small})
 			got <- err
 		}()
 	}
@@ -130,7 +130,7 @@ func TestLostConnection(t *testing.T) {
 		if err := s.Break(); err == nil {
 			t.Error("a commit on a closed connection: got no error")
 		}
-		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		if err != nil || last != int64(round+1) {
 			t.Errorf("Append after the connection was lost: got %d, %v, want %d", last, err, round+1)
 		}
@@ -144,7 +144,7 @@ func TestLocked(t *testing.T) {
 	impatient := openAt(t, path, &sqlite.Options{BusyTimeout: 10 * time.Millisecond})
 	patient := openAt(t, path, &sqlite.Options{BusyTimeout: time.Minute})
 	r := newRun(t, impatient, "r")
-	more := store.Append{Run: "r", Epoch: r.Epoch, Events: small}
+	more := store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}
 
 	db, err := sql.Open("sqlite3", path)
 	if err != nil {
