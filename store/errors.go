@@ -14,7 +14,7 @@ var (
 	ErrRepeated = errors.New("store: the same is there already") // of a job: see [Jobs]
 	ErrFenced   = errors.New("store: the lease is no longer held")
 	ErrLeased   = errors.New("store: leased to another owner")
-	ErrFinished = errors.New("store: it has ended") // a run, or a job
+	ErrFinished = errors.New("store: it has ended")                    // a run, or a job
 	ErrConflict = errors.New("store: the run has other events by now") // see [Append.After]
 	ErrSettled  = errors.New("store: the ask is settled already")
 	ErrClosed   = errors.New("store: closed")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,6 +175,51 @@ func TestLocked(t *testing.T) {
 			t.Errorf("Append after the lock: got %d, %v, want %d", last, err, i+1)
 		}
 	}
+}
+
+// TestLockedWritesWait: while another process holds the lock each write waits for it as
+// long as it may, whatever became of those before it.
+func TestLockedWritesWait(t *testing.T) {
+	const busy = 200 * time.Millisecond
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := openAt(t, path, &sqlite.Options{BusyTimeout: busy})
+	r := newRun(t, s, "r")
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	failed := make(chan struct{}, 1)
+	for refused := false; !refused; { // a new write every now and then, until the first is refused
+		wg.Go(func() {
+			began := time.Now()
+			_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+			if err == nil {
+				return
+			}
+			if took := time.Since(began); !errors.Is(err, store.ErrBusy) || took < busy {
+				t.Errorf("Append: got %v after %v, want it to wait for %v", err, took, busy)
+			}
+			select {
+			case failed <- struct{}{}:
+			default:
+			}
+		})
+		select {
+		case <-failed:
+			refused = true
+		case <-time.After(busy / 20):
+		}
+	}
+	if _, err := db.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
 }
 
 // TestIdleCheckpoint: a resting store has an empty log.
