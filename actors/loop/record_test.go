@@ -65,6 +65,23 @@ func TestDecodeWhatWasEncoded(t *testing.T) {
 	}
 }
 
+// TestDecodeOlder: what earlier versions have written still reads.
+func TestDecodeOlder(t *testing.T) {
+	for typ, tt := range map[string]struct {
+		body string
+		want any
+	}{
+		store.ModelResult: {`{"turn":1,"message":{"role":"assistant","content":[]},"finish":"stop","usage":{"input":1,"output":2}}`,
+			&ModelResult{Turn: 1, Message: llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{}}, Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}}},
+		store.AskSettled: {`{"status":"accepted","by":"ada"}`, &AskSettled{Status: store.AskAccepted, By: "ada"}},
+	} {
+		got, err := Decode(store.Event{Type: typ, Body: []byte(tt.body)})
+		if err != nil || !reflect.DeepEqual(got.Body, tt.want) {
+			t.Errorf("Decode(%s): got %+v, %v, want %+v", typ, got.Body, err, tt.want)
+		}
+	}
+}
+
 // TestEncodeBounds: bodies that no store takes are cut where that loses nothing that
 // matters.
 func TestEncodeBounds(t *testing.T) {

@@ -60,8 +60,9 @@ type Options struct {
 	// Queue bounds the writes that wait for the writer; further ones wait for
 	// room as long as their context lasts. Zero means 1024.
 	Queue int
-	// BusyTimeout bounds the wait for another process that holds the file
-	// locked, to the millisecond; then it is [store.ErrBusy]. Zero means 5 s.
+	// BusyTimeout is how long a write waits for another process that holds the file
+	// locked, to the millisecond; then it is [store.ErrBusy], after twice that at the
+	// latest. Zero means 5 s.
 	BusyTimeout time.Duration
 	// Now is the clock of leases and expiry. Nil means time.Now.
 	Now func() time.Time
