@@ -278,7 +278,7 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 		return nil, err
 	}
 	rt, rec := a.rt, newRecord(o.ID, a.rt.store, from)
-	rec.standing.log = rt.sys.Log()
+	rec.standing.log, rec.stalls = rt.sys.Log(), &rt.stalls
 	rec.unread = !rt.own && from == nil // what the runtime's own store keeps is in memory anyway
 	identity := []any{a.name, prompt, o.Output}
 	if o.Tenant != nil && o.Tenant.name != "" {

@@ -87,7 +87,7 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 		return nil, ErrClosed
 	case run.tenant != nil && run.tenant.gone.Load():
 		return nil, errTenantClosed
-	case len(a.live) >= a.maximum:
+	case a.full():
 		return nil, ErrTooManyRuns
 	}
 	run.traced.begin()
@@ -98,6 +98,23 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	a.runs[run.id] = run
 	a.live[run.loop.Ref()] = run
 	return run, nil
+}
+
+// full reports whether as many runs are under way as may be. A run that has its outcome
+// is not, though its actor may still be stopping: who waited for it may start the next.
+func (a *agents) full() bool {
+	if len(a.live) < a.maximum {
+		return false
+	}
+	n := 0
+	for _, run := range a.live {
+		select {
+		case <-run.loop.Ended():
+		default:
+			n++
+		}
+	}
+	return n >= a.maximum
 }
 
 // stop cancels runs, and answers once they are gone.

@@ -23,7 +23,7 @@ type Event interface {
 type Header struct {
 	RunID string `json:"runId"`
 	// Seq is the number of the event in the run's journal. What is not written
-	// there ([Text], [Thinking], [ToolProgress], [ModelRetried], [TurnRestarted]) and what
+	// there ([Text], [Thinking], [ToolProgress], [ModelRetried], [TurnRestarted], [StoreStalled]) and what
 	// is another's ([Nested]) has the number of the last one before it; so numbers
 	// never fall, and may repeat.
 	Seq  int64     `json:"seq"`
@@ -153,6 +153,14 @@ type (
 		Error   string `json:"error"`
 		WaitMS  int64  `json:"waitMs"` // until the next, in milliseconds
 	}
+	// StoreStalled says that the store does not take the run's events at the moment, and
+	// that the run waits for it. A late reader may not see it.
+	StoreStalled struct {
+		Header
+		Error string `json:"error"`
+	}
+	// StoreResumed says that the store takes the run's events again.
+	StoreResumed struct{ Header }
 	// LimitReached says that what comes next does not fit a limit, and what the run does.
 	LimitReached struct {
 		Header
@@ -217,6 +225,12 @@ func (AskSettled) EventType() string { return "ask_settled" }
 
 // EventType implements [Event].
 func (ModelRetried) EventType() string { return "model_retried" }
+
+// EventType implements [Event].
+func (StoreStalled) EventType() string { return "store_stalled" }
+
+// EventType implements [Event].
+func (StoreResumed) EventType() string { return "store_resumed" }
 
 // EventType implements [Event].
 func (LimitReached) EventType() string { return "limit_reached" }

@@ -90,7 +90,7 @@ func TestLenderCharges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := lending(t, noUsage{llmtest.Script(tt.turn)}, SamplingPolicy{})
 			run := budget.New("run", budget.Limits{})
-			_, err := l.sample(t.Context(), wants("bank"), run)
+			_, err := l.sample(t.Context(), wants("bank"), paying{run})
 			for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
 				r := a.Report()
 				if r.Spent.Tokens != tt.want || r.Spent.ModelCalls != 1 || r.Reserved != (budget.Amount{}) {
@@ -99,6 +99,15 @@ func TestLenderCharges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// paying pays out of an account.
+type paying struct{ account *budget.Account }
+
+func (p paying) Budget() *budget.Account { return p.account }
+
+func (p paying) Charge(hold *budget.Hold, s loop.Spent) {
+	hold.Settle(budget.Amount{Tokens: s.Usage.Total(), Cost: s.Usage.Cost, ModelCalls: 1})
 }
 
 // Tokens is 200,000 where nothing is said, and no limit below zero.
@@ -120,7 +129,7 @@ func TestLenderHoldsNothing(t *testing.T) {
 	run := budget.New("run", budget.Limits{})
 	func() {
 		defer func() { _ = recover() }()
-		_, err := l.sample(t.Context(), wants("bank"), run)
+		_, err := l.sample(t.Context(), wants("bank"), paying{run})
 		t.Errorf("sample: got %v, want the model's panic", err)
 	}()
 	for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
@@ -171,7 +180,7 @@ func TestCallSamplerAfterItsCall(t *testing.T) {
 	}
 	closed := budget.New("run", budget.Limits{})
 	closed.Close()
-	if _, err := l.sample(t.Context(), req, closed); err == nil || !strings.Contains(err.Error(), "the run has ended") {
+	if _, err := l.sample(t.Context(), req, paying{closed}); err == nil || !strings.Contains(err.Error(), "the run has ended") {
 		t.Errorf("sample for a run that has ended: got %v", err)
 	}
 }

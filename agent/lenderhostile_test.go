@@ -54,7 +54,7 @@ func TestLenderAgainstLies(t *testing.T) {
 			run := budget.New("run", budget.Limits{Tokens: 100_000})
 			req := wants("bank")
 			req.Params.MaxTokens = 1500
-			res, err := l.sample(ctx, req, run)
+			res, err := l.sample(ctx, req, paying{run})
 			cancel()
 			if (err != nil) != left {
 				t.Errorf("%+v, left %v: got %v, %v", usage, left, res, err)

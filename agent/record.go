@@ -32,6 +32,7 @@ type record struct {
 	asks    *answering
 	traced  *tracing // nil where nobody traces
 
+	stalls   *stalls  // of the runtime; it has a lock of its own
 	over     func()   // is called when the run has ended; nil for nothing
 	standing standing // of the tree of runs below; it has a lock of its own
 
@@ -73,7 +74,7 @@ type progress struct {
 }
 
 func newRecord(runID string, j store.Journal, from *starter) *record {
-	r := &record{store: j, runID: runID, maximum: recordBytes}
+	r := &record{stalls: new(stalls), store: j, runID: runID, maximum: recordBytes}
 	if from != nil {
 		r.from, r.maximum, r.waits = from, recordBytes/4, make(map[string]func())
 	}
@@ -297,6 +298,7 @@ func (r *record) Closed(out loop.Outcome) {
 		r.add(&item{entry: last, seq: r.seq, time: last.Time})
 	})
 	r.update(func() { r.closed = true })
+	r.stalls.remove(r.runID)
 	r.noteEnd()
 	if r.over != nil {
 		r.over()

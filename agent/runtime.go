@@ -65,7 +65,9 @@ type Options struct {
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after
 	// that others may take a run over whose process has gone or stands still. Zero means a
-	// minute.
+	// minute, and that there are no others. It is also how long a run waits for a Store that
+	// is locked, full or out of reach: see [Runtime.Stalled]. With zero it waits until it is
+	// cancelled.
 	Lease time.Duration
 	// MaxRuns bounds the runs at once. Zero means 10,000.
 	MaxRuns int
@@ -137,6 +139,7 @@ type Runtime struct {
 	sys     *actors.System
 	agents  actors.Ref
 	llm     *provider.Group
+	stalls  stalls
 	answers *answers // given in other processes
 	servers *servers
 	tenants tenants

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,28 @@ func TestMaxRuns(t *testing.T) {
 			t.Errorf("the third run: got %v, want ErrTooManyRuns", err)
 		}
 	})
+}
+
+// TestPlaceIsFree: a run's place is free once its outcome is known.
+func TestPlaceIsFree(t *testing.T) {
+	const n = 32
+	rt, err := agent.Open(t.Context(), &agent.Options{Model: llmtest.Loop(llmtest.Say("ok")), MaxRuns: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for i := range 50 {
+				if _, err := rt.Run(t.Context(), "go"); err != nil {
+					t.Errorf("run %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestManyRuns: a thousand runs at once, each with its own outcome, leave nothing.

@@ -74,7 +74,13 @@ func (s *callSampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) 
 	if s.over.Load() {
 		return s.of.sample(ctx, req, nil)
 	}
-	return s.of.sample(ctx, req, s.call.Budget())
+	return s.of.sample(ctx, req, s.call)
+}
+
+// payer is a [loop.Call] that pays for what is sampled.
+type payer interface {
+	Budget() *budget.Account
+	Charge(*budget.Hold, loop.Spent)
 }
 
 // refuse is what a server is told that gets no answer: the code of a user's refusal,
@@ -111,9 +117,9 @@ func (s *lender) prepare(ctx context.Context, req *mcpclient.SampleRequest, run 
 	return &p, nil
 }
 
-// sample asks the model within the limits of the server, and of the run that the
-// account is of, if there is one.
-func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, run *budget.Account) (*mcp.CreateMessageResult, error) {
+// sample asks the model within the limits of the server, and of the run that makes the
+// call; nil is none.
+func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, call payer) (*mcp.CreateMessageResult, error) {
 	one := s.servers[req.Server]
 	if one == nil || one.account == nil {
 		return nil, refuse("the server may not ask a model")
@@ -128,7 +134,7 @@ func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, run *
 		}
 		turn.Prefer.Allowed = one.models
 	}
-	resp, err := s.turn(ctx, one, run, turn)
+	resp, err := s.turn(ctx, one, call, turn)
 	if err != nil {
 		return nil, unsuited(err)
 	}
@@ -138,7 +144,7 @@ func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, run *
 	}
 	// Some servers of models do not heed it (SAMP-06): it is said in words, once.
 	turn.System = joinText(turn.System, "You must call one of the tools.")
-	if resp, err = s.turn(ctx, one, run, turn); err != nil {
+	if resp, err = s.turn(ctx, one, call, turn); err != nil {
 		return nil, err
 	}
 	return sampling.Result(req.Params, resp)
@@ -154,7 +160,11 @@ func unsuited(err error) error {
 }
 
 // turn runs one turn of the model, and charges it.
-func (s *lender) turn(ctx context.Context, one *borrower, run *budget.Account, req *llm.Request) (*llm.Response, error) {
+func (s *lender) turn(ctx context.Context, one *borrower, call payer, req *llm.Request) (*llm.Response, error) {
+	var run *budget.Account
+	if call != nil {
+		run = call.Budget()
+	}
 	held, output, err := s.reserve(one, run, req, true)
 	if err != nil {
 		return nil, err
@@ -166,11 +176,13 @@ func (s *lender) turn(ctx context.Context, one *borrower, run *budget.Account, r
 	ctx = llm.Observe(ctx, &llm.Observer{Chose: func(c llm.Choice) { model = c.Model }})
 	resp, said, err := llm.Complete(ctx, s.model, &bounded)
 	price, _ := s.price(model)
-	spent := budget.Amount{Tokens: said.Input + said.Output, Cost: price.Of(said.Input, said.Output), ModelCalls: 1}
-	for _, h := range held {
-		h.Settle(spent)
+	spent := loop.Spent{What: loop.SpentSampling, Server: one.name, Model: model,
+		Usage: Usage{Input: said.Input, Output: said.Output, Estimated: said.Estimated, Cost: price.Of(said.Input, said.Output)}}
+	held[0].Settle(budget.Amount{Tokens: spent.Usage.Total(), Cost: spent.Usage.Cost, ModelCalls: 1})
+	if len(held) > 1 { // that of the run
+		call.Charge(held[1], spent)
 	}
-	s.log.Info("a model has answered a server", "server", one.name, "model", model, "input", said.Input, "output", said.Output, "cost", spent.Cost.String(), "error", err)
+	s.log.Info("a model has answered a server", "server", one.name, "model", model, "input", said.Input, "output", said.Output, "cost", spent.Usage.Cost.String(), "error", err)
 	return resp, err
 }
 

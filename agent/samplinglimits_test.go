@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/router"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // SECA-43, SAMP-31: a server that asks again and again is stopped by what it was given:
@@ -78,7 +80,8 @@ func TestSamplingIsCharged(t *testing.T) {
 				if strings.Contains(tt.want, "not known") {
 					delete(known, "sampled/model")
 				}
-				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__ask", nil), llmtest.Say("done")), Approve: agent.NeverAsk, Prices: known,
+				s := memstore.New(nil)
+				rt := open(t, &agent.Options{Store: s, Model: llmtest.Script(call("bank__ask", nil), llmtest.Say("done")), Approve: agent.NeverAsk, Prices: known,
 					Servers:  []mcpclient.Server{asking(t, "bank", protocol, 1, question("Hello"))},
 					Sampling: &agent.Sampling{Model: llmtest.Script(llmtest.Say("Hi").Usage(100, 10)).Named("sampled/model"), Default: tt.policy}})
 				a, err := rt.Agent("agent", &agent.Config{Limits: tt.limits})
@@ -104,6 +107,7 @@ func TestSamplingIsCharged(t *testing.T) {
 				if res.Spent.ModelCalls != tt.calls || res.Spent.Cost != tt.cost || res.Steps != 2 {
 					t.Errorf("spent: got %+v in %d steps, want %d calls and %v", res.Spent, res.Steps, tt.calls, tt.cost)
 				}
+				wantJournalled(t, s, run.ID(), loop.SpentSampling, tt.calls-2)
 				if own := res.Usage.Total(); tt.cost > 0 && res.Spent.Tokens != own+110 {
 					t.Errorf("tokens: got %d, of the run itself %d", res.Spent.Tokens, own)
 				}
@@ -131,7 +135,8 @@ func (m brokenModel) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, 
 // its requests before the end has the model for nothing (SECA-43).
 func TestSamplingBrokenOffIsCharged(t *testing.T) {
 	inEras(t, func(t *testing.T, protocol string) {
-		rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__ask", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
+		s := memstore.New(nil)
+		rt := open(t, &agent.Options{Store: s, Model: llmtest.Script(call("bank__ask", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
 			Servers:  []mcpclient.Server{asking(t, "bank", protocol, 1, question("Hello"))},
 			Sampling: &agent.Sampling{Model: brokenModel(4000), Default: allow}})
 		res, err := rt.Run(t.Context(), "go")
@@ -141,6 +146,7 @@ func TestSamplingBrokenOffIsCharged(t *testing.T) {
 		if sampled := res.Spent.Tokens - res.Usage.Total(); sampled < 1000 || sampled > 1100 || res.Spent.ModelCalls != 3 {
 			t.Errorf("spent: got %d sampled tokens in %d calls, want the thousand of the answer, and the question", sampled, res.Spent.ModelCalls)
 		}
+		wantJournalled(t, s, res.RunID, loop.SpentSampling, 1)
 	})
 }
 

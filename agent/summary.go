@@ -46,7 +46,8 @@ func (rt *Runtime) summariser(m llm.Model) func(ctx context.Context, before stri
 				price = p
 			}
 		}
-		hold.Settle(budget.Amount{Tokens: used.Input + used.Output, Cost: price.Of(used.Input, used.Output), ModelCalls: 1})
+		loop.Charge(ctx, hold, loop.Spent{What: loop.SpentSummary, Model: model,
+			Usage: Usage{Input: used.Input, Output: used.Output, Estimated: used.Estimated, Cost: price.Of(used.Input, used.Output)}})
 		if err != nil {
 			return "", err
 		}

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // What is cut is summed up by a model on the run's account, and where that has no room
@@ -37,7 +39,8 @@ func TestSummaryModel(t *testing.T) {
 				}
 				summary := llmtest.Script(notes...)
 				model := llmtest.Script(append(turns, llmtest.Say("done"))...)
-				rt := open(t, &agent.Options{Model: model, Prices: map[string]llm.Price{
+				s := memstore.New(nil)
+				rt := open(t, &agent.Options{Store: s, Model: model, Prices: map[string]llm.Price{
 					model.Name(): {}, "notes": {Input: tt.price, Output: tt.price}}})
 				a, err := rt.Agent("agent", &agent.Config{Tools: []agent.Tool{read}, ContextLength: 1200, MaxTokens: 100,
 					SummaryModel: named{summary, "notes"}, Limits: agent.Limits{Cost: llm.Unit / 100}})
@@ -62,6 +65,7 @@ func TestSummaryModel(t *testing.T) {
 				}
 				res, err := run.Wait(t.Context())
 				asked := len(summary.Requests())
+				wantJournalled(t, s, run.ID(), loop.SpentSummary, asked)
 				if cuts == 0 || (told == cuts) != tt.summed {
 					t.Errorf("%d cuts, %d with notes", cuts, told)
 				}

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Conditions that callers test with errors.Is.
@@ -12,7 +14,8 @@ var (
 	ErrRepeated = errors.New("store: the same is there already") // of a job: see [Jobs]
 	ErrFenced   = errors.New("store: the lease is no longer held")
 	ErrLeased   = errors.New("store: leased to another owner")
-	ErrFinished = errors.New("store: it has ended") // a run, or a job
+	ErrFinished = errors.New("store: it has ended")                    // a run, or a job
+	ErrConflict = errors.New("store: the run has other events by now") // see [Append.After]
 	ErrSettled  = errors.New("store: the ask is settled already")
 	ErrClosed   = errors.New("store: closed")
 	ErrInvalid  = errors.New("store: invalid argument")   // see [InvalidError]
@@ -28,6 +31,19 @@ var (
 	// ErrTooNew is a store written by a newer version of the program.
 	ErrTooNew = errors.New("store: written by a newer version")
 )
+
+// Passing reports whether a write that failed with err may succeed when it is made
+// again later, as nothing is wrong with it: the store is locked, full, or can not be
+// reached. It is false for nil, for a refusal, for a damaged or closed store, and for
+// the end of a context.
+func Passing(err error) bool {
+	return err != nil && !slices.ContainsFunc(lasting, func(l error) bool { return errors.Is(err, l) })
+}
+
+var lasting = []error{
+	ErrNotFound, ErrExists, ErrRepeated, ErrFenced, ErrLeased, ErrFinished, ErrConflict, ErrSettled, ErrClosed,
+	ErrInvalid, ErrTooLarge, ErrCorrupt, ErrTooNew, context.Canceled, context.DeadlineExceeded,
+}
 
 // InvalidError is an argument that breaks a rule; it wraps [ErrInvalid]. It does
 // not repeat the value, which may be hostile or secret.

@@ -37,23 +37,6 @@ type Event struct {
 	Body json.RawMessage `json:"body,omitzero"`
 }
 
-// Append is what [Journal.Append] adds to a run. Without events and state it
-// only checks that the run may be written to.
-type Append struct {
-	Run   string
-	Epoch int64 // of the lease the caller holds
-
-	// State the run has afterwards; "" leaves it. A state that ends the run
-	// also ends its lease.
-	State RunState
-
-	// Summary replaces that of the run; "" leaves it.
-	Summary string
-
-	// Events, at most [MaxEvents] with [MaxPageBytes] of bodies together.
-	Events []Event
-}
-
 // Replay reads the events of a run with a number above after, to the end, a page
 // at a time. It stops after an error.
 func Replay(ctx context.Context, j Journal, run string, after int64) iter.Seq2[Event, error] {

@@ -26,7 +26,10 @@
 //   - Sequence numbers of a run start at 1 and have no gap.
 //   - When a context ends, a write that has not begun is withdrawn and the
 //     context's cause returned; of one that has begun the true outcome is
-//     returned, for it is known within a bounded time.
+//     returned where it is known within a bounded time. Where it is not, such as
+//     after a lost connection to a database, the error is one that passes
+//     ([Passing]), and the same Append made again adds nothing twice: see
+//     [Append.After].
 //   - Every argument is validated and bounded before it is used ([ErrInvalid],
 //     [ErrTooLarge]). Names are data: a store never builds a query, a pattern
 //     or a path out of one (SECA-55).
@@ -52,9 +55,19 @@ type Journal interface {
 	// caller can compare InputHash and tell a repeat from a clash.
 	Create(ctx context.Context, r Run, owner string, ttl time.Duration, first ...Event) (Run, error)
 
-	// Append adds events to a run, all or none, and returns the number of the
-	// run's last event. Errors: [ErrNotFound]; [ErrFinished] if the run has
-	// ended; [ErrFenced] if a.Epoch is not the run's, or its lease was released.
+	// Append adds events to a run and opens and settles its asks, all or none, and
+	// returns the number of the last event. Errors: [ErrNotFound]; [ErrFinished] if
+	// the run has ended; [ErrFenced] if a.Epoch is not the run's, or its lease was
+	// released; [ErrConflict] if a.After is not the number of the run's last event.
+	//
+	// If exactly these events stand behind a.After already, written under the same
+	// epoch, this is a repeat: it changes nothing and returns what the first did,
+	// also where that has ended the run.
+	//
+	// Of a.Asks one that the run has opened before, with the same Hash, stays as it
+	// is; another of that ID is [ErrExists]. If an ask of a.Settle is settled, or
+	// has expired, the error is [ErrSettled], and [ErrNotFound] if the run has none
+	// of that ID.
 	Append(ctx context.Context, a Append) (last int64, err error)
 
 	// Events returns the events of a run with a number above after, in order. A
@@ -100,8 +113,8 @@ type Asks interface {
 	// store. Errors: [ErrExists]; [ErrNotFound] if it names a run that is not
 	// there; [ErrFinished] if that run has ended.
 	//
-	// The event ask.opened comes first and holds what is needed to open it
-	// again: after a crash between the two, opening it once more is right.
+	// A run that journals its asks opens them with [Journal.Append], so that there
+	// is no event without its ask, nor the other way round.
 	OpenAsk(ctx context.Context, a Ask) error
 
 	// SettleAsk decides a pending ask. Exactly one caller ever gets nil; the

@@ -96,20 +96,6 @@ func (r Run) Check() error {
 		"run.Summary", r.Summary, "run.InputHash", r.InputHash)
 }
 
-// Check reports the first rule that a breaks.
-func (a Append) Check() error {
-	if err := CheckID("append.Run", a.Run); err != nil {
-		return err
-	}
-	if a.State != "" && !a.State.known() {
-		return &InvalidError{"append.State", "is unknown"}
-	}
-	if err := CheckText("append.Summary", a.Summary); err != nil {
-		return err
-	}
-	return CheckEvents(a.Events)
-}
-
 // CheckEvents reports the first rule that events, written together, break.
 func CheckEvents(events []Event) error {
 	if len(events) > MaxEvents {

@@ -82,8 +82,11 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 		cl.again = rulings[i].verdict == AskAgain
 		if rulings[i].verdict == Allow || r.allowedForRun(cl) {
 			cl.phase = ready
+		} else if asked, err := r.openAsk(cl); err == nil {
+			entries = append(entries, asked)
 		} else {
-			entries = append(entries, r.openAsk(cl))
+			cl.hold.Release()
+			entries = append(entries, r.settle(cl, mcp.ErrorResult("not called: it needs a human's consent, and can not be asked about: %v", err), false))
 		}
 	}
 	r.advance(c, entries...)
@@ -169,12 +172,10 @@ func (r *run) runState() store.RunState {
 
 // begin makes the calls and asks whose events are durable.
 func (r *run) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
+	r.asksAreStored(c, asks...)
 	if r.out != nil {
 		r.unmade(c, t, start)
 		return
-	}
-	for _, a := range asks {
-		r.storeAsk(c, a)
 	}
 	for _, cl := range start {
 		r.dispatch(c, cl)
@@ -192,7 +193,7 @@ func (r *run) dispatch(c *actors.Context, cl *call) {
 	if !cl.tool.Dispatches {
 		r.pay(cl, true)
 	}
-	todo.account, todo.left = r.spend.account, r.timeLeft()
+	todo.spend, todo.left = r.spend, r.timeLeft()
 	look := r.afterTool(cl)
 	over := func(m *toolReturned, err error) any {
 		if m == nil {

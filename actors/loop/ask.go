@@ -38,24 +38,15 @@ type openAsk struct {
 	call    *call     // that it is about
 	raised  *raise    // the call itself asks; nil for its approval
 	limit   *limitAsk // it is about a limit, and no call
-	storing bool      // it is on its way to the store
-	stored  bool      // answers may be given to the store
+	stored  bool      // it is durable: answers may be given
+	writing int       // decisions on their way to the store, which says how it was settled
 	settled bool      // it is decided, and off the list
 	answers []answer  // given before it was stored
 }
 
 // Messages to itself.
 type (
-	askStored struct {
-		open *openAsk
-		err  error
-	}
 	askSeen struct { // how an ask stands in the store
-		open *openAsk
-		ask  store.Ask
-		err  error
-	}
-	askWithdrawn struct {
 		open *openAsk
 		ask  store.Ask
 		err  error
@@ -63,8 +54,9 @@ type (
 	pollAsks struct{}
 )
 
-// openAsk makes the question whether a call may be made.
-func (r *run) openAsk(cl *call) Entry {
+// openAsk makes the question whether a call may be made. The error is that of a question
+// that no store takes.
+func (r *run) openAsk(cl *call) (Entry, error) {
 	payload, hash := payloadOf(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
 		Source: cl.tool.Source, Arguments: cl.args, Tainted: r.outbound(cl.tool), Again: cl.again})
 	row := store.Ask{
@@ -72,12 +64,16 @@ func (r *run) openAsk(cl *call) Entry {
 		Path: r.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
 		Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry)),
 	}
+	if err := row.Check(); err != nil {
+		return Entry{}, err
+	}
 	cl.phase = asking
-	return r.listAsk(&openAsk{row: row, call: cl})
+	return r.listAsk(&openAsk{row: row, call: cl}), nil
 }
 
-// listAsk adds a question to those that are open. The clock of the run's wall time
-// stands still while there is one (TIME-05).
+// listAsk adds a question to those that are open, and returns the event that opens it,
+// in the store too: see [writing.encode]. The clock of the run's wall time stands still
+// while there is one (TIME-05).
 func (r *run) listAsk(a *openAsk) Entry {
 	r.stopClock()
 	if r.asks == nil {
@@ -111,24 +107,9 @@ func trust(t *Tool) string {
 	return "untrusted"
 }
 
-// storeAsk puts the question where it can be answered from any process.
-func (r *run) storeAsk(c *actors.Context, a *openAsk) {
-	j, row := r.cfg.Journal, a.row
-	a.storing = true
-	actors.Await(c, func(ctx context.Context) (struct{}, error) {
-		err := j.OpenAsk(ctx, row)
-		if errors.Is(err, store.ErrExists) {
-			err = nil
-		}
-		return struct{}{}, err
-	}, func(_ struct{}, err error) any { return askStored{a, err} })
-}
-
 // askMessage handles what concerns asks while the run is acting.
 func (r *run) askMessage(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case askStored:
-		r.askIsStored(c, m.open, m.err)
 	case askSeen:
 		r.sawAsk(c, m)
 	case pollAsks:
@@ -136,26 +117,29 @@ func (r *run) askMessage(c *actors.Context, msg any) {
 	}
 }
 
-func (r *run) askIsStored(c *actors.Context, a *openAsk, err error) {
-	if a.settled {
-		return
+// asksAreStored goes on with questions that can be answered from any process now.
+func (r *run) asksAreStored(c *actors.Context, asks ...*openAsk) {
+	for _, a := range asks {
+		if a.settled {
+			continue
+		}
+		a.stored = true
+		if r.out != nil {
+			r.withdraw(c, a)
+			continue
+		}
+		if r.cfg.Answers != nil {
+			self := c.Self()
+			r.cfg.Answers.Watch(a.row.ID, self, func(seen store.Ask) { self.Send(askSeen{a, seen, nil}) })
+		}
+		for _, given := range a.answers {
+			r.settleHere(c, a, given)
+		}
+		a.answers = nil
 	}
-	if err != nil {
-		c.Log().Error("a question could not be stored", "run", r.cfg.ID, "kind", a.row.Kind, "tool", a.row.Tool, "error", err)
-		failAnswers(a, err)
-		r.askSettled(c, a, store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("it could not be asked")})
-		return
+	if r.out == nil && len(asks) > 0 {
+		r.setPoll(c)
 	}
-	a.stored = true
-	if r.cfg.Answers != nil {
-		self := c.Self()
-		r.cfg.Answers.Watch(a.row.ID, self, func(seen store.Ask) { self.Send(askSeen{a, seen, nil}) })
-	}
-	for _, given := range a.answers {
-		r.settleStored(c, a, given)
-	}
-	a.answers = nil
-	r.setPoll(c)
 }
 
 // setPoll looks again soon, and exactly when the next ask expires.
@@ -212,7 +196,7 @@ func settleAnyway(a store.Ask, err error) (store.Ask, error) {
 
 func (r *run) sawAsk(c *actors.Context, m askSeen) {
 	switch {
-	case m.open.settled: // meanwhile
+	case m.open.settled, m.open.writing > 0: // meanwhile
 	case m.err == nil && m.ask.Status != store.AskPending:
 		r.askSettled(c, m.open, m.ask.Decision)
 	case m.err != nil && !time.Now().Before(m.open.row.Expires):
@@ -221,34 +205,77 @@ func (r *run) sawAsk(c *actors.Context, m askSeen) {
 	}
 }
 
-// answer gives a decision to the store, as soon as the question is there.
+// answer decides an ask, as soon as the question is durable.
 func (r *run) answer(c *actors.Context, m answer) {
 	if r.cfg.Journal == nil {
 		m.reply.Complete(store.Ask{}, store.ErrNotFound)
 		return
 	}
-	open := r.asks[m.ask]
-	if open != nil && !open.stored && r.out == nil {
+	switch open := r.asks[m.ask]; {
+	case open == nil || r.out != nil:
+		j := r.cfg.Journal
+		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
+			return j.SettleAsk(ctx, m.ask, m.decision)
+		}, func(a store.Ask, err error) any {
+			m.reply.Complete(a, err)
+			return nil
+		})
+	case !open.stored:
 		open.answers = append(open.answers, m)
-		return
+	default:
+		r.settleHere(c, open, m)
 	}
-	r.settleStored(c, open, m)
 }
 
-// settleStored lets the store decide whether the answer is the first. open is nil
-// for an ask that is not.
-func (r *run) settleStored(c *actors.Context, open *openAsk, m answer) {
-	j := r.cfg.Journal
+// settleHere writes a decision together with the event that says so; the store decides
+// whether it is the first.
+func (r *run) settleHere(c *actors.Context, open *openAsk, m answer) {
+	if m.decision.At.IsZero() {
+		m.decision.At = store.Clock(time.Now())
+	}
+	if err := m.decision.Check(); err != nil {
+		m.reply.Complete(store.Ask{}, err)
+		return
+	}
+	id, d := open.row.ID, m.decision
+	open.writing++
+	r.writeBatch(c, &batch{
+		entries: []Entry{settledEntry(id, d)},
+		settle: &settling{
+			Settlement: store.Settlement{Ask: id, Decision: d},
+			lost: func(c *actors.Context) {
+				open.writing--
+				r.seeSettled(c, open, m)
+			},
+			failed: func(err error) { m.reply.Complete(store.Ask{}, err) },
+		},
+		then: func(c *actors.Context) {
+			open.writing--
+			row := open.row
+			row.Decision = d
+			m.reply.Complete(row, nil)
+			r.askDecided(c, open, d, nil)
+		},
+	})
+}
+
+// seeSettled looks how an ask was settled that somebody else was faster to answer.
+func (r *run) seeSettled(c *actors.Context, open *openAsk, m answer) {
+	j, id := r.cfg.Journal, open.row.ID
 	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
-		return j.SettleAsk(ctx, m.ask, m.decision)
+		return j.Ask(ctx, id)
 	}, func(a store.Ask, err error) any {
-		m.reply.Complete(a, err)
-		a, err = settleAnyway(a, err)
-		if open == nil {
-			return nil
+		told := err
+		if err == nil {
+			told = store.ErrSettled
 		}
+		m.reply.Complete(a, told)
 		return askSeen{open, a, err}
 	})
+}
+
+func settledEntry(id string, d store.Decision) Entry {
+	return Entry{Type: store.AskSettled, Key: id, Body: &AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: reasonOf(d.Answer)}}
 }
 
 func failAnswers(a *openAsk, err error) {
@@ -258,9 +285,22 @@ func failAnswers(a *openAsk, err error) {
 	a.answers = nil
 }
 
-// askSettled goes on with what was decided.
+// askSettled goes on with what was decided elsewhere.
 func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
-	entries := []Entry{r.closeAsk(a, d)}
+	r.askDecided(c, a, d, []Entry{settledEntry(a.row.ID, d)})
+}
+
+// askDecided goes on with what was decided. The entries are what is still to be written
+// of it.
+func (r *run) askDecided(c *actors.Context, a *openAsk, d store.Decision, entries []Entry) {
+	if a.settled {
+		return
+	}
+	if r.out != nil {
+		r.unasked(c, a, d, entries)
+		return
+	}
+	r.closeAsk(a)
 	switch {
 	case a.limit != nil:
 		r.limitSettled(c, a, d, entries)
@@ -288,7 +328,7 @@ func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
 }
 
 // closeAsk takes an ask off the list; with the last one the wall time goes on.
-func (r *run) closeAsk(a *openAsk, d store.Decision) Entry {
+func (r *run) closeAsk(a *openAsk) {
 	delete(r.asks, a.row.ID)
 	a.settled = true
 	if r.cfg.Answers != nil {
@@ -298,8 +338,6 @@ func (r *run) closeAsk(a *openAsk, d store.Decision) Entry {
 		r.askTimer.Clear()
 		r.startClock()
 	}
-	return Entry{Type: store.AskSettled, Key: a.row.ID, Body: &AskSettled{
-		Status: d.Status, By: d.By, Scope: d.Scope, Reason: reasonOf(d.Answer)}}
 }
 
 // declined is what the model reads of a call that nobody allowed.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -247,19 +248,16 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// deadAsks can not store questions.
-type deadAsks struct{ loop.Journal }
-
-func (deadAsks) OpenAsk(context.Context, store.Ask) error { return store.ErrFull }
-
 // TestAskThatCannotBeStored is no yes.
 func TestAskThatCannotBeStored(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("write", nil), llmtest.Say("ok"))
 		cfg := b.askFirst(model)
-		cfg.Journal = deadAsks{b.store}
+		long := tool("write", echo)
+		long.Origin = strings.Repeat("x", store.MaxText+1)
+		cfg.Tools = tools{long}
 		out := b.finish(b.start(cfg))
-		want := "error: not called: it needs a human's consent, and the question was withdrawn: it could not be asked"
+		want := "error: not called: it needs a human's consent, and can not be asked about: store: ask.Origin has size 4097, at most 4096 is allowed"
 		if got := results(model.Requests()[1]); out.Err != nil || got[0] != want {
 			t.Errorf("result: got %q, outcome %+v", got, out)
 		}

@@ -56,14 +56,14 @@ func TestCancel(t *testing.T) {
 		{"thinking", func(_ *bench, cfg *loop.Config) {
 			cfg.Model = llmtest.Script(llmtest.Join(llmtest.Say("Hel"), forever))
 		},
-			"Started created listed appended", "run.started tools.listed model.intent run.finished"},
+			"Started created listed appended", "run.started tools.listed model.intent model.failed run.finished"},
 		{"deciding", func(_ *bench, cfg *loop.Config) { cfg.Gate = think },
 			"Started created listed appended modelReplied appended", "run.started tools.listed model.intent model.result run.finished"},
 		{"acting", func(*bench, *loop.Config) {},
 			"Started created listed appended modelReplied appended decided appended",
 			"run.started tools.listed model.intent model.result i d u run.finished"},
 		{"asking", func(_ *bench, cfg *loop.Config) { cfg.Gate = ask },
-			"Started created listed appended modelReplied appended decided appended askStored",
+			"Started created listed appended modelReplied appended decided appended",
 			"run.started tools.listed model.intent model.result i ask.opened ask.settled run.finished"},
 	}
 	for _, tt := range tests {
@@ -204,18 +204,18 @@ func (j *slowJournal) Append(ctx context.Context, a store.Append) (int64, error)
 
 // TestJournalFails: nothing happens whose events are not durable, and the run ends.
 func TestJournalFails(t *testing.T) {
-	full := store.ErrFull
+	damaged := store.ErrCorrupt // which does not pass
 	tests := []struct {
 		at     string
 		fail   error
 		made   bool
 		events string
 	}{
-		{loop.ModelIntentType, full, false, "run.started run.finished"},
-		{store.ModelResult, full, false, "run.started tools.listed model.intent run.finished"},
-		{store.ToolIntent, full, false, "run.started tools.listed model.intent model.result run.finished"},
-		{store.ToolResult, full, true, "run.started tools.listed model.intent model.result i d run.finished"},
-		{store.RunFinished, full, true, "run.started tools.listed model.intent model.result i d r model.intent model.result"},
+		{loop.ModelIntentType, damaged, false, "run.started model.failed run.finished"},
+		{store.ModelResult, damaged, false, "run.started tools.listed model.intent run.finished"},
+		{store.ToolIntent, damaged, false, "run.started tools.listed model.intent model.result run.finished"},
+		{store.ToolResult, damaged, true, "run.started tools.listed model.intent model.result i d run.finished"},
+		{store.RunFinished, damaged, true, "run.started tools.listed model.intent model.result i d r model.intent model.result"},
 		{store.ToolIntent, store.ErrFenced, false, "run.started tools.listed model.intent model.result"},
 	}
 	for _, tt := range tests {

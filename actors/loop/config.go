@@ -19,7 +19,6 @@ type Journal interface {
 	Append(ctx context.Context, a store.Append) (last int64, err error)
 	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
 	Release(ctx context.Context, run, owner string, epoch int64) error
-	OpenAsk(ctx context.Context, a store.Ask) error
 	SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error)
 	Ask(ctx context.Context, id string) (store.Ask, error)
 }
@@ -97,8 +96,10 @@ type Config struct {
 	// events as they happen.
 	Journal Journal
 	Owner   string // of the lease
-	// Lease is how long the lease on the run lasts; it is renewed three times in it. Zero
-	// means a minute.
+	// Lease is how long the lease on the run lasts; it is renewed three times in it. A run
+	// whose store does not take its events at the moment waits, until the lease is over:
+	// then others may have claimed it. Zero means a minute, and that none will: the run
+	// waits until it is cancelled.
 	Lease time.Duration
 	// Answers tells the run of answers that were given elsewhere. Nil lets it look at the
 	// Journal once a second, for itself.
@@ -156,7 +157,7 @@ const (
 )
 
 func (c *Config) withDefaults() (*shared, error) {
-	d := shared{*c}
+	d := shared{Config: *c, claimed: c.Lease > 0}
 	if d.Model == nil {
 		return nil, errIncomplete
 	}

@@ -16,7 +16,8 @@
 //   - A run has exactly one [Outcome], whatever panics, hangs or is cancelled, and
 //     a bounded time after it was cancelled ([Config.Grace], twice at the most).
 //   - Nothing is done before the event that says so is durable: an intent and a
-//     dispatch precede every call, and a run whose append fails ends.
+//     dispatch precede every call. A run whose store does not take its events waits for
+//     it, and one whose events can not be written any more ends.
 //   - Limits are held before a call is made, never after it.
 //   - A tool that fails, panics or is unknown is a result the model reads, and
 //     never a failed run.

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +24,10 @@ func (r *run) end(c *actors.Context, out Outcome) {
 		return
 	}
 	r.out = &out
+	if r.notOpened != nil {
+		r.refused(c, errors.Join(out.Err, r.notOpened))
+		return
+	}
 	r.state = (*run).ending
 	r.wall.Clear()
 	r.askTimer.Clear()
@@ -46,14 +49,9 @@ func (r *run) end(c *actors.Context, out Outcome) {
 		}
 	}
 	for _, a := range r.asks {
-		switch {
-		case a.stored:
-			r.closing++
+		r.closing++ // until it is settled; one that is not durable yet is withdrawn once it is
+		if a.stored {
 			r.withdraw(c, a)
-		case a.storing:
-			r.closing++ // and askStored comes
-		default:
-			r.unasked(c, a, store.Decision{Status: store.AskCancelled, By: "runtime"})
 		}
 	}
 	r.startGrace(c)
@@ -67,7 +65,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 			r.refused(c, m.err)
 			return
 		}
-		r.opened(c, m.head)
+		r.isOpened(c, m)
 		r.finish(c)
 	case *toolReturned:
 		if m.call.turn != r.turn || m.call.phase != sent || r.last {
@@ -76,9 +74,7 @@ func (r *run) ending(c *actors.Context, msg any) {
 		r.turn.busy--
 		r.write(c, nil, r.outcomes(c, m)...)
 		r.finish(c)
-	case askStored:
-		r.withdraw(c, m.open)
-	case askWithdrawn:
+	case askSeen:
 		r.withdrawn(c, m)
 	case graceOver:
 		r.giveUp(c)
@@ -98,31 +94,30 @@ func (r *run) unmade(c *actors.Context, t *turn, calls []*call) {
 
 // withdraw takes a question back, unless it has been answered.
 func (r *run) withdraw(c *actors.Context, open *openAsk) {
-	if open.settled {
-		return
-	}
-	j, id := r.cfg.Journal, open.row.ID
-	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
-		return settleAnyway(j.SettleAsk(ctx, id, store.Decision{Status: store.AskCancelled, By: "runtime"}))
-	}, func(a store.Ask, err error) any { return askWithdrawn{open, a, err} })
+	r.settleHere(c, open, answer{ask: open.row.ID, decision: store.Decision{Status: store.AskCancelled, By: "runtime"},
+		reply: new(actors.Reply[store.Ask])})
 }
 
-func (r *run) withdrawn(c *actors.Context, m askWithdrawn) {
-	if m.open.settled || r.last {
+// withdrawn goes on with a question that was answered before it could be withdrawn.
+func (r *run) withdrawn(c *actors.Context, m askSeen) {
+	if m.open.settled || m.open.writing > 0 {
 		return
 	}
 	if m.err != nil {
 		c.Log().Warn("a question could not be withdrawn", "run", r.cfg.ID, "error", m.err)
 		m.ask.Decision = store.Decision{Status: store.AskCancelled, By: "runtime"}
 	}
-	r.closing--
-	r.unasked(c, m.open, m.ask.Decision)
-	r.finish(c)
+	if m.ask.Status != store.AskPending {
+		r.askSettled(c, m.open, m.ask.Decision)
+	}
 }
 
 // unasked records how a question of a run that ends was settled; a call that waits
 // to be allowed is not made in any case.
-func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision) {
+func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision, entries []Entry) {
+	if r.last {
+		return
+	}
 	failAnswers(a, store.ErrFinished)
 	switch {
 	case a.raised != nil:
@@ -131,7 +126,12 @@ func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision) {
 		a.call.hold.Release()
 		a.call.phase = returned
 	}
-	r.write(c, nil, r.closeAsk(a, d))
+	r.closeAsk(a)
+	r.closing--
+	if len(entries) > 0 {
+		r.write(c, nil, entries...)
+	}
+	r.finish(c)
 }
 
 // finish writes the end, once nothing is under way any more.
@@ -148,18 +148,19 @@ func (r *run) finish(c *actors.Context) {
 		return
 	}
 	r.last = true
-	r.account()
-	r.writeBatch(c, &batch{entries: []Entry{finished(r.out)}, state: r.out.State, summary: summary(r.out),
+	notes := r.account()
+	r.writeBatch(c, &batch{entries: append(notes, finished(r.out)), state: r.out.State, summary: summary(r.out),
 		then: func(c *actors.Context) { r.complete(c, nil) }})
 }
 
-// giveUp ends the wait, first for calls and then for the journal.
+// giveUp ends the wait, first for calls and then for the journal. A run that was not
+// cancelled waits for its journal as long as that may still take the end.
 func (r *run) giveUp(c *actors.Context) {
 	r.graces++
-	if r.graces > 1 || !r.recorded {
-		if r.journal.cancel != nil {
-			r.journal.cancel(errGrace)
-		}
+	switch {
+	case r.graces > 1 && r.recorded && !r.cancelled && r.journal.err == nil:
+		return // hurry begins the next grace
+	case r.graces > 1 || !r.recorded:
 		r.h.opened.Complete(begun{}, errGrace)
 		r.complete(c, &JournalError{errGrace})
 		return
@@ -177,17 +178,31 @@ func (r *run) giveUp(c *actors.Context) {
 	r.finish(c)
 }
 
+// hurry notes that a run was cancelled. One that is waiting for its journal only waits
+// for one more grace.
+func (r *run) hurry(c *actors.Context) {
+	if r.out != nil && !r.cancelled && r.graces > 1 {
+		r.startGrace(c)
+	}
+	r.cancelled = true
+}
+
 // account charges what has not completed, gives back what is held, and says what it
-// all has cost.
-func (r *run) account() {
-	r.spend.close()
-	r.spend.bill(r.out)
+// all has cost. It returns what is still to be written of that.
+func (r *run) account() []Entry {
+	if r.billed {
+		return nil
+	}
+	r.billed = true
+	r.spend.close(r.out.Err)
+	return r.spend.bill(r.out)
 }
 
 var errGrace = errors.New("it did not answer in time")
 
 // complete gives the outcome and stops.
 func (r *run) complete(c *actors.Context, err error) {
+	r.dropWrites()
 	r.account()
 	if err != nil && !errors.Is(r.out.Err, err) {
 		r.out.Err = errors.Join(r.out.Err, err)

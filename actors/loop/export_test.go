@@ -1,4 +1,4 @@
 package loop
 
-// Poison makes the run's actor panic.
-func (r *Run) Poison() { r.ref.Send(appended{batches: []*batch{nil}}) }
+// Poison makes the actor of a run panic that has nothing to write.
+func (r *Run) Poison() { r.ref.Send(appended{}) }

@@ -93,12 +93,12 @@ func (r *Run) Start(c *actors.Context) error {
 		Name: r.cfg.Kind.String() + "-" + r.cfg.ID,
 		New:  func() actors.Actor { return newRun(r) },
 		OnStop: func(err error) {
-			spend.close() // also after a kill: nothing stays held for who is gone
+			spend.close(err) // also after a kill: nothing stays held for who is gone
 			r.died(sys, err)
 		},
 	})
 	if err != nil {
-		spend.close()
+		spend.close(err)
 		r.opened.Complete(begun{}, err)
 		return err
 	}
@@ -176,33 +176,41 @@ func (r *Run) died(sys *actors.System, cause error) {
 		return
 	}
 	out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
-	r.spend.bill(&out)
+	notes := r.spend.bill(&out)
 	if r.cfg.Journal == nil {
 		r.complete(out)
 		return
 	}
 	sys.Go("run-"+r.cfg.ID, func() {
-		if err := r.recordDeath(b.epoch, out); err != nil {
+		if err := r.recordDeath(b.epoch, out, notes); err != nil {
 			out.Err = errors.Join(out.Err, err)
 		}
 		r.complete(out)
 	})
 }
 
-// recordDeath appends the end of a run that has no actor any more.
-func (r *Run) recordDeath(epoch int64, out Outcome) error {
+// recordDeath appends the end of a run that has no actor any more, and what is still to be
+// written of its cost.
+func (r *Run) recordDeath(epoch int64, out Outcome, notes []Entry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
 	defer cancel()
-	last := finished(&out)
-	ev, err := last.encode()
-	if err == nil {
-		last.Seq, err = r.cfg.Journal.Append(ctx, store.Append{
-			Run: r.cfg.ID, Epoch: epoch, State: out.State, Summary: summary(&out), Events: []store.Event{ev}})
+	entries := append(notes, finished(&out))
+	last := store.Append{Run: r.cfg.ID, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out)}
+	for i := range entries {
+		ev, err := entries[i].encode()
+		if err != nil {
+			return &JournalError{err}
+		}
+		last.Events = append(last.Events, ev)
 	}
+	seq, err := r.cfg.Journal.Append(ctx, last)
 	if err != nil {
 		return &JournalError{err}
 	}
-	r.cfg.Sink.Journalled([]Entry{last})
+	for i := range entries {
+		entries[i].Seq = seq - int64(len(entries)-1-i)
+	}
+	r.cfg.Sink.Journalled(entries)
 	return nil
 }
 

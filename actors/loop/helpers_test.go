@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -113,6 +114,7 @@ type bench struct {
 	store  *memstore.Store
 	sink   *recorder
 	trace  *actors.Tracer
+	unsaid bool     // a tool spends of the account without a word
 	subs   sync.Map // the newest run of each tool that is one
 }
 
@@ -177,7 +179,46 @@ func (b *bench) finish(run *loop.Run) loop.Outcome {
 	if n := len(b.sink.closed); n != 1 {
 		b.t.Errorf("outcomes: got %d, want 1", n)
 	}
+	if _, lost := errors.AsType[*loop.JournalError](run.Outcome().Err); !lost && !b.unsaid {
+		b.compareSpent()
+	}
 	return run.Outcome()
+}
+
+// compareSpent compares what the events of the only run say of its cost with what its
+// end says.
+func (b *bench) compareSpent() {
+	b.t.Helper()
+	if runs, err := b.store.Runs(context.Background(), store.Query{}); err != nil || len(runs) != 1 || runs[0].ID != "r1" {
+		return
+	}
+	var own, all loop.Usage
+	requests := 0
+	add := func(u *loop.Usage, more loop.Usage) {
+		u.Input, u.Output, u.Cost, u.Estimated = u.Input+more.Input, u.Output+more.Output, u.Cost+more.Cost, u.Estimated || more.Estimated
+	}
+	turn := func(u loop.Usage, attempts int) {
+		add(&own, u)
+		add(&all, u)
+		requests += max(attempts, 1)
+	}
+	for _, e := range b.events() {
+		switch body := e.Body.(type) {
+		case *loop.ModelResult:
+			turn(body.Usage, body.Attempts)
+		case *loop.ModelFailed:
+			turn(body.Usage, body.Attempts)
+		case *loop.Spent:
+			add(&all, body.Usage)
+			requests++
+		case *loop.RunFinished:
+			u := body.Usage
+			u.Over, u.OverCost = 0, 0
+			if own != u || all.Total() != body.Spent.Tokens || all.Cost != body.Spent.Cost || requests != body.Spent.ModelCalls {
+				b.t.Errorf("the end says %+v and %+v, its events %+v, and with %+v of others %d requests", body.Usage, body.Spent, own, all, requests)
+			}
+		}
+	}
 }
 
 // events reads the journal back.

@@ -142,12 +142,13 @@ func (r *run) askLimit(c *actors.Context, before []Entry, l *limitAsk) {
 	a := &openAsk{limit: l, row: store.Ask{
 		ID: fmt.Sprintf("%s-limit-%d", r.cfg.Nonce, r.limitAsks), Run: r.cfg.ID, Kind: AskLimit, Path: r.cfg.Path, Trust: "program",
 		Payload: raw, Default: MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry))}}
+	if err := a.row.Check(); err != nil {
+		r.write(c, nil, before...)
+		l.stop(c, fmt.Errorf("%w; more can not be asked for: %w", limit, err))
+		return
+	}
 	entries := append(before, r.limitReached(limit, LimitAsk), r.listAsk(a))
-	r.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) {
-		if r.out == nil {
-			r.storeAsk(c, a)
-		}
-	}})
+	r.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { r.asksAreStored(c, a) }})
 }
 
 func (r *run) askingMore(c *actors.Context, msg any) { r.askMessage(c, msg) }
@@ -260,6 +261,7 @@ func (r *run) callsOver(c *actors.Context, err error) {
 // lostTurn ends the run after a turn that has no answer.
 func (r *run) lostTurn(c *actors.Context, err error) {
 	over := r.turn.spend.abandon(mayBeBilled(err))
+	r.write(c, nil, r.turn.spend.failed(err))
 	switch {
 	case r.wrapping != nil:
 		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.wrapping, err))

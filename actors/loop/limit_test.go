@@ -147,6 +147,7 @@ func TestWrapUpIsHeldAgainstOthers(t *testing.T) {
 			h.Settle(budget.Amount{Tokens: left})
 			return "all of it", nil
 		})
+		b.unsaid = true
 		cfg := b.config(caller(40), greedy)
 		cfg.Limits = loop.Limits{Tokens: 2000, OnLimit: loop.LimitWrapUp}
 		out := b.finish(b.start(cfg))

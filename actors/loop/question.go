@@ -129,6 +129,11 @@ func (r *run) raise(c *actors.Context, m *raise) {
 		Origin: cl.tool.Origin, Path: r.cfg.Path, Trust: trust(cl.tool), Payload: m.q.Payload, Default: m.q.Default,
 		Hash: m.q.Hash, Expires: store.Clock(expires),
 	}}
+	if err := m.open.row.Check(); err != nil {
+		m.open = nil
+		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: %w", ErrNotAsked, err))
+		return
+	}
 	r.advance(c, r.listAsk(m.open))
 }
 
@@ -140,7 +145,7 @@ func (r *run) unraise(c *actors.Context, m unraise) {
 	}
 	d := store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("the call does not wait for it any more")}
 	if a.stored {
-		r.settleStored(c, a, answer{ask: a.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})
+		r.settleHere(c, a, answer{ask: a.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})
 		return
 	}
 	a.answers = append(a.answers, answer{ask: a.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})

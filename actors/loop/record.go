@@ -18,7 +18,9 @@ import (
 const (
 	ToolsListedType = "tools.listed" // what the model may call from now on
 	ModelIntentType = "model.intent" // the model is about to be asked; what was reserved for it
+	ModelFailedType = "model.failed" // the model was asked, and the turn has no result
 	InputAddedType  = "input.added"  // a message of the run itself to the model
+	SpentType       = "spent"        // what was paid for beside the turns; Key is the call's, empty for none
 
 	LimitReachedType = "limit.reached" // what comes next does not fit the limits
 	LimitRaisedType  = "limit.raised"  // a human has allowed more
@@ -85,9 +87,27 @@ type (
 		Message  llm.Message      `json:"message"`
 		Thinking string           `json:"thinking,omitempty"`
 		Finish   llm.FinishReason `json:"finish"`
-		Usage    Usage            `json:"usage"`
+		Usage    Usage            `json:"usage"`             // of all attempts
+		Attempts int              `json:"attempts,omitzero"` // requests to the model; zero is one
 		Model    string           `json:"model,omitempty"`
 		Chosen   *Chosen          `json:"chosen,omitzero"` // by a router; nil where there was nothing to choose
+	}
+	// ModelFailed is the body of model.failed. A journal written by an earlier version has
+	// an intent without a result in its place.
+	ModelFailed struct {
+		Turn     int    `json:"turn"`
+		Usage    Usage  `json:"usage"`             // of all attempts
+		Attempts int    `json:"attempts,omitzero"` // requests to the model; zero is one
+		Error    string `json:"error"`
+	}
+	// Spent is the body of spent, one request to a model. Together with those of
+	// model.result and model.failed, and what the runs that were started have spent, the
+	// sum is that of run.finished.
+	Spent struct {
+		What   string `json:"what"` // [SpentSampling] or [SpentSummary]
+		Server string `json:"server,omitempty"`
+		Model  string `json:"model,omitempty"`
+		Usage  Usage  `json:"usage"`
 	}
 	// ToolIntent is the body of tool.intent; the event's Key is the call's.
 	ToolIntent struct {
@@ -210,6 +230,8 @@ var bodies = map[string]func() any{
 	ToolsListedType:      func() any { return new(ToolsListed) },
 	ModelIntentType:      func() any { return new(ModelIntent) },
 	store.ModelResult:    func() any { return new(ModelResult) },
+	ModelFailedType:      func() any { return new(ModelFailed) },
+	SpentType:            func() any { return new(Spent) },
 	store.ToolIntent:     func() any { return new(ToolIntent) },
 	store.ToolDispatched: func() any { return new(ToolDispatched) },
 	store.ToolResult:     func() any { return new(ToolResult) },

@@ -18,6 +18,8 @@ func samples() map[string]any {
 		ToolsListedType:      &ToolsListed{Tools: []ToolRef{{"t", "s", "h"}}, Absent: []Absent{{"x", "down"}}},
 		ModelIntentType:      &ModelIntent{Turn: 1, Reserved: 9, Held: budget.Amount{Tokens: 20, Cost: 7, ModelCalls: 1, Steps: 1}, Last: true},
 		store.ModelResult:    &ModelResult{Turn: 1, Message: llm.Assistant("hello"), Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}},
+		ModelFailedType:      &ModelFailed{Turn: 1, Usage: Usage{Input: 1, Estimated: true}, Attempts: 2, Error: "down"},
+		SpentType:            &Spent{What: SpentSampling, Server: "s", Model: "m", Usage: Usage{Input: 1, Output: 2, Cost: 3}},
 		store.ToolIntent:     &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: []byte(`{"a":1}`)},
 		store.ToolDispatched: &ToolDispatched{Turn: 1, CallID: "c"},
 		store.ToolResult:     &ToolResult{Turn: 1, CallID: "c", Tool: "t", Made: true, Result: mcp.ErrorResult("no")},
@@ -60,6 +62,23 @@ func TestDecodeWhatWasEncoded(t *testing.T) {
 	later, err := Decode(store.Event{Type: "later.version", Body: []byte(`{"x":1}`)})
 	if raw, ok := later.Body.([]byte); err != nil || ok && string(raw) != `{"x":1}` {
 		t.Errorf("Decode of an unknown type: got %+v, %v", later, err)
+	}
+}
+
+// TestDecodeOlder: what earlier versions have written still reads.
+func TestDecodeOlder(t *testing.T) {
+	for typ, tt := range map[string]struct {
+		body string
+		want any
+	}{
+		store.ModelResult: {`{"turn":1,"message":{"role":"assistant","content":[]},"finish":"stop","usage":{"input":1,"output":2}}`,
+			&ModelResult{Turn: 1, Message: llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{}}, Finish: llm.FinishStop, Usage: Usage{Input: 1, Output: 2}}},
+		store.AskSettled: {`{"status":"accepted","by":"ada"}`, &AskSettled{Status: store.AskAccepted, By: "ada"}},
+	} {
+		got, err := Decode(store.Event{Type: typ, Body: []byte(tt.body)})
+		if err != nil || !reflect.DeepEqual(got.Body, tt.want) {
+			t.Errorf("Decode(%s): got %+v, %v, want %+v", typ, got.Body, err, tt.want)
+		}
 	}
 }
 

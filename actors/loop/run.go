@@ -47,8 +47,10 @@ type (
 // Messages to itself: work done outside of the mailbox has ended, or it is time.
 type (
 	created struct {
-		head store.Run
-		err  error
+		first Entry
+		began time.Time
+		head  store.Run
+		err   error
 	}
 	listed struct {
 		offer  *Offer
@@ -61,7 +63,10 @@ type (
 		guards guarded
 		err    error
 	}
-	renewed    struct{ err error }
+	renewed struct {
+		begun time.Time
+		err   error
+	}
 	renewLease struct{}
 	wallOver   struct{}
 	graceOver  struct{}
@@ -106,9 +111,13 @@ type run struct {
 	limitAsks int32
 	closing   int32 // asks being withdrawn
 	graces    int32
-	recorded  bool  // it is in the journal, if there is one
-	last      bool  // run.finished is on its way
-	seen      Taint // as last written
+	recorded  bool   // it is in the journal, if there is one
+	first     *Entry // of a run that waits to be recorded; nil else
+	notOpened error  // why it is not, while it waits to be tried again; nil else
+	last      bool   // run.finished is on its way
+	billed    bool   // what it has cost is known
+	cancelled bool   // somebody has said so, before its end or after
+	seen      Taint  // as last written
 
 	held     int         // runs of its calls that wait for a human
 	noted    *LimitError // the limit whose event is written last
@@ -122,6 +131,8 @@ type run struct {
 	journal  journal
 	asks     map[string]*openAsk // by ID
 	askTimer *actors.Timer
+	renewal  *actors.Timer // nil without a lease
+	renewing bool          // the lease is being renewed
 	wall     *actors.Timer
 	wallLeft time.Duration // while it stands still
 	wallEnds time.Time
@@ -178,14 +189,19 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case actors.Stopping, actors.ChildStopped: // Run.died does what is left to do
 	case appended:
 		r.acked(c, m)
+	case appendAgain:
+		r.appendAgain(c)
 	case cancelRun:
+		r.hurry(c)
 		r.end(c, Outcome{State: store.Cancelled, Stop: StopCancelled, Err: &CancelledError{m.cause}})
 	case wallOver:
 		r.limited(c, overLimit("wall time", r.cfg.Wall))
 	case renewLease:
 		r.renew(c)
 	case renewed:
-		r.leaseRenewed(c, m.err)
+		r.leaseRenewed(c, m)
+	case noteSpent:
+		r.writeSpent(c)
 	case answer:
 		r.answer(c, m)
 	case *raise:
@@ -226,54 +242,7 @@ func (r *run) open(c *actors.Context) {
 		r.list(c)
 		return
 	}
-	actors.Await(c, func(ctx context.Context) (store.Run, error) { return h.create(ctx, first) },
-		func(head store.Run, err error) any { return created{head, err} })
-}
-
-// create writes the first event. It answers whoever waits for the start itself,
-// and ends the run again if the actor is gone by then.
-func (r *Run) create(ctx context.Context, first Entry) (store.Run, error) {
-	ev, err := first.encode()
-	if err != nil {
-		r.opened.Complete(begun{}, err)
-		return store.Run{}, err
-	}
-	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Origin.Input), InputHash: r.cfg.Origin.InputHash, Parent: r.cfg.Origin.Parent}
-	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, ev)
-	if err == nil {
-		first.Seq = head.Seq
-		r.cfg.Sink.Journalled([]Entry{first})
-	}
-	b := begun{epoch: head.Epoch}
-	if err != nil {
-		b.taken = &head
-	}
-	if !r.opened.Complete(b, err) && err == nil {
-		out := Outcome{State: store.Failed, Stop: StopFailed, Err: actors.ErrStopped}
-		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out))
-	}
-	return head, err
-}
-
-func (r *run) opening(c *actors.Context, msg any) {
-	switch m := msg.(type) {
-	case created:
-		if m.err != nil {
-			r.refused(c, m.err)
-			return
-		}
-		r.opened(c, m.head)
-		r.list(c)
-	}
-}
-
-// opened notes under which lease the run writes.
-func (r *run) opened(c *actors.Context, head store.Run) {
-	r.h.cfg.Origin = nil // the history goes on with it
-	r.journal.epoch, r.recorded = head.Epoch, true
-	if r.cfg.Journal != nil {
-		c.After(untilRenewal(time.Now(), r.cfg.Lease), renewLease{})
-	}
+	r.create(c, first)
 }
 
 // refused ends a run that could not be recorded, and so has not begun.
@@ -281,6 +250,7 @@ func (r *run) refused(c *actors.Context, err error) {
 	if !errors.Is(err, store.ErrExists) {
 		err = &JournalError{err}
 	}
+	r.h.opened.Complete(begun{}, err)
 	r.h.ended.Complete(&Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
 	c.Stop()
 }
@@ -403,7 +373,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response) {
 	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
 	resp.Content = r.inOrder(t, resp.Content)
 	result := Entry{Type: store.ModelResult, Body: &ModelResult{
-		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Model: resp.Model, Chosen: t.guards.chosen}}
+		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.attempts(), Model: resp.Model, Chosen: t.guards.chosen}}
 	r.write(c, func(c *actors.Context) {
 		switch {
 		case r.out != nil:
@@ -451,34 +421,4 @@ func (r *run) inOrder(t *turn, content mcp.Contents) mcp.Contents {
 // unreadable wraps what is no JSON object in one.
 func unreadable(raw []byte) json.RawMessage {
 	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip(string(raw), maxErrText)), '}')
-}
-
-// untilRenewal is a third of the lease, or up to a tenth of that less, so that the runs of
-// a process renew at the same moments: their store then commits them together, where a
-// thousand runs that wait for a human would keep the disk busy.
-func untilRenewal(now time.Time, lease time.Duration) time.Duration {
-	third := lease / 3
-	together := max(third/10, 1)
-	return third - time.Duration(now.Add(third).UnixNano()%int64(together))
-}
-
-// renew keeps others from claiming the run.
-func (r *run) renew(c *actors.Context) {
-	j, id, owner, epoch, lease := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch, r.cfg.Lease
-	actors.Await(c, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, j.Renew(ctx, id, owner, epoch, lease)
-	}, func(_ struct{}, err error) any { return renewed{err} })
-}
-
-func (r *run) leaseRenewed(c *actors.Context, err error) {
-	switch {
-	case r.last: // the run is over, and its lease with it
-	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFinished):
-		r.journalFailed(c, err)
-	default:
-		if err != nil {
-			c.Log().Warn("a run's lease was not renewed", "run", r.cfg.ID, "error", err)
-		}
-		c.After(untilRenewal(time.Now(), r.cfg.Lease), renewLease{})
-	}
 }

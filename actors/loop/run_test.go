@@ -253,7 +253,7 @@ func TestModelFailures(t *testing.T) {
 				if out.Usage.Input == 0 || !out.Usage.Estimated {
 					t.Errorf("usage of the lost turn: got %+v", out.Usage)
 				}
-				b.wantTypes("run.started tools.listed model.intent run.finished")
+				b.wantTypes("run.started tools.listed model.intent model.failed run.finished")
 			})
 		})
 	}
@@ -334,6 +334,6 @@ func TestPanicOfTheActor(t *testing.T) {
 		if !errors.As(out.Err, &failure) || out.State != store.Failed {
 			t.Errorf("outcome: %+v", out)
 		}
-		b.wantTypes("run.started tools.listed model.intent run.finished")
+		b.wantTypes("run.started tools.listed model.intent model.failed run.finished")
 	})
 }

@@ -8,9 +8,11 @@ import (
 	"cmp"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // spending is what a run holds and has spent. What is below the lock is touched under it.
@@ -25,6 +27,8 @@ type spending struct {
 	bias    int        // by how much the last turn's input was more than was estimated, in tokens
 	turn    *turnSpend // under way; nil for none
 	last    *lastTurn  // of the run, which is held; nil if none is
+	notes   []Entry    // what was spent beside completed turns and is still to be written
+	closed  bool       // nothing more is written
 }
 
 // lastTurn is the last turn of a run that wraps up at a limit.
@@ -85,6 +89,8 @@ type turnSpend struct {
 	lost      Usage // of attempts that broke off
 	refused   error // why there was no room for another
 	done      bool
+	n         int // of the turn, from one
+	charged   int // attempts
 }
 
 // reserveTurn holds a turn at its most. The error is a [*LimitError].
@@ -142,7 +148,7 @@ func (s *spending) begin(t *turnSpend) *turnSpend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps++
-	s.turn = t
+	s.turn, t.n = t, s.steps
 	return t
 }
 
@@ -214,6 +220,7 @@ func (t *turnSpend) soFar() Usage {
 func (t *turnSpend) charge(u Usage) {
 	t.hold.Settle(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: 1, Steps: t.ask.Steps})
 	t.ask.Steps = 0
+	t.charged++
 	t.of.used = t.of.used.plus(u)
 }
 
@@ -227,7 +234,7 @@ func (t *turnSpend) settle() Usage {
 		u = Usage{} // a guard has answered in the model's place
 	}
 	if t.done { // it was charged when the run ended
-		return t.lost.plus(u)
+		return t.lost
 	}
 	if !u.Estimated {
 		t.of.bias = max(0, u.Input-t.ask.Input+t.of.bias)
@@ -253,11 +260,42 @@ func (t *turnSpend) abandoned(billed bool) {
 		return
 	}
 	t.done, t.of.turn = true, nil
-	if !billed && !t.begun {
-		t.charge(Usage{})
-		return
+	u := Usage{}
+	if billed || t.begun {
+		u = t.soFar()
 	}
-	t.charge(t.soFar())
+	t.charge(u)
+	t.lost = t.lost.plus(u)
+}
+
+// failed is the event of a turn that has no result.
+func (t *turnSpend) failed(err error) Entry {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	return t.failure(err)
+}
+
+// failure is called under the lock.
+func (t *turnSpend) failure(err error) Entry {
+	body := &ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged)}
+	if err != nil {
+		body.Error = clip(err.Error(), maxErrText)
+	}
+	return Entry{Time: store.Clock(time.Now()), Type: ModelFailedType, Body: body}
+}
+
+// attempts says how often the model was asked for a turn, zero for once.
+func (t *turnSpend) attempts() int {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	return repeats(t.charged)
+}
+
+func repeats(n int) int {
+	if n == 1 {
+		return 0
+	}
+	return n
 }
 
 // reserveCall holds one tool call. The error is a [*LimitError].
@@ -273,21 +311,26 @@ func (s *spending) made(hold *budget.Hold) {
 	s.calls++
 }
 
-// bill says what has been spent.
-func (s *spending) bill(out *Outcome) {
-	r := s.account.Report()
+// bill says what has been spent, and returns what is still to be written of it. Nothing
+// is added to that afterwards.
+func (s *spending) bill(out *Outcome) []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r := s.account.Report()
 	out.Usage, out.Steps, out.ToolCalls, out.Spent = s.used, s.steps, s.calls, r.Spent
 	out.Usage.Over, out.Usage.OverCost = r.Over.Tokens, r.Over.Cost
+	notes := s.notes
+	s.notes, s.closed = nil, true
+	return notes
 }
 
-// close charges the turn under way, if there is one, and gives back all that is held.
-// It may be called again.
-func (s *spending) close() {
+// close charges the turn under way, if there is one, which ends because of err, and gives
+// back all that is held. It may be called again.
+func (s *spending) close(err error) {
 	s.mu.Lock()
-	if s.turn != nil {
-		s.turn.abandoned(true)
+	if t := s.turn; t != nil {
+		t.abandoned(true)
+		s.notes = append(s.notes, t.failure(err))
 	}
 	s.mu.Unlock()
 	s.account.Close()

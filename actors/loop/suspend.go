@@ -122,6 +122,3 @@ func (r *run) giveUpCalls(c *actors.Context) {
 		}
 	}
 }
-
-// busy reports whether an append is under way or waits.
-func (j *journal) busy() bool { return j.cancel != nil || len(j.waiting) > 0 }

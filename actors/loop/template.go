@@ -18,7 +18,10 @@ import (
 type Template struct{ common *shared }
 
 // shared is a configuration that any number of runs may have.
-type shared struct{ Config }
+type shared struct {
+	Config
+	claimed bool // others may claim the run once its lease is over
+}
 
 // Own is what one run of a template has of its own. All of it is as in [Config], and takes
 // the place of what the template says.

@@ -72,16 +72,33 @@ type Call struct {
 	Arguments json.RawMessage
 	Progress  func(Progress) // never nil
 
-	run     actors.Ref
-	call    *call
-	account *budget.Account
-	left    time.Duration
+	run   actors.Ref
+	call  *call
+	spend *spending // nil outside of a run
+	left  time.Duration
 }
 
 // Budget returns the account of the run that makes the call: for what the call spends
 // itself, such as the answers that its server samples, and as the parent of a
 // sub-agent's account. It is nil outside of a run.
-func (c *Call) Budget() *budget.Account { return c.account }
+func (c *Call) Budget() *budget.Account {
+	if c.spend == nil {
+		return nil
+	}
+	return c.spend.account
+}
+
+// Charge settles a hold of [Call.Budget] with what was spent during the call, and has it
+// written into the run's journal under the call's key. It may be called from any
+// goroutine. What comes after the run's end is charged only.
+func (c *Call) Charge(hold *budget.Hold, s Spent) {
+	if c.spend == nil {
+		hold.Settle(s.amount())
+		return
+	}
+	c.spend.beside(hold, c.Key, s)
+	c.run.Send(noteSpent{})
+}
 
 // Left returns how much of its wall time the run had left when the call was made; zero
 // outside of a run. A run that the call starts has no longer than that.

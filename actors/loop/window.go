@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -84,10 +83,10 @@ func (r *run) prepare(c *actors.Context, before ...Entry) {
 // prepareCut does so in a task.
 func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *cut, before []Entry) {
 	r.state = (*run).preparing
-	cfg, account := r.cfg, r.spend.account
+	cfg, payer := r.cfg, purse{r.spend, c.Self()}
 	actors.Await(c, func(ctx context.Context) (prepared, error) {
 		if cut != nil {
-			cut.summarise(context.WithValue(ctx, accountKey{}, account), cfg)
+			cut.summarise(context.WithValue(ctx, spendingKey{}, payer), cfg)
 			req.Messages = cut.messages
 			cut.body.After = llm.EstimateTokens(req)
 		}
@@ -410,13 +409,4 @@ func (c *cut) summarise(ctx context.Context, cfg *config) {
 	}
 	c.body.Summary = strings.TrimSpace(clip(said, c.room))
 	c.mark()
-}
-
-type accountKey struct{}
-
-// AccountOf returns the account of the run that has called [Config].Summarise with ctx,
-// so that what it spends is the run's; nil outside of that.
-func AccountOf(ctx context.Context) *budget.Account {
-	account, _ := ctx.Value(accountKey{}).(*budget.Account)
-	return account
 }

@@ -99,7 +99,7 @@ func TestLost(t *testing.T) {
 				if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: lease, Owner: "dead", State: store.JobDone, Result: []byte(`"late"`)}); err == nil {
 					t.Error("an update of the lost worker was taken")
 				}
-				if _, err := s.Append(ctx, store.Append{Run: attempt, Epoch: 1, Events: []store.Event{sent}}); err == nil {
+				if _, err := s.Append(ctx, store.Append{Run: attempt, Epoch: 1, After: store.Unchecked, Events: []store.Event{sent}}); err == nil {
 					t.Error("an append of the lost worker was taken")
 				}
 				if _, err := s.Create(ctx, store.Run{ID: attempt}, "dead", time.Minute); err == nil {
@@ -128,7 +128,7 @@ func begun(t *testing.T, s store.Store, id, parent string, ended store.RunState,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Append(t.Context(), store.Append{Run: id, Epoch: r.Epoch, State: ended, Events: events}); err != nil {
+	if _, err := s.Append(t.Context(), store.Append{Run: id, Epoch: r.Epoch, After: store.Unchecked, State: ended, Events: events}); err != nil {
 		t.Fatal(err)
 	}
 }

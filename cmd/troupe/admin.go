@@ -34,6 +34,8 @@ func labels(o *opened, waits func(run string) string) func(actors.Info) admin.La
 	return func(info actors.Info) admin.Label {
 		name := info.Path[strings.LastIndexByte(info.Path, '/')+1:]
 		switch {
+		case info.Kind == actors.KindRun && o.rt.IsStalled(strings.TrimPrefix(name, "run-")):
+			return admin.Label{State: stateStalled, Title: "waits for the store"}
 		case info.Kind == actors.KindClient:
 			return connection(o, strings.TrimPrefix(name, "client-"))
 		case info.Kind == actors.KindRun && waits != nil:
@@ -44,6 +46,9 @@ func labels(o *opened, waits func(run string) string) func(actors.Info) admin.La
 		return admin.Label{}
 	}
 }
+
+// stateStalled is the state of a run that waits for the store.
+const stateStalled = "stalled"
 
 // connection is how the connection of that name stands, such as files, or files#2 for the
 // second of its processes.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -128,7 +129,7 @@ func findRun(ctx context.Context, s store.Store, name string) (store.Run, error)
 // transcript is what "runs show --json" prints.
 type transcript struct {
 	Run    store.Run     `json:"run"`
-	State  string        `json:"state"` // the run's, or interrupted
+	State  string        `json:"state"` // the run's, interrupted or stalled
 	Open   []openCall    `json:"open"`  // calls whose outcome is unknown
 	Events []store.Event `json:"events"`
 }
@@ -146,6 +147,9 @@ type openCall struct {
 
 func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSON bool) error {
 	t := transcript{Run: r, State: stateOf(r), Open: []openCall{}, Events: []store.Event{}}
+	if !r.State.Ended() && p.stalled(ctx, r.ID) {
+		t.State = stateStalled
+	}
 	var entries []loop.Entry
 	for ev, err := range store.Replay(ctx, s, r.ID, 0) {
 		if err != nil {
@@ -189,6 +193,27 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 		fmt.Fprintf(p.stdout, "      "+text+"\n", plain(c.Tool), plain(shorten(string(c.Arguments), 80)))
 	}
 	return nil
+}
+
+// stalled asks the processes that run whether one of them has the run, and waits for the
+// store to take its events.
+func (p *program) stalled(ctx context.Context, run string) bool {
+	state, err := stateDir()
+	if err != nil {
+		return false
+	}
+	trees, err := (&treeView{p: p, dir: admin.Dir(state)}).trees(ctx)
+	if err != nil {
+		return false // it is a courtesy
+	}
+	for _, t := range trees {
+		for _, a := range t.Actors {
+			if a.State == stateStalled && strings.HasSuffix(a.Path, "/run-"+run) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // follow keeps the list of calls without an outcome.
@@ -244,6 +269,10 @@ func describe(e loop.Entry, tools map[string]string) string {
 			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
 		}
 		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
+	case *loop.ModelFailed:
+		return fmt.Sprintf("turn %d has no result: %s", b.Turn, b.Error)
+	case *loop.Spent:
+		return strings.TrimSpace(fmt.Sprintf("%d tokens for %s %s", b.Usage.Total(), b.What, b.Server))
 	case *loop.ToolIntent:
 		return b.Tool + " " + string(b.Arguments)
 	case *loop.ToolWaiting:

@@ -123,6 +123,10 @@ func (v *view) event(who string, ev agent.Event) {
 		}
 	case agent.ModelRetried:
 		v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, plain(ev.Error))
+	case agent.StoreStalled:
+		v.note("%sthe store does not take what happens, waiting for it: %s", who, plain(ev.Error))
+	case agent.StoreResumed:
+		v.note("%sthe store takes what happens again", who)
 	}
 }
 

@@ -176,7 +176,7 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake 
 	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() headless.Places {
 		s := d.worker.Counts()
 		return headless.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}, Servers: func() []headless.ServerUse { return serverUse(o) }})
+	}, Stalled: func() int { return len(o.rt.Stalled()) }, Servers: func() []headless.ServerUse { return serverUse(o) }})
 	if c.HookSecret.IsZero() {
 		guard = nil // nobody could tell that a webhook is ours
 	} else if err := d.openHooks(c, guard); err != nil {

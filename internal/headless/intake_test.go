@@ -254,7 +254,8 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.AddJob(t.Context(), store.Job{Agent: "main", Prompt: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	m := headless.NewMetrics(headless.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() headless.Places { return headless.Places{Running: 2, Parked: 3, MaxParked: 9} }})
+	m := headless.NewMetrics(headless.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() headless.Places { return headless.Places{Running: 2, Parked: 3, MaxParked: 9} },
+		Stalled: func() int { return 4 }})
 	m.Event("job.started")
 	m.Started(store.Job{Agent: "main"}, 2*time.Second)
 	m.Hook("delivered")
@@ -273,7 +274,7 @@ func TestMetrics(t *testing.T) {
 		`troupe_tokens_total{agent="main"} 120`, `troupe_cost_total{agent="main"} 0.25`,
 		`troupe_worker_max_parked_jobs 9`, `troupe_model_calls_total{agent="main"} 3`, `troupe_tool_calls_total{agent="main"} 2`,
 		`troupe_webhooks_total{result="delivered"} 1`, `troupe_job_events_total{event="job.started"} 1`,
-		`troupe_actors{kind="runtime"} 1`, `troupe_messages_dropped_total 0`, `troupe_store_up 1`, "go_goroutines", "process_",
+		`troupe_actors{kind="runtime"} 1`, `troupe_messages_dropped_total 0`, `troupe_store_up 1`, `troupe_runs_stalled 4`, "go_goroutines", "process_",
 	} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("the metrics have no %s", want)

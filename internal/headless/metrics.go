@@ -24,6 +24,8 @@ type MetricsOptions struct {
 	Now func() Places
 	// Servers says how the MCP servers stand. Nil leaves them out.
 	Servers func() []ServerUse
+	// Stalled says how many runs wait for the store to take their events. Nil leaves it out.
+	Stalled func() int
 }
 
 // ServerUse is how many processes an MCP server has, and how many calls wait for one.
@@ -134,13 +136,14 @@ var (
 	tasksDesc     = prometheus.NewDesc("troupe_tasks", "Running tasks of actors.", nil, nil)
 	droppedDesc   = prometheus.NewDesc("troupe_messages_dropped_total", "Messages to actors that had stopped.", nil, nil)
 	instancesDesc = prometheus.NewDesc("troupe_server_instances", "Processes of an MCP server that its calls are shared out to.", []string{"server"}, nil)
+	stalledDesc   = prometheus.NewDesc("troupe_runs_stalled", "Runs that wait for the store to take their events.", nil, nil)
 	waitingDesc   = prometheus.NewDesc("troupe_server_waiting_calls", "Calls that wait for an instance of an MCP server.", []string{"server"}, nil)
 	storeDesc     = prometheus.NewDesc("troupe_store_up", "Whether the store answers.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (s *snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc} {
+	for _, d := range []*prometheus.Desc{jobsDesc, runningDesc, maxParkedDesc, actorsDesc, spawnedDesc, failedDesc, restartedDesc, tasksDesc, droppedDesc, storeDesc, instancesDesc, waitingDesc, stalledDesc} {
 		ch <- d
 	}
 }
@@ -172,6 +175,9 @@ func (s *snapshot) Collect(ch chan<- prometheus.Metric) {
 		gauge(runningDesc, float64(n.Parked), "parked")
 		gauge(runningDesc, float64(n.Aside), "aside")
 		gauge(maxParkedDesc, float64(n.MaxParked))
+	}
+	if s.opts.Stalled != nil {
+		gauge(stalledDesc, float64(s.opts.Stalled()))
 	}
 	if s.opts.Servers != nil {
 		for _, srv := range s.opts.Servers() {

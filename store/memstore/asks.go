@@ -25,15 +25,33 @@ func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
 				return err
 			}
 		}
-		a.Created, a.Expires = now, store.Clock(a.Expires)
-		a.Decision = store.Decision{Status: store.AskPending}
+		a.Decision = store.Decision{}
 		if err := s.grow(sizeOfAsk(a)); err != nil {
 			return err
 		}
-		a = clone(a)
-		s.asks[a.ID] = &a
+		s.addAsk(a, now)
 		return nil
 	})
+}
+
+// addAsk keeps a copy of a pending ask.
+func (s *Store) addAsk(a store.Ask, now time.Time) {
+	a.Created, a.Expires = now, store.Clock(a.Expires)
+	a.Decision = store.Decision{Status: store.AskPending}
+	a = clone(a)
+	s.asks[a.ID] = &a
+}
+
+// decide settles a pending ask, and returns it.
+func (s *Store) decide(id string, d store.Decision, now time.Time) *store.Ask {
+	if d.At.IsZero() {
+		d.At = now
+	}
+	a := s.asks[id]
+	d.At, d.Answer = store.Clock(d.At), body(d.Answer)
+	a.Decision = d
+	s.settled.add(id, s.asks)
+	return a
 }
 
 // SettleAsk implements [store.Asks].
@@ -57,13 +75,7 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 		if err := s.grow(sizeOfDecision(d)); err != nil {
 			return err
 		}
-		if d.At.IsZero() {
-			d.At = now
-		}
-		d.At, d.Answer = store.Clock(d.At), body(d.Answer)
-		a.Decision = d
-		s.settled.add(id, s.asks)
-		out = clone(*a)
+		out = clone(*s.decide(id, d, now))
 		return nil
 	})
 	return out, err

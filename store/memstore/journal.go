@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -50,27 +51,96 @@ func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err err
 		return 0, err
 	}
 	err = s.do(ctx, func(now time.Time) error {
-		r, err := s.writable(a.Run)
+		r, err := s.appendable(a)
+		if r != nil && err == errRepeat {
+			last = a.After + int64(len(a.Events))
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if r.head.Owner == "" || r.head.Epoch != a.Epoch {
-			return store.ErrFenced
+		open, err := s.unopened(a, now)
+		if err != nil {
+			return err
 		}
-		n := sizeOf(a.Events)
+		n := sizeOf(a.Events) + sizeOfAsks(open, a.Settle)
 		if a.Summary != "" {
 			n += int64(len(a.Summary) - len(r.head.Summary))
 		}
 		if err := s.grow(n); err != nil {
 			return err
 		}
-		r.bytes += n
+		r.bytes += n - sizeOfAsks(open, a.Settle)
 		r.add(a.Events, now)
 		r.change(a, now)
+		for _, ask := range open {
+			s.addAsk(ask, now)
+		}
+		for _, d := range a.Settle {
+			s.decide(d.Ask, d.Decision, now)
+		}
 		last = r.head.Seq
 		return nil
 	})
 	return last, err
+}
+
+// errRepeat says that an append was made before.
+var errRepeat = errors.New("it is there already")
+
+// appendable returns the run that a may be written to.
+func (s *Store) appendable(a store.Append) (*run, error) {
+	r, err := s.writable(a.Run)
+	if r == nil {
+		return nil, err
+	}
+	if a.After != store.Unchecked && r.head.Epoch == a.Epoch && a.After < r.head.Seq && a.Repeats(r.events[a.After:]) {
+		return r, errRepeat
+	}
+	switch {
+	case err != nil:
+		return r, err
+	case r.head.Owner == "" || r.head.Epoch != a.Epoch:
+		return r, store.ErrFenced
+	case a.After != store.Unchecked && a.After != r.head.Seq:
+		return r, store.ErrConflict
+	}
+	return r, nil
+}
+
+// unopened returns the asks of a that are still to be opened, or why its asks can not
+// be opened and settled.
+func (s *Store) unopened(a store.Append, now time.Time) ([]store.Ask, error) {
+	var open []store.Ask
+	for _, ask := range a.Asks {
+		old := s.asks[ask.ID]
+		if old == nil {
+			ask.Decision = store.Decision{}
+			open = append(open, ask)
+		} else if old.Run != ask.Run || old.Hash != ask.Hash {
+			return nil, store.ErrExists
+		}
+	}
+	for _, d := range a.Settle {
+		ask := s.asks[d.Ask]
+		if ask == nil || ask.Run != a.Run {
+			return nil, store.ErrNotFound
+		}
+		if ask.Seen(now).Status != store.AskPending {
+			return nil, store.ErrSettled
+		}
+	}
+	return open, nil
+}
+
+func sizeOfAsks(open []store.Ask, settle []store.Settlement) (n int64) {
+	for _, a := range open {
+		n += sizeOfAsk(a)
+	}
+	for _, d := range settle {
+		n += sizeOfDecision(d.Decision)
+	}
+	return n
 }
 
 // writable returns a run that has not ended.

@@ -30,13 +30,6 @@ func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
-	var path []byte // empty for none
-	if len(a.Path) > 0 {
-		var err error
-		if path, err = jsonx.Marshal(a.Path); err != nil {
-			return err
-		}
-	}
 	return s.writer.do(ctx, "opening an ask", weight{1, a.Bytes()}, func(t *tx) error {
 		var taken bool
 		if err := t.row("SELECT EXISTS (SELECT 1 FROM asks WHERE id = ?)", a.ID).Scan(&taken); err != nil {
@@ -50,10 +43,22 @@ func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
 				return err
 			}
 		}
-		return t.exec("INSERT INTO asks ("+askColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,'','','',?)",
-			a.ID, a.Run, a.Kind, a.Tool, a.Server, a.Origin, string(path), a.Trust, string(a.Payload), a.Hash,
-			string(a.Default), t.now.UnixMicro(), a.Expires.UnixMicro(), string(store.AskPending), time.Time{}.UnixMicro())
+		return t.openAsk(a)
 	})
+}
+
+// openAsk adds a pending ask.
+func (t *tx) openAsk(a store.Ask) error {
+	var path []byte // empty for none
+	if len(a.Path) > 0 {
+		var err error
+		if path, err = jsonx.Marshal(a.Path); err != nil {
+			return err
+		}
+	}
+	return t.exec("INSERT INTO asks ("+askColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,'','','',?)",
+		a.ID, a.Run, a.Kind, a.Tool, a.Server, a.Origin, string(path), a.Trust, string(a.Payload), a.Hash,
+		string(a.Default), t.now.UnixMicro(), a.Expires.UnixMicro(), string(store.AskPending), time.Time{}.UnixMicro())
 }
 
 // SettleAsk implements [store.Asks]. The condition on the status is the single
@@ -67,31 +72,36 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 	}
 	var a store.Ask
 	err := s.writer.do(ctx, "settling an ask", weight{1, len(d.Answer)}, func(t *tx) error {
-		at := d.At
-		if at.IsZero() {
-			at = t.now
-		}
-		won, err := t.changed(`UPDATE asks SET status = ?, answer = ?, scope = ?, by = ?, at = ?, settled = (SELECT settled + 1 FROM fence)
-			WHERE id = ? AND status = 'pending' AND (expires = ? OR expires > ?)`,
-			string(d.Status), string(d.Answer), d.Scope, d.By, at.UnixMicro(),
-			id, time.Time{}.UnixMicro(), t.now.UnixMicro())
+		won, err := t.settleAsk(id, d)
 		if err != nil {
 			return err
 		}
 		a, err = scanAsk(t.row("SELECT "+askColumns+" FROM asks WHERE id = ?", id))
-		if err != nil {
-			return err
-		}
-		if !won {
+		if err == nil && !won {
 			a = a.Seen(t.now)
 			return store.ErrSettled
 		}
-		return t.exec("UPDATE fence SET settled = settled + 1")
+		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrSettled) {
 		return store.Ask{}, err
 	}
 	return a, err
+}
+
+// settleAsk decides an ask if it is pending, and reports whether it was.
+func (t *tx) settleAsk(id string, d store.Decision) (won bool, err error) {
+	if d.At.IsZero() {
+		d.At = t.now
+	}
+	won, err = t.changed(`UPDATE asks SET status = ?, answer = ?, scope = ?, by = ?, at = ?, settled = (SELECT settled + 1 FROM fence)
+		WHERE id = ? AND status = 'pending' AND (expires = ? OR expires > ?)`,
+		string(d.Status), string(d.Answer), d.Scope, d.By, d.At.UnixMicro(),
+		id, time.Time{}.UnixMicro(), t.now.UnixMicro())
+	if err != nil || !won {
+		return false, err
+	}
+	return true, t.exec("UPDATE fence SET settled = settled + 1")
 }
 
 // Ask implements [store.Asks].

@@ -12,7 +12,7 @@ import (
 // they were found in is good.
 var refusals = []error{
 	store.ErrNotFound, store.ErrExists, store.ErrRepeated, store.ErrFenced, store.ErrLeased, store.ErrFinished,
-	store.ErrSettled, store.ErrInvalid, store.ErrTooLarge,
+	store.ErrConflict, store.ErrSettled, store.ErrInvalid, store.ErrTooLarge,
 }
 
 func refused(err error) bool {

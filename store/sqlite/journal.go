@@ -91,30 +91,113 @@ func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err err
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
-	err = s.writer.do(ctx, "appending to a run", weigh(a.Events), func(t *tx) error {
-		var n, epoch int64
-		var state store.RunState
-		var owner string
-		row := t.row("SELECT n, seq, epoch, state, owner FROM runs WHERE id = ?", a.Run)
-		if err := found(row.Scan(&n, &last, &epoch, &state, &owner)); err != nil {
+	size := weight{max(1, len(a.Events)+len(a.Asks)+len(a.Settle)), a.Bytes()}
+	err = s.writer.do(ctx, "appending to a run", size, func(t *tx) error {
+		n, err := t.appendable(a)
+		if err == errRepeat {
+			last = a.After + int64(len(a.Events))
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		switch {
-		case state.Ended():
-			return store.ErrFinished
-		case epoch != a.Epoch || owner == "":
-			return store.ErrFenced
-		}
-		if err := t.insert(n, last, epoch, a.Events); err != nil {
+		open, err := t.unopened(a)
+		if err != nil {
 			return err
 		}
-		last += int64(len(a.Events))
-		return t.change(n, last, a)
+		for _, ask := range open {
+			if err := t.openAsk(ask); err != nil {
+				return err
+			}
+		}
+		for _, d := range a.Settle {
+			if _, err := t.settleAsk(d.Ask, d.Decision); err != nil {
+				return err
+			}
+		}
+		if err := t.insert(n.n, n.last, a.Epoch, a.Events); err != nil {
+			return err
+		}
+		last = n.last + int64(len(a.Events))
+		return t.change(n.n, last, a)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return last, nil
+}
+
+// errRepeat says that an append was made before.
+var errRepeat = errors.New("it is there already")
+
+// end is where a run can be appended to.
+type end struct{ n, last int64 }
+
+// appendable finds the end of the run that a may be written to.
+func (t *tx) appendable(a store.Append) (e end, err error) {
+	var epoch int64
+	var state store.RunState
+	var owner string
+	row := t.row("SELECT n, seq, epoch, state, owner FROM runs WHERE id = ?", a.Run)
+	if err := found(row.Scan(&e.n, &e.last, &epoch, &state, &owner)); err != nil {
+		return e, err
+	}
+	elsewhere := a.After != store.Unchecked && a.After != e.last
+	if elsewhere && epoch == a.Epoch && a.After < e.last {
+		if repeat, err := t.repeats(e.n, a); err != nil {
+			return e, err
+		} else if repeat {
+			return e, errRepeat
+		}
+	}
+	switch {
+	case state.Ended():
+		return e, store.ErrFinished
+	case epoch != a.Epoch || owner == "":
+		return e, store.ErrFenced
+	case elsewhere:
+		return e, store.ErrConflict
+	}
+	return e, nil
+}
+
+// repeats reports whether the events of a stand behind a.After in run n.
+func (t *tx) repeats(n int64, a store.Append) (bool, error) {
+	var events []store.Event
+	err := t.each("SELECT seq, epoch, time, type, key, body FROM events WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
+		[]any{n, a.After, len(a.Events)}, func(row scanner) (bool, error) {
+			e, err := scanEvent(row)
+			events = append(events, e)
+			return true, err
+		})
+	return err == nil && a.Repeats(events), err
+}
+
+// unopened returns the asks of a that are still to be opened, or why its asks can not
+// be opened and settled. Nothing is changed yet: see [writer.do].
+func (t *tx) unopened(a store.Append) ([]store.Ask, error) {
+	var open []store.Ask
+	for _, ask := range a.Asks {
+		old, err := scanAsk(t.row("SELECT "+askColumns+" FROM asks WHERE id = ?", ask.ID))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			open = append(open, ask)
+		case err != nil:
+			return nil, err
+		case old.Run != ask.Run || old.Hash != ask.Hash:
+			return nil, store.ErrExists
+		}
+	}
+	for _, d := range a.Settle {
+		old, err := scanAsk(t.row("SELECT "+askColumns+" FROM asks WHERE id = ? AND run = ?", d.Ask, a.Run))
+		if err != nil {
+			return nil, err
+		}
+		if old.Seen(t.now).Status != store.AskPending {
+			return nil, store.ErrSettled
+		}
+	}
+	return open, nil
 }
 
 // insert adds events behind the one with number last.
@@ -160,10 +243,11 @@ func (s *Store) Events(ctx context.Context, run string, after int64, limit int) 
 			WHERE run = (SELECT n FROM runs WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?`,
 			[]any{run, after, store.PageSize(limit)},
 			func(row scanner) (bool, error) {
-				e := store.Event{Run: run}
-				if err := row.Scan(&e.Seq, &e.Epoch, (*micros)(&e.Time), &e.Type, &e.Key, (*body)(&e.Body)); err != nil {
+				e, err := scanEvent(row)
+				if err != nil {
 					return false, err
 				}
+				e.Run = run
 				if bytes += len(e.Body); bytes > store.MaxPageBytes && len(page) > 0 {
 					return false, nil
 				}
@@ -180,6 +264,12 @@ func (s *Store) Events(ctx context.Context, run string, after int64, limit int) 
 		return nil, err
 	}
 	return page, nil
+}
+
+// scanEvent reads an event but for its run.
+func scanEvent(row scanner) (e store.Event, err error) {
+	err = row.Scan(&e.Seq, &e.Epoch, (*micros)(&e.Time), &e.Type, &e.Key, (*body)(&e.Body))
+	return e, err
 }
 
 // Run implements [store.Journal].

@@ -106,3 +106,8 @@ func (t *tx) changed(query string, args ...any) (bool, error) {
 func (t *tx) row(query string, args ...any) *sql.Row {
 	return t.s.conn.QueryRowContext(background, query, args...)
 }
+
+func (t *tx) each(query string, args []any, f func(scan scanner) (bool, error)) error {
+	rows, err := t.s.conn.QueryContext(background, query, args...)
+	return eachRow(rows, err, f)
+}

@@ -65,8 +65,9 @@ type Options struct {
 	// Queue bounds the writes that wait for the writer; further ones wait for
 	// room as long as their context lasts. Zero means 1024.
 	Queue int
-	// BusyTimeout bounds the wait for another process that holds the file
-	// locked, to the millisecond; then it is [store.ErrBusy]. Zero means 5 s.
+	// BusyTimeout is how long a write waits for another process that holds the file
+	// locked, to the millisecond; then it is [store.ErrBusy], after twice that at the
+	// latest. Zero means 5 s.
 	BusyTimeout time.Duration
 	// Now is the clock of leases and expiry. Nil means time.Now.
 	Now func() time.Time
@@ -202,6 +203,11 @@ func (r reader) row(query string, args ...any) *sql.Row {
 // each calls f for each row, until it returns false.
 func (r reader) each(query string, args []any, f func(scan scanner) (bool, error)) error {
 	rows, err := r.db.QueryContext(r.ctx, query, args...)
+	return eachRow(rows, err, f)
+}
+
+// eachRow calls f for each row of what a query has returned, until f returns false.
+func eachRow(rows *sql.Rows, err error, f func(scan scanner) (bool, error)) error {
 	if err != nil {
 		return err
 	}

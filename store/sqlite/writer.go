@@ -11,6 +11,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -43,6 +44,7 @@ type op struct {
 	run   func(*tx) error
 	size  weight
 	state atomic.Int32
+	since time.Time     // when it was queued
 	err   error         // of the last run; the writer's
 	done  chan struct{} // closed by the writer, once err is final
 }
@@ -66,6 +68,7 @@ type writer struct {
 	library library
 
 	queue   chan *op
+	young   *op           // was taken from the queue and waits on, before all that is in it; nil for none
 	closing chan struct{} // closed by close: nothing new is accepted
 	once    sync.Once     // closes closing
 	ended   chan struct{} // closed by the writer when it has ended
@@ -100,7 +103,7 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	o := &op{doing: doing, run: run, size: size, done: make(chan struct{})}
+	o := &op{doing: doing, run: run, size: size, since: time.Now(), done: make(chan struct{})}
 	select {
 	case w.queue <- o:
 	case <-w.closing:
@@ -140,6 +143,11 @@ func (w *writer) loop() {
 	rest := time.NewTimer(w.idle)
 	defer rest.Stop()
 	for {
+		if w.young != nil {
+			w.group(w.next())
+			rest.Reset(w.idle)
+			continue
+		}
 		select {
 		case first := <-w.queue:
 			w.group(first)
@@ -161,6 +169,10 @@ func (w *writer) loop() {
 
 // next takes a write that waits, or nil.
 func (w *writer) next() *op {
+	if o := w.young; o != nil {
+		w.young = nil
+		return o
+	}
 	select {
 	case o := <-w.queue:
 		return o
@@ -173,7 +185,7 @@ func (w *writer) next() *op {
 func (w *writer) group(first *op) {
 	start := time.Now()
 	if err := w.begin(); err != nil {
-		w.failAll(first, err)
+		w.noTransaction(first, err)
 		return
 	}
 	var ran []*op
@@ -240,17 +252,29 @@ func (w *writer) retry(ran []*op) {
 	}
 }
 
-// failAll answers first and everything that waits now, for no transaction can be had.
-func (w *writer) failAll(first *op, err error) {
+// noTransaction answers first, for no transaction can be had. If that is because another
+// process holds the lock, it also answers what has waited for the lock as long as first
+// had to. What came later waits on: each write waits its own BusyTimeout.
+func (w *writer) noTransaction(first *op, err error) {
 	w.log.Warn("the store cannot be written", "err", err)
-	for o, n := first, len(w.queue); o != nil; o, n = w.next(), n-1 {
-		if o.state.CompareAndSwap(queued, begun) {
-			o.err = err
-			close(o.done)
-		}
-		if n == 0 {
+	first.fail(err)
+	if !errors.Is(translate(w.library, err), store.ErrBusy) {
+		return
+	}
+	for o := w.next(); o != nil; o = w.next() {
+		if time.Since(o.since) < w.busy {
+			w.young = o
 			return
 		}
+		o.fail(err)
+	}
+}
+
+// fail answers a write that was not begun.
+func (o *op) fail(err error) {
+	if o.state.CompareAndSwap(queued, begun) {
+		o.err = err
+		close(o.done)
 	}
 }
 

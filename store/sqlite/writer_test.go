@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestWithdraw(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		_, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
@@ -61,7 +62,7 @@ func TestWithdraw(t *testing.T) {
 		t.Errorf("Append withdrawn: got %v, want %v", err, cause)
 	}
 	release()
-	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small}); last != 1 || err != nil {
+	if last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); last != 1 || err != nil {
 		t.Errorf("Append after one was withdrawn: got %d, %v, want 1", last, err)
 	}
 }
@@ -74,13 +75,13 @@ func TestQueueBound(t *testing.T) {
 	<-entered
 	got := make(chan error, 1)
 	go func() {
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		got <- err
 	}()
 	waitQueued(t, s, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Append(ctx, store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Append to a full queue: got %v, want %v", err, context.DeadlineExceeded)
 	}
 	release()
@@ -105,7 +106,7 @@ func TestCloseCommits(t *testing.T) {
 	<-entered
 	for i := range n {
 		go func() {
-			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, Events: small})
+			_, err := s.Append(context.Background(), store.Append{Run: fmt.Sprint("r", i), Epoch: 1, After: store.Unchecked, Events: small})
 			got <- err
 		}()
 	}
@@ -137,7 +138,7 @@ func TestLostConnection(t *testing.T) {
 		if err := s.Break(); err == nil {
 			t.Error("a commit on a closed connection: got no error")
 		}
-		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: small})
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
 		if err != nil || last != int64(round+1) {
 			t.Errorf("Append after the connection was lost: got %d, %v, want %d", last, err, round+1)
 		}
@@ -151,7 +152,7 @@ func TestLocked(t *testing.T) {
 	impatient := openAt(t, path, &sqlite.Options{BusyTimeout: 10 * time.Millisecond})
 	patient := openAt(t, path, &sqlite.Options{BusyTimeout: time.Minute})
 	r := newRun(t, impatient, "r")
-	more := store.Append{Run: "r", Epoch: r.Epoch, Events: small}
+	more := store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}
 
 	db, err := sql.Open(sqlite.DriverName(), path)
 	if err != nil {
@@ -181,6 +182,51 @@ func TestLocked(t *testing.T) {
 			t.Errorf("Append after the lock: got %d, %v, want %d", last, err, i+1)
 		}
 	}
+}
+
+// TestLockedWritesWait: while another process holds the lock each write waits for it as
+// long as it may, whatever became of those before it.
+func TestLockedWritesWait(t *testing.T) {
+	const busy = 200 * time.Millisecond
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := openAt(t, path, &sqlite.Options{BusyTimeout: busy})
+	r := newRun(t, s, "r")
+	db, err := sql.Open(sqlite.DriverName(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	failed := make(chan struct{}, 1)
+	for refused := false; !refused; { // a new write every now and then, until the first is refused
+		wg.Go(func() {
+			began := time.Now()
+			_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small})
+			if err == nil {
+				return
+			}
+			if took := time.Since(began); !errors.Is(err, store.ErrBusy) || took < busy {
+				t.Errorf("Append: got %v after %v, want it to wait for %v", err, took, busy)
+			}
+			select {
+			case failed <- struct{}{}:
+			default:
+			}
+		})
+		select {
+		case <-failed:
+			refused = true
+		case <-time.After(busy / 20):
+		}
+	}
+	if _, err := db.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
 }
 
 // TestIdleCheckpoint: a resting store has an empty log.

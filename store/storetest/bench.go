@@ -36,7 +36,7 @@ func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
 			for _, r := range runs {
 				wg.Go(func() {
 					for left.Add(-1) >= 0 {
-						if _, err := s.Append(b.Context(), store.Append{Run: r.ID, Epoch: r.Epoch,
+						if _, err := s.Append(b.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked,
 							Events: []store.Event{{Type: store.ToolResult, Key: "k", Body: body}}}); err != nil {
 							b.Error(err)
 							return

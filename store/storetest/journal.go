@@ -121,7 +121,7 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 		{store.Limited, "out of steps", store.Limited, "out of steps"},
 	}
 	for i, step := range steps {
-		if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, State: step.state, Summary: step.summary,
+		if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: step.state, Summary: step.summary,
 			Events: []store.Event{event("step", i)}}); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
@@ -134,9 +134,9 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 	if got.Owner != "" || !got.Expires.IsZero() {
 		t.Errorf("after the end: got lease of %q until %v, want none", got.Owner, got.Expires)
 	}
-	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("late", 0)}})
+	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("late", 0)}})
 	wantErr(t, "Append after the end", err, store.ErrFinished)
-	_, err = s.Append(t.Context(), store.Append{Run: "other", Epoch: 1})
+	_, err = s.Append(t.Context(), store.Append{Run: "other", Epoch: 1, After: store.Unchecked})
 	wantErr(t, "Append to an unknown run", err, store.ErrNotFound)
 	if n := len(replay(t, s, "r")); n != len(steps) {
 		t.Errorf("after all: got %d events, want %d", n, len(steps))
@@ -146,7 +146,7 @@ func testAppendState(t *testing.T, open func(t *testing.T) store.Store) {
 func testAppendAllOrNothing(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	r := create(t, s, "r", event(store.RunStarted, 1))
-	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, State: store.Finished, Events: []store.Event{
+	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, State: store.Finished, Events: []store.Event{
 		event("good", 1), {Type: "bad", Body: []byte(`{"a":1,"a":2}`)}}})
 	wantErr(t, "Append of a body with a duplicate name", err, store.ErrInvalid)
 	got, err := s.Run(t.Context(), "r")
@@ -167,7 +167,7 @@ func testAppendWriters(t *testing.T, open func(t *testing.T) store.Store) {
 		r := create(t, s, fmt.Sprint("r", w))
 		wg.Go(func() {
 			for i := range appends {
-				last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, Events: []store.Event{event("a", 2*i), event("b", 2*i+1)}})
+				last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("a", 2*i), event("b", 2*i+1)}})
 				if err != nil || last != int64(2*i+2) {
 					t.Errorf("Append %d to %s: got %d, %v, want %d", i, r.ID, last, err, 2*i+2)
 					return
@@ -176,7 +176,7 @@ func testAppendWriters(t *testing.T, open func(t *testing.T) store.Store) {
 		})
 		wg.Go(func() {
 			for range appends {
-				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch + 1, Events: []store.Event{event("x", 0)}}); !errors.Is(err, store.ErrFenced) {
+				if _, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch + 1, After: store.Unchecked, Events: []store.Event{event("x", 0)}}); !errors.Is(err, store.ErrFenced) {
 					t.Errorf("Append with a wrong epoch: got %v, want %v", err, store.ErrFenced)
 				}
 			}
@@ -203,7 +203,7 @@ func testAppendOneRun(t *testing.T, open func(t *testing.T) store.Store) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range appends {
-				last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("e", w*appends+i)}})
+				last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", w*appends+i)}})
 				if err != nil {
 					t.Errorf("Append: %v", err)
 					return
@@ -320,7 +320,7 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			}
 			switch i {
 			case 2:
-				_, err = s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, State: store.Finished})
+				_, err = s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, State: store.Finished})
 			case 4:
 				err = s.Release(t.Context(), r.ID, "w", r.Epoch)
 			}

@@ -22,7 +22,7 @@ func testFencing(t *testing.T, open func(t *testing.T) store.Store) {
 			t.Fatalf("Claim: got %+v, %v, want epoch %d", now, err, old.Epoch+1)
 		}
 		write := func(epoch int64) error {
-			_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: epoch, State: store.Waiting, Events: []store.Event{event("e", 1)}})
+			_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: epoch, After: store.Unchecked, State: store.Waiting, Events: []store.Event{event("e", 1)}})
 			return err
 		}
 		wantErr(t, "Append by the old owner", write(old.Epoch), store.ErrFenced)
@@ -53,7 +53,7 @@ func testDeleteFences(t *testing.T, open func(t *testing.T) store.Store) {
 		time.Sleep(2 * ttl)
 		wantErr(t, "Delete", s.Delete(t.Context(), "r"), nil)
 		now := create(t, s, "r")
-		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: old.Epoch, Events: []store.Event{event("e", 1)}})
+		_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: old.Epoch, After: store.Unchecked, Events: []store.Event{event("e", 1)}})
 		wantErr(t, "Append by the deleted run's owner", err, store.ErrFenced)
 		appendTo(t, s, now, event("e", 1))
 	})
@@ -93,14 +93,14 @@ func testRelease(t *testing.T, open func(t *testing.T) store.Store) {
 	r := create(t, s, "r")
 	wantErr(t, "Release", s.Release(t.Context(), "r", "w", r.Epoch), nil)
 	wantErr(t, "Release again", s.Release(t.Context(), "r", "w", r.Epoch), nil)
-	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, Events: []store.Event{event("e", 1)}})
+	_, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: []store.Event{event("e", 1)}})
 	wantErr(t, "Append after Release", err, store.ErrFenced)
 	wantErr(t, "Renew after Release", s.Renew(t.Context(), "r", "w", r.Epoch, ttl), store.ErrFenced)
 	next, err := s.Claim(t.Context(), "r", "x", ttl)
 	if err != nil || next.Epoch <= r.Epoch {
 		t.Fatalf("Claim after Release: got %+v, %v, want an epoch above %d", next, err, r.Epoch)
 	}
-	if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: next.Epoch, State: store.Finished}); err != nil {
+	if _, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: next.Epoch, After: store.Unchecked, State: store.Finished}); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, "Release after the end", s.Release(t.Context(), "r", "x", next.Epoch), nil)

@@ -38,6 +38,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"AppendAllOrNothing", testAppendAllOrNothing},
 		{"AppendWriters", testAppendWriters},
 		{"AppendOneRun", testAppendOneRun},
+		{"AppendRepeat", testAppendRepeat},
+		{"AppendConflict", testAppendConflict},
+		{"AppendAsks", testAppendAsks},
+		{"AppendSettleExpired", testAppendSettleExpired},
 		{"EventPages", testEventPages},
 		{"RunPages", testRunPages},
 		{"RunQueries", testRunQueries},
@@ -100,7 +104,7 @@ func create(t *testing.T, s store.Store, id string, first ...store.Event) store.
 // appendTo appends events to a run under its epoch.
 func appendTo(t *testing.T, s store.Store, r store.Run, events ...store.Event) int64 {
 	t.Helper()
-	last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, Events: events})
+	last, err := s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, Events: events})
 	if err != nil {
 		t.Fatalf("Append(%q): %v", r.ID, err)
 	}
