@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -62,6 +64,20 @@ func migrate(s *session) error {
 		return err
 	}
 	return s.commit()
+}
+
+// migratePatiently tries again while another process has the file locked, for twice the
+// BusyTimeout at the most: SQLite does not wait by itself while the log of a new file is
+// turned on.
+func migratePatiently(s *session, o Options) error {
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for begun := time.Now(); ; <-pause.C {
+		err := migrate(s)
+		if !errors.Is(translate(o.library, err), store.ErrBusy) || time.Since(begun) > 2*o.BusyTimeout {
+			return err
+		}
+	}
 }
 
 // apply runs in a transaction, and looks again at the version: another process

@@ -14,7 +14,7 @@ import (
 // waiting, while one of them turns the log on.
 func TestOpenAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 20 {
+	for i := range 40 {
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", i))
 		var all sync.WaitGroup
 		for range 8 {

@@ -131,7 +131,7 @@ func Open(path string, opts *Options) (*Store, error) {
 	db.SetMaxOpenConns(1)
 	first, err := openSession(db)
 	if err == nil {
-		err = migrate(first)
+		err = migratePatiently(first, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the store %s: %w", path, errors.Join(translate(o.library, err), first.close(), db.Close()))
