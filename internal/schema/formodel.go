@@ -12,14 +12,16 @@ import (
 // of models take: an object by its type, without the keywords that a lenient
 // Compile leaves out, and with items wherever there is an array. A schema that needs none
 // of it is returned as it is; one that cannot be read at all becomes any object.
-// The order of its members stays.
-func ForModel(raw json.RawMessage) json.RawMessage {
+// The order of its members stays. Skipped says what was left out, as [Schema.Skipped]
+// does; err says why a schema is beyond the bounds of this package and was not looked
+// through.
+func ForModel(raw json.RawMessage) (_ json.RawMessage, skipped []*Error, err error) {
 	c, err := checkLenient(raw)
 	if err != nil {
-		return AsObject(raw)
+		return AsObject(raw), nil, err
 	}
 	if c.root.object == nil {
-		return json.RawMessage(`{"type":"object"}`)
+		return json.RawMessage(`{"type":"object"}`), nil, nil
 	}
 	e := editor{drop: c.dropped, add: map[string]string{}}
 	for _, n := range c.nodes {
@@ -31,10 +33,10 @@ func ForModel(raw json.RawMessage) json.RawMessage {
 		}
 	}
 	if len(e.drop)+len(e.add) == 0 {
-		return raw
+		return raw, nil, nil
 	}
 	e.value(raw, skipSpace(raw, 0), "")
-	return e.out
+	return e.out, c.skipped, nil
 }
 
 // AsObject returns a schema with "type":"object" at its root, which the protocol

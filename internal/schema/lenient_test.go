@@ -130,11 +130,12 @@ func TestForModel(t *testing.T) {
 		if tt.want == "" {
 			tt.want = tt.raw
 		}
-		got := string(ForModel(json.RawMessage(tt.raw)))
+		model, _, _ := ForModel(json.RawMessage(tt.raw))
+		got := string(model)
 		if got != tt.want {
 			t.Errorf("ForModel(%s):\n got %s\nwant %s", tt.raw, got, tt.want)
 		}
-		if again := string(ForModel(json.RawMessage(got))); again != got {
+		if again, _, _ := ForModel(model); string(again) != got {
 			t.Errorf("ForModel(%s): got %s", got, again)
 		}
 	}
@@ -157,7 +158,8 @@ func FuzzLenient(f *testing.F) {
 				t.Fatalf("%q of %q: strict %v, lenient %v", raw, value, a, b)
 			}
 		}
-		if got := AsObject(ForModel(json.RawMessage(raw))); !json.Valid(got) {
+		model, _, _ := ForModel(json.RawMessage(raw))
+		if got := AsObject(model); !json.Valid(got) {
 			t.Fatalf("ForModel(%q) is %q", raw, got)
 		}
 	})
