@@ -39,8 +39,9 @@ type servers struct {
 	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
 	made []loop.Tool
 
-	log    *slog.Logger
-	warned map[string]bool // tools whose schema had to be changed for models; guarded by mu
+	log      *slog.Logger
+	warned   map[string]bool   // what was warned of; guarded by mu, as is what follows
+	accepted map[string]string // the hash of the instructions of servers that models get
 }
 
 // startServers starts those that may be. The host asks for consent itself, before it
@@ -289,18 +290,11 @@ func (s *servers) modelSchema(t *mcpclient.Tool) json.RawMessage {
 	if err == nil && len(skipped) > 0 {
 		err = skipped[0]
 	}
-	if err != nil && !s.warned[t.Name] && len(s.warned) < maxWarned {
-		if s.warned == nil {
-			s.warned = make(map[string]bool)
-		}
-		s.warned[t.Name] = true
-		s.log.Warn("a part of a tool's input schema is not valid; models are told the rest", "server", t.Server, "tool", t.Name, "first", err)
+	if err != nil {
+		s.warnOnceLocked("schema of "+t.Name, "a part of a tool's input schema is not valid; models are told the rest", "server", t.Server, "tool", t.Name, "first", err)
 	}
 	return raw
 }
-
-// maxWarned bounds the tools that were warned of.
-const maxWarned = 10_000
 
 // tool makes a server's tool one of the loop's. The lock is held.
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
@@ -374,7 +368,10 @@ func progressOf(p mcpclient.Progress) loop.Progress {
 // itself said what went wrong (TOOL-10); a result, that the tool ran.
 func callError(err error) (*mcp.CallToolResult, error) {
 	var output *mcpclient.OutputError
+	var long *mcpclient.MessageTooLongError
 	switch {
+	case errors.As(err, &long) && long.Certain: // the tool ran
+		return mcp.ErrorResult("the tool ran, but %s", clip(long.Error())), nil
 	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
 		return mcp.ErrorResult("%s", clip(err.Error())), nil
 	case !taskGoesOn(err) && (unsent(err) || answered(err)):

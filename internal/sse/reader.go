@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -46,6 +47,9 @@ type TooLongError struct {
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("event is longer than %d bytes", e.Max)
 }
+
+// ErrEndless is returned for an event that a reader skips and that does not end.
+var ErrEndless = errors.New("an event does not end")
 
 // Reader reads the events of a stream. It holds at most its largest event in
 // memory and is not safe for use by several goroutines.
@@ -93,7 +97,7 @@ func NewReader(r io.Reader, max int) *Reader {
 
 // SkipLong makes the reader skip an event that is too long: Next reads it to its end
 // without keeping it, returns one [*TooLongError], and goes on behind it. One that has
-// no end within 1 GiB is the end of the stream all the same.
+// no end within 1 GiB is the end of the stream: [ErrEndless].
 func (r *Reader) SkipLong() { r.skips = true }
 
 // Next returns the next event that has data, an id or a retry, even if its data
@@ -224,7 +228,7 @@ func (r *Reader) field(line []byte) error {
 		}
 		r.other = 0
 		if r.skipped += maxOther; r.skipped > r.most {
-			return r.long
+			return ErrEndless
 		}
 	}
 	switch string(name) {
@@ -303,7 +307,7 @@ func (r *Reader) drop(b []byte) error {
 	}
 	r.long.Tail = bytes.Clone(b[max(0, len(b)-edge):])
 	if r.skipped > r.most {
-		return r.long
+		return ErrEndless
 	}
 	return nil
 }
