@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -75,5 +76,21 @@ func TestCallErrorOutput(t *testing.T) {
 	want := `server s: tools/call: the result of tool "t" does not follow its output schema: n is not a number, 100%`
 	if err != nil || res == nil || !res.IsError || len(res.Content) != 1 || res.Content.Text() != want || res.StructuredContent != nil {
 		t.Errorf("callError(%v): got %+v, %v, want the text %q", bad, res, err, want)
+	}
+}
+
+// A result that was too long to be taken is told to the model: the tool ran. One that is
+// perhaps that of another call leaves the outcome unknown.
+func TestCallErrorTooLong(t *testing.T) {
+	long := &mcpclient.MessageTooLongError{Server: "s", Max: 16 << 20, Certain: true}
+	res, err := callError(&mcpclient.ServerError{Server: "s", Method: mcp.MethodCallTool, Err: long})
+	if err != nil || res == nil || !res.IsError || !strings.Contains(res.Content.Text(), "the tool ran") || !strings.Contains(res.Content.Text(), "maxMessageBytes") {
+		t.Errorf("certain: got %+v, %v", res, err)
+	}
+	long.Certain = false
+	if res, err = callError(&mcpclient.ServerError{Server: "s", Method: mcp.MethodCallTool, Err: long}); res != nil {
+		t.Errorf("not certain: got %+v, %v", res, err)
+	} else if _, ok := errors.AsType[*loop.UnknownError](err); !ok {
+		t.Errorf("not certain: got %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/loop"
@@ -30,15 +31,31 @@ func (o *offers) get(found []loop.Tool, choose func([]loop.Tool) []loop.Tool) *l
 	return o.offer
 }
 
+// with returns the offer with what servers say, the same one for all runs.
+func (o *offers) with(offer *loop.Offer, texts []loop.ServerText) *loop.Offer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Equal(offer.Texts(), texts) {
+		return offer
+	}
+	with := offer.With(texts)
+	if o.offer == offer {
+		o.offer = with
+	}
+	return with
+}
+
 // Offer implements [loop.Offerer]: List for a run whose tools are those of every other
 // run of its agent.
 func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []Absent) {
 	if len(t.agent.team) > 0 || t.sampler != nil || t.roots != nil { // it has tools of its own
 		tools, absent := t.List(ctx)
-		return loop.NewOffer(tools), absent
+		offer := loop.NewOffer(tools)
+		return offer.With(t.servers.texts(ctx, offer.Servers())), absent
 	}
 	found, absent := t.find(ctx)
-	return t.agent.offers.get(found, t.choose), absent
+	offer := t.agent.offers.get(found, t.choose)
+	return t.agent.offers.with(offer, t.servers.texts(ctx, offer.Servers())), absent
 }
 
 // manyTools is how many tools the widely used model services take at most.

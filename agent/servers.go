@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -36,12 +38,16 @@ type servers struct {
 	mu   sync.Mutex
 	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
 	made []loop.Tool
+
+	log      *slog.Logger
+	warned   map[string]bool   // what was warned of; guarded by mu, as is what follows
+	accepted map[string]string // the hash of the instructions of servers that models get
 }
 
 // startServers starts those that may be. The host asks for consent itself, before it
 // starts a command.
 func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*lender, error)) (_ *servers, err error) {
-	s := &servers{all: slices.Clone(o.Servers)}
+	s := &servers{all: slices.Clone(o.Servers), log: sys.Log()}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
 			return nil, err
@@ -267,20 +273,35 @@ func (s *servers) tools(ctx context.Context, of ...string) []loop.Tool {
 	case len(found) == 0:
 		s.from, s.made = nil, nil
 	case len(found) != len(s.from) || &found[0] != &s.from[0]:
-		s.from, s.made = found, make([]loop.Tool, len(found))
+		s.from, s.made = found, make([]loop.Tool, 0, len(found))
 		for i := range found {
-			s.made[i] = s.tool(&found[i])
+			if !found[i].AppOnly { // APP-05
+				s.made = append(s.made, s.tool(&found[i]))
+			}
 		}
 	}
 	return s.made
 }
 
-// tool makes a server's tool one of the loop's.
+// modelSchema makes the schema of a tool's arguments one that models take. What it loses
+// is logged once for each tool.
+func (s *servers) modelSchema(t *mcpclient.Tool) json.RawMessage {
+	raw, skipped, err := schema.ForModel(t.Tool.InputSchema)
+	if err == nil && len(skipped) > 0 {
+		err = skipped[0]
+	}
+	if err != nil {
+		s.warnOnceLocked("schema of "+t.Name, "a part of a tool's input schema is not valid; models are told the rest", "server", t.Server, "tool", t.Name, "first", err)
+	}
+	return raw
+}
+
+// tool makes a server's tool one of the loop's. The lock is held.
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 	name := t.Name
 	safe := t.Trusted && (t.Tool.Annotations.Idempotent() || t.Tool.Annotations.ReadOnly())
 	return loop.Tool{
-		Tool:      llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: t.Tool.InputSchema},
+		Tool:      llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: s.modelSchema(t)},
 		Server:    t.Server,
 		Origin:    s.origin(t.Server),
 		Hash:      hashOf(&t.Tool), // SECA-38
@@ -347,7 +368,10 @@ func progressOf(p mcpclient.Progress) loop.Progress {
 // itself said what went wrong (TOOL-10); a result, that the tool ran.
 func callError(err error) (*mcp.CallToolResult, error) {
 	var output *mcpclient.OutputError
+	var long *mcpclient.MessageTooLongError
 	switch {
+	case errors.As(err, &long) && long.Certain: // the tool ran
+		return mcp.ErrorResult("the tool ran, but %s", clip(long.Error())), nil
 	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
 		return mcp.ErrorResult("%s", clip(err.Error())), nil
 	case !taskGoesOn(err) && (unsent(err) || answered(err)):

@@ -225,7 +225,7 @@ func (ts *tenants) close(ctx context.Context, sys *actors.System) error {
 
 // forTenant makes connections of a tenant's own to the same servers.
 func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (*servers, error) {
-	own := &servers{all: s.all, defined: s.defined, options: s.options}
+	own := &servers{all: s.all, defined: s.defined, options: s.options, log: s.log}
 	h := s.options
 	h.Tenant, h.Like, h.Lazy = name, s.host, true
 	h.OnEvent, h.OnLog, h.OnNotification, h.LogLevel = o.OnEvent, o.OnLog, o.OnNotification, o.LogLevel

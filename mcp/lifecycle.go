@@ -47,10 +47,9 @@ type InitializeParams struct {
 	Meta            Meta               `json:"_meta,omitzero"`
 }
 
-// Validate checks that the version is there. Absent client info is tolerated: it decides nothing.
-func (p *InitializeParams) Validate() error {
-	return required("initialize", "protocolVersion", p.ProtocolVersion != "")
-}
+// Validate takes any version, also an empty one: a server that does not know it offers
+// its own (LIFE-03). Absent client info is tolerated: it decides nothing.
+func (p *InitializeParams) Validate() error { return nil }
 
 // InitializeResult answers initialize (LIFE-05).
 type InitializeResult struct {

@@ -60,3 +60,14 @@ type CallSink interface {
 	// connection goes on. What err wraps decides what follows, see package call.
 	Failed(id ID, err error)
 }
+
+// SkipSink is a [Sink] that can be told of a message that was too long to be taken, while
+// the connection goes on. The connection's sink is one.
+type SkipSink interface {
+	Sink
+	// Skipped ends the request that the message answers: the one whose id stands at
+	// either end of it, else all that await an answer, with what err returns for an
+	// answer that is certain, or not. A request of the peer is refused. Head and tail are
+	// the first and the last bytes of the message.
+	Skipped(head, tail []byte, err func(certain bool) error)
+}

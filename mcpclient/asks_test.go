@@ -114,7 +114,7 @@ func TestLegacyAnswers(t *testing.T) {
 		{"ELIC-04 decline", human("decline", "name", `"Ada"`), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"decline"}`},
 		{"ELIC-05 cancel", human("cancel"), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"cancel"}`},
 		{"ELIC-09 SECA-32 required is missing", human("accept"), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"cancel"}`},
-		{"SECA-32 a member that was not asked for", human("accept", "name", `"a"`, "extra", `1`), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"cancel"}`},
+		{"SECA-32 a member that was not asked for", human("accept", "name", `"a"`, "extra", `1`), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"accept","content":{"age":7,"name":"a"}}`},
 		{"SECA-32 of another type", human("accept", "name", `1`), mcp.V2025_11_25, mcp.MethodElicit, elicitForm("?"), `{"action":"cancel"}`},
 		{"ELIC-10 SECA-48 nested", human("accept"), mcp.V2025_11_25, mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`, "-32602"},
 		{"ELIC-06 no schema", human("accept"), mcp.V2025_11_25, mcp.MethodElicit, `{"message":"?"}`, "-32602"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,7 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		return nil, err
 	}
 	c.log.Debug("started", "command", c.server.CommandLine())
-	link := newStdio(c.sys, c.server.Name, c.log, proc, sink)
+	link := newStdio(c.sys, &c.server, c.log, proc, sink)
 	c.process.Store(link)
 	return link, nil
 }
@@ -215,6 +216,9 @@ type Status struct {
 	Err        error  // why the last connection or attempt ended; nil once ready
 	Info       *Info  // nil before the first connection
 	Stderr     string // the last lines the server wrote there, at most 2 KiB
+	// Warnings say in words what does not work as it should while the server is used:
+	// those of the definition, and a server that refuses its event stream.
+	Warnings []string
 }
 
 // Status returns what the client is doing.
@@ -224,6 +228,7 @@ func (c *Client) Status() Status {
 	if p := c.process.Load(); p != nil {
 		out.Stderr = p.stderr.words()
 	}
+	out.Warnings = slices.Concat(c.server.Warnings, c.web.warnings())
 	return out
 }
 

@@ -31,6 +31,7 @@ func configured(c *hostconfig.Server) Server {
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		URL: c.URL, Headers: c.Headers, Disabled: c.Disabled, CallTimeout: c.Timeout, Instances: c.Instances, NoAsk: c.NoAsk,
 		Allow: c.Allow, Deny: c.Deny, File: c.File, Hash: c.Hash, Err: c.Err,
+		MaxMessage: c.MaxMessage, NoInstructions: c.NoInstructions, Warnings: c.Warnings,
 	}
 	switch c.Type {
 	case hostconfig.TypeHTTP:
@@ -48,4 +49,17 @@ func configured(c *hostconfig.Server) Server {
 		}
 	}
 	return s
+}
+
+// logWarnings says once what of the definitions is ignored. A tenant's are those of the
+// program's own host.
+func (h *Host) logWarnings() {
+	if h.opts.Tenant != "" {
+		return
+	}
+	for _, e := range h.entries {
+		for _, w := range e.server.Warnings {
+			h.log.Warn("a part of a server's definition is ignored: "+w, "server", e.server.Name)
+		}
+	}
 }

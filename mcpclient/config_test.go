@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 func TestLoadConfig(t *testing.T) {
@@ -48,4 +51,21 @@ func TestLoadConfig(t *testing.T) {
 	if _, err := LoadConfig(file + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: got %v", err)
 	}
+}
+
+// A host says once what of its configuration is ignored.
+func TestHostLogsWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log syncBuilder
+		srv := InProcess("s", newWire(mcp.V2025_11_25, nil))
+		srv.Warnings = []string{"a.json:1: oauth is not supported"}
+		h, err := NewHost(newSystem(t), []Server{srv}, &HostOptions{Logger: logTo(&log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeHost(t, h)
+		if n := strings.Count(log.String(), "oauth is not supported"); n != 1 || len(h.Servers()[0].Warnings) != 1 {
+			t.Errorf("%d log entries, warnings %q", n, h.Servers()[0].Warnings)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/internal/form"
+	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -58,6 +59,9 @@ func (q *formQuestion) answer(ctx context.Context, c *Client, o *origin) (json.R
 			res.Action = mcp.ActionCancel
 		} else if res.Content = content; content == nil {
 			res.Content = map[string]json.RawMessage{}
+		}
+		if extra := q.form.Foreign(d.Content); len(extra) > 0 {
+			c.log.Debug("the answer to a form has fields that the form does not have; they are not sent", "fields", len(extra), "first", sanitize.Line(extra[0], maxName))
 		}
 	}
 	return mcp.Marshal(res)

@@ -179,6 +179,7 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 	if h.log = h.opts.Logger; h.log == nil {
 		h.log = h.sys.Log()
 	}
+	h.logWarnings()
 	started := new(actors.Reply[struct{}])
 	spec := actors.Spec{
 		Kind: actors.KindHost,

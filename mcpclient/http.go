@@ -30,7 +30,10 @@ var ErrAuthRequired = errors.New("mcpclient: the server wants authorization")
 type AuthRequiredError struct {
 	Status    int
 	Challenge string // its WWW-Authenticate header, fit to be shown
-	Err       error  // what it says beside that
+	// Challenges are the values of that header as they came, at most 16 of together 8 KiB.
+	// They are the server's text: not to be shown, or to be believed.
+	Challenges []string
+	Err        error // what it says beside that
 }
 
 func (e *AuthRequiredError) Error() string {
@@ -50,8 +53,8 @@ func (e *AuthRequiredError) Is(target error) bool { return target == ErrAuthRequ
 // Unwrap returns what the server says.
 func (e *AuthRequiredError) Unwrap() error { return e.Err }
 
-func denied(status int, challenge string, err error) error {
-	return &AuthRequiredError{Status: status, Challenge: challenge, Err: err}
+func denied(status int, challenges []string, shown string, err error) error {
+	return &AuthRequiredError{Status: status, Challenge: shown, Challenges: challenges, Err: err}
 }
 
 // pool is the one pool of connections of this process, for all servers over HTTP.
@@ -91,6 +94,38 @@ type web struct {
 	mu        sync.Mutex // guards what follows
 	refusal   error      // of the handshake by POST: the old transport is to be tried (SSE-10)
 	notBefore time.Time  // the server wants to be left alone until then
+	trouble   string     // with what the server sends on its own account; "" is none
+}
+
+// setTrouble reports whether that is news.
+func (w *web) setTrouble(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news := w.trouble != text
+	w.trouble = text
+	return news
+}
+
+// warnings are those of the status.
+func (w *web) warnings() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trouble == "" {
+		return nil
+	}
+	return []string{w.trouble}
+}
+
+// troubled is told that what the server sends on its own account does not arrive, and
+// why, or with "" that it does.
+func (c *Client) troubled(text string) {
+	if !c.web.setTrouble(text) {
+		return
+	}
+	if text != "" {
+		c.log.Warn(text)
+	}
+	c.status(c.conn.Status())
 }
 
 func (w *web) refuse(err error) {
@@ -146,19 +181,25 @@ func (c *Client) dialHTTP(ctx context.Context, sink mcp.Sink) (mcp.Link, error) 
 	if err := c.web.pause(ctx); err != nil {
 		return nil, err
 	}
-	header, err := c.server.header(ctx)
+	header, err := c.server.header()
 	if err != nil {
 		return nil, err
 	}
+	auth, err := c.server.newAuth(ctx, c.log)
+	if err != nil {
+		return nil, err
+	}
+	c.web.setTrouble("")
 	client := c.opts.httpClient
 	if client == nil {
 		client = pool.client()
 	}
 	if c.oldTransport() {
-		return c.dialSSE(ctx, u, header, client, calls)
+		return c.dialSSE(ctx, u, header, auth, client, calls)
 	}
 	link := streamable.New(streamable.Options{
 		URL: u, Header: header, Client: client, Go: c.sys.Go, Name: c.server.Name, Log: c.log, Sink: calls, Denied: denied,
+		MaxMessage: c.server.maxMessage(), TooLong: c.server.tooLong, Auth: auth, Trouble: c.troubled,
 	})
 	c.web.link.Store(link)
 	return newPooled(link, client), nil
@@ -182,20 +223,11 @@ func (c *Client) dialed(err error) error {
 	return err
 }
 
-// header returns the headers that the configuration wants, those of HeadersFunc included.
-func (s *Server) header(ctx context.Context) (http.Header, error) {
+// header returns the headers that the configuration wants.
+func (s *Server) header() (http.Header, error) {
 	out := make(http.Header, len(s.Headers))
 	for name, value := range s.Headers {
 		out.Set(name, value)
-	}
-	if s.HeadersFunc != nil {
-		more, err := s.HeadersFunc(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("asking for headers: %w", err)
-		}
-		for name, value := range more {
-			out.Set(name, value)
-		}
 	}
 	if err := httpguard.CheckHeader(out); err != nil {
 		return nil, conn.Permanent(err)

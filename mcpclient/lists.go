@@ -16,6 +16,7 @@ import (
 
 const (
 	maxPages    = 100              // of one list (PAGE-06)
+	maxCursor   = 64 << 10         // bytes of a cursor, which is sent back
 	maxItems    = 10_000           // of one list
 	maxStale    = 10 * time.Minute // how long beyond its time a list takes the place of one that can not be read
 	changeDelay = 250 * time.Millisecond
@@ -235,7 +236,7 @@ func (l *list[T]) walk(ctx context.Context, last *wholeList[T], principal string
 			l.assemble(read)
 			return read, nil
 		}
-		if seen[*pg.next] || count >= maxItems { // PAGE-06
+		if seen[*pg.next] || count >= maxItems || len(*pg.next) > maxCursor { // PAGE-06
 			break
 		}
 		seen[*pg.next] = true

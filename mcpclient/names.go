@@ -23,6 +23,18 @@ type Tool struct {
 	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
 	// name that looks like another's (SECA-39).
 	Warnings []string
+	// AppOnly says that the tool is for the server's own user interfaces (_meta.ui.visibility
+	// does not name the model): no model is offered it (APP-05).
+	AppOnly bool
+}
+
+// appOnly reads who may call a tool; a form that is not known hides nothing.
+func appOnly(t *mcp.Tool) bool {
+	var ui struct {
+		Visibility []string `json:"visibility"`
+	}
+	found, err := t.Meta.Get("ui", &ui)
+	return found && err == nil && ui.Visibility != nil && !slices.Contains(ui.Visibility, "model")
 }
 
 // DisplayName returns what to call the tool before people: title, annotated title or

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -18,7 +19,8 @@ var ErrOutput = errors.New("mcpclient: the tool's result can not be trusted to b
 // OutputError says that a tool's result does not follow the tool's output schema
 // (TOOL-11), or that nothing can be checked by that schema: then the tool is not
 // called at all, for it may have effects. [CallOptions.AnyOutput] calls it all the
-// same and takes what comes.
+// same and takes what comes. A keyword that can not be checked, such as a pattern with
+// look-around, is no such thing: the rest is checked, and the log says so once.
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as it came; nil if the tool was not called
@@ -54,6 +56,10 @@ func (c *Client) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
 	s, err := c.outputs.compile(tool.OutputSchema)
 	if err != nil {
 		return nil, &OutputError{Tool: name, Err: err}
+	}
+	if skipped := s.Skipped(); len(skipped) > 0 && c.outputs.warns(name) {
+		c.log.Warn("a part of a tool's output schema can not be checked and is left out; the rest is checked",
+			"tool", sanitize.Line(name, maxName), "first", skipped[0], "parts", len(skipped))
 	}
 	return s, nil
 }
@@ -98,6 +104,21 @@ type schemas struct {
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]compiled
 	size   int
+	warned map[string]bool // tools
+}
+
+// warns reports whether a warning about a tool is the first.
+func (s *schemas) warns(tool string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.warned[tool] || len(s.warned) >= maxSchemas {
+		return false
+	}
+	if s.warned == nil {
+		s.warned = make(map[string]bool)
+	}
+	s.warned[tool] = true
+	return true
 }
 
 type compiled struct {
@@ -113,7 +134,7 @@ func (s *schemas) compile(raw json.RawMessage) (*schema.Schema, error) {
 	if ok {
 		return c.schema, c.err
 	}
-	c.schema, c.err = schema.Compile(raw, nil)
+	c.schema, c.err = schema.Compile(raw, &schema.Options{Lenient: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byHash == nil || len(s.byHash) >= maxSchemas || s.size+len(raw) > maxSchemasSize {

@@ -394,7 +394,7 @@ func TestHalfOpenPipes(t *testing.T) {
 func TestStdioCarriesMessagesUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, sink := newSystem(t), new(mailbox)
-		l := newStdio(sys, "x", sys.Log(), start(func(p *fakeProcess) string {
+		l := newStdio(sys, &Server{Name: "x"}, sys.Log(), start(func(p *fakeProcess) string {
 			for {
 				line, ok := p.read()
 				if !ok {
@@ -498,7 +498,7 @@ func TestCloseWhileAServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, sink := newSystem(t), new(mailbox)
 		p := start(func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "exit status 0" })
-		l := newStdio(sys, "x", sys.Log(), p, sink)
+		l := newStdio(sys, &Server{Name: "x"}, sys.Log(), p, sink)
 		synctest.Wait() // its end was noticed, and it lives on
 		begin := time.Now()
 		l.Close()

@@ -40,7 +40,9 @@ type Server struct {
 
 	// URL is the address of a server over HTTP: http:, https:, or
 	// unix:///path/of/socket#/path. Headers go with every request to it, as do those
-	// that HeadersFunc, if set, returns at each connect. Their values are secrets.
+	// that HeadersFunc, if set, returns: it is asked at each connect, and once more when
+	// the server refuses a request with 401, which is then sent again. Their values are
+	// secrets.
 	URL         string
 	Headers     map[string]string
 	HeadersFunc func(context.Context) (map[string]string, error)
@@ -56,6 +58,10 @@ type Server struct {
 	// a call without progress. Zero is 60 s, 10 min and 60 s; the last two may be
 	// negative: no limit.
 	ConnectTimeout, CallTimeout, IdleTimeout time.Duration
+	// MaxMessage bounds a message in bytes, over every transport. A longer one is skipped,
+	// and the call that it answers ends with a [*MessageTooLongError]; the connection goes
+	// on. Over HTTP it bounds what is sent, too. Zero means 16 MiB.
+	MaxMessage int
 	// Disabled keeps the definition and never connects.
 	Disabled bool
 	// Required makes it an error of [Host.Ready], and so of agent.Open, that the server
@@ -92,6 +98,12 @@ type Server struct {
 	// Hash identifies the definition, for consent: another hash is asked again.
 	// Empty is computed.
 	Hash string
+	// NoInstructions keeps what the server says of itself from models: see
+	// [Info].Instructions.
+	NoInstructions bool
+	// Warnings say what of the definition is ignored, and what to do about it. A host logs
+	// them when it starts, and they are part of [Status].Warnings.
+	Warnings []string
 	// Err says why the definition can not be used; connecting fails with it.
 	Err error
 }
@@ -157,6 +169,9 @@ func (s *Server) check() error {
 	}
 	if _, err := s.versions(); err != nil {
 		return &ServerError{Server: s.Name, Err: err}
+	}
+	if s.MaxMessage < 0 || s.MaxMessage > maxMaxMessage {
+		return &ServerError{Server: s.Name, Err: fmt.Errorf("the largest message is %d bytes: want 1 to %d, or 0 for %d", s.MaxMessage, maxMaxMessage, DefaultMaxMessage)}
 	}
 	if !s.Sampling.valid() {
 		return &ServerError{Server: s.Name, Err: fmt.Errorf("unknown sampling %.40q: want ask, allow or deny", s.Sampling)}

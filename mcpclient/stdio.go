@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	maxMessage  = 4 << 20 // WIRE-04
 	stdinGrace  = 2 * time.Second
 	termGrace   = 2 * time.Second
 	killGrace   = 2 * time.Second
@@ -40,6 +39,8 @@ type stdio struct {
 	log    *slog.Logger
 	sink   mcp.Sink
 	proc   process
+	max    int                      // bytes of a message
+	long   func(certain bool) error // of a message with more
 	in     *frame.Writer
 	stderr tail
 
@@ -58,9 +59,9 @@ type stdio struct {
 }
 
 // newStdio serves a process that was just started.
-func newStdio(sys *actors.System, name string, log *slog.Logger, proc process, sink mcp.Sink) *stdio {
+func newStdio(sys *actors.System, server *Server, log *slog.Logger, proc process, sink mcp.Sink) *stdio {
 	l := &stdio{
-		sys: sys, owner: "stdio of " + name, log: log, sink: sink, proc: proc,
+		sys: sys, owner: "stdio of " + server.Name, log: log, sink: sink, proc: proc, max: server.maxMessage(), long: server.tooLong,
 		exited: make(chan struct{}), read: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.in = frame.NewWriter(proc.Stdin(), &frame.WriterOptions{
@@ -89,15 +90,21 @@ func (l *stdio) Send(m mcp.Outgoing) error {
 // readAll passes on the server's messages until there are no more.
 func (l *stdio) readAll() {
 	defer close(l.read)
-	in := frame.NewReader(l.proc.Stdout(), maxMessage)
+	in := frame.NewReader(l.proc.Stdout(), l.max)
 	for {
 		line, err := in.Next()
+		long, isLong := errors.AsType[*frame.TooLongError](err)
 		switch {
+		case isLong && !isMessage(long.Head):
+			if !l.skip(long.Head) {
+				return
+			}
+		case isLong && skipTo(l.sink, long, l.long): // WIRE-04, ROB-2
+			l.junk = 0
 		case err == io.EOF:
 			l.task(func() { l.fail(nil) })
 			return
 		case err != nil:
-			// Not skipped even if it is only too long (WIRE-04): it was an answer.
 			l.task(func() { l.fail(fmt.Errorf("reading from the server: %w", err)) })
 			return
 		case isMessage(line):
@@ -198,9 +205,8 @@ func (l *stdio) why(err error) error {
 
 // itsFault tells what a living server did from what a dead one leads to.
 func itsFault(err error) bool {
-	_, long := errors.AsType[*frame.TooLongError](err)
 	_, junk := errors.AsType[*junkError](err)
-	return long || junk
+	return junk || errors.Is(err, frame.ErrEndless)
 }
 
 // within waits for c, but not longer than d.

@@ -10,15 +10,23 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
 // mailbox is a sink that keeps what it gets.
 type mailbox struct {
-	mu     sync.Mutex
-	frames []string
-	lost   []error
+	mu      sync.Mutex
+	frames  []string
+	skipped []string // the beginnings
+	lost    []error
+}
+
+const maxMessage = 1 << 20 // of the servers here
+
+func (m *mailbox) Skipped(head, _ []byte, _ func(bool) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skipped = append(m.skipped, string(head))
 }
 
 func (m *mailbox) Frame(frame []byte) {
@@ -60,7 +68,7 @@ func TestShutdownLadder(t *testing.T) {
 				p := start(tt.program)
 				p.stubborn = tt.stubborn
 				sink := new(mailbox)
-				l := newStdio(sys, "x", sys.Log(), p, sink)
+				l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, sink)
 				begin := time.Now()
 				l.Close()
 				l.Close()
@@ -88,24 +96,19 @@ func TestHowAServerEnds(t *testing.T) {
 		holds   bool
 		program func(*fakeProcess) string
 		want    []string
-		is      error
 	}{
 		{"exit", false, func(p *fakeProcess) string {
 			_, _ = p.errW.Write([]byte("Error: no such folder\x1b[0m\n"))
 			return "exit status 3"
-		}, []string{"exit status 3", "Error: no such folder"}, nil},
-		{"closes stdout", false, func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "" }, []string{"closed its output"}, nil},
-		{"something holds the pipes", true, func(*fakeProcess) string { return "exit status 4" }, []string{"exit status 4"}, nil},
-		{"too long a message", false, func(p *fakeProcess) string { // WIRE-04
-			p.say(strings.Repeat("x", maxMessage+1))
-			return p.untilEOF()
-		}, []string{"longer than 4194304 bytes"}, &frame.TooLongError{}},
+		}, []string{"exit status 3", "Error: no such folder"}},
+		{"closes stdout", false, func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "" }, []string{"closed its output"}},
+		{"something holds the pipes", true, func(*fakeProcess) string { return "exit status 4" }, []string{"exit status 4"}},
 		{"a flood of junk", false, func(p *fakeProcess) string {
 			for range 2 * maxJunk {
 				p.say("log line")
 			}
 			return p.untilEOF()
-		}, []string{"1000 lines in a row", "log line"}, nil},
+		}, []string{"1000 lines in a row", "log line"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,7 +118,7 @@ func TestHowAServerEnds(t *testing.T) {
 				gate := make(chan struct{})
 				p := start(func(p *fakeProcess) string { <-gate; return tt.program(p) })
 				p.holds = tt.holds
-				l := newStdio(sys, "x", sys.Log(), p, sink)
+				l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, sink)
 				close(gate)
 				time.Sleep(time.Minute)
 				_, lost := sink.all()
@@ -129,10 +132,6 @@ func TestHowAServerEnds(t *testing.T) {
 				}
 				if strings.Contains(lost[0].Error(), "\x1b") {
 					t.Errorf("Lost: %q has control characters", lost[0])
-				}
-				var long *frame.TooLongError
-				if tt.is != nil && !errors.As(lost[0], &long) {
-					t.Errorf("Lost: got %v, want a %T", lost[0], tt.is)
 				}
 				l.Close()
 				if _, lost := sink.all(); len(lost) != 1 {
@@ -148,7 +147,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
 		p := start(func(p *fakeProcess) string { <-p.over; return "" })
-		l := newStdio(sys, "x", sys.Log(), p, new(mailbox))
+		l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, new(mailbox))
 		message := mcp.Outgoing{Frame: []byte(strings.Repeat("x", 1<<20))}
 		var err error
 		for range 100 {

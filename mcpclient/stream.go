@@ -41,6 +41,8 @@ type stream struct {
 	log   *slog.Logger
 	sink  mcp.Sink
 	conn  io.ReadWriteCloser
+	max   int                      // bytes of a message
+	long  func(certain bool) error // of a message with more
 	out   *frame.Writer
 
 	closing atomic.Bool
@@ -60,7 +62,7 @@ func (c *Client) dialStream(ctx context.Context, sink mcp.Sink) (mcp.Link, error
 		return nil, errors.New("the dial function returned no stream")
 	}
 	l := &stream{
-		sys: c.sys, owner: "stream of " + c.server.Name, log: c.log, sink: sink, conn: conn,
+		sys: c.sys, owner: "stream of " + c.server.Name, log: c.log, sink: sink, conn: conn, max: c.server.maxMessage(), long: c.server.tooLong,
 		read: make(chan struct{}), closed: make(chan struct{}),
 	}
 	l.out = frame.NewWriter(conn, &frame.WriterOptions{
@@ -86,16 +88,22 @@ func (l *stream) Send(m mcp.Outgoing) error {
 // passed over as on stdio (STDIO-03), up to a number.
 func (l *stream) readAll() {
 	defer close(l.read)
-	in := frame.NewReader(l.conn, maxMessage)
+	in := frame.NewReader(l.conn, l.max)
 	for junk := 0; ; {
 		line, err := in.Next()
+		long, isLong := errors.AsType[*frame.TooLongError](err)
 		switch {
 		case l.closing.Load():
 			return
+		case isLong && !isMessage(long.Head):
+			line = long.Head
+		case isLong && skipTo(l.sink, long, l.long): // WIRE-04, ROB-2
+			junk = 0
+			continue
 		case err == io.EOF:
 			l.lose(nil)
 			return
-		case err != nil: // also if it is only too long (WIRE-04): it was an answer
+		case err != nil:
 			l.lose(fmt.Errorf("reading from the server: %w", err))
 			return
 		case isMessage(line):

@@ -161,6 +161,7 @@ func streamTo(t *testing.T, conn io.ReadWriteCloser, sink mcp.Sink) mcp.Link {
 	c := &Client{sys: newSystem(t)}
 	c.log = c.sys.Log()
 	c.server = Stream("x", func(context.Context) (io.ReadWriteCloser, error) { return conn, nil })
+	c.server.MaxMessage = maxMessage
 	l, err := c.dialStream(t.Context(), sink)
 	if err != nil {
 		t.Fatal(err)
@@ -174,18 +175,14 @@ func TestStreamHostile(t *testing.T) {
 	tests := []struct {
 		name, text string
 		frames     int
+		skipped    int
 		lost       func(error) bool
 	}{
-		{"good, blank and stray lines", "{}\r\n\n  \nhello\n[1]\n{}", 3, func(err error) bool { return err == nil }},
-		{"too long", "{}\n{" + strings.Repeat("x", maxMessage) + "}\n{}\n", 1, func(err error) bool {
-			_, ok := errors.AsType[*frame.TooLongError](err)
-			return ok
-		}},
-		{"no end of line", strings.Repeat("x", maxMessage+10), 0, func(err error) bool {
-			_, ok := errors.AsType[*frame.TooLongError](err)
-			return ok
-		}},
-		{"only junk", strings.Repeat("junk\n", maxJunk+5), 0, func(err error) bool {
+		{"good, blank and stray lines", "{}\r\n\n  \nhello\n[1]\n{}", 3, 0, func(err error) bool { return err == nil }},
+		{"too long", "{}\n{" + strings.Repeat("x", maxMessage) + "}\n{}\n", 2, 1, func(err error) bool { return err == nil }},
+		{"junk that is too long", "{}\n" + strings.Repeat("x", 3*maxMessage) + "\n{}\n", 2, 0, func(err error) bool { return err == nil }},
+		{"no end of line", "{" + strings.Repeat("x", maxMessage+10), 0, 1, func(err error) bool { return err == nil }},
+		{"only junk", strings.Repeat("junk\n", maxJunk+5), 0, 0, func(err error) bool {
 			_, ok := errors.AsType[*junkError](err)
 			return ok
 		}},
@@ -202,8 +199,8 @@ func TestStreamHostile(t *testing.T) {
 				}()
 				time.Sleep(time.Second)
 				frames, lost := sink.all()
-				if len(frames) != tt.frames || len(lost) != 1 || !tt.lost(lost[0]) {
-					t.Errorf("got %d frames, lost %v, want %d and the end", len(frames), lost, tt.frames)
+				if len(frames) != tt.frames || len(sink.skipped) != tt.skipped || len(lost) != 1 || !tt.lost(lost[0]) {
+					t.Errorf("got %d frames, %d skipped, lost %v, want %d, %d and the end", len(frames), len(sink.skipped), lost, tt.frames, tt.skipped)
 				}
 				theirs.Close()
 			})

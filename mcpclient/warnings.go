@@ -20,7 +20,7 @@ import (
 // describe makes a catalogue entry of a tool. Its name is given later, by those
 // beside it.
 func describe(s *Server, t *mcp.Tool) Tool {
-	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: HashTool(t)}
+	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: HashTool(t), AppOnly: appOnly(t)}
 	if d.Hash == "" { // it can not be written as canonical JSON: pinned by its own text
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
 		d.Hash = "raw-" + hex.EncodeToString(sum[:])

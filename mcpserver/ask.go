@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -45,7 +46,8 @@ type Question struct {
 	// Made by prepare.
 	params json.RawMessage
 	fields *form.Form
-	sum    []byte // see digest
+	log    *slog.Logger // of the server; set with fields
+	sum    []byte       // see digest
 
 	context bool // it takes sampling.context
 
@@ -125,6 +127,7 @@ func (q *Question) prepare(s *Server, v mcp.Version) error {
 	var err error
 	switch {
 	case q.form != nil:
+		q.log = s.log
 		params, err = q.prepareForm(&s.forms, v)
 	case q.page != nil:
 		params, err = q.preparePage(v)

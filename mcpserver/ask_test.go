@@ -176,7 +176,7 @@ func TestAnswersToForms(t *testing.T) {
 		{`{"action":"accept","content":{"n":1,"s":"y","b":true}}`, `accept {"b":true,"n":1,"s":"y"}`},
 		{`{"action":"accept","content":{"n":10}}`, ""},
 		{`{"action":"accept","content":{"n":"1"}}`, ""},
-		{`{"action":"accept","content":{"n":1,"extra":1}}`, ""},
+		{`{"action":"accept","content":{"n":1,"extra":1}}`, `accept {"n":1}`},
 		{`{"action":"accept","content":{"n":1,"s":{"a":1}}}`, ""},
 		{`{"action":"accept","content":{"n":1,"s":null}}`, ""},
 		{`{"action":"accept","content":{}}`, ""},

@@ -359,7 +359,9 @@ func TestHostileInput(t *testing.T) {
 		{"a bad response", `{"jsonrpc":"2.0","id":1,"result":7}`, 0, ""},
 		{"an object", `{}`, mcp.CodeInvalidRequest, ""},
 		{"a number", `7`, mcp.CodeInvalidRequest, ""},
-		{"5 MiB", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", 5<<20) + `"}}`, mcp.CodeInvalidRequest, ""}, // WIRE-04
+		{"5 MiB", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", 5<<20) + `"}}`, mcp.CodeInvalidRequest, "1"}, // WIRE-04
+		{"5 MiB, id last", `{"method":"ping","params":{"a":"` + strings.Repeat("a", 5<<20) + `"},"jsonrpc":"2.0","id":"z"}`, mcp.CodeInvalidRequest, `"z"`},
+		{"5 MiB of a notification", `{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("a", 5<<20) + `"}}`, 0, ""},
 		{"5 MiB of garbage", strings.Repeat("\x01", 5<<20), mcp.CodeInvalidRequest, ""},
 	}
 	inBubble(t, nil, func(t *testing.T, _ *mcpserver.Server, p *peer, _ *gate) {

@@ -199,6 +199,7 @@ func (q *Question) elicited(raw json.RawMessage) error {
 			if err := checkContent(q.fields, r.Content); err != nil {
 				return err
 			}
+			q.dropForeign(r.Content)
 		}
 	}
 	q.Elicited = r
@@ -221,13 +222,20 @@ func checkContent(f *form.Form, content map[string]json.RawMessage) error {
 			problems = append(problems, form.Problem{Field: field.Name, Message: "is required"})
 		}
 	}
-	for name := range content {
-		if f.Field(name) == nil {
-			problems = append(problems, form.Problem{Field: name, Message: "is not a field of the form"})
-		}
-	}
 	if len(problems) > 0 {
 		return &form.ContentError{Problems: problems}
 	}
 	return nil
+}
+
+// dropForeign takes from an answer what the form does not ask for: the schema allows
+// it, and the handler must not see it (SECA-32).
+func (q *Question) dropForeign(content map[string]json.RawMessage) {
+	extra := q.fields.Foreign(content)
+	for _, name := range extra {
+		delete(content, name)
+	}
+	if len(extra) > 0 {
+		q.log.Debug("an answer has fields that the form does not have; they are dropped", "key", q.key, "fields", len(extra), "first", shorten(extra[0]))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -156,12 +157,24 @@ func (s *Server) greeting(a *arrival) (*greeting, error) {
 	if err := a.DecodeParams(&g.params); err != nil {
 		return nil, err
 	}
+	if g.params.ProtocolVersion == "" && !namesAnyVersion(a.Params) {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "initialize: protocolVersion is missing") // LIFE-01
+	}
 	g.client = client{info: g.params.ClientInfo, capabilities: &g.params.Capabilities}
 	if 0 < len(a.Params) && len(a.Params) <= maxGreeting {
 		g.raw = bytes.Clone(a.Params)
 		s.greeted.Store(g)
 	}
 	return g, nil
+}
+
+// namesAnyVersion reports whether the params of initialize have a version, if only an
+// empty one.
+func namesAnyVersion(params []byte) bool {
+	var p struct {
+		ProtocolVersion *string `json:"protocolVersion"`
+	}
+	return jsonx.Unmarshal(params, &p) == nil && p.ProtocolVersion != nil
 }
 
 // setLevel chooses which log messages the session gets (LOG-03).

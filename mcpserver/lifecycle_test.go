@@ -24,6 +24,7 @@ func TestHandshake(t *testing.T) {
 		{"2025-07-01", nil, mcp.V2025_11_25},    // LIFE-15: never "same or newer"
 		{"1999-01-01", nil, mcp.V2025_11_25},
 		{"nonsense", nil, mcp.V2025_11_25},
+		{"", nil, mcp.V2025_11_25}, // LIFE-03: unknown like any other
 		{mcp.V2025_11_25, []mcp.Version{mcp.V2025_06_18, mcp.V2024_11_05}, mcp.V2025_06_18},
 		{mcp.V2025_11_25, []mcp.Version{mcp.V2026_07_28}, ""}, // MOD-10
 	}
@@ -42,6 +43,15 @@ func TestHandshake(t *testing.T) {
 				p.expect(line, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"test","version":"1"},"instructions":"be kind"}}`, tt.want))
 				p.expectError(line, mcp.CodeInvalidRequest, "1") // LIFE-10
 			})
+		})
+	}
+}
+
+// LIFE-01: the version must be there.
+func TestHandshakeWithoutVersion(t *testing.T) {
+	for _, version := range []string{``, `"protocolVersion":null,`, `"protocolVersion":7,`} {
+		inBubble(t, nil, func(t *testing.T, _ *mcpserver.Server, p *peer, _ *gate) {
+			p.expectError(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+version+`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, mcp.CodeInvalidParams, "1")
 		})
 	}
 }

@@ -88,10 +88,19 @@ func ended(err error) error {
 	return err
 }
 
-// refuseLong answers a message that was never read (WIRE-04, ROB-2).
+// refuseLong answers a message that was never read (WIRE-04, ROB-2): by the id at either
+// end of it, if there is one.
 func (r *reader) refuseLong(long *frame.TooLongError) {
-	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "limit", long.Max)
-	r.session.fail(r, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max))
+	method, id := mcp.Outline(long.Head, long.Tail)
+	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "method", shorten(method), "limit", long.Max)
+	why := mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max)
+	switch t := r.session.nested.Load(); {
+	case method == "" && !id.IsZero() && t != nil: // the answer to a question of ours
+		t.Malformed(generation, id, why)
+	case method != "" && id.IsZero(): // a notification
+	default:
+		r.session.fail(r, id, why)
+	}
 }
 
 // The reader is the port of what is answered where it is read.

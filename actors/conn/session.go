@@ -145,6 +145,30 @@ func (s *Session) FrameOf(id mcp.ID, bytes []byte) {
 // Failed implements [mcp.CallSink]; see [call.Table.Failed].
 func (s *Session) Failed(id mcp.ID, err error) { s.conn.calls.Failed(s.gen, id, err) }
 
+// Skipped implements [mcp.SkipSink].
+func (s *Session) Skipped(head, tail []byte, err func(certain bool) error) {
+	method, id := mcp.Outline(head, tail)
+	log := s.conn.log.With("error", err(true), "start", string(head[:min(len(head), 80)]))
+	switch {
+	case method != "" && !id.IsZero():
+		log.Warn("refusing a request that is too long", "method", method)
+		if err := s.Refuse(id, mcp.Errorf(mcp.CodeInvalidRequest, "the message is too long: %v", err(true))); err != nil {
+			log.Debug("the refusal was not sent", "reason", err)
+		}
+	case method != "":
+		log.Warn("ignoring a notification that is too long", "method", method)
+	case !id.IsZero():
+		log.Warn("an answer is too long; its request ends with an error")
+		s.conn.calls.Malformed(s.gen, id, err(true))
+	default:
+		out := s.Out()
+		log.Warn("a message is too long, and it is not known whose answer it is; all requests under way end with an error", "requests", len(out))
+		for _, o := range out {
+			s.conn.calls.Malformed(s.gen, o.ID, err(false))
+		}
+	}
+}
+
 // Inbound returns the table for the peer's requests; nil without [Options].Inbound.
 func (s *Session) Inbound() *inbound.Table {
 	s.mu.Lock()
@@ -223,7 +247,10 @@ func (s *Session) end() {
 	// Otherwise Dial has failed, or is still to return: attach closes done.
 }
 
-var _ mcp.CallSink = (*Session)(nil)
+var (
+	_ mcp.CallSink = (*Session)(nil)
+	_ mcp.SkipSink = (*Session)(nil)
+)
 
 // messages are used again: scanning needs some hundred bytes.
 var messages = sync.Pool{New: func() any { return new(mcp.Message) }}

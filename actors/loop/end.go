@@ -281,5 +281,5 @@ func absentNote(absent []Absent) string {
 }
 
 func (l ToolsListed) equal(o ToolsListed) bool {
-	return l.Tools != nil && o.Tools != nil && slices.Equal(l.Tools, o.Tools) && slices.Equal(l.Absent, o.Absent)
+	return l.Tools != nil && o.Tools != nil && slices.Equal(l.Tools, o.Tools) && slices.Equal(l.Absent, o.Absent) && slices.Equal(l.Texts, o.Texts)
 }

@@ -12,6 +12,10 @@ type Offer struct {
 	byName map[string]*Tool
 	tools  []llm.Tool
 	refs   []ToolRef
+
+	servers []string
+	texts   []ServerText
+	note    string // of texts, for the system text
 }
 
 // NewOffer makes an offer of tools, which must not be changed afterwards. Of several
@@ -27,6 +31,7 @@ func NewOffer(tools []Tool) *Offer {
 		o.tools = append(o.tools, t.Tool)
 		o.refs = append(o.refs, ToolRef{t.Name, t.Server, t.Hash})
 	}
+	o.servers = serversOf(tools)
 	return o
 }
 

@@ -64,6 +64,8 @@ type (
 	ToolsListed struct {
 		Tools  []ToolRef `json:"tools"`
 		Absent []Absent  `json:"absent,omitempty"`
+		// Texts are what servers say of how to use their tools: part of the system text.
+		Texts []ServerText `json:"texts,omitempty"`
 	}
 	// ToolRef pins a tool by the hash of its definition (SECA-38).
 	ToolRef struct {

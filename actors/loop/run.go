@@ -283,8 +283,8 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 // offer takes over a list of tools, and returns the event that says so if it is
 // another than the last.
 func (r *run) offer(m listed) []Entry {
-	now := ToolsListed{Absent: m.absent, Tools: m.offer.refs}
-	same := now.equal(ToolsListed{Absent: r.absent, Tools: r.tools.refs})
+	now := ToolsListed{Absent: m.absent, Tools: m.offer.refs, Texts: m.offer.texts}
+	same := now.equal(ToolsListed{Absent: r.absent, Tools: r.tools.refs, Texts: r.tools.texts})
 	r.tools, r.absent = m.offer, m.absent
 	if same {
 		return nil
@@ -319,7 +319,7 @@ func (r *run) request() *llm.Request {
 		r.prepared = nil
 		return req
 	}
-	system := r.cfg.System
+	system := r.cfg.System + r.tools.note
 	if len(r.absent) > 0 {
 		system += absentNote(r.absent)
 	}

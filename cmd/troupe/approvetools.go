@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -26,6 +27,9 @@ func (p *program) approveTools(ctx context.Context, f *serverFlags, s store.Stor
 			if err != nil {
 				return exitWith(callExit(err), err)
 			}
+			if err := p.approveInstructions(ctx, pins, name, c, dry); err != nil {
+				return err
+			}
 			return p.approveChanged(ctx, pins, name, tools, dry)
 		})
 		if err != nil {
@@ -33,6 +37,31 @@ func (p *program) approveTools(ctx context.Context, f *serverFlags, s store.Stor
 		}
 	}
 	return nil
+}
+
+// approveInstructions shows what a server says to models, and accepts it (SECA-38).
+func (p *program) approveInstructions(ctx context.Context, pins mcpclient.PinStore, server string, c *mcpclient.Client, dry bool) error {
+	info, err := c.Info(ctx)
+	if err != nil || info.Instructions == "" {
+		return err
+	}
+	pinned, ok, err := pins.Pin(ctx, server, mcpclient.PinInstructions)
+	if err != nil {
+		return err
+	}
+	hash, state := mcpclient.HashInstructions(info.Instructions), "as they were"
+	switch {
+	case !ok:
+		state = "new"
+	case pinned != hash:
+		state = "changed"
+	}
+	text := strings.ReplaceAll(sanitize.Reveal(info.Instructions), "\n", "\n  > ")
+	fmt.Fprintf(p.stdout, "%s: its instructions to models (%s)\n  > %s\n", plain(server), state, text)
+	if dry || pinned == hash {
+		return nil
+	}
+	return pins.SetPin(ctx, server, mcpclient.PinInstructions, hash)
 }
 
 // approveChanged looks at the tools of one server.

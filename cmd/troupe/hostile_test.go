@@ -30,11 +30,11 @@ var hostiles = []hostile{
 	{mode: "dies", code: exitUnreachable, says: "exit status 7; its last words: cannot open the database"},
 	{mode: "garbage", code: exitUnreachable, says: "that are no messages"},
 	{mode: "silent", code: exitUnreachable, says: "no connection within 6s", env: []string{quickConnect}},
-	{mode: "huge", code: exitUnreachable, says: "longer than 4194304 bytes"},
+	{mode: "huge", code: exitUnreachable, says: "more than 16777216 bytes"},
 	{mode: "list-deep", code: exitUnreachable, says: "tools/list"},
 	{mode: "list-duplicate", code: exitUnreachable, says: "tools/list"},
 	{mode: "list-mute", code: exitUnreachable, says: "tools/list", env: []string{quickCall}},
-	{mode: "list-large", code: exitUnreachable, says: "longer than 4194304 bytes"},
+	{mode: "list-large", code: exitUnreachable, says: "more than 16777216 bytes"},
 	{mode: "list-quits", code: exitUnreachable, says: "exit status 9"},
 
 	{mode: "twice", lists: true},
@@ -44,7 +44,7 @@ var hostiles = []hostile{
 	{mode: "idtype", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
 	{mode: "idobject", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
 	{mode: "mute", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
-	{mode: "large", lists: true, code: exitUnreachable, says: "longer than 4194304 bytes"},
+	{mode: "large", lists: true, code: exitUnreachable, says: "more than 16777216 bytes"},
 	{mode: "quits", lists: true, code: exitUnreachable, says: "exit status 9"},
 }
 

@@ -250,6 +250,9 @@ func (f *answerFlags) fill(fm *form.Form) (map[string]json.RawMessage, error) {
 			content[name] = raw
 		}
 	}
+	if extra := fm.Foreign(content); len(extra) > 0 { // it would be left out, and was typed by hand
+		return nil, fmt.Errorf("it has no field %q, only %s", extra[0], fieldNames(fm))
+	}
 	return fm.Complete(content)
 }
 

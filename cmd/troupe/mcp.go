@@ -64,6 +64,7 @@ func (p *program) mcpLsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.warnOf(servers)
 			list := make([]configured, 0, len(servers))
 			for i := range servers {
 				c, err := f.describe(cmd.Context(), s, &servers[i])

@@ -133,6 +133,7 @@ func (p *program) open(ctx context.Context, f *openFlags) (_ *opened, err error)
 	if o.servers, err = p.servers(&f.serverFlags); err != nil {
 		return nil, err
 	}
+	p.warnOf(o.servers)
 	if err := f.takeOverTrust(ctx, o.store, o.servers); err != nil {
 		return nil, err
 	}

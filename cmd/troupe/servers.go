@@ -98,6 +98,16 @@ func (p *program) servers(f *serverFlags) ([]mcpclient.Server, error) {
 	return f.choose(all, &s.MCP)
 }
 
+// warnOf says what of the definitions is ignored: the log, where a host says it too, is
+// quiet unless asked for.
+func (p *program) warnOf(servers []mcpclient.Server) {
+	for i := range servers {
+		for _, w := range servers[i].Warnings {
+			p.note("warning: %s", plain(w))
+		}
+	}
+}
+
 // choose applies the flags that are about single servers, and the settings for what neither
 // a flag nor the server's definition says.
 func (f *serverFlags) choose(all []mcpclient.Server, settings *config.MCP) ([]mcpclient.Server, error) {

@@ -156,7 +156,6 @@ func printHuge(start string) {
 	}
 	_, _ = out.WriteString("\"}\n")
 	out.Flush()
-	hold()
 }
 
 func fakeAnswer(mode string, m *mcp.Message) {

@@ -108,7 +108,7 @@ type Problem struct {
 
 // ContentError lists what is wrong with an answer.
 type ContentError struct {
-	Problems []Problem // at least one; in the order of the form, unknown fields last
+	Problems []Problem // at least one; in the order of the form
 }
 
 func (e *ContentError) Error() string {
@@ -128,12 +128,15 @@ func (e *ContentError) Error() string {
 
 // Complete returns the answer with the defaults of the fields that are not in it,
 // so that {} becomes all the defaults, if that is a valid answer to the form
-// (ELIC-09). Fields that the form does not have are refused, not dropped: whoever
-// filled them in expects them to arrive (SECA-32). The error is a [*ContentError].
+// (ELIC-09). Fields that the form does not have are left out (SECA-32): the schema does
+// not forbid them, and [Form.Foreign] names them. The error is a [*ContentError].
 // content is not changed.
 func (f *Form) Complete(content map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	whole := f.Defaults()
 	maps.Copy(whole, content)
+	for _, name := range f.Foreign(content) {
+		delete(whole, name)
+	}
 	var problems []Problem
 	for i := range f.Fields {
 		field := &f.Fields[i]
@@ -146,15 +149,22 @@ func (f *Form) Complete(content map[string]json.RawMessage) (map[string]json.Raw
 			problems = append(problems, Problem{field.Name, "is required"})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if f.Field(name) == nil {
-			problems = append(problems, Problem{name, "is not a field of the form"})
-		}
-	}
 	if len(problems) > 0 {
 		return nil, &ContentError{problems}
 	}
 	return whole, nil
+}
+
+// Foreign returns the names in an answer that are no fields of the form, sorted.
+func (f *Form) Foreign(content map[string]json.RawMessage) []string {
+	var names []string
+	for name := range content {
+		if f.Field(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // shorten cuts a text of the peer for a message, which quotes it.

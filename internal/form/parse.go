@@ -369,7 +369,7 @@ func (f *Field) compile() error {
 	if err != nil {
 		return fmt.Errorf("can not be checked: %w", err)
 	}
-	if f.schema, err = schema.Compile(raw, &schema.Options{MaxProblems: 3}); err != nil {
+	if f.schema, err = schema.Compile(raw, &schema.Options{MaxProblems: 3, Lenient: true}); err != nil {
 		var e *schema.Error
 		if errors.As(err, &e) {
 			return fmt.Errorf("can not be checked: %s", e.Reason)

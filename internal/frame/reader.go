@@ -2,24 +2,28 @@ package frame
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
 
 // DefaultMax is the longest line a [Reader] takes unless told otherwise, in bytes (WIRE-04).
-const DefaultMax = 4 << 20
+const DefaultMax = 16 << 20
 
 const (
 	minBuffer    = 512
 	steadyBuffer = 64 << 10 // a buffer grows beyond this for a long line only, and shrinks back
 	shrinkAfter  = 32       // reads in a row that a small buffer would have done for
 	maxEmptyRead = 100      // reads of nothing in a row before the source is called broken
+	edge         = 1 << 10  // bytes that are kept of both ends of a line that is too long
 )
 
-// TooLongError is returned once for a line longer than Max bytes. The line is
-// thrown away; the reader goes on with the next one (ROB-2).
+// TooLongError is returned once for a line longer than Max bytes, at its end. The
+// line is thrown away; the reader goes on with the next one (ROB-2).
 type TooLongError struct {
 	Max int // in bytes
+	// Head and Tail are the first and the last bytes of the line, at most 1 KiB each.
+	Head, Tail []byte
 }
 
 func (e *TooLongError) Error() string {
@@ -32,14 +36,22 @@ type Reader struct {
 	src io.Reader
 	max int
 
-	buf      []byte // buf[start:end] has been read and not yet returned
-	start    int
-	end      int
-	scanned  int   // buf[start:scanned] holds no newline
-	skipping bool  // in the middle of an overlong line
-	err      error // what src ended with; kept
-	roomy    int   // reads in a row that left most of a large buffer empty
+	buf     []byte // buf[start:end] has been read and not yet returned
+	start   int
+	end     int
+	scanned int           // buf[start:scanned] holds no newline
+	long    *TooLongError // of the overlong line that is being skipped; else nil
+	skips   int           // bytes of it
+	most    int           // that are skipped
+	err     error         // what src ended with; kept
+	roomy   int           // reads in a row that left most of a large buffer empty
 }
+
+// ErrEndless is what a [Reader] returns after a line that has no end within 1 GiB.
+// Nothing more can be read.
+var ErrEndless = errors.New("a line does not end")
+
+const maxSkip = 1 << 30 // bytes of a line, unless it may be longer
 
 // NewReader returns a reader of the lines of r. A line may have max bytes,
 // without its newline; zero means [DefaultMax].
@@ -47,32 +59,54 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	return &Reader{src: r, max: max}
+	return &Reader{src: r, max: max, most: max + maxSkip}
 }
 
 // Next returns one line without its newline or a carriage return before it.
 // Blank lines are skipped. The slice is valid until the next call.
 //
-// An overlong line gives one [*TooLongError], and Next then goes on behind it.
+// An overlong line is read to its end without being kept, gives one
+// [*TooLongError], and Next then goes on behind it.
 // A last line without newline is returned like any other; then comes [io.EOF].
 // Any other error of the source is returned as it is, and drops such a line.
 func (r *Reader) Next() ([]byte, error) {
 	for {
-		line, ok := r.take()
-		switch {
-		case ok && len(line) > r.max:
-			return nil, &TooLongError{r.max}
-		case ok:
-			return line, nil
-		case !r.skipping && r.end-r.start > r.max+1: // one more byte may be the CR
-			r.skipping = true
+		if r.Buffered() {
+			return r.take()
+		}
+		if r.long != nil || r.end-r.start > r.max+1 { // one more byte may be the CR
+			r.skip(r.buf[r.start:r.end])
 			r.drop()
-			return nil, &TooLongError{r.max}
-		case r.err != nil:
+		}
+		if r.err != nil {
 			return r.last()
 		}
 		r.fill()
 	}
+}
+
+// skip keeps the ends of an overlong line, of which b is the next part.
+func (r *Reader) skip(b []byte) {
+	if r.long == nil {
+		r.skips = 0
+		r.long = &TooLongError{Max: r.max, Head: bytes.Clone(b[:min(len(b), edge)])}
+	}
+	r.skips += len(b)
+	if len(b) < edge {
+		b = append(r.long.Tail, b...)
+	}
+	r.long.Tail = bytes.Clone(b[max(0, len(b)-edge):])
+	if r.skips > r.most && r.err == nil {
+		r.err = ErrEndless
+	}
+}
+
+// skipped ends the overlong line whose last part is b.
+func (r *Reader) skipped(b []byte) error {
+	r.skip(b)
+	long := r.long
+	r.long = nil
+	return long
 }
 
 // Buffered reports whether another complete line is in memory, so that Next
@@ -84,35 +118,34 @@ func (r *Reader) Buffered() bool {
 		if i < 0 {
 			return false
 		}
-		if !r.skipping && !blank(r.buf[r.start:i]) {
+		if r.long != nil || !blank(r.buf[r.start:i]) {
 			return true
 		}
-		r.skipping = false
 		r.advance(i + 1)
 	}
 	return false
 }
 
-// take cuts the first complete line that is not blank off the buffer.
-func (r *Reader) take() ([]byte, bool) {
-	if !r.Buffered() {
-		return nil, false
-	}
+// take cuts the first line off the buffer, which has one.
+func (r *Reader) take() ([]byte, error) {
 	i := r.newline()
 	line := bytes.TrimSuffix(r.buf[r.start:i], []byte{'\r'})
 	r.advance(i + 1)
-	return line, true
+	if r.long != nil || len(line) > r.max {
+		return nil, r.skipped(line)
+	}
+	return line, nil
 }
 
 // last returns what is behind the final newline, and the error after that.
 func (r *Reader) last() ([]byte, error) {
 	line := bytes.TrimSuffix(r.buf[r.start:r.end], []byte{'\r'})
 	r.drop()
-	if r.err != io.EOF || r.skipping || blank(line) {
+	switch {
+	case r.long != nil || len(line) > r.max:
+		return nil, r.skipped(line)
+	case r.err != io.EOF || blank(line):
 		return nil, r.err
-	}
-	if len(line) > r.max {
-		return nil, &TooLongError{r.max}
 	}
 	return line, nil
 }
@@ -134,9 +167,6 @@ func (r *Reader) drop() { r.start, r.end, r.scanned = 0, 0, 0 }
 
 // fill reads once more into the buffer, having made room.
 func (r *Reader) fill() {
-	if r.skipping {
-		r.drop()
-	}
 	r.makeRoom()
 	for range maxEmptyRead {
 		n, err := r.src.Read(r.buf[r.end:])

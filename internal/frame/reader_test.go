@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -128,6 +129,16 @@ func TestReaderBoundedMemory(t *testing.T) {
 	}
 }
 
+// ROB-3: a line without an end ends the reading.
+func TestReaderEndless(t *testing.T) {
+	r := NewReader(&endless{1 << 30, nil}, 1<<10)
+	r.most = 1 << 20
+	got, err := readAll(r)
+	if err != ErrEndless || len(got) != 1 || got[0] != tooLong {
+		t.Errorf("got %q, %v, want one overlong line and %v", got, err, ErrEndless)
+	}
+}
+
 func TestReaderGivesLargeBufferBack(t *testing.T) {
 	in := strings.Repeat("x", 1<<20) + "\n" + strings.Repeat("small\n", 20_000)
 	r := NewReader(iotest.OneByteReader(strings.NewReader(in)), 0)
@@ -157,8 +168,33 @@ func TestReaderBuffered(t *testing.T) {
 		}
 	}
 	r := NewReader(iotest.HalfReader(strings.NewReader(strings.Repeat("x", 9000)+"\nb\n")), 10)
-	if _, err := r.Next(); err == nil || r.Buffered() {
-		t.Errorf("in an overlong line: got %v and Buffered %t, want an error and false", err, r.Buffered())
+	if r.fill(); r.Buffered() {
+		t.Error("in an overlong line: Buffered is true")
+	}
+	if _, err := r.Next(); err == nil {
+		t.Error("an overlong line: got no error")
+	}
+	if line, err := r.Next(); string(line) != "b" || err != nil {
+		t.Errorf("behind an overlong line: got %q, %v", line, err)
+	}
+}
+
+// WIRE-04: of a line that is skipped its ends are known, however it arrives.
+func TestReaderKeepsTheEnds(t *testing.T) {
+	for _, size := range []int{20, edge - 1, edge, edge + 1, 3 * edge, 200 << 10} {
+		line := fmt.Sprintf("%0*d", size, 7)
+		for name, source := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "one byte": iotest.OneByteReader, "half": iotest.HalfReader} {
+			for _, end := range []string{"\n", "\r\n", ""} {
+				_, err := NewReader(source(strings.NewReader(line+end)), 10).Next()
+				long, ok := errors.AsType[*TooLongError](err)
+				if !ok || string(long.Head) != line[:len(long.Head)] || len(long.Head) > edge || len(long.Head) < 10 {
+					t.Fatalf("%d bytes, %s: got %v with the head %q", size, name, err, long.Head)
+				}
+				if want := line[max(0, size-edge):]; strings.TrimSuffix(string(long.Tail), "\r") != want && size > edge && end != "\r\n" || !strings.HasSuffix(strings.TrimSuffix(string(long.Tail), "\r"), "7") {
+					t.Fatalf("%d bytes, %s: got the tail %q, want %q", size, name, long.Tail, want)
+				}
+			}
+		}
 	}
 }
 

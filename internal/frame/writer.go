@@ -31,7 +31,8 @@ type WriterOptions struct {
 	// called when the peer is slow, at most once at a time, from inside a
 	// caller's Write, Append or Flush; it must not run f itself.
 	Start func(f func())
-	// MaxQueue bounds what waits to be written, in bytes. Zero means 16 MiB.
+	// MaxQueue bounds what waits to be written, in bytes; a line is taken whatever its
+	// length while nothing else waits. Zero means 16 MiB.
 	MaxQueue int
 	// Direct says that the underlying Write never waits for a peer (a buffer, a
 	// file on a local disk), so that it is called on the caller's goroutine.
@@ -208,7 +209,7 @@ func (w *Writer) add(frame []byte, atLeast int) error {
 		if err = s.refusal(); err != nil {
 			return
 		}
-		if len(s.queue)+s.flying+len(frame)+1 > w.opts.MaxQueue {
+		if waits := len(s.queue) + s.flying; waits > 0 && waits+len(frame)+1 > w.opts.MaxQueue {
 			err = ErrQueueFull
 			mine = s.claim(1) // make room for the next one
 			return

@@ -74,6 +74,12 @@ type Server struct {
 	DeferTools string // auto, never, always or empty
 	// Sandbox is asked for: a host that has none must not start the server.
 	Sandbox bool
+	// MaxMessage bounds a message in bytes; zero if not said.
+	MaxMessage int
+	// NoInstructions keeps the server's instructions from models.
+	NoInstructions bool
+	// Warnings say what of the definition is ignored, and what to do about it.
+	Warnings []string
 
 	// Unknown are the members nobody here understands.
 	Unknown map[string]json.RawMessage
@@ -86,6 +92,9 @@ type Server struct {
 	// Err says why this server cannot be used; one or more [*ConfigError].
 	Err error
 }
+
+// MaxMessage is the largest bound on a message that a file may set, in bytes.
+const MaxMessage = 1 << 30
 
 // Input is a value that a VS Code file asks its user for.
 type Input struct {

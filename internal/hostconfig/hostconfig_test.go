@@ -414,3 +414,33 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What a file asks for and is not done is said, with its place and what to do instead.
+func TestIgnoredKeysWarn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".mcp.json")
+	text := `{"mcpServers":{
+		"a":{"url":"https://example.org/","oauth":{"clientId":"x"},"deferTools":"always"},
+		"b":{"command":"c","oauth":false,"deferTools":"never","maxMessageBytes":1000,"instructions":false},
+		"c":{"command":"c","maxMessageBytes":0},
+		"d":{"command":"c","retries":3}}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, c, d := file.Servers[0], file.Servers[1], file.Servers[2], file.Servers[3]
+	if w := strings.Join(a.Warnings, "\n"); len(a.Warnings) != 2 || !strings.Contains(w, path+`:2: server "a": oauth is not supported`) || !strings.Contains(w, "headersHelper") || !strings.Contains(w, "deferTools") {
+		t.Errorf("a: got %q", a.Warnings)
+	}
+	if len(b.Warnings) != 0 || b.MaxMessage != 1000 || !b.NoInstructions || b.Err != nil {
+		t.Errorf("b: got %+v", b)
+	}
+	if c.Err == nil || !strings.Contains(c.Err.Error(), "maxMessageBytes") {
+		t.Errorf("c: got %v", c.Err)
+	}
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "retries is not known") {
+		t.Errorf("d: got %q", d.Warnings)
+	}
+}

@@ -25,7 +25,8 @@ var canonical = map[string]string{
 	"url": "url", "httpUrl": "url", "serverUrl": "url", "uri": "url",
 	"headers": "headers", "headersHelper": "headersHelper",
 	"oauth": "oauth", "auth": "oauth",
-	"timeout": "timeout", "disabled": "disabled", "enabled": "disabled",
+	"timeout": "timeout", "maxMessageBytes": "maxMessageBytes", "instructions": "instructions",
+	"disabled": "disabled", "enabled": "disabled",
 	"tools": "tools", "includeTools": "allow", "allowedTools": "allow", "enabled_tools": "allow",
 	"excludeTools": "deny", "excludedTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
 	"trust": "trust", "alwaysAllow": "trustTools", "autoApprove": "trustTools",
@@ -93,6 +94,13 @@ func (e *entry) fail(v *hujson.Value, field, format string, args ...any) {
 	})
 }
 
+// warn notes what of a field is ignored, and what to do about it.
+func (e *entry) warn(v *hujson.Value, field, text string) {
+	if len(e.Warnings) < maxFaults {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s:%d: server %q: %s %s", e.path, e.line(v), e.Name, field, text))
+	}
+}
+
 // member reads one key of a server.
 func (e *entry) member(m *hujson.ObjectMember) {
 	key := name(m)
@@ -104,6 +112,7 @@ func (e *entry) member(m *hujson.ObjectMember) {
 		e.Unknown[key] = raw(&m.Value)
 		if !slices.Contains(quiet, key) {
 			e.warnKey(m, key, e.Name, slices.Sorted(maps.Keys(canonical))...)
+			e.warn(&m.Name, key, "is not known and is ignored")
 		}
 		return
 	}
@@ -136,7 +145,13 @@ func (e *entry) field(field, key string, v *hujson.Value) {
 	case "headersHelper":
 		e.HeadersHelper = e.text(key, v)
 	case "oauth":
-		e.OAuth = raw(v)
+		if e.OAuth = raw(v); literal(v) != "false" && literal(v) != "null" {
+			e.warn(v, key, `is not supported yet, so no token is fetched; set "headers": {"Authorization": "Bearer ${TOKEN}"}, or a headersHelper that prints them`)
+		}
+	case "maxMessageBytes":
+		e.readMaxMessage(key, v)
+	case "instructions":
+		e.NoInstructions = !e.boolean(key, v)
 	case "timeout":
 		e.readTimeout(key, v)
 	case "instances":
@@ -156,7 +171,9 @@ func (e *entry) field(field, key string, v *hujson.Value) {
 	case "trustTools":
 		e.TrustTools = append(e.TrustTools, e.list(key, v)...)
 	case "deferTools":
-		e.DeferTools = e.text(key, v)
+		if e.DeferTools = e.text(key, v); e.DeferTools != "never" {
+			e.warn(v, key, `is not supported yet, so all tools of the server are offered from the start; choose among them with "tools"`)
+		}
 	case "sandbox":
 		_, object := v.Value.(*hujson.Object)
 		e.Sandbox = e.Sandbox || object || e.boolean(key, v)
@@ -307,6 +324,16 @@ func (e *entry) readInstances(key string, v *hujson.Value) {
 		return
 	}
 	e.Instances = n
+}
+
+// readMaxMessage takes a number of bytes.
+func (e *entry) readMaxMessage(key string, v *hujson.Value) {
+	n, err := strconv.ParseInt(literal(v), 10, 64)
+	if err != nil || n < 1 || n > MaxMessage {
+		e.fail(v, key, "must be a number of bytes from 1 to %d", MaxMessage)
+		return
+	}
+	e.MaxMessage = int(n)
 }
 
 // readTools takes Copilot's list, where "*" is all, or {allow, deny}.

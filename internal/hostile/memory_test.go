@@ -23,7 +23,7 @@ import (
 const maxPerPeer = 64 << 20
 
 // full is a little less than the largest message that is read.
-const full = 4<<20 - 4096
+const full = 16<<20 - 4096
 
 // fill repeats a part until the text has the size of a message.
 func fill(before, part, after string) string {

@@ -62,15 +62,36 @@ type checker struct {
 	anchors  map[string]*node
 	patterns int
 	steps    int
+
+	lenient bool            // leave out what cannot be checked
+	weakens bool            // a constraint was left out
+	weak    bool            // leave out too what would refuse more without it
+	skipped []*Error        // the first of what was left out
+	dropped map[string]bool // all of it, by pointer
 }
 
 // check decodes a schema and holds it against every bound.
 func check(raw []byte) (*document, error) {
-	c := &checker{byPtr: map[string]*node{}, anchors: map[string]*node{}}
+	c := &checker{}
 	if err := c.run(raw); err != nil {
 		return nil, err
 	}
 	return &c.document, nil
+}
+
+// checkLenient is check for a schema that may lose what cannot be checked.
+func checkLenient(raw []byte) (*checker, error) {
+	c := &checker{lenient: true, dropped: map[string]bool{}}
+	if err := c.run(raw); err != nil {
+		return nil, err
+	}
+	if c.weakens {
+		c.weak = true
+		if err := c.walk(); err != nil { // of what the first walk has left
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 func (c *checker) run(raw []byte) error {
@@ -85,10 +106,18 @@ func (c *checker) run(raw []byte) error {
 		return fault(ErrMalformed, "", "it %v", err)
 	}
 	c.value = v
-	if err := c.readDialect(); err != nil {
+	return c.walk()
+}
+
+// walk makes the nodes of the decoded schema.
+func (c *checker) walk() error {
+	c.document, c.patterns = document{}, 0
+	c.byPtr, c.anchors = map[string]*node{}, map[string]*node{}
+	err := c.readDialect()
+	if err != nil {
 		return err
 	}
-	if c.root, err = c.visit("", v); err != nil {
+	if c.root, err = c.visit("", c.value); err != nil {
 		return err
 	}
 	if c.root == nil {
@@ -170,6 +199,11 @@ func (c *checker) visit(ptr string, v any) (*node, error) {
 	c.nodes = append(c.nodes, n)
 	if len(c.nodes) > maxSubschemas {
 		return nil, fault(ErrTooLarge, ptr, "more than %d subschemas", maxSubschemas)
+	}
+	if c.lenient {
+		if err := c.mend(n); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.visitNames(n); err != nil {
 		return nil, err

@@ -17,6 +17,9 @@ var (
 	ErrPattern   = errors.New("pattern cannot be checked")
 )
 
+// ErrSkipped is the Err of what [Schema.Skipped] returns.
+var ErrSkipped = errors.New("keyword is not checked")
+
 // Error says what is wrong with a schema, and where.
 type Error struct {
 	Pointer string // JSON pointer into the schema; empty is its root
@@ -43,6 +46,14 @@ type Options struct {
 	// validator: about one unit for each value and subschema that meet. Zero
 	// means 250,000. What would take more does not validate.
 	MaxWork int
+	// Lenient takes a schema that is not quite valid: a keyword that cannot be
+	// checked is left out, and the rest is checked. That is a pattern that RE2
+	// does not know, an enum without values, and a value of the wrong form. Where
+	// a constraint is left out, so are not, if, unevaluatedProperties,
+	// unevaluatedItems and maxContains, and oneOf counts as anyOf: no value is
+	// refused because a keyword is missing. References, dialects and sizes are
+	// held to the same bounds as without it.
+	Lenient bool
 }
 
 func (o *Options) withDefaults() Options {
@@ -60,6 +71,7 @@ type Schema struct {
 	raw      json.RawMessage
 	opts     Options
 	defaults map[string]json.RawMessage
+	skipped  []*Error
 	plan     *plan    // nil if the schema uses more than the common keywords
 	general  *general // nil if plan is not
 }
@@ -67,11 +79,11 @@ type Schema struct {
 // Compile checks a schema against the bounds of this package and prepares it.
 // Every error is a [*Error].
 func Compile(raw json.RawMessage, o *Options) (*Schema, error) {
-	doc, err := check(raw)
+	s := &Schema{raw: append(json.RawMessage(nil), raw...), opts: o.withDefaults()}
+	doc, err := s.check()
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{raw: append(json.RawMessage(nil), raw...), opts: o.withDefaults()}
 	s.defaults = defaults(s.raw)
 	if s.plan = planOf(doc); s.plan != nil {
 		return s, nil
@@ -82,6 +94,22 @@ func Compile(raw json.RawMessage, o *Options) (*Schema, error) {
 	}
 	return s, nil
 }
+
+func (s *Schema) check() (*document, error) {
+	if !s.opts.Lenient {
+		return check(s.raw)
+	}
+	c, err := checkLenient(s.raw)
+	if err != nil {
+		return nil, err
+	}
+	s.skipped = c.skipped
+	return &c.document, nil
+}
+
+// Skipped returns what a lenient Compile has left out, at most 20 keywords, each
+// with its place and reason. It must not be changed.
+func (s *Schema) Skipped() []*Error { return s.skipped }
 
 // Raw returns the schema as it was given to Compile. It must not be changed.
 func (s *Schema) Raw() json.RawMessage { return s.raw }

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,19 +25,31 @@ const (
 	shrinkAfter  = 32       // events in a row that a small buffer would have done for
 	maxEmptyRead = 100      // reads of nothing in a row before the source is called broken
 	prefix       = len("data: ")
+	edge         = 1 << 10 // bytes that are kept of both ends of an event that is skipped
+	maxSkip      = 1 << 30 // bytes of an event, unless it may be larger: what is longer never ends
 )
 
 var bom = []byte("\xef\xbb\xbf")
 
 // TooLongError is returned for an event with more than Max bytes of data, or
-// with very much beside its data. Nothing more can be read from the stream.
+// with very much beside its data. Nothing more can be read from the stream, unless
+// the reader skips such events.
 type TooLongError struct {
 	Max int // in bytes
+	// Head and Tail are the first and the last bytes of the data of an event that was
+	// skipped, at most 1 KiB each.
+	Head, Tail []byte
+	// ID is that of the event, if HasID is set.
+	ID    string
+	HasID bool
 }
 
 func (e *TooLongError) Error() string {
 	return fmt.Sprintf("event is longer than %d bytes", e.Max)
 }
+
+// ErrEndless is returned for an event that a reader skips and that does not end.
+var ErrEndless = errors.New("an event does not end")
 
 // Reader reads the events of a stream. It holds at most its largest event in
 // memory and is not safe for use by several goroutines.
@@ -60,6 +73,12 @@ type Reader struct {
 	hasData bool
 	other   int // bytes of its lines that are not data
 
+	skips   bool          // events that are too long
+	long    *TooLongError // of the event that is being skipped; else nil
+	skipped int           // bytes of it
+	most    int           // of them
+	within  bool          // the beginning of its current line was dropped
+
 	retry    time.Duration
 	hasRetry bool
 	roomy    int
@@ -73,8 +92,13 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	return &Reader{src: r, max: max, lf: mark{at: -1}, cr: mark{at: -1}}
+	return &Reader{src: r, max: max, most: max + maxSkip, lf: mark{at: -1}, cr: mark{at: -1}}
 }
+
+// SkipLong makes the reader skip an event that is too long: Next reads it to its end
+// without keeping it, returns one [*TooLongError], and goes on behind it. One that has
+// no end within 1 GiB is the end of the stream: [ErrEndless].
+func (r *Reader) SkipLong() { r.skips = true }
 
 // Next returns the next event that has data, an id or a retry, even if its data
 // is empty (WIRE-11). It returns an event as soon as its last line is there.
@@ -90,14 +114,19 @@ func (r *Reader) Next() (Event, error) {
 	for {
 		line, ok := r.line()
 		switch {
+		case ok && r.within: // the rest of a line
+			r.within = false
+			r.err = r.drop(line)
 		case ok && len(line) > 0:
 			r.err = r.field(line)
+		case ok && r.long != nil:
+			return Event{}, r.overlong()
 		case ok && r.open:
 			return r.finished(), nil
 		case ok:
 			r.reset() // a block without a field that matters is no event
-		case r.end-r.pos-prefix+r.dataEnd-r.data > r.max:
-			r.err = &TooLongError{r.max}
+		case r.end-r.pos-prefix+r.dataEnd-r.data > r.max, r.long != nil && r.end > r.pos+prefix:
+			r.err = r.dropLine()
 		case r.srcErr != nil:
 			r.err = r.last()
 		default:
@@ -117,6 +146,7 @@ func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.hasRetry }
 func (r *Reader) reset() {
 	r.event = Event{}
 	r.open, r.partial, r.hasData, r.other = false, false, false, 0
+	r.long, r.skipped, r.within = nil, 0, false
 	r.data, r.dataEnd = r.pos, r.pos
 }
 
@@ -186,11 +216,20 @@ func (r *Reader) field(line []byte) error {
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}
+	if string(name) == "data" && r.long != nil {
+		return r.drop(value)
+	}
 	if string(name) == "data" {
 		return r.addData(value)
 	}
 	if r.other += len(line) + 1; r.other > maxOther {
-		return &TooLongError{r.max}
+		if err := r.tooLong(); err != nil {
+			return err
+		}
+		r.other = 0
+		if r.skipped += maxOther; r.skipped > r.most {
+			return ErrEndless
+		}
 	}
 	switch string(name) {
 	case "event":
@@ -223,9 +262,61 @@ func (r *Reader) addData(value []byte) error {
 	}
 	r.hasData, r.open = true, true
 	if r.dataEnd-r.data > r.max {
-		return &TooLongError{r.max}
+		return r.tooLong()
 	}
 	return nil
+}
+
+// tooLong begins to skip the event under way, or says that it can not be read.
+func (r *Reader) tooLong() error {
+	if !r.skips {
+		return &TooLongError{Max: r.max}
+	}
+	if r.long != nil {
+		return nil
+	}
+	r.long = &TooLongError{Max: r.max}
+	data := r.buf[r.data:r.dataEnd]
+	r.data, r.dataEnd, r.open = r.pos, r.pos, true
+	return r.drop(data)
+}
+
+// dropLine drops what is there of a line that has no end yet.
+func (r *Reader) dropLine() error {
+	if err := r.tooLong(); err != nil {
+		return err
+	}
+	line := r.buf[r.pos:r.end]
+	if !r.within {
+		line = bytes.TrimPrefix(bytes.TrimPrefix(line, []byte("data:")), []byte(" "))
+	}
+	r.within, r.partial = true, true
+	r.pos = r.end
+	r.data, r.dataEnd = r.pos, r.pos
+	return r.drop(line)
+}
+
+// drop keeps the ends of what an event that is too long consists of.
+func (r *Reader) drop(b []byte) error {
+	if room := edge - len(r.long.Head); room > 0 && r.skipped == len(r.long.Head) {
+		r.long.Head = append(r.long.Head, b[:min(room, len(b))]...)
+	}
+	r.skipped += len(b)
+	if len(b) < edge {
+		b = append(r.long.Tail, b...)
+	}
+	r.long.Tail = bytes.Clone(b[max(0, len(b)-edge):])
+	if r.skipped > r.most {
+		return ErrEndless
+	}
+	return nil
+}
+
+// overlong ends an event that was skipped.
+func (r *Reader) overlong() error {
+	long := r.long
+	long.ID, long.HasID = r.event.ID, r.event.HasID
+	return long
 }
 
 // typeName returns the names that MCP uses without allocating.

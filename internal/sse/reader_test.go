@@ -3,6 +3,7 @@ package sse
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strconv"
@@ -232,6 +233,61 @@ func TestBounds(t *testing.T) {
 		}
 		if _, again := r.Next(); again != err {
 			t.Errorf("%s: Next after the error: got %v, want %v", name, again, err)
+		}
+	}
+}
+
+// WIRE-04, ROB-2, ROB-3: a reader that skips goes on behind an event that is too long,
+// knows its ends and its id, and keeps no more.
+func TestSkipLong(t *testing.T) {
+	const limit = 10_000
+	big := fmt.Sprintf("%0*d", 5*limit, 7)
+	events := map[string]string{
+		"one line":    "id: 9\ndata: " + big + "\n\n",
+		"id behind":   "data: " + big + "\nid: 9\n\n",
+		"many lines":  "id: 9\n" + strings.Repeat("data: "+big[:limit/2]+"\n", 5) + "data: 7\n\n",
+		"CR":          "id: 9\rdata: " + big + "\r\r",
+		"CRLF":        "id: 9\r\ndata: " + big + "\r\n\r\n",
+		"many fields": "id: 9\n" + strings.Repeat("event: "+big[:100]+"\n", 1000) + "data: 0\ndata: 7\n\n",
+	}
+	sources := map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "one byte": iotest.OneByteReader, "half": iotest.HalfReader}
+	for name, text := range events {
+		for how, source := range sources {
+			r := NewReader(source(strings.NewReader("data: a\n\n"+text+text+"data: b\n\n")), limit)
+			r.SkipLong()
+			if e, err := r.Next(); err != nil || string(e.Data) != "a" {
+				t.Fatalf("%s, %s: before it: got %q, %v", name, how, e.Data, err)
+			}
+			for range 2 {
+				_, err := r.Next()
+				long, ok := errors.AsType[*TooLongError](err)
+				if !ok || !long.HasID || long.ID != "9" || !strings.HasSuffix(string(long.Tail), "7") || len(long.Tail) > edge || len(long.Head) > edge {
+					t.Fatalf("%s, %s: got %v: %+v", name, how, err, long)
+				}
+				if len(r.buf) > steadyBuffer {
+					t.Errorf("%s, %s: the buffer has %d bytes", name, how, len(r.buf))
+				}
+			}
+			if e, err := r.Next(); err != nil || string(e.Data) != "b" {
+				t.Fatalf("%s, %s: behind it: got %q, %v", name, how, e.Data, err)
+			}
+			if _, err := r.Next(); err != io.EOF {
+				t.Errorf("%s, %s: at the end: got %v", name, how, err)
+			}
+		}
+	}
+	for name, src := range map[string]io.Reader{
+		"no end": forever("x"), "data": forever("data: x\n"), "a comment": io.MultiReader(strings.NewReader(":"), forever("x")), "types": forever("event: abc\n"), "unknown": forever("a\n"),
+	} {
+		r := NewReader(src, limit)
+		r.SkipLong()
+		r.most = 1 << 20
+		_, err := r.Next()
+		if err != ErrEndless {
+			t.Errorf("%s without end: got %v", name, err)
+		}
+		if _, again := r.Next(); again != err {
+			t.Errorf("%s without end: Next again: got %v", name, again)
 		}
 	}
 }

@@ -37,11 +37,12 @@ func Dial(ctx context.Context, opts Options) (*Link, error) {
 
 // open sends the GET and reads the first event (SSE-02).
 func (l *Link) open() error {
-	req := &http.Request{
-		Method: http.MethodGet, URL: l.opts.URL, Host: l.opts.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: l.opts.headers("Accept", "text/event-stream", "Accept-Encoding", "identity", "Cache-Control", "no-cache"),
-	}
-	resp, err := httpguard.Do(l.opts.Client, req.WithContext(l.ctx), 0)
+	resp, err := l.authorized(l.ctx, func() *http.Request {
+		return &http.Request{
+			Method: http.MethodGet, URL: l.opts.URL, Host: l.opts.URL.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: l.opts.headers("Accept", "text/event-stream", "Accept-Encoding", "identity", "Cache-Control", "no-cache"),
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -54,6 +55,7 @@ func (l *Link) open() error {
 	}
 	body := httpguard.Body(resp, -1)
 	l.stream, l.events = body, sse.NewReader(body, l.opts.MaxMessage)
+	l.events.SkipLong()
 	at := l.opts.URL
 	if resp.Request != nil && resp.Request.URL != nil {
 		at = resp.Request.URL // of the same origin

@@ -186,7 +186,7 @@ func TestDialRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := dialHandler(t, tt.answer, func(o *Options) {
-					o.Denied = func(_ int, challenge string, err error) error {
+					o.Denied = func(_ int, _ []string, challenge string, err error) error {
 						return errors.Join(denied, errors.New(challenge), err)
 					}
 				})

@@ -34,12 +34,16 @@ func (o *Options) refused(resp *http.Response, secrets ...string) error {
 	defer resp.Body.Close()
 	page, _ := io.ReadAll(io.LimitReader(httpguard.Body(resp, -1), shownOfPage)) // what there is of it
 	clean := func(text string) string {
-		return httpguard.Redact(text, shownOfPage, o.Header, o.URL, secrets...)
+		header := o.Header
+		if resp.Request != nil {
+			header = httpguard.Secrets(resp.Request.Header)
+		}
+		return httpguard.Redact(text, shownOfPage, header, o.URL, secrets...)
 	}
 	err := error(&streamable.StatusError{Status: resp.StatusCode, Text: clean(string(page))})
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		challenge := strings.Join(resp.Header.Values("Www-Authenticate"), ", ")
-		err = o.Denied(resp.StatusCode, clean(challenge), err)
+		challenges := httpguard.Challenges(resp.Header)
+		err = o.Denied(resp.StatusCode, challenges, clean(strings.Join(challenges, ", ")), err)
 	}
 	return err
 }

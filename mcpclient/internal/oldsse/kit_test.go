@@ -100,6 +100,7 @@ func (s *server) bodies() []string {
 type sink struct {
 	mu     sync.Mutex
 	frames []string
+	skips  []string
 	failed map[string]error // by id
 	lost   []error
 	react  func(frame string)
@@ -116,6 +117,12 @@ func (s *sink) Frame(frame []byte) {
 }
 
 func (s *sink) FrameOf(id mcp.ID, frame []byte) { s.Frame([]byte("of " + id.String() + string(frame))) }
+
+func (s *sink) Skipped(head, tail []byte, err func(bool) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skips = append(s.skips, fmt.Sprintf("%.10s…%.10s: %v", head, tail[max(0, len(tail)-10):], err(true)))
+}
 
 func (s *sink) Failed(id mcp.ID, err error) {
 	s.mu.Lock()

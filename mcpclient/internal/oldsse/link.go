@@ -91,6 +91,9 @@ func (l *Link) read() {
 	defer l.stream.Close()
 	for {
 		e, err := l.events.Next()
+		if l.skip(err) {
+			continue
+		}
 		if err != nil {
 			l.lose(l.why(err))
 			return
@@ -106,6 +109,18 @@ func (l *Link) read() {
 		}
 		l.opts.Sink.Frame(e.Data)
 	}
+}
+
+// skip reports whether a message was too long and its end was found, and tells the sink
+// (WIRE-04, ROB-2).
+func (l *Link) skip(err error) bool {
+	long, ok := errors.AsType[*sse.TooLongError](err)
+	sink, tells := l.opts.Sink.(mcp.SkipSink)
+	if !ok || !tells {
+		return false
+	}
+	sink.Skipped(long.Head, long.Tail, l.opts.TooLong)
+	return true
 }
 
 // why says how the stream ended; nil is in order.

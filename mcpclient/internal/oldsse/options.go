@@ -2,17 +2,19 @@ package oldsse
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
 // Bounds.
 const (
-	defaultMessage  = 4 << 20 // WIRE-04, ROB-3
+	defaultMessage  = 16 << 20 // WIRE-04, ROB-3
 	defaultEndpoint = 30 * time.Second
 	maxEarlyEvents  = 16       // before the endpoint
 	maxQueue        = 4096     // messages in line
@@ -44,13 +46,19 @@ type Options struct {
 	Log *slog.Logger
 	// Sink takes what comes.
 	Sink mcp.CallSink
-	// MaxMessage bounds each message, in bytes, both ways. Zero means 4 MiB.
+	// MaxMessage bounds each message, in bytes, both ways. Zero means 16 MiB.
 	MaxMessage int
+	// TooLong makes the error of a message that is longer, and certainly the answer to the
+	// request that gets it, or not. Nil says no more than that.
+	TooLong func(certain bool) error
 	// Endpoint bounds the wait for the stream's first event. Zero means 30 s.
 	Endpoint time.Duration
-	// Denied makes the error of 401 and 403 from the status, the WWW-Authenticate
-	// header and what the server says. Nil means what the server says.
-	Denied func(status int, challenge string, err error) error
+	// Auth is asked about every request; nil leaves it at Header.
+	Auth httpguard.Auth
+	// Denied makes the error of 401 and 403 from the status, the values of the
+	// WWW-Authenticate header as they came, the same fit to be shown, and what the server
+	// says. Nil means what the server says.
+	Denied func(status int, challenges []string, shown string, err error) error
 }
 
 func (o Options) withDefaults() Options {
@@ -59,8 +67,12 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.TooLong == nil {
+		most := o.MaxMessage
+		o.TooLong = func(bool) error { return fmt.Errorf("the message is longer than %d bytes", most) }
+	}
 	if o.Denied == nil {
-		o.Denied = func(_ int, _ string, err error) error { return err }
+		o.Denied = func(_ int, _ []string, _ string, err error) error { return err }
 	}
 	return o
 }

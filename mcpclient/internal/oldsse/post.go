@@ -100,13 +100,14 @@ func (l *Link) next() *post {
 func (l *Link) run(p *post) {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, postTime, errSlow)
 	defer cancel()
-	req := &http.Request{
-		Method: http.MethodPost, URL: l.endpoint, Host: l.endpoint.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: l.opts.headers("Content-Type", "application/json", "Accept-Encoding", "identity"),
-		Body:   io.NopCloser(bytes.NewReader(p.frame)), ContentLength: int64(len(p.frame)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.frame)), nil },
-	}
-	resp, err := httpguard.Do(l.opts.Client, req.WithContext(ctx), 0)
+	resp, err := l.authorized(ctx, func() *http.Request {
+		return &http.Request{
+			Method: http.MethodPost, URL: l.endpoint, Host: l.endpoint.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: l.opts.headers("Content-Type", "application/json", "Accept-Encoding", "identity"),
+			Body:   io.NopCloser(bytes.NewReader(p.frame)), ContentLength: int64(len(p.frame)),
+			GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.frame)), nil },
+		}
+	})
 	if err != nil {
 		l.undelivered(p, err)
 		return

@@ -61,12 +61,17 @@ func (p *post) json(resp *http.Response) {
 	}
 }
 
+// tooLong reports whether a message was too long.
+func tooLong(err error) bool {
+	_, large := errors.AsType[*httpguard.TooLargeError](err)
+	_, long := errors.AsType[*sse.TooLongError](err)
+	return large || long
+}
+
 // unusable tells a body that can not be used from one that has not come to its end.
 func unusable(err error) bool {
-	_, large := errors.AsType[*httpguard.TooLargeError](err)
 	_, encoded := errors.AsType[*httpguard.EncodingError](err)
-	_, long := errors.AsType[*sse.TooLongError](err)
-	return large || encoded || long || errors.Is(err, httpguard.ErrBomb)
+	return tooLong(err) || encoded || errors.Is(err, httpguard.ErrBomb) || errors.Is(err, sse.ErrEndless)
 }
 
 // why prefers what is known to be wrong with an answer.
@@ -141,7 +146,7 @@ func (p *post) refused(resp *http.Response) {
 	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
-		p.reject(status, l.opts.Denied(status.Status, l.clean(strings.Join(resp.Header.Values("Www-Authenticate"), ", ")), status))
+		p.reject(status, l.denied(resp, status))
 	case p.gone(status, own, unknown):
 		l.opts.Log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
@@ -157,6 +162,12 @@ func (p *post) refused(resp *http.Response) {
 	if changed {
 		l.lose(conn.Redial(ErrEra))
 	}
+}
+
+// denied makes the error of a refusal.
+func (l *Link) denied(resp *http.Response, err error) error {
+	challenges := httpguard.Challenges(resp.Header)
+	return l.opts.Denied(resp.StatusCode, challenges, l.clean(resp, strings.Join(challenges, ", ")), err)
 }
 
 // otherEra reports whether a refusal shows that a server of the other era has taken the
@@ -220,14 +231,18 @@ func (l *Link) page(resp *http.Response, status *StatusError, answer *mcp.Messag
 		return text
 	}
 	*answer = mcp.Message{}
-	status.Text = l.clean(string(text[:min(len(text), shownOfPage)]))
+	status.Text = l.clean(resp, string(text[:min(len(text), shownOfPage)]))
 	return nil
 }
 
 // clean makes a text of the server fit to be shown, without our secrets if it repeats
-// them (SECA-27).
-func (l *Link) clean(text string) string {
-	return httpguard.Redact(text, shownOfPage, l.opts.Header, l.opts.URL, l.SessionID())
+// them (SECA-27). Resp is the answer that it comes from.
+func (l *Link) clean(resp *http.Response, text string) string {
+	secrets := l.opts.Header
+	if resp.Request != nil {
+		secrets = httpguard.Secrets(resp.Request.Header)
+	}
+	return httpguard.Redact(text, shownOfPage, secrets, l.opts.URL, l.SessionID())
 }
 
 // mediaType returns the type of a body without its parameters, in lower case.

@@ -57,13 +57,14 @@ func (s *server) requests(method string) []*request {
 
 // sink notes what a link tells.
 type sink struct {
-	mu     sync.Mutex
-	frames []string // "7: …" with the request's id, or ": …"
-	failed map[mcp.ID]error
-	fails  int
-	lost   []error
-	change chan struct{}
-	react  func(frame string) // if set, called with each frame
+	mu      sync.Mutex
+	frames  []string // "7: …" with the request's id, or ": …"
+	failed  map[mcp.ID]error
+	skipped []string
+	fails   int
+	lost    []error
+	change  chan struct{}
+	react   func(frame string) // if set, called with each frame
 }
 
 func newSink() *sink { return &sink{failed: map[mcp.ID]error{}, change: make(chan struct{}, 1)} }
@@ -78,6 +79,12 @@ func (s *sink) FrameOf(id mcp.ID, frame []byte) {
 	if react != nil {
 		react(string(frame))
 	}
+}
+
+func (s *sink) Skipped(head, _ []byte, err func(bool) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skipped = append(s.skipped, fmt.Sprintf("%.10s: %v", head, err(true)))
 }
 
 func (s *sink) Failed(id mcp.ID, err error) {

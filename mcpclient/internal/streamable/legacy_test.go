@@ -278,6 +278,32 @@ func TestOwnStream(t *testing.T) {
 	})
 }
 
+// WIRE-04, ROB-2: a message of the server's own stream that is too long is skipped, once.
+func TestOwnStreamTooLong(t *testing.T) {
+	const note = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	bubbleWith(t, streamable.Options{MaxMessage: 10_000}, legacy(func(w http.ResponseWriter, r *request) {
+		switch {
+		case r.Method == "POST":
+			w.WriteHeader(202)
+		case r.Header.Get("Last-Event-Id") == "":
+			streamEvents(w, event("a", note)+event("b", `{"x":"`+strings.Repeat("x", 20_000)+`"}`))
+		case r.Header.Get("Last-Event-Id") == "b":
+			streamEvents(w, event("c", note))
+			hang(r.Ctx)
+		}
+	}), func(k *kit) {
+		k.session()
+		k.ListenGET()
+		time.Sleep(30 * time.Second)
+		if got := k.sink.all()[1:]; len(got) != 2 {
+			t.Errorf("frames: got %q", got)
+		}
+		if len(k.sink.skipped) != 1 || !strings.HasPrefix(k.sink.skipped[0], `{"x":"xxxx: `) {
+			t.Errorf("skipped: got %q", k.sink.skipped)
+		}
+	})
+}
+
 // SHL-20, SHL-22, SHL-52, ROB-8: what ends the server's own stream, and how often it is tried.
 func TestOwnStreamEnds(t *testing.T) {
 	tests := []struct {
@@ -290,7 +316,7 @@ func TestOwnStreamEnds(t *testing.T) {
 		{"405", func(w http.ResponseWriter, n int) { w.WriteHeader(405) }, 1, 1, false},
 		{"404 from the beginning", func(w http.ResponseWriter, n int) { w.WriteHeader(404) }, 1, 1, false},
 		{"not a stream", func(w http.ResponseWriter, n int) { writeJSON(w, 200, "{}") }, 1, 1, false},
-		{"401", func(w http.ResponseWriter, n int) { w.WriteHeader(401) }, 1, 1, false},
+		{"401", func(w http.ResponseWriter, n int) { w.WriteHeader(401) }, 21, 18, false},
 		{"5xx", func(w http.ResponseWriter, n int) { w.WriteHeader(503) }, 140, 90, false},
 		{"ends at once", func(w http.ResponseWriter, n int) { stream(w) }, 140, 90, false},
 		{"404 later", func(w http.ResponseWriter, n int) {

@@ -3,15 +3,24 @@ package streamable
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
 var errQuiet = errors.New("nothing has come for a long time")
+
+// refusedStream is what is said of a refusal; its arguments are the reason and what
+// follows.
+const refusedStream = "the server refuses its event stream, so changes of its lists, its log messages and its questions may not arrive: %v; %s"
+
+// manyRefusals are refusals in a row after which the stream is tried seldom.
+const manyRefusals = 8
 
 // ListenGET opens the stream for what the server sends on its own account, once a legacy
 // session has begun and the server has taken notifications/initialized (SHL-20), and
@@ -33,7 +42,11 @@ func (l *Link) listen() {
 	defer l.done()
 	c := cursor{retry: defaultRetry}
 	for n := -1; ; n++ {
-		if n >= 0 && sleep(l.ctx, max(c.retry, minBackoff, backoff(n-1))) != nil {
+		pause := max(c.retry, minBackoff, backoff(n-1))
+		if n >= manyRefusals && c.refused {
+			pause = quietTime
+		}
+		if n >= 0 && sleep(l.ctx, pause) != nil {
 			return
 		}
 		events, again := l.hear(&c, n >= 0)
@@ -63,8 +76,16 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		return 0, true
 	}
 	defer resp.Body.Close()
+	c.refused = resp.StatusCode == http.StatusUnauthorized
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
+		l.opts.Trouble("")
+	case status == http.StatusUnauthorized: // what proves who we are may be good again later
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.denied(resp, &StatusError{Status: status}), "it is tried again"))
+		return 0, true
+	case status == http.StatusForbidden:
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.denied(resp, &StatusError{Status: status}), "it is not tried again on this connection"))
+		return 0, false
 	case status/100 == 5, status == http.StatusTooManyRequests:
 		return 0, true
 	case status == http.StatusConflict && before: // it has not seen yet that the one before has ended
@@ -80,7 +101,7 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		return 0, false
 	}
 	heard := &alarmed{httpguard.Body(resp, -1), alarm}
-	events, _, err = c.events(heard, l.opts.MaxMessage, func(frame []byte) bool {
+	events, _, err = c.events(heard, l.opts.MaxMessage, l.skip, func(frame []byte) bool {
 		l.heard(frame)
 		return false
 	})
@@ -88,6 +109,13 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		l.opts.Log.Warn("the server's own stream can not be read", "error", err)
 	}
 	return events, true
+}
+
+// skip is told of a message of the server's own stream that was too long.
+func (l *Link) skip(long *sse.TooLongError) {
+	if sink, ok := l.opts.Sink.(mcp.SkipSink); ok && l.passes() {
+		sink.Skipped(long.Head, long.Tail, l.opts.TooLong)
+	}
 }
 
 // heard passes on a message that belongs to no request. An answer does not belong here

@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,8 +23,9 @@ type post struct {
 	id     mcp.ID // of a request
 	method string
 	kind   mcp.Kind
-	inside string // the session that it named; "" for none
-	taken  *post  // the request that this notification takes back
+	inside string      // the session that it named; "" for none
+	header http.Header // before it was authorized
+	taken  *post       // the request that this notification takes back
 
 	// Of the goroutine that reads the answer.
 	answered bool  // there was one, or what was to be one
@@ -38,10 +40,11 @@ func newPost(l *Link, m mcp.Outgoing) *post {
 	}
 	p.ctx, p.end = context.WithCancelCause(l.ctx)
 	p.body.init(m.Frame)
+	p.header = l.headers.of(&m)
 	req := http.Request{
 		Method: http.MethodPost, URL: l.opts.URL, Host: l.opts.URL.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: l.headers.of(&m), ContentLength: int64(len(m.Frame)),
+		Header: p.header, ContentLength: int64(len(m.Frame)),
 		Body: io.NopCloser(&p.body.reader), GetBody: p.body.again,
 	}
 	p.req = *req.WithContext(httptrace.WithClientTrace(p.ctx, &p.body.trace))
@@ -69,15 +72,24 @@ func (p *post) run() {
 	p.receive(resp)
 }
 
-// send sends the message, again if the server is busy and says for how long.
+// send sends the message, again if the server is busy and says for how long, and once
+// more if it wants to know better who we are.
 func (p *post) send() (*http.Response, error) {
+	renewed := false
 	for n := 1; ; n++ {
 		if p.ctx.Err() != nil {
 			return nil, context.Cause(p.ctx)
 		}
+		if err := p.authorize(); err != nil {
+			return nil, err
+		}
 		resp, err := p.link.rt.RoundTrip(&p.req)
 		if err != nil {
 			return nil, err
+		}
+		if !renewed && p.renewed(resp) {
+			renewed = true
+			continue
 		}
 		pause, busy := p.busy(resp)
 		if !busy || n == maxBusy {
@@ -111,12 +123,19 @@ func (p *post) unanswered(err error) {
 	err = plain(err)
 	switch {
 	case p.ctx.Err() != nil: // cancelled: nobody waits
+	case isTransport(err):
+		l.fail(p, err)
 	case p.body.unsent(): // there is no way to the server
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, err))
 		l.lose(err)
 	default:
 		l.fail(p, err)
 	}
+}
+
+func isTransport(err error) bool {
+	_, ok := errors.AsType[*call.TransportError](err)
+	return ok
 }
 
 // refuse ends a request that the server, or what stands before it, does not answer as
@@ -127,6 +146,9 @@ func (p *post) refuse(status int, err error) {
 
 // invalid ends a request whose answer can not be used.
 func (p *post) invalid(status int, err error) {
+	if tooLong(err) {
+		err = p.link.opts.TooLong(true)
+	}
 	p.refuse(status, &call.ResponseError{Method: p.method, Err: err})
 }
 

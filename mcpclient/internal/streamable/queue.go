@@ -109,7 +109,7 @@ func (p *post) undelivered(err error) {
 	}
 	err = plain(err)
 	p.link.opts.Log.Warn("a message did not reach the server", "method", p.method, "kind", p.kind.String(), "error", err)
-	if p.body.unsent() && p.ctx.Err() == nil {
+	if p.body.unsent() && p.ctx.Err() == nil && !isTransport(err) {
 		p.link.lose(err)
 	}
 }
@@ -180,11 +180,7 @@ func (l *Link) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	req := &http.Request{
-		Method: http.MethodDelete, URL: l.opts.URL, Host: l.opts.URL.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	resp, err := l.rt.RoundTrip(req.WithContext(ctx))
+	resp, err := l.authorized(ctx, http.MethodDelete, header, l.rt.RoundTrip)
 	if err != nil {
 		l.opts.Log.Debug("the session was not ended", "error", plain(err))
 		return

@@ -2,6 +2,7 @@ package streamable
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,15 +16,20 @@ import (
 
 // cursor is where an event stream can be taken up again.
 type cursor struct {
-	last  string        // event id; "" if there is none (SHL-40)
-	retry time.Duration // the pause before (SHL-22)
-	floor time.Duration // the shortest pause, whatever the server says
+	last    string        // event id; "" if there is none (SHL-40)
+	retry   time.Duration // the pause before (SHL-22)
+	floor   time.Duration // the shortest pause, whatever the server says
+	refused bool          // the last attempt, with 401
 }
 
 // events reads one event stream to its end, or until take has had enough. It returns how
-// many events and messages there were.
-func (c *cursor) events(r io.Reader, most int, take func(frame []byte) (enough bool)) (events, frames int, err error) {
+// many events and messages there were. An event that is too long ends it, unless skipped
+// is there to be told of it.
+func (c *cursor) events(r io.Reader, most int, skipped func(*sse.TooLongError), take func(frame []byte) (enough bool)) (events, frames int, err error) {
 	in := sse.NewReader(r, most)
+	if skipped != nil {
+		in.SkipLong()
+	}
 	defer func() {
 		if d, ok := in.Retry(); ok {
 			c.retry = min(d, maxRetry)
@@ -31,7 +37,10 @@ func (c *cursor) events(r io.Reader, most int, take func(frame []byte) (enough b
 	}()
 	for {
 		e, err := in.Next()
-		if err != nil {
+		if long, ok := errors.AsType[*sse.TooLongError](err); ok && skipped != nil {
+			skipped(long)
+			e = sse.Event{ID: long.ID, HasID: long.HasID}
+		} else if err != nil {
 			return events, frames, err
 		}
 		events++
@@ -56,7 +65,7 @@ func (p *post) stream(resp *http.Response) {
 	c := cursor{retry: defaultRetry}
 	barren, quiet := 0, 0 // resumptions in a row without an event, without a message
 	for n := 0; ; n++ {
-		events, frames, err := c.events(httpguard.Body(resp, -1), p.link.opts.MaxMessage, func(frame []byte) bool {
+		events, frames, err := c.events(httpguard.Body(resp, -1), p.link.opts.MaxMessage, nil, func(frame []byte) bool {
 			p.take(frame)
 			return p.answered
 		})
@@ -143,7 +152,7 @@ func (p *post) unresumed(resp *http.Response) {
 	status := &StatusError{Status: resp.StatusCode}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		p.refuse(resp.StatusCode, p.link.opts.Denied(resp.StatusCode, p.link.clean(resp.Header.Get("Www-Authenticate")), status))
+		p.refuse(resp.StatusCode, p.link.denied(resp, status))
 	case resp.StatusCode == http.StatusNotFound && p.inside != "": // SHL-52
 		p.lost(ErrSession)
 		p.link.sessionLost()
@@ -166,9 +175,7 @@ func (l *Link) get(ctx context.Context, last string) (*http.Response, error) {
 	l.mu.Lock()
 	header := l.headers.stream(last)
 	l.mu.Unlock()
-	req := &http.Request{
-		Method: http.MethodGet, URL: l.opts.URL, Host: l.opts.URL.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	return httpguard.Do(l.opts.Client, req.WithContext(ctx), 0)
+	return l.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
+		return httpguard.Do(l.opts.Client, req, 0)
+	})
 }

@@ -1,0 +1,109 @@
+package mcpclient
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+)
+
+// renewPause is the shortest time between two askings for headers because of a refusal.
+const renewPause = time.Second
+
+// headerAuth has the headers of [Server].HeadersFunc: asked for at each connect, and once
+// more when the server refuses a request with 401. It is a [httpguard.Auth].
+type headerAuth struct {
+	from func(context.Context) (map[string]string, error)
+	log  *slog.Logger
+	turn chan struct{} // has room for the one who asks
+
+	mu      sync.Mutex // guards what follows
+	header  http.Header
+	renewed time.Time // when they were last asked for because of a refusal
+}
+
+// newAuth returns what authorizes requests, nil without a HeadersFunc. It asks for the
+// first headers.
+func (s *Server) newAuth(ctx context.Context, log *slog.Logger) (httpguard.Auth, error) {
+	if s.HeadersFunc == nil {
+		return nil, nil
+	}
+	a := &headerAuth{from: s.HeadersFunc, log: log, turn: make(chan struct{}, 1)}
+	return a, a.ask(ctx)
+}
+
+// ask replaces the headers.
+func (a *headerAuth) ask(ctx context.Context) error {
+	more, err := a.from(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for headers: %w", err)
+	}
+	header := make(http.Header, len(more))
+	for name, value := range more {
+		header.Set(name, value)
+	}
+	if err := httpguard.CheckHeader(header); err != nil {
+		return conn.Permanent(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.header = header
+	return nil
+}
+
+// Authorize implements [httpguard.Auth].
+func (a *headerAuth) Authorize(_ context.Context, req *http.Request) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.Copy(req.Header, a.header)
+	return nil
+}
+
+// Denied implements [httpguard.Auth]: one asks, whoever else was refused waits for that.
+func (a *headerAuth) Denied(ctx context.Context, req *http.Request, status int, _ []string) (again bool, err error) {
+	if status != http.StatusUnauthorized {
+		return false, nil
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	a.mu.Lock()
+	sent, early := a.sentWith(req), time.Since(a.renewed) < renewPause
+	a.mu.Unlock()
+	if !sent { // they were asked for meanwhile
+		return true, nil
+	}
+	if early {
+		return false, nil
+	}
+	a.mu.Lock()
+	a.renewed = time.Now()
+	a.mu.Unlock()
+	a.log.Debug("the server refuses the headers; asking for them again")
+	if err := a.ask(ctx); err != nil {
+		return false, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.sentWith(req), nil
+}
+
+// sentWith reports whether a request has the headers of now. The lock is held.
+func (a *headerAuth) sentWith(req *http.Request) bool {
+	for name, values := range a.header {
+		if !slices.Equal(req.Header[name], values) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package httpguard
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+)
+
+// Auth says on each request who we are. Its methods may be called from any goroutine;
+// they may wait, but not longer than ctx.
+type Auth interface {
+	// Authorize sets the headers of a request that prove who we are. Others than those
+	// of the transport may be set; what is set of these does not count.
+	Authorize(ctx context.Context, req *http.Request) error
+	// Denied is told that the server has refused a request, which Authorize had
+	// prepared, with 401 or 403; it was not carried out. Challenges are the values of
+	// WWW-Authenticate as they came. Again says that Authorize has something else now:
+	// the request is sent once more. The error says why it has not.
+	Denied(ctx context.Context, req *http.Request, status int, challenges []string) (again bool, err error)
+}
+
+// Bounds on what is kept of WWW-Authenticate.
+const (
+	maxChallenges     = 16
+	maxChallengesSize = 8 << 10 // bytes, together
+)
+
+// Challenges returns the values of WWW-Authenticate as they came: those that are within
+// the bounds, none of them cut.
+func Challenges(h http.Header) []string {
+	var kept []string
+	left := maxChallengesSize
+	for _, value := range h.Values("Www-Authenticate") {
+		if left -= len(value); left < 0 || len(kept) == maxChallenges {
+			break
+		}
+		kept = append(kept, value)
+	}
+	return kept
+}
+
+// Authorize prepares a request; auth may be nil. The headers that the request had before
+// are base, which is not changed.
+func Authorize(ctx context.Context, auth Auth, req *http.Request, base http.Header) error {
+	if auth == nil {
+		return nil
+	}
+	req.Header = maps.Clone(base)
+	if err := auth.Authorize(ctx, req); err != nil {
+		return err
+	}
+	for name := range req.Header {
+		if !transports(name) {
+			continue
+		}
+		if _, had := base[name]; !had {
+			delete(req.Header, name)
+		}
+	}
+	for name, values := range base {
+		if transports(name) {
+			req.Header[name] = values
+		}
+	}
+	return nil
+}
+
+// Renewed reports whether a request is to be sent once more, because it was refused and
+// auth, which may be nil, has something else now. The answer is not read.
+func Renewed(ctx context.Context, auth Auth, req *http.Request, resp *http.Response) (bool, error) {
+	if auth == nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+		return false, nil
+	}
+	return auth.Denied(ctx, req, resp.StatusCode, Challenges(resp.Header))
+}
+
+// Discard reads what little there may be of an answer that is of no use, so that its
+// connection can be used again, and closes it.
+func Discard(resp *http.Response) {
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	resp.Body.Close()
+}
+
+// transports reports whether a header is the transport's own.
+func transports(name string) bool {
+	return ours[name] || strings.HasPrefix(name, "Mcp-Param-")
+}
+
+// Secrets returns those headers of a request that are not the transport's own.
+func Secrets(h http.Header) http.Header {
+	out := make(http.Header)
+	for name, values := range h {
+		if !transports(name) {
+			out[name] = values
+		}
+	}
+	return out
+}
