@@ -74,7 +74,7 @@ func TestLogsOfNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Who can not be asked anything: else a server of the legacy era has one call at a time.
-			mute := func(o *mcpclient.Options) { o.Human, o.Sampler, o.SampleFreely = nil, nil, false }
+			mute := func(o *mcpclient.Options) { o.Human, o.Sampler, o.SampleFreely, o.Roots = nil, nil, false, nil }
 			ada, bob := f.dial(t, "http", "2026-07-28", mute), f.dial(t, "http", "2026-07-28", mute)
 			var both sync.WaitGroup
 			both.Go(func() { _, _ = ada.call(t.Context(), "gateway", "tell") })
