@@ -253,7 +253,8 @@ func TestHostileSchemas(t *testing.T) {
 				if errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("form %s: the call hung", name)
 				}
-				if err == nil && asked.Load() > 0 {
+				// A pattern that cannot be checked costs the pattern only: the server checks it.
+				if err == nil && asked.Load() > 0 && name != "pattern" {
 					t.Errorf("form %s: a person was asked", name)
 				}
 				asked.Store(0)
