@@ -37,7 +37,8 @@ var (
 // returned by what it waits in: it must return, and whatever it returns is dropped.
 var (
 	// ErrSuspended ends a handler that is not kept until the answers come: it will run
-	// again from the top then, and be given them. See [Options].NoParking.
+	// again from the top then, and be given them. The client has the questions already, so
+	// that the next run may begin before this one has returned. See [Options].NoParking.
 	ErrSuspended = errors.New("mcpserver: the handler runs again when the answers have come")
 	// ErrAbandoned ends a handler whose client has not come back within
 	// [Options].ParkFor, or that had to make room for others. If the client comes after

@@ -223,3 +223,34 @@ func TestLargeState(t *testing.T) {
 		}
 	})
 }
+
+// A client of 2026-07-28 has the questions before a handler that is not kept has returned. The
+// next run does not wait for it: a handler that returns late holds up no answer.
+func TestNextRunOverlaps(t *testing.T) {
+	synctestOnce(t, func(t *testing.T) {
+		s, _ := newServer(t, &mcpserver.Options{NoParking: true})
+		late := make(chan struct{})
+		returned := make(chan error, 2)
+		err := mcpserver.AddTool(s, &mcp.Tool{Name: "late"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			form, err := mcpserver.Elicit[nameForm](ctx, req, "name", "What is your name?")
+			if err != nil {
+				<-late
+			}
+			returned <- err
+			return form.Name, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := openAsked(t, s, mcp.V2026_07_28, allCapabilities).call("late", `{}`, respondAda); got != "Ada" {
+			t.Errorf("got %q", got)
+		}
+		close(late)
+		if err := <-returned; err != nil {
+			t.Errorf("the second run has returned %v", err)
+		}
+		if err := <-returned; !errors.Is(err, mcpserver.ErrSuspended) {
+			t.Errorf("the first run has returned %v, want that it was suspended", err)
+		}
+	})
+}

@@ -30,7 +30,7 @@ type planner struct {
 
 	mu    sync.Mutex
 	ended []*mcpserver.LoopResult
-	errs  []error
+	errs  []error // of each loop in the order in which they began; nil until it returns
 }
 
 // tools are those of the loop: one with structured results, one with text.
@@ -66,10 +66,11 @@ func addLoop(t testing.TB, s *mcpserver.Server, tools []*mcpserver.LoopTool, o *
 				return "", err
 			}
 		}
+		n := p.begin()
 		r, err := req.SampleLoop(ctx, "plan", question(), tools, o)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.errs = append(p.errs, err)
+		p.errs[n] = err
 		if err != nil {
 			return "", err
 		}
@@ -93,7 +94,16 @@ func (p *planner) result(t testing.TB) *mcpserver.LoopResult {
 	return p.ended[0]
 }
 
-// lastError is what the newest loop has returned.
+// begin returns the index of a new loop in errs. A suspended handler may return after the
+// one of the next round (see TestNextRunOverlaps), so the order of the returns says nothing.
+func (p *planner) begin() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, nil)
+	return len(p.errs) - 1
+}
+
+// lastError is what the loop that began last has returned.
 func (p *planner) lastError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
