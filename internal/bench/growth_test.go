@@ -207,3 +207,40 @@ func TestJudgeFloor(t *testing.T) {
 		t.Errorf("JudgeFloor: got %+v, want nothing", quick.Verdicts)
 	}
 }
+
+// TestJudgeQueueing: calls wait for each other where one of n in flight takes nearly n times
+// what it takes alone.
+func TestJudgeQueueing(t *testing.T) {
+	tests := []struct {
+		name           string
+		load           Load
+		alone, service float64 // ms
+		want           string
+	}{
+		{"one after the other", Load{Loop: "closed", InFlight: 8}, 50.1, 400.8, "with 8 in flight a call takes 400.8ms, and alone 50.1ms: they are carried out one after the other"},
+		{"at the bound", Load{Loop: "closed", InFlight: 8}, 50, 280, "with 8 in flight a call takes 280ms, and alone 50ms: they are carried out one after the other"},
+		{"below it", Load{Loop: "closed", InFlight: 8}, 50, 279, ""},
+		{"side by side", Load{Loop: "closed", InFlight: 8}, 50, 51, ""},
+		{"too few in flight", Load{Loop: "closed", InFlight: 3}, 50, 150, ""},
+		{"too quick to tell", Load{Loop: "closed", InFlight: 8}, 0.9, 7.2, ""},
+		{"not measured alone", Load{Loop: "closed", InFlight: 8}, 0, 400, ""},
+		{"open loop", Load{Loop: "open", InFlight: 8}, 50, 400, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rep := made("mine", 100, 1000)
+			rep.Load, rep.Service = tt.load, Latency{P50: 1000 * tt.service}
+			if tt.alone > 0 {
+				rep.Alone = Latency{Count: 4, P50: 1000 * tt.alone}
+			}
+			rep.judge()
+			want := []Verdict{}
+			if tt.want != "" {
+				want = append(want, Verdict{VerdictQueueing, tt.want})
+			}
+			if !reflect.DeepEqual(rep.Verdicts, want) {
+				t.Errorf("got %+v, want %+v", rep.Verdicts, want)
+			}
+		})
+	}
+}
