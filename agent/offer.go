@@ -58,13 +58,14 @@ func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []Absent) {
 	return t.agent.offers.with(offer, t.servers.texts(ctx, offer.Servers())), absent
 }
 
-// manyTools is how many tools the widely used model services take at most.
-const manyTools = 128
+// ManyTools is how many tools the widely used model services take at most. A runtime warns
+// once of an agent whose model is given more.
+const ManyTools = 128
 
 // warnOfMany says once for each agent that its model is given more tools than that.
 func (a *Agent) warnOfMany(count int) {
-	if count > manyTools && !a.warned.Swap(true) {
+	if count > ManyTools && !a.warned.Swap(true) {
 		a.rt.sys.Log().Warn("the model is given more tools than many models take: leave some out with --tool and --no-tool, or with the agent's allow and deny",
-			"agent", a.name, "tools", count, "most", manyTools)
+			"agent", a.name, "tools", count, "most", ManyTools)
 	}
 }

@@ -31,6 +31,7 @@ type view struct {
 	local  localFiles         // what calls may change here, for questions
 	tools  *toolApprovals     // takes what is allowed for good; nil if that can not be kept
 	pages  openPages
+	many   map[string]bool // who was said to have too many tools, "" for the run itself
 }
 
 func (p *program) newView(output string) *view {
@@ -89,6 +90,7 @@ func (v *view) event(who string, ev agent.Event) {
 		for _, a := range ev.Absent {
 			v.note("%swithout the tools of %s: %s", who, plain(a.Server), plain(a.Reason))
 		}
+		v.noteMany(who, len(ev.Tools))
 	case agent.Text:
 		if who == "" && v.speak != nil {
 			v.speak.say(ev.Turn, ev.Delta)
@@ -128,6 +130,20 @@ func (v *view) event(who string, ev agent.Event) {
 	case agent.StoreResumed:
 		v.note("%sthe store takes what happens again", who)
 	}
+}
+
+// noteMany says once for each agent that many models do not take as many tools. The log
+// has it too, but shows no warnings by default.
+func (v *view) noteMany(who string, count int) {
+	if count <= agent.ManyTools || v.many[who] {
+		return
+	}
+	if v.many == nil {
+		v.many = make(map[string]bool)
+	}
+	v.many[who] = true
+	v.note("%sthe model is given %d tools, and many models take %d at most: leave some out with --tool and --no-tool, or with the agent's allow and deny",
+		who, count, agent.ManyTools)
 }
 
 // asked answers a question, or leaves the run to wait for one that nobody is here to

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -118,5 +119,26 @@ func TestRemarks(t *testing.T) {
 	ask := agent.Ask{Header: agent.Header{Path: []string{"main", "sub"}}}
 	if got := asker(ask); got != "the agent main > sub" {
 		t.Errorf("asker: got %q", got)
+	}
+}
+
+// TestViewOfManyTools: that a model is given more tools than many take is said once for each
+// agent, also where the log shows errors only.
+func TestViewOfManyTools(t *testing.T) {
+	var errs bytes.Buffer
+	v := &view{p: &program{stdout: io.Discard, stderr: &errs}}
+	most := make([]string, agent.ManyTools)
+	tooMany := append(most, "one more")
+	v.event("", agent.ToolsListed{Tools: most})
+	if errs.Len() > 0 {
+		t.Errorf("with %d tools: got %q", len(most), errs.String())
+	}
+	for range 2 { // a list that changes comes again
+		v.event("", agent.ToolsListed{Tools: tooMany})
+		v.event("sub: ", agent.ToolsListed{Tools: tooMany})
+	}
+	const note = "the model is given 129 tools, and many models take 128 at most: leave some out with --tool and --no-tool, or with the agent's allow and deny\n"
+	if want := "  " + note + "  sub: " + note; errs.String() != want {
+		t.Errorf("got %q, want %q", errs.String(), want)
 	}
 }
