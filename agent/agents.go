@@ -6,6 +6,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -74,13 +75,20 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 	}
 }
 
+// errUnopened comes with another run of an ID that is not in the store yet, or was refused
+// there: it is not known whose the ID is until that run is opened, or has stopped.
+var errUnopened = errors.New("another run of this ID is being opened")
+
 // start begins a run, or returns the one that has its ID.
 func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	if old := a.runs[run.id]; old != nil {
-		if old.hash != run.hash || old.tenant != run.tenant {
+		switch {
+		case old.hash == run.hash && old.tenant == run.tenant:
+			return old, nil
+		case old.loop.Begun():
 			return nil, ErrRunExists
 		}
-		return old, nil
+		return old, errUnopened
 	}
 	switch {
 	case a.closing:

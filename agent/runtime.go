@@ -236,8 +236,27 @@ func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
 	return opened, err
 }
 
-// begin is start without the wait until the run is recorded.
+// begin is start without the wait until the run is recorded. It waits for another run of
+// the ID that is not recorded yet.
 func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
+	for {
+		found, err := rt.tryBegin(ctx, run)
+		if !errors.Is(err, errUnopened) {
+			return found, err
+		}
+		if _, err := found.loop.Opened(ctx); err == nil {
+			continue // it has the ID
+		}
+		select {
+		case <-found.loop.Stopped(): // the actor of all runs has forgotten it by the next message
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// tryBegin is begin without any wait: with [errUnopened] comes the run to wait for.
+func (rt *Runtime) tryBegin(ctx context.Context, run *Run) (*Run, error) {
 	if ctx.Err() != nil { // else the answer and the end race
 		return nil, context.Cause(ctx)
 	}
@@ -245,6 +264,8 @@ func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
 	switch {
 	case errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed):
 		return nil, ErrClosed
+	case errors.Is(err, errUnopened):
+		return found, err
 	case err != nil:
 		rt.agents.Send(cancelStart{run, err}) // it may have started all the same
 		return nil, err

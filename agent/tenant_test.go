@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/store"
 )
 
 type whoForm struct {
@@ -306,6 +307,56 @@ func TestTenantCloses(t *testing.T) {
 				t.Errorf("found by %q: got %v, want %v", name, err, want)
 			}
 		}
+	})
+}
+
+// slowCreate creates runs once it is opened.
+type slowCreate struct {
+	store.Store
+	open chan struct{}
+}
+
+func (s slowCreate) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+	<-s.open
+	return s.Store.Create(ctx, r, owner, ttl, first...)
+}
+
+// A start that the store is about to refuse does not hold its run's ID: who has started
+// that run finds it, and does not wait longer than its context.
+func TestRefusedStartHoldsNoID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		journal := memory()
+		run := start(t, open(t, &agent.Options{Store: journal, Model: llmtest.Script(llmtest.Say("done"))}), "r")
+		if _, err := run.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slow := slowCreate{journal, make(chan struct{})}
+		rt := open(t, &agent.Options{Store: slow, Model: llmtest.Script()})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := rt.Start(t.Context(), "other", &agent.RunOptions{ID: "r"}); !errors.Is(err, agent.ErrRunExists) {
+				t.Errorf("another input: got %v, want %v", err, agent.ErrRunExists)
+			}
+		})
+		synctest.Wait() // it waits for the store
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := rt.Start(ctx, "go", &agent.RunOptions{ID: "r"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with little time: got %v, want %v", err, context.DeadlineExceeded)
+		}
+		wg.Go(func() {
+			found, err := rt.Start(t.Context(), "go", &agent.RunOptions{ID: "r"})
+			if err != nil {
+				t.Errorf("the run's own input: got %v", err)
+				return
+			}
+			if res, err := found.Wait(t.Context()); err != nil || res.Text != "done" {
+				t.Errorf("the run: got %+v, %v", res, err)
+			}
+		})
+		synctest.Wait()
+		close(slow.open)
+		wg.Wait()
 	})
 }
 

@@ -64,7 +64,9 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 			return "went on", nil
 		})
 		needs := tool("needs", echo)
-		model := llmtest.Script(llmtest.Calls(llmtest.Call("needs", nil), llmtest.Call("raises", nil)), llmtest.Say("done"))
+		gate := llmtest.NewGate() // the run does not end before the first Answer
+		defer gate.Open()
+		model := llmtest.Script(llmtest.Join(llmtest.Hold(gate), llmtest.Calls(llmtest.Call("needs", nil), llmtest.Call("raises", nil))), llmtest.Say("done"))
 		run := b.startUnkept(func(c *loop.Config) {
 			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) loop.Verdict {
 				if tool.Name == "needs" {
@@ -76,6 +78,7 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 		if _, err := run.Answer(t.Context(), "x", store.Decision{Status: store.AskAccepted}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Answer: got %v, want %v", err, store.ErrNotFound)
 		}
+		gate.Open()
 		<-run.Ended()
 		if out := run.Outcome(); out.Err != nil || made != 1 || out.ToolCalls != 1 {
 			t.Errorf("got %+v after %d calls", out, made)

@@ -309,11 +309,17 @@ func TestRunIsWatched(t *testing.T) {
 			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Gateway, o.Server.Authenticate = false, byHeader })
 			u := f.dialAs(t, "Ada", way.transport, way.protocol)
 			ctx, cancel := context.WithCancel(t.Context())
-			over := make(chan error, 1)
+			over, begun := make(chan error, 1), make(chan struct{}, 1)
 			go func() {
-				_, err := u.call(ctx, "agent", "wait")
+				_, err := u.CallTool(ctx, "helper", json.RawMessage(`{"prompt":"wait"}`), &mcpclient.CallOptions{Progress: func(mcpclient.Progress) {
+					select {
+					case begun <- struct{}{}:
+					default:
+					}
+				}})
 				over <- err
 			}()
+			<-begun // a run reports progress after it is listed; a server may be called before
 			<-f.down.waiting
 			list, err := u.ListResources(t.Context())
 			if err != nil || len(list) != 1 {

@@ -161,6 +161,7 @@ type hooks struct {
 	queue   []actors.Ref // want to send
 	again   *actors.Timer
 	loading bool
+	met     map[string]bool // IDs told or ended since loading began: what it finds of them is old
 
 	recording int                 // on their way to the store
 	first     map[actors.Ref]bool // have not been sent yet
@@ -218,6 +219,7 @@ func (h *hooks) tell(c *actors.Context, j store.Job) {
 	p := &pending{ID: fmt.Sprintf("%s.%d.%s", j.ID, j.Attempts, j.State), URL: j.Hook, Body: body, Due: store.Clock(now), Made: store.Clock(now),
 		job: store.JobLease{ID: j.ID, Epoch: j.Epoch}}
 	h.recording++
+	h.meet(p.ID)
 	actors.Await(c, func(ctx context.Context) (bool, error) { return h.record(ctx, p) },
 		func(mine bool, err error) any { return recorded{p, mine, err} })
 }
@@ -280,7 +282,7 @@ func (h *hooks) load(c *actors.Context) {
 	if h.loading {
 		return
 	}
-	h.loading = true
+	h.loading, h.met = true, nil
 	live := make(map[string]bool, len(h.live))
 	for id := range h.live {
 		live[id] = true
@@ -323,8 +325,11 @@ func (h *hooks) loaded(c *actors.Context, m loaded) {
 		h.opts.Logger.Warn("webhooks can not be read from the store", "error", m.err)
 	}
 	for _, p := range m.hooks {
-		h.spawn(c, p)
+		if !h.met[p.ID] {
+			h.spawn(c, p)
+		}
 	}
+	h.met = nil
 	for _, j := range m.jobs {
 		switch age := time.Since(j.Updated); {
 		case age < untold && j.Attempts > 0: // its worker does, if that lives
@@ -340,6 +345,18 @@ func (h *hooks) loaded(c *actors.Context, m loaded) {
 		wait = time.Second
 	}
 	h.again.Set(wait)
+}
+
+// meet notes that a webhook is this process's own affair while the store is looked at: it
+// may be delivered and gone before the result of that look is here.
+func (h *hooks) meet(id string) {
+	if !h.loading {
+		return
+	}
+	if h.met == nil {
+		h.met = make(map[string]bool)
+	}
+	h.met[id] = true
 }
 
 // forget notes that the end of a job is not told any more: nobody was there to do it in
@@ -400,6 +417,7 @@ func (h *hooks) stopped(ref actors.Ref) {
 	for id, r := range h.live {
 		if r == ref {
 			delete(h.live, id)
+			h.meet(id)
 		}
 	}
 	h.next()

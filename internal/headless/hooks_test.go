@@ -171,6 +171,43 @@ func TestHookIsGivenUp(t *testing.T) {
 	}
 }
 
+// slowLook holds the first look at a store: its webhooks are read when read is closed, and
+// its answer comes when answer is.
+type slowLook struct {
+	*memstore.Store
+	read, answer chan struct{}
+}
+
+func (s slowLook) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
+	<-s.read
+	return s.Store.Records(ctx, q)
+}
+
+func (s slowLook) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
+	<-s.answer
+	return s.Store.Jobs(ctx, q)
+}
+
+// A webhook that is told of, and ends, while the store is looked at is not sent again when
+// that look's old answer comes.
+func TestHookEndsDuringLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, s := newSystem(t, nil), slowLook{memstore.New(nil), make(chan struct{}), make(chan struct{})}
+		r := &receiver{answer: func(int) (time.Duration, error) {
+			time.Sleep(time.Second)
+			return 0, headless.ErrGone
+		}}
+		start(t, sys, s, r).Tell(done)
+		synctest.Wait() // it is in the store, and at its receiver
+		close(s.read)
+		time.Sleep(time.Minute)
+		r.is(t, 1, "failed")
+		close(s.answer)
+		time.Sleep(time.Minute)
+		r.is(t, 1, "failed")
+	})
+}
+
 // A worker that ends leaves what is not delivered to the next.
 func TestHooksAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
