@@ -188,35 +188,3 @@ func TestQuietUntilListed(t *testing.T) {
 		})
 	}
 }
-
-// TestUseIsInterest: a client that calls a tool without having listed any is told when
-// the list changes (TOOL-13).
-func TestUseIsInterest(t *testing.T) {
-	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
-		t.Run(string(v), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := emptyServer(t, &mcpserver.Options{DeclareAll: true, QuietUntilListed: true})
-				err := mcpserver.AddFunc(s, &mcp.Tool{Name: "early"}, func(context.Context, struct{}) (string, error) { return "called", nil })
-				if err != nil {
-					t.Fatal(err)
-				}
-				p := serve(t, s)
-				p.open(v)
-				if v.Era() == mcp.EraModern {
-					p.send(request(v, "l", mcp.MethodListen, `{"notifications":{"toolsListChanged":true}}`))
-					p.receive()
-				}
-				p.send(request(v, "c", mcp.MethodCallTool, `{"name":"early","arguments":{}}`))
-				if got := p.receive(); !strings.Contains(got, "called") {
-					t.Fatalf("the call: got %s", got)
-				}
-				relayTool(t, s, "late", "")
-				time.Sleep(2 * time.Second)
-				if got := p.receive(); !strings.Contains(got, mcp.NotificationToolsChanged) {
-					t.Errorf("after the change: got %s", got)
-				}
-				p.silent()
-			})
-		})
-	}
-}

@@ -233,7 +233,6 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 
 // findTool finds the tool of a call, or the task that it is to be, and what it takes.
 func (s *session) findTool(a *arrival) (work, error) {
-	s.given(toolsList)
 	t, ok := s.toolNamed(a)
 	if string(a.Arguments) == "null" { // clients write an absent map so
 		a.Arguments = nil

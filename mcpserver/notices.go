@@ -220,8 +220,8 @@ func (h *notices) tellOf(k *heardOf, version uint64, say func()) (wait time.Dura
 	return 0
 }
 
-// given says that a session is given a list, or uses something in it: a client that is told
-// only of lists that it uses is told of the changes that come from here on.
+// given says that a session is given a list: a client that is told only of lists that it
+// has asked for has not to be told of what this one has already.
 func (s *session) given(kind listKind) {
 	h := &s.server.notices
 	if !h.server.opts.QuietUntilListed || s.listed[kind].Load() {

@@ -42,8 +42,7 @@ type Options struct {
 	// NoticePace is the least time between two notices that one list has changed, to one
 	// client. The last change is always told. Zero means 20 ms.
 	NoticePace time.Duration
-	// QuietUntilListed tells a client of no change of a list before its first request for
-	// that list, or for something in it, such as a call of a tool.
+	// QuietUntilListed tells a client of no change of a list that it has not asked for yet.
 	// Clients of 2026-07-28 over HTTP count as one: it is for a server that has one client.
 	QuietUntilListed bool
 	// DeclareAll declares tools, resources, prompts and completions also before there

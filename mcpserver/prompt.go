@@ -269,7 +269,6 @@ func (s *session) getPrompt(a *arrival) (lost bool, err error) {
 }
 
 func (s *session) findPrompt(a *arrival) (work, error) {
-	s.given(promptsList)
 	name, ok := a.NameString()
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")

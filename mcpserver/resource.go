@@ -209,7 +209,6 @@ func (s *session) readResource(a *arrival) (lost bool, err error) {
 
 // findResource finds a resource, or else the template that fits best.
 func (s *session) findResource(a *arrival) (work, error) {
-	s.given(resourcesList)
 	uri, ok := a.URIString()
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")

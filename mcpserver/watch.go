@@ -177,7 +177,6 @@ func (s *session) subscribe(a *arrival) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.given(resourcesList)
 	h := &s.server.notices
 	h.mu.Lock()
 	defer h.mu.Unlock()
