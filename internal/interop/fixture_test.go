@@ -277,6 +277,10 @@ func useResources(t *testing.T, v *visitor) {
 	case <-v.ctx.Done():
 		t.Fatal("the update did not come (SUB-04)")
 	}
+	// A gateway tells of changes of a list that the client has, and not of its making.
+	if res, err := v.ListTools(v.ctx, nil); err != nil || len(res.Tools) == 0 {
+		t.Fatalf("ListTools: got %+v, %v", res, err)
+	}
 	v.call("test_trigger_tool_change", nil)
 	select {
 	case <-v.changed:
