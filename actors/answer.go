@@ -22,10 +22,10 @@ func AwaitAnswer[T any](c *Context, work func(ctx context.Context, answer func(T
 	return t.cancel
 }
 
-// OnEnd has f called when ctx ends, unless stop is called before, which reports whether it
+// AfterDone has f called when ctx ends, unless stop is called before, which reports whether it
 // prevents that. It is [context.AfterFunc], but for a context of [AwaitAnswer] it takes
 // neither memory nor a goroutine: f is called by whoever ends it, and must not block.
-func OnEnd(ctx context.Context, f func()) (stop func() bool) {
+func AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(*answerContext); ok && c.onEnd(f) {
 		return c.forget
 	}

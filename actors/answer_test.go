@@ -29,8 +29,8 @@ func TestAwaitAnswer(t *testing.T) {
 		{"panic after", func(_ context.Context, answer func(int, error)) { answer(1, nil); panic("no") }, func(o outcome) bool { return o == outcome{1, nil} }},
 		{"goexit", func(context.Context, func(int, error)) { runtime.Goexit() }, func(o outcome) bool { return o.err != nil }},
 		{"ended by itself", func(ctx context.Context, answer func(int, error)) {
-			actors.OnEnd(ctx, func() { answer(0, context.Cause(ctx)) })
-			actors.EndTask(ctx, errors.ErrUnsupported)
+			actors.AfterDone(ctx, func() { answer(0, context.Cause(ctx)) })
+			actors.CancelTask(ctx, errors.ErrUnsupported)
 		}, func(o outcome) bool { return o == outcome{0, errors.ErrUnsupported} }},
 	}
 	for _, tt := range tests {
@@ -70,13 +70,13 @@ func TestAnswerEnds(t *testing.T) {
 				run(t, ref, func(c *actors.Context) {
 					begun <- actors.AwaitAnswer(c, func(ctx context.Context, answer func(int, error)) {
 						tell := func() { heard <- context.Cause(ctx) }
-						if unwanted := actors.OnEnd(ctx, tell); !unwanted() {
+						if unwanted := actors.AfterDone(ctx, tell); !unwanted() {
 							t.Error("a function could not be forgotten")
 						}
-						actors.OnEnd(ctx, tell)
-						actors.OnEnd(ctx, tell)
+						actors.AfterDone(ctx, tell)
+						actors.AfterDone(ctx, tell)
 						below, cancel := context.WithCancel(ctx)
-						actors.OnEnd(below, func() { tell(); cancel() })
+						actors.AfterDone(below, func() { tell(); cancel() })
 					}, toOutcome)
 				})
 				cancel := <-begun

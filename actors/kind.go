@@ -12,7 +12,6 @@ type Kind uint8
 // The kinds of actor. The comment is the name in census, tree and logs.
 const (
 	KindRuntime      Kind = iota // runtime
-	KindJournal                  // journal
 	KindLLM                      // llm
 	KindProvider                 // provider
 	KindCompletion               // completion
@@ -40,7 +39,7 @@ const (
 )
 
 var kindNames = [numKinds]string{
-	KindRuntime: "runtime", KindJournal: "journal", KindLLM: "llm", KindProvider: "provider",
+	KindRuntime: "runtime", KindLLM: "llm", KindProvider: "provider",
 	KindCompletion: "completion", KindHost: "host", KindTenant: "tenant", KindClient: "client", KindTransport: "transport",
 	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindParked: "parked",
 	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
@@ -133,8 +132,6 @@ var policies = [numKinds]Policy{
 	// was done of it is in its journal.
 	KindWorker: {On: Stop},
 	KindJob:    {On: Stop},
-
-	KindJournal: {On: Restart, Max: 5, Window: time.Minute, Then: Escalate, FirstDelay: 50 * time.Millisecond, MaxDelay: 5 * time.Second},
 }
 
 // PolicyOf returns the row of k in the supervision table.

@@ -17,9 +17,6 @@ import (
 func TestPolicyTable(t *testing.T) {
 	kernel := actors.Policy{On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Escalate}
 	stop := actors.Policy{On: actors.Stop}
-	backoff := func(then actors.Action, first, most time.Duration) actors.Policy {
-		return actors.Policy{On: actors.Restart, Max: 5, Window: time.Minute, Then: then, FirstDelay: first, MaxDelay: most}
-	}
 	want := map[actors.Kind]actors.Policy{
 		// "restart, 5 in 60 s, then end the runtime"; the root itself holds nothing that a restart could mend.
 		actors.KindRuntime: {On: actors.Escalate},
@@ -30,8 +27,7 @@ func TestPolicyTable(t *testing.T) {
 		// "webhooks: as a tenant; what they deliver is in the store"
 		actors.KindHooks: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop}, actors.KindHook: stop,
 		// "restart with back-off"
-		actors.KindClient:  backoff(actors.Stop, 100*time.Millisecond, 30*time.Second),
-		actors.KindJournal: backoff(actors.Escalate, 50*time.Millisecond, 5*time.Second),
+		actors.KindClient: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop, FirstDelay: 100 * time.Millisecond, MaxDelay: 30 * time.Second},
 		// "stop"
 		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop, actors.KindParked: stop,
 		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop,
@@ -70,7 +66,6 @@ func TestSupervision(t *testing.T) {
 		{"then stop", actors.KindClient, false, 6, false, false},
 		{"restart at once", actors.KindHost, false, 5, true, false},
 		{"then escalate to the root", actors.KindHost, false, 6, false, true},
-		{"escalate after back-off", actors.KindJournal, false, 6, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,7 +111,6 @@ func TestRestartTimes(t *testing.T) {
 	}{
 		{actors.KindHost, []time.Duration{0, 0, 0, 0, 0, 0}},
 		{actors.KindClient, []time.Duration{0, 100, 300, 700, 1500, 3100}},
-		{actors.KindJournal, []time.Duration{0, 50, 150, 350, 750, 1550}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.kind.String(), func(t *testing.T) {

@@ -85,10 +85,10 @@ func Await[T any](c *Context, work func(context.Context) (T, error), done func(T
 	return await(c, job{}, work, done)
 }
 
-// AwaitLong is [Await] for work that is expected to wait longer than it works, and of
+// AwaitBlocking is [Await] for work that is expected to wait longer than it works, and of
 // which there may be thousands: it has a fresh goroutine, whose stack is as small as
 // the work lets it be. The goroutines of other tasks have had to grow before.
-func AwaitLong[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
+func AwaitBlocking[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
 	return await(c, job{fresh: true}, work, done)
 }
 
@@ -101,10 +101,10 @@ func await[T any](c *Context, j job, work func(context.Context) (T, error), done
 	return cancel
 }
 
-// EndTask ends the work of [Await], [AwaitLong] or [AwaitAnswer] that ctx was given to, or comes from
+// CancelTask ends the work of [Await], [AwaitBlocking] or [AwaitAnswer] that ctx was given to, or comes from
 // one that was: it does what the function that these return does, for the work itself. It
 // reports false if ctx is of no such work.
-func EndTask(ctx context.Context, cause error) bool {
+func CancelTask(ctx context.Context, cause error) bool {
 	cancel, ok := ctx.Value(taskKey{}).(context.CancelCauseFunc)
 	if ok {
 		cancel(cause)
@@ -190,9 +190,9 @@ func (s *System) runJob(owner any, j job) {
 	s.workers.run(j)
 }
 
-// GoLong is [System.Go] for what is expected to wait longer than it works: see
-// [AwaitLong].
-func (s *System) GoLong(owner string, f func()) {
+// GoBlocking is [System.Go] for what is expected to wait longer than it works: see
+// [AwaitBlocking].
+func (s *System) GoBlocking(owner string, f func()) {
 	s.runJob(owner, job{runner: function(f), fresh: true})
 }
 

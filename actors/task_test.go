@@ -76,8 +76,8 @@ func TestEndTask(t *testing.T) {
 			actors.Await(c, func(ctx context.Context) (int, error) {
 				below, cancel := context.WithCancel(ctx)
 				defer cancel()
-				if !actors.EndTask(below, errors.ErrUnsupported) {
-					t.Error("EndTask in a task: got false")
+				if !actors.CancelTask(below, errors.ErrUnsupported) {
+					t.Error("CancelTask in a task: got false")
 				}
 				<-below.Done()
 				return 3, context.Cause(below)
@@ -86,8 +86,8 @@ func TestEndTask(t *testing.T) {
 		if got, want := <-out, (outcome{3, errors.ErrUnsupported}); got != want {
 			t.Errorf("Await: got %v, want %v", got, want)
 		}
-		if actors.EndTask(t.Context(), errors.ErrUnsupported) {
-			t.Error("EndTask outside of a task: got true")
+		if actors.CancelTask(t.Context(), errors.ErrUnsupported) {
+			t.Error("CancelTask outside of a task: got true")
 		}
 	})
 }

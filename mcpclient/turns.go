@@ -98,7 +98,7 @@ func (p *instances) lend(ctx context.Context, t *callTag, w *turn, then func(err
 		}
 		then(err)
 	}
-	stop = actors.OnEnd(ctx, func() { p.giveUp(w, context.Cause(ctx)) })
+	stop = actors.AfterDone(ctx, func() { p.giveUp(w, context.Cause(ctx)) })
 	p.enter(w)
 }
 

@@ -332,7 +332,7 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	if p, ok := a.port.(caller); ok {
 		p.began(&r.Call)
 	}
-	s.server.sys.GoLong(s.ref.Path(), func() {
+	s.server.sys.GoBlocking(s.ref.Path(), func() {
 		defer s.held.Add(-cost)
 		r.Run()
 	})

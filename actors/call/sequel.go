@@ -39,7 +39,7 @@ func (t *Table) Go(ctx context.Context, req *Request, done func(Result, error)) 
 	if req.OnProgress != nil {
 		c.progress = new(progressQueue)
 	}
-	c.then.leave = actors.OnEnd(ctx, func() { c.Cancel(context.Cause(ctx)) })
+	c.then.leave = actors.AfterDone(ctx, func() { c.Cancel(context.Cause(ctx)) })
 	if ctx.Err() != nil {
 		c.complete(Result{}, context.Cause(ctx))
 		return

@@ -210,7 +210,7 @@ func (r *run) dispatch(c *actors.Context, cl *call) {
 		}, over)
 		return
 	}
-	cl.cancel = actors.AwaitLong(c, func(ctx context.Context) (*toolReturned, error) {
+	cl.cancel = actors.AwaitBlocking(c, func(ctx context.Context) (*toolReturned, error) {
 		res, err := cfg.traced(ctx, cl, todo)
 		if err == nil {
 			res, err = presentable(res)

@@ -339,7 +339,7 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 		return
 	}
 	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil}
-	t.cancel = actors.AwaitLong(c,
+	t.cancel = actors.AwaitBlocking(c,
 		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
 		func(m *modelReplied, err error) any {
 			if m == nil {

@@ -158,7 +158,7 @@ func (s *streaming) countAttempt(err error) {
 // again makes room for another attempt, or ends the turn.
 func (s *streaming) again(billed bool) {
 	if err := s.spend.again(billed); err != nil {
-		actors.EndTask(s.ctx, err)
+		actors.CancelTask(s.ctx, err)
 	}
 }
 
