@@ -77,7 +77,8 @@ type Job struct {
 	Error    string          `json:"error,omitempty"`   // why there is no result, or not yet
 	// Cancelling says that somebody wants it cancelled; its worker sees to it.
 	Cancelling bool `json:"cancelling,omitzero"`
-	// Untold says that it has ended, and that nobody sees to it yet that Hook is told.
+	// Untold says that the job has ended and that no caller has claimed the delivery of its
+	// webhook yet: see [Jobs].ClaimNotification.
 	Untold bool `json:"untold,omitzero"`
 
 	Created time.Time `json:"created"`
@@ -170,7 +171,7 @@ type JobQuery struct {
 	Schedule   string
 	Owner      string // who holds the lease
 	Cancelling bool   // those that somebody wants cancelled, and that have not ended
-	Untold     bool   // those whose Hook nobody has seen to: see [Job]
+	Untold     bool   // those whose webhook no caller has claimed: see [Job]
 
 	Brief bool   // as [Job.Brief] has them
 	Limit int    // zero, or above [MaxPage], means MaxPage

@@ -104,8 +104,8 @@ func (j *Job) Retry(now time.Time) error {
 	return nil
 }
 
-// Told notes that somebody sees to the hook: see [Jobs].TellJob.
-func (j *Job) Told(epoch int64) error {
+// ClaimNotification marks the end of the job as announced: see [Jobs].ClaimNotification.
+func (j *Job) ClaimNotification(epoch int64) error {
 	if !j.Untold || j.Epoch != epoch {
 		return ErrFenced
 	}

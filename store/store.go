@@ -228,10 +228,10 @@ type Jobs interface {
 	// [ErrInvalid], and returned as they are.
 	RetryJob(ctx context.Context, id string) (Job, error)
 
-	// TellJob notes that somebody sees to it that the Hook of a job which has ended is
-	// told, and keeps a record for that, both or none; nil keeps none. Exactly one caller
-	// gets no error: the others [ErrFenced], as for an end of another epoch.
-	TellJob(ctx context.Context, id string, epoch int64, r *Record) error
+	// ClaimNotification records that the caller will deliver the webhook (Hook) of a job that
+	// has ended, and keeps a record for it, both or none; a nil record keeps none. Exactly one
+	// caller succeeds; the others get [ErrFenced], as for an end of another epoch.
+	ClaimNotification(ctx context.Context, id string, epoch int64, r *Record) error
 
 	// Job returns a job, or [ErrNotFound].
 	Job(ctx context.Context, id string) (Job, error)

@@ -346,8 +346,8 @@ func (u JobUpdate) Check() error {
 	return checkBody("update.Result", u.Result)
 }
 
-// CheckTell reports the first rule that the arguments of TellJob break.
-func CheckTell(id string, r *Record) error {
+// CheckNotification reports the first rule that the arguments of ClaimNotification break.
+func CheckNotification(id string, r *Record) error {
 	if err := CheckJobID(id); err != nil || r == nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Messages: from the desk, and to itself.
+// Messages: from the claimer, and to itself.
 type (
 	cancelJob  struct{}
 	leaseLost  struct{}
@@ -39,12 +39,12 @@ type (
 		err error
 	}
 	judged struct { // what a run that has ended has done
-		deeds *deeds
-		err   error
+		effects *effects
+		err     error
 	}
 	closed struct {
-		deeds *deeds
-		err   error
+		effects *effects
+		err     error
 	}
 	parkable  judged // what a run that waits has done
 	suspended struct{ err error }
@@ -144,7 +144,7 @@ const suspectAfter = 2
 // no other job beside it, so that it takes none with it.
 func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
 
-// waitingAside waits for the desk to let the job begin alone.
+// waitingAside waits for the claimer to let the job begin alone.
 func (j *work) waitingAside(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case beginAlone:
@@ -165,12 +165,12 @@ func (j *work) beginAfterLast(c *actors.Context) {
 		j.begin(c)
 		return
 	}
-	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *deeds) { j.begin(c) })
+	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *effects) { j.begin(c) })
 }
 
 // close ends a run that nobody works on any more, and its tree, and goes on with what
 // they have done. Where somebody may still work on them it waits.
-func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *deeds)) {
+func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *effects)) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
@@ -183,7 +183,7 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.close(c, run, then) })
 			default:
 				j.failures = 0
-				then(c, m.deeds)
+				then(c, m.effects)
 			}
 		case cancelJob:
 			j.job.Cancelling = true
@@ -194,8 +194,8 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 	// A run of an attempt before this one that is not there was given back unbegun.
 	cl := &closer{store: j.w.store, owner: j.w.owner, ttl: j.w.opts.Lease, why: "its worker was lost", past: run != j.job.Run}
 	name := j.job.Agent
-	actors.Await(c, func(ctx context.Context) (*deeds, error) { return cl.close(ctx, name, run) },
-		func(d *deeds, err error) any { return closed{d, err} })
+	actors.Await(c, func(ctx context.Context) (*effects, error) { return cl.close(ctx, name, run) },
+		func(d *effects, err error) any { return closed{d, err} })
 }
 
 // later does something again after a while.
@@ -215,7 +215,7 @@ func (j *work) storeDelay(err error) time.Duration {
 }
 
 // recovered goes on with a job whose worker was lost, by what that has done.
-func (j *work) recovered(c *actors.Context, d *deeds) {
+func (j *work) recovered(c *actors.Context, d *effects) {
 	if end := d.end; end != nil {
 		switch end.State {
 		case store.Finished: // and could not say so
@@ -398,8 +398,8 @@ func (j *work) park(c *actors.Context) {
 		return
 	}
 	s, id := j.w.store, j.job.Run
-	actors.Await(c, func(ctx context.Context) (*deeds, error) { return look(ctx, s, id) },
-		func(d *deeds, err error) any { return parkable{d, err} })
+	actors.Await(c, func(ctx context.Context) (*effects, error) { return look(ctx, s, id) },
+		func(d *effects, err error) any { return parkable{d, err} })
 }
 
 func (j *work) parked(c *actors.Context, m parkable) {
@@ -407,7 +407,7 @@ func (j *work) parked(c *actors.Context, m parkable) {
 	case !j.waiting || j.why != nil: // it goes on meanwhile
 	case m.err != nil:
 		c.Log().Warn("a job that waits could not be looked at", "job", j.job.ID, "error", m.err)
-	case len(m.deeds.unsafe()) == 0:
+	case len(m.effects.unsafe()) == 0:
 		j.stop(errReturned)
 	default:
 		run := j.run

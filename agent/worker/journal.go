@@ -20,8 +20,8 @@ import (
 // maxTree bounds the runs of one job that are looked at.
 const maxTree = 1000
 
-// deeds is what a run has done, as its journal tells it, with all runs it has started.
-type deeds struct {
+// effects is what a run has done, as its journal tells it, with all runs it has started.
+type effects struct {
 	end  *loop.RunFinished // of the run itself; nil while it has not ended
 	cost *loop.RunFinished // of a run that was closed: what it has cost with all that it has started; nil for nothing
 	open []string          // calls without an outcome that must not be made twice
@@ -33,7 +33,7 @@ type deeds struct {
 }
 
 // unsafe returns the names of the tools that must not be called again.
-func (d *deeds) unsafe() []string {
+func (d *effects) unsafe() []string {
 	all := slices.Concat(d.open, d.made)
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -130,7 +130,7 @@ func (r *read) event(calls map[string]*step, ev store.Event) error {
 
 // note adds what a run has done to d, and returns the runs it has started. A call that
 // starts a run does nothing else: what counts is what that has done.
-func (d *deeds) note(r *read) (children []string) {
+func (d *effects) note(r *read) (children []string) {
 	for _, s := range r.steps {
 		switch {
 		case !s.sent, s.done && !s.made:
@@ -147,8 +147,8 @@ func (d *deeds) note(r *read) (children []string) {
 }
 
 // look reads what a run of this worker has done, and changes nothing.
-func look(ctx context.Context, s store.Store, id string) (*deeds, error) {
-	d := new(deeds)
+func look(ctx context.Context, s store.Store, id string) (*effects, error) {
+	d := new(effects)
 	for ids := []string{id}; len(ids) > 0; ids = ids[1:] {
 		if d.runs++; d.runs > maxTree {
 			return nil, fmt.Errorf("run %q has started more than %d runs", id, maxTree)
@@ -191,8 +191,8 @@ type closer struct {
 // appended any more by whoever had them, ends them as failed, withdraws their
 // questions, and returns what they have done. A run that had ended stays as it is; one
 // that was about to begin never does. A [*leasedError] says when to come again.
-func (cl *closer) close(ctx context.Context, agent, id string) (*deeds, error) {
-	d := new(deeds)
+func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error) {
+	d := new(effects)
 	var all []*read
 	for ids := []string{id}; len(ids) > 0; ids = ids[1:] {
 		if d.runs++; d.runs > maxTree {

@@ -52,7 +52,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	case j.why == errTimeout:
 		j.end(c, store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout))
 	case j.why == errReturned, errors.Is(m.err, agent.ErrClosed):
-		j.judgeDeeds(c, func(c *actors.Context, d *deeds) {
+		j.judgeEffects(c, func(c *actors.Context, d *effects) {
 			if unsafe := d.unsafe(); len(unsafe) > 0 {
 				j.end(c, store.JobUnknown, result, fmt.Sprintf(
 					"its worker ended after it had called what is not declared safe to call twice: %s", names(unsafe)))
@@ -81,7 +81,7 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 		j.fail(c, result, fmt.Sprintf("%v; %d attempts have failed", err, failures))
 		return
 	}
-	j.judgeDeeds(c, func(c *actors.Context, d *deeds) {
+	j.judgeEffects(c, func(c *actors.Context, d *effects) {
 		switch {
 		case len(d.open) > 0:
 			j.end(c, store.JobUnknown, result, fmt.Sprintf("%v; nobody can know what this has done: %s", err, names(d.open)))
@@ -95,16 +95,16 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 	})
 }
 
-// judgeDeeds reads what the run has done, however often the store has to be asked.
-func (j *work) judgeDeeds(c *actors.Context, then func(*actors.Context, *deeds)) {
+// judgeEffects reads what the run has done, however often the store has to be asked.
+func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effects)) {
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
 		case judged:
 			if m.err != nil {
-				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.judgeDeeds(c, then) })
+				j.later(c, j.storeDelay(m.err), func(c *actors.Context) { j.judgeEffects(c, then) })
 				return
 			}
-			then(c, m.deeds)
+			then(c, m.effects)
 		case cancelJob:
 			j.job.Cancelling = true
 		case drainOver:
@@ -112,8 +112,8 @@ func (j *work) judgeDeeds(c *actors.Context, then func(*actors.Context, *deeds))
 		}
 	}
 	s, id := j.w.store, j.job.Run
-	actors.Await(c, func(ctx context.Context) (*deeds, error) { return look(ctx, s, id) },
-		func(d *deeds, err error) any { return judged{d, err} })
+	actors.Await(c, func(ctx context.Context) (*effects, error) { return look(ctx, s, id) },
+		func(d *effects, err error) any { return judged{d, err} })
 }
 
 // requeue leaves the job to whoever claims it next. What the attempt has come to is told,

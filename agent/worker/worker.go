@@ -50,8 +50,8 @@ type Worker struct {
 
 	wall func() time.Time // the wall clock
 
-	begun atomic.Bool
-	desk  atomic.Pointer[actors.Ref]
+	begun   atomic.Bool
+	claimer atomic.Pointer[actors.Ref]
 }
 
 // New makes a worker for a runtime, which has to be closed after it.
@@ -87,7 +87,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var failed error
 	ended := make(chan struct{})
 	ref, err := w.rt.System().Spawn(actors.Spec{Kind: actors.KindWorker, Name: "worker-" + w.owner,
-		New: func() actors.Actor { return newDesk(w) },
+		New: func() actors.Actor { return newClaimer(w) },
 		OnStop: func(err error) {
 			failed = err
 			close(ended)
@@ -96,7 +96,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	w.board.update(func(b *board) { b.started = store.Clock(time.Now()) })
-	w.desk.Store(&ref)
+	w.claimer.Store(&ref)
 	stop := context.AfterFunc(ctx, w.Drain)
 	defer stop()
 	<-ended
@@ -145,7 +145,7 @@ func (w *Worker) Wake() {
 }
 
 func (w *Worker) send(msg any) {
-	if ref := w.desk.Load(); ref != nil {
+	if ref := w.claimer.Load(); ref != nil {
 		ref.Send(msg)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/backend"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
@@ -315,7 +315,7 @@ func checkDefault(ctx context.Context, s *settings, list *modelList) check {
 		full, err = s.backends.Resolve(ctx, name)
 	}
 	switch {
-	case errors.Is(err, backend.ErrNone):
+	case errors.Is(err, modelconfig.ErrNone):
 		c.Status, c.Text, c.Fix = checkFailed, "there is no model", noModel
 		return c
 	case err != nil:

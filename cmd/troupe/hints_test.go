@@ -42,7 +42,7 @@ func TestHintsNameFlags(t *testing.T) {
 	}
 	collect(root)
 	texts := 0
-	for _, folder := range []string{".", "../../internal/config", "../../internal/headless", "../../agent", "../../mcpclient", "../../mcpserver", "../../store"} {
+	for _, folder := range []string{".", "../../internal/config", "../../internal/jobapi", "../../agent", "../../mcpclient", "../../mcpserver", "../../store"} {
 		for _, text := range literals(t, folder) {
 			for _, m := range flagInText.FindAllStringSubmatch(text, -1) {
 				texts++

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -43,7 +43,7 @@ func (p *program) openJobs() (store.Store, error) {
 
 // jobFlags are the flags of "jobs add".
 type jobFlags struct {
-	headless.Request
+	jobapi.Request
 	input     string
 	notBefore string
 	expires   string
@@ -72,7 +72,7 @@ With --wait the answer goes to stdout, and the exit code is that of a run.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.addJob(cmd.Context(), &f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.Agent, "agent", "a", headless.MainAgent, "`NAME` of the agent, as the worker has it")
+	flags.StringVarP(&f.Agent, "agent", "a", jobapi.MainAgent, "`NAME` of the agent, as the worker has it")
 	flags.StringVar(&f.input, "input", "", "structured input, a `JSON` value")
 	flags.StringVar(&f.Key, "key", "", "idempotency `KEY`: the same one again gives the same job")
 	flags.StringVar(&f.ID, "id", "", "name the job (default: one is made up)")
@@ -152,19 +152,19 @@ func (p *program) addJob(ctx context.Context, f *jobFlags, args []string) (err e
 		return p.waitJob(ctx, s, j, f)
 	}
 	if f.json {
-		return p.printJSON(headless.Show(j))
+		return p.printJSON(jobapi.Show(j))
 	}
 	_, err = fmt.Fprintln(p.stdout, j.ID)
 	return err
 }
 
 // hookGuard is what webhooks may be told, as the configuration has it.
-func (p *program) hookGuard() (*headless.Guard, error) {
+func (p *program) hookGuard() (*jobapi.Guard, error) {
 	settings, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	guard, err := headless.NewGuard(settings.Worker.HookHosts)
+	guard, err := jobapi.NewGuard(settings.Worker.HookHosts)
 	if err != nil {
 		return nil, usagef("worker.hook_hosts: %w", err)
 	}
@@ -207,7 +207,7 @@ func (p *program) waitJob(ctx context.Context, s store.Store, j store.Job, f *jo
 		}
 	}
 	if f.json {
-		if err := p.printJSON(headless.Show(j)); err != nil {
+		if err := p.printJSON(jobapi.Show(j)); err != nil {
 			return err
 		}
 	} else if text := resultText(j); text != "" {
@@ -274,9 +274,9 @@ func (p *program) jobsLsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				shown := make([]headless.Job, len(jobs))
+				shown := make([]jobapi.Job, len(jobs))
 				for i, j := range jobs {
-					shown[i] = headless.Show(j)
+					shown[i] = jobapi.Show(j)
 				}
 				return p.printJSON(shown)
 			}
@@ -334,7 +334,7 @@ func (p *program) jobsShowCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return p.printJSON(headless.Show(j))
+				return p.printJSON(jobapi.Show(j))
 			}
 			return p.showJob(j)
 		},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/admin"
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
@@ -54,7 +54,7 @@ func (p *program) warnOfAgent(ctx context.Context, name string) {
 		if err != nil {
 			return
 		}
-		known = append(slices.Collect(maps.Keys(settings.Agents)), headless.MainAgent)
+		known = append(slices.Collect(maps.Keys(settings.Agents)), jobapi.MainAgent)
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)

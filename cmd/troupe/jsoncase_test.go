@@ -67,7 +67,7 @@ func printsJSON(args []string) bool {
 func TestJSONCase(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, dir := range []string{".", "../../internal/headless", "../../internal/admin", "../../internal/bench", "../../agent", "../../agent/worker",
+	for _, dir := range []string{".", "../../internal/jobapi", "../../internal/admin", "../../internal/bench", "../../agent", "../../agent/worker",
 		"../../actors/loop", "../../actors/budget", "../../store"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {

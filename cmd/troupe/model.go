@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/troupe-dev/troupe/internal/backend"
 	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -77,7 +77,7 @@ func (p *program) findModel(ctx context.Context, s *settings) (string, error) {
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case errors.Is(err, backend.ErrNone):
+	case errors.Is(err, modelconfig.ErrNone):
 		return "", exitWith(exitUnreachable, fmt.Errorf("%w\n%s", err, noModel))
 	case err != nil:
 		return "", err

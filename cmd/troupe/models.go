@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/internal/backend"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/router"
 )
@@ -99,7 +99,7 @@ func (p *program) listModels(ctx context.Context, asJSON bool) error {
 		err = p.showModels(&list)
 	}
 	if err == nil && len(list.Models) == 0 {
-		err = exitWith(exitUnreachable, fmt.Errorf("%w\n%s", backend.ErrNone, noModel))
+		err = exitWith(exitUnreachable, fmt.Errorf("%w\n%s", modelconfig.ErrNone, noModel))
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (p *program) showModels(list *modelList) error {
 }
 
 // fix says what to do about a provider that gave no models.
-func fix(provider *backend.Provider, err error) string {
+func fix(provider *modelconfig.Provider, err error) string {
 	switch kind := kindOf(err); {
 	case provider.Err != nil:
 		return "give it what is missing, or change models.providers." + provider.Name + " in troupe.yaml"
@@ -243,7 +243,7 @@ func fix(provider *backend.Provider, err error) string {
 }
 
 // keyOf says where the key of a provider comes from.
-func keyOf(provider *backend.Provider) string {
+func keyOf(provider *modelconfig.Provider) string {
 	switch provider.Name {
 	case "openai", "anthropic", "gemini":
 		return "see " + strings.ToUpper(provider.Name) + "_API_KEY, or models.providers." + provider.Name + " in troupe.yaml"

@@ -5,14 +5,14 @@ import (
 	"os"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/internal/backend"
 	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 )
 
 // settings are the configuration and what follows from it.
 type settings struct {
 	*config.Config
-	backends *backend.Set
+	backends *modelconfig.Set
 }
 
 // config reads the configuration, once.
@@ -24,7 +24,7 @@ func (p *program) config() (*settings, error) {
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	p.settings = &settings{Config: cfg, backends: backend.New(cfg, os.Getenv)}
+	p.settings = &settings{Config: cfg, backends: modelconfig.New(cfg, os.Getenv)}
 	return p.settings, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/config"
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -147,8 +147,8 @@ type daemon struct {
 	o      *opened
 	flags  *workerFlags
 	worker *worker.Worker
-	hooks  *headless.Hooks // nil without a secret
-	metric *headless.Metrics
+	hooks  *jobapi.Hooks // nil without a secret
+	metric *jobapi.Metrics
 	out    *jobLines
 	stdin  *stdinJobs   // nil without --stdin
 	http   *http.Server // nil without --http
@@ -173,10 +173,10 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake 
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	d.metric = headless.NewMetrics(headless.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() headless.Places {
+	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.rt.System(), Jobs: o.store, Now: func() jobapi.Places {
 		s := d.worker.Counts()
-		return headless.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
-	}, Stalled: func() int { return len(o.rt.Stalled()) }, Servers: func() []headless.ServerUse { return serverUse(o) }})
+		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
+	}, Stalled: func() int { return len(o.rt.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) }})
 	if c.HookSecret.IsZero() {
 		guard = nil // nobody could tell that a webhook is ours
 	} else if err := d.openHooks(c, guard); err != nil {
@@ -196,20 +196,20 @@ func (p *program) newDaemon(o *opened, f *workerFlags, c *config.Worker, intake 
 }
 
 // serverUse says how many processes the servers have.
-func serverUse(o *opened) []headless.ServerUse {
-	var all []headless.ServerUse
+func serverUse(o *opened) []jobapi.ServerUse {
+	var all []jobapi.ServerUse
 	for _, s := range o.rt.Host().Servers() {
-		all = append(all, headless.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
+		all = append(all, jobapi.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
 	}
 	return all
 }
 
-func (d *daemon) openHooks(c *config.Worker, guard *headless.Guard) error {
-	secret, err := headless.NewSecret(c.HookSecret.Reveal())
+func (d *daemon) openHooks(c *config.Worker, guard *jobapi.Guard) error {
+	secret, err := jobapi.NewSecret(c.HookSecret.Reveal())
 	if err != nil {
 		return usagef("worker.hook_secret: %w", err)
 	}
-	d.hooks, err = headless.StartHooks(d.o.rt.System(), headless.HooksOptions{Store: d.o.store, Guard: guard, Secret: secret,
+	d.hooks, err = jobapi.StartHooks(d.o.rt.System(), jobapi.HooksOptions{Store: d.o.store, Guard: guard, Secret: secret,
 		OnEnd: d.metric.Hook, Logger: d.o.log})
 	return err
 }
@@ -256,8 +256,8 @@ func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
 }
 
 // listen takes jobs over HTTP.
-func (d *daemon) listen(at *intakeAddress, guard *headless.Guard) error {
-	in, err := headless.NewIntake(headless.IntakeOptions{Jobs: d.o.store, Token: at.token, Guard: guard,
+func (d *daemon) listen(at *intakeAddress, guard *jobapi.Guard) error {
+	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.store, Token: at.token, Guard: guard,
 		Agents: slices.Sorted(maps.Keys(d.o.agents)), Metrics: d.metric.Handler(), Logger: d.o.log, Ready: d.ready,
 		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
 	if err != nil {
@@ -407,7 +407,7 @@ func (p *program) putSchedules(ctx context.Context, o *opened, all map[string]co
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
-		who := cmp.Or(s.Agent, headless.MainAgent)
+		who := cmp.Or(s.Agent, jobapi.MainAgent)
 		if o.agents[who] == nil {
 			return usagef("%s: the schedule %s: there is no agent %q", s.Source, name, who)
 		}

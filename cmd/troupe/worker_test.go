@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -23,12 +23,12 @@ import (
 type workerLine struct {
 	Type  string
 	Line  int
-	Job   headless.Job
+	Job   jobapi.Job
 	Error string
 }
 
 // job reads a worker's stdout up to an event of a type.
-func (s *stream) job(kind string) headless.Job {
+func (s *stream) job(kind string) jobapi.Job {
 	s.t.Helper()
 	for s.lines.Scan() {
 		var line workerLine
@@ -40,7 +40,7 @@ func (s *stream) job(kind string) headless.Job {
 		}
 	}
 	s.t.Fatalf("the worker ended without %s", kind)
-	return headless.Job{}
+	return jobapi.Job{}
 }
 
 // waiting are the asks that wait.
@@ -239,7 +239,7 @@ func TestWorkerOverHTTP(t *testing.T) {
 		t.Errorf("GET: got %d %s, want the result", code, out)
 	}
 	d := <-told
-	secret, err := headless.NewSecret("a secret of enough bytes")
+	secret, err := jobapi.NewSecret("a secret of enough bytes")
 	if err != nil {
 		t.Fatal(err)
 	}

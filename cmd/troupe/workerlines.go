@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/worker"
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -21,10 +21,10 @@ type jobLine struct {
 	Type string    `json:"type"` // as of worker.Event, or "job.queued" and "job.refused" of a line of stdin
 	Time time.Time `json:"time"`
 	// Line is the number of the line of stdin that the job came by; zero for others.
-	Line   int           `json:"line,omitzero"`
-	Job    *headless.Job `json:"job,omitempty"`
-	WaitMS int64         `json:"waitMs,omitzero"` // until the next attempt
-	Error  string        `json:"error,omitempty"`
+	Line   int         `json:"line,omitzero"`
+	Job    *jobapi.Job `json:"job,omitempty"`
+	WaitMS int64       `json:"waitMs,omitzero"` // until the next attempt
+	Error  string      `json:"error,omitempty"`
 }
 
 // jobLines writes what happens to jobs to stdout.
@@ -78,7 +78,7 @@ func (l *jobLines) event(ev worker.Event) {
 	if l.events == "none" || l.events == "ends" && ev.Type != worker.JobEnded {
 		return
 	}
-	j := headless.Show(ev.Job)
+	j := jobapi.Show(ev.Job)
 	l.write(jobLine{Type: string(ev.Type), Time: ev.Time, Job: &j, WaitMS: ev.Wait.Milliseconds(), Error: ev.Error})
 }
 
@@ -129,7 +129,7 @@ const maxOpen = 10_000
 type stdinJobs struct {
 	in    io.Reader
 	store store.Jobs
-	guard *headless.Guard
+	guard *jobapi.Guard
 	out   *jobLines
 	wake  func()
 	room  chan struct{} // a place for each open job
@@ -141,7 +141,7 @@ type stdinJobs struct {
 	err    error          // of reading
 }
 
-func newStdinJobs(in io.Reader, s store.Jobs, guard *headless.Guard, out *jobLines, wake func()) *stdinJobs {
+func newStdinJobs(in io.Reader, s store.Jobs, guard *jobapi.Guard, out *jobLines, wake func()) *stdinJobs {
 	j := &stdinJobs{in: in, store: s, guard: guard, out: out, wake: wake, room: make(chan struct{}, maxOpen), open: make(map[string]int)}
 	out.ended = j.ended
 	return j
@@ -150,7 +150,7 @@ func newStdinJobs(in io.Reader, s store.Jobs, guard *headless.Guard, out *jobLin
 // read queues line by line.
 func (s *stdinJobs) read(ctx context.Context) {
 	lines := bufio.NewScanner(s.in)
-	lines.Buffer(make([]byte, 64<<10), headless.MaxRequest+1)
+	lines.Buffer(make([]byte, 64<<10), jobapi.MaxRequest+1)
 	for n := 1; lines.Scan() && ctx.Err() == nil; n++ {
 		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
 			select {
@@ -181,7 +181,7 @@ func (s *stdinJobs) add(ctx context.Context, n int, text []byte) {
 		return
 	}
 	if s.out.events == "all" {
-		shown := headless.Show(j.Brief())
+		shown := jobapi.Show(j.Brief())
 		s.out.write(jobLine{Type: "job.queued", Time: time.Now().UTC(), Line: n, Job: &shown})
 	}
 	s.wake()
@@ -190,7 +190,7 @@ func (s *stdinJobs) add(ctx context.Context, n int, text []byte) {
 // queue adds the job of a line to the queue. It is known here before it is there: it may
 // have ended before AddJob returns.
 func (s *stdinJobs) queue(ctx context.Context, n int, text []byte) (store.Job, error) {
-	req, err := headless.ParseRequest(text)
+	req, err := jobapi.ParseRequest(text)
 	if err != nil {
 		return store.Job{}, err
 	}
@@ -275,7 +275,7 @@ func (s *stdinJobs) follow(ctx context.Context) bool {
 				continue
 			}
 			if s.out.events != "none" {
-				shown := headless.Show(j)
+				shown := jobapi.Show(j)
 				shown.Prompt, shown.Input = "", nil
 				s.out.write(jobLine{Type: string(worker.JobEnded), Time: time.Now().UTC(), Job: &shown, Error: j.Error})
 			}

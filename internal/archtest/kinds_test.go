@@ -32,8 +32,8 @@ var failures = map[actors.Kind]string{
 	actors.KindRun:          "actors/loop/subrun_test.go TestASubRunDies",
 	actors.KindLoop:         "mcpserver/loopcancel_test.go TestLoopKilled",
 	actors.KindInbox:        "mcpclient/follow_test.go TestInboxIsKilled",
-	actors.KindHooks:        "internal/headless/hooks_test.go TestHookKilled",
-	actors.KindHook:         "internal/headless/hooks_test.go TestHookKilled",
+	actors.KindHooks:        "internal/jobapi/hooks_test.go TestHookKilled",
+	actors.KindHook:         "internal/jobapi/hooks_test.go TestHookKilled",
 	actors.KindWorker:       "agent/worker/fails_test.go TestWorkerFails",
 	actors.KindJob:          "agent/worker/fails_test.go TestJobFails",
 }

@@ -224,9 +224,9 @@ func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, id, (*store.Job).Retry)
 }
 
-// TellJob implements [store.Jobs].
-func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Record) error {
-	if err := store.CheckTell(id, r); err != nil {
+// ClaimNotification implements [store.Jobs].
+func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
+	if err := store.CheckNotification(id, r); err != nil {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
@@ -235,7 +235,7 @@ func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Re
 			return store.ErrNotFound
 		}
 		to := j.Job
-		if err := to.Told(epoch); err != nil {
+		if err := to.ClaimNotification(epoch); err != nil {
 			return err
 		}
 		if r != nil {

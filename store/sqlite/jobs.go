@@ -216,9 +216,9 @@ func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, (*store.Job).Retry)
 }
 
-// TellJob implements [store.Jobs].
-func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Record) error {
-	if err := store.CheckTell(id, r); err != nil {
+// ClaimNotification implements [store.Jobs].
+func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
+	if err := store.CheckNotification(id, r); err != nil {
 		return err
 	}
 	size := weight{events: 1}
@@ -230,7 +230,7 @@ func (s *Store) TellJob(ctx context.Context, id string, epoch int64, r *store.Re
 		if err != nil {
 			return err
 		}
-		if err := j.Told(epoch); err != nil {
+		if err := j.ClaimNotification(epoch); err != nil {
 			return err
 		}
 		if r != nil {

@@ -340,24 +340,24 @@ func testJobUntold(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 		broken := *record("x")
 		broken.Kind = ""
-		wantErr(t, "TellJob with a record that is none", s.TellJob(ctx, "done", 1, &broken), store.ErrInvalid)
+		wantErr(t, "ClaimNotification with a record that is none", s.ClaimNotification(ctx, "done", 1, &broken), store.ErrInvalid)
 		for _, want := range [][]string{{"failed", "done", "cancelled"}, {}} {
 			found, err := s.Jobs(ctx, store.JobQuery{Untold: true})
 			if err != nil || !slices.Equal(jobIDs(found), want) {
 				t.Errorf("Jobs that are untold: got %q, %v, want %q", jobIDs(found), err, want)
 			}
 			for _, j := range found {
-				wantErr(t, "TellJob of another epoch", s.TellJob(ctx, j.ID, j.Epoch+1, record(j.ID)), store.ErrFenced)
-				wantErr(t, "TellJob", s.TellJob(ctx, j.ID, j.Epoch, record(j.ID)), nil)
-				wantErr(t, "TellJob again", s.TellJob(ctx, j.ID, j.Epoch, record("late")), store.ErrFenced)
+				wantErr(t, "ClaimNotification of another epoch", s.ClaimNotification(ctx, j.ID, j.Epoch+1, record(j.ID)), store.ErrFenced)
+				wantErr(t, "ClaimNotification", s.ClaimNotification(ctx, j.ID, j.Epoch, record(j.ID)), nil)
+				wantErr(t, "ClaimNotification again", s.ClaimNotification(ctx, j.ID, j.Epoch, record("late")), store.ErrFenced)
 			}
 		}
 		kept, err := s.Records(ctx, store.RecordQuery{Kind: "k", Owner: "o"})
 		if err != nil || len(kept) != 3 {
 			t.Errorf("Records: got %v, %v, want those of the three that were told", kept, err)
 		}
-		wantErr(t, "TellJob of one without a hook", s.TellJob(ctx, "silent", 1, nil), store.ErrFenced)
-		wantErr(t, "TellJob of none", s.TellJob(ctx, "none", 1, nil), store.ErrNotFound)
+		wantErr(t, "ClaimNotification of one without a hook", s.ClaimNotification(ctx, "silent", 1, nil), store.ErrFenced)
+		wantErr(t, "ClaimNotification of none", s.ClaimNotification(ctx, "none", 1, nil), store.ErrNotFound)
 	})
 }
 

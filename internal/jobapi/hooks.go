@@ -7,7 +7,7 @@
 // job that is untold, as does whoever cancels a job that waits in the queue: these are
 // looked for.
 
-package headless
+package jobapi
 
 import (
 	"context"
@@ -232,7 +232,7 @@ func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	switch err := h.opts.Store.TellJob(ctx, p.job.ID, p.job.Epoch, &r); {
+	switch err := h.opts.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, &r); {
 	case err == nil:
 		p.job = store.JobLease{}
 		return true, nil
@@ -264,7 +264,7 @@ func (p *pending) record() (store.Record, error) {
 func (h *hooks) drop(ctx context.Context, p *pending) error {
 	var told error
 	if p.job.ID != "" {
-		told = h.opts.Store.TellJob(ctx, p.job.ID, p.job.Epoch, nil)
+		told = h.opts.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, nil)
 		if errors.Is(told, store.ErrFenced) || errors.Is(told, store.ErrNotFound) {
 			told = nil
 		}
@@ -365,7 +365,7 @@ func (h *hooks) forget(c *actors.Context, j store.Job) {
 	h.opts.Logger.Warn("a webhook is not sent: nobody was there to do it for a day", "job", j.ID)
 	h.recording++
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, h.opts.Store.TellJob(ctx, j.ID, j.Epoch, nil)
+		return struct{}{}, h.opts.Store.ClaimNotification(ctx, j.ID, j.Epoch, nil)
 	},
 		func(_ struct{}, err error) any {
 			if errors.Is(err, store.ErrFenced) { // by another worker

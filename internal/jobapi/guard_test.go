@@ -1,4 +1,4 @@
-package headless_test
+package jobapi_test
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 )
 
-func newGuard(t *testing.T, allow ...string) *headless.Guard {
+func newGuard(t *testing.T, allow ...string) *jobapi.Guard {
 	t.Helper()
-	g, err := headless.NewGuard(allow)
+	g, err := jobapi.NewGuard(allow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func TestGuard(t *testing.T) {
 	}
 	for _, tt := range tests {
 		err := newGuard(t, tt.allow...).Check(tt.url)
-		if (err == nil) != tt.ok || err != nil && !errors.Is(err, headless.ErrHookRefused) {
+		if (err == nil) != tt.ok || err != nil && !errors.Is(err, jobapi.ErrHookRefused) {
 			t.Errorf("Check(%.80q) with %q: got %v, want ok=%v", tt.url, tt.allow, err, tt.ok)
 		}
 	}
 	for _, bad := range []string{"", "*", "http://a", "a/b", "user@host"} {
-		if _, err := headless.NewGuard([]string{bad}); err == nil {
+		if _, err := jobapi.NewGuard([]string{bad}); err == nil {
 			t.Errorf("NewGuard(%q): got no error", bad)
 		}
 	}
@@ -95,7 +95,7 @@ func TestGuardAtTheConnection(t *testing.T) {
 		if err := g.Check("https://" + host + port + "/"); err != nil {
 			continue // refused before
 		}
-		err := headless.Post(t.Context(), g, "https://"+host+port+"/", []byte("{}"))
+		err := jobapi.Post(t.Context(), g, "https://"+host+port+"/", []byte("{}"))
 		if err == nil || reached > 0 {
 			t.Errorf("posting to %s: got %v, and %d requests arrived", host, err, reached)
 		}
@@ -103,13 +103,13 @@ func TestGuardAtTheConnection(t *testing.T) {
 	elsewhere := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	defer elsewhere.Close()
 	g := newGuard(t, strings.TrimPrefix(elsewhere.URL, "http://"), strings.TrimPrefix(inside.URL, "http://"))
-	if err := headless.Post(t.Context(), g, elsewhere.URL, []byte("{}")); err == nil || !strings.Contains(err.Error(), "redirects") {
+	if err := jobapi.Post(t.Context(), g, elsewhere.URL, []byte("{}")); err == nil || !strings.Contains(err.Error(), "redirects") {
 		t.Errorf("a redirect: got %v, want that it is not followed", err)
 	}
 	if reached > 0 {
 		t.Errorf("the redirect was followed: %d requests arrived", reached)
 	}
-	if err := headless.Post(t.Context(), g, inside.URL, []byte("{}")); err != nil || reached != 1 {
+	if err := jobapi.Post(t.Context(), g, inside.URL, []byte("{}")); err != nil || reached != 1 {
 		t.Errorf("what is allowed: got %v, %d requests, want 1", err, reached)
 	}
 }
@@ -119,7 +119,7 @@ func FuzzGuard(f *testing.F) {
 	for _, seed := range []string{"https://example.com/", "http://[::1]:80/", "https://a@b/", "https://１２７.0.0.1/", "https:///x", "https://a:b:c/"} {
 		f.Add(seed)
 	}
-	g, err := headless.NewGuard(nil)
+	g, err := jobapi.NewGuard(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -132,33 +132,33 @@ func FuzzGuard(f *testing.F) {
 
 // A signature is that of the Standard Webhooks, and of exactly this body, id and time.
 func TestSignature(t *testing.T) {
-	s, err := headless.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	s, err := jobapi.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The example of the specification's reference implementations.
 	at, body := time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`)
 	h := http.Header{}
-	h.Set(headless.HeaderID, "msg_p5jXN8AQM9LWM0D4loKWxJek")
-	h.Set(headless.HeaderTimestamp, "1614265330")
-	h.Set(headless.HeaderSignature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+	h.Set(jobapi.HeaderID, "msg_p5jXN8AQM9LWM0D4loKWxJek")
+	h.Set(jobapi.HeaderTimestamp, "1614265330")
+	h.Set(jobapi.HeaderSignature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	if err := s.Verify(h, body, at); err != nil {
 		t.Errorf("Verify: got %v", err)
 	}
 	for name, change := range map[string]func(http.Header) (string, time.Time){
 		"another body": func(http.Header) (string, time.Time) { return `{"test": 2432232315}`, at },
 		"another id": func(h http.Header) (string, time.Time) {
-			h.Set(headless.HeaderID, "msg_other")
+			h.Set(jobapi.HeaderID, "msg_other")
 			return string(body), at
 		},
 		"too old":         func(http.Header) (string, time.Time) { return string(body), at.Add(time.Hour) },
 		"from the future": func(http.Header) (string, time.Time) { return string(body), at.Add(-time.Hour) },
 		"no time": func(h http.Header) (string, time.Time) {
-			h.Del(headless.HeaderTimestamp)
+			h.Del(jobapi.HeaderTimestamp)
 			return string(body), at
 		},
 		"no signature": func(h http.Header) (string, time.Time) {
-			h.Del(headless.HeaderSignature)
+			h.Del(jobapi.HeaderSignature)
 			return string(body), at
 		},
 	} {
@@ -169,7 +169,7 @@ func TestSignature(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "short", "whsec_!!!", "whsec_YWJj"} {
-		if _, err := headless.NewSecret(bad); err == nil {
+		if _, err := jobapi.NewSecret(bad); err == nil {
 			t.Errorf("NewSecret(%q): got no error", bad)
 		}
 	}

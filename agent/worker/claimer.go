@@ -1,4 +1,4 @@
-// desk.go: the actor that claims jobs and has one child for each.
+// claimer.go: the actor that claims jobs and has one child for each.
 //
 //	working ──── drain ────▶ draining ──── no job left, or its time is up ────▶ (stops)
 
@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// lastBound is how long the desk waits, once the time of a drain is over, for runs to
+// lastBound is how long the claimer waits, once the time of a drain is over, for runs to
 // end and for the store to take what is written of them.
 const lastBound = 15 * time.Second
 
@@ -45,8 +45,8 @@ type (
 	lastOver  struct{}
 )
 
-// desk is touched by its own goroutine only.
-type desk struct {
+// claimer is touched by its own goroutine only.
+type claimer struct {
 	w     *Worker
 	jobs  map[string]*held
 	refs  map[actors.Ref]*held
@@ -73,35 +73,35 @@ type held struct {
 	ref   actors.Ref
 }
 
-func newDesk(w *Worker) *desk {
-	return &desk{w: w, jobs: make(map[string]*held), refs: make(map[actors.Ref]*held), ticks: ticks{wall: w.wall}}
+func newClaimer(w *Worker) *claimer {
+	return &claimer{w: w, jobs: make(map[string]*held), refs: make(map[actors.Ref]*held), ticks: ticks{wall: w.wall}}
 }
 
 // Receive implements [actors.Actor].
-func (d *desk) Receive(c *actors.Context, msg any) {
+func (k *claimer) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
-		d.poll, d.renew, d.ends = c.NewTimer(pollNow{}), c.NewTimer(renewNow{}), c.NewTimer(drainOver{})
-		d.renew.Set(d.w.opts.Lease / 3)
-		d.look(c, lookNow{whole: true})
+		k.poll, k.renew, k.ends = c.NewTimer(pollNow{}), c.NewTimer(renewNow{}), c.NewTimer(drainOver{})
+		k.renew.Set(k.w.opts.Lease / 3)
+		k.look(c, lookNow{whole: true})
 	case pollNow:
-		d.look(c, lookNow{whole: true})
+		k.look(c, lookNow{whole: true})
 	case lookNow:
-		d.look(c, m)
+		k.look(c, m)
 	case found:
-		d.found(c, m)
+		k.found(c, m)
 	case renewNow:
-		d.renewAll(c)
+		k.renewAll(c)
 	case renewed:
-		d.renewed(c, m)
+		k.renewed(c, m)
 	case drain:
-		d.drain(c)
+		k.drain(c)
 	case drainOver:
-		d.drainOver(c)
+		k.drainOver(c)
 	case lastOver:
 		c.Stop()
 	case actors.ChildStopped:
-		d.ended(c, m)
+		k.ended(c, m)
 	case actors.Stopping:
 	default: // a bug of this package
 		panic(fmt.Sprintf("the worker does not know the message %T", msg))
@@ -109,42 +109,42 @@ func (d *desk) Receive(c *actors.Context, msg any) {
 }
 
 // room is how many jobs may be claimed.
-func (d *desk) room() int {
-	n, suspects := d.w.board.count()
-	d.notePlaces(n[parked])
-	if d.draining || d.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(d.claimFrom) || d.w.events.full() {
+func (k *claimer) room() int {
+	n, suspects := k.w.board.count()
+	k.notePlaces(n[parked])
+	if k.draining || k.full || n[recovering] >= maxRecovering || n[aside]+suspects > 0 || time.Now().Before(k.claimFrom) || k.w.events.full() {
 		return 0
 	}
-	return min(max(d.w.opts.Concurrency-n[active], 0), store.MaxClaim)
+	return min(max(k.w.opts.Concurrency-n[active], 0), store.MaxClaim)
 }
 
 // notePlaces says in the log when parked jobs begin to stop the worker from claiming, and
 // when they no longer do.
-func (d *desk) notePlaces(parked int) {
-	full := parked >= d.w.opts.MaxParked
+func (k *claimer) notePlaces(parked int) {
+	full := parked >= k.w.opts.MaxParked
 	switch {
-	case full && !d.full:
-		d.w.opts.Logger.Warn("no more jobs are claimed: as many wait for a human as may; answer them (troupe inbox) or raise the bound (worker.max_parked)",
-			"parked", parked, "max", d.w.opts.MaxParked)
-	case !full && d.full:
-		d.w.opts.Logger.Info("jobs are claimed again: fewer wait for a human", "parked", parked, "max", d.w.opts.MaxParked)
+	case full && !k.full:
+		k.w.opts.Logger.Warn("no more jobs are claimed: as many wait for a human as may; answer them (troupe inbox) or raise the bound (worker.max_parked)",
+			"parked", parked, "max", k.w.opts.MaxParked)
+	case !full && k.full:
+		k.w.opts.Logger.Info("jobs are claimed again: fewer wait for a human", "parked", parked, "max", k.w.opts.MaxParked)
 	}
-	d.full = full
+	k.full = full
 }
 
 // tick compares the clocks. After a jump, a sleep or a pause it renews the leases before
 // anything is claimed, and gives other workers, which noticed the same, the time to do so.
-func (d *desk) tick(c *actors.Context) {
-	gap, jump := d.ticks.tick()
-	late := d.w.late()
-	if gap-d.w.opts.Poll < late && jump > -late {
+func (k *claimer) tick(c *actors.Context) {
+	gap, jump := k.ticks.tick()
+	late := k.w.late()
+	if gap-k.w.opts.Poll < late && jump > -late {
 		return
 	}
-	d.w.opts.Logger.Warn("the clock jumped, or the process stood still: leases are renewed before jobs are claimed", "gap", gap, "jump", jump)
+	k.w.opts.Logger.Warn("the clock jumped, or the process stood still: leases are renewed before jobs are claimed", "gap", gap, "jump", jump)
 	if jump > -late { // after a jump back leases last too long, and no other worker is in danger
-		d.claimFrom = time.Now().Add(d.w.opts.Lease / 2) // a healthy worker renews three times in a lease
+		k.claimFrom = time.Now().Add(k.w.opts.Lease / 2) // a healthy worker renews three times in a lease
 	}
-	d.renewAll(c)
+	k.renewAll(c)
 }
 
 // late is by how much a renewal may come after its time: it still finds a third of the
@@ -152,22 +152,22 @@ func (d *desk) tick(c *actors.Context) {
 func (w *Worker) late() time.Duration { return w.opts.Lease / 3 }
 
 // look asks the store for work, and what else there is.
-func (d *desk) look(c *actors.Context, m lookNow) {
-	if d.looking {
-		d.again = &lookNow{whole: m.whole || d.again != nil && d.again.whole}
+func (k *claimer) look(c *actors.Context, m lookNow) {
+	if k.looking {
+		k.again = &lookNow{whole: m.whole || k.again != nil && k.again.whole}
 		return
 	}
-	d.tick(c)
-	d.beginAside()
-	n := d.room()
+	k.tick(c)
+	k.beginAside()
+	n := k.room()
 	if !m.whole && n == 0 {
 		return
 	}
-	d.looking = true
-	d.poll.Set(d.w.opts.Poll)
-	w, o := d.w, order{whole: m.whole, holds: len(d.jobs) > 0, draining: d.draining, room: n, ticks: d.ticks}
-	if d.unsure {
-		o.held = maps.Clone(d.jobs)
+	k.looking = true
+	k.poll.Set(k.w.opts.Poll)
+	w, o := k.w, order{whole: m.whole, holds: len(k.jobs) > 0, draining: k.draining, room: n, ticks: k.ticks}
+	if k.unsure {
+		o.held = maps.Clone(k.jobs)
 	}
 	actors.Await(c, func(ctx context.Context) (found, error) { return w.look(ctx, o) },
 		func(f found, err error) any { f.err = errors.Join(f.err, err); return f })
@@ -228,50 +228,50 @@ func (w *Worker) unknown(ctx context.Context, held map[string]*held) (list []sto
 	}
 }
 
-func (d *desk) found(c *actors.Context, m found) {
-	d.looking, d.unsure = false, m.unsure
+func (k *claimer) found(c *actors.Context, m found) {
+	k.looking, k.unsure = false, m.unsure
 	if m.err != nil {
 		c.Log().Warn("looking for work", "error", m.err)
 	}
 	for _, j := range m.adopted {
 		j.Lost = true // it is closed and queued again, as that of a lost worker
-		d.begin(c, j)
+		k.begin(c, j)
 	}
 	for _, j := range m.claimed {
-		d.begin(c, j)
+		k.begin(c, j)
 	}
-	d.beginAside()
+	k.beginAside()
 	for _, id := range m.cancelling {
-		if h := d.jobs[id]; h != nil {
+		if h := k.jobs[id]; h != nil {
 			h.ref.Send(cancelJob{})
 		}
 	}
-	if d.again != nil {
-		next := *d.again
-		d.again = nil
-		d.look(c, next)
+	if k.again != nil {
+		next := *k.again
+		k.again = nil
+		k.look(c, next)
 	}
-	d.finish(c)
+	k.finish(c)
 }
 
 // beginAside lets a job that was put aside begin once no other job runs.
-func (d *desk) beginAside() {
-	n, suspects := d.w.board.count()
+func (k *claimer) beginAside() {
+	n, suspects := k.w.board.count()
 	if n[aside] == 0 || n[active]+suspects > 0 {
 		return
 	}
-	if h := d.jobs[d.w.board.next()]; h != nil {
+	if h := k.jobs[k.w.board.next()]; h != nil {
 		h.ref.Send(beginAlone{})
 	}
 }
 
 // begin gives a job to an actor of its own.
-func (d *desk) begin(c *actors.Context, j store.Job) {
-	if old := d.jobs[j.ID]; old != nil { // lost, claimed again, and it does not know yet
+func (k *claimer) begin(c *actors.Context, j store.Job) {
+	if old := k.jobs[j.ID]; old != nil { // lost, claimed again, and it does not know yet
 		old.ref.Send(leaseLost{})
-		delete(d.refs, old.ref)
+		delete(k.refs, old.ref)
 	}
-	w, draining := d.w, d.draining
+	w, draining := k.w, k.draining
 	p := active
 	switch {
 	case j.Lost:
@@ -287,43 +287,43 @@ func (d *desk) begin(c *actors.Context, j store.Job) {
 		return
 	}
 	h := &held{j.ID, j.Epoch, ref}
-	d.jobs[j.ID], d.refs[ref] = h, h
+	k.jobs[j.ID], k.refs[ref] = h, h
 }
 
 // ended lets a job go. One whose actor failed is looked into as a lost one is.
-func (d *desk) ended(c *actors.Context, m actors.ChildStopped) {
-	h := d.refs[m.Ref]
+func (k *claimer) ended(c *actors.Context, m actors.ChildStopped) {
+	h := k.refs[m.Ref]
 	if h == nil {
 		return
 	}
-	delete(d.refs, m.Ref)
-	delete(d.jobs, h.id)
+	delete(k.refs, m.Ref)
+	delete(k.jobs, h.id)
 	var left *entry // nil where the job has left in order
-	d.w.board.update(func(b *board) { left = b.remove(h.id) })
-	if m.Err != nil && left != nil && !d.over {
+	k.w.board.update(func(b *board) { left = b.remove(h.id) })
+	if m.Err != nil && left != nil && !k.over {
 		if left.run != nil {
 			left.run.Cancel(errFailed)
 		}
 		left.job.Lost = true
-		d.begin(c, left.job)
+		k.begin(c, left.job)
 	}
-	d.look(c, lookNow{})
-	d.finish(c)
+	k.look(c, lookNow{})
+	k.finish(c)
 }
 
 // renewAll renews the leases of all jobs.
-func (d *desk) renewAll(c *actors.Context) {
-	d.renew.Set(d.w.opts.Lease / 3)
-	asked := make(map[string]int64, len(d.jobs))
-	leases := make([]store.JobLease, 0, len(d.jobs))
-	for id, h := range d.jobs {
+func (k *claimer) renewAll(c *actors.Context) {
+	k.renew.Set(k.w.opts.Lease / 3)
+	asked := make(map[string]int64, len(k.jobs))
+	leases := make([]store.JobLease, 0, len(k.jobs))
+	for id, h := range k.jobs {
 		asked[id] = h.epoch
 		leases = append(leases, store.JobLease{ID: id, Epoch: h.epoch})
 	}
 	if len(leases) == 0 {
 		return
 	}
-	w := d.w
+	w := k.w
 	actors.Await(c, func(ctx context.Context) (held []store.JobLease, err error) {
 		for len(leases) > 0 && err == nil {
 			n := min(len(leases), store.MaxClaim)
@@ -336,51 +336,51 @@ func (d *desk) renewAll(c *actors.Context) {
 }
 
 // renewed tells the jobs that are others' now.
-func (d *desk) renewed(c *actors.Context, m renewed) {
+func (k *claimer) renewed(c *actors.Context, m renewed) {
 	if m.err != nil {
 		c.Log().Warn("the leases of jobs were not renewed", "error", m.err)
-		d.renew.Set(min(d.w.opts.Lease/10, time.Second))
+		k.renew.Set(min(k.w.opts.Lease/10, time.Second))
 		return
 	}
 	for _, l := range m.held {
 		delete(m.asked, l.ID)
 	}
 	for id, epoch := range m.asked {
-		if h := d.jobs[id]; h != nil && h.epoch == epoch {
+		if h := k.jobs[id]; h != nil && h.epoch == epoch {
 			h.ref.Send(leaseLost{})
 		}
 	}
 }
 
 // drain takes no more jobs; the second time, those under way have no more time.
-func (d *desk) drain(c *actors.Context) {
-	if d.draining {
-		d.drainOver(c)
+func (k *claimer) drain(c *actors.Context) {
+	if k.draining {
+		k.drainOver(c)
 		return
 	}
-	d.draining = true
-	d.w.board.update(func(b *board) { b.draining = true })
-	d.ends.Set(d.w.opts.Drain)
-	for _, h := range d.jobs {
+	k.draining = true
+	k.w.board.update(func(b *board) { b.draining = true })
+	k.ends.Set(k.w.opts.Drain)
+	for _, h := range k.jobs {
 		h.ref.Send(drain{})
 	}
-	d.finish(c)
+	k.finish(c)
 }
 
-func (d *desk) drainOver(c *actors.Context) {
-	if d.over {
+func (k *claimer) drainOver(c *actors.Context) {
+	if k.over {
 		return
 	}
-	d.over = true
+	k.over = true
 	c.After(lastBound, lastOver{})
-	for _, h := range d.jobs {
+	for _, h := range k.jobs {
 		h.ref.Send(drainOver{})
 	}
 }
 
-// finish stops a desk that is drained.
-func (d *desk) finish(c *actors.Context) {
-	if d.draining && len(d.jobs) == 0 && !d.looking {
+// finish stops a claimer that is drained.
+func (k *claimer) finish(c *actors.Context) {
+	if k.draining && len(k.jobs) == 0 && !k.looking {
 		c.Stop()
 	}
 }

@@ -1,4 +1,4 @@
-package headless
+package jobapi
 
 import (
 	"encoding/json"
@@ -44,7 +44,7 @@ func ParseRequest(data []byte) (Request, error) {
 		return r, fmt.Errorf("the job is longer than %d bytes", MaxRequest)
 	}
 	if err := jsonx.UnmarshalKnown(data, &r); err != nil {
-		text := strings.ReplaceAll(err.Error(), " into Go headless.Request", "") // whose name means nothing to a client
+		text := strings.ReplaceAll(err.Error(), " into Go jobapi.Request", "") // whose name means nothing to a client
 		return r, fmt.Errorf("the job is not as expected: %s", text)
 	}
 	return r, nil

@@ -1,4 +1,4 @@
-// Package headless is what the world sees of a worker without a terminal: jobs that
+// Package jobapi is what the world sees of a worker without a terminal: jobs that
 // come over HTTP, their ends told to webhooks, and metrics.
 //
 //   - [Intake] is the HTTP interface: /v1/jobs, /healthz, /readyz, /metrics.
@@ -10,4 +10,4 @@
 //
 // Nothing here decides what a job does: that is package agent/worker. Everything may be
 // used from any goroutine, and everything that comes from outside is bounded.
-package headless
+package jobapi

@@ -1,4 +1,4 @@
-package headless_test
+package jobapi_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
@@ -39,9 +39,9 @@ func newSystem(t *testing.T, o *actors.Options) *actors.System {
 	return sys
 }
 
-func secret(t *testing.T) headless.Secret {
+func secret(t *testing.T) jobapi.Secret {
 	t.Helper()
-	s, err := headless.NewSecret(secretText)
+	s, err := jobapi.NewSecret(secretText)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +83,10 @@ func (r *receiver) is(t *testing.T, attempts int, ends ...string) {
 	}
 }
 
-func start(t *testing.T, sys *actors.System, s headless.HookStore, r *receiver) *headless.Hooks {
+func start(t *testing.T, sys *actors.System, s jobapi.HookStore, r *receiver) *jobapi.Hooks {
 	t.Helper()
-	o := headless.HooksOptions{Store: s, Secret: secret(t), OnEnd: r.ended}
-	h, err := headless.StartHooks(sys, o.WithPost(r.post))
+	o := jobapi.HooksOptions{Store: s, Secret: secret(t), OnEnd: r.ended}
+	h, err := jobapi.StartHooks(sys, o.WithPost(r.post))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func TestHookIsGivenUp(t *testing.T) {
 		attempts int
 		end      string
 	}{
-		{"never taken", errors.New("500"), headless.HookAttempts, "failed"},
-		{"gone", headless.ErrGone, 1, "failed"},
-		{"refused", headless.ErrHookRefused, 1, "refused"},
+		{"never taken", errors.New("500"), jobapi.HookAttempts, "failed"},
+		{"gone", jobapi.ErrGone, 1, "failed"},
+		{"refused", jobapi.ErrHookRefused, 1, "refused"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestHookEndsDuringLook(t *testing.T) {
 		sys, s := newSystem(t, nil), slowLook{memstore.New(nil), make(chan struct{}), make(chan struct{})}
 		r := &receiver{answer: func(int) (time.Duration, error) {
 			time.Sleep(time.Second)
-			return 0, headless.ErrGone
+			return 0, jobapi.ErrGone
 		}}
 		start(t, sys, s, r).Tell(done)
 		synctest.Wait() // it is in the store, and at its receiver
@@ -324,10 +324,10 @@ func TestHookKilled(t *testing.T) {
 				var once sync.Once
 				sys := newSystem(t, &actors.Options{Trace: func(ev actors.TraceEvent) {
 					kills := false
-					if _, answered := ev.Message.(headless.Answered); ev.Actor.Kind() == actors.KindHook && kind == actors.KindHook && answered {
+					if _, answered := ev.Message.(jobapi.Answered); ev.Actor.Kind() == actors.KindHook && kind == actors.KindHook && answered {
 						once.Do(func() { kills = true })
 					}
-					if _, recorded := ev.Message.(headless.Recorded); ev.Actor.Kind() == kind && recorded {
+					if _, recorded := ev.Message.(jobapi.Recorded); ev.Actor.Kind() == kind && recorded {
 						once.Do(func() { kills = true })
 					}
 					if kills {
@@ -374,7 +374,7 @@ func TestHookOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sys.Shutdown(context.Background()) }()
-	h, err := headless.StartHooks(sys, headless.HooksOptions{Store: memstore.New(nil), Secret: secret(t),
+	h, err := jobapi.StartHooks(sys, jobapi.HooksOptions{Store: memstore.New(nil), Secret: secret(t),
 		Guard: newGuard(t, strings.TrimPrefix(srv.URL, "http://")), OnEnd: func(r string) { ended <- r }})
 	if err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestHookOverHTTP(t *testing.T) {
 	}
 	var m struct {
 		Type string
-		Data headless.Job
+		Data jobapi.Job
 	}
 	if err := json.Unmarshal(d.body, &m); err != nil || m.Type != "job.done" || m.Data.ID != "j1" || string(m.Data.Result) != `{"text":"ok"}` {
 		t.Errorf("the body: got %s, %v", d.body, err)

@@ -1,9 +1,9 @@
-// Package backend makes models of a configuration: it knows which server a name leads to,
+// Package modelconfig makes models of a configuration: it knows which server a name leads to,
 // what the servers say of their models, and what the user says instead.
 //
 // It is for programs. A program that has no troupe.yaml uses packages llm/discover and
 // llm/router.
-package backend
+package modelconfig
 
 import (
 	"cmp"

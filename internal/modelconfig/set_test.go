@@ -1,4 +1,4 @@
-package backend_test
+package modelconfig_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/internal/backend"
 	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/router"
@@ -28,13 +28,13 @@ func serve(t *testing.T, s http.Handler) string {
 }
 
 // set makes the providers of a text and an environment.
-func set(t *testing.T, text string, env map[string]string) *backend.Set {
+func set(t *testing.T, text string, env map[string]string) *modelconfig.Set {
 	t.Helper()
 	cfg, err := config.Parse("troupe.yaml", []byte("version: 1\n"+text), false)
 	if err != nil {
 		t.Fatalf("Parse: %v", err)
 	}
-	return backend.New(cfg, func(name string) string { return env[name] })
+	return modelconfig.New(cfg, func(name string) string { return env[name] })
 }
 
 const nowhere = "127.0.0.1:1"
@@ -113,7 +113,7 @@ models:
 		{"second", "b/two", nil},
 		{"two", "b/two", nil},
 		{"tagged", "a/tagged:latest", nil},
-		{"both", "", backend.ErrAmbiguous},
+		{"both", "", modelconfig.ErrAmbiguous},
 		{"nobody", "", llm.ErrUnreachable}, // Ollama may have it
 		{"hf.co/some/model", "", llm.ErrUnreachable},
 	} {
@@ -148,7 +148,7 @@ func TestFind(t *testing.T) {
 			tt.file = "models: {}"
 		}
 		got, err := set(t, tt.file, tt.env).Find(t.Context())
-		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, backend.ErrNone) {
+		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, modelconfig.ErrNone) {
 			t.Errorf("%s: Find: got %q and error %v, want %q", tt.name, got, err, tt.want)
 		}
 	}

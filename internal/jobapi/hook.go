@@ -4,7 +4,7 @@
 //	   ▲                                 │
 //	   └───────────── failed ────────────┘
 
-package headless
+package jobapi
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package headless_test
+package jobapi_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/headless"
+	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
@@ -27,15 +27,15 @@ type web struct {
 	added []store.Job
 }
 
-func newWeb(t *testing.T, change func(*headless.IntakeOptions)) *web {
+func newWeb(t *testing.T, change func(*jobapi.IntakeOptions)) *web {
 	t.Helper()
 	w := &web{t: t, store: memstore.New(nil)}
-	o := headless.IntakeOptions{Jobs: w.store, Token: token, Agents: []string{"main", "reader"}, Guard: newGuard(t),
+	o := jobapi.IntakeOptions{Jobs: w.store, Token: token, Agents: []string{"main", "reader"}, Guard: newGuard(t),
 		Added: func(j store.Job) { w.added = append(w.added, j) }}
 	if change != nil {
 		change(&o)
 	}
-	in, err := headless.NewIntake(o)
+	in, err := jobapi.NewIntake(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,10 @@ func (w *web) do(method, path, body string, headers ...string) (int, http.Header
 }
 
 // job sends a request that is answered with a job.
-func (w *web) job(status int, method, path, body string, headers ...string) headless.Job {
+func (w *web) job(status int, method, path, body string, headers ...string) jobapi.Job {
 	w.t.Helper()
 	got, _, out := w.do(method, path, body, headers...)
-	var j headless.Job
+	var j jobapi.Job
 	if err := json.Unmarshal(out, &j); err != nil || got != status {
 		w.t.Fatalf("%s %s: got %d %s, want %d and a job", method, path, got, out, status)
 	}
@@ -89,7 +89,7 @@ func (w *web) job(status int, method, path, body string, headers ...string) head
 func (w *web) refused(status int, says, method, path, body string, headers ...string) {
 	w.t.Helper()
 	got, h, out := w.do(method, path, body, headers...)
-	var p headless.Problem
+	var p jobapi.Problem
 	if err := json.Unmarshal(out, &p); err != nil || got != status || p.Status != status || p.Title == "" || !strings.Contains(p.Detail, says) {
 		w.t.Errorf("%s %s %.80q %q: got %d %s, want %d that says %q", method, path, body, headers, got, out, status, says)
 	}
@@ -111,14 +111,14 @@ func TestIntake(t *testing.T) {
 		t.Errorf("GET: got %+v", got)
 	}
 	w.job(http.StatusCreated, "POST", "/v1/jobs", `{"input":{"city":"Oslo"}}`)
-	var page headless.Page
+	var page jobapi.Page
 	if code, _, out := w.do("GET", "/v1/jobs?limit=1", ""); code != http.StatusOK || json.Unmarshal(out, &page) != nil || len(page.Jobs) != 1 || page.Next == "" {
 		t.Fatalf("the list: got %d %s, want one job and where the next page is", code, out)
 	}
 	if page.Jobs[0].Agent != "main" || page.Jobs[0].Input != nil {
 		t.Errorf("the list: got %+v, want the newest, without its input", page.Jobs[0])
 	}
-	var rest headless.Page
+	var rest jobapi.Page
 	if _, _, out := w.do("GET", "/v1/jobs?after="+page.Next+"&state=queued&state=running&agent=reader", ""); json.Unmarshal(out, &rest) != nil || len(rest.Jobs) != 1 || rest.Jobs[0].ID != j.ID {
 		t.Errorf("the next page: got %s, want the first job", out)
 	}
@@ -157,7 +157,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("jobs were added without the token: %v", w.added)
 	}
 	for _, short := range []string{"", "short"} {
-		if _, err := headless.NewIntake(headless.IntakeOptions{Token: short}); err == nil {
+		if _, err := jobapi.NewIntake(jobapi.IntakeOptions{Token: short}); err == nil {
 			t.Errorf("NewIntake with the token %q: got no error", short)
 		}
 	}
@@ -174,7 +174,7 @@ func TestHostileRequests(t *testing.T) {
 	post(http.StatusUnsupportedMediaType, "application/json", `{"prompt":"x"}`, "Content-Type", "")
 	post(http.StatusUnsupportedMediaType, "application/json", `{"prompt":"x"}`, "Content-Type", "application/json; charset=utf-16")
 	post(http.StatusUnsupportedMediaType, "compressed", `{"prompt":"x"}`, "Content-Encoding", "gzip")
-	post(http.StatusRequestEntityTooLarge, "longer than", `{"prompt":"`+strings.Repeat("x", headless.MaxRequest)+`"}`)
+	post(http.StatusRequestEntityTooLarge, "longer than", `{"prompt":"`+strings.Repeat("x", jobapi.MaxRequest)+`"}`)
 	post(http.StatusUnprocessableEntity, "Prompt", `{"prompt":"`+strings.Repeat("x", store.MaxInput+1)+`"}`)
 	post(http.StatusBadRequest, "not as expected", `{"prompt":`)
 	post(http.StatusBadRequest, "not as expected", `{"Prompt":"x"}`)
@@ -206,13 +206,13 @@ func TestHostileRequests(t *testing.T) {
 
 // Without a secret for webhooks no job that wants one is taken.
 func TestHookWithoutSecret(t *testing.T) {
-	w := newWeb(t, func(o *headless.IntakeOptions) { o.Guard = nil })
+	w := newWeb(t, func(o *jobapi.IntakeOptions) { o.Guard = nil })
 	w.refused(http.StatusUnprocessableEntity, "hook_secret", "POST", "/v1/jobs", `{"prompt":"x","hook":"https://example.com/"}`)
 }
 
 func TestHealth(t *testing.T) {
 	var not error
-	w := newWeb(t, func(o *headless.IntakeOptions) { o.Ready = func(context.Context) error { return not } })
+	w := newWeb(t, func(o *jobapi.IntakeOptions) { o.Ready = func(context.Context) error { return not } })
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, _, out := w.do("GET", path, "", "Authorization", ""); code != http.StatusOK {
 			t.Errorf("%s: got %d %s", path, code, out)
@@ -254,7 +254,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.AddJob(t.Context(), store.Job{Agent: "main", Prompt: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	m := headless.NewMetrics(headless.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() headless.Places { return headless.Places{Running: 2, Parked: 3, MaxParked: 9} },
+	m := jobapi.NewMetrics(jobapi.MetricsOptions{System: newSystem2(t), Jobs: s, Now: func() jobapi.Places { return jobapi.Places{Running: 2, Parked: 3, MaxParked: 9} },
 		Stalled: func() int { return 4 }})
 	m.Event("job.started")
 	m.Started(store.Job{Agent: "main"}, 2*time.Second)
@@ -262,7 +262,7 @@ func TestMetrics(t *testing.T) {
 	m.Ended(store.Job{Agent: "main", State: store.JobDone, Result: json.RawMessage(
 		`{"runId":"r","spent":{"tokens":120,"cost":"0.25","modelCalls":3,"toolCalls":2}}`)}, 4*time.Second)
 	m.Ended(store.Job{Agent: "main", State: store.JobFailed, Result: json.RawMessage(`rubbish`)}, 0)
-	w := newWeb(t, func(o *headless.IntakeOptions) { o.Metrics = m.Handler() })
+	w := newWeb(t, func(o *jobapi.IntakeOptions) { o.Metrics = m.Handler() })
 	_, h, out := w.do("GET", "/metrics", "")
 	if !strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
 		t.Errorf("the type: got %q", h.Get("Content-Type"))
@@ -288,7 +288,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := headless.ParseRequest(data)
+		r, err := jobapi.ParseRequest(data)
 		if err != nil {
 			return
 		}
