@@ -319,7 +319,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, func(*mcp.CallToolResult, error)) {
 	return func(ctx context.Context, todo *loop.Call, done func(*mcp.CallToolResult, error)) {
 		opts, over := s.callOptions(todo, safe, sampler, roots)
-		s.host.Go(ctx, name, todo.Arguments, opts, func(res *mcp.CallToolResult, err error) {
+		s.host.Start(ctx, name, todo.Arguments, opts).OnDone(func(res *mcp.CallToolResult, err error) {
 			over()
 			if err != nil {
 				res, err = callError(err)

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -140,48 +139,6 @@ func (t *callTag) end() {
 	t.ends = nil
 }
 
-// doTagged carries out a request whose questions belong to o, which may be nil, within
-// the server's time limits. Retried says that the answer is that of a retry with
-// what the server had asked for, and so must not be kept (MRTR-18).
-func (c *Client) doTagged(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
-	own := *req
-	tag := c.newTag(req.Method, req.Name, o)
-	if err := c.lent(ctx, tag, o); err != nil {
-		return nil, false, c.failed(req.Method, &notSentError{err})
-	}
-	defer tag.leaveTurn(true)
-	req.Tag = tag // a task that comes of it has it too
-	if err := tag.complete(ctx, &own, o); err != nil {
-		return nil, false, err
-	}
-	res, err := tag.client.conn.Do(ctx, &own)
-	return tag.outcome(res, err)
-}
-
-// goTagged is doTagged for a caller that does not wait. The request is changed, and kept.
-func (c *Client) goTagged(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
-	tag := c.newTag(req.Method, req.Name, o)
-	c.lend(ctx, tag, o, func(err error) {
-		if err != nil {
-			done(nil, c.failed(req.Method, &notSentError{err}))
-			return
-		}
-		if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, tag.complete(ctx, req, o) }); err != nil {
-			tag.leaveTurn(true)
-			done(nil, err)
-			return
-		}
-		tag.client.conn.Go(ctx, req, func(res call.Result, err error) {
-			raw, err := actors.Guard(func() (json.RawMessage, error) {
-				defer tag.leaveTurn(true)
-				raw, _, err := tag.outcome(res, err)
-				return raw, err
-			})
-			done(raw, err)
-		})
-	})
-}
-
 // complete makes the request that of the tag, which has its instance.
 func (t *callTag) complete(ctx context.Context, req *call.Request, o *CallOptions) error {
 	c := t.client
@@ -196,17 +153,17 @@ func (t *callTag) complete(ctx context.Context, req *call.Request, o *CallOption
 	return nil
 }
 
-// outcome is what the request of the tag has come to. Retried is as in doTagged.
-func (t *callTag) outcome(res call.Result, err error) (raw json.RawMessage, retried bool, _ error) {
+// outcome is what the request of the tag has come to.
+func (t *callTag) outcome(res call.Result, err error) (json.RawMessage, error) {
 	t.closePages(err)
 	if err != nil {
 		if !answered(err) {
 			t.end()
 			t.client.asks.abandoned.add(t)
 		}
-		return nil, false, t.client.failed(t.method, err)
+		return nil, t.client.failed(t.method, err)
 	}
-	return res.Raw, t.rounds > 0, nil
+	return res.Raw, nil
 }
 
 // answered reports whether the server has ended a call that failed with err.

@@ -1,7 +1,6 @@
 package mcpclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
-	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -26,7 +23,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if info.Era == mcp.EraModern {
 		method = mcp.MethodDiscover
 	}
-	_, err = c.do(ctx, &call.Request{Method: method, Safe: true})
+	_, err = c.do(ctx, &call.Request{Method: method, Safe: true}, nil)
 	return err
 }
 
@@ -66,98 +63,6 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 	return err
 }
 
-// noOptions are those of a call without any. Nobody changes them.
-var noOptions CallOptions
-
-// CallTool calls a tool by the server's own name for it. A tool that ran and
-// failed is a result with IsError; everything else that goes wrong is a
-// [*ServerError].
-func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
-	if opts == nil {
-		opts = &noOptions
-	}
-	// What is done before and after the wait has functions of its own: thousands of calls
-	// may wait, each on a stack with what is here.
-	var req call.Request
-	output, task, err := c.prepareTool(ctx, &req, name, args, opts)
-	if err != nil {
-		return nil, err
-	}
-	var raw json.RawMessage
-	if task {
-		raw, err = c.doAsTask(ctx, &req, opts)
-	} else {
-		raw, _, err = c.doFor(ctx, &req, opts)
-	}
-	return c.toolResult(name, output, raw, err)
-}
-
-// prepareTool makes the request of a call, and says by which schema its result is
-// checked, and whether it may become a task.
-func (c *Client) prepareTool(ctx context.Context, req *call.Request, name string, args json.RawMessage, opts *CallOptions) (output *schema.Schema, task bool, err error) {
-	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
-		return nil, false, err
-	}
-	if !c.server.allows(name) {
-		return nil, false, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
-	}
-	params, err := toolParams(name, args)
-	if err != nil {
-		return nil, false, c.failed(mcp.MethodCallTool, &notSentError{err})
-	}
-	if output, err = c.outputOf(name, opts); err != nil {
-		return nil, false, c.failed(mcp.MethodCallTool, err)
-	}
-	if task, err = c.canBeTask(ctx, name, opts); err != nil {
-		return nil, false, c.failed(mcp.MethodCallTool, err)
-	}
-	*req = call.Request{
-		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
-		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
-	}
-	return output, task, nil
-}
-
-// toolResult reads what a call has come to.
-func (c *Client) toolResult(name string, output *schema.Schema, raw json.RawMessage, err error) (*mcp.CallToolResult, error) {
-	if errors.Is(err, mcp.ErrInvalidParams) {
-		c.suspectTools()
-	}
-	if err != nil {
-		return nil, err
-	}
-	res, err := mcp.DecodeCallToolResult(raw)
-	if err != nil {
-		return nil, c.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
-	}
-	if err := checkOutput(name, output, res); err != nil {
-		return nil, c.failed(mcp.MethodCallTool, err)
-	}
-	return res, nil
-}
-
-// toolParams writes the parameters of tools/call.
-func toolParams(name string, args json.RawMessage) (json.RawMessage, error) {
-	args = bytes.TrimSpace(args)
-	out := make([]byte, 0, len(name)+len(args)+32)
-	out = jsonx.AppendQuote(append(out, `{"name":`...), name)
-	if len(args) > 0 {
-		if args[0] != '{' || !mcp.Valid(args) {
-			return nil, errors.New("the arguments are not a JSON object")
-		}
-		out = append(append(out, `,"arguments":`...), args...)
-	}
-	return append(out, '}'), nil
-}
-
-// decode reads a result that has been scanned already.
-func decode(raw json.RawMessage, into interface{ Validate() error }) error {
-	if err := jsonx.Unmarshal(raw, into); err != nil {
-		return err
-	}
-	return into.Validate()
-}
-
 // Request sends any request and returns the result as it came. Params is a JSON
 // object or nil; its _meta is merged with that of the options, which wins, and with
 // what the connection adds.
@@ -169,14 +74,7 @@ func (c *Client) Request(ctx context.Context, method string, params json.RawMess
 	if err != nil {
 		return nil, c.failed(method, err)
 	}
-	raw, _, err := c.doFor(ctx, req, opts)
-	return raw, err
-}
-
-// do is doFor for a request that has no options.
-func (c *Client) do(ctx context.Context, req *call.Request) (json.RawMessage, error) {
-	raw, _, err := c.doFor(ctx, req, nil)
-	return raw, err
+	return c.do(ctx, req, opts)
 }
 
 // failed names the server and method of an error; nil stays nil.

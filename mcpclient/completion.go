@@ -44,7 +44,7 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	if ok {
 		return kept, nil
 	}
-	raw, _, err := c.doFor(ctx, req, nil)
+	raw, err := c.do(ctx, req, nil)
 	if errors.Is(err, mcp.ErrMethodNotFound) { // CMP-03
 		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "completions", Version: info.Version})
 	}

@@ -311,18 +311,17 @@ func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts
 	return c.CallTool(ctx, tool.Tool.Name, args, opts)
 }
 
-// Go is [Host.Call] for a caller that does not wait; see [Client.GoTool].
-func (h *Host) Go(ctx context.Context, name string, args json.RawMessage, opts *CallOptions, done func(*mcp.CallToolResult, error)) {
-	var c *Client
-	tool, err := actors.Guard(func() (tool *Tool, err error) {
-		c, tool, err = h.toCall(ctx, name, opts)
-		return tool, err
+// Start is [Host.Call] for a caller that does not wait; see [Client.StartTool].
+func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
+	ctx, t := newToolCall(ctx)
+	t.begin(ctx, args, opts, func() (*Client, string, error) {
+		c, tool, err := h.toCall(ctx, name, opts)
+		if err != nil {
+			return nil, "", err
+		}
+		return c, tool.Tool.Name, nil
 	})
-	if err != nil {
-		done(nil, err)
-		return
-	}
-	c.GoTool(ctx, tool.Tool.Name, args, opts, done)
+	return t
 }
 
 // toCall finds a tool of the catalogue that may be called, and its server's client.

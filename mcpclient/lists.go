@@ -277,7 +277,7 @@ func (l *list[T]) fetch(ctx context.Context, cursor *string, principal string) (
 			return pg, l.client.failed(l.method, err)
 		}
 	}
-	raw, err := l.client.do(ctx, &call.Request{Method: l.method, Params: params, Safe: true})
+	raw, err := l.client.do(ctx, &call.Request{Method: l.method, Params: params, Safe: true}, nil)
 	if err != nil {
 		return pg, err
 	}

@@ -30,35 +30,72 @@ type Operation struct {
 // of how it ended on another one where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
 type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end func(toolError bool, err error))
 
-// doFor carries out a logical request for its caller.
-func (c *Client) doFor(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, retried bool, err error) {
-	if c.opts.Trace == nil {
-		return c.doTagged(ctx, req, o)
+// An operation goes through the same steps in both of its drivers: [Client.do] on its
+// caller's goroutine, and [Client.start], which holds none. The request is the operation's
+// from begin on: each is made for one.
+
+// begin is the first step of an operation. The options may be nil, and so may end, which
+// reports to the trace.
+func (c *Client) begin(ctx context.Context, req *call.Request, o *CallOptions) (_ context.Context, tag *callTag, end func(bool, error)) {
+	tag = c.newTag(req.Method, req.Name, o)
+	if c.opts.Trace != nil {
+		ctx, end = c.opts.Trace(ctx, c.operation(req))
 	}
-	ctx, end := c.opts.Trace(ctx, c.operation(req))
-	err = errPanicked
-	defer func() { end(err == nil && req.Method == mcp.MethodCallTool && failedTool(raw), err) }()
-	raw, retried, err = c.doTagged(ctx, req, o)
-	return raw, retried, err
+	return ctx, tag, end
 }
 
-// goFor is doFor for a caller that does not wait. The request is changed, and kept.
-func (c *Client) goFor(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
-	if c.opts.Trace == nil {
-		c.goTagged(ctx, req, o, done)
-		return
+// do carries out a logical request, and waits for its outcome.
+func (c *Client) do(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, err error) {
+	ctx, tag, end := c.begin(ctx, req, o)
+	err = errPanicked
+	defer func() { tag.ended(end, raw, err) }()
+	if failure := tag.ready(ctx, req, o, c.lent(ctx, tag, o)); failure != nil {
+		err = failure
+		return nil, err
 	}
+	res, failure := tag.client.conn.Do(ctx, req)
+	raw, err = tag.outcome(res, failure)
+	return raw, err
+}
+
+// start carries out a logical request. Done is called once with its outcome: before start
+// returns, or on a goroutine of the system.
+func (c *Client) start(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
+	var tag *callTag
 	var end func(bool, error)
-	_, err := actors.Guard(func() (_ struct{}, _ error) { ctx, end = c.opts.Trace(ctx, c.operation(req)); return })
-	if err != nil {
+	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.begin(ctx, req, o); return }); err != nil {
 		done(nil, err)
 		return
 	}
-	tool := req.Method == mcp.MethodCallTool
-	c.goTagged(ctx, req, o, func(raw json.RawMessage, err error) {
+	ended := func(raw json.RawMessage, err error) {
 		defer done(raw, err)
-		end(err == nil && tool && failedTool(raw), err)
+		tag.ended(end, raw, err)
+	}
+	c.lend(ctx, tag, o, func(err error) {
+		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, tag.ready(ctx, req, o, err) }); err != nil {
+			ended(nil, err)
+			return
+		}
+		tag.client.conn.Go(ctx, req, func(res call.Result, err error) {
+			ended(actors.Guard(func() (json.RawMessage, error) { return tag.outcome(res, err) }))
+		})
 	})
+}
+
+// ready completes the request once the call has its instance, or has failed to get one.
+func (t *callTag) ready(ctx context.Context, req *call.Request, o *CallOptions, err error) error {
+	if err != nil {
+		return t.client.failed(req.Method, &notSentError{err})
+	}
+	return t.complete(ctx, req, o)
+}
+
+// ended is the last step, whatever the operation has come to.
+func (t *callTag) ended(end func(toolError bool, err error), raw json.RawMessage, err error) {
+	t.leaveTurn(true)
+	if end != nil {
+		end(err == nil && t.method == mcp.MethodCallTool && failedTool(raw), err)
+	}
 }
 
 var errPanicked = errors.New("it panicked")

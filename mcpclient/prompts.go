@@ -30,7 +30,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 		return nil, c.failed(mcp.MethodGetPrompt, fmt.Errorf("writing the arguments: %w", err))
 	}
 	req.Name = name
-	raw, _, err := c.doFor(ctx, req, opts)
+	raw, err := c.do(ctx, req, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	req.Name, req.Safe = uri, true // reading changes nothing
-	raw, retried, err := c.doFor(ctx, req, opts)
+	raw, err := c.do(ctx, req, opts)
 	if err != nil {
 		return nil, c.notFound(uri, err)
 	}
@@ -92,11 +92,14 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 	if err := decode(raw, res); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, &call.ResponseError{Method: mcp.MethodReadResource, Err: err})
 	}
-	if c.era() == mcp.EraModern && !retried { // CACHE-04, MRTR-18
+	if c.era() == mcp.EraModern && !retried(req) { // CACHE-04, MRTR-18
 		c.keeps.reads.put(uri, res, len(raw), freshnessOf(mcp.EraModern, res.TTL(), res.CacheScope, principal, time.Now()), epoch)
 	}
 	return res, nil
 }
+
+// retried reports whether the answer is that of a retry with what the server had asked for.
+func retried(req *call.Request) bool { return req.Tag.(*callTag).rounds > 0 }
 
 // checkURI refuses what is no absolute URI (RES-08, RFC 3986).
 func checkURI(uri string) error {

@@ -96,7 +96,7 @@ func (c *Client) aboutSkills(ctx context.Context, method string, params any, res
 		return c.failed(method, err)
 	}
 	req.Safe = true
-	raw, err := c.do(ctx, req)
+	raw, err := c.do(ctx, req, nil)
 	if err != nil {
 		return err
 	}

@@ -49,28 +49,19 @@ func (c *Client) canBeTask(ctx context.Context, name string, o *CallOptions) (bo
 	return can, nil
 }
 
-// doAsTask is doFor for a tools/call that may be answered with a task. It has copies of
-// the request and the options, which the task keeps; most calls need none.
-func (c *Client) doAsTask(ctx context.Context, req *call.Request, opts *CallOptions) (json.RawMessage, error) {
-	own, o := *req, *opts
-	if err := c.withTask(&own, &o); err != nil {
-		return nil, c.failed(mcp.MethodCallTool, err)
-	}
-	raw, _, err := c.doFor(ctx, &own, &o)
-	return raw, err
-}
-
-// withTask prepares a tools/call that may be answered with a task.
-func (c *Client) withTask(req *call.Request, o *CallOptions) error {
-	modern := c.info.Load().Era == mcp.EraModern
-	t := &taskCall{client: c, req: req, name: req.Name, opts: o}
+// withTask returns the request of a tools/call that may be answered with a task. It and the
+// options are copies, which the task keeps; most calls need none.
+func (c *Client) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call.Request, error) {
+	own, o := *toolReq, *toolOpts
+	req := &own
+	t := &taskCall{client: c, req: req, name: req.Name, opts: &o}
 	if t.most = cmp.Or(req.Max, c.server.CallTimeout); t.most == 0 {
 		t.most = call.DefaultMax
 	}
 	req.Follow = t.follow
-	if modern {
+	if c.info.Load().Era == mcp.EraModern {
 		req.ResultTypes = taskResults
-		return nil
+		return req, nil
 	}
 	var opts mcp.TaskOptions
 	if o.task != nil && o.task.ttl > 0 {
@@ -79,12 +70,12 @@ func (c *Client) withTask(req *call.Request, o *CallOptions) error {
 	}
 	raw, err := mcp.Marshal(&opts)
 	if err != nil {
-		return err
+		return nil, c.failed(mcp.MethodCallTool, err)
 	}
 	params := append(append([]byte(nil), req.Params[:len(req.Params)-1]...), `,"task":`...)
 	req.Params = append(append(params, raw...), '}')
 	t.augmented, req.Late = true, t.late
-	return nil
+	return req, nil
 }
 
 // asksForTask decides whether a call of 2025-11-25 is augmented (TASK-05).

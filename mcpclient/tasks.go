@@ -231,7 +231,7 @@ func (c *Client) aboutTask(ctx context.Context, method, id string) (json.RawMess
 		return nil, c.failed(method, err)
 	}
 	c.log.Debug("about a task", "method", method, "task", id) // TASK-21
-	return c.do(ctx, &call.Request{Method: method, Params: params, Name: id, Safe: true})
+	return c.do(ctx, &call.Request{Method: method, Params: params, Name: id, Safe: true}, nil)
 }
 
 // Task returns the handle of a task that is known by its id. Whether the server
@@ -275,7 +275,7 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 		if err != nil {
 			return nil, c.failed(method, err)
 		}
-		raw, err := c.do(ctx, &call.Request{Method: method, Params: params, Safe: true})
+		raw, err := c.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
 		if err != nil {
 			return nil, err
 		}

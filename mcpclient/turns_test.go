@@ -219,7 +219,7 @@ func (m *made) get() (waits []string, sent int, ended bool, text string, err err
 	return m.waits, m.sent, m.ended, m.text, m.err
 }
 
-// begin makes a call for somebody by [Host.Go].
+// begin makes a call for somebody by [Host.Start].
 func begin(ctx context.Context, h *Host, who string, keep bool) *made {
 	m := new(made)
 	opts := &CallOptions{Human: person(who), Keep: keep,
@@ -238,7 +238,7 @@ func begin(ctx context.Context, h *Host, who string, keep bool) *made {
 			m.mu.Unlock()
 			proceed(nil)
 		}}
-	h.Go(ctx, "files__t", fmt.Appendf(nil, `{"who":%q}`, who), opts, func(res *mcp.CallToolResult, err error) {
+	h.Start(ctx, "files__t", fmt.Appendf(nil, `{"who":%q}`, who), opts).OnDone(func(res *mcp.CallToolResult, err error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.ended {

@@ -14,20 +14,20 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// goToolAndWait waits for a call that nobody need wait for.
-func goToolAndWait(ctx context.Context, c *Client, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+// startToolAndWait waits for a call that nobody need wait for.
+func startToolAndWait(ctx context.Context, c *Client, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
 	type outcome struct {
 		res *mcp.CallToolResult
 		err error
 	}
 	out := make(chan outcome, 1)
-	c.GoTool(ctx, name, args, opts, func(res *mcp.CallToolResult, err error) { out <- outcome{res, err} })
+	c.StartTool(ctx, name, args, opts).OnDone(func(res *mcp.CallToolResult, err error) { out <- outcome{res, err} })
 	o := <-out
 	return o.res, o.err
 }
 
-// GoTool has the outcome of CallTool, whatever that is.
-func TestGoTool(t *testing.T) {
+// StartTool has the outcome of CallTool, whatever that is.
+func TestStartTool(t *testing.T) {
 	const object = `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
 	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -69,8 +69,8 @@ func TestGoTool(t *testing.T) {
 					want := outcome(func(ctx context.Context, c *Client, name string, args json.RawMessage, o *CallOptions) (*mcp.CallToolResult, error) {
 						return c.CallTool(ctx, name, args, o)
 					})
-					if got := outcome(goToolAndWait); got != want {
-						t.Errorf("GoTool: got %s, want %s", got, want)
+					if got := outcome(startToolAndWait); got != want {
+						t.Errorf("StartTool: got %s, want %s", got, want)
 					}
 				})
 			})
@@ -79,21 +79,21 @@ func TestGoTool(t *testing.T) {
 }
 
 // The questions of a call that nobody waits for reach the call's own human (MRTR-03).
-func TestGoToolAsks(t *testing.T) {
+func TestStartToolAsks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newAsker(t, mcp.V2026_07_28)
 		s.on[mcp.MethodCallTool] = rounds(inputs(ask("a", mcp.MethodElicit, elicitForm("?"))), done)
 		human := says(mcp.ActionAccept, `{"name":"Ada"}`)
 		c := s.dial(&Options{AskOptions: AskOptions{Human: silent()}})
-		if _, err := goToolAndWait(t.Context(), c, "t", nil, &CallOptions{Human: human}); err != nil || len(human.seen()) != 1 {
-			t.Errorf("GoTool: got %v, asked %d times, want once", err, len(human.seen()))
+		if _, err := startToolAndWait(t.Context(), c, "t", nil, &CallOptions{Human: human}); err != nil || len(human.seen()) != 1 {
+			t.Errorf("StartTool: got %v, asked %d times, want once", err, len(human.seen()))
 		}
 	})
 }
 
 // Whatever the caller's functions do, there is one outcome, and the trace's pairs are
 // complete.
-func TestGoToolPanics(t *testing.T) {
+func TestStartToolPanics(t *testing.T) {
 	for name, begin := range map[string]func(){"none": func() {}, "panic": func() { panic("no") }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestGoToolPanics(t *testing.T) {
 						}
 					}
 				}})
-				_, err := goToolAndWait(t.Context(), c, "t", nil, nil)
+				_, err := startToolAndWait(t.Context(), c, "t", nil, nil)
 				if _, panicked := errors.AsType[*actors.PanicError](err); panicked != (name == "panic") || begun != ended {
-					t.Errorf("GoTool: got %v; %d begun and %d ended", err, begun, ended)
+					t.Errorf("StartTool: got %v; %d begun and %d ended", err, begun, ended)
 				}
 			})
 		})
@@ -122,14 +122,14 @@ func TestGoToolPanics(t *testing.T) {
 }
 
 // Calls that nobody waits for hold no goroutine in the client.
-func TestGoToolHoldsNoGoroutine(t *testing.T) {
+func TestStartToolHoldsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWire(mcp.V2025_11_25, map[string]string{mcp.MethodCallTool: ""}).dial(t, nil) // does not answer
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 100)
 		before := runtime.NumGoroutine()
 		for range 100 {
-			c.GoTool(ctx, "t", nil, &CallOptions{Progress: func(Progress) {}}, func(_ *mcp.CallToolResult, err error) { ended <- err })
+			c.StartTool(ctx, "t", nil, &CallOptions{Progress: func(Progress) {}}).OnDone(func(_ *mcp.CallToolResult, err error) { ended <- err })
 		}
 		time.Sleep(10 * time.Second) // idle workers have gone
 		synctest.Wait()
@@ -139,7 +139,7 @@ func TestGoToolHoldsNoGoroutine(t *testing.T) {
 		cancel()
 		for range 100 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Fatalf("GoTool: got %v, want %v", err, context.Canceled)
+				t.Fatalf("StartTool: got %v, want %v", err, context.Canceled)
 			}
 		}
 	})

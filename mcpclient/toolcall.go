@@ -1,0 +1,187 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// noOptions are those of a call without any. They are never changed.
+var noOptions CallOptions
+
+// CallTool calls a tool by the server's own name for it. A tool that ran and
+// failed is a result with IsError; everything else that goes wrong is a
+// [*ServerError].
+func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+	if opts == nil {
+		opts = &noOptions
+	}
+	// The steps before and after the wait have functions of their own: thousands of calls
+	// may wait, each on a stack with what is here.
+	var own call.Request
+	req, output, err := c.prepareTool(ctx, &own, name, args, opts)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.do(ctx, req, opts)
+	return c.toolResult(name, output, raw, err)
+}
+
+// ToolCall is a tool call under way that no goroutine waits for. It has exactly one
+// outcome. Its methods may be used from any goroutine.
+type ToolCall struct {
+	reply  actors.Reply[*mcp.CallToolResult]
+	own    call.Request
+	cancel context.CancelCauseFunc
+	then   atomic.Pointer[func(*mcp.CallToolResult, error)] // nil before OnDone, and after it was called
+}
+
+// Done returns a channel that is closed when the call has its outcome.
+func (t *ToolCall) Done() <-chan struct{} { return t.reply.Done() }
+
+// Result returns the outcome, as [Client.CallTool] does; before there is one, nil and nil.
+func (t *ToolCall) Result() (*mcp.CallToolResult, error) { return t.reply.Result() }
+
+// Cancel ends the call, whose error is then [context.Canceled], unless it has its outcome.
+func (t *ToolCall) Cancel() { t.cancel(context.Canceled) }
+
+// OnDone has f called once with the outcome: at once if there is one, else on a goroutine
+// of the runtime. F may block. A call has one such function; a further one replaces it.
+func (t *ToolCall) OnDone(f func(*mcp.CallToolResult, error)) {
+	t.then.Store(&f)
+	if t.reply.Completed() {
+		t.report()
+	}
+}
+
+func (t *ToolCall) complete(res *mcp.CallToolResult, err error) {
+	t.reply.Complete(res, err)
+	t.cancel(nil)
+	t.report()
+}
+
+func (t *ToolCall) report() {
+	if f := t.then.Swap(nil); f != nil {
+		(*f)(t.reply.Result())
+	}
+}
+
+// StartTool is [Client.CallTool] for a caller that does not wait: thousands of calls may be
+// under way, and none holds a goroutine. It returns when the request has been handed over,
+// which may take as long as the connection takes. When ctx ends the call is cancelled. A panic
+// in a function of the caller, such as Progress, is the call's error, an [*actors.PanicError].
+// The options must not be changed before the call has its outcome.
+func (c *Client) StartTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
+	ctx, t := newToolCall(ctx)
+	t.begin(ctx, args, opts, func() (*Client, string, error) { return c, name, nil })
+	return t
+}
+
+func newToolCall(ctx context.Context) (context.Context, *ToolCall) {
+	t := new(ToolCall)
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	return ctx, t
+}
+
+// begin finds the tool, by its client and name, and starts the call.
+func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, opts *CallOptions, find func() (*Client, string, error)) {
+	if opts == nil {
+		opts = &noOptions
+	}
+	var c *Client
+	var name string
+	var output *schema.Schema
+	req, err := actors.Guard(func() (req *call.Request, err error) {
+		if c, name, err = find(); err == nil {
+			req, output, err = c.prepareTool(ctx, &t.own, name, args, opts)
+		}
+		return req, err
+	})
+	if err != nil {
+		t.complete(nil, err)
+		return
+	}
+	c.start(ctx, req, opts, func(raw json.RawMessage, err error) {
+		t.complete(actors.Guard(func() (*mcp.CallToolResult, error) { return c.toolResult(name, output, raw, err) }))
+	})
+}
+
+// prepareTool makes the request of a call in own, or a copy where the call may become a task,
+// and says by which schema its result is checked.
+func (c *Client) prepareTool(ctx context.Context, own *call.Request, name string, args json.RawMessage, opts *CallOptions) (req *call.Request, output *schema.Schema, err error) {
+	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
+		return nil, nil, err
+	}
+	if !c.server.allows(name) {
+		return nil, nil, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
+	}
+	params, err := toolParams(name, args)
+	if err != nil {
+		return nil, nil, c.failed(mcp.MethodCallTool, &notSentError{err})
+	}
+	if output, err = c.outputOf(name, opts); err != nil {
+		return nil, nil, c.failed(mcp.MethodCallTool, err)
+	}
+	task, err := c.canBeTask(ctx, name, opts)
+	if err != nil {
+		return nil, nil, c.failed(mcp.MethodCallTool, err)
+	}
+	*own = call.Request{
+		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
+		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
+	}
+	if !task {
+		return own, output, nil
+	}
+	req, err = c.withTask(own, opts)
+	return req, output, err
+}
+
+// toolResult reads what a call has come to.
+func (c *Client) toolResult(name string, output *schema.Schema, raw json.RawMessage, err error) (*mcp.CallToolResult, error) {
+	if errors.Is(err, mcp.ErrInvalidParams) {
+		c.suspectTools()
+	}
+	if err != nil {
+		return nil, err
+	}
+	res, err := mcp.DecodeCallToolResult(raw)
+	if err != nil {
+		return nil, c.failed(mcp.MethodCallTool, &call.ResponseError{Method: mcp.MethodCallTool, Err: err})
+	}
+	if err := checkOutput(name, output, res); err != nil {
+		return nil, c.failed(mcp.MethodCallTool, err)
+	}
+	return res, nil
+}
+
+// toolParams writes the parameters of tools/call.
+func toolParams(name string, args json.RawMessage) (json.RawMessage, error) {
+	args = bytes.TrimSpace(args)
+	out := make([]byte, 0, len(name)+len(args)+32)
+	out = jsonx.AppendQuote(append(out, `{"name":`...), name)
+	if len(args) > 0 {
+		if args[0] != '{' || !mcp.Valid(args) {
+			return nil, errors.New("the arguments are not a JSON object")
+		}
+		out = append(append(out, `,"arguments":`...), args...)
+	}
+	return append(out, '}'), nil
+}
+
+// decode reads a result that has been scanned already.
+func decode(raw json.RawMessage, into interface{ Validate() error }) error {
+	if err := jsonx.Unmarshal(raw, into); err != nil {
+		return err
+	}
+	return into.Validate()
+}
