@@ -65,7 +65,7 @@ func Generate(ctx context.Context, m Model, req *Request) (*Response, error) {
 
 // Complete does what [Generate] does, and says what the turn has cost, which is estimated
 // if it has failed: who leaves a turn just before its end has had it all the same. A
-// number of the server that can not be true does not count (see [Usage.Plausible]).
+// number of the server that is impossible does not count (see [Usage.Plausible]).
 func Complete(ctx context.Context, m Model, req *Request) (*Response, Usage, error) {
 	c := Collector{MaxTokens: req.MaxTokens}
 	resp, err := c.collect(m.Stream(ctx, req), m.Name())

@@ -52,7 +52,7 @@ func (m *Money) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Price is what a model costs, for a million tokens each. The user states it: nobody
+// Price is what a model costs, for a million tokens each. The user states it: no server
 // else's list is trusted.
 type Price struct {
 	Input  Money `json:"in"`

@@ -14,7 +14,7 @@ type Observer struct {
 	// it have been passed on: it is called first, and what came before is void. Without
 	// it such a turn ends with its error.
 	Restart func()
-	// Fallback says that another model takes the turn if this one fails: nobody waits for a
+	// Fallback says that another model takes the turn if this one fails: no caller waits for a
 	// server that is known to be away, and one that cannot be reached is tried only twice.
 	Fallback bool
 }

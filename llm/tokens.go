@@ -21,7 +21,7 @@ const (
 	shortText        = 256
 )
 
-// Plausible returns u with estimates in place of what can not be true, and then
+// Plausible returns u with estimates in place of impossible numbers, and then
 // Estimated: a number that is missing, negative, beyond a billion, or far too small for
 // what was asked and answered. Input is the estimate of the request's tokens, and bytes
 // are those of the answer, thinking and calls included. Budgets count nothing else: a

@@ -36,7 +36,7 @@ type Skill struct {
 	Frontmatter json.RawMessage
 	// Resources are all files of the skill, SKILL.md among them; nil if Dynamic.
 	Resources []SkillResource
-	// Dynamic says that the files are generated, and so can not be verified.
+	// Dynamic says that the files are generated, and so cannot be verified.
 	Dynamic bool
 
 	Extra map[string]json.RawMessage

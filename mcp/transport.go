@@ -56,7 +56,7 @@ type CallSink interface {
 	// FrameOf is Frame for a message that came on the stream of our request id, so
 	// that a question of the peer is known to belong to it (SHL-13).
 	FrameOf(id ID, frame []byte)
-	// Failed ends one request, whose answer can not come any more, while the
+	// Failed ends one request, whose answer cannot arrive any more, while the
 	// connection goes on. What err wraps decides what follows, see package call.
 	Failed(id ID, err error)
 }

@@ -13,11 +13,11 @@ const (
 	AskPending   AskStatus = "pending"
 	AskAccepted  AskStatus = "accepted"
 	AskDeclined  AskStatus = "declined"
-	AskCancelled AskStatus = "cancelled" // nobody needs the answer any more
-	AskExpired   AskStatus = "expired"   // nobody answered in time; counts as declined
+	AskCancelled AskStatus = "cancelled" // the answer is no longer needed
+	AskExpired   AskStatus = "expired"   // no answer came in time; counts as declined
 )
 
-// Ask is something a human has to decide: approve a tool call, review a
+// Ask is a decision that waits for a person: approve a tool call, review a
 // sampling request, fill a form, consent to a URL, start a server.
 //
 // A store keeps it as it is. What is secret in Payload is sealed by the caller,
@@ -40,7 +40,7 @@ type Ask struct {
 	Hash    string          `json:"hash,omitempty"`   // of what is shown; a decision is bound to it
 
 	// Default is the answer offered first, such as the default values of a
-	// form. It is never taken without a human.
+	// form. It is never used without a person's answer.
 	Default json.RawMessage `json:"default,omitzero"`
 
 	Created time.Time `json:"created"`          // set by the store
@@ -60,7 +60,7 @@ type Decision struct {
 }
 
 // Seen returns the ask as it stands at that time: a pending one past its expiry
-// is expired. Every store returns asks so; expiry needs nobody who writes it.
+// is expired. Every store returns asks so; expiry needs no write.
 func (a Ask) Seen(now time.Time) Ask {
 	if a.Status == AskPending && !a.Expires.IsZero() && !now.Before(a.Expires) {
 		a.Decision = Decision{Status: AskExpired, At: a.Expires}

@@ -11,11 +11,11 @@ import (
 var (
 	ErrNotFound = errors.New("store: not found")
 	ErrExists   = errors.New("store: exists already")
-	ErrRepeated = errors.New("store: the same is there already") // of a job: see [Jobs]
+	ErrRepeated = errors.New("store: an identical job exists already") // see [Jobs]
 	ErrFenced   = errors.New("store: the lease is no longer held")
 	ErrLeased   = errors.New("store: leased to another owner")
-	ErrFinished = errors.New("store: it has ended")                    // a run, or a job
-	ErrConflict = errors.New("store: the run has other events by now") // see [Append.After]
+	ErrFinished = errors.New("store: it has ended")                            // a run, or a job
+	ErrConflict = errors.New("store: the run has other events after that one") // see [Append.After]
 	ErrSettled  = errors.New("store: the ask is settled already")
 	ErrClosed   = errors.New("store: closed")
 	ErrInvalid  = errors.New("store: invalid argument")   // see [InvalidError]
@@ -32,9 +32,8 @@ var (
 	ErrTooNew = errors.New("store: written by a newer version")
 )
 
-// Passing reports whether a write that failed with err may succeed when it is made
-// again later, as nothing is wrong with it: the store is locked, full, or can not be
-// reached. It is false for nil, for a refusal, for a damaged or closed store, and for
+// Passing reports whether a write that failed with err may succeed later, unchanged: the
+// store is locked, full, or cannot be reached. It is false for nil, for a refusal, for a damaged or closed store, and for
 // the end of a context.
 func Passing(err error) bool {
 	return err != nil && !slices.ContainsFunc(lasting, func(l error) bool { return errors.Is(err, l) })

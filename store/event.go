@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Types of events. The set is open: a store takes any [Event.Type]. What a body
-// holds is the business of the run that writes it.
+// Types of events. The set is open: a store accepts any [Event.Type] and does not
+// interpret bodies.
 const (
 	RunStarted     = "run.started"     // agent, input, limits
 	ModelResult    = "model.result"    // what a model answered; replay never asks it again
 	ToolIntent     = "tool.intent"     // a call is about to be made; Key is its idempotency key
-	ToolDispatched = "tool.dispatched" // it is handed to the transport next
+	ToolDispatched = "tool.dispatched" // its bytes are about to leave
 	ToolResult     = "tool.result"     // it has an outcome
-	ToolUnknown    = "tool.unknown"    // nobody can know its outcome
-	AskOpened      = "ask.opened"      // a question waits for a human; Key is the ask's ID
+	ToolUnknown    = "tool.unknown"    // its outcome cannot be known
+	AskOpened      = "ask.opened"      // a question waits for a person; Key is the ask's ID
 	AskSettled     = "ask.settled"     // it has been decided
 	RunFinished    = "run.finished"    // answer, or why there is none
 )

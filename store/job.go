@@ -25,9 +25,8 @@ const (
 	JobFailed    JobState = "failed"
 	JobCancelled JobState = "cancelled"
 	JobLimited   JobState = "limited" // a limit or a budget was reached
-	// JobUnknown is a job of which nobody can know what it has done: its worker was
-	// lost when a call that must not be made twice may have been made. It is not
-	// repeated by itself.
+	// JobUnknown is a job whose effects cannot be known: its worker was lost when a call
+	// that must not be made twice may have been made. Only a person repeats it.
 	JobUnknown JobState = "unknown"
 )
 
@@ -49,9 +48,9 @@ func (s JobState) known() bool {
 	return s == JobQueued || s == JobRunning || s == JobWaiting || s.Ended()
 }
 
-// Job is something an agent is to do, for whichever worker comes first.
+// Job is a piece of work for an agent, done by the first worker that claims it.
 type Job struct {
-	ID    string `json:"id"`              // at most [MaxJobID] characters; empty makes one up
+	ID    string `json:"id"`              // at most [MaxJobID] characters; empty means a random one
 	Agent string `json:"agent"`           // name of the agent
 	Key   string `json:"key,omitempty"`   // idempotency key: no two jobs have the same; empty for none
 	Batch string `json:"batch,omitempty"` // jobs that belong together
@@ -63,8 +62,8 @@ type Job struct {
 	NotBefore   time.Time     `json:"notBefore,omitzero"`   // it is not begun before; zero is at once
 	Expires     time.Time     `json:"expires,omitzero"`     // it is not begun after; zero is never
 	Timeout     time.Duration `json:"timeout,omitzero"`     // of one attempt, without waits for a human; zero is the agent's limit
-	Hook        string        `json:"hook,omitempty"`       // URL that is told of its end
-	Schedule    string        `json:"schedule,omitempty"`   // that has added it
+	Hook        string        `json:"hook,omitempty"`       // URL that is notified of its end
+	Schedule    string        `json:"schedule,omitempty"`   // name of the schedule that added it
 
 	// What follows is set by the store and by workers.
 
@@ -73,9 +72,9 @@ type Job struct {
 	Failures int             `json:"failures,omitzero"` // of them, those that failed
 	Losses   int             `json:"losses,omitzero"`   // of them, those whose worker was lost while they ran
 	Run      string          `json:"run,omitempty"`     // of the newest attempt
-	Result   json.RawMessage `json:"result,omitzero"`   // what it has come to, and what that has cost
+	Result   json.RawMessage `json:"result,omitzero"`   // the outcome and its cost
 	Error    string          `json:"error,omitempty"`   // why there is no result, or not yet
-	// Cancelling says that somebody wants it cancelled; its worker sees to it.
+	// Cancelling says that its cancellation was requested; its worker cancels it.
 	Cancelling bool `json:"cancelling,omitzero"`
 	// Untold says that the job has ended and that no caller has claimed the delivery of its
 	// webhook yet: see [Jobs].ClaimNotification.
@@ -90,7 +89,7 @@ type Job struct {
 	Lost  bool      `json:"-"`               // set by ClaimJobs: another worker had begun it and its lease has expired
 }
 
-// NewJobID makes an ID up.
+// NewJobID returns a random ID.
 func NewJobID() string { return "job-" + strings.ToLower(rand.Text()[:13]) }
 
 // InputHash identifies what a job is to do: its agent, prompt and input.
@@ -152,7 +151,7 @@ type JobUpdate struct {
 	// State is the one the job has afterwards; "" leaves it. Queued and those that
 	// end a job end its lease too.
 	State JobState
-	// Release ends the lease in any case: nobody works on a job that waits.
+	// Release ends the lease in any case: no worker holds a job that waits.
 	Release bool
 	// Failed counts one more failure, and Lost one more loss of a worker.
 	Failed, Lost bool

@@ -3,7 +3,7 @@ package store
 import "time"
 
 // The transitions of a job. They are here, and not in each store, so that a job moves
-// in the same way in all of them; a store looks after their being atomic.
+// in the same way in all of them; a store makes them atomic.
 
 // Queued returns j as [Jobs].AddJob records it.
 func (j Job) Queued(now time.Time) Job {
@@ -12,7 +12,7 @@ func (j Job) Queued(now time.Time) Job {
 		State: JobQueued, Created: now, Updated: now}
 }
 
-// Held reports whether somebody holds an unexpired lease at that time.
+// Held reports whether the job has an unexpired lease at that time.
 func (j Job) Held(now time.Time) bool { return j.Owner != "" && now.Before(j.Lease) }
 
 // Claim leases j to owner, and reports whether that can be done: see [Jobs].ClaimJobs.
@@ -25,7 +25,7 @@ func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
 	case j.State == JobQueued:
 		j.State, j.Attempts, j.Updated = JobRunning, j.Attempts+1, now
 		j.Run = j.RunID(j.Attempts)
-	case j.Owner == "" && !j.Cancelling: // it waits, and nobody is to go on with it
+	case j.Owner == "" && !j.Cancelling: // it waits without a lease: no worker is to continue it
 		return false
 	default:
 		j.Lost = true
@@ -64,7 +64,7 @@ func (j *Job) Update(u JobUpdate, now time.Time) error {
 	switch {
 	case u.State.Ended():
 		j.Cancelling, j.Untold = false, j.Hook != ""
-	case u.State == JobQueued && j.Cancelling: // wanted while it was worked on; nobody would see to it before it is due
+	case u.State == JobQueued && j.Cancelling: // requested while it was being worked on; no worker would see it before it is due
 		j.Cancelling = false
 		return j.Cancel(now)
 	}

@@ -2,11 +2,11 @@ package store
 
 import "time"
 
-// Pin remembers what a tool of a server was when somebody last let it be called
-// (SECA-38). Only the hash of its definition is kept.
+// Pin is the definition of a server's tool as a person last approved it. Only its hash
+// is kept.
 type Pin struct {
-	// Source is the configuration that defines the server, or what else tells it from
-	// another of the same name.
+	// Source is the configuration that defines the server, or what else distinguishes it
+	// from another of the same name.
 	Source string    `json:"source"`
 	Server string    `json:"server"` // its name there
 	Tool   string    `json:"tool"`   // the server's own name for it

@@ -8,7 +8,7 @@ type RunState string
 // States of a run. The last four end it: nothing can be appended any more.
 const (
 	Running   RunState = "running"
-	Waiting   RunState = "waiting"   // for a human
+	Waiting   RunState = "waiting"   // for a person
 	Finished  RunState = "finished"  // with an answer
 	Failed    RunState = "failed"    // with an error
 	Cancelled RunState = "cancelled" // by its caller or a human
@@ -24,7 +24,7 @@ func (s RunState) Ended() bool {
 	return false
 }
 
-// Run is the head of a run: what is known of it without reading its events.
+// Run describes a run without its events.
 type Run struct {
 	ID      string   `json:"id"`
 	Agent   string   `json:"agent,omitempty"`   // name of the agent
@@ -41,12 +41,12 @@ type Run struct {
 	Updated time.Time `json:"updated"` // of the last create or append
 	Seq     int64     `json:"seq"`     // number of the last event; zero for none
 
-	Owner   string    `json:"owner,omitempty"` // who holds the lease; empty for nobody
+	Owner   string    `json:"owner,omitempty"` // the holder of the lease; empty for none
 	Epoch   int64     `json:"epoch"`           // raised by every claim
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Leased reports whether somebody holds an unexpired lease at that time.
+// Leased reports whether the run has an unexpired lease at that time.
 func (r Run) Leased(now time.Time) bool { return r.Owner != "" && now.Before(r.Expires) }
 
 // Cursor is where the page after r begins: see [Query.After].
@@ -58,7 +58,7 @@ type Query struct {
 	Agent  string
 	Parent string
 
-	// Free selects runs that have not ended and on which nobody holds an
+	// Free selects runs that have not ended and have no
 	// unexpired lease: those a worker may claim.
 	Free bool
 

@@ -1,19 +1,17 @@
-// Package store says what Troupe keeps across a crash, and how to ask for it.
-//
-// It is seven small interfaces over one set of values:
+// Package store defines what Troupe keeps across a crash: seven small interfaces over
+// one set of values.
 //
 //   - [Journal]: runs and their events, append-only. The state of a run is a
 //     fold of its events.
-//   - [Leases]: who may append to a run. Each claim raises the run's epoch, and
-//     every append is conditional on it, so a writer that lost its lease
-//     without noticing is fenced off.
+//   - [Leases]: the right to append to a run. Each claim raises the run's epoch, and
+//     every append is conditional on it, so a writer that lost its lease without
+//     noticing is fenced off.
 //   - [Asks]: questions that wait for a human, decided exactly once.
 //   - [Approvals]: recorded consent to start a configured server.
-//   - [Pins]: what tools of servers were when they were last accepted.
-//   - [Records]: values that are kept for a while for somebody, such as the tasks
-//     that clients have given to a server.
-//   - [Jobs]: what workers are to do, each by one of them, and schedules that add
-//     to it.
+//   - [Pins]: the definitions of tools that a person has approved.
+//   - [Records]: values with an owner and an expiry, such as the tasks that clients
+//     have started on a server.
+//   - [Jobs]: a queue of work for workers, with the schedules that add to it.
 //
 // [Store] is all of them. Package memstore keeps them in memory, package sqlite
 // in a file; a new store runs the suite of package storetest.
@@ -26,13 +24,12 @@
 //   - Sequence numbers of a run start at 1 and have no gap.
 //   - When a context ends, a write that has not begun is withdrawn and the
 //     context's cause returned; of one that has begun the true outcome is
-//     returned where it is known within a bounded time. Where it is not, such as
-//     after a lost connection to a database, the error is one that passes
-//     ([Passing]), and the same Append made again adds nothing twice: see
-//     [Append.After].
+//     returned if it is known within a bounded time. If it is not, such as after a
+//     lost connection to a database, the error is temporary ([Passing]); the same
+//     Append made again adds nothing twice: see [Append.After].
 //   - Every argument is validated and bounded before it is used ([ErrInvalid],
 //     [ErrTooLarge]). Names are data: a store never builds a query, a pattern
-//     or a path out of one (SECA-55).
+//     or a path from one.
 //   - Times are kept in UTC to the microsecond.
 //   - After Close every method returns [ErrClosed].
 //
@@ -82,12 +79,12 @@ type Journal interface {
 	// Runs lists runs, newest first. An empty page is the end.
 	Runs(ctx context.Context, q Query) ([]Run, error)
 
-	// Delete removes a run, its events and its asks. [ErrLeased] while somebody
-	// holds an unexpired lease on it.
+	// Delete removes a run, its events and its asks. [ErrLeased] while an
+	// unexpired lease on it exists.
 	Delete(ctx context.Context, id string) error
 }
 
-// Leases says who may append to a run. An expired lease does not stop its
+// Leases gives one process at a time the right to append to a run. An expired lease does not stop its
 // holder from appending; being claimed by another does.
 type Leases interface {
 	// Claim leases a run to owner for ttl and raises its epoch, also for the
@@ -96,8 +93,8 @@ type Leases interface {
 	// run is returned as it is.
 	Claim(ctx context.Context, run, owner string, ttl time.Duration) (Run, error)
 
-	// Renew makes a lease last for ttl from now. One that expired and that
-	// nobody claimed can be renewed. Errors: [ErrNotFound], [ErrFinished],
+	// Renew makes a lease last for ttl from now. An expired lease can
+	// be renewed until another owner claims the run. Errors: [ErrNotFound], [ErrFinished],
 	// [ErrFenced].
 	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
 
@@ -107,11 +104,11 @@ type Leases interface {
 	Release(ctx context.Context, run, owner string, epoch int64) error
 }
 
-// Asks holds questions that wait for a human (SECA-51).
+// Asks holds questions that wait for a person.
 type Asks interface {
 	// OpenAsk records a pending ask. Created and the decision are set by the
-	// store. Errors: [ErrExists]; [ErrNotFound] if it names a run that is not
-	// there; [ErrFinished] if that run has ended.
+	// store. Errors: [ErrExists]; [ErrNotFound] if its run does not
+	// exist; [ErrFinished] if that run has ended.
 	//
 	// A run that journals its asks opens them with [Journal.Append], so that there
 	// is no event without its ask, nor the other way round.
@@ -130,13 +127,13 @@ type Asks interface {
 	Asks(ctx context.Context, q AskQuery) ([]Ask, error)
 
 	// SettledAsks lists the asks that were settled after a place in the order in which
-	// that happened, and the place to go on from; expiry does not count. Below zero is
-	// the end: no ask, and the place that those settled from now on come after. It is
-	// for one who looks again and again, at the cost of what is new.
+	// that happened, and the place to go on from; expiry does not count. A negative place is
+	// the end: it returns no ask, and the place after which later ones come. A poller
+	// pays only for what is new.
 	SettledAsks(ctx context.Context, after int64, limit int) (asks []Ask, last int64, err error)
 }
 
-// Approvals holds recorded consent to start configured servers (SECA-45).
+// Approvals holds recorded consent to start configured servers.
 type Approvals interface {
 	// Approve records consent. The same (File, Server, Hash) again replaces what
 	// was recorded. At most [MaxApprovals] are kept.
@@ -153,28 +150,28 @@ type Approvals interface {
 	Revoke(ctx context.Context, file, server, hash string) error
 }
 
-// Pins holds what tools were when they were first called, or last accepted (SECA-38).
+// Pins holds the definitions of tools as they were when first called, or last approved.
 type Pins interface {
-	// SetPin records what a tool is. The same (Source, Server, Tool) again replaces
-	// what was recorded. At most [MaxPins] are kept; beyond, none is given up for
-	// another: see [LimitError].
+	// SetPin records the definition of a tool. The same (Source, Server, Tool) again replaces
+	// what was recorded. At most [MaxPins] are kept; a further one is a
+	// [LimitError].
 	SetPin(ctx context.Context, p Pin) error
 
-	// Pin looks for what is recorded of a tool.
+	// Pin returns the recorded definition of a tool, if there is one.
 	Pin(ctx context.Context, source, server, tool string) (Pin, bool, error)
 
 	// Pins lists all, by source, server and tool.
 	Pins(ctx context.Context) ([]Pin, error)
 
-	// Unpin forgets a tool, or with tool "" all of that server of that source.
+	// Unpin removes the record of a tool, or with tool "" all of that server of that source.
 	// [ErrNotFound] if there was none.
 	Unpin(ctx context.Context, source, server, tool string) error
 }
 
-// Records holds values that expire. What belongs to one owner is not there for
-// another, whatever the key (SECA-12), and an owner can not take the room of the
-// others: at most [MaxOwned] records with [MaxOwnedBytes] of values are kept for one,
-// and [MaxRecords] for all. None is given up for another: see [LimitError].
+// Records holds values that expire. An owner sees its own records only, whatever the
+// key, and cannot use up the space of the others: at most [MaxOwned] records with
+// [MaxOwnedBytes] of values are kept for one owner, and [MaxRecords] for all. A further
+// one is a [LimitError]; no record is dropped for another.
 type Records interface {
 	// PutRecord adds a record, or replaces the one of the same kind, owner and key.
 	PutRecord(ctx context.Context, r Record) error
@@ -205,26 +202,27 @@ type Jobs interface {
 	// Attempts raised and Run set, and before them those that a worker has lost (Lost is
 	// set, and only lease and epoch have changed). A job whose expired lease is owner's own
 	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
-	// past Expires are given out, for a worker has to end them. None is no error.
+	// past Expires are given out, for a worker has to end them. No job is not an error.
 	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)
 
 	// RenewJobs makes leases last for ttl from now, and returns which of them are still
-	// held. One that expired and that nobody claimed is. At most [MaxClaim].
+	// held. An expired one that no other owner has claimed counts as held. At most [MaxClaim].
 	RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []JobLease) (held []JobLease, err error)
 
-	// UpdateJob writes how a job stands. One that is to be queued again and that somebody
-	// wants cancelled is cancelled instead: look at what comes back. Errors: [ErrNotFound]; [ErrFinished] if it has
-	// ended; [ErrFenced] if the lease is not held any more.
+	// UpdateJob writes how a job stands. If a job with a cancellation request
+	// (Cancelling) is to be queued again, it is cancelled instead: check the returned
+	// state. Errors: [ErrNotFound]; [ErrFinished] if it has ended; [ErrFenced] if the
+	// lease is no longer held.
 	UpdateJob(ctx context.Context, u JobUpdate) (Job, error)
 
-	// CancelJob ends a job that is queued, as cancelled. One that somebody works on, or
-	// did, is marked (Cancelling) for its worker, or the next one, to see to.
+	// CancelJob ends a job that is queued, as cancelled. A job that is, or was, being worked on
+	// is marked (Cancelling) for its worker, or the next one, to cancel.
 	// [ErrFinished], and the job as it is, if it has ended.
 	CancelJob(ctx context.Context, id string) (Job, error)
 
 	// RetryJob queues a job again, with no failures and losses counted: one that failed, was
-	// cancelled or limited, whose outcome is unknown, or that waits and is held by
-	// nobody. It is a human's permission to make calls again. Others are
+	// cancelled or limited, whose outcome is unknown, or that waits without
+	// a lease. It is a person's permission to make calls again. Others are
 	// [ErrInvalid], and returned as they are.
 	RetryJob(ctx context.Context, id string) (Job, error)
 
@@ -243,8 +241,8 @@ type Jobs interface {
 	// JobCounts returns how many jobs there are in each state; none is left out.
 	JobCounts(ctx context.Context) (map[JobState]int, error)
 
-	// DeleteJob removes a job, and not its runs. [ErrLeased] while somebody holds an
-	// unexpired lease on it.
+	// DeleteJob removes a job, and not its runs. [ErrLeased] while an
+	// unexpired lease on it exists.
 	DeleteJob(ctx context.Context, id string) error
 
 	// PutSchedule adds a schedule, or replaces the one of that name but for when it was

@@ -1,4 +1,4 @@
-// Approval asks a person before an agent does something that can not be undone. Here the
+// Approval asks a person before an agent does something that cannot be undone. Here the
 // person is at the terminal; it may as well be a message in a chat.
 package main
 
@@ -46,7 +46,7 @@ func run(ctx context.Context, model llm.Model, in io.Reader, out io.Writer) erro
 		Model: model,
 		// Marked so, it asks whatever the policy says.
 		Tools: []agent.Tool{agent.NeedsApproval(agent.Func("transfer", "Sends money.", transfer))},
-		// Silence is never a yes: a question that nobody answers is declined in the end.
+		// Silence is never a yes: a question without an answer is declined in the end.
 		OnAsk: func(_ context.Context, ask agent.Ask) (agent.Decision, error) {
 			one.Lock()
 			defer one.Unlock()

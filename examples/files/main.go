@@ -1,5 +1,5 @@
 // Files is an MCP server over stdio with tools to look at the files below one
-// folder. It can not leave that folder, also not through a symbolic link, and
+// folder. It cannot leave that folder, also not through a symbolic link, and
 // it changes nothing.
 //
 //	troupe run --mcp "go run ./examples/files ." "Which Go files are largest?"

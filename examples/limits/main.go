@@ -62,7 +62,7 @@ func run(ctx context.Context, model llm.Model, out io.Writer) error {
 		return err
 	}
 
-	tired := errors.New("nobody waits for that any more")
+	tired := errors.New("the answer is no longer needed")
 	short, cancel := context.WithTimeoutCause(ctx, time.Second, tired)
 	defer cancel()
 	res, err = counter.Run(short, "Count to a million.", nil)

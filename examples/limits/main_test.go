@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 		if err := run(t.Context(), model, &out); err != nil {
 			t.Fatal(err)
 		}
-		want := "the limit of tool calls (3) was reached: I came to 4.\ncancelled after 2 turns: nobody waits for that any more\n"
+		want := "the limit of tool calls (3) was reached: I came to 4.\ncancelled after 2 turns: the answer is no longer needed\n"
 		if got := out.String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

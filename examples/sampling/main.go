@@ -1,14 +1,14 @@
 // Sampling is an MCP server that needs a model: it finds out from a log why something
-// has failed. It uses the model of whoever calls it, or one of its own.
+// has failed. It uses the model of the client that calls it, or one of its own.
 //
-//	troupe run --mcp "go run ./examples/sampling" "Why can nobody pay?"
-//	troupe mcp call --mcp "go run ./examples/sampling -model qwen3:8b" explain '{"question":"Why can nobody pay?"}'
+//	troupe run --mcp "go run ./examples/sampling" "Why do all payments fail?"
+//	troupe mcp call --mcp "go run ./examples/sampling -model qwen3:8b" explain '{"question":"Why do all payments fail?"}'
 //
 // Where Ollama is not on this machine the server has to know: hosts do not hand their
 // environment on, so OLLAMA_HOST belongs into its definition (troupe mcp add -e).
 //
-// The tools that the model has for it are two Go functions. They are nobody else's: the
-// client sees them in the questions to its model, and can not call them.
+// The tools that the model has for it are two Go functions. They stay in this process: the
+// client sees them in the questions to its model, and cannot call them.
 package main
 
 import (

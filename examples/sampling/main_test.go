@@ -83,7 +83,7 @@ func TestExplain(t *testing.T) {
 			}
 			defer c.Close()
 			var got string
-			res, err := c.CallTool(t.Context(), "explain", json.RawMessage(`{"question":"Why can nobody pay?"}`), nil)
+			res, err := c.CallTool(t.Context(), "explain", json.RawMessage(`{"question":"Why do all payments fail?"}`), nil)
 			if err != nil {
 				got = err.Error()
 			} else {

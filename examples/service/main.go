@@ -64,7 +64,7 @@ func ask(w http.ResponseWriter, r *http.Request, helper *agent.Agent) {
 	res, err := helper.Run(r.Context(), in.Question, nil)
 	switch {
 	case r.Context().Err() != nil:
-		return // nobody reads it
+		return // the client is gone
 	case errors.Is(err, agent.ErrTooManyRuns):
 		http.Error(w, "too much to do", http.StatusServiceUnavailable)
 		return

@@ -53,7 +53,7 @@ func newHandler(rt *agent.Runtime) http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux) // other pages start nothing here
 }
 
-// start begins a run, which goes on whether or not anybody watches.
+// start begins a run, which goes on with or without a reader of its events.
 func start(w http.ResponseWriter, r *http.Request, rt *agent.Runtime) {
 	prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {

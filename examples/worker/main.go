@@ -48,7 +48,7 @@ func run(ctx context.Context, model llm.Model, s store.Store, cities []string, o
 		return err
 	}
 	defer rt.Close()
-	guide, err := rt.Agent("guide", &agent.Config{Instructions: "Name the one sight of a city that nobody should miss."})
+	guide, err := rt.Agent("guide", &agent.Config{Instructions: "Name the one sight of a city that every visitor should see."})
 	if err != nil {
 		return err
 	}

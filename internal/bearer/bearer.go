@@ -23,7 +23,7 @@ var (
 	ErrCharacters = errors.New("a token has letters, digits and any of - . _ ~ + /, and may end in =; make one with: openssl rand -hex 32")
 )
 
-// Check refuses a token that is short, or that a client can not send: RFC 6750 section
+// Check refuses a token that is short, or that a client cannot send: RFC 6750 section
 // 2.1 says what one is made of.
 func Check(token string) error {
 	if len(token) < MinLength || len(token) > MaxLength {

@@ -42,7 +42,7 @@ type WriterOptions struct {
 	OnError func(error)
 }
 
-// Writer writes lines for many goroutines at once. Whoever finds nobody writing
+// Writer writes lines for many goroutines at once. A goroutine that finds no other writing
 // writes what has gathered, without blocking; what the peer does not take at
 // once is finished by one goroutine. All methods may be called from any
 // goroutine.
@@ -57,7 +57,7 @@ type Writer struct {
 }
 
 // nonBlocking is a descriptor that can be written without waiting for the peer.
-// One goroutine at a time uses it, whoever has [state.writing].
+// One goroutine at a time uses it, the one that has set [state.writing].
 type nonBlocking interface {
 	try(b []byte) (int, error) // as much of b as there is room for
 	all(b []byte) error        // all of b; ends with an error when the descriptor is closed
@@ -67,7 +67,7 @@ type nonBlocking interface {
 type state struct {
 	queue   []byte // whole lines, not yet taken
 	spare   []byte // a used buffer, empty
-	flying  int    // bytes taken by whoever writes and not yet written
+	flying  int    // bytes taken by the writing goroutine and not yet written
 	writing bool   // one goroutine owns dst; it looks at queue again before it lets go
 	closing bool   // Close has been called: no more lines
 	gone    bool   // closed for good: what is left is dropped
@@ -201,7 +201,7 @@ func (s *state) claim(atLeast int) bool {
 	return true
 }
 
-// add queues one line and writes if nobody does and enough has gathered.
+// add queues one line and writes if no other goroutine does and enough has gathered.
 func (w *Writer) add(frame []byte, atLeast int) error {
 	var mine bool
 	var err error

@@ -46,7 +46,7 @@ type MismatchError struct {
 func (e *MismatchError) Error() string { return fmt.Sprintf("the header %s %s", e.Header, e.Why) }
 
 // Check compares the headers of a call with its arguments, a JSON object or empty
-// (HDR-24). Headers that the tool does not name are nobody's business. The error is
+// (HDR-24). Headers that the tool does not name are ignored. The error is
 // a [*MismatchError].
 func (p Plan) Check(h http.Header, args json.RawMessage) error {
 	for i := range p.params {

@@ -15,7 +15,7 @@ import (
 // maxSafe is the largest integer that every JSON reader keeps exactly.
 const maxSafe = 1<<53 - 1
 
-// ArgumentError is an argument that has to be repeated and can not be. Its value is
+// ArgumentError is an argument that has to be repeated in a header and cannot be. Its value is
 // not told: it may be private.
 type ArgumentError struct {
 	Path []string
@@ -23,7 +23,7 @@ type ArgumentError struct {
 }
 
 func (e *ArgumentError) Error() string {
-	return fmt.Sprintf("the argument %.200q can not be sent in a header: %s", strings.Join(e.Path, "."), e.Why)
+	return fmt.Sprintf("the argument %.200q cannot be sent in a header: %s", strings.Join(e.Path, "."), e.Why)
 }
 
 // Headers returns the headers of a call, in the order of params, with values not

@@ -55,7 +55,7 @@ func (b *Binder) DecodeValid(s *Schema, data []byte, v any) error {
 }
 
 // plainFields returns the fields of a struct that the quick way can do, nil if
-// there is one that it can not.
+// there is one that it cannot.
 func plainFields(t reflect.Type) []boundField {
 	if t.Kind() != reflect.Struct || t.NumField() == 0 || hasMethods(t) {
 		return nil

@@ -90,7 +90,7 @@ type pattern struct {
 }
 
 // others are the constraining keywords of all dialects that a plan cannot have. Any other
-// name is nobody's keyword and is ignored, as the standard says.
+// name is not a keyword and is ignored, as the standard says.
 var others = map[string]bool{
 	"allOf": true, "anyOf": true, "oneOf": true, "not": true, "if": true, "then": true, "else": true,
 	"patternProperties": true, "propertyNames": true, "dependencies": true, "dependentSchemas": true,

@@ -25,7 +25,7 @@ type ValidationError struct {
 	More     bool      // there are others
 }
 
-// Error is written for whoever made the value, a model as well as a person.
+// Error is written for the author of the value, a model or a person.
 func (e *ValidationError) Error() string {
 	var b strings.Builder
 	for i, p := range e.Problems {

@@ -2,8 +2,8 @@
 // (agentskills.io/specification), for those who serve them and those who load them
 // over MCP (SEP-2640).
 //
-// What it is given comes from anybody: it is bounded in size, depth and number, and
-// aliases of YAML can not blow it up.
+// Its input is hostile until checked: it is bounded in size, depth and number, and
+// aliases of YAML cannot blow it up.
 package skillmd
 
 import (

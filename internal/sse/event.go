@@ -12,7 +12,7 @@ type Event struct {
 	// Data is what the data lines say, joined by newlines. Of a read event it is
 	// valid until the next call. An event without data is no message (WIRE-11).
 	Data []byte
-	// ID counts if HasID is set; empty means that from here on the stream can not
+	// ID counts if HasID is set; empty means that from here on the stream cannot
 	// be resumed.
 	ID    string
 	HasID bool

@@ -267,7 +267,7 @@ func (r *Reader) addData(value []byte) error {
 	return nil
 }
 
-// tooLong begins to skip the event under way, or says that it can not be read.
+// tooLong begins to skip the event under way, or says that it cannot be read.
 func (r *Reader) tooLong() error {
 	if !r.skips {
 		return &TooLongError{Max: r.max}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ErrField says that a type or an id can not be written: a line break would end it
+// ErrField says that a type or an id cannot be written: a line break would end it
 // and begin a field of its own, and an id with a NUL is ignored by readers.
-var ErrField = errors.New("event type or id holds a character that can not be sent")
+var ErrField = errors.New("event type or id holds a character that cannot be sent")
 
 // AppendEvent appends e with the blank line that ends it. Data of several lines
 // becomes several fields; a reader gets CR and CRLF in it back as LF. Data is left

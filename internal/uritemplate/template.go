@@ -113,7 +113,7 @@ func Parse(template string) (*Template, error) {
 	return t, nil
 }
 
-// parseLiteral encodes what a URI can not hold (RFC 6570, 3.1).
+// parseLiteral encodes the characters that a URI cannot hold (RFC 6570, 3.1).
 func parseLiteral(s string) (string, error) {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -109,7 +109,7 @@ func (v *View) foreign() error {
 			return refuse("its host is not a valid name")
 		}
 		if strings.ContainsFunc(text, odd) {
-			return refuse("its host has characters that can not be seen")
+			return refuse("its host has invisible characters")
 		}
 		if scripts := scriptsOf(text); mixed(scripts) {
 			v.warn("The part %s of its host is %s: it mixes letters of %s, so that it can look like another name.",

@@ -100,7 +100,7 @@ func split(raw string) (scheme, authority, rest string, err error) {
 			return "", "", "", refuse("it has a backslash, which browsers take for a slash")
 		}
 		if odd(r) {
-			return "", "", "", refuse("it has the character U+%04X, which can not be seen or stands for a space", r)
+			return "", "", "", refuse("it has the character U+%04X, which is invisible or stands for a space", r)
 		}
 	}
 	scheme, rest, found := strings.Cut(raw, ":")

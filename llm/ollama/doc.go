@@ -10,7 +10,7 @@
 // completed when a line with "done": true was seen.
 //
 // Ollama keeps only a part of a tool's JSON schema; what would be lost goes into
-// descriptions, where the model can read it. Arguments must be validated by whoever
+// descriptions, where the model can read it. Arguments must be validated by the code that
 // runs the tool, as always.
 //
 // All types may be used by many goroutines at once, and start none.

@@ -11,7 +11,7 @@
 //
 // What servers lack is made up for here: stop sequences beyond the four that OpenAI takes
 // cut the text on its way, a required tool call that does not come is asked for once more
-// with a grammar, and numbers of tokens that can not be true are estimated. A schema that
+// with a grammar, and impossible numbers of tokens are estimated. A schema that
 // the strict mode takes is sent as a strict one. Audio is an error.
 //
 // A [Client] may be used by many goroutines at once, and starts none. Its tests, and

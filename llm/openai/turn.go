@@ -329,7 +329,7 @@ func (t *turn) finishReason(calls int) llm.FinishReason {
 	return reason
 }
 
-// cost is what the server says that the turn has cost. A number that can not be true, a
+// cost is what the server says that the turn has cost. A number that is impossible, a
 // prompt of no tokens or text of none, is estimated.
 func (t *turn) cost() llm.Usage {
 	u := rest.Usage(t.req, t.usage.PromptTokens, t.usage.CompletionTokens, t.bytes)

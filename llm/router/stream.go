@@ -77,7 +77,7 @@ func (t *turn) choose(c *Candidate, failed []Failure) {
 }
 
 // run passes the events of one candidate on. It returns the candidate's error; nil means
-// that the turn is complete, or that nobody reads on.
+// that the turn is complete, or that the caller has stopped reading.
 func (t *turn) run(ctx context.Context, c *Candidate, req *llm.Request) error {
 	for ev, err := range c.Model.Stream(ctx, req) {
 		if err != nil {

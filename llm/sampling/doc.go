@@ -1,5 +1,5 @@
 // Package sampling turns MCP's sampling/createMessage into turns of a model, and turns
-// of a model into sampling/createMessage. It is pure: it asks nobody.
+// of a model into sampling/createMessage. It is pure: it makes no request.
 //
 // A host that answers servers with a model of its own goes one way,
 //

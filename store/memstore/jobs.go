@@ -16,8 +16,8 @@ type jobs struct {
 	rows   map[string]*job
 	keys   map[string]*job     // by idempotency key
 	due    map[string]*dueHeap // of each agent, the queued ones
-	held   map[*job]struct{}   // somebody has the lease, expired or not
-	left   map[*job]struct{}   // to be cancelled, and nobody has them
+	held   map[*job]struct{}   // they have a lease, expired or not
+	left   map[*job]struct{}   // to be cancelled, without a lease
 	counts map[store.JobState]int
 	added  int64 // numbers jobs
 	fence  int64 // highest epoch of a deleted job
@@ -160,7 +160,7 @@ func (s *Store) claimed(j *job, to store.Job) store.Job {
 	return out
 }
 
-// lost returns the jobs that were begun and that nobody works on, the longest lost first.
+// lost returns the jobs that were begun and whose lease has expired, the longest lost first.
 func (q *jobs) lost(now time.Time, agents []string) []*job {
 	var list []*job
 	for j := range q.held {

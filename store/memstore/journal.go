@@ -108,7 +108,7 @@ func (s *Store) appendable(a store.Append) (*run, error) {
 	return r, nil
 }
 
-// unopened returns the asks of a that are still to be opened, or why its asks can not
+// unopened returns the asks of a that are still to be opened, or why its asks cannot
 // be opened and settled.
 func (s *Store) unopened(a store.Append, now time.Time) ([]store.Ask, error) {
 	var open []store.Ask

@@ -173,7 +173,7 @@ func (t *tx) repeats(n int64, a store.Append) (bool, error) {
 	return err == nil && a.Repeats(events), err
 }
 
-// unopened returns the asks of a that are still to be opened, or why its asks can not
+// unopened returns the asks of a that are still to be opened, or why its asks cannot
 // be opened and settled. Nothing is changed yet: see [writer.do].
 func (t *tx) unopened(a store.Append) ([]store.Ask, error) {
 	var open []store.Ask

@@ -20,7 +20,7 @@ const applicationID = 0x54525045
 
 // identify reports the schema's version, zero for an empty file, and refuses
 // what is not a store. It must come before anything is written: the path may be
-// somebody else's database.
+// another program's database.
 func identify(s *session) (version int, err error) {
 	var app, objects int
 	row := s.conn.QueryRowContext(context.Background(),

@@ -9,7 +9,7 @@
 //
 // Writes go by group commit. One goroutine drains a bounded queue and commits
 // whatever waits in it, up to 512 events, 32 MiB or 2 ms, so many writers share
-// one fsync and a lone one waits for nobody. Each caller returns when its own
+// one fsync and a lone one waits for no other. Each caller returns when its own
 // write is durable: by default after power loss ([Full]), or after a kill of
 // the process ([Normal]).
 //

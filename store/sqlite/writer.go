@@ -38,7 +38,7 @@ const (
 	withdrawn // its caller has gone; it is never run
 )
 
-// op is one write on its way. Whoever moves it away from queued owns it.
+// op is one write under way. The goroutine that moves it out of queued owns it.
 type op struct {
 	doing string // what it does, for errors
 	run   func(*tx) error

@@ -133,7 +133,7 @@ func testAppendAsks(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 }
 
-// testRefusedAsks appends what can not be; r has the settled ask q and the pending q2,
+// testRefusedAsks appends what must be refused; r has the settled ask q and the pending q2,
 // and three events.
 func testRefusedAsks(t *testing.T, s store.Store, r store.Run) {
 	t.Helper()

@@ -30,7 +30,7 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 			t.Fatalf("ClaimJobs before the leases expire: got %v", ids)
 		}
 		time.Sleep(time.Second)
-		held, err = s.RenewJobs(ctx, "w1", time.Minute, leases[1:2]) // late, and nobody was faster
+		held, err = s.RenewJobs(ctx, "w1", time.Minute, leases[1:2]) // late, but no other worker claimed it
 		wantErr(t, "RenewJobs after the lease", err, nil)
 		wantEqual(t, "RenewJobs after the lease", held, leases[1:2])
 		lost, _ := claimJobs(t, s, "w2", 5)
@@ -50,7 +50,7 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 		wantErr(t, "UpdateJob with Release", err, nil)
 		time.Sleep(time.Hour)
 		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k"}) {
-			t.Errorf("ClaimJobs: got %v, want k only: nobody is to go on with one that waits alone", ids)
+			t.Errorf("ClaimJobs: got %v, want k only: a job that waits without a lease is not claimed", ids)
 		}
 		got, err := s.RetryJob(ctx, "j")
 		if err != nil || got.State != store.JobQueued || got.Attempts != 1 {

@@ -267,7 +267,7 @@ func testJobCancel(t *testing.T, open func(t *testing.T) store.Store) {
 		if err != nil || len(found) != 1 || found[0].ID != "running" {
 			t.Errorf("Jobs of w that are to be cancelled: got %+v, %v", found, err)
 		}
-		// One that waits alone is given to somebody who sees to it.
+		// One that waits without a lease is given to a worker that cancels it.
 		lost, ids := claimJobs(t, s, "w2", 5)
 		if !slices.Equal(ids, []string{"waiting"}) || !lost[0].Lost || !lost[0].Cancelling {
 			t.Errorf("ClaimJobs: got %+v, want the one that waited", lost)
@@ -294,7 +294,7 @@ func testJobCancel(t *testing.T, open func(t *testing.T) store.Store) {
 	})
 }
 
-// A job that goes back to the queue while somebody wants it cancelled is cancelled then:
+// A job that goes back to the queue while its cancellation is requested is cancelled then:
 // it might not be due for long.
 func testJobCancelledMeanwhile(t *testing.T, open func(t *testing.T) store.Store) {
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +316,7 @@ func testJobCancelledMeanwhile(t *testing.T, open func(t *testing.T) store.Store
 }
 
 // The end of a job with a hook is told by exactly one, however it has ended, and can be
-// found until somebody does.
+// found until a caller claims its notification.
 func testJobUntold(t *testing.T, open func(t *testing.T) store.Store) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := open(t), t.Context()

@@ -341,7 +341,7 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			{store.Query{Parent: "leased", Agent: "a"}, []string{"expired"}},
 			{store.Query{Free: true}, []string{"released", "expired"}},
 			{store.Query{Free: true, Agent: "b"}, []string{"released"}},
-			{store.Query{Agent: "nobody"}, nil},
+			{store.Query{Agent: "unknown"}, nil},
 			{store.Query{Agent: "%"}, nil}, // SECA-55: not a pattern
 			{store.Query{Agent: "a' OR '1'='1"}, nil},
 		}

@@ -76,7 +76,7 @@ func testLeaseExpiry(t *testing.T, open func(t *testing.T) store.Store) {
 		time.Sleep(59 * time.Second)
 		wantErr(t, "Claim after 59 s of the renewed 60", claim(), store.ErrLeased)
 
-		// Expired, but nobody came: the holder goes on.
+		// Expired, but no other owner claimed it: the holder goes on.
 		time.Sleep(time.Second)
 		appendTo(t, s, r, event("e", 1))
 		wantErr(t, "Renew of an expired lease", s.Renew(t.Context(), "r", "w", r.Epoch, time.Minute), nil)

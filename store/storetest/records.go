@@ -27,9 +27,9 @@ func testRecords(t *testing.T, open func(t *testing.T) store.Store) {
 	b := put("task", "ada", "b", 1)
 	a := put("task", "ada", "a", 2)
 	other := put("task", "bob", "a", 3)
-	nobody := put("task", "", "a", 4)
+	unowned := put("task", "", "a", 4)
 	ticket := put("ticket", "ada", "a", 5)
-	for _, want := range []store.Record{a, b, other, nobody, ticket} {
+	for _, want := range []store.Record{a, b, other, unowned, ticket} {
 		got, err := s.Record(t.Context(), want.Kind, want.Owner, want.Key)
 		wantErr(t, "Record", err, nil)
 		wantEqual(t, "Record", got, want)
@@ -47,7 +47,7 @@ func testRecords(t *testing.T, open func(t *testing.T) store.Store) {
 	wantRecords(t, s, store.RecordQuery{Kind: "task", Owner: "ada", Limit: 1}, a)
 	wantRecords(t, s, store.RecordQuery{Kind: "task", Owner: "ada", Limit: 1, After: "a"}, b)
 	wantRecords(t, s, store.RecordQuery{Kind: "task", Owner: "ada", After: "b"})
-	wantRecords(t, s, store.RecordQuery{Kind: "task"}, nobody)
+	wantRecords(t, s, store.RecordQuery{Kind: "task"}, unowned)
 
 	a = put("task", "ada", "a", 9)
 	wantRecords(t, s, store.RecordQuery{Kind: "task", Owner: "ada"}, a, b)
@@ -96,7 +96,7 @@ func testRecordExpiry(t *testing.T, open func(t *testing.T) store.Store) {
 	})
 }
 
-// testRecordLimits: an owner can not take the room of the others.
+// testRecordLimits: an owner cannot use up the space of the others.
 func testRecordLimits(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	expires := time.Now().Add(ttl)

@@ -8,7 +8,7 @@ import (
 )
 
 // Usage returns what a turn has cost by the server's numbers, or an estimate from bytes in
-// place of one that can not be true, such as a prompt of no tokens (Ollama says nothing of
+// place of an impossible one, such as a prompt of no tokens (Ollama says nothing of
 // one that it had in its cache): see [llm.Usage.Plausible].
 func Usage(req *llm.Request, input, output, bytes int) llm.Usage {
 	return llm.Usage{Input: input, Output: output}.Plausible(llm.EstimateTokens(req), bytes)
