@@ -169,7 +169,7 @@ type JobQuery struct {
 	Batch      string
 	Schedule   string
 	Owner      string // who holds the lease
-	Cancelling bool   // those that somebody wants cancelled, and that have not ended
+	Cancelling bool   // those with a cancellation request that have not ended
 	Untold     bool   // those whose webhook no caller has claimed: see [Job]
 
 	Brief bool   // as [Job.Brief] has them
