@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
 )
 
 // arrival is one message on its way to its method. It belongs to the goroutine that
@@ -154,10 +155,10 @@ func (s *session) answerNow(a *arrival, row method) error {
 	if err != nil {
 		return err
 	}
-	out := buffers.Get().(*[]byte)
+	out := buffer.Take()
 	frame := mcp.AppendResult((*out)[:0], a.ID, result)
 	a.port.answer(frame, nil)
-	recycle(out, frame)
+	buffer.Give(out, frame)
 	return nil
 }
 

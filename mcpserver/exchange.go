@@ -9,6 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
 
 // exchange is the port of one POST:
@@ -32,13 +34,13 @@ type exchange struct {
 
 	mu     sync.Mutex
 	state  exchangeState
-	stream *stream       // nil as long as nothing has come before the answer
-	wake   chan struct{} // of the waiting goroutine; closed when there is something to write
-	frame  *[]byte       // the answer, if it was not written directly
-	failed *mcp.Error    // in frame
-	empty  bool          // dropped: there is no answer
-	call   *inbound.Call // run elsewhere
-	unhook func() bool   // ends the watch over the client's connection
+	stream *streams.Stream // nil as long as nothing has come before the answer
+	wake   chan struct{}   // of the waiting goroutine; closed when there is something to write
+	frame  *[]byte         // the answer, if it was not written directly
+	failed *mcp.Error      // in frame
+	empty  bool            // dropped: there is no answer
+	call   *inbound.Call   // run elsewhere
+	unhook func() bool     // ends the watch over the client's connection
 }
 
 type exchangeState uint8
@@ -54,8 +56,8 @@ const (
 func (x *exchange) notify(frame []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if st := x.streams(); st != nil {
-		st.send(frame)
+	if st := x.streaming(); st != nil {
+		st.Send(frame)
 	}
 }
 
@@ -64,21 +66,21 @@ func (x *exchange) hears() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.stream != nil {
-		return x.stream.open()
+		return x.stream.Open()
 	}
 	return x.state < over
 }
 
-// streams begins to stream, if it has not; nil if nobody would read it. It is called
-// under the lock.
-func (x *exchange) streams() *stream {
+// streaming starts to stream if it has not, and returns the stream; nil if the client has
+// gone. The lock is held.
+func (x *exchange) streaming() *streams.Stream {
 	if x.stream != nil || x.state >= over {
 		return x.stream
 	}
 	if x.legacy != nil {
-		x.stream = x.legacy.streams.post(x.legacy.legacy.Load().version)
+		x.stream = x.legacy.streams.Post(x.legacy.legacy.Load().version)
 	} else {
-		x.stream = x.server.hub.plain()
+		x.stream = x.server.streams.Plain()
 	}
 	x.ring()
 	return x.stream
@@ -100,7 +102,7 @@ func (x *exchange) answer(frame []byte, failed *mcp.Error) {
 	case x.state >= over: // nobody is there any more (SHL-15)
 		return
 	case x.stream != nil:
-		x.stream.finish(frame)
+		x.stream.Finish(frame)
 	case x.state == direct && failed == nil:
 		x.write(frame, nil)
 	case x.state == direct:
@@ -110,7 +112,7 @@ func (x *exchange) answer(frame []byte, failed *mcp.Error) {
 		x.write(frame, failed)
 		_ = http.NewResponseController(x.w).Flush()
 	default:
-		x.frame, x.failed = buffers.Get().(*[]byte), failed
+		x.frame, x.failed = buffer.Take(), failed
 		*x.frame = append((*x.frame)[:0], frame...)
 	}
 	x.ring()
@@ -126,7 +128,7 @@ func (x *exchange) drop() {
 		return
 	}
 	if x.stream != nil {
-		x.stream.end()
+		x.stream.End()
 	}
 	x.empty = true
 	x.ring()
@@ -141,8 +143,8 @@ func (x *exchange) closeConn(retry time.Duration) {
 	if x.legacy == nil {
 		return // the client would lose its request (SHM-08)
 	}
-	if st := x.streams(); st != nil {
-		st.closeConn(retry)
+	if st := x.streaming(); st != nil {
+		st.CloseConn(retry)
 	}
 }
 
@@ -197,7 +199,7 @@ func (x *exchange) wait(in *intake) {
 		}
 		x.mu.Lock()
 		if x.state == waiting { // it takes long: a stream is kept alive, and can be resumed (WIRE-13, SHL-41)
-			x.streams()
+			x.streaming()
 		}
 	}
 	st, frame, empty := x.stream, x.frame, x.empty
@@ -206,12 +208,12 @@ func (x *exchange) wait(in *intake) {
 	switch {
 	case st != nil:
 		in.free()
-		if err := st.serve(x.w, x.r); err != nil {
+		if err := st.Serve(x.w, x.r); err != nil {
 			x.leave()
 		}
 	case frame != nil:
 		x.write(*frame, x.failed)
-		recycle(frame, *frame)
+		buffer.Give(frame, *frame)
 	case empty && x.batch:
 		x.w.WriteHeader(http.StatusAccepted) // SHL-11
 	case empty: // CANC-03: a stream that ends without an answer

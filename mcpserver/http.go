@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
 
 // Handler serves clients over Streamable HTTP, on any path it is mounted at: the
@@ -136,7 +137,20 @@ func (s *Server) serveGet(w http.ResponseWriter, r *http.Request) {
 	}
 	if n := s.sessionOf(w, r, p, mcp.ID{}); n != nil {
 		defer s.web.done(n)
-		n.streams.get(w, r, n.legacy.Load().version)
+		s.refuseGet(w, n.streams.Get(w, r, n.legacy.Load().version))
+	}
+}
+
+// refuseGet answers a GET that has no stream.
+func (s *Server) refuseGet(w http.ResponseWriter, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, streams.ErrUnknownEvent): // not 404, which is the end of the session (SHL-42, SHL-52)
+		refuse(w, http.StatusBadRequest, mcp.ID{}, invalid(err.Error()))
+	case errors.Is(err, streams.ErrTooMany):
+		refuse(w, http.StatusTooManyRequests, mcp.ID{}, invalid(err.Error()))
+	default:
+		refuse(w, http.StatusNotFound, mcp.ID{}, invalid(streams.ErrClosed.Error()))
 	}
 }
 

@@ -286,8 +286,8 @@ func (s *session) catchUpNow() {
 
 // reachable reports whether something pushed goes to the client rather than to wait.
 func (s *session) reachable() bool {
-	streams, ok := s.out.(interface{ listening() bool }) // of an HTTP session
-	return !ok || streams.listening()
+	streams, ok := s.out.(interface{ Listening() bool }) // of an HTTP session
+	return !ok || streams.Listening()
 }
 
 // readUp says that a client who asks for the lists from now on gets them as they are.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
 
 // SSEHandler serves clients of the transport that 2024-11-05 had, HTTP with Server-Sent
@@ -46,7 +47,7 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 type oldSession struct {
 	*session
 	key    string // a secret
-	stream *stream
+	stream *streams.Stream
 }
 
 // oldSessions are the sessions that are open.
@@ -84,17 +85,17 @@ func (t *oldSessions) remove(key string) {
 	delete(t.byKey, key)
 }
 
-// write implements output (SSE-03).
-func (n *oldSession) write(frame []byte) error {
-	n.stream.send(frame)
+// Write implements output (SSE-03).
+func (n *oldSession) Write(frame []byte) error {
+	n.stream.Send(frame)
 	return nil
 }
 
-func (n *oldSession) queue(frame []byte) error { return n.write(frame) }
-func (n *oldSession) flush() error             { return nil }
+func (n *oldSession) Append(frame []byte) error { return n.Write(frame) }
+func (n *oldSession) Flush() error              { return nil }
 
-func (n *oldSession) close(context.Context) error {
-	n.stream.end()
+func (n *oldSession) Close(context.Context) error {
+	n.stream.End()
 	return nil
 }
 
@@ -110,19 +111,19 @@ func (s *Server) openSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := s.newOldSession(p)
-	n.stream.begin("endpoint", n.endpoint(r))
-	c := newStanding(n.stream, w, r)
+	n.stream.Begin("endpoint", n.endpoint(r))
 	err := s.old.add(n, s.opts.MaxSessions)
 	if err == nil {
 		err = s.open(r.Context(), n.session)
 	}
+	var c streams.Standing
 	if err == nil {
-		err = n.stream.attach(c)
+		c, err = n.stream.Connect(w, r)
 	}
 	if err != nil {
 		n.end()
 		s.log.Warn("a session can not be opened", "error", err)
-		if errors.Is(err, ErrClosed) || errors.Is(err, errShutdown) {
+		if errors.Is(err, ErrClosed) || errors.Is(err, streams.ErrShutdown) {
 			refuseClosed(w)
 			return
 		}
@@ -130,16 +131,15 @@ func (s *Server) openSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, mcp.ID{}, mcp.Errorf(mcp.CodeInternal, "no more sessions can be opened now"))
 		return
 	}
-	_ = c.run(r.Context()) // gone has ended the session
+	_ = c.Run(r.Context()) // gone has ended the session
 }
 
 func (s *Server) newOldSession(p *Principal) *oldSession {
-	n := &oldSession{session: newSession(s), key: rand.Text(), stream: s.hub.plain()}
+	n := &oldSession{session: newSession(s), key: rand.Text()}
 	n.principal = p
 	n.out = n
 	n.hangUp = func() { s.old.remove(n.key) }
-	n.stream.kind = sse.DefaultType
-	n.stream.gone = func(error) { n.end() }
+	n.stream = s.streams.Typed(sse.DefaultType, func(error) { n.end() })
 	return n
 }
 

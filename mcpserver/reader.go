@@ -61,7 +61,7 @@ func (r *reader) run() {
 	for {
 		if r.queued && !r.source.Buffered() {
 			r.queued = false
-			r.session.out.flush()
+			r.session.out.Flush()
 		}
 		line, err := r.source.Next()
 		if err != nil {
@@ -133,8 +133,12 @@ type inbox struct {
 	closed  bool
 }
 
-// maxInbox bounds what waits in an inbox, in bytes.
-const maxInbox = 16 << 20
+const (
+	// maxInbox bounds the frames that wait in an inbox, in bytes.
+	maxInbox = 16 << 20
+	// keepBuffer bounds the capacity of a slice that an inbox keeps for the next frame, in bytes.
+	keepBuffer = 64 << 10
+)
 
 // errClosedLink is returned by a link that was closed.
 var errClosedLink = errors.New("mcpserver: the link is closed")

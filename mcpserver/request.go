@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
 )
 
 // request is the handler of one call: its actor's, see [inbound.Handler].
@@ -61,28 +61,10 @@ func (r *request) own() *seldom {
 	return r.seldom
 }
 
-// buffers are for encoded answers.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
-
-// Longer buffers are not kept: keepBuffer where they stay, keepAnswer where the
-// collector takes those that are not needed.
-const (
-	keepBuffer = 64 << 10
-	keepAnswer = 256 << 10
-)
-
-// recycle gives back a buffer that frame was built in.
-func recycle(out *[]byte, frame []byte) {
-	if cap(frame) <= keepAnswer {
-		*out = frame
-		buffers.Put(out)
-	}
-}
-
 // buffer returns an empty buffer for the answer.
 func (r *request) buffer() []byte {
 	if r.out == nil {
-		r.out = buffers.Get().(*[]byte)
+		r.out = buffer.Take()
 	}
 	return (*r.out)[:0]
 }
@@ -137,7 +119,7 @@ func (r *request) Answer(err error) {
 	}
 	if err == nil {
 		r.send(*r.out)
-		recycle(r.out, *r.out)
+		buffer.Give(r.out, *r.out)
 		r.out = nil
 		return
 	}

@@ -36,10 +36,10 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) er
 	n.principal = s.opts.Principal
 	n.hangUp = sync.OnceFunc(func() { interrupt(in) })
 	n.in = newReader(n, frame.NewReader(in, s.opts.MaxMessage))
-	n.out = &pipe{frame.NewWriter(out, &frame.WriterOptions{
+	n.out = frame.NewWriter(out, &frame.WriterOptions{
 		Start:   func(f func()) { s.sys.Go(n.ref.Path(), f) },
 		OnError: func(err error) { n.ref.Send(&closeSession{cause: err}) },
-	})}
+	})
 	if err := s.open(ctx, n); err != nil {
 		return errors.Join(err, out.Close())
 	}
@@ -62,14 +62,6 @@ func interrupt(in io.Reader) {
 	}
 }
 
-// pipe is the output of a byte stream.
-type pipe struct{ w *frame.Writer }
-
-func (p *pipe) write(frame []byte) error        { return p.w.Write(frame) }
-func (p *pipe) queue(frame []byte) error        { return p.w.Append(frame) }
-func (p *pipe) flush() error                    { return p.w.Flush() }
-func (p *pipe) close(ctx context.Context) error { return p.w.Close(ctx) }
-
 // Connect joins the server with a client in the same process: to takes what the
 // server says, and what is sent to the link reaches the server. Handlers and
 // answers run on goroutines of the server, never on the sender's. The session
@@ -91,10 +83,10 @@ func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
 // sink is the output of an in-memory session.
 type sink struct{ to mcp.Sink }
 
-func (k sink) write(frame []byte) error    { k.to.Frame(frame); return nil }
-func (k sink) queue(frame []byte) error    { k.to.Frame(frame); return nil }
-func (k sink) flush() error                { return nil }
-func (k sink) close(context.Context) error { k.to.Lost(nil); return nil }
+func (k sink) Write(frame []byte) error    { k.to.Frame(frame); return nil }
+func (k sink) Append(frame []byte) error   { k.to.Frame(frame); return nil }
+func (k sink) Flush() error                { return nil }
+func (k sink) Close(context.Context) error { k.to.Lost(nil); return nil }
 
 // link is the client's end of an in-memory session.
 type link struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -58,7 +59,7 @@ type Server struct {
 	visits  visits
 	model   *ownModel     // nil without
 	loops   atomic.Uint64 // names sampling loops
-	hub     *hub          // of all event streams
+	streams *streams.Set
 	old     oldSessions
 
 	starting sync.Mutex              // held while common is made
@@ -108,7 +109,12 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s.visits.table = elicit.New(pageParent{s}, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
-	s.hub = newHub(s.streamOptions())
+	s.streams = streams.NewSet(streams.Options{
+		KeepAlive: s.opts.KeepAlive, Retry: s.opts.RetryAfter,
+		MaxEvents: s.opts.MaxEvents, MaxBytes: s.opts.MaxEventBytes, NoResume: s.opts.NoResume,
+		Logger: s.log,
+		Go:     func(f func()) { s.sys.Go("streams", f) },
+	})
 	s.notices.init(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
@@ -288,7 +294,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 			late = fmt.Errorf("closing the server: a session has not ended: %w", err)
 		}
 	}
-	s.hub.close()
+	s.streams.Close()
 	s.model.close(wait)
 	s.ref.Stop()
 	select {

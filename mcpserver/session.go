@@ -37,12 +37,12 @@ type (
 
 // output is where frames go.
 type output interface {
-	// write sends a frame, after those that are queued. It does not block.
-	write(frame []byte) error
-	// queue leaves the sending to a later write or flush.
-	queue(frame []byte) error
-	flush() error
-	close(ctx context.Context) error
+	// Write sends a frame, after those that are appended. It does not block.
+	Write(frame []byte) error
+	// Append leaves the sending to a later Write or Flush.
+	Append(frame []byte) error
+	Flush() error
+	Close(ctx context.Context) error
 }
 
 // session is the actor. Its fields are set before it starts, or may be used from
@@ -109,10 +109,10 @@ func newStateless(s *Server) *session {
 // nowhere is the output of a session whose messages all belong to requests.
 type nowhere struct{}
 
-func (nowhere) write([]byte) error          { return nil }
-func (nowhere) queue([]byte) error          { return nil }
-func (nowhere) flush() error                { return nil }
-func (nowhere) close(context.Context) error { return nil }
+func (nowhere) Write([]byte) error          { return nil }
+func (nowhere) Append([]byte) error         { return nil }
+func (nowhere) Flush() error                { return nil }
+func (nowhere) Close(context.Context) error { return nil }
 
 // Receive implements [actors.Actor].
 func (s *session) Receive(c *actors.Context, msg any) {
@@ -193,7 +193,7 @@ func (s *session) stop(failure error) {
 			case <-ctx.Done():
 			}
 		}
-		if err := s.out.close(ctx); err != nil && cause == nil {
+		if err := s.out.Close(ctx); err != nil && cause == nil {
 			cause = err
 		}
 		s.server.forget(s)
@@ -217,9 +217,9 @@ func (s *session) push(frame []byte) { s.write(frame) }
 
 // write sends a frame. What can not be written any more is dropped: the peer does
 // not read, so the connection ends.
-func (s *session) write(frame []byte) { s.wrote(s.out.write(frame)) }
+func (s *session) write(frame []byte) { s.wrote(s.out.Write(frame)) }
 
-func (s *session) queue(frame []byte) { s.wrote(s.out.queue(frame)) }
+func (s *session) queue(frame []byte) { s.wrote(s.out.Append(frame)) }
 
 func (s *session) wrote(err error) {
 	if err != nil && !s.broken.Swap(true) {

@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
 
 // httpSession is a legacy session over HTTP: its client comes back with the id.
 type httpSession struct {
 	*session
 	id      string
-	streams *streams
+	streams *streams.Session
 
 	// Of the table, under its lock.
 	busy int  // requests that use it now
@@ -26,10 +28,10 @@ type httpSession struct {
 // (SHL-54, SECA-7). Its id can not be guessed: 130 random bits, in letters and digits
 // (SHL-50).
 func (s *Server) newHTTPSession(p *Principal) *httpSession {
-	n := &httpSession{session: newSession(s), id: rand.Text(), streams: newStreams(s.hub)}
+	n := &httpSession{session: newSession(s), id: rand.Text(), streams: s.streams.NewSession()}
 	n.principal = p
 	n.out = n.streams
-	n.streams.opened = n.catchUpNow
+	n.streams.Opened = n.catchUpNow
 	n.hangUp = func() { s.web.remove(n) }
 	return n
 }
@@ -155,7 +157,7 @@ func (t *webSessions) end(n *httpSession, cause error) {
 
 // InUse reports whether a client has an event stream open over HTTP, or a request in flight
 // on a legacy session over HTTP.
-func (s *Server) InUse() bool { return s.hub.connected() || s.web.inUse() }
+func (s *Server) InUse() bool { return s.streams.Connected() || s.web.inUse() }
 
 func (t *webSessions) inUse() bool {
 	t.mu.Lock()
@@ -170,7 +172,7 @@ func (t *webSessions) inUse() bool {
 
 // inUse is called under the lock of the table.
 func (n *httpSession) inUse() bool {
-	return n.busy > 0 || n.streams.conns() > 0 || n.calls.Stats().IDs > 0
+	return n.busy > 0 || n.streams.Connections() > 0 || n.calls.Stats().IDs > 0
 }
 
 // tick ends the sessions that were idle for the TTL, or an eighth longer.

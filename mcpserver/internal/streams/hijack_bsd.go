@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package mcpserver
+package streams
 
 import "syscall"
 

@@ -1,10 +1,10 @@
 //go:build !unix
 
-package mcpserver
+package streams
 
 import "net/http"
 
 // newStanding returns a connection for a stream that stays open for long.
-func newStanding(s *stream, w http.ResponseWriter, _ *http.Request) standing {
+func newStanding(s *Stream, w http.ResponseWriter, _ *http.Request) Standing {
 	return newHandlerConn(s, w)
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package streams
 
 import (
 	"errors"
@@ -20,30 +20,30 @@ import (
 // POST opens a stream that the test fills.
 type streamKit struct {
 	t       *testing.T
-	hub     *hub
-	streams *streams
+	set     *Set
+	streams *Session
 	version mcp.Version
 	client  *http.Client
-	posted  chan *stream
+	posted  chan *Stream
 	served  chan error // what serve of a POST returned
 	tasks   sync.WaitGroup
 }
 
-func newStreamKit(t *testing.T, v mcp.Version, change func(*hubOptions)) *streamKit {
+func newStreamKit(t *testing.T, v mcp.Version, change func(*Options)) *streamKit {
 	t.Helper()
-	k := &streamKit{t: t, version: v, posted: make(chan *stream, 100), served: make(chan error, 100)}
-	o := hubOptions{
-		every: 15 * time.Second, retry: time.Second, maxEvents: 100, maxBytes: 1 << 20,
-		logger: slog.New(slog.DiscardHandler), task: func(f func()) { k.tasks.Go(f) },
+	k := &streamKit{t: t, version: v, posted: make(chan *Stream, 100), served: make(chan error, 100)}
+	o := Options{
+		KeepAlive: 15 * time.Second, Retry: time.Second, MaxEvents: 100, MaxBytes: 1 << 20,
+		Logger: slog.New(slog.DiscardHandler), Go: func(f func()) { k.tasks.Go(f) },
 	}
 	if change != nil {
 		change(&o)
 	}
-	k.hub = newHub(o)
-	k.streams = newStreams(k.hub)
+	k.set = NewSet(o)
+	k.streams = k.set.NewSession()
 	k.client = memhttp.Serve(t, k)
 	t.Cleanup(func() {
-		k.hub.close()
+		k.set.Close()
 		k.tasks.Wait()
 	})
 	return k
@@ -51,12 +51,19 @@ func newStreamKit(t *testing.T, v mcp.Version, change func(*hubOptions)) *stream
 
 func (k *streamKit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		k.streams.get(w, r, k.version)
+		switch err := k.streams.Get(w, r, k.version); {
+		case errors.Is(err, ErrTooMany):
+			w.WriteHeader(http.StatusTooManyRequests)
+		case errors.Is(err, ErrUnknownEvent):
+			w.WriteHeader(http.StatusBadRequest)
+		case err != nil:
+			w.WriteHeader(http.StatusNotFound)
+		}
 		return
 	}
-	s := k.streams.post(k.version)
+	s := k.streams.Post(k.version)
 	k.posted <- s
-	k.served <- s.serve(w, r)
+	k.served <- s.Serve(w, r)
 }
 
 // sseClient is one connection of a stream, as the client sees it.
@@ -98,7 +105,7 @@ func (k *streamKit) get(lastEventID string) *sseClient {
 }
 
 // post opens the stream of a POST.
-func (k *streamKit) post() (*stream, *sseClient) {
+func (k *streamKit) post() (*Stream, *sseClient) {
 	k.t.Helper()
 	r := k.read(k.do(http.MethodPost, ""))
 	return <-k.posted, r
@@ -184,7 +191,7 @@ func eachLegacy(t *testing.T, f func(t *testing.T, k *streamKit)) {
 }
 
 // inStreams runs f in a bubble, for 2025-11-25.
-func inStreams(t *testing.T, change func(*hubOptions), f func(t *testing.T, k *streamKit)) {
+func inStreams(t *testing.T, change func(*Options), f func(t *testing.T, k *streamKit)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newStreamKit(t, mcp.V2025_11_25, change)) })
 }

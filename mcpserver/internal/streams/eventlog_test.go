@@ -1,4 +1,4 @@
-package mcpserver
+package streams
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ import (
 // SHL-40: ids are unique over all streams of all sessions, and name their stream.
 func TestEventIDs(t *testing.T) {
 	inStreams(t, nil, func(t *testing.T, k *streamKit) {
-		other := newStreams(k.hub)
+		other := k.set.NewSession()
 		seen := make(map[string]bool)
-		for _, session := range []*streams{k.streams, other} {
+		for _, session := range []*Session{k.streams, other} {
 			for range 5 {
-				s := session.post(mcp.V2025_11_25)
+				s := session.Post(mcp.V2025_11_25)
 				for n := range uint64(5) {
 					id := session.log.id(s, n)
 					if seen[id] {
@@ -54,7 +54,7 @@ func TestResumeAtEveryEvent(t *testing.T) {
 						last, lastGet = r.prime(), get.prime()
 					}
 					for n := range cut {
-						s.send([]byte(nthMessage(n)))
+						s.Send([]byte(nthMessage(n)))
 						last = r.want(nthMessage(n))
 						if err := k.streams.push([]byte(nthMessage(100 + n))); err != nil {
 							t.Fatal(err)
@@ -68,14 +68,14 @@ func TestResumeAtEveryEvent(t *testing.T) {
 					get.resp.Body.Close()
 					synctest.Wait()
 					for n := cut; n < count; n++ {
-						s.send([]byte(nthMessage(n)))
+						s.Send([]byte(nthMessage(n)))
 						if err := k.streams.push([]byte(nthMessage(100 + n))); err != nil {
 							t.Fatal(err)
 						}
 					}
 					r = k.get(last)
 					r.want(nthMessages(cut, count-1)...)
-					s.finish([]byte(nthMessage(count)))
+					s.Finish([]byte(nthMessage(count)))
 					r.want(nthMessage(count))
 					r.wantEnd()
 					get = k.get(lastGet)
@@ -96,8 +96,8 @@ func TestReplayIsOfOneStream(t *testing.T) {
 		get := k.get("")
 		firstGet := get.prime()
 		for n := range 10 {
-			a.send([]byte(nthMessage(n)))
-			b.send([]byte(nthMessage(100 + n)))
+			a.Send([]byte(nthMessage(n)))
+			b.Send([]byte(nthMessage(100 + n)))
 			if err := k.streams.push([]byte(nthMessage(200 + n))); err != nil {
 				t.Fatal(err)
 			}
@@ -121,14 +121,14 @@ func TestResumeTakesOver(t *testing.T) {
 	inStreams(t, nil, func(t *testing.T, k *streamKit) {
 		s, old := k.post()
 		first := old.prime()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		old.want(nthMessage(1))
 		r := k.get(first)
 		r.want(nthMessage(1))
 		if err := <-k.served; err != errReplaced {
 			t.Errorf("serve of the old connection: got %v, want %v", err, errReplaced)
 		}
-		s.finish([]byte(nthMessage(2)))
+		s.Finish([]byte(nthMessage(2)))
 		r.want(nthMessage(2))
 		r.wantEnd()
 	})
@@ -137,24 +137,24 @@ func TestResumeTakesOver(t *testing.T) {
 // SHL-42, SECA-7: an id that is not of this session, or not any more, is refused; not
 // with 404, which would be the end of the session (SHL-52).
 func TestEventIDRefused(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.maxEvents = 10 }, func(t *testing.T, k *streamKit) {
-		other := newStreams(k.hub) // of another client, with the same numbers
-		theirs := other.post(mcp.V2025_11_25)
-		theirs.send([]byte(`"a secret"`))
+	inStreams(t, func(o *Options) { o.MaxEvents = 10 }, func(t *testing.T, k *streamKit) {
+		other := k.set.NewSession() // of another client, with the same numbers
+		theirs := other.Post(mcp.V2025_11_25)
+		theirs.Send([]byte(`"a secret"`))
 		foreign := other.log.id(theirs, 0)
 
 		s, r := k.post()
 		first := r.prime()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		last := r.want(nthMessage(1))
 		old, o := k.post()
 		expired := o.prime()
 		for n := range 20 {
-			old.send([]byte(nthMessage(n)))
+			old.Send([]byte(nthMessage(n)))
 		}
 		ended, e := k.post()
 		over := e.prime()
-		ended.end()
+		ended.End()
 		e.wantEnd()
 		for _, r := range []*sseClient{r, o} {
 			r.resp.Body.Close()
@@ -184,7 +184,7 @@ func TestEventIDRefused(t *testing.T) {
 				t.Errorf("%s (%q): got status %d, want 400", name, id, resp.StatusCode)
 			}
 		}
-		if got := other.conns() + k.streams.conns(); got != 0 {
+		if got := other.Connections() + k.streams.Connections(); got != 0 {
 			t.Errorf("%d connections are open, want none", got)
 		}
 	})
@@ -192,7 +192,7 @@ func TestEventIDRefused(t *testing.T) {
 
 // A stream of GET goes on with what is left of it.
 func TestResumeWithLoss(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.maxEvents = 3 }, func(t *testing.T, k *streamKit) {
+	inStreams(t, func(o *Options) { o.MaxEvents = 3 }, func(t *testing.T, k *streamKit) {
 		r := k.get("")
 		first := r.prime()
 		for n := range 10 {
@@ -204,7 +204,7 @@ func TestResumeWithLoss(t *testing.T) {
 		r = k.get(first)
 		r.want(nthMessages(7, 9)...)
 		r.resp.Body.Close()
-		time.Sleep(maxAge + 2*k.hub.every)
+		time.Sleep(maxAge + 2*k.set.KeepAlive)
 		r = k.get(first)
 		if err := k.streams.push([]byte(nthMessage(10))); err != nil {
 			t.Fatal(err)
@@ -215,9 +215,9 @@ func TestResumeWithLoss(t *testing.T) {
 
 // A client without resumption is not offered any.
 func TestNoResume(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.noResume = true }, func(t *testing.T, k *streamKit) {
+	inStreams(t, func(o *Options) { o.NoResume = true }, func(t *testing.T, k *streamKit) {
 		s, r := k.post()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		if e := r.next(); e.HasID || string(e.Data) != nthMessage(1) {
 			t.Errorf("got %+v, want %s without an id", e, nthMessage(1))
 		}
@@ -228,7 +228,7 @@ func TestNoResume(t *testing.T) {
 		if id := g.want(nthMessage(2)); id != "" {
 			t.Errorf("got the id %q, want none", id)
 		}
-		if got := k.streams.conns(); got != 1 {
+		if got := k.streams.Connections(); got != 1 {
 			t.Errorf("got %d connections, want that of the GET", got)
 		}
 	})
@@ -250,12 +250,12 @@ func TestEventLogBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			inStreams(t, func(o *hubOptions) { o.maxEvents, o.maxBytes = tt.events, tt.bytes }, func(t *testing.T, k *streamKit) {
+			inStreams(t, func(o *Options) { o.MaxEvents, o.MaxBytes = tt.events, tt.bytes }, func(t *testing.T, k *streamKit) {
 				l := &k.streams.log
-				a, b := k.streams.post(k.version), k.streams.post(k.version)
+				a, b := k.streams.Post(k.version), k.streams.Post(k.version)
 				for n := range 50 {
-					a.send(make([]byte, tt.size))
-					b.send(make([]byte, tt.size))
+					a.Send(make([]byte, tt.size))
+					b.Send(make([]byte, tt.size))
 					if kept := len(l.entries) - l.head; kept != min(2*n+2, tt.want) {
 						t.Fatalf("after %d events: got %d, want %d", 2*n+2, kept, min(2*n+2, tt.want))
 					}
@@ -264,14 +264,14 @@ func TestEventLogBounds(t *testing.T) {
 				for _, e := range l.entries[l.head:] {
 					sum += len(e.event)
 				}
-				if sum != l.bytes || int64(sum) != k.hub.logged.Load() || a.held+b.held != tt.want {
-					t.Errorf("got %d and %d bytes for %d, %d events", l.bytes, k.hub.logged.Load(), sum, a.held+b.held)
+				if sum != l.bytes || int64(sum) != k.set.logged.Load() || a.held+b.held != tt.want {
+					t.Errorf("got %d and %d bytes for %d, %d events", l.bytes, k.set.logged.Load(), sum, a.held+b.held)
 				}
-				time.Sleep(maxAge + 2*k.hub.every)
+				time.Sleep(maxAge + 2*k.set.KeepAlive)
 				synctest.Wait()
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				if kept := len(l.entries) - l.head; kept != 0 || l.bytes != 0 || k.hub.logged.Load() != 0 {
+				if kept := len(l.entries) - l.head; kept != 0 || l.bytes != 0 || k.set.logged.Load() != 0 {
 					t.Errorf("after their time: got %d events of %d bytes", kept, l.bytes)
 				}
 			})
@@ -281,29 +281,29 @@ func TestEventLogBounds(t *testing.T) {
 
 // ROB-3: all sessions together do not keep more than a budget.
 func TestEventLogBudget(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.maxBytes = maxLogged }, func(t *testing.T, k *streamKit) {
+	inStreams(t, func(o *Options) { o.MaxBytes = maxLogged }, func(t *testing.T, k *streamKit) {
 		frame := make([]byte, 1<<20)
-		var all []*streams
+		var all []*Session
 		for range 4 {
-			session := newStreams(k.hub)
+			session := k.set.NewSession()
 			all = append(all, session)
-			s := session.post(k.version)
+			s := session.Post(k.version)
 			for range 40 {
-				s.send(frame)
+				s.Send(frame)
 				s.mu.Lock()
 				s.queue, s.queued = nil, 0
 				s.mu.Unlock()
 			}
-			if n := k.hub.logged.Load(); n > maxLogged+4*(1<<20) {
+			if n := k.set.logged.Load(); n > maxLogged+4*(1<<20) {
 				t.Fatalf("%d bytes are kept, want at most %d", n, maxLogged)
 			}
 		}
 		for _, session := range all {
-			if err := session.close(t.Context()); err != nil {
+			if err := session.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := k.hub.logged.Load(); n != 0 {
+		if n := k.set.logged.Load(); n != 0 {
 			t.Errorf("%d bytes are kept at the end", n)
 		}
 	})
@@ -314,11 +314,11 @@ func TestEventLogBudgetOfMany(t *testing.T) {
 	inStreams(t, nil, func(t *testing.T, k *streamKit) {
 		frame := make([]byte, 1<<20)
 		for range 3 * maxLogged / len(frame) {
-			session := newStreams(k.hub)
-			defer session.close(t.Context())
-			session.post(k.version).finish(frame)
+			session := k.set.NewSession()
+			defer session.Close(t.Context())
+			session.Post(k.version).Finish(frame)
 		}
-		if n := k.hub.logged.Load(); n > 2*maxLogged {
+		if n := k.set.logged.Load(); n > 2*maxLogged {
 			t.Errorf("%d bytes are kept, want at most %d", n, 2*maxLogged)
 		}
 	})
@@ -326,11 +326,11 @@ func TestEventLogBudgetOfMany(t *testing.T) {
 
 // Streams that have ended are forgotten with their last event.
 func TestEventLogForgets(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.maxEvents = 5 }, func(t *testing.T, k *streamKit) {
+	inStreams(t, func(o *Options) { o.MaxEvents = 5 }, func(t *testing.T, k *streamKit) {
 		for n := range 50 {
 			s, r := k.post()
 			r.prime()
-			s.finish([]byte(nthMessage(n)))
+			s.Finish([]byte(nthMessage(n)))
 			r.want(nthMessage(n))
 			r.wantEnd()
 			synctest.Wait()
@@ -338,7 +338,7 @@ func TestEventLogForgets(t *testing.T) {
 		if got := k.streams.log.known(); got != 5 {
 			t.Errorf("got %d streams, want 5", got)
 		}
-		time.Sleep(maxAge + 2*k.hub.every)
+		time.Sleep(maxAge + 2*k.set.KeepAlive)
 		if got := k.streams.log.known(); got != 0 {
 			t.Errorf("got %d streams after their time, want 0", got)
 		}
@@ -352,14 +352,14 @@ func FuzzEventID(f *testing.F) {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		h := newHub(hubOptions{every: time.Hour, retry: time.Second, maxEvents: 10, maxBytes: 1 << 10})
-		defer h.close()
-		mine, other := newStreams(h), newStreams(h)
-		s, theirs := mine.post(mcp.V2025_11_25), other.post(mcp.V2025_11_25)
+		h := NewSet(Options{KeepAlive: time.Hour, Retry: time.Second, MaxEvents: 10, MaxBytes: 1 << 10})
+		defer h.Close()
+		mine, other := h.NewSession(), h.NewSession()
+		s, theirs := mine.Post(mcp.V2025_11_25), other.Post(mcp.V2025_11_25)
 		mine.log.tag, other.log.tag = "AbCd_-12", "x"
 		for range 3 {
-			s.send([]byte(`"mine"`))
-			theirs.send([]byte(`"theirs"`))
+			s.Send([]byte(`"mine"`))
+			theirs.Send([]byte(`"theirs"`))
 		}
 		found, after, ok := mine.log.find(id)
 		if !ok {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcpserver
+package streams
 
 import (
 	"context"
@@ -11,36 +11,38 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
 )
 
-// hijacked is a connection of a stream that has been taken from net/http, so that it
-// needs no goroutine while the stream is quiet: a standing stream of HTTP/1.1 costs two
-// there, and their stacks.
+// hijacked is a connection taken over from net/http, so that a quiet stream needs no
+// goroutine: with net/http a standing stream of HTTP/1.1 costs two goroutines and their
+// stacks.
 //
-// Whoever has something to say writes it, as far as the socket takes it at once; for
-// the rest a task waits. Nobody reads: that the client is gone is seen when something
-// is written, a keep-alive at the latest.
+// The sender of a message writes as much as the socket takes at once; a task waits to write the
+// rest. The server does not read: it notices a disconnect at the next write, a keep-alive at
+// the latest.
 type hijacked struct {
-	stream *stream
+	stream *Stream
 	w      http.ResponseWriter // nil once run has taken it over
 	tcp    net.Conn            // nil until then
 	raw    syscall.RawConn     // of tcp; nil if it has none
 
-	// Guarded by the stream's lock.
-	busy  bool // somebody writes; it alone uses the connection
+	// Guarded by the stream's lock, as a part of its state.
+	busy  bool // a goroutine writes; it alone uses the connection
 	cause error
 }
 
 // newStanding returns a connection for a stream that stays open for long.
-func newStanding(s *stream, w http.ResponseWriter, r *http.Request) standing {
+func newStanding(s *Stream, w http.ResponseWriter, r *http.Request) Standing {
 	if !canHijack(w, r) {
 		return newHandlerConn(s, w)
 	}
 	return &hijacked{stream: s, w: w, busy: true}
 }
 
-// canHijack reports whether a response goes to a socket, and nowhere else: one that is
-// wrapped may be compressed or counted on the way, and TLS keeps buffers anyway.
+// canHijack reports whether a response goes straight to a socket: a wrapper may compress or
+// count it, and TLS keeps buffers anyway.
 func canHijack(w http.ResponseWriter, r *http.Request) bool {
 	if r.TLS != nil || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.Method != http.MethodGet {
 		return false
@@ -55,26 +57,25 @@ func canHijack(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// sendBuffer is how much the kernel keeps for a slow reader, in bytes. It takes
-// megabytes if it is not told.
+// sendBuffer bounds the kernel's buffer for a slow reader, in bytes. By default the kernel
+// keeps megabytes.
 const sendBuffer = 128 << 10
 
-// plainResponse is the type of net/http's own response in HTTP/1, which has no name
-// outside.
+// plainResponse is the unexported type of net/http's response in HTTP/1.
 const plainResponse = "*http.response"
 
-// silence is how long a client may leave what was written without acknowledgement: one
-// that has vanished would else be written to for a quarter of an hour.
+// silence bounds the time without acknowledgement of written bytes. The kernel's own bound for a client that
+// has vanished is a quarter of an hour.
 const silence = time.Minute
 
-// run sends the header, takes the connection over and returns. From then on the stream
-// is written by those who have something to say.
-func (c *hijacked) run(context.Context) error {
+// Run sends the header, takes the connection over and returns. From then on the senders
+// write.
+func (c *hijacked) Run(context.Context) error {
 	out := http.NewResponseController(c.w)
 	streamHeader(c.w.Header())
 	c.w.WriteHeader(http.StatusOK)
-	c.w = nil // it holds much
-	_ = out.SetWriteDeadline(c.stream.hub.deadline())
+	c.w = nil // it holds much memory
+	_ = out.SetWriteDeadline(c.stream.set.deadline())
 	if err := out.Flush(); err != nil {
 		c.stream.detach(c, errGone)
 		return errGone
@@ -99,7 +100,7 @@ func (c *hijacked) run(context.Context) error {
 	c.stream.mu.Lock()
 	c.tcp, c.raw = tcp, raw
 	c.stream.mu.Unlock()
-	if buffered.Reader.Buffered() > 0 { // a request that does not wait for the answer to the one before
+	if buffered.Reader.Buffered() > 0 { // a pipelined request
 		c.leave(errGone)
 		return errGone
 	}
@@ -115,7 +116,7 @@ func (c *hijacked) hurry() {
 	}
 }
 
-// kick writes what there is, unless somebody does already and will see it.
+// kick writes the queue, unless another goroutine is writing and will find it.
 func (c *hijacked) kick() {
 	c.stream.mu.Lock()
 	busy := c.busy
@@ -126,11 +127,11 @@ func (c *hijacked) kick() {
 	}
 }
 
-// write writes until there is nothing left, or the socket takes no more: then a task
+// write writes until the queue is empty, or until the socket takes no more: then a task
 // goes on. The caller has made the connection busy.
 func (c *hijacked) write() {
 	for !c.rest() {
-		out := buffers.Get().(*[]byte)
+		out := buffer.Take()
 		chunk, last, err := c.next((*out)[:0])
 		n := 0
 		if err == nil {
@@ -141,17 +142,17 @@ func (c *hijacked) write() {
 			c.leave(err)
 			return
 		case n < len(chunk):
-			c.stream.hub.task(func() { c.insist(chunk[n:], last) })
+			c.stream.set.Go(func() { c.insist(chunk[n:], last) })
 			return
 		case last:
 			c.leave(nil)
 			return
 		}
-		recycle(out, chunk)
+		buffer.Give(out, chunk)
 	}
 }
 
-// rest ends the writing, if nothing is left to write.
+// rest ends the writing if the queue is empty.
 func (c *hijacked) rest() bool {
 	s := c.stream
 	s.mu.Lock()
@@ -160,7 +161,7 @@ func (c *hijacked) rest() bool {
 	return !c.busy
 }
 
-// next appends what waits as a chunk (RFC 9112, 7.1), and the last one where nothing
+// next appends the queue as a chunk (RFC 9112, 7.1), and the last chunk if nothing
 // follows.
 func (c *hijacked) next(dst []byte) (chunk []byte, last bool, err error) {
 	events, last, ours := c.stream.take(c, nil)
@@ -191,15 +192,15 @@ func (c *hijacked) why() error {
 	return c.cause
 }
 
-// try writes what the socket takes without a wait. Before that it looks whether the
-// client has closed its end: what is written then would be lost.
+// try writes as much as the socket takes without waiting. First it checks whether the
+// client has closed its end: the bytes would be lost.
 func (c *hijacked) try(chunk []byte) (n int, err error) {
 	if c.raw == nil {
 		return 0, nil
 	}
 	var failed error
 	if err := c.raw.Read(func(fd uintptr) bool {
-		failed = heard(fd)
+		failed = checkSilent(fd)
 		return true
 	}); err != nil || failed != nil {
 		return 0, errGone
@@ -219,19 +220,19 @@ func (c *hijacked) try(chunk []byte) (n int, err error) {
 	return 0, errGone
 }
 
-// heard reads from a socket that a client should be silent on.
-func heard(fd uintptr) error {
+// checkSilent returns an error unless the client keeps the socket open and sends nothing.
+func checkSilent(fd uintptr) error {
 	var one [1]byte
 	_, err := syscall.Read(int(fd), one[:])
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
 		return nil
 	}
-	return errGone // the end, an error, or a client that does not keep to HTTP
+	return errGone // the end, an error, or bytes against HTTP
 }
 
-// insist is the task that waits for a slow reader, until it is too slow.
+// insist waits for a slow reader, at most until the deadline. It runs as a task.
 func (c *hijacked) insist(rest []byte, last bool) {
-	_ = c.tcp.SetWriteDeadline(c.stream.hub.deadline())
+	_ = c.tcp.SetWriteDeadline(c.stream.set.deadline())
 	if _, err := c.tcp.Write(rest); err != nil {
 		c.leave(lostBy(err))
 		return
@@ -244,7 +245,7 @@ func (c *hijacked) insist(rest []byte, last bool) {
 	c.write()
 }
 
-// leave closes the connection. Whoever is busy calls it, and stays so for ever.
+// leave closes the connection. The busy goroutine calls it; the connection stays busy.
 func (c *hijacked) leave(err error) {
 	_ = c.tcp.Close()
 	c.stream.detach(c, err)

@@ -1,4 +1,4 @@
-package mcpserver
+package streams
 
 import (
 	"context"
@@ -8,36 +8,49 @@ import (
 	"time"
 )
 
-// handlerConn is a connection of a stream that is written by the goroutine of its HTTP
-// handler. It works for every version of HTTP.
+// Standing is a connection that is written until its stream has ended.
+type Standing interface {
+	conn
+	// Run writes until the connection has ended, or goes on without the goroutine.
+	Run(ctx context.Context) error
+}
+
+// Connect makes a client that stays for long the stream's first connection.
+func (s *Stream) Connect(w http.ResponseWriter, r *http.Request) (Standing, error) {
+	c := newStanding(s, w, r)
+	return c, s.attach(c)
+}
+
+// handlerConn is a connection that the goroutine of its HTTP handler writes. It works with
+// every version of HTTP.
 type handlerConn struct {
-	stream *stream
+	stream *Stream
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	wake   chan struct{} // has room for one
 	cause  error         // why it was cut; guarded by the stream's lock
 }
 
-func newHandlerConn(s *stream, w http.ResponseWriter) *handlerConn {
+func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
 	return &handlerConn{stream: s, w: w, out: http.NewResponseController(w), wake: make(chan struct{}, 1)}
 }
 
-// serve sends the stream to a client, which has not had anything of it yet. It returns
-// nil when the last event has been written, when the connection was closed for a while,
-// and when the server ends it; else why the connection was lost. Then a stream without a
-// log is over, and one with a log goes on, to be resumed.
-func (s *stream) serve(w http.ResponseWriter, r *http.Request) error {
+// Serve sends the stream to its first connection. It returns nil after the last event,
+// after [Stream.CloseConn], and when the server ends the connection. An error says why the
+// connection was lost: a stream without a log is over then, and one with a log can be
+// resumed.
+func (s *Stream) Serve(w http.ResponseWriter, r *http.Request) error {
 	c := newHandlerConn(s, w)
 	if err := s.attach(c); err != nil {
 		return err
 	}
-	return c.run(r.Context())
+	return c.Run(r.Context())
 }
 
 func (c *handlerConn) kick() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a wake-up is pending
 	}
 }
 
@@ -45,8 +58,8 @@ func (c *handlerConn) cut(cause error) { c.cause = cause }
 
 func (c *handlerConn) hurry() { _ = c.out.SetWriteDeadline(time.Now().Add(hurryTime)) }
 
-// run writes until the connection has ended.
-func (c *handlerConn) run(ctx context.Context) (err error) {
+// Run implements [Standing].
+func (c *handlerConn) Run(ctx context.Context) (err error) {
 	defer func() { c.stream.detach(c, err) }()
 	_ = c.out.SetReadDeadline(time.Time{}) // the server's limit is meant for requests
 	streamHeader(c.w.Header())
@@ -72,13 +85,13 @@ func (c *handlerConn) run(ctx context.Context) (err error) {
 	}
 }
 
-// write sends events; those that wait together are flushed together.
+// write writes events and flushes them together.
 func (c *handlerConn) write(events [][]byte) error {
 	if len(events) == 0 {
 		return nil
 	}
 	for _, event := range events {
-		_ = c.out.SetWriteDeadline(c.stream.hub.deadline())
+		_ = c.out.SetWriteDeadline(c.stream.set.deadline())
 		if _, err := c.w.Write(event); err != nil {
 			return lostBy(err)
 		}
@@ -87,14 +100,14 @@ func (c *handlerConn) write(events [][]byte) error {
 }
 
 func (c *handlerConn) flush() error {
-	_ = c.out.SetWriteDeadline(c.stream.hub.deadline()) // a wrapper may not have it; then the server's own counts
+	_ = c.out.SetWriteDeadline(c.stream.set.deadline()) // without deadlines the server's own timeout holds
 	if err := c.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return lostBy(err)
 	}
 	return nil
 }
 
-// lostBy says what a failed write means.
+// lostBy returns why a write has failed.
 func lostBy(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errSlow
@@ -108,15 +121,16 @@ func (c *handlerConn) why() error {
 	return c.cause
 }
 
-// streamHeader says what follows (WIRE-13).
+// streamHeader sets the header of an event stream (WIRE-13).
 func streamHeader(h http.Header) {
-	h[headerType] = valueStream
+	h["Content-Type"] = eventStream
 	h["Cache-Control"] = noCache
 	h["X-Accel-Buffering"] = noBuffering
 }
 
-// Header values are shared: nobody changes them.
+// Header values are shared by all responses and never changed.
 var (
+	eventStream = []string{"text/event-stream"}
 	noCache     = []string{"no-cache"}
 	noBuffering = []string{"no"}
 )

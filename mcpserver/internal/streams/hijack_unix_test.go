@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcpserver
+package streams
 
 import (
 	"bufio"
@@ -21,17 +21,17 @@ import (
 )
 
 // newSocketKit is a kit on a real socket, whose clock stands still.
-func newSocketKit(t *testing.T, v mcp.Version, change func(*hubOptions)) (*streamKit, *httptest.Server) {
+func newSocketKit(t *testing.T, v mcp.Version, change func(*Options)) (*streamKit, *httptest.Server) {
 	t.Helper()
-	k := newStreamKit(t, v, func(o *hubOptions) {
-		o.every = 24 * time.Hour
+	k := newStreamKit(t, v, func(o *Options) {
+		o.KeepAlive = 24 * time.Hour
 		if change != nil {
 			change(o)
 		}
 	})
 	server := httptest.NewServer(k)
 	t.Cleanup(func() {
-		k.hub.close()
+		k.set.Close()
 		server.Close()
 	})
 	return k, server
@@ -54,7 +54,7 @@ func (k *streamKit) listen(server *httptest.Server, header string) (net.Conn, *s
 }
 
 // first is the oldest stream of a GET, and connection what it has.
-func (k *streamKit) first() *stream {
+func (k *streamKit) first() *Stream {
 	k.streams.mu.Lock()
 	defer k.streams.mu.Unlock()
 	return k.streams.gets[0]
@@ -83,10 +83,10 @@ func TestHijackedStreams(t *testing.T) {
 	k, server := newSocketKit(t, mcp.V2025_11_25, nil)
 	const sessions = 50
 	goroutines := runtime.NumGoroutine()
-	all := make([]*streams, sessions)
+	all := make([]*Session, sessions)
 	reads := make([]*sseClient, sessions)
 	for i := range all {
-		all[i] = newStreams(k.hub)
+		all[i] = k.set.NewSession()
 		k.streams = all[i]
 		_, reads[i] = k.listen(server, "")
 		reads[i].prime()
@@ -99,7 +99,7 @@ func TestHijackedStreams(t *testing.T) {
 		reads[i].want(nthMessage(i))
 	}
 	for range slots { // all of them get a keep-alive
-		k.hub.tick()
+		k.set.tick()
 	}
 	for i, session := range all {
 		if err := session.push([]byte(nthMessage(i + 100))); err != nil {
@@ -110,17 +110,17 @@ func TestHijackedStreams(t *testing.T) {
 	if more := runtime.NumGoroutine() - goroutines; more > 0 {
 		t.Errorf("%d goroutines more than before", more)
 	}
-	if err := all[0].close(t.Context()); err != nil { // ROB-7
+	if err := all[0].Close(t.Context()); err != nil { // ROB-7
 		t.Fatal(err)
 	}
-	k.hub.close()
+	k.set.Close()
 	for _, r := range reads {
 		r.wantEnd()
 	}
 	untilTrue(t, "the connections are gone", func() bool {
-		k.hub.mu.Lock()
-		defer k.hub.mu.Unlock()
-		return k.hub.conns == 0
+		k.set.mu.Lock()
+		defer k.set.mu.Unlock()
+		return k.set.conns == 0
 	})
 }
 
@@ -139,7 +139,7 @@ func TestHijackedClientGone(t *testing.T) {
 	if err := k.streams.push([]byte(nthMessage(1))); err != nil {
 		t.Fatal(err)
 	}
-	if got := k.streams.conns(); got != 0 {
+	if got := k.streams.Connections(); got != 0 {
 		t.Errorf("got %d connections, want none", got)
 	}
 	_, r = k.listen(server, "Last-Event-ID: "+first+"\r\n")
@@ -162,7 +162,7 @@ func TestHijackedClientSpeaks(t *testing.T) {
 		}
 		untilTrue(t, "the server sees it", func() bool {
 			k.first().ping()
-			return k.streams.conns() == 0
+			return k.streams.Connections() == 0
 		})
 	}
 }
@@ -182,7 +182,7 @@ func TestHijackedSlowReader(t *testing.T) {
 	for n := range 60 {
 		r.want(fmt.Sprintf("%d %s", n, text))
 	}
-	if got := k.streams.conns(); got != 1 {
+	if got := k.streams.Connections(); got != 1 {
 		t.Errorf("got %d connections, want 1", got)
 	}
 	if err := k.streams.push([]byte(nthMessage(1))); err != nil {
@@ -198,15 +198,15 @@ func TestHijackedDeafReader(t *testing.T) {
 	text := []byte(strings.Repeat("x", 64<<10))
 	stream := k.first()
 	for n := 0; stream.connected(); n++ {
-		stream.send(text)
+		stream.Send(text)
 		if n > 2*maxQueuedBytes/len(text)+1000 {
 			t.Fatal("the queue has no bound")
 		}
 	}
-	if len(stream.queue) > 0 || k.hub.conns != 0 {
+	if len(stream.queue) > 0 || k.set.conns != 0 {
 		t.Errorf("%d events wait for nobody", len(stream.queue))
 	}
-	if got := k.hub.logged.Load(); got > int64(k.hub.maxBytes) {
+	if got := k.set.logged.Load(); got > int64(k.set.MaxBytes) {
 		t.Errorf("%d bytes are kept", got)
 	}
 }
@@ -233,7 +233,7 @@ func TestStreamsNotHijacked(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			k := newStreamKit(t, mcp.V2025_11_25, func(o *hubOptions) { o.every = time.Hour })
+			k := newStreamKit(t, mcp.V2025_11_25, func(o *Options) { o.KeepAlive = time.Hour })
 			server := httptest.NewUnstartedServer(tt.handle(k))
 			server.EnableHTTP2 = tt.http2
 			if tt.tls {
@@ -242,7 +242,7 @@ func TestStreamsNotHijacked(t *testing.T) {
 				server.Start()
 			}
 			t.Cleanup(func() {
-				k.hub.close()
+				k.set.Close()
 				server.Close()
 			})
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
@@ -266,7 +266,7 @@ func TestStreamsNotHijacked(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.want(nthMessage(1))
-			k.hub.close()
+			k.set.Close()
 			r.wantEnd()
 		})
 	}
@@ -275,12 +275,12 @@ func TestStreamsNotHijacked(t *testing.T) {
 // A listener may wrap its connections; they have no descriptor to write to, and a task
 // writes instead.
 func TestHijackedWrappedConn(t *testing.T) {
-	k := newStreamKit(t, mcp.V2025_11_25, func(o *hubOptions) { o.every = time.Hour })
+	k := newStreamKit(t, mcp.V2025_11_25, func(o *Options) { o.KeepAlive = time.Hour })
 	server := httptest.NewUnstartedServer(k)
 	server.Listener = wrappingListener{server.Listener}
 	server.Start()
 	t.Cleanup(func() {
-		k.hub.close()
+		k.set.Close()
 		server.Close()
 	})
 	conn, r := k.listen(server, "")
@@ -294,7 +294,7 @@ func TestHijackedWrappedConn(t *testing.T) {
 	conn.Close()
 	untilTrue(t, "a write fails", func() bool {
 		k.first().ping()
-		return k.streams.conns() == 0
+		return k.streams.Connections() == 0
 	})
 }
 
@@ -320,7 +320,7 @@ func TestStreamHTTP10(t *testing.T) {
 	}
 	r := k.read(resp)
 	r.prime()
-	k.hub.close()
+	k.set.Close()
 	if _, err := r.in.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the end: got %v, want io.EOF", err)
 	}

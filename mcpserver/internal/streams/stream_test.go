@@ -1,4 +1,4 @@
-package mcpserver
+package streams
 
 import (
 	"errors"
@@ -79,7 +79,7 @@ func TestStreamsOneEach(t *testing.T) {
 				t.Errorf("message %d: came %d times, want once", n, times[nthMessage(n)])
 			}
 		}
-		post.finish([]byte(nthMessage(100))) // SHL-32: what is a request's stays with it
+		post.Finish([]byte(nthMessage(100))) // SHL-32: what is a request's stays with it
 		posted.want(nthMessage(100))
 		posted.wantEnd()
 	})
@@ -96,7 +96,7 @@ func TestStreamsQueue(t *testing.T) {
 		if err := k.streams.push([]byte("too many")); !errors.Is(err, errBacklog) {
 			t.Errorf("push with a full queue: got %v, want %v", err, errBacklog)
 		}
-		if err := k.streams.write([]byte("too many")); err != nil { // the session goes on
+		if err := k.streams.Write([]byte("too many")); err != nil { // the session goes on
 			t.Errorf("write with a full queue: got %v, want nil", err)
 		}
 		r := k.get("")
@@ -133,7 +133,7 @@ func TestStreamsMany(t *testing.T) {
 		open[3].resp.Body.Close()
 		synctest.Wait()
 		k.get("").prime()
-		if got := k.streams.conns(); got != maxGets {
+		if got := k.streams.Connections(); got != maxGets {
 			t.Errorf("got %d connections, want %d", got, maxGets)
 		}
 		for i, r := range open {
@@ -156,11 +156,11 @@ func TestStreamPost(t *testing.T) {
 		if k.version == mcp.V2025_11_25 {
 			r.prime()
 		}
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		r.want(nthMessage(1))
-		s.send([]byte(nthMessage(2)))
-		s.finish([]byte(nthMessage(3)))
-		s.send([]byte("late"))
+		s.Send([]byte(nthMessage(2)))
+		s.Finish([]byte(nthMessage(3)))
+		s.Send([]byte("late"))
 		r.want(nthMessage(2), nthMessage(3))
 		r.wantEnd()
 		if err := <-k.served; err != nil {
@@ -175,19 +175,19 @@ func TestStreamPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newStreamKit(t, mcp.V2026_07_28, nil)
 		s, r := k.post()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		e := r.next()
 		if e.HasID || e.HasRetry || string(e.Data) != nthMessage(1) {
 			t.Errorf("got %+v, want %s without an id or a retry", e, nthMessage(1))
 		}
-		s.closeConn(time.Second) // it could not be resumed
-		s.send([]byte(nthMessage(2)))
+		s.CloseConn(time.Second) // it could not be resumed
+		s.Send([]byte(nthMessage(2)))
 		r.want(nthMessage(2))
 		r.resp.Body.Close()
 		if err := <-k.served; !errors.Is(err, errGone) {
 			t.Errorf("serve: got %v, want %v", err, errGone)
 		}
-		s.send([]byte(nthMessage(3)))
+		s.Send([]byte(nthMessage(3)))
 		if s.offer([]byte(nthMessage(4))) || s.connected() || len(s.queue) > 0 {
 			t.Error("the stream goes on without its connection")
 		}
@@ -199,27 +199,27 @@ func TestStreamPolling(t *testing.T) {
 	inStreams(t, nil, func(t *testing.T, k *streamKit) {
 		s, r := k.post()
 		r.prime()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		last := r.want(nthMessage(1))
 		for round := range 3 {
 			pause := time.Duration(round+1) * 100 * time.Millisecond
-			s.closeConn(pause)
-			s.closeConn(pause) // twice is once
+			s.CloseConn(pause)
+			s.CloseConn(pause) // twice is once
 			if e := r.next(); !e.HasRetry || e.Retry != pause || len(e.Data) != 0 || e.HasID {
 				t.Fatalf("before the end: got %+v, want a retry of %v", e, pause)
 			}
 			r.wantEnd()
 			time.Sleep(pause)
-			s.send([]byte(nthMessage(round + 2))) // nobody listens
+			s.Send([]byte(nthMessage(round + 2))) // nobody listens
 			r = k.get(last)
 			last = r.want(nthMessage(round + 2))
 		}
-		s.closeConn(0)
-		if e := r.next(); e.Retry != k.hub.retry {
-			t.Errorf("the pause: got %v, want %v", e.Retry, k.hub.retry)
+		s.CloseConn(0)
+		if e := r.next(); e.Retry != k.set.Retry {
+			t.Errorf("the pause: got %v, want %v", e.Retry, k.set.Retry)
 		}
 		r.wantEnd()
-		s.finish([]byte(nthMessage(100)))
+		s.Finish([]byte(nthMessage(100)))
 		r = k.get(last)
 		r.want(nthMessage(100))
 		r.wantEnd()
@@ -233,16 +233,16 @@ func TestStreamPolling(t *testing.T) {
 // even before.
 func TestStreamPollingAtOnce(t *testing.T) {
 	inStreams(t, nil, func(t *testing.T, k *streamKit) {
-		s := k.streams.post(k.version)
-		s.closeConn(time.Millisecond)
-		s.send([]byte(nthMessage(1)))
+		s := k.streams.Post(k.version)
+		s.CloseConn(time.Millisecond)
+		s.Send([]byte(nthMessage(1)))
 		k.client = nil
 		server := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
-				k.served <- s.serve(w, r)
+				k.served <- s.Serve(w, r)
 				return
 			}
-			k.streams.get(w, r, k.version)
+			k.streams.Get(w, r, k.version)
 		})
 		k.client = serveInMemory(t, server)
 		r := k.read(k.do(http.MethodPost, ""))
@@ -251,7 +251,7 @@ func TestStreamPollingAtOnce(t *testing.T) {
 			t.Errorf("the pause: got %v, want 1ms", e.Retry)
 		}
 		r.wantEnd()
-		s.finish([]byte(nthMessage(2)))
+		s.Finish([]byte(nthMessage(2)))
 		r = k.get(first)
 		r.want(nthMessage(1), nthMessage(2))
 		r.wantEnd()
@@ -265,8 +265,8 @@ func TestStreamPollingEarlier(t *testing.T) {
 			return
 		}
 		s, r := k.post()
-		s.closeConn(time.Second)
-		s.finish([]byte(nthMessage(1)))
+		s.CloseConn(time.Second)
+		s.Finish([]byte(nthMessage(1)))
 		r.want(nthMessage(1))
 		r.wantEnd()
 	})
@@ -297,12 +297,12 @@ func TestStreamKeepAlive(t *testing.T) {
 		count := len(comments)
 		for range count {
 			at := <-comments
-			if quiet := at.Sub(before); quiet > k.hub.every {
-				t.Fatalf("quiet for %v, want at most %v", quiet, k.hub.every)
+			if quiet := at.Sub(before); quiet > k.set.KeepAlive {
+				t.Fatalf("quiet for %v, want at most %v", quiet, k.set.KeepAlive)
 			}
 			before = at
 		}
-		if want := int(time.Hour / k.hub.every); count < want || count > want+1 {
+		if want := int(time.Hour / k.set.KeepAlive); count < want || count > want+1 {
 			t.Errorf("got %d keep-alives in an hour, want %d", count, want)
 		}
 	})
@@ -318,12 +318,12 @@ func TestStreamClockRests(t *testing.T) {
 		}
 		r.want(nthMessage(1))
 		r.resp.Body.Close()
-		time.Sleep(maxAge + 2*k.hub.every)
+		time.Sleep(maxAge + 2*k.set.KeepAlive)
 		synctest.Wait()
-		k.hub.mu.Lock()
-		defer k.hub.mu.Unlock()
-		if k.hub.ticks || k.hub.conns != 0 || len(k.hub.logs) != 0 || k.hub.logged.Load() != 0 {
-			t.Errorf("the clock runs: %t, with %d connections and %d logs of %d bytes", k.hub.ticks, k.hub.conns, len(k.hub.logs), k.hub.logged.Load())
+		k.set.mu.Lock()
+		defer k.set.mu.Unlock()
+		if k.set.ticks || k.set.conns != 0 || len(k.set.logs) != 0 || k.set.logged.Load() != 0 {
+			t.Errorf("the clock runs: %t, with %d connections and %d logs of %d bytes", k.set.ticks, k.set.conns, len(k.set.logs), k.set.logged.Load())
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestStreamClockRests(t *testing.T) {
 // SECA-9: who does not read is not waited for; who does is not held up. What the slow
 // one missed, it gets when it comes again.
 func TestStreamSlowReader(t *testing.T) {
-	inStreams(t, func(o *hubOptions) { o.maxBytes = 64 << 20 }, func(t *testing.T, k *streamKit) {
+	inStreams(t, func(o *Options) { o.MaxBytes = 64 << 20 }, func(t *testing.T, k *streamKit) {
 		slow, r := k.post()
 		last := r.prime()
 		quick, q := k.post()
@@ -346,8 +346,8 @@ func TestStreamSlowReader(t *testing.T) {
 		}()
 		begun := time.Now()
 		for range 40 { // less than the queue
-			slow.send([]byte(text))
-			quick.send([]byte(text))
+			slow.Send([]byte(text))
+			quick.Send([]byte(text))
 			if got := <-lengths; got != len(text) {
 				t.Fatalf("the quick one: got %d bytes, want %d", got, len(text))
 			}
@@ -361,7 +361,7 @@ func TestStreamSlowReader(t *testing.T) {
 		if took := time.Since(begun); took > writeTime {
 			t.Errorf("the slow one was waited for %v, want at most %v", took, writeTime)
 		}
-		quick.finish([]byte(text))
+		quick.Finish([]byte(text))
 		if got := <-lengths; got != len(text) {
 			t.Errorf("the quick one's last: got %d bytes, want %d", got, len(text))
 		}
@@ -381,11 +381,11 @@ func TestStreamQueueBound(t *testing.T) {
 				r.prime()
 				text := []byte(strings.Repeat("x", size))
 				for range 2 * maxQueue {
-					s.send(text)
+					s.Send(text)
 					s.mu.Lock()
 					queued, bytes, kept, logged := len(s.queue), s.queued, len(s.log.entries)-s.log.head, s.log.bytes
 					s.mu.Unlock()
-					if queued > maxQueue || bytes > maxQueuedBytes || kept > k.hub.maxEvents || logged > k.hub.maxBytes {
+					if queued > maxQueue || bytes > maxQueuedBytes || kept > k.set.MaxEvents || logged > k.set.MaxBytes {
 						t.Fatalf("%d events of %d bytes wait, and %d of %d are kept", queued, bytes, kept, logged)
 					}
 				}
@@ -403,7 +403,7 @@ func TestStreamLargeMessage(t *testing.T) {
 		s, r := k.post()
 		last := r.prime()
 		large := strings.Repeat("x", maxQueuedBytes+1)
-		s.finish([]byte(large))
+		s.Finish([]byte(large))
 		r.in = newEventReader(r.resp.Body, 2*maxQueuedBytes)
 		r.want(large)
 		r.wantEnd()
@@ -420,11 +420,11 @@ func TestStreamShutdown(t *testing.T) {
 		r.prime()
 		s, p := k.post()
 		p.prime()
-		s.send([]byte(nthMessage(1)))
+		s.Send([]byte(nthMessage(1)))
 		if err := k.streams.push([]byte(nthMessage(2))); err != nil {
 			t.Fatal(err)
 		}
-		k.hub.close()
+		k.set.Close()
 		p.want(nthMessage(1))
 		p.wantEnd()
 		r.want(nthMessage(2))
@@ -440,11 +440,11 @@ func TestStreamsClose(t *testing.T) {
 	eachLegacy(t, func(t *testing.T, k *streamKit) {
 		r := k.get("")
 		s, p := k.post()
-		s.send([]byte(nthMessage(1)))
-		if err := k.streams.close(t.Context()); err != nil {
+		s.Send([]byte(nthMessage(1)))
+		if err := k.streams.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.end() // as its call does, where there is no log
+		s.End() // as its call does, where there is no log
 		for _, open := range []*sseClient{r, p} {
 			for {
 				if _, err := open.in.Next(); err != nil {
@@ -458,7 +458,7 @@ func TestStreamsClose(t *testing.T) {
 		if resp := k.do(http.MethodGet, ""); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("GET after the end: got status %d, want 404", resp.StatusCode)
 		}
-		if n := k.hub.logged.Load(); n != 0 {
+		if n := k.set.logged.Load(); n != 0 {
 			t.Errorf("%d bytes are kept", n)
 		}
 	})

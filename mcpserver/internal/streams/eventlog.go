@@ -1,4 +1,4 @@
-package mcpserver
+package streams
 
 import (
 	"crypto/rand"
@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// eventLog keeps the newest events of all streams of a session, so that a client which
-// has lost a connection gets what it missed (SHL-40, SHL-41). It is bounded in events,
-// in bytes and in time; the newest event is kept, unless all logs together are far too
+// eventLog keeps the newest events of all streams of a session, so that a client that has
+// lost its connection gets the events that it missed (SHL-40, SHL-41). It is bounded in events,
+// in bytes and in time; the newest event stays, unless all logs together are far too
 // large.
 type eventLog struct {
-	hub *hub
+	set *Set
 
-	mu      sync.Mutex // of the log and all its streams
-	tag     string     // what the ids begin with; "" before the first stream
+	mu      sync.Mutex // guards the log and all its streams, which change together
+	tag     string     // the beginning of all ids; "" before the first stream
 	newest  uint64     // the number of the newest stream
-	streams map[uint64]*stream
+	streams map[uint64]*Stream
 	entries []logEntry // entries[head:] are kept, oldest first
 	head    int
 	bytes   int // of all of them
@@ -28,38 +28,38 @@ type eventLog struct {
 
 // logEntry is one event.
 type logEntry struct {
-	stream *stream
+	stream *Stream
 	number uint64
 	event  []byte
 	at     time.Time
 }
 
 // open returns a new stream.
-func (l *eventLog) open(prime bool) *stream {
+func (l *eventLog) open(prime bool) *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tag == "" {
 		var random [6]byte
 		_, _ = rand.Read(random[:]) // never fails
 		l.tag = base64.RawURLEncoding.EncodeToString(random[:])
-		l.streams = make(map[uint64]*stream)
+		l.streams = make(map[uint64]*Stream)
 	}
 	l.newest++
-	s := &stream{hub: l.hub, log: l, number: l.newest, prime: prime, mu: &l.mu, fresh: true}
+	s := &Stream{set: l.set, log: l, number: l.newest, prime: prime, mu: &l.mu, fresh: true}
 	if !l.closed {
 		l.streams[s.number] = s
 	}
 	return s
 }
 
-// id names an event: the session's own tag, the stream, and the place in it. It is
+// id names an event by the session's tag, the stream, and the place in it. It is
 // unique over all streams of all sessions (SHL-40).
-func (l *eventLog) id(s *stream, number uint64) string {
+func (l *eventLog) id(s *Stream, number uint64) string {
 	var room [maxEventID]byte
 	return string(appendEventID(room[:0], l.tag, s.number, number))
 }
 
-// maxEventID is more than any id has, in bytes.
+// maxEventID bounds the length of an id, in bytes.
 const maxEventID = 48
 
 func appendEventID(dst []byte, tag string, stream, number uint64) []byte {
@@ -70,8 +70,8 @@ func appendEventID(dst []byte, tag string, stream, number uint64) []byte {
 	return appendNumber(dst, number)
 }
 
-// readEventID reads what appendEventID has written, and nothing else: no other way of
-// writing the same numbers.
+// readEventID reads an id that appendEventID has written. It refuses other notations of the
+// same numbers.
 func readEventID(id string) (tag string, stream, number uint64, ok bool) {
 	if len(id) > maxEventID {
 		return "", 0, 0, false
@@ -88,9 +88,9 @@ func readEventID(id string) (tag string, stream, number uint64, ok bool) {
 	return tag, stream, number, string(again) == id
 }
 
-// find returns the stream of an event of this session. Whether what followed is still
-// there is known to [stream.resume].
-func (l *eventLog) find(id string) (s *stream, after uint64, ok bool) {
+// find returns the stream of an event of this session. [Stream.resume] checks whether the
+// log still has the events that followed.
+func (l *eventLog) find(id string) (s *Stream, after uint64, ok bool) {
 	tag, number, after, ok := readEventID(id)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,38 +101,38 @@ func (l *eventLog) find(id string) (s *stream, after uint64, ok bool) {
 	return s, after, s != nil
 }
 
-// keep adds an event. The lock is held, here and below unless it is said otherwise.
-func (l *eventLog) keep(s *stream, event []byte) {
+// keep adds an event. Callers hold the lock, here and below unless a comment says that the method locks.
+func (l *eventLog) keep(s *Stream, event []byte) {
 	if l.closed {
 		return
 	}
 	if l.head == len(l.entries) {
-		l.hub.holds(l, true)
+		l.set.holds(l, true)
 	}
 	l.entries = append(l.entries, logEntry{s, s.last, event, time.Now()})
 	s.held++
 	l.bytes += len(event)
-	l.hub.logged.Add(int64(len(event)))
-	for n := len(l.entries) - l.head; n > 1 && (n > l.hub.maxEvents || l.bytes > l.hub.maxBytes || l.hub.logged.Load() > maxLogged); n-- {
+	l.set.logged.Add(int64(len(event)))
+	for n := len(l.entries) - l.head; n > 1 && (n > l.set.MaxEvents || l.bytes > l.set.MaxBytes || l.set.logged.Load() > maxLogged); n-- {
 		l.drop()
 	}
-	if l.hub.logged.Load() > 2*maxLogged { // many sessions with one large event each
+	if l.set.logged.Load() > 2*maxLogged { // many sessions with one large event each
 		l.drop()
 	}
 }
 
-// drop forgets the oldest event.
+// drop drops the oldest event.
 func (l *eventLog) drop() {
 	e := &l.entries[l.head]
 	s := e.stream
 	s.dropped = e.number
 	s.held--
 	l.bytes -= len(e.event)
-	l.hub.logged.Add(-int64(len(e.event)))
+	l.set.logged.Add(-int64(len(e.event)))
 	*e = logEntry{}
 	if l.head++; l.head == len(l.entries) {
 		l.entries, l.head = nil, 0
-		l.hub.holds(l, false)
+		l.set.holds(l, false)
 	} else if l.head >= 64 && l.head > len(l.entries)/2 {
 		n := copy(l.entries, l.entries[l.head:])
 		clear(l.entries[n:])
@@ -141,15 +141,15 @@ func (l *eventLog) drop() {
 	l.tidy(s)
 }
 
-// tidy forgets a stream of which nothing is left to be had.
-func (l *eventLog) tidy(s *stream) {
+// tidy drops an ended stream without events.
+func (l *eventLog) tidy(s *Stream) {
 	if s.ended && s.held == 0 && s.conn == nil {
 		delete(l.streams, s.number)
 	}
 }
 
-// after returns what followed an event on its stream, and on no other (SHL-41).
-func (l *eventLog) after(s *stream, number uint64) (events [][]byte, bytes int) {
+// after returns the events that followed one on the same stream (SHL-41).
+func (l *eventLog) after(s *Stream, number uint64) (events [][]byte, bytes int) {
 	for _, e := range l.entries[l.head:] {
 		if e.stream == s && e.number > number {
 			events = append(events, e.event)
@@ -159,7 +159,7 @@ func (l *eventLog) after(s *stream, number uint64) (events [][]byte, bytes int) 
 	return events, bytes
 }
 
-// expire forgets what is older than before. It locks.
+// expire drops the events from before a time. It locks.
 func (l *eventLog) expire(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *eventLog) expire(before time.Time) {
 	}
 }
 
-// close forgets everything and ends all streams. It locks.
+// close drops all events and ends all streams. It locks.
 func (l *eventLog) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -188,7 +188,7 @@ func (l *eventLog) close() {
 	}
 }
 
-// connected counts the streams that have a connection. It locks.
+// connected counts the streams with a connection. It locks.
 func (l *eventLog) connected() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
