@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // asker is a server that asks. It serves one process at a time.
@@ -39,7 +40,7 @@ func (s *asker) dial(opts *Options) *Client {
 	if opts.System == nil {
 		opts.System = newSystem(s.t)
 	}
-	opts.start = func(*Server) (process, error) { return start(s.serve), nil }
+	opts.start = func(*Server) (pipe.Process, error) { return start(s.serve), nil }
 	server := Command("asker")
 	server.Name, server.Protocol, server.Instances = "files", string(s.version), 1
 	c, err := Dial(s.t.Context(), server, opts)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // What is declared, in each revision and by either carrier: only what was set, and
@@ -519,7 +520,7 @@ func TestHostAsks(t *testing.T) {
 		server.Name, server.Protocol = "files", string(s.version)
 		h, err := NewHost(newSystem(t), []Server{server}, &HostOptions{
 			AskOptions: AskOptions{Human: human, OpenURL: b.open, Roots: []mcp.Root{}, RootAvailable: func(string) bool { return true }},
-			start:      func(*Server) (process, error) { return start(s.serve), nil },
+			start:      func(*Server) (pipe.Process, error) { return start(s.serve), nil },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // Info is what is known about a server since the last time it was connected.
@@ -44,10 +45,10 @@ type Client struct {
 	outputs schemas
 	logs    logLimit
 
-	info    atomic.Pointer[Info]  // nil before the first connection
-	level   atomic.Value          // mcp.LogLevel
-	process atomic.Pointer[stdio] // the newest; nil if there was none
-	web     web                   // of a server with a URL
+	info    atomic.Pointer[Info]       // nil before the first connection
+	level   atomic.Value               // mcp.LogLevel
+	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
+	web     web                        // of a server with a URL
 
 	annotations annotations // of its tools, for headers
 
@@ -145,7 +146,14 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 	case s.Connect != nil:
 		return s.Connect.Connect(sink)
 	case s.stream != nil:
-		return c.dialStream(ctx, sink)
+		conn, err := s.stream(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case conn == nil:
+			return nil, errors.New("the dial function returned no stream")
+		}
+		return pipe.NewStream(conn, c.pipeOptions(sink)), nil
 	}
 	if err := c.mayStart(ctx); ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the attempt is over, whatever the answer: nothing is started for it
@@ -160,9 +168,32 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		return nil, err
 	}
 	c.log.Debug("started", "command", c.server.CommandLine())
-	link := newStdio(c.sys, &c.server, c.log, proc, sink)
+	link := pipe.NewStdio(proc, c.pipeOptions(sink))
 	c.process.Store(link)
 	return link, nil
+}
+
+func (c *Client) pipeOptions(sink mcp.Sink) pipe.Options {
+	return pipe.Options{
+		System: c.sys, Server: c.server.Name, Log: c.log, Sink: sink, MaxMessage: c.server.maxMessage(), TooLong: c.server.tooLong,
+		Exit: func(status, stderr string, err error) error {
+			return &ExitError{Status: status, Stderr: stderr, Err: err}
+		},
+	}
+}
+
+// starter starts the process of a server.
+type starter func(*Server) (pipe.Process, error)
+
+func startProcess(s *Server) (pipe.Process, error) {
+	return pipe.Start(&pipe.Command{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir})
+}
+
+// neverRead reports whether the newest process has ended without reading anything that it
+// was sent. It is false if that cannot be known.
+func (c *Client) neverRead() bool {
+	l := c.process.Load()
+	return l != nil && l.NeverRead()
 }
 
 // mayStart asks for consent, once for each definition (STDIO-25). A URL needs it as
@@ -226,7 +257,7 @@ func (c *Client) Status() Status {
 	s := c.conn.Status()
 	out := Status{Name: c.server.Name, State: s.State, Since: s.Since, Generation: s.Generation, Failures: s.Failures, Err: s.Err, Info: c.info.Load()}
 	if p := c.process.Load(); p != nil {
-		out.Stderr = p.stderr.words()
+		out.Stderr = p.LastLines()
 	}
 	out.Warnings = slices.Concat(c.server.Warnings, c.web.warnings())
 	return out
@@ -247,7 +278,7 @@ func (c *Client) Info(ctx context.Context) (*Info, error) {
 // 64 KiB.
 func (c *Client) Stderr() string {
 	if p := c.process.Load(); p != nil {
-		return p.stderr.String()
+		return p.Stderr()
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/troupe-dev/troupe/internal/hostconfig"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // LoadConfig reads the servers of a configuration file: .mcp.json and its
@@ -44,7 +45,7 @@ func configured(c *hostconfig.Server) Server {
 	case c.Sandbox:
 		s.Err = fmt.Errorf("%s, server %s: a sandbox is asked for: %w", c.File, c.Name, errors.ErrUnsupported)
 	case c.HeadersHelper != "":
-		if s.HeadersFunc, s.Err = headersHelper(c.HeadersHelper, filepath.Dir(c.File)); s.Err != nil {
+		if s.HeadersFunc, s.Err = pipe.HeadersHelper(c.HeadersHelper, filepath.Dir(c.File)); s.Err != nil {
 			s.Err = fmt.Errorf("%s, server %s: %w", c.File, c.Name, s.Err)
 		}
 	}

@@ -18,11 +18,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // startBy starts fake processes by the name of their server.
 func startBy(programs map[string]func(*fakeProcess) string) starter {
-	return func(s *Server) (process, error) {
+	return func(s *Server) (pipe.Process, error) {
 		program := programs[s.Name]
 		if program == nil {
 			return nil, conn.Permanent(fmt.Errorf("starting %s: not found", s.Command))
@@ -124,7 +125,7 @@ func TestCatalogueOutlivesItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		procs := make(chan *fakeProcess, 100)
-		h, err := NewHost(newSystem(t), named("a"), &HostOptions{start: func(*Server) (process, error) {
+		h, err := NewHost(newSystem(t), named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) {
 			if down.Load() {
 				return nil, errors.New("not today")
 			}
@@ -163,7 +164,7 @@ func TestCatalogueOutlivesItsServer(t *testing.T) {
 func TestConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := 0
-		opts := &HostOptions{start: func(*Server) (process, error) { started++; return start(good), nil }}
+		opts := &HostOptions{start: func(*Server) (pipe.Process, error) { started++; return start(good), nil }}
 		s := named("a")[0]
 		s.File, s.Hash = "/repo/.mcp.json", "h"
 		try := func() error {
@@ -203,7 +204,7 @@ func TestLazyHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var started []string
-		h, err := NewHost(newSystem(t), named("a", "b"), &HostOptions{Lazy: true, start: func(s *Server) (process, error) {
+		h, err := NewHost(newSystem(t), named("a", "b"), &HostOptions{Lazy: true, start: func(s *Server) (pipe.Process, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			started = append(started, s.Name)
@@ -234,7 +235,7 @@ func TestAllowAndDeny(t *testing.T) {
 		servers[1].Allow = []string{"other"}
 		servers[2].Allow, servers[2].Deny = []string{"echo"}, []string{"echo"}
 		servers[0].Trusted = true
-		h, err := NewHost(newSystem(t), servers, &HostOptions{start: func(*Server) (process, error) { return start(good), nil }})
+		h, err := NewHost(newSystem(t), servers, &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +318,7 @@ func TestEvents(t *testing.T) {
 		var mu sync.Mutex
 		var states []conn.State
 		h, err := NewHost(newSystem(t), named("a"), &HostOptions{
-			start: func(*Server) (process, error) { return start(good), nil },
+			start: func(*Server) (pipe.Process, error) { return start(good), nil },
 			OnEvent: func(e Event) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -345,7 +346,7 @@ func TestEvents(t *testing.T) {
 func TestSupervision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		h, err := NewHost(sys, named("a", "b"), &HostOptions{start: func(*Server) (process, error) { return start(good), nil }})
+		h, err := NewHost(sys, named("a", "b"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +377,7 @@ func TestSupervision(t *testing.T) {
 func TestHostRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		h, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (process, error) { return start(good), nil }})
+		h, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

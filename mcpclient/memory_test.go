@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // P16: what an idle connection to a server costs, two minutes after its handshake: over
@@ -25,7 +27,7 @@ func TestIdleMemory(t *testing.T) {
 				processes[i] = start(good)
 			}
 			next := 0
-			opts := &Options{System: newSystem(t), start: func(*Server) (process, error) {
+			opts := &Options{System: newSystem(t), start: func(*Server) (pipe.Process, error) {
 				next++
 				return processes[next-1], nil
 			}}

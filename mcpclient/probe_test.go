@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // legacyServer answers the handshake, and the probe with what probe says: "" is
@@ -101,7 +102,7 @@ func TestProbe(t *testing.T) {
 					}
 					return tt.answer
 				})
-				c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (process, error) { return start(program), nil }})
+				c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (pipe.Process, error) { return start(program), nil }})
 				if err != nil {
 					if !strings.Contains(err.Error(), tt.want) {
 						t.Errorf("Dial: got %v, want %s", err, tt.want)
@@ -159,7 +160,7 @@ func TestSlowModernServer(t *testing.T) {
 					}
 				}
 			}
-			opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (process, error) { return start(program), nil }}
+			opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 			c, err := Dial(t.Context(), Command("x"), opts)
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +185,7 @@ func TestSilentLegacyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
 		program := legacyServer(func(string) string { starts++; return "" })
-		c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (process, error) { return start(program), nil }})
+		c, err := Dial(t.Context(), Command("x"), &Options{System: newSystem(t), start: func(*Server) (pipe.Process, error) { return start(program), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +221,7 @@ func TestVerdictIsKept(t *testing.T) {
 				}
 			}
 		}
-		opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (process, error) { return start(program), nil }}
+		opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 		dial := func(args ...string) *Info {
 			c, err := Dial(t.Context(), Command("x", args...), opts)
 			if err != nil {

@@ -17,12 +17,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // by returns options with which every process runs program.
 func by(t *testing.T, program func(*fakeProcess) string) *Options {
 	t.Helper()
-	return &Options{System: newSystem(t), start: func(*Server) (process, error) { return start(program), nil }}
+	return &Options{System: newSystem(t), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 }
 
 // handshakeOf is the answer to initialize.
@@ -337,7 +338,7 @@ func TestLoudServer(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := len(c.Stderr()); n == 0 || n > maxTail {
+		if n := len(c.Stderr()); n == 0 || n > 64<<10 {
 			t.Errorf("kept %d bytes of stderr", n)
 		}
 		if s := c.Status(); s.Generation != 1 || s.Err != nil || c.Status().Info.Name != "x" {
@@ -394,7 +395,9 @@ func TestHalfOpenPipes(t *testing.T) {
 func TestStdioCarriesMessagesUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, sink := newSystem(t), new(mailbox)
-		l := newStdio(sys, &Server{Name: "x"}, sys.Log(), start(func(p *fakeProcess) string {
+		opts := pipeOptions(sys, sink)
+		opts.MaxMessage = DefaultMaxMessage
+		l := pipe.NewStdio(start(func(p *fakeProcess) string {
 			for {
 				line, ok := p.read()
 				if !ok {
@@ -402,7 +405,7 @@ func TestStdioCarriesMessagesUnchanged(t *testing.T) {
 				}
 				p.say(line)
 			}
-		}), sink)
+		}), opts)
 		want := []string{
 			`{"jsonrpc":"2.0","id":1e2,"odd" : [1.0, null] , "method":"\u0061"}`, `{}`, `[{"a":1},{"a":1}]`,
 			`{"a":1,"a":2}`, "{\"x\":\"\xff ü\u2028\"}", `{"x":"` + strings.Repeat("y", 1<<20) + `"}`,
@@ -498,7 +501,7 @@ func TestCloseWhileAServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, sink := newSystem(t), new(mailbox)
 		p := start(func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "exit status 0" })
-		l := newStdio(sys, &Server{Name: "x"}, sys.Log(), p, sink)
+		l := pipe.NewStdio(p, pipeOptions(sys, sink))
 		synctest.Wait() // its end was noticed, and it lives on
 		begin := time.Now()
 		l.Close()

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // dialAs is dial with a definition that was changed.
 func (s *asker) dialAs(opts *Options, change func(*Server)) *Client {
 	s.t.Helper()
 	opts.System = newSystem(s.t)
-	opts.start = func(*Server) (process, error) { return start(s.serve), nil }
+	opts.start = func(*Server) (pipe.Process, error) { return start(s.serve), nil }
 	server := Command("asker")
 	server.Name, server.Protocol = "files", string(s.version)
 	change(&server)

@@ -118,6 +118,22 @@ func Command(name string, args ...string) Server {
 // InProcess returns the definition of a server in this process.
 func InProcess(name string, c Connector) Server { return Server{Name: name, Connect: c} }
 
+// Stream returns the definition of a server at the other end of a byte stream: a Unix
+// socket, a TCP or TLS connection, or anything else (WIRE-02). Messages are framed as on
+// stdio, one JSON text a line; a session lasts as long as its stream.
+//
+// Dial makes a stream for each connection, heeds ctx, and is called again with back-off
+// after a stream has ended. Whoever needs authentication does it there. What it returns
+// is closed by the client; a Close must end a Read that waits.
+//
+//	mcpclient.Stream("tools", func(ctx context.Context) (io.ReadWriteCloser, error) {
+//		var d net.Dialer
+//		return d.DialContext(ctx, "unix", path)
+//	})
+func Stream(name string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) Server {
+	return Server{Name: name, stream: dial}
+}
+
 // CommandLine returns the command as a person would type it, for consent.
 func (s *Server) CommandLine() string {
 	parts := make([]string, 0, len(s.Args)+1)

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // mailbox is a sink that keeps what it gets.
@@ -68,7 +70,7 @@ func TestShutdownLadder(t *testing.T) {
 				p := start(tt.program)
 				p.stubborn = tt.stubborn
 				sink := new(mailbox)
-				l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, sink)
+				l := pipe.NewStdio(p, pipeOptions(sys, sink))
 				begin := time.Now()
 				l.Close()
 				l.Close()
@@ -104,7 +106,7 @@ func TestHowAServerEnds(t *testing.T) {
 		{"closes stdout", false, func(p *fakeProcess) string { p.outW.Close(); p.untilEOF(); return "" }, []string{"closed its output"}},
 		{"something holds the pipes", true, func(*fakeProcess) string { return "exit status 4" }, []string{"exit status 4"}},
 		{"a flood of junk", false, func(p *fakeProcess) string {
-			for range 2 * maxJunk {
+			for range 2 * 1000 {
 				p.say("log line")
 			}
 			return p.untilEOF()
@@ -118,7 +120,7 @@ func TestHowAServerEnds(t *testing.T) {
 				gate := make(chan struct{})
 				p := start(func(p *fakeProcess) string { <-gate; return tt.program(p) })
 				p.holds = tt.holds
-				l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, sink)
+				l := pipe.NewStdio(p, pipeOptions(sys, sink))
 				close(gate)
 				time.Sleep(time.Minute)
 				_, lost := sink.all()
@@ -147,7 +149,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
 		p := start(func(p *fakeProcess) string { <-p.over; return "" })
-		l := newStdio(sys, &Server{Name: "x", MaxMessage: maxMessage}, sys.Log(), p, new(mailbox))
+		l := pipe.NewStdio(p, pipeOptions(sys, new(mailbox)))
 		message := mcp.Outgoing{Frame: []byte(strings.Repeat("x", 1<<20))}
 		var err error
 		for range 100 {
@@ -166,29 +168,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-func TestTail(t *testing.T) {
-	var tail tail
-	for range 100 {
-		_, _ = tail.Write([]byte(strings.Repeat("a", 9999) + "\n"))
-	}
-	if n := len(tail.String()); n != maxTail {
-		t.Errorf("kept %d bytes, want %d", n, maxTail)
-	}
-	_, _ = tail.Write([]byte(strings.Repeat("b", 3*maxTail) + "\nlast\x00\x1b[31m words\n"))
-	if got := tail.words(); got != "last[31m words" {
-		t.Errorf("words: got %q", got)
-	}
-	if cap(tail.buf) > 4*maxTail {
-		t.Errorf("holds %d bytes", cap(tail.buf))
-	}
-}
-
-func TestEnvironment(t *testing.T) {
-	value := "x=y"
-	got := environment([]string{"PATH=/bin", "HOME=/h", "SECRET=1", "LC_ALL=C", "odd"}, map[string]*string{"HOME": nil, "NEW": &value})
-	if want := []string{"LC_ALL=C", "NEW=x=y", "PATH=/bin"}; !slices.Equal(got, want) {
-		t.Errorf("environment: got %v, want %v", got, want)
-	}
+// pipeOptions are those of a link whose client is only its name.
+func pipeOptions(sys *actors.System, sink mcp.Sink) pipe.Options {
+	c := &Client{sys: sys, log: sys.Log(), server: Server{Name: "x", MaxMessage: maxMessage}}
+	return c.pipeOptions(sink)
 }
 
 func TestCommandName(t *testing.T) {

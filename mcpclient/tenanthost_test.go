@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // A tenant's host whose actor fails is restarted, and stopped when it fails for the sixth
@@ -16,7 +17,7 @@ func TestTenantHostFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
 		tenant := func(name string) *Host {
-			h, err := NewHost(sys, named("a"), &HostOptions{Tenant: name, start: func(*Server) (process, error) { return start(good), nil }})
+			h, err := NewHost(sys, named("a"), &HostOptions{Tenant: name, start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,14 +53,14 @@ func TestTenantHostFails(t *testing.T) {
 func TestLike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		first, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (process, error) { return start(good), nil }})
+		first, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := first.Tools(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second, err := NewHost(sys, named("a"), &HostOptions{Like: first, Lazy: true, start: func(*Server) (process, error) { return start(good), nil }})
+		second, err := NewHost(sys, named("a"), &HostOptions{Like: first, Lazy: true, start: func(*Server) (pipe.Process, error) { return start(good), nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +78,7 @@ func TestToolsOf(t *testing.T) {
 		sys := newSystem(t)
 		var mu sync.Mutex // of those that are started at the same time
 		var started []string
-		h, err := NewHost(sys, named("a", "b", "c"), &HostOptions{Lazy: true, start: func(s *Server) (process, error) {
+		h, err := NewHost(sys, named("a", "b", "c"), &HostOptions{Lazy: true, start: func(s *Server) (pipe.Process, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			started = append(started, s.Name)

@@ -3,9 +3,6 @@ package mcpclient
 import (
 	"errors"
 	"fmt"
-
-	"github.com/troupe-dev/troupe/internal/frame"
-	"github.com/troupe-dev/troupe/mcp"
 )
 
 // DefaultMaxMessage is how many bytes a message of a server may have, unless
@@ -51,14 +48,4 @@ func (s *Server) maxMessage() int {
 // tooLong makes the error of a message.
 func (s *Server) tooLong(certain bool) error {
 	return &MessageTooLongError{Server: s.Name, Max: s.maxMessage(), Certain: certain}
-}
-
-// skipTo tells the sink of a line that was skipped, and reports false if it can not be
-// told: then the link has to end. A line that is no message is junk, for the caller.
-func skipTo(sink mcp.Sink, long *frame.TooLongError, err func(certain bool) error) bool {
-	skips, ok := sink.(mcp.SkipSink)
-	if ok {
-		skips.Skipped(long.Head, long.Tail, err)
-	}
-	return ok
 }

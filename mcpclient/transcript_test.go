@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 var update = flag.Bool("update", false, "rewrite the client's part of the transcripts")
@@ -167,7 +168,7 @@ func (x *transcript) section(name string) *txtar.File {
 func lines(data []byte) []string { return strings.Split(strings.TrimSpace(string(data)), "\n") }
 
 // start is the starter of the fake process: each plays the sections up to restart.
-func (x *transcript) start(*Server) (process, error) {
+func (x *transcript) start(*Server) (pipe.Process, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.next >= len(x.archive.Files) {

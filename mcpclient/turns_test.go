@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // person is a Human with an owner.
@@ -39,7 +40,7 @@ func newCopies(t *testing.T) *copies {
 	return &copies{t: t, out: map[int]map[string]int{}, waiting: map[string]chan struct{}{}}
 }
 
-func (s *copies) start(*Server) (process, error) {
+func (s *copies) start(*Server) (pipe.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails && len(s.procs) > 0 {

@@ -18,6 +18,7 @@ import (
 
 	mcpschema "github.com/troupe-dev/troupe/internal/mcptest/schema"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // tape is a server of everything that keeps each line it was sent.
@@ -119,7 +120,7 @@ func (x *tape) dial(t *testing.T) *Client {
 			Roots: []mcp.Root{{URI: "file:///a", Name: "naïve"}}, RootAvailable: func(string) bool { return true },
 		},
 	}
-	opts.start = func(*Server) (process, error) {
+	opts.start = func(*Server) (pipe.Process, error) {
 		x.starts++
 		return start(func(p *fakeProcess) string {
 			p.lines = bufio.NewScanner(io.TeeReader(p.inR, x))

@@ -1,4 +1,4 @@
-package mcpclient
+package pipe
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	processes "github.com/troupe-dev/troupe/internal/process"
 )
 
-// process is a running server.
-type process interface {
+// Process is a running server.
+type Process interface {
 	Stdin() io.WriteCloser
 	Stdout() io.ReadCloser
 	Stderr() io.ReadCloser
@@ -25,8 +25,13 @@ type process interface {
 	Kill()
 }
 
-// starter starts the process of a server.
-type starter func(*Server) (process, error)
+// Command says how to start a process.
+type Command struct {
+	Path string // looked up in PATH
+	Args []string
+	Env  map[string]*string // added to a minimal environment; nil takes a variable away
+	Dir  string
+}
 
 // child is a real process.
 type child struct {
@@ -34,14 +39,14 @@ type child struct {
 	stdin, stdout, stderr *os.File
 }
 
-// startProcess starts a server's command, without a shell. Its descendants end with it,
-// and all of them with us, as far as package process can have it.
-func startProcess(s *Server) (process, error) {
+// Start starts a server's command, without a shell. Its descendants end with it, and all of
+// them with this program, as far as package process can ensure that.
+func Start(s *Command) (Process, error) {
 	path, err := lookUp(s)
 	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", s.Command, err)
+		return nil, fmt.Errorf("starting %s: %w", s.Path, err)
 	}
-	cmd := &exec.Cmd{Path: path, Args: append([]string{s.Command}, s.Args...), Env: environment(ourEnvironment(), s.Env), Dir: s.Dir}
+	cmd := &exec.Cmd{Path: path, Args: append([]string{s.Path}, s.Args...), Env: environment(os.Environ(), s.Env), Dir: s.Dir}
 	c := new(child)
 	var theirs []*os.File
 	defer func() {
@@ -74,7 +79,7 @@ func startProcess(s *Server) (process, error) {
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
 			err = conn.Permanent(err)
 		}
-		return nil, fmt.Errorf("starting %s: %w", s.Command, err)
+		return nil, fmt.Errorf("starting %s: %w", s.Path, err)
 	}
 	return c, nil
 }
@@ -83,5 +88,5 @@ func (c *child) Stdin() io.WriteCloser { return c.stdin }
 func (c *child) Stdout() io.ReadCloser { return c.stdout }
 func (c *child) Stderr() io.ReadCloser { return c.stderr }
 
-// Wait implements [process].
+// Wait implements [Process].
 func (c *child) Wait() string { return c.Process.Wait().String() }

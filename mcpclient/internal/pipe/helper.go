@@ -1,4 +1,4 @@
-package mcpclient
+package pipe
 
 import (
 	"bytes"
@@ -20,10 +20,10 @@ const (
 	maxHelper  = 64 << 10 // bytes of its output
 )
 
-// headersHelper returns the HeadersFunc of a configured command, which prints a JSON
+// HeadersHelper returns the function of a configured command, which prints a JSON
 // object of headers. It runs without a shell, in the folder of the server, with the
 // environment that a server's process gets; its output is a secret, and is in no error.
-func headersHelper(line, dir string) (func(context.Context) (map[string]string, error), error) {
+func HeadersHelper(line, dir string) (func(context.Context) (map[string]string, error), error) {
 	argv, err := words.Split(line)
 	if err != nil {
 		return nil, fmt.Errorf("headersHelper: %w", err)

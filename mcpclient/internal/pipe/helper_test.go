@@ -1,4 +1,4 @@
-package mcpclient
+package pipe
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func TestHeadersHelper(t *testing.T) {
 		"not a shell": {`echo '{"X-Key": "'"$1"'"}'`, " $(id)", "$(id)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := headersHelper(helperScript(t, tc.script)+tc.args, t.TempDir())
+			f, err := HeadersHelper(helperScript(t, tc.script)+tc.args, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,13 +44,13 @@ func TestHeadersHelper(t *testing.T) {
 			}
 		})
 	}
-	if _, err := headersHelper(`"open`, ""); err == nil {
+	if _, err := HeadersHelper(`"open`, ""); err == nil {
 		t.Error("a quote that is not closed: got no error")
 	}
 }
 
 func TestHeadersHelperHangs(t *testing.T) {
-	f, err := headersHelper(helperScript(t, "exec sleep 600"), t.TempDir())
+	f, err := HeadersHelper(helperScript(t, "exec sleep 600"), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package mcpclient
+package pipe
 
 import "golang.org/x/sys/unix"
 

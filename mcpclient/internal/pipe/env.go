@@ -1,8 +1,7 @@
-package mcpclient
+package pipe
 
 import (
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -12,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 )
 
-// inherited are the variables that a server gets from us: what a program needs to
-// work, and no secrets (STDIO-08). LC_* comes on top.
+// inherited are the variables that a server inherits: those that programs need to work, and
+// no secrets (STDIO-08). It inherits LC_* too.
 var inherited = []string{
 	"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
 	"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
@@ -25,8 +24,8 @@ var inheritedWindows = []string{
 	"SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
 }
 
-// environment is what a server's process gets: the inherited part of ours, changed
-// by its definition. It is sorted.
+// environment returns the variables of a server's process, sorted: the inherited part of
+// this program's, changed by the server's definition.
 func environment(ours []string, own map[string]*string) []string {
 	env := make(map[string]string)
 	for _, kv := range ours {
@@ -59,14 +58,14 @@ func mayInherit(name string) bool {
 	return slices.Contains(inherited, name) || strings.HasPrefix(name, "LC_")
 }
 
-// lookUp finds the program in the PATH that its process will have. What is not
-// there is not tried again by itself.
-func lookUp(s *Server) (string, error) {
+// lookUp finds the program in the PATH that its process will have. The connection does not
+// retry a missing program by itself.
+func lookUp(s *Command) (string, error) {
 	dirs := s.Env["PATH"]
-	if dirs == nil || filepath.Base(s.Command) != s.Command {
-		found, err := exec.LookPath(s.Command)
-		if err != nil && s.Dir != "" && filepath.Base(s.Command) != s.Command && !filepath.IsAbs(s.Command) {
-			found, err = exec.LookPath(filepath.Join(s.Dir, s.Command))
+	if dirs == nil || filepath.Base(s.Path) != s.Path {
+		found, err := exec.LookPath(s.Path)
+		if err != nil && s.Dir != "" && filepath.Base(s.Path) != s.Path && !filepath.IsAbs(s.Path) {
+			found, err = exec.LookPath(filepath.Join(s.Dir, s.Path))
 		}
 		if err != nil {
 			return "", conn.Permanent(err)
@@ -77,11 +76,9 @@ func lookUp(s *Server) (string, error) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
-		if found, err := exec.LookPath(filepath.Join(dir, s.Command)); err == nil {
+		if found, err := exec.LookPath(filepath.Join(dir, s.Path)); err == nil {
 			return found, nil
 		}
 	}
-	return "", conn.Permanent(&exec.Error{Name: s.Command, Err: exec.ErrNotFound})
+	return "", conn.Permanent(&exec.Error{Name: s.Path, Err: exec.ErrNotFound})
 }
-
-func ourEnvironment() []string { return os.Environ() }

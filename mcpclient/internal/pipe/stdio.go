@@ -1,0 +1,166 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+const (
+	stdinGrace = 2 * time.Second
+	termGrace  = 2 * time.Second
+	killGrace  = 2 * time.Second
+	exitGrace  = time.Second // for the end of a process that has closed its output
+)
+
+// Stdio is the link to a server's process.
+//
+// Three goroutines belong to it: one reads the server's messages, one drains its stderr
+// (STDIO-04), one waits for its end. They end with the process, or soon after if something
+// that it left behind holds the pipes.
+type Stdio struct {
+	lines
+	proc   Process
+	stderr lastOutput
+
+	status  string        // how it ended; set before exited is closed
+	exited  chan struct{} // closed when the process has ended
+	read    chan struct{} // closed when nothing more comes from stdout
+	drained chan struct{} // closed when nothing more comes from stderr
+
+	closing   atomic.Bool
+	failed    atomic.Bool // something was noticed, and its reason is being found out
+	closeOnce sync.Once
+	lost      sync.Once
+	sends     atomic.Int64 // messages that were sent, and their bytes
+	sent      atomic.Int64
+}
+
+// NewStdio serves a process that was just started.
+func NewStdio(proc Process, opts Options) *Stdio {
+	l := &Stdio{
+		lines: lines{Options: opts, owner: "stdio of " + opts.Server}, proc: proc,
+		exited: make(chan struct{}), read: make(chan struct{}), drained: make(chan struct{}),
+	}
+	l.start(proc.Stdin(), l.fails)
+	l.task(l.wait)
+	l.task(l.drain)
+	l.task(func() {
+		defer close(l.read)
+		l.fails(l.lines.read(proc.Stdout()))
+	})
+	return l
+}
+
+// Send implements [mcp.Link].
+func (l *Stdio) Send(m mcp.Outgoing) error {
+	l.sends.Add(1)
+	l.sent.Add(int64(len(m.Frame)) + 1)
+	return l.lines.Send(m)
+}
+
+// Stderr returns the end of what the server wrote to its standard error, at most 64 KiB.
+func (l *Stdio) Stderr() string { return l.stderr.String() }
+
+// LastLines returns the last lines of it, at most 2 KiB, fit to be shown.
+func (l *Stdio) LastLines() string { return l.stderr.lastLines() }
+
+// drain keeps the end of stderr.
+func (l *Stdio) drain() {
+	defer close(l.drained)
+	buf := make([]byte, 512) // io.Copy would hold 32 KiB for each server
+	for {
+		n, err := l.proc.Stderr().Read(buf)
+		_, _ = l.stderr.Write(buf[:n])
+		if err != nil { // how it ends does not matter
+			return
+		}
+	}
+}
+
+// wait reaps the process, and closes the pipes if something keeps them open.
+func (l *Stdio) wait() {
+	l.status = l.proc.Wait()
+	close(l.exited)
+	both := time.NewTimer(pipeGrace)
+	defer both.Stop()
+	for _, done := range []chan struct{}{l.read, l.drained} {
+		select {
+		case <-done:
+		case <-both.C:
+			both.Reset(0)
+		}
+	}
+	l.proc.Stdout().Close()
+	l.proc.Stderr().Close()
+}
+
+// fails tells the connection that the server is gone, once it is known why: that takes a
+// while, for which neither the caller nor Close waits.
+func (l *Stdio) fails(err error) {
+	l.task(func() {
+		if l.closing.Load() || l.failed.Swap(true) {
+			return // Close reports it, or the first failure does
+		}
+		why := l.why(err)
+		l.lost.Do(func() { l.Sink.Lost(why) })
+	})
+}
+
+// why waits a little for the end of the process, which says most.
+func (l *Stdio) why(err error) error {
+	ended := within(l.exited, exitGrace)
+	within(l.drained, exitGrace/4)
+	status := ""
+	switch {
+	case isServerFault(err): // and that is why it will end
+	case ended:
+		status = l.status
+	case err == nil:
+		err = errors.New("the server closed its output")
+	}
+	return l.Exit(status, l.stderr.lastLines(), err)
+}
+
+// isServerFault tells a mistake of a living server from the consequence of its death.
+func isServerFault(err error) bool {
+	_, stray := errors.AsType[*strayError](err)
+	return stray || errors.Is(err, frame.ErrEndless)
+}
+
+// Close implements [mcp.Link] by the steps of STDIO-20. It takes at most about
+// seven seconds.
+func (l *Stdio) Close() error {
+	l.closeOnce.Do(func() { // others wait in it
+		l.closing.Store(true)
+		l.shutDown()
+		l.lost.Do(func() { l.Sink.Lost(nil) })
+	})
+	return nil
+}
+
+func (l *Stdio) shutDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), stdinGrace)
+	defer cancel()
+	_ = l.out.Close(ctx) // what was not written will not be read
+	left := stdinGrace
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	if !within(l.exited, left) {
+		l.proc.Terminate()
+		if !within(l.exited, termGrace) {
+			l.proc.Kill()
+			if !within(l.exited, killGrace) {
+				l.Log.Error("the server's process cannot be killed")
+			}
+		}
+	}
+	within(l.read, pipeGrace)
+	within(l.drained, pipeGrace)
+}
