@@ -1,21 +1,22 @@
 # Everything a developer runs. `make help` lists the targets.
 
 GO      ?= go
-STATIC  := $(GO) tool -modfile=internal/tools/go.mod staticcheck
-NESTED  := internal/interop benchmarks/peers
+STATIC   = $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod staticcheck
 FUZZTIME ?= 30s
 # Only e2e-models may demand the model servers: while the other tests run, CI builds them.
 unexport REQUIRE_MODELS
 
+# The module of tests and programs that users of the project do not need; see its doc.go.
+NESTED := cd internal/tests &&
 # The tests on model servers are a step of their own: they need them built, and a quiet machine.
-TESTED = $$($(GO) list ./... | grep -v /internal/e2e/models$$)
+TESTED = $$($(GO) list ./... | grep -v /e2e/models$$)
 
 # run STEP,COMMAND prints how long a step of make check took.
 run = @start=$$(date +%s); printf '== %s\n' '$(1)'; $(2) || { echo "FAILED: $(1)"; exit 1; }; printf '== %s: %ss\n' '$(1)' "$$(( $$(date +%s) - start ))"
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: build
 build: ## build bin/troupe and the example servers
@@ -23,33 +24,34 @@ build: ## build bin/troupe and the example servers
 
 .PHONY: demo
 demo: ## an agent does a small job with tools of real MCP servers
-	@$(GO) run ./internal/demo
+	@$(NESTED) $(GO) run ./demo
 
 .PHONY: test
 test: ## the quick tests (under 3 minutes)
 	$(GO) vet ./...
 	$(GO) test -short ./...
+	$(NESTED) $(GO) vet ./... && $(GO) test -short ./...
 
 .PHONY: check
 check: ## everything; what CI runs
 	$(call run,needs,$(MAKE) -s needs)
 	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
-	$(call run,vet,$(GO) vet ./...)
-	$(call run,staticcheck,$(STATIC) ./...)
+	$(call run,vet,$(GO) vet ./... && $(NESTED) $(GO) vet ./...)
+	$(call run,staticcheck,$(STATIC) ./... && $(NESTED) $(STATIC) ./...)
 	$(call run,without a C compiler and for other systems,$(MAKE) -s cross)
 	$(call run,examples,$(GO) build -o /dev/null ./examples/...)
-	$(call run,tests,$(GO) test $(TESTED))
-	$(call run,tests with the race detector,$(GO) test -race $(TESTED))
-	$(call run,nested modules,$(MAKE) -s nested)
+	$(call run,tests,$(GO) test ./...)
+	$(call run,tests with the race detector,$(GO) test -race ./...)
+	$(call run,tests of internal/tests,$(NESTED) $(GO) test $(TESTED))
+	$(call run,tests of internal/tests with the race detector,$(NESTED) $(GO) test -race $(TESTED))
 	$(call run,real model servers,$(MAKE) -s e2e-models SOFT=$(if $(REQUIRE_MODELS),,-soft))
-	$(call run,conformance,$(GO) run ./internal/conformance)
-	$(call run,benchmarks once,$(GO) test -run '^$$' -bench . -benchtime 1x ./...)
-	$(call run,fuzz targets on their seeds,$(GO) test -run '^Fuzz' ./...)
-	$(call run,demo,$(GO) run ./internal/demo)
+	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
+	$(call run,benchmarks once,$(GO) test -run '^$$' -bench . -benchtime 1x ./... && $(NESTED) $(GO) test -run '^$$' -bench . -benchtime 1x ./benchmarks)
+	$(call run,demo,$(NESTED) $(GO) run ./demo)
 	@echo '== all of make check passed'
 
 # The packages whose code or tests differ by operating system.
-PER_OS = ./cmd/troupe ./internal/admin ./internal/browser ./internal/config ./internal/frame ./internal/hostile ./internal/process \
+PER_OS = ./cmd/troupe ./internal/admin ./internal/browser ./internal/config ./internal/frame ./internal/process \
 	./mcpclient/... ./mcpserver ./store/sqlite/...
 
 .PHONY: cross
@@ -57,7 +59,7 @@ cross: ## build without a C compiler, for Linux, macOS and Windows, and vet what
 	@CGO_ENABLED=0 $(GO) build ./...
 	@for system in darwin/arm64 windows/amd64; do \
 		export CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/}; \
-		$(GO) build ./... && $(GO) vet $(PER_OS) || { echo "FAILED for $$system"; exit 1; }; \
+		$(GO) build ./... && $(GO) vet $(PER_OS) && ($(NESTED) $(GO) vet ./hostile) || { echo "FAILED for $$system"; exit 1; }; \
 	done
 
 .PHONY: needs
@@ -68,29 +70,28 @@ needs:
 
 .PHONY: models
 models: ## build the real model servers that tests talk to, once (10 minutes of both cores)
-	@$(GO) run ./internal/modelservers/build $(SOFT)
+	@$(NESTED) $(GO) run ./modelservers/build $(SOFT)
 
 .PHONY: e2e-models
 e2e-models: models ## the tests on real model servers: Ollama and llama-server
-	@REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./internal/e2e/models
+	@$(NESTED) REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./e2e/models
 
-.PHONY: nested
-nested: ## vet and test the nested modules (interop with other SDKs)
-	@for dir in $(NESTED); do \
-		if [ -f $$dir/go.mod ]; then echo "-- $$dir"; (cd $$dir && $(GO) vet ./... && $(GO) test ./...) || exit 1; fi; \
-	done
+.PHONY: rules
+rules: ## write the tests that cite each rule into docs/protocol.md
+	@$(NESTED) $(GO) run ./rules -w
 
 .PHONY: conformance
 conformance: ## the official conformance suite against client and server (ARGS='-part server -v -run tools-list')
-	@$(GO) run ./internal/conformance $(ARGS)
+	@$(NESTED) $(GO) run ./conformance $(ARGS)
 
 .PHONY: bench
 bench: bench-servers ## the benchmarks of docs/performance.md, floors beside them
-	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./agent ./mcpserver ./mcpclient ./store/... ./benchmarks/...
+	$(GO) test -run '^$$' -bench . -benchmem ./mcp ./actors/... ./agent ./mcpserver ./mcpclient ./store/...
+	$(NESTED) $(GO) test -run '^$$' -bench . -benchmem ./benchmarks
 
 .PHONY: bench-servers
 bench-servers: ## the server beside go-sdk, mcp-go and a floor (ARGS='-full -run stdio')
-	@cd benchmarks/peers && $(GO) run . $(ARGS)
+	@$(NESTED) $(GO) run ./compare $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/hostile/kit"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -121,7 +121,7 @@ func TestFloodOfConnections(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	kit.Eventually(t, kit.Patience, "without clients' connections", func() bool { return live.Load() <= 1 }) // the runtime has one, too
+	mcptest.Eventually(t, mcptest.Patience, "without clients' connections", func() bool { return live.Load() <= 1 }) // the runtime has one, too
 }
 
 // statelessList is a tools/list of 2026-07-28 of a client that declares an experiment.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/internal/hostile/kit"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -91,11 +91,11 @@ func TestGatewayFloodOfLists(t *testing.T) {
 		case mcp.MethodListTools:
 			page := lists.Add(1)
 			var b strings.Builder
-			for i := range kit.Fewer(1000) {
+			for i := range mcptest.Fewer(1000) {
 				fmt.Fprintf(&b, `,{"name":"t%d_%d","inputSchema":{"type":"object"}}`, page, i)
 			}
 			next := `,"nextCursor":"` + fmt.Sprint(page) + `"` // there is always more
-			if kit.Race && page%10 == 0 {
+			if mcptest.Race && page%10 == 0 {
 				next = ""
 			}
 			say(answer(id, `{"tools":[`+b.String()[1:]+`]`+next+`}`))
@@ -154,7 +154,7 @@ func TestGatewayDeadServers(t *testing.T) {
 		go func() { _ = s.Serve(context.WithoutCancel(t.Context()), far, far); _ = s.Close() }()
 		return near, nil
 	})
-	before, _ := kit.Goroutines()
+	before, _ := mcptest.Goroutines()
 	f := startGateway(t, &Options{}, dies, behind("good", "", good))
 	c := dialFront(t, f, "2025-11-25", nil)
 	for range 3 {
@@ -170,7 +170,7 @@ func TestGatewayDeadServers(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	kit.GoroutinesBack(t, before+20) // the runtime is open still
+	mcptest.GoroutinesBack(t, before+20) // the runtime is open still
 	if left := f.rt.System().Census(); f.Clients() != 0 {
 		t.Errorf("clients: got %d; actors %+v", f.Clients(), left.Actors)
 	}
@@ -211,7 +211,7 @@ func TestGatewayBadPages(t *testing.T) {
 // SECA-33, ROB-9: a server that asks without end, in a call and out of any, neither
 // floods the client nor the inbox.
 func TestGatewayFloodOfQuestions(t *testing.T) {
-	flood := kit.Fewer(2000)
+	flood := mcptest.Fewer(2000)
 	ended := make(chan struct{}, 1)
 	bad := script("bad", func(method, id, _ string, say func(string)) {
 		ask := func(prefix string) {
@@ -230,14 +230,14 @@ func TestGatewayFloodOfQuestions(t *testing.T) {
 		}
 	})
 	s := memstore.New(nil)
-	rt, err := agent.Open(t.Context(), &agent.Options{Servers: []mcpclient.Server{bad}, Store: s, Logger: kit.Quiet()})
+	rt, err := agent.Open(t.Context(), &agent.Options{Servers: []mcpclient.Server{bad}, Store: s, Logger: mcptest.Quiet()})
 	must(t, err)
 	t.Cleanup(func() { _ = rt.Close() })
-	f, err := New(rt, &Options{Gateway: true, Logger: kit.Quiet()})
+	f, err := New(rt, &Options{Gateway: true, Logger: mcptest.Quiet()})
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	var shown, most, now atomic.Int64
-	c := dialFront(t, f, "2025-11-25", &mcpclient.Options{Logger: kit.Quiet(), AskOptions: mcpclient.AskOptions{
+	c := dialFront(t, f, "2025-11-25", &mcpclient.Options{Logger: mcptest.Quiet(), AskOptions: mcpclient.AskOptions{
 		Human: mcpclient.HumanFunc(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
 			shown.Add(1)
 			most.Store(max(most.Load(), now.Add(1)))

@@ -203,6 +203,13 @@ func toolTexts(req *llm.Request) []string {
 	return out
 }
 
+// resultsOf is a turn that answers with the texts of all tools.
+func resultsOf() llmtest.Turn {
+	return llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+		return llmtest.Say(strings.Join(toolTexts(req), "\n"))
+	})
+}
+
 // TestHelpHasExamples walks the commands: each says what it is for, and each that
 // does something shows how.
 func TestHelpHasExamples(t *testing.T) {

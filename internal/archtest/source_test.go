@@ -20,10 +20,9 @@ import (
 // Close. Neither are the one reader of a terminal, which a read can not be taken away
 // from, and the wait for a browser, which outlives everything. internal/memhttp is of
 // tests only; the standard library's test server would start the goroutine for it, but
-// waits for locks, by which the clock of a synctest bubble stands still. internal/peers is
-// of tests, too: it reads what a process writes until that has ended.
+// waits for locks, by which the clock of a synctest bubble stands still.
 // Programs (package main) may do as they like.
-var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "internal/browser", "internal/memhttp", "internal/peers"}
+var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "internal/browser", "internal/memhttp"}
 
 // mayPrint are the folders whose code may write to stdout, beside programs: the
 // server whose transport it is.

@@ -1,6 +1,0 @@
-//go:build race
-
-package kit
-
-// Race holds when the race detector runs.
-const Race = true

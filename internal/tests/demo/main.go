@@ -1,0 +1,131 @@
+// Command demo is "make demo": it builds troupe and two example servers, lets an agent
+// do a small job on the files of this repository with their tools, and prints the
+// run's journal. Where no model is found a script plays the model, and the demo
+// says so.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/tests"
+	"github.com/troupe-dev/troupe/internal/tests/peers"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/llm/ollama"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := demo(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+const prompt = "Find the largest Go files of this repository and what go.mod says the module is called. " +
+	"Keep a note of it in the notebook, then tell me in one sentence."
+
+func demo(ctx context.Context) error {
+	root, err := tests.Root(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "troupe-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	say("Building troupe and the example servers")
+	if err := show(ctx, nil, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/troupe", "./examples/files", "./examples/notebook"); err != nil {
+		return err
+	}
+	env, model, err := findModel(ctx)
+	if err != nil {
+		return err
+	}
+	db := filepath.Join(dir, "runs.db")
+	args := []string{"run", "--store", db, "--yes", "--timeout", "10m"}
+	args = append(args, model...)
+	args = append(args, "--mcp", quote(filepath.Join(dir, "files"), "."), "--mcp", quote(filepath.Join(dir, "notebook"), filepath.Join(dir, "notes.db")))
+	third, err := peers.Command(ctx, peers.Filesystem, ".")
+	switch {
+	case err == nil:
+		args = append(args, "--mcp", "filesystem="+quote(third...))
+	case errors.Is(err, peers.ErrNoNode):
+		say("Without @modelcontextprotocol/server-filesystem: " + err.Error())
+	default:
+		return err
+	}
+
+	say("An agent with the tools of real MCP servers (--yes: it may call them unasked)")
+	troupe := filepath.Join(dir, "troupe")
+	if err := show(ctx, env, troupe, append(args, prompt)...); err != nil {
+		return err
+	}
+	say("What the journal kept of it")
+	return show(ctx, env, troupe, "runs", "show", "last", "--store", db)
+}
+
+// findModel returns what troupe needs to find a model: nothing if there is one,
+// else the address of a script.
+func findModel(ctx context.Context) (env, flags []string, err error) {
+	probe, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := ollama.NewServer(nil).DefaultModel(probe); err == nil {
+		return nil, nil, nil
+	}
+	if os.Getenv("OPENAI_API_KEY") != "" || os.Getenv("OPENAI_BASE_URL") != "" {
+		return nil, nil, nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &http.Server{Handler: llmtest.NewServer(script()...), ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(listener) // ends with the program
+	say("NO MODEL WAS FOUND: a script plays the model. It knows beforehand which tools it will call;\n" +
+		"   everything else is real. With Ollama running, or OPENAI_API_KEY set, the demo uses that.")
+	return []string{"OPENAI_BASE_URL=http://" + listener.Addr().String(), "OPENAI_API_KEY="}, []string{"-m", "openai/scripted"}, nil
+}
+
+func say(text string) { fmt.Printf("\n== %s\n", text) }
+
+// show prints a command line and runs it on the demo's own output.
+func show(ctx context.Context, env []string, name string, args ...string) error {
+	fmt.Printf("$ %s\n", quote(append([]string{filepath.Base(name)}, args...)...))
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+// quote writes words as a shell, and --mcp, would read them.
+func quote(words ...string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n\"'\\$&|;<>()*?[]{}~`#") {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
