@@ -92,7 +92,7 @@ type Request struct {
 	// Thinking switches reasoning on or off where a model has it; nil leaves it to
 	// the model.
 	Thinking *bool `json:"thinking,omitempty"`
-	// Prefer is advice to a router on the choice of a model (SAMP-09). Nil is none;
+	// Prefer is advice to a router on the choice of a model. Nil is none;
 	// other models do not look at it.
 	Prefer *Preferences `json:"prefer,omitempty"`
 	// Metadata is for the caller and for wrappers of models. It is not sent to a

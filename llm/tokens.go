@@ -25,7 +25,7 @@ const (
 // Estimated: a number that is missing, negative, beyond a billion, or far too small for
 // what was asked and answered. Input is the estimate of the request's tokens, and bytes
 // are those of the answer, thinking and calls included. Budgets count nothing else: a
-// server that is wrong, or lies, would not be bounded by them (SECA-43).
+// server that is wrong, or lies, would not be bounded by them.
 func (u Usage) Plausible(input, bytes int) Usage {
 	if u.Input <= 0 || u.Input > maxTurnTokens || u.Input < input/maxBytesPerToken {
 		u.Input, u.Estimated = min(max(0, input), maxTurnTokens), true

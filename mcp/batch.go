@@ -1,7 +1,7 @@
 package mcp
 
 // IsBatch reports whether the frame is an array: its first byte that is not
-// space decides. Only 2025-03-26 has batches (BASE-20, BASE-23).
+// space decides. Only 2025-03-26 has batches.
 func IsBatch(frame []byte) bool {
 	s := scanner{data: frame}
 	s.space()

@@ -3,7 +3,7 @@ package mcp
 import "encoding/json"
 
 // Object is a JSON object whose presence is what counts, such as a capability
-// without settings: nil is absent, Object{} is {} (CAP-01).
+// without settings: nil is absent, Object{} is {}.
 type Object map[string]json.RawMessage
 
 // Present is an empty [Object], for capabilities that have no settings. It must
@@ -11,7 +11,7 @@ type Object map[string]json.RawMessage
 var Present = Object{}
 
 // ClientCapabilities is what a client can do. In legacy revisions it holds for
-// the session, in 2026-07-28 for one request (CAP-05).
+// the session, in 2026-07-28 for one request.
 type ClientCapabilities struct {
 	Roots        *RootsCapability           `json:"roots,omitzero"`
 	Sampling     *SamplingCapability        `json:"sampling,omitzero"`
@@ -53,7 +53,7 @@ type SamplingCapability struct {
 }
 
 // ElicitationCapability says that the client answers elicitation/create. With
-// neither member it means form mode (CAP-04); see [ClientCapabilities.ElicitForm].
+// neither member it means form mode; see [ClientCapabilities.ElicitForm].
 type ElicitationCapability struct {
 	Form Object `json:"form,omitzero"`
 	URL  Object `json:"url,omitzero"`
@@ -83,7 +83,7 @@ type ResourcesCapability struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// TasksCapability is the core task support of 2025-11-25 (TASK-01).
+// TasksCapability is the core task support of 2025-11-25.
 type TasksCapability struct {
 	List     Object        `json:"list,omitzero"`
 	Cancel   Object        `json:"cancel,omitzero"`
@@ -123,7 +123,7 @@ type TaskElicitationRequests struct {
 }
 
 // ElicitForm reports whether form elicitation is declared. An empty
-// elicitation capability means form mode (CAP-04). c may be nil.
+// elicitation capability means form mode. c may be nil.
 func (c *ClientCapabilities) ElicitForm() bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
@@ -133,12 +133,12 @@ func (c *ClientCapabilities) ElicitURL() bool {
 	return c != nil && c.Elicitation != nil && c.Elicitation.URL != nil
 }
 
-// SamplingTools reports whether sampling with tools is declared (SAMP-04). c may be nil.
+// SamplingTools reports whether sampling with tools is declared. c may be nil.
 func (c *ClientCapabilities) SamplingTools() bool {
 	return c != nil && c.Sampling != nil && c.Sampling.Tools != nil
 }
 
-// Extension returns the settings of an extension, and whether it is declared (EXT-01). c may be nil.
+// Extension returns the settings of an extension, and whether it is declared. c may be nil.
 func (c *ClientCapabilities) Extension(id string) (json.RawMessage, bool) {
 	if c == nil {
 		return nil, false
@@ -147,7 +147,7 @@ func (c *ClientCapabilities) Extension(id string) (json.RawMessage, bool) {
 	return settings, ok
 }
 
-// Extension returns the settings of an extension, and whether it is declared (EXT-01). c may be nil.
+// Extension returns the settings of an extension, and whether it is declared. c may be nil.
 func (c *ServerCapabilities) Extension(id string) (json.RawMessage, bool) {
 	if c == nil {
 		return nil, false
@@ -157,7 +157,7 @@ func (c *ServerCapabilities) Extension(id string) (json.RawMessage, bool) {
 }
 
 // For returns c without what revision v does not have. Extensions and
-// experimental members stay: they are data to every revision (CAP-02).
+// experimental members stay: they are data to every revision.
 func (c *ClientCapabilities) For(v Version) *ClientCapabilities {
 	if c == nil {
 		return nil
@@ -197,7 +197,7 @@ func (c *ServerCapabilities) For(v Version) *ServerCapabilities {
 }
 
 // ExtensionTasks and ExtensionUI are the ids of the official extensions that
-// this package has types or rules for (EXT-04).
+// this package has types or rules for.
 const (
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 	ExtensionUI    = "io.modelcontextprotocol/ui"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MaxCompletions is how many values one answer may hold (CMP-02).
+// MaxCompletions is how many values one answer may hold.
 const MaxCompletions = 100
 
 // Types of completion references.
@@ -14,7 +14,7 @@ const (
 	RefResource = "ref/resource"
 )
 
-// CompleteParams are the params of completion/complete (CMP-01).
+// CompleteParams are the params of completion/complete.
 type CompleteParams struct {
 	Ref      CompletionRef      `json:"ref"`
 	Argument CompletionArgument `json:"argument"`
@@ -78,7 +78,7 @@ type Completion struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// Validate checks that values is there and not too long (CMP-02).
+// Validate checks that values is there and not too long.
 func (r *CompleteResult) Validate() error {
 	if n := len(r.Completion.Values); n > MaxCompletions {
 		return fmt.Errorf("%s result: %d values, at most %d are allowed", MethodComplete, n, MaxCompletions)

@@ -13,7 +13,7 @@ type Content interface {
 	ContentType() string
 }
 
-// Annotations tell for whom content is and how much it matters (RES-10).
+// Annotations tell for whom content is and how much it matters.
 type Annotations struct {
 	Audience     []Role   `json:"audience,omitzero"`
 	Priority     *float64 `json:"priority,omitzero"`     // 0 to 1; nil when absent
@@ -111,7 +111,7 @@ type ToolResultContent struct {
 }
 
 // UnknownContent is a block of a type we do not know. It is kept and written
-// again as it came (BASE-13).
+// again as it came.
 type UnknownContent struct {
 	Type string
 	Raw  json.RawMessage // the whole block
@@ -141,7 +141,7 @@ func (c *UnknownContent) ContentType() string  { return c.Type }
 func Text(s string) *TextContent { return &TextContent{Text: s} }
 
 // Contents is a list of content blocks. It decodes from an array, and from a
-// single block as sampling messages may have it (SAMP-03); it encodes as an
+// single block as sampling messages may have it; it encodes as an
 // array.
 type Contents []Content
 

@@ -221,7 +221,7 @@ func decodeContents(raw []byte, inToolResult bool) (Contents, error) {
 }
 
 // DecodeContent reads one content block. A block of a type we do not know
-// becomes an [*UnknownContent] (BASE-13); one that lacks a required member is
+// becomes an [*UnknownContent]; one that lacks a required member is
 // an error.
 func DecodeContent(raw []byte) (Content, error) { return decodeContent(raw, false) }
 

@@ -13,7 +13,7 @@ type validator interface{ Validate() error }
 // Unmarshal decodes what a peer sent into v: strictly (names are
 // case-sensitive; duplicate names, invalid UTF-8 and bytes behind the value are
 // errors; nesting is bounded), and complete: if v has a Validate method, its
-// error is returned. Unknown members are kept or ignored (BASE-13).
+// error is returned. Unknown members are kept or ignored.
 func Unmarshal(data []byte, v any) error {
 	s := scanner{data: data}
 	if !s.document(plainObject) { // also bounds the depth, before anything recurses

@@ -12,15 +12,11 @@
 //   - Nothing a peer sends makes a function here panic, recurse without bound
 //     or take more than linear time.
 //   - Names are case-sensitive; a duplicate name, invalid UTF-8, a lone
-//     surrogate or bytes behind the value are refused at every depth.
-//   - Members and content blocks we do not know are kept and written again
-//     (BASE-13).
+//     surrogate or bytes after the value are refused at every depth.
+//   - Unknown members and content blocks are kept and written again.
 //   - Every function may be used from any goroutine. A value may be read by
 //     several goroutines, and changed by one.
 //
-// Encode these types with [Marshal], not with encoding/json: the latter does
-// not know how unknown members are kept.
-//
-// Rule names such as BASE-02 are those of the protocol reference the project
-// is built by.
+// Both [Marshal] and encoding/json write these types with their unknown members.
+// Read them with [Unmarshal]: encoding/json drops unknown members.
 package mcp

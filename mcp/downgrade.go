@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// For returns the blocks as revision v may carry them (CONT-03): audio becomes
+// For returns the blocks as revision v may carry them: audio becomes
 // a note and a resource link its URI in text where v lacks the type, and members that
 // v does not have are left out. Unknown blocks stay. It returns cs itself where nothing changes.
 func (cs Contents) For(v Version) Contents {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Modes of elicitation. Absent means form (ELIC-03).
+// Modes of elicitation. Absent means form.
 const (
 	ElicitForm = "form"
 	ElicitURL  = "url" // 2025-11-25 on
 )
 
-// Actions of an elicitation result (ELIC-04). A refusal is a result, not an error.
+// Actions of an elicitation result. A refusal is a result, not an error.
 const (
 	ActionAccept  = "accept"
 	ActionDecline = "decline" // an explicit no
@@ -22,7 +22,7 @@ const (
 type ElicitParams struct {
 	Mode            string          `json:"mode,omitzero"`            // "" means form
 	Message         string          `json:"message"`                  // why, for the user
-	RequestedSchema json.RawMessage `json:"requestedSchema,omitzero"` // form: a flat object schema (ELIC-06)
+	RequestedSchema json.RawMessage `json:"requestedSchema,omitzero"` // form: a flat object schema
 	URL             string          `json:"url,omitzero"`             // url mode
 	ElicitationID   string          `json:"elicitationId,omitzero"`   // url mode, 2025-11-25
 	Task            *TaskOptions    `json:"task,omitzero"`            // 2025-11-25
@@ -76,7 +76,7 @@ type ElicitResult struct {
 }
 
 // Validate checks that the action is one of the three and that the values are
-// strings, numbers, booleans or arrays of strings (ELIC-08).
+// strings, numbers, booleans or arrays of strings.
 func (r *ElicitResult) Validate() error {
 	switch r.Action {
 	case ActionAccept, ActionDecline, ActionCancel:

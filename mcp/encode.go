@@ -70,7 +70,7 @@ func AppendResultOf(dst []byte, id ID, result any, v Version) ([]byte, error) {
 }
 
 // AppendError appends an error answer. The id is left out when it is zero,
-// which is for requests whose id could not be read (BASE-08). Invalid data is
+// which is for requests whose id could not be read. Invalid data is
 // left out.
 func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)

@@ -10,7 +10,7 @@ import (
 )
 
 // Error codes of JSON-RPC and of the protocol. Codes of our own lie outside
-// -32768..-32000 (BASE-17).
+// -32768..-32000.
 const (
 	CodeParse                   = -32700
 	CodeInvalidRequest          = -32600
@@ -20,9 +20,9 @@ const (
 	CodeHeaderMismatch          = -32020 // 2026-07-28
 	CodeMissingClientCapability = -32021 // 2026-07-28
 	CodeUnsupportedVersion      = -32022 // 2026-07-28
-	CodeResourceNotFound        = -32002 // legacy; accepted from anyone (RES-04)
+	CodeResourceNotFound        = -32002 // legacy; accepted from anyone
 	CodeURLElicitationRequired  = -32042 // 2025-11-25
-	CodeUserRejected            = -1     // legacy, sampling (SAMP-41)
+	CodeUserRejected            = -1     // legacy, sampling
 )
 
 // Error is a JSON-RPC error object. Two errors are the same to [errors.Is]
@@ -57,7 +57,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// UnmarshalJSON reads an error object; an integer code and a message must be there (BASE-07).
+// UnmarshalJSON reads an error object; an integer code and a message must be there.
 func (e *Error) UnmarshalJSON(raw []byte) error {
 	if err := needMembers(raw, "error", "code", "message"); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (e *Error) WithData(data any) *Error {
 
 // ErrorOf is the one place where a Go error becomes a wire error. An [*Error]
 // found in err's chain is kept as it is. Everything else becomes -32603 with a
-// message that gives nothing away (LOG-06): the cause belongs in the log. It
+// message that gives nothing away: the cause belongs in the log. It
 // returns nil for nil.
 func ErrorOf(err error) *Error {
 	if err == nil {
@@ -101,13 +101,13 @@ func ErrorOf(err error) *Error {
 }
 
 // UnsupportedVersionData is the data of -32022, and of the -32602 with which
-// some legacy servers refuse to initialize (LIFE-11).
+// some legacy servers refuse to initialize.
 type UnsupportedVersionData struct {
 	Supported []Version `json:"supported"`
 	Requested Version   `json:"requested"`
 }
 
-// UnsupportedVersion returns the error -32022 (MOD-02).
+// UnsupportedVersion returns the error -32022.
 func UnsupportedVersion(requested Version, supported []Version) *Error {
 	return ErrUnsupportedVersion.WithData(UnsupportedVersionData{Supported: supported, Requested: requested})
 }
@@ -129,8 +129,7 @@ type missingCapabilityData struct {
 	RequiredCapabilities *ClientCapabilities `json:"requiredCapabilities"`
 }
 
-// MissingCapability returns the error -32021 that names just what is missing
-// (CAP-06).
+// MissingCapability returns the error -32021 that names just what is missing.
 func MissingCapability(caps *ClientCapabilities) *Error {
 	return ErrMissingClientCapability.WithData(missingCapabilityData{caps})
 }
@@ -148,7 +147,7 @@ type urlElicitationData struct {
 	Elicitations []*ElicitParams `json:"elicitations"`
 }
 
-// URLElicitationRequired returns the error -32042 of 2025-11-25 (URL-40).
+// URLElicitationRequired returns the error -32042 of 2025-11-25.
 // There must be at least one elicitation; the mode is filled in.
 func URLElicitationRequired(elicitations ...*ElicitParams) *Error {
 	d := urlElicitationData{Elicitations: make([]*ElicitParams, len(elicitations))}
@@ -180,7 +179,7 @@ type resourceNotFoundData struct {
 }
 
 // ResourceNotFound returns the error for a missing resource: -32002 in legacy
-// revisions and -32602 in 2026-07-28 (RES-04).
+// revisions and -32602 in 2026-07-28.
 func ResourceNotFound(v Version, uri string) *Error {
 	code := int64(CodeResourceNotFound)
 	if v.Era() == EraModern {
@@ -206,7 +205,7 @@ func (e *Error) ResourceNotFound() (uri string, ok bool) {
 }
 
 // For returns e as revision v may carry it. 2026-07-28 never sees -32002 or
-// -32042 (BASE-17, URL-43): a missing resource becomes -32602, and a URL
+// -32042: a missing resource becomes -32602, and a URL
 // elicitation that should have been an input request becomes -32603, as does a
 // code that only the specification may define.
 func (e *Error) For(v Version) *Error {

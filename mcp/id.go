@@ -8,15 +8,15 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// ID is the id of a JSON-RPC request: a string or an integer of any size
-// (BASE-02). It keeps its JSON text in one canonical form, so that two IDs are
+// ID is the id of a JSON-RPC request: a string or an integer of any size.
+// It keeps its JSON text in one canonical form, so that two IDs are
 // equal by == exactly when they have the same JSON type and value: 1 and "1"
 // differ, "a" and "\u0061" do not. The zero ID means absent.
 type ID struct {
 	raw string // canonical JSON text; "" when absent
 }
 
-// ProgressToken has the grammar of an id (PROG-01).
+// ProgressToken has the grammar of an id.
 type ProgressToken = ID
 
 var errBadID = errors.New("an id is a string or an integer")
@@ -28,7 +28,7 @@ func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 func StringID(s string) ID { return ID{string(appendQuote(nil, s))} }
 
 // ParseID reads the JSON text of an id. It refuses null, fractions, exponents,
-// objects, arrays and space around the value (BASE-02).
+// objects, arrays and space around the value.
 func ParseID(raw []byte) (ID, error) {
 	if len(raw) == 0 {
 		return ID{}, errBadID

@@ -6,7 +6,7 @@ import (
 )
 
 // Implementation names a client or server. It is self-reported: for display
-// and logs, never for behaviour or security (META-07).
+// and logs, never for behaviour or security.
 type Implementation struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitzero"` // 2025-06-18 on
@@ -18,7 +18,7 @@ type Implementation struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// DisplayName returns the title, or else the name (TOOL-18).
+// DisplayName returns the title, or else the name.
 func (i *Implementation) DisplayName() string {
 	if i == nil {
 		return ""
@@ -29,7 +29,7 @@ func (i *Implementation) DisplayName() string {
 	return i.Name
 }
 
-// Icon is a picture for a user interface. It is untrusted (ICON-03).
+// Icon is a picture for a user interface. It is untrusted.
 type Icon struct {
 	Src      string   `json:"src"` // https or data URL
 	MIMEType string   `json:"mimeType,omitzero"`
@@ -39,7 +39,7 @@ type Icon struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// InitializeParams opens a legacy session (LIFE-01).
+// InitializeParams opens a legacy session.
 type InitializeParams struct {
 	ProtocolVersion Version            `json:"protocolVersion"`
 	Capabilities    ClientCapabilities `json:"capabilities"`
@@ -48,10 +48,10 @@ type InitializeParams struct {
 }
 
 // Validate takes any version, also an empty one: a server that does not know it offers
-// its own (LIFE-03). Absent client info is tolerated: it decides nothing.
+// its own. Absent client info is tolerated: it decides nothing.
 func (p *InitializeParams) Validate() error { return nil }
 
-// InitializeResult answers initialize (LIFE-05).
+// InitializeResult answers initialize.
 type InitializeResult struct {
 	ProtocolVersion Version            `json:"protocolVersion"`
 	Capabilities    ServerCapabilities `json:"capabilities"`
@@ -67,7 +67,7 @@ func (r *InitializeResult) Validate() error {
 	return required("initialize result", "protocolVersion", r.ProtocolVersion != "")
 }
 
-// DiscoverResult answers server/discover (MOD-04).
+// DiscoverResult answers server/discover.
 type DiscoverResult struct {
 	SupportedVersions []Version          `json:"supportedVersions"`
 	Capabilities      ServerCapabilities `json:"capabilities"`
@@ -81,15 +81,15 @@ type DiscoverResult struct {
 }
 
 // Validate checks that the versions are there: what tells a modern server from
-// a legacy one that answers anything (ERA-05).
+// a legacy one that answers anything.
 func (r *DiscoverResult) Validate() error {
 	return required("discover result", "supportedVersions", len(r.SupportedVersions) > 0)
 }
 
-// TTL returns how long the result is fresh (CACHE-02).
+// TTL returns how long the result is fresh.
 func (r *DiscoverResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
-// Values of cacheScope (CACHE-05).
+// Values of cacheScope.
 const (
 	CachePublic  = "public"
 	CachePrivate = "private"

@@ -9,7 +9,7 @@ import (
 // LogLevel is a level of RFC 5424.
 type LogLevel string
 
-// The levels, ascending (LOG-02).
+// The levels, ascending.
 const (
 	LogDebug     LogLevel = "debug"
 	LogInfo      LogLevel = "info"
@@ -38,7 +38,7 @@ type SetLevelParams struct {
 	Meta  Meta     `json:"_meta,omitzero"`
 }
 
-// Validate checks that the level is one (LOG-03).
+// Validate checks that the level is one.
 func (p *SetLevelParams) Validate() error {
 	if !p.Level.Valid() {
 		return fmt.Errorf("%s: unknown level %q", MethodSetLevel, p.Level)
@@ -46,7 +46,7 @@ func (p *SetLevelParams) Validate() error {
 	return nil
 }
 
-// LogParams are the params of notifications/message (LOG-04).
+// LogParams are the params of notifications/message.
 type LogParams struct {
 	Level  LogLevel        `json:"level"`
 	Logger string          `json:"logger,omitzero"`

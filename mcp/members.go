@@ -16,7 +16,7 @@ func (i *Implementation) For(v Version) *Implementation {
 }
 
 // For returns t as revision v has it. An output schema whose root is not an object is
-// left out where v would refuse it (TOOL-11). Unknown members stay (BASE-13).
+// left out where v would refuse it. Unknown members stay.
 func (t *Tool) For(v Version) *Tool {
 	d := *t
 	d.Title, d.Icons, d.Meta = describedFor(v, t.Title, t.Icons, t.Meta)

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Keys of _meta that the protocol defines (META-04 to META-06).
+// Keys of _meta that the protocol defines.
 const (
 	MetaProgressToken      = "progressToken"
 	MetaTraceParent        = "traceparent"
@@ -24,7 +24,7 @@ const (
 	MetaImmediateResponse  = "io.modelcontextprotocol/model-immediate-response"
 )
 
-// Meta is a _meta object (META-01). The nil Meta is absent; reading from it is
+// Meta is a _meta object. The nil Meta is absent; reading from it is
 // allowed, Set is not.
 type Meta map[string]json.RawMessage
 
@@ -60,10 +60,10 @@ func (m Meta) SubscriptionID() ID { return m.id(MetaSubscriptionID) }
 // ProtocolVersion returns the version of a modern request; "" when absent or not a string.
 func (m Meta) ProtocolVersion() Version { return Version(m.text(MetaProtocolVersion)) }
 
-// ImmediateResponse returns the text for the model while a task runs (TASK-19).
+// ImmediateResponse returns the text for the model while a task runs.
 func (m Meta) ImmediateResponse() string { return m.text(MetaImmediateResponse) }
 
-// RelatedTask returns the id of the task the message belongs to (TASK-11); "" when absent.
+// RelatedTask returns the id of the task the message belongs to; "" when absent.
 func (m Meta) RelatedTask() string {
 	var d RelatedTask
 	if _, err := m.Get(MetaRelatedTask, &d); err != nil {
@@ -73,15 +73,15 @@ func (m Meta) RelatedTask() string {
 }
 
 // ServerInfo returns the self-reported name of a server, for display and logs
-// only (META-07); nil when absent or malformed.
+// only; nil when absent or malformed.
 func (m Meta) ServerInfo() *Implementation { return m.implementation(MetaServerInfo) }
 
 // ClientInfo returns the self-reported name of a client, for display and logs
-// only (META-07); nil when absent or malformed.
+// only; nil when absent or malformed.
 func (m Meta) ClientInfo() *Implementation { return m.implementation(MetaClientInfo) }
 
 // LogLevel returns the level a modern request asks for: "" when absent, an
-// error -32602 when it is not a level (LOG-05).
+// error -32602 when it is not a level.
 func (m Meta) LogLevel() (LogLevel, error) {
 	var l LogLevel
 	ok, err := m.Get(MetaLogLevel, &l)
@@ -95,7 +95,7 @@ func (m Meta) LogLevel() (LogLevel, error) {
 }
 
 // ClientCapabilities returns the capabilities of a modern request; an error
-// -32602 when they are missing or malformed (MOD-01).
+// -32602 when they are missing or malformed.
 func (m Meta) ClientCapabilities() (*ClientCapabilities, error) {
 	var c *ClientCapabilities
 	if _, err := m.Get(MetaClientCapabilities, &c); err != nil || c == nil {
@@ -129,7 +129,7 @@ func (m Meta) implementation(key string) *Implementation {
 }
 
 // CheckMetaKey reports whether key follows the grammar of _meta names: an
-// optional prefix of dot-separated labels and a slash, then a name (META-02).
+// optional prefix of dot-separated labels and a slash, then a name.
 func CheckMetaKey(key string) error {
 	prefix, name, found := cutLast(key)
 	if found {
@@ -146,7 +146,7 @@ func CheckMetaKey(key string) error {
 }
 
 // ReservedMetaKey reports whether key belongs to the protocol: applications
-// must not define it (META-03, META-04).
+// must not define it.
 func ReservedMetaKey(key string) bool {
 	switch key {
 	case MetaProgressToken, MetaTraceParent, MetaTraceState, MetaBaggage:

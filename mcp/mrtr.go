@@ -6,7 +6,7 @@ import (
 )
 
 // InputRequest is a question of a server inside of an input_required result
-// (MRTR-03): a request without jsonrpc and id.
+// : a request without jsonrpc and id.
 type InputRequest struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params,omitzero"` // nil only for roots/list
@@ -30,7 +30,7 @@ func NewInputRequest(method string, params any) (InputRequest, error) {
 
 // Decode returns the params as *[ElicitParams], *[CreateMessageParams] or nil
 // for roots/list. Another method, or params that break the rules of theirs, are
-// an error (MRTR-13).
+// an error.
 func (r *InputRequest) Decode() (any, error) {
 	switch r.Method {
 	case MethodElicit:
@@ -61,18 +61,17 @@ type InputRequests map[string]InputRequest
 // keys of the questions.
 type InputResponses map[string]json.RawMessage
 
-// InputRequiredResult says that the server needs input before it can answer
-// (MRTR-02).
+// InputRequiredResult says that the server needs input before it can answer.
 type InputRequiredResult struct {
 	InputRequests InputRequests `json:"inputRequests,omitzero"`
-	RequestState  *string       `json:"requestState,omitzero"` // opaque; echoed byte for byte (MRTR-11)
+	RequestState  *string       `json:"requestState,omitzero"` // opaque; echoed byte for byte
 	Meta          Meta          `json:"_meta,omitzero"`
 	ResultType    string        `json:"resultType,omitzero"` // set by the encoder
 
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// Validate checks that there are requests or a state (MRTR-02), and that each
+// Validate checks that there are requests or a state, and that each
 // request is of a method that may be one.
 func (r *InputRequiredResult) Validate() error {
 	for key, q := range r.InputRequests {

@@ -2,7 +2,7 @@ package mcp
 
 import "encoding/json"
 
-// ProgressParams are the params of notifications/progress (PROG-02).
+// ProgressParams are the params of notifications/progress.
 type ProgressParams struct {
 	ProgressToken ProgressToken `json:"progressToken"`
 	Progress      float64       `json:"progress"` // grows with each notification
@@ -18,7 +18,7 @@ func (p *ProgressParams) Validate() error {
 	return required(NotificationProgress, "progressToken", !p.ProgressToken.IsZero())
 }
 
-// CancelledParams are the params of notifications/cancelled (CANC-01).
+// CancelledParams are the params of notifications/cancelled.
 type CancelledParams struct {
 	RequestID ID     `json:"requestId,omitzero"` // required but in 2025-11-25
 	Reason    string `json:"reason,omitzero"`    // for people and logs

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Prompt describes a prompt (PRM-01).
+// Prompt describes a prompt.
 type Prompt struct {
 	Name        string           `json:"name"`
 	Title       string           `json:"title,omitzero"`
@@ -46,7 +46,7 @@ type PromptArgument struct {
 // ListPromptsResult is one page of prompts.
 type ListPromptsResult struct {
 	Prompts    []Prompt `json:"prompts"`
-	NextCursor *string  `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor *string  `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta       Meta     `json:"_meta,omitzero"`
 	ResultType string   `json:"resultType,omitzero"` // set by the encoder
 	TTLMs      *int64   `json:"ttlMs,omitzero"`
@@ -60,13 +60,13 @@ func (r *ListPromptsResult) Validate() error {
 	return required("prompts/list result", "prompts", r.Prompts != nil)
 }
 
-// TTL returns how long the page is fresh (CACHE-02).
+// TTL returns how long the page is fresh.
 func (r *ListPromptsResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 // GetPromptParams are the params of prompts/get.
 type GetPromptParams struct {
 	Name           string            `json:"name"`
-	Arguments      map[string]string `json:"arguments,omitzero"` // strings only (PRM-02)
+	Arguments      map[string]string `json:"arguments,omitzero"` // strings only
 	InputResponses InputResponses    `json:"inputResponses,omitzero"`
 	RequestState   *string           `json:"requestState,omitzero"`
 	Meta           Meta              `json:"_meta,omitzero"`

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Resource describes a resource (RES-09).
+// Resource describes a resource.
 type Resource struct {
 	URI         string       `json:"uri"`
 	Name        string       `json:"name"`
@@ -50,7 +50,7 @@ func (r *ResourceTemplate) Validate() error {
 }
 
 // ResourceContents is what a resource holds: bytes if Blob is not nil, else
-// text (RES-03).
+// text.
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -106,7 +106,7 @@ func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 // ListResourcesResult is one page of resources.
 type ListResourcesResult struct {
 	Resources  []Resource `json:"resources"`
-	NextCursor *string    `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor *string    `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta       Meta       `json:"_meta,omitzero"`
 	ResultType string     `json:"resultType,omitzero"` // set by the encoder
 	TTLMs      *int64     `json:"ttlMs,omitzero"`
@@ -120,13 +120,13 @@ func (r *ListResourcesResult) Validate() error {
 	return required("resources/list result", "resources", r.Resources != nil)
 }
 
-// TTL returns how long the page is fresh (CACHE-02).
+// TTL returns how long the page is fresh.
 func (r *ListResourcesResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 // ListResourceTemplatesResult is one page of resource templates.
 type ListResourceTemplatesResult struct {
 	ResourceTemplates []ResourceTemplate `json:"resourceTemplates"`
-	NextCursor        *string            `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor        *string            `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta              Meta               `json:"_meta,omitzero"`
 	ResultType        string             `json:"resultType,omitzero"` // set by the encoder
 	TTLMs             *int64             `json:"ttlMs,omitzero"`
@@ -140,7 +140,7 @@ func (r *ListResourceTemplatesResult) Validate() error {
 	return required("resources/templates/list result", "resourceTemplates", r.ResourceTemplates != nil)
 }
 
-// TTL returns how long the page is fresh (CACHE-02).
+// TTL returns how long the page is fresh.
 func (r *ListResourceTemplatesResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 // ReadResourceParams are the params of resources/read.
@@ -172,7 +172,7 @@ func (r *ReadResourceResult) Validate() error {
 	return required("resources/read result", "contents", r.Contents != nil)
 }
 
-// TTL returns how long the result is fresh (CACHE-02).
+// TTL returns how long the result is fresh.
 func (r *ReadResourceResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 // ResourceParams are the params of resources/subscribe and

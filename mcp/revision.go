@@ -3,7 +3,7 @@ package mcp
 import "slices"
 
 // Version names a protocol revision. Support is an exact match against a known
-// list, never "same or newer" (LIFE-15).
+// list, never "same or newer".
 type Version string
 
 // The revisions.
@@ -155,14 +155,14 @@ func (v Version) Has(f Feature) bool { return v.revision().features&(1<<f) != 0 
 // Method reports whether side from may send this request or notification in
 // revision v. Capabilities come on top. For 2026-07-28 the methods of the Tasks
 // extension count as allowed, everywhere those of the Skills extension: it is data to
-// every revision (CAP-02), and hosts of all of them use it; notifications/cancelled is allowed to both sides,
-// and to the server only for a listen stream (CANC-10).
+// every revision, and hosts of all of them use it; notifications/cancelled is allowed to both sides,
+// and to the server only for a listen stream.
 func (v Version) Method(method string, from Side) bool {
 	return v.revision().methods[method]&from != 0
 }
 
 // InputMethod reports whether method may stand in an input_required result of
-// revision v (MRTR-03).
+// revision v.
 func (v Version) InputMethod(method string) bool {
 	switch method {
 	case MethodElicit, MethodCreateMessage, MethodListRoots:

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Root is a place the client lets the server know of: guidance, not a sandbox
-// (ROOT-05).
+// Root is a place the client lets the server know of: guidance, not a sandbox.
 type Root struct {
 	URI  string `json:"uri"` // file://
 	Name string `json:"name,omitzero"`
@@ -24,7 +23,7 @@ type ListRootsResult struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// Validate checks that roots is there and that each is a file URI (ROOT-01).
+// Validate checks that roots is there and that each is a file URI.
 func (r *ListRootsResult) Validate() error {
 	for _, root := range r.Roots {
 		if !strings.HasPrefix(root.URI, "file://") {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// CreateMessageParams are the params of sampling/createMessage (SAMP-02).
+// CreateMessageParams are the params of sampling/createMessage.
 type CreateMessageParams struct {
 	Messages         []SamplingMessage `json:"messages"`
 	MaxTokens        int64             `json:"maxTokens"`
@@ -25,7 +25,7 @@ type CreateMessageParams struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// Values of includeContext (SAMP-07).
+// Values of includeContext.
 const (
 	ContextNone       = "none"
 	ContextThisServer = "thisServer"
@@ -41,7 +41,7 @@ func (p *CreateMessageParams) Validate() error {
 	return required(MethodCreateMessage, "a positive maxTokens", p.MaxTokens > 0)
 }
 
-// ModelPreferences are advice on the choice of a model (SAMP-09).
+// ModelPreferences are advice on the choice of a model.
 type ModelPreferences struct {
 	Hints                []ModelHint `json:"hints,omitzero"` // in order, first match wins
 	CostPriority         *float64    `json:"costPriority,omitzero"`
@@ -58,7 +58,7 @@ type ModelHint struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// ToolChoice says whether the model may or must call tools (SAMP-06).
+// ToolChoice says whether the model may or must call tools.
 type ToolChoice struct {
 	Mode string `json:"mode,omitzero"` // "" means auto
 
@@ -73,7 +73,7 @@ const (
 )
 
 // SamplingMessage is one message of a conversation. Content is written as a
-// single block when there is one, which every revision reads (SAMP-03).
+// single block when there is one, which every revision reads.
 type SamplingMessage struct {
 	Role    Role
 	Content Contents
@@ -126,7 +126,7 @@ func marshalOneOrMore(cs Contents) ([]byte, error) {
 	return cs.MarshalJSON()
 }
 
-// CreateMessageResult answers sampling/createMessage (SAMP-10).
+// CreateMessageResult answers sampling/createMessage.
 type CreateMessageResult struct {
 	Role       Role // assistant
 	Content    Contents
@@ -266,7 +266,7 @@ func openCalls(cs Contents, i int) (map[string]bool, error) {
 
 // For returns p as revision v may carry it: before 2025-11-25 a message with
 // several blocks becomes several messages, and tools are an error -32602
-// because they cannot be said (SAMP-03, SAMP-04).
+// because they cannot be said.
 func (p *CreateMessageParams) For(v Version) (*CreateMessageParams, error) {
 	d := *p
 	if !v.Has(FeatureCoreTasks) {

@@ -42,8 +42,8 @@ type Message struct {
 	Arguments json.RawMessage
 	URI       json.RawMessage
 	TaskID    json.RawMessage
-	Task      json.RawMessage // of 2025-11-25: what makes a request a task (TASK-03)
-	// InputResponses and RequestState are what makes a request a retry (MRTR-11).
+	Task      json.RawMessage // of 2025-11-25: what makes a request a task
+	// InputResponses and RequestState are what makes a request a retry.
 	InputResponses json.RawMessage
 	RequestState   json.RawMessage
 	// Meta is the _meta of Params or Result; nil when absent.
@@ -52,12 +52,12 @@ type Message struct {
 	// Progress is the progress token of Params; zero when absent or malformed.
 	Progress ProgressToken
 	// Modern holds when the _meta of Params names a protocol version at all,
-	// which makes the request a modern one (ERA-10). Version is that name; ""
-	// when it is not a string (MOD-01).
+	// which makes the request a modern one. Version is that name; ""
+	// when it is not a string.
 	Modern  bool
 	Version Version
 
-	// ResultType is that of Result; "" when absent, which means complete (BASE-11).
+	// ResultType is that of Result; "" when absent, which means complete.
 	ResultType string
 }
 
@@ -212,7 +212,7 @@ func fieldOf(k objectKind, name []byte) (field, objectKind) {
 //
 // What is not strict JSON (syntax, UTF-8, lone surrogates, a name twice in an
 // object, deeper than [MaxDepth], more than 100,000 objects or 200,000 members, bytes
-// behind the value) is an [*Error] with code -32700; JSON that is not a message is one with -32600 (BASE-16). Then
+// behind the value) is an [*Error] with code -32700; JSON that is not a message is one with -32600. Then
 // m.ID is filled if it could be read, and m.Kind tells what the message tried
 // to be, so that the caller knows whether to answer: only a request, or what
 // has no kind at all, gets one.
@@ -416,7 +416,7 @@ func internVersion(text []byte) Version {
 	return Version(text)
 }
 
-// Values of resultType (BASE-10).
+// Values of resultType.
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"

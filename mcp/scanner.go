@@ -15,7 +15,7 @@ const MaxDepth = 128
 
 // Bounds on the parts of one JSON text: a few bytes each on the wire, an object and a
 // member are tens to hundreds of bytes once they are decoded. A message of ordinary
-// members reaches its limit in bytes first (ROB-3).
+// members reaches its limit in bytes first.
 const (
 	maxObjects = 100_000
 	maxMembers = 200_000 // of all objects

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// ExtensionSkills is the id of the Skills extension (SEP-2640): a server publishes
+// ExtensionSkills is the id of the Skills extension: a server publishes
 // Agent Skills, which are folders of instructions and files, as resources.
 const ExtensionSkills = "io.modelcontextprotocol/skills"
 
@@ -20,7 +20,7 @@ const (
 	MethodReadDirectory = "resources/directory/read" // only if the server declares directoryRead
 )
 
-// MIMEDirectory is the MIME type of a resource that is a directory (SKILL-12).
+// MIMEDirectory is the MIME type of a resource that is a directory.
 const MIMEDirectory = "inode/directory"
 
 // SkillsCapability are a server's settings of the Skills extension.
@@ -29,7 +29,7 @@ type SkillsCapability struct {
 }
 
 // Skill is the entry of one skill: all that a host needs to show it, to have it
-// approved, and to verify what it reads of it later (SKILL-03).
+// approved, and to verify what it reads of it later.
 type Skill struct {
 	URI string // of its SKILL.md
 	// Frontmatter is that of SKILL.md as a JSON object, with all its fields.
@@ -76,7 +76,7 @@ func (s Skill) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads an entry. One whose resources are neither a list of files nor
 // "dynamic" is read without any: [Skill.Validate] refuses it, and so one entry that is
-// no good does not take its page with it (SKILL-05).
+// no good does not take its page with it.
 func (s *Skill) UnmarshalJSON(raw []byte) error {
 	var w skillWire
 	if err := jsonx.Unmarshal(raw, &w); err != nil {
@@ -100,7 +100,7 @@ func (s *Skill) Validate() error {
 }
 
 // Name returns the name that the frontmatter gives the skill, and its description.
-// They are labels, and say nothing of who it is by (SKILL-04).
+// They are labels, and say nothing of who it is by.
 func (s *Skill) Name() (name, description string) {
 	var front struct {
 		Name        string                     `json:"name"`
@@ -116,7 +116,7 @@ func (s *Skill) Name() (name, description string) {
 // ListSkillsResult is one page of skills.
 type ListSkillsResult struct {
 	Skills     []Skill `json:"skills"`
-	NextCursor *string `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor *string `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta       Meta    `json:"_meta,omitzero"`
 	ResultType string  `json:"resultType,omitzero"` // set by the encoder
 	TTLMs      *int64  `json:"ttlMs,omitzero"`
@@ -130,7 +130,7 @@ func (r *ListSkillsResult) Validate() error {
 	return required("skills/list result", "skills", r.Skills != nil)
 }
 
-// TTL returns how long the page is fresh (CACHE-02).
+// TTL returns how long the page is fresh.
 func (r *ListSkillsResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 func (r *ListSkillsResult) inVersion(v Version) any {
@@ -177,7 +177,7 @@ func (p *ReadDirectoryParams) Validate() error {
 // directories by their MIME type [MIMEDirectory].
 type ReadDirectoryResult struct {
 	Resources  []Resource `json:"resources"`
-	NextCursor *string    `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor *string    `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta       Meta       `json:"_meta,omitzero"`
 	ResultType string     `json:"resultType,omitzero"` // set by the encoder
 

@@ -2,7 +2,7 @@ package mcp
 
 import "encoding/json"
 
-// SubscriptionFilter says which notices a listen stream carries (SUB-01).
+// SubscriptionFilter says which notices a listen stream carries.
 type SubscriptionFilter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitzero"`
 	PromptsListChanged    bool     `json:"promptsListChanged,omitzero"`
@@ -15,18 +15,18 @@ type SubscriptionFilter struct {
 
 // ListenParams are the params of subscriptions/listen and of
 // notifications/subscriptions/acknowledged, where the filter is the accepted
-// part (SUB-02).
+// part.
 type ListenParams struct {
 	Notifications *SubscriptionFilter `json:"notifications"`
 	Meta          Meta                `json:"_meta,omitzero"`
 }
 
-// Validate checks that notifications is there; it may be empty (SUB-11).
+// Validate checks that notifications is there; it may be empty.
 func (p *ListenParams) Validate() error {
 	return required("listen params", "notifications", p.Notifications != nil)
 }
 
-// ListenResult ends a listen stream. Its Meta must hold the subscription id (SUB-08).
+// ListenResult ends a listen stream. Its Meta must hold the subscription id.
 type ListenResult struct {
 	Meta       Meta   `json:"_meta"`
 	ResultType string `json:"resultType,omitzero"` // set by the encoder

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Statuses of a task (TASK-06, XTASK-07).
+// Statuses of a task.
 const (
 	TaskWorking       = "working"
 	TaskInputRequired = "input_required"
@@ -18,19 +18,19 @@ const (
 
 var taskStatuses = []string{TaskWorking, TaskInputRequired, TaskCompleted, TaskFailed, TaskCancelled}
 
-// TaskOptions augments a request of 2025-11-25 with a task (TASK-03).
+// TaskOptions augments a request of 2025-11-25 with a task.
 type TaskOptions struct {
 	TTL *int64 `json:"ttl,omitzero"` // milliseconds; nil leaves it to the receiver
 
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// RelatedTask is the value of _meta related-task (TASK-11).
+// RelatedTask is the value of _meta related-task.
 type RelatedTask struct {
 	TaskID string `json:"taskId"`
 }
 
-// Task is a core task of 2025-11-25 (TASK-04).
+// Task is a core task of 2025-11-25.
 type Task struct {
 	TaskID        string `json:"taskId"`
 	Status        string `json:"status"`
@@ -73,7 +73,7 @@ type TaskParams struct {
 // Validate checks that there is an id.
 func (p *TaskParams) Validate() error { return required("task params", "taskId", p.TaskID != "") }
 
-// CreateTaskResult answers an augmented request of 2025-11-25 (TASK-03).
+// CreateTaskResult answers an augmented request of 2025-11-25.
 type CreateTaskResult struct {
 	Task Task `json:"task"`
 	Meta Meta `json:"_meta,omitzero"`
@@ -100,7 +100,7 @@ func (r *ListTasksResult) Validate() error {
 
 // ExtensionTask is a task of the Tasks extension: the creation result (with
 // resultType task), the result of tasks/get and the params of
-// notifications/tasks (XTASK-02, XTASK-06, XTASK-14).
+// notifications/tasks.
 type ExtensionTask struct {
 	TaskID         string          `json:"taskId"`
 	Status         string          `json:"status"`
@@ -122,7 +122,7 @@ type ExtensionTask struct {
 func (t *ExtensionTask) Validate() error { return checkTask(t.TaskID, t.Status) }
 
 // ValidateDetailed checks also that the status has its payload, as the result
-// of tasks/get must (XTASK-06).
+// of tasks/get must.
 func (t *ExtensionTask) ValidateDetailed() error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (t *ExtensionTask) ValidateDetailed() error {
 // Terminal reports whether the task has ended for good.
 func (t *ExtensionTask) Terminal() bool { return terminal(t.Status) }
 
-// UpdateTaskParams are the params of tasks/update (XTASK-10).
+// UpdateTaskParams are the params of tasks/update.
 type UpdateTaskParams struct {
 	TaskID         string         `json:"taskId"`
 	InputResponses InputResponses `json:"inputResponses"`

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Tool describes a tool (TOOL-03).
+// Tool describes a tool.
 type Tool struct {
 	Name         string           `json:"name"`
 	Title        string           `json:"title,omitzero"`
 	Description  string           `json:"description,omitzero"`
-	InputSchema  json.RawMessage  `json:"inputSchema"`           // root type object; kept as it came (JSCH-04)
+	InputSchema  json.RawMessage  `json:"inputSchema"`           // root type object; kept as it came
 	OutputSchema json.RawMessage  `json:"outputSchema,omitzero"` // 2025-06-18 on; nil when absent
 	Annotations  *ToolAnnotations `json:"annotations,omitzero"`
 	Icons        []Icon           `json:"icons,omitzero"`
@@ -22,7 +22,7 @@ type Tool struct {
 }
 
 // ToolAnnotations are a server's hints. They are untrusted and never the sole
-// ground of consent (TOOL-06).
+// ground of consent.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitzero"`
 	ReadOnlyHint    bool   `json:"readOnlyHint,omitzero"`
@@ -59,7 +59,7 @@ type ToolExecution struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
-// Values of taskSupport (TASK-05).
+// Values of taskSupport.
 const (
 	TaskForbidden = "forbidden"
 	TaskOptional  = "optional"
@@ -77,7 +77,7 @@ func (t *Tool) Validate() error {
 	return nil
 }
 
-// DisplayName returns the title, or else the annotated title, or else the name (TOOL-18).
+// DisplayName returns the title, or else the annotated title, or else the name.
 func (t *Tool) DisplayName() string {
 	switch {
 	case t.Title != "":
@@ -88,9 +88,9 @@ func (t *Tool) DisplayName() string {
 	return t.Name
 }
 
-// ListParams are the params of every paged list (PAGE-01).
+// ListParams are the params of every paged list.
 type ListParams struct {
-	// Cursor is nil on the first page. "" is a valid cursor (PAGE-03).
+	// Cursor is nil on the first page. "" is a valid cursor.
 	Cursor *string `json:"cursor,omitzero"`
 	Meta   Meta    `json:"_meta,omitzero"`
 }
@@ -98,7 +98,7 @@ type ListParams struct {
 // ListToolsResult is one page of tools.
 type ListToolsResult struct {
 	Tools      []Tool  `json:"tools"`
-	NextCursor *string `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor (PAGE-03)
+	NextCursor *string `json:"nextCursor,omitzero"` // nil at the end; "" is a cursor
 	Meta       Meta    `json:"_meta,omitzero"`
 	ResultType string  `json:"resultType,omitzero"` // set by the encoder
 	TTLMs      *int64  `json:"ttlMs,omitzero"`
@@ -113,7 +113,7 @@ func (r *ListToolsResult) Validate() error {
 	return required("tools/list result", "tools", r.Tools != nil)
 }
 
-// TTL returns how long the page is fresh (CACHE-02).
+// TTL returns how long the page is fresh.
 func (r *ListToolsResult) TTL() time.Duration { return ttl(r.TTLMs) }
 
 // CallToolParams are the params of tools/call.
@@ -137,7 +137,7 @@ func (p *CallToolParams) Validate() error {
 	return nil
 }
 
-// CallToolResult answers tools/call (TOOL-07). [AppendCallToolResult] writes it.
+// CallToolResult answers tools/call. [AppendCallToolResult] writes it.
 type CallToolResult struct {
 	Content           Contents        `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitzero"` // nil when absent, which differs from null
@@ -153,12 +153,12 @@ func (r *CallToolResult) Validate() error {
 	return required("tools/call result", "content", r.Content != nil)
 }
 
-// ErrorResult returns a result with isError and a text for the model (TOOL-09).
+// ErrorResult returns a result with isError and a text for the model.
 func ErrorResult(format string, args ...any) *CallToolResult {
 	return &CallToolResult{Content: Contents{Text(fmt.Sprintf(format, args...))}, IsError: true}
 }
 
-// For returns r as revision v may carry it (CONT-03): content blocks it lacks
+// For returns r as revision v may carry it: content blocks it lacks
 // become text, and structured content is left out where it has none or must be
 // an object and is not.
 func (r *CallToolResult) For(v Version) *CallToolResult {

@@ -8,12 +8,12 @@ type Outgoing struct {
 	Kind   Kind
 	ID     ID     // of a request or a response
 	Method string // of a request or a notification
-	Name   string // params.name, params.uri or params.taskId of a named method (HDR-03), else empty
-	// Headers are the tool parameters that Streamable HTTP mirrors, Mcp-Param-*
-	// (HDR-20), with values not yet encoded. Other transports ignore them.
+	Name   string // params.name, params.uri or params.taskId of a named method, else empty
+	// Headers are the tool parameters that Streamable HTTP mirrors, Mcp-Param-*,
+	// with values not yet encoded. Other transports ignore them.
 	Headers []Header
 	// Cancels is the request that notifications/cancelled withdraws: over modern
-	// HTTP its stream is closed and nothing is sent (CANC-09).
+	// HTTP its stream is closed and nothing is sent.
 	Cancels ID
 	// Tag is what the caller of the request wants the link to know: a server's, which
 	// stream a question belongs to. It is nil for most.
@@ -27,8 +27,8 @@ type Header struct {
 }
 
 // Link is one live connection of a transport: it carries whole messages and
-// knows nothing of their meaning (WIRE-01). It may be used from any goroutine.
-// A custom transport is a Link and the function that makes it (WIRE-02).
+// knows nothing of their meaning. It may be used from any goroutine.
+// A custom transport is a Link and the function that makes it.
 type Link interface {
 	// Send passes on one message, in the order of the calls. The frame is the
 	// caller's again when it returns. It does not wait for a slow peer: what can
@@ -54,7 +54,7 @@ type Sink interface {
 type CallSink interface {
 	Sink
 	// FrameOf is Frame for a message that came on the stream of our request id, so
-	// that a question of the peer is known to belong to it (SHL-13).
+	// that a question of the peer is known to belong to it.
 	FrameOf(id ID, frame []byte)
 	// Failed ends one request, whose answer cannot arrive any more, while the
 	// connection goes on. What err wraps decides what follows, see package call.

@@ -3,7 +3,7 @@ package store
 import "time"
 
 // Approval is consent to start a server as one file defines it. It holds for
-// exactly one definition: another hash is another server (SECA-38, SECA-45).
+// exactly one definition: another hash is another server.
 type Approval struct {
 	File   string `json:"file"`   // the configuration that defines it
 	Server string `json:"server"` // its name there
@@ -11,7 +11,7 @@ type Approval struct {
 	Shown  string `json:"shown"`  // the command or URL that was shown to whom consented
 	By     string `json:"by"`
 	// Trusted says that the user also trusts what the server says of its own
-	// tools, such as that one only reads (SECA-40).
+	// tools, such as that one only reads.
 	Trusted bool      `json:"trusted,omitzero"`
 	At      time.Time `json:"at"` // zero means now
 }

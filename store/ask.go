@@ -29,7 +29,7 @@ type Ask struct {
 	Tool string `json:"tool,omitempty"` // what would be called
 
 	// Server is the configured name of the one that asks and Origin where it is
-	// (a URL's origin, a command), never what it says of itself (SECA-34).
+	// (a URL's origin, a command), never what it says of itself.
 	Server string `json:"server,omitempty"`
 	Origin string `json:"origin,omitempty"`
 

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// A schema is data from a server of tools (ROB-5): how deep it is followed, references
+// A schema is data from a server of tools: how deep it is followed, references
 // included, and how many nodes of it are looked at is bounded. What is beyond is
 // described to the model as any value.
 const (

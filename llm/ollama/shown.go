@@ -2,7 +2,7 @@ package ollama
 
 import "fmt"
 
-// String returns provider and server: keys are in no form of printing (SECA-27).
+// String returns provider and server: keys are in no form of printing.
 func (o Options) String() string {
 	host := o.Host
 	if u, err := parseHost(host); err == nil && host != "" {

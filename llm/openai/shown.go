@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
-// String returns provider and server: keys are in no form of printing (SECA-27).
+// String returns provider and server: keys are in no form of printing.
 func (o Options) String() string {
 	return fmt.Sprintf("{Provider:%s BaseURL:%s}", o.Provider, rest.Shown(o.BaseURL))
 }

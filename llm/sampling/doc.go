@@ -16,7 +16,7 @@
 //
 //   - What Request accepts passes [llm.Request.Validate]; what it does not is an
 //     [*mcp.Error] that the server may be told.
-//   - Blocks of tools go as they came, their _meta included (SAMP-25). Only ids that are
+//   - Blocks of tools go as they came, their _meta included. Only ids that are
 //     used twice in a history, and names that no provider takes, are replaced; answers
 //     have the server's own names.
 //   - A model's reasoning is never part of what a server gets.

@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultMaxTokens is what is asked for where a request does not say it: MCP demands
-// a number (SAMP-02).
+// a number.
 const DefaultMaxTokens = 8192
 
 // Params returns what a client must be asked to run the turn. The error is that of

@@ -11,11 +11,11 @@ import (
 // Request returns the turn that a server asks for. The error, an [*mcp.Error] with
 // -32602, says what no model takes: a history that breaks SAMP-20 to SAMP-26, an image
 // of another type than PNG, JPEG, GIF and WebP, a block that does not belong into a
-// conversation (SAMP-03), a call that is required where there are no tools (SAMP-06).
+// conversation, a call that is required where there are no tools.
 //
-// Metadata is not forwarded, includeContext is the host's to grant (SAMP-07), and
-// temperature is brought into 0 to 2 (SAMP-08). The preferences become
-// [llm.Request.Prefer], for a router (SAMP-09).
+// Metadata is not forwarded, includeContext is the host's to grant, and
+// temperature is brought into 0 to 2. The preferences become
+// [llm.Request.Prefer], for a router.
 func Request(p *mcp.CreateMessageParams) (*llm.Request, error) {
 	if err := p.Validate(); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)

@@ -16,7 +16,7 @@ const provider = "sampling"
 // Response returns a client's answer as a turn of a model: res must answer Params(req).
 // Ids of calls that are empty, or that the conversation has already, are replaced. The
 // usage is estimated, since MCP does not tell it. The error is an [*llm.Error]: an
-// answer that breaks the rules (SAMP-06, SAMP-10, SAMP-11).
+// answer that breaks the rules.
 func Response(req *llm.Request, res *mcp.CreateMessageResult) (*llm.Response, error) {
 	bad := func(err error, format string, args ...any) (*llm.Response, error) {
 		return nil, &llm.Error{Provider: provider, Model: rest.Word(res.Model), Message: fmt.Sprintf(format, args...), Err: err}

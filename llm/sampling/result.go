@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// ErrNoCall is an answer without a call where the server requires one (SAMP-06): a
+// ErrNoCall is an answer without a call where the server requires one: a
 // model may be asked again, some servers of models do not heed it the first time.
 var ErrNoCall = errors.New("the model calls no tool where one must be called")
 
@@ -19,7 +19,7 @@ const (
 )
 
 // Result returns the answer for the server: resp must be that of Request(p). Whether
-// it calls tools is seen from its calls, not from its reason (SAMP-11); calls where
+// it calls tools is seen from its calls, not from its reason; calls where
 // none may be made are left out, and so is what follows a stop sequence that the
 // provider did not heed. It has one block of text at least, or a call.
 func Result(p *mcp.CreateMessageParams, resp *llm.Response) (*mcp.CreateMessageResult, error) {

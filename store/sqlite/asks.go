@@ -62,7 +62,7 @@ func (t *tx) openAsk(a store.Ask) error {
 }
 
 // SettleAsk implements [store.Asks]. The condition on the status is the single
-// transition: of any number of callers one meets the row (SECA-51).
+// transition: of any number of callers one meets the row.
 func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err

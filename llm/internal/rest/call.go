@@ -15,11 +15,11 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// MaxDocument bounds one line, one event and one JSON answer (ROB-3).
+// MaxDocument bounds one line, one event and one JSON answer.
 const MaxDocument = 4 << 20
 
 // What a stream has at the most: of all its bytes, and of those in a row that say
-// nothing, such as comments and empty deltas (ROB-3). The longest answers that models
+// nothing, such as comments and empty deltas. The longest answers that models
 // give, with what their servers write around each token, are below half of it.
 const (
 	maxStream = 128 << 20
@@ -37,7 +37,7 @@ type Limits struct {
 }
 
 // Client returns a copy of c, or of the default client, that follows no redirects:
-// what we send is meant for one server, key and conversation alike (ROB-6).
+// what we send is meant for one server, key and conversation alike.
 func Client(c *http.Client) *http.Client {
 	var own http.Client
 	if c != nil {

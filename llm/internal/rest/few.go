@@ -9,7 +9,7 @@ import (
 const maxFew = 1024
 
 // Few is a list of at most 1024 entries. One that is longer is [llm.ErrTooLarge], and is
-// not decoded: two bytes of an answer would become a hundred in memory (ROB-3).
+// not decoded: two bytes of an answer would become a hundred in memory.
 type Few[T any] []T
 
 // UnmarshalJSON implements the interface of encoding/json.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Secrets returns what must not appear in an error (SECA-27): the key, what is in the
+// Secrets returns what must not appear in an error: the key, what is in the
 // headers that the user gave (which of them holds a key is unknown), and the password of
 // the server's address, or its user's name without one, as it is and as it is sent. What is shorter than eight bytes is
 // no secret: local servers are given words like "none" or "ollama", which must stay in a
