@@ -138,7 +138,7 @@ func (a *Agent) check() error {
 			return fmt.Errorf("%q of Allow or Deny is no pattern: %w", pattern, err)
 		}
 	}
-	if err := loop.Limits(a.cfg.Limits).Validate(); err != nil {
+	if err := a.cfg.Limits.loop().Validate(); err != nil {
 		return err
 	}
 	if a.cfg.Parallel < 0 || a.cfg.MaxResult < 0 || a.cfg.MaxTokens < 0 || a.cfg.AskExpiry < 0 {
@@ -169,7 +169,7 @@ func (a *Agent) shareConfig() (err error) {
 	rt := a.rt
 	cfg := a.character()
 	cfg.Journal, cfg.Owner, cfg.Lease, cfg.Answers = rt.store, rt.owner, rt.opts.Lease, rt.answers
-	cfg.Limits, cfg.Repeats, cfg.Grace = loop.Limits(a.cfg.Limits), a.cfg.MaxRepeats, rt.opts.Grace
+	cfg.Limits, cfg.Repeats, cfg.Grace = a.cfg.Limits.loop(), a.cfg.MaxRepeats, rt.opts.Grace
 	cfg.Parallel, cfg.MaxResult, cfg.AskExpiry = a.cfg.Parallel, a.cfg.MaxResult, a.cfg.AskExpiry
 	a.runs, err = loop.NewTemplate(cfg)
 	return err
@@ -177,13 +177,9 @@ func (a *Agent) shareConfig() (err error) {
 
 // character is what makes a run this agent's, and what a hand-off changes.
 func (a *Agent) character() *loop.Config {
-	cfg := &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
-		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: a.cfg.Guards,
-		Context: a.cfg.ContextLength, Summarise: a.cfg.Summarise}
-	if a.cfg.StopWhen.holds != nil {
-		cfg.StopWhen = a.cfg.StopWhen.met
-	}
-	return cfg
+	return &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
+		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: compileGuards(a.cfg.Guards),
+		Context: a.cfg.ContextLength, Summarise: a.cfg.Summarise, StopWhen: a.cfg.StopWhen.loop()}
 }
 
 // configHash identifies what a resume would have to find unchanged.
@@ -257,15 +253,15 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 		err = a.checkTenant(o.Tenant)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
 	}
 	run, err := a.newRun(ctx, prompt, o, nil)
 	if err != nil {
-		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
 	}
 	started, err := a.rt.start(ctx, run)
 	if err != nil {
-		return nil, fmt.Errorf("starting run %q: %w", o.ID, err)
+		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
 	}
 	return started, nil
 }

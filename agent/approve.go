@@ -8,16 +8,16 @@ import (
 )
 
 // Verdict is what a policy says of a call.
-type Verdict = loop.Verdict
+type Verdict uint8
 
 // The verdicts. The zero value asks.
 const (
-	VerdictAsk   = loop.Ask
-	VerdictAllow = loop.Allow
-	VerdictDeny  = loop.Deny // the model is told that the policy does not allow it
+	VerdictAsk   = Verdict(loop.Ask)
+	VerdictAllow = Verdict(loop.Allow)
+	VerdictDeny  = Verdict(loop.Deny) // the model is told that the policy does not allow it
 	// VerdictAskAgain asks also where a human has allowed the tool for the rest of the
 	// run, by [AcceptForRun], unless that was the answer to such a question.
-	VerdictAskAgain = loop.AskAgain
+	VerdictAskAgain = Verdict(loop.AskAgain)
 )
 
 // ToolCall is a call that a policy decides on.
@@ -73,10 +73,10 @@ func gate(agent string, policy ApprovePolicy, taint *loop.TaintState) func(conte
 	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) loop.Verdict {
 		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args, Definition: t.Bound(),
 			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval,
-			OpenWorld: t.OpenWorld, Taint: t.Taint, Seen: taint.Seen()})
+			OpenWorld: t.OpenWorld, Taint: Taint(t.Taint), Seen: Taint(taint.Seen())})
 		if verdict == VerdictAllow && t.NeedsApproval {
-			return VerdictAsk
+			return loop.Ask
 		}
-		return verdict
+		return loop.Verdict(verdict)
 	}
 }

@@ -5,28 +5,24 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// ErrSettled is returned to whoever answers a question that was decided already: by
-// somebody else, by the clock, or because its run has ended.
-var ErrSettled = store.ErrSettled
-
 // The kinds of questions: [Ask].Kind.
 const (
-	KindTool       = loop.AskKind       // may this call be made?
-	KindLimit      = loop.AskLimit      // may the run have more than its limit? See [AcceptMore]
-	KindForm       = loop.AskForm       // a server's form; see [Fill]
-	KindURL        = loop.AskURL        // a page that a server wants to be opened
-	KindSampling   = loop.AskSampling   // a server's request to a model, before it is made
-	KindSample     = loop.AskSample     // the model's answer, before the server gets it
-	KindDefinition = loop.AskDefinition // a tool is another one than was approved
+	KindTool       = runlog.AskKind       // may this call be made?
+	KindLimit      = runlog.AskLimit      // may the run have more than its limit? See [AcceptMore]
+	KindForm       = runlog.AskForm       // a server's form; see [Fill]
+	KindURL        = runlog.AskURL        // a page that a server wants to be opened
+	KindSampling   = runlog.AskSampling   // a server's request to a model, before it is made
+	KindSample     = runlog.AskSample     // the model's answer, before the server gets it
+	KindDefinition = runlog.AskDefinition // a tool is another one than was approved
 	// KindPage is a page that is open and waited for. It is settled by itself when the page
 	// is over. Only [RetryPage], [OpenPage] and [GiveUpPage] do something; after any other
 	// answer the page goes on waiting, and is not asked about again.
-	KindPage = loop.AskPage
+	KindPage = runlog.AskPage
 )
 
 // Decision answers an [Ask].
@@ -40,12 +36,12 @@ func Accept() Decision {
 // AcceptForRun allows this call, and further ones of exactly this definition of the
 // tool, with any arguments, in the same run.
 func AcceptForRun() Decision {
-	return Decision{store.Decision{Status: store.AskAccepted, Scope: loop.ScopeRun, By: "program"}}
+	return Decision{store.Decision{Status: store.AskAccepted, Scope: runlog.ScopeRun, By: "program"}}
 }
 
 // Decline refuses the call. The model is told the reason, which may be empty.
 func Decline(reason string) Decision {
-	return Decision{store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason), By: "program"}}
+	return Decision{store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer(reason), By: "program"}}
 }
 
 // RetryPage answers a [KindPage]: the page is done, and the call that waits for it is tried
@@ -61,7 +57,7 @@ func GiveUpPage() Decision { return pageDecision(mcpclient.PageCancel) }
 // pageDecision is explicit in its answer: a program that accepts, or declines, whatever it
 // does not know must not end the wait for a page.
 func pageDecision(action mcpclient.PageAction) Decision {
-	d := loop.PageDecision(string(action))
+	d := runlog.PageDecision(string(action))
 	d.By = "program"
 	return Decision{d}
 }

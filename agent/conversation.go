@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -23,7 +24,7 @@ func (rt *Runtime) Conversation(ctx context.Context, runID string) ([]llm.Messag
 		if err != nil {
 			return nil, fmt.Errorf("reading the conversation of run %q: %w", runID, err)
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err == nil {
 			err = c.add(&e)
 		}
@@ -42,21 +43,21 @@ type conversation struct {
 	results   map[string]*mcp.ToolResultContent // of its calls, by their ids
 }
 
-func (c *conversation) add(e *loop.Entry) (err error) {
+func (c *conversation) add(e *runlog.Entry) (err error) {
 	switch b := e.Body.(type) {
-	case *loop.RunStarted:
+	case *runlog.RunStarted:
 		c.maxResult, c.said = b.MaxResult, b.Input
-	case *loop.ModelResult:
+	case *runlog.ModelResult:
 		c.flush()
 		c.turn, c.results = &b.Message, make(map[string]*mcp.ToolResultContent)
-	case *loop.ToolResult:
+	case *runlog.ToolResult:
 		err = c.result(b.CallID, b.Result)
-	case *loop.ToolUnknown:
+	case *runlog.ToolUnknown:
 		err = c.result(b.CallID, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", b.Reason))
-	case *loop.InputAdded:
+	case *runlog.InputAdded:
 		c.flush()
 		c.said = append(c.said, b.Message)
-	case *loop.RunFinished:
+	case *runlog.RunFinished:
 		if b.State == store.Finished && len(c.results) == 0 { // maybe a guard's
 			c.turn = &llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{mcp.Text(b.Text)}}
 		}
@@ -66,7 +67,7 @@ func (c *conversation) add(e *loop.Entry) (err error) {
 }
 
 func (c *conversation) result(id string, r *mcp.CallToolResult) error {
-	fit, err := loop.Fit(r, c.maxResult)
+	fit, err := clip.Result(r, c.maxResult)
 	if err != nil {
 		return err
 	}

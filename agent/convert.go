@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -16,8 +16,8 @@ type converter struct {
 	path   []string
 	answer answerer
 
-	intents  map[string]*loop.ToolIntent // calls without a result
-	seq      int64                       // of the last event
+	intents  map[string]*runlog.ToolIntent // calls without a result
+	seq      int64                         // of the last event
 	turn     int
 	said     int // bytes of the turn's text that were passed on
 	thought  int
@@ -25,7 +25,7 @@ type converter struct {
 	finished bool
 }
 
-func (c *converter) head(e *loop.Entry) Header {
+func (c *converter) head(e *runlog.Entry) Header {
 	return Header{RunID: c.runID, Seq: e.Seq, Time: e.Time, Path: c.path}
 }
 
@@ -37,53 +37,53 @@ func (c *converter) enter(turn int) {
 }
 
 // convert returns what an entry is to a reader, which may be nothing.
-func (c *converter) convert(e *loop.Entry) []Event {
+func (c *converter) convert(e *runlog.Entry) []Event {
 	c.seq = e.Seq
 	h := c.head(e)
 	switch b := e.Body.(type) {
-	case *loop.RunStarted:
+	case *runlog.RunStarted:
 		c.path = b.Path
 		return []Event{RunStarted{Header: c.head(e), Agent: b.Agent, Model: b.Model, Prompt: promptOf(b)}}
-	case *loop.ToolsListed:
+	case *runlog.ToolsListed:
 		names := make([]string, len(b.Tools))
 		for i, t := range b.Tools {
 			names[i] = t.Name
 		}
-		return []Event{ToolsListed{h, names, b.Absent}}
-	case *loop.ModelResult:
+		return []Event{ToolsListed{h, names, absentOf(b.Absent)}}
+	case *runlog.ModelResult:
 		return c.modelResult(h, b)
-	case *loop.ToolIntent:
+	case *runlog.ToolIntent:
 		c.intents[e.Key] = b
-	case *loop.ToolDispatched:
+	case *runlog.ToolDispatched:
 		if i := c.intents[e.Key]; i != nil {
 			return []Event{ToolStarted{h, e.Key, i.Server, i.Tool, i.Arguments, b.Run}}
 		}
-	case *loop.ToolResult:
+	case *runlog.ToolResult:
 		delete(c.intents, e.Key)
 		return []Event{ToolResult{Header: h, Key: e.Key, Server: b.Server, Tool: b.Tool, Made: b.Made, Late: b.Late, Result: b.Result}}
-	case *loop.ToolUnknown:
+	case *runlog.ToolUnknown:
 		delete(c.intents, e.Key)
 		return []Event{ToolResult{Header: h, Key: e.Key, Server: b.Server, Tool: b.Tool, Made: true, Unknown: true,
 			Result: mcp.ErrorResult("%s", b.Reason)}}
-	case *loop.AskOpened:
+	case *runlog.AskOpened:
 		return []Event{c.ask(h, b)}
-	case *loop.AskSettled:
+	case *runlog.AskSettled:
 		return []Event{AskSettled{h, e.Key, b.Status, b.By, b.Reason}}
-	case *loop.LimitReached:
-		return []Event{LimitReached{h, b.Account, b.Limit, b.Max, b.Spent, b.Then}}
-	case *loop.LimitRaised:
+	case *runlog.LimitReached:
+		return []Event{LimitReached{h, b.Account, b.Limit, b.Max, b.Spent, OnLimit(b.Then)}}
+	case *runlog.LimitRaised:
 		return []Event{LimitRaised{h, b.Account, b.Limit, b.By}}
-	case *loop.RunFinished:
+	case *runlog.RunFinished:
 		c.finished = true
 		return []Event{RunFinished{Header: h, State: b.State, Error: b.Error, Result: Result{
 			RunID: c.runID, Text: b.Text, Structured: b.Structured, StopReason: StopReason(b.Stop),
-			Usage: b.Usage, Steps: b.Steps, ToolCalls: b.ToolCalls, Spent: b.Spent}}}
+			Usage: Usage(b.Usage), Steps: b.Steps, ToolCalls: b.ToolCalls, Spent: Spent(b.Spent)}}}
 	}
 	return c.convertMore(h, e)
 }
 
 // modelResult passes on what the reader has not had of the turn, and then its end.
-func (c *converter) modelResult(h Header, b *loop.ModelResult) []Event {
+func (c *converter) modelResult(h Header, b *runlog.ModelResult) []Event {
 	c.enter(b.Turn)
 	out := c.chosen(h, b)
 	text, calls := textAndCalls(b.Message.Content)
@@ -94,7 +94,7 @@ func (c *converter) modelResult(h Header, b *loop.ModelResult) []Event {
 		out = append(out, Text{h, b.Turn, text[c.said:]})
 	}
 	c.thought, c.said = len(b.Thinking), len(text)
-	return append(out, ModelTurn{Header: h, Turn: b.Turn, Model: b.Model, Finish: b.Finish, Usage: b.Usage, Calls: calls})
+	return append(out, ModelTurn{Header: h, Turn: b.Turn, Model: b.Model, Finish: b.Finish, Usage: Usage(b.Usage), Calls: calls})
 }
 
 func textAndCalls(content mcp.Contents) (text string, calls int) {
@@ -110,28 +110,39 @@ func textAndCalls(content mcp.Contents) (text string, calls int) {
 	return all.String(), calls
 }
 
-func promptOf(b *loop.RunStarted) string {
+func absentOf(absent []runlog.Absent) []Absent {
+	if absent == nil {
+		return nil
+	}
+	out := make([]Absent, len(absent))
+	for i, a := range absent {
+		out[i] = Absent(a)
+	}
+	return out
+}
+
+func promptOf(b *runlog.RunStarted) string {
 	if len(b.Input) == 0 {
 		return ""
 	}
 	return b.Input[len(b.Input)-1].Content.Text()
 }
 
-func (c *converter) ask(h Header, b *loop.AskOpened) Ask {
+func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 	a := Ask{Header: h, ID: b.Ask.ID, Kind: b.Ask.Kind, Server: b.Ask.Server, Origin: b.Ask.Origin, Trust: b.Ask.Trust,
 		Tool: b.Ask.Tool, Hash: b.Ask.Hash, Expires: b.Ask.Expires, answer: c.answer}
-	if b.Ask.Kind == loop.AskLimit {
+	if b.Ask.Kind == runlog.AskLimit {
 		a.Limit = new(LimitQuestion)
 		if jsonx.Unmarshal(b.Ask.Payload, a.Limit) != nil {
 			a.Limit = nil // another version's: it can be declined
 		}
 		return a
 	}
-	if b.Ask.Kind != loop.AskKind {
+	if b.Ask.Kind != runlog.AskKind {
 		a.Question = questionOf(&b.Ask)
 		return a
 	}
-	var payload loop.ApprovalPayload
+	var payload runlog.ApprovalPayload
 	if jsonx.Unmarshal(b.Ask.Payload, &payload) != nil {
 		payload.Arguments = json.RawMessage(b.Ask.Payload)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -188,10 +187,27 @@ type (
 )
 
 // Absent is a server whose tools a run does without, and why.
-type Absent = loop.Absent
+type Absent struct {
+	Server string `json:"server"`
+	Reason string `json:"reason"`
+}
 
 // Usage is what a run or a turn has cost, in tokens and in money where there is a price.
-type Usage = loop.Usage
+type Usage struct {
+	Input  int `json:"input"`
+	Output int `json:"output"`
+	// Estimated says that part of it was counted from bytes, because a provider
+	// gave no numbers or a turn did not complete.
+	Estimated bool      `json:"estimated,omitzero"`
+	Cost      llm.Money `json:"cost,omitzero"`
+	// Over is by how many tokens, and OverCost by how much money, the run and all that
+	// it has started are beyond its limits: the error of an estimate. Of a turn it is zero.
+	Over     int       `json:"over,omitzero"`
+	OverCost llm.Money `json:"overCost,omitzero"`
+}
+
+// Total returns input and output together.
+func (u Usage) Total() int { return u.Input + u.Output }
 
 // EventType implements [Event].
 func (RunStarted) EventType() string { return "run_started" }

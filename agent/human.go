@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -23,9 +24,9 @@ func (h *callHuman) Owner() any { return h.call.Run }
 
 // kinds are the kinds of questions in the journal.
 var kinds = map[mcpclient.AskKind]string{
-	mcpclient.AskForm: loop.AskForm, mcpclient.AskURL: loop.AskURL, mcpclient.AskSampling: loop.AskSampling,
-	mcpclient.AskSample: loop.AskSample, mcpclient.AskTool: loop.AskDefinition,
-	mcpclient.AskPage: loop.AskPage,
+	mcpclient.AskForm: runlog.AskForm, mcpclient.AskURL: runlog.AskURL, mcpclient.AskSampling: runlog.AskSampling,
+	mcpclient.AskSample: runlog.AskSample, mcpclient.AskTool: runlog.AskDefinition,
+	mcpclient.AskPage: runlog.AskPage,
 }
 
 // Decide implements [mcpclient.Human].

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -20,8 +20,8 @@ const (
 // texts returns the instructions of servers as a model gets them: in plain text, within
 // the bounds, and only those that are what they were when they were first used, as with
 // the definition of a tool (SECA-38).
-func (s *servers) texts(ctx context.Context, of []string) []loop.ServerText {
-	var texts []loop.ServerText
+func (s *servers) texts(ctx context.Context, of []string) []runlog.ServerText {
+	var texts []runlog.ServerText
 	left := maxAllInstructions
 	for _, name := range of {
 		text := s.instructions(name)
@@ -31,7 +31,7 @@ func (s *servers) texts(ctx context.Context, of []string) []loop.ServerText {
 		plain, _ := sanitize.Text(text, sanitize.Limits{})
 		text = cutInstructions(strings.TrimSpace(plain), min(left, maxInstructions))
 		left = max(left-len(text), 0)
-		texts = append(texts, loop.ServerText{Server: name, Text: text})
+		texts = append(texts, runlog.ServerText{Server: name, Text: text})
 	}
 	return texts
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -106,7 +107,7 @@ type paying struct{ account *budget.Account }
 
 func (p paying) Budget() *budget.Account { return p.account }
 
-func (p paying) Charge(hold *budget.Hold, s loop.Spent) {
+func (p paying) Charge(hold *budget.Hold, s runlog.Spent) {
 	hold.Settle(budget.Amount{Tokens: s.Usage.Total(), Cost: s.Usage.Cost, ModelCalls: 1})
 }
 

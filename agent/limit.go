@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -41,35 +41,50 @@ type Limits struct {
 }
 
 // OnLimit says what a run does that has reached a limit.
-type OnLimit = loop.OnLimit
+type OnLimit string
 
 // What a run does at a limit. In the end it has a [*LimitError] in any case, unless a
 // human has allowed more.
 const (
 	// LimitStop ends the run.
-	LimitStop = loop.LimitStop
+	LimitStop OnLimit = runlog.LimitStop
 	// LimitAsk asks for more by an [Ask] with a Limit. Without a yes the run ends.
-	LimitAsk = loop.LimitAsk
+	LimitAsk OnLimit = runlog.LimitAsk
 	// LimitWrapUp has the model answer once more, without tools, with what it has:
 	// the result then has a text beside the error. That last turn is reserved before
 	// the first one, so that it always fits.
-	LimitWrapUp = loop.LimitWrapUp
+	LimitWrapUp OnLimit = runlog.LimitWrapUp
 )
 
-// NoPriceError refuses a run with a limit of money whose model has no price.
-type NoPriceError = loop.NoPriceError
+// loop returns the limits as a loop has them.
+func (l *Limits) loop() loop.Limits {
+	return loop.Limits{Steps: l.Steps, Tokens: l.Tokens, Cost: l.Cost, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls,
+		Depth: l.Depth, Wall: l.Wall, OnLimit: string(l.OnLimit)}
+}
 
 // Spent is what a run has cost with all that it has started.
-type Spent = budget.Amount
+type Spent struct {
+	Tokens     int       `json:"tokens,omitzero"` // input and output
+	Cost       llm.Money `json:"cost,omitzero"`   // where there is a price
+	ModelCalls int       `json:"modelCalls,omitzero"`
+	ToolCalls  int       `json:"toolCalls,omitzero"`
+	Steps      int       `json:"steps,omitzero"` // turns of the run itself
+}
 
 // LimitQuestion is what an [Ask] about a limit asks for; amounts of money are decimals,
 // others whole numbers.
-type LimitQuestion = loop.LimitPayload
+type LimitQuestion struct {
+	Account string `json:"account"` // whose limit it is: the run's, or that of one above
+	Limit   string `json:"limit"`   // as in [LimitError]
+	Max     string `json:"max"`
+	Spent   string `json:"spent"`
+	More    string `json:"more"` // what is asked for
+}
 
 // AcceptMore allows a run that asks at a limit so much more, "0.50" of money or
 // "20000" tokens, say. [Accept] allows as much as is asked for.
 func AcceptMore(amount string) Decision {
-	return Decision{store.Decision{Status: store.AskAccepted, Scope: "once", By: "program", Answer: loop.MoreAnswer(amount)}}
+	return Decision{store.Decision{Status: store.AskAccepted, Scope: "once", By: "program", Answer: runlog.MoreAnswer(amount)}}
 }
 
 // checkPrices refuses prices below zero.

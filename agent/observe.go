@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -99,7 +99,7 @@ func (r *record) root() *record {
 }
 
 // noteAsks takes note of questions that were opened or settled, and of calls that wait.
-func (r *record) noteAsks(entries []loop.Entry) {
+func (r *record) noteAsks(entries []runlog.Entry) {
 	s := &r.root().standing
 	for i := range entries {
 		switch e := &entries[i]; e.Type {
@@ -112,12 +112,12 @@ func (r *record) noteAsks(entries []loop.Entry) {
 			})
 		case store.AskSettled:
 			s.update(func() { delete(s.open, e.Key) })
-		case loop.ToolWaitingType:
+		case runlog.ToolWaitingType:
 			s.update(func() {
 				if s.held == nil {
 					s.held = make(map[string]heldUp)
 				}
-				s.held[e.Key] = heldUp{r, e.Body.(*loop.ToolWaiting).For}
+				s.held[e.Key] = heldUp{r, e.Body.(*runlog.ToolWaiting).For}
 			})
 		case store.ToolDispatched, store.ToolResult, store.ToolUnknown:
 			s.update(func() { delete(s.held, e.Key) })

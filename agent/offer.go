@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // offers keeps the newest offer of an agent's tools, which its runs share: ten tools are
@@ -32,7 +33,7 @@ func (o *offers) get(found []loop.Tool, choose func([]loop.Tool) []loop.Tool) *l
 }
 
 // with returns the offer with what servers say, the same one for all runs.
-func (o *offers) with(offer *loop.Offer, texts []loop.ServerText) *loop.Offer {
+func (o *offers) with(offer *loop.Offer, texts []runlog.ServerText) *loop.Offer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if slices.Equal(offer.Texts(), texts) {
@@ -47,7 +48,7 @@ func (o *offers) with(offer *loop.Offer, texts []loop.ServerText) *loop.Offer {
 
 // Offer implements [loop.Offerer]: List for a run whose tools are those of every other
 // run of its agent.
-func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []Absent) {
+func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
 	if len(t.agent.team) > 0 || t.sampler != nil || t.roots != nil { // it has tools of its own
 		tools, absent := t.List(ctx)
 		offer := loop.NewOffer(tools)

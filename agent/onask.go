@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // AskFunc answers the questions of runs: see [Options].OnAsk. It is called once for each,
@@ -37,21 +37,21 @@ func newAnswering(run *Run, rt *Runtime) *answering {
 }
 
 // journalled looks for questions, and for their ends.
-func (a *answering) journalled(entries []loop.Entry) {
+func (a *answering) journalled(entries []runlog.Entry) {
 	if a == nil {
 		return
 	}
 	for i := range entries {
 		e := &entries[i]
 		switch e.Body.(type) {
-		case *loop.RunStarted, *loop.AgentChanged:
+		case *runlog.RunStarted, *runlog.AgentChanged:
 			a.events.convert(e)
-		case *loop.AskOpened:
+		case *runlog.AskOpened:
 			ask, _ := a.events.convert(e)[0].(Ask)
 			ctx, cancel := context.WithCancelCause(context.Background())
 			a.open[ask.ID] = cancel
 			a.sys.Go("Options.OnAsk", func() { a.decide(ctx, ask) })
-		case *loop.AskSettled:
+		case *runlog.AskSettled:
 			a.end(e.Key, ErrSettled)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // Past yields what has happened in the run so far, as [Run.Events] does, and then ends:
@@ -17,7 +17,7 @@ func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
 // past returns a function that gives the next events that there are, none if there are
 // no more.
 func (r *Run) past() func(context.Context) ([]Event, error) {
-	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*loop.ToolIntent)}
+	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
 	if r.record != nil {
 		rd := r.record.read(c)
 		return func(ctx context.Context) ([]Event, error) {

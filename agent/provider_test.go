@@ -64,7 +64,7 @@ func TestRouterBehindProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		rt := open(t, &agent.Options{Model: r, Providers: map[string]agent.ProviderOptions{
-			"": {Circuit: provider.Circuit{Failures: 3, Open: time.Hour}},
+			"": {Circuit: agent.Circuit{Failures: 3, Open: time.Hour}},
 		}})
 		for _, want := range []int{3, 3} { // the second run finds the circuit open
 			before := time.Now()

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -24,7 +24,7 @@ func TestStoredQuestionIsWhatWasAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := store.Ask{ID: "1", Kind: loop.AskSampling, Server: "bank", Origin: "npx", Hash: asked.Hash, Payload: payload}
+	row := store.Ask{ID: "1", Kind: runlog.AskSampling, Server: "bank", Origin: "npx", Hash: asked.Hash, Payload: payload}
 	if q := questionOf(&row); q == nil || q.Sampling == nil || q.Sampling.Messages[0].Content.Text() != "Hi" || q.Hash != asked.Hash || q.Origin != "npx" {
 		t.Errorf("questionOf: got %+v", q)
 	}

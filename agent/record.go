@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -56,7 +57,7 @@ type record struct {
 // item is an event of the journal, a growing text, or something that is not written
 // down; one of the three.
 type item struct {
-	entry    *loop.Entry
+	entry    *runlog.Entry
 	text     []byte
 	thinking bool
 	turn     int
@@ -158,24 +159,24 @@ func (i *item) size() int {
 }
 
 // sizeOf is about how much memory an entry holds.
-func sizeOf(e *loop.Entry) int {
+func sizeOf(e *runlog.Entry) int {
 	switch b := e.Body.(type) {
-	case *loop.ModelResult:
+	case *runlog.ModelResult:
 		return len(b.Thinking) + llm.EstimateTokens(&llm.Request{Messages: []llm.Message{b.Message}})*4
-	case *loop.ToolIntent:
+	case *runlog.ToolIntent:
 		return len(b.Arguments)
-	case *loop.ToolResult:
+	case *runlog.ToolResult:
 		return llm.EstimateTokens(&llm.Request{Messages: []llm.Message{{Content: b.Result.Content}}})*4 + len(b.Result.StructuredContent)
-	case *loop.AskOpened:
+	case *runlog.AskOpened:
 		return len(b.Ask.Payload)
-	case *loop.RunFinished:
+	case *runlog.RunFinished:
 		return len(b.Text) + len(b.Structured)
 	}
 	return 0
 }
 
 // Journalled implements [loop.Sink].
-func (r *record) Journalled(entries []loop.Entry) {
+func (r *record) Journalled(entries []runlog.Entry) {
 	r.holdClocks(entries)
 	r.asks.journalled(entries)
 	r.noteAsks(entries)
@@ -185,11 +186,11 @@ func (r *record) Journalled(entries []loop.Entry) {
 			r.seq = max(r.seq, e.Seq)
 			r.add(&item{entry: e, seq: e.Seq, time: e.Time})
 			switch e.Body.(type) {
-			case *loop.ToolIntent:
+			case *runlog.ToolIntent:
 				r.progress = append(r.progress, progress{key: e.Key})
-			case *loop.ToolResult, *loop.ToolUnknown:
+			case *runlog.ToolResult, *runlog.ToolUnknown:
 				r.forgetProgress(e.Key)
-			case *loop.RunFinished:
+			case *runlog.RunFinished:
 				r.finished = true
 			}
 		}
@@ -201,10 +202,10 @@ func (r *record) Journalled(entries []loop.Entry) {
 
 // concluded reports whether all that is kept can be read from the store now: the text of
 // a turn can once the whole of it is written. It is called under the lock.
-func (r *record) concluded(entries []loop.Entry) bool {
+func (r *record) concluded(entries []runlog.Entry) bool {
 	for i := range entries {
 		switch entries[i].Body.(type) {
-		case *loop.ModelResult, *loop.RunFinished:
+		case *runlog.ModelResult, *runlog.RunFinished:
 			return true
 		}
 	}
@@ -286,7 +287,7 @@ func (r *record) pass(event func(Header) Event) {
 // Closed implements [loop.Sink]. A last event that could not be written is made up
 // for the readers.
 func (r *record) Closed(out loop.Outcome) {
-	r.asks.closed(cmp.Or(out.Err, ErrSettled))
+	r.asks.closed(cmp.Or(errorOf("", out.Err), ErrSettled))
 	for _, release := range r.waits { // of asks whose end could not be written
 		release()
 	}
@@ -294,7 +295,7 @@ func (r *record) Closed(out loop.Outcome) {
 		if r.finished {
 			return
 		}
-		last := &loop.Entry{Seq: r.seq, Time: time.Now(), Body: out.Finished()}
+		last := &runlog.Entry{Seq: r.seq, Time: time.Now(), Body: out.Finished()}
 		r.add(&item{entry: last, seq: r.seq, time: last.Time})
 	})
 	r.update(func() { r.closed = true })
@@ -461,7 +462,7 @@ func (c *converter) decode(page []store.Event, last int64) ([]Event, error) {
 		if ev.Seq > last {
 			break
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err != nil {
 			return out, err
 		}

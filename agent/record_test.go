@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -45,7 +46,7 @@ func (s *scene) journal(typ, key string, body any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.rec.Journalled([]loop.Entry{{Seq: seq, Time: now, Type: typ, Key: key, Body: body}})
+	s.rec.Journalled([]runlog.Entry{{Seq: seq, Time: now, Type: typ, Key: key, Body: body}})
 }
 
 // turn is one turn with a tool call, in two pieces of text.
@@ -54,15 +55,15 @@ func (s *scene) turn(n int) {
 	s.rec.Thinking(n, "hm")
 	s.rec.Text(n, a)
 	s.rec.Text(n, b)
-	s.journal(store.ModelResult, "", &loop.ModelResult{Turn: n, Message: llm.Assistant(a + b), Thinking: "hm"})
+	s.journal(store.ModelResult, "", &runlog.ModelResult{Turn: n, Message: llm.Assistant(a + b), Thinking: "hm"})
 	key := fmt.Sprint("k", n)
-	s.journal(store.ToolIntent, key, &loop.ToolIntent{Turn: n, Tool: "t", Arguments: []byte("{}")})
-	s.journal(store.ToolDispatched, key, &loop.ToolDispatched{Turn: n})
-	s.journal(store.ToolResult, key, &loop.ToolResult{Turn: n, Tool: "t", Made: true, Result: mcp.ErrorResult("e")})
+	s.journal(store.ToolIntent, key, &runlog.ToolIntent{Turn: n, Tool: "t", Arguments: []byte("{}")})
+	s.journal(store.ToolDispatched, key, &runlog.ToolDispatched{Turn: n})
+	s.journal(store.ToolResult, key, &runlog.ToolResult{Turn: n, Tool: "t", Made: true, Result: mcp.ErrorResult("e")})
 }
 
 func (s *scene) reader() *reader {
-	return &reader{converter: converter{runID: "r", intents: make(map[string]*loop.ToolIntent)}, record: s.rec}
+	return &reader{converter: converter{runID: "r", intents: make(map[string]*runlog.ToolIntent)}, record: s.rec}
 }
 
 // read reads up to most batches, and returns the events with neighbouring texts
@@ -113,7 +114,7 @@ func TestRecordIsBounded(t *testing.T) {
 				t.Errorf("items in memory: %d", n)
 			}
 			for _, s := range []*scene{small, big} {
-				s.journal(store.RunFinished, "", &loop.RunFinished{State: store.Finished})
+				s.journal(store.RunFinished, "", &runlog.RunFinished{State: store.Finished})
 				s.rec.Closed(loop.Outcome{State: store.Finished})
 			}
 			got = append(got, small.read(r, 1000)...)
@@ -137,7 +138,7 @@ func TestTextInTheMiddleIsEvicted(t *testing.T) {
 		t.Fatalf("first: %q", got)
 	}
 	s.rec.Text(1, " and half")
-	s.journal(store.ModelResult, "", &loop.ModelResult{Turn: 1, Message: llm.Assistant("half and half")})
+	s.journal(store.ModelResult, "", &runlog.ModelResult{Turn: 1, Message: llm.Assistant("half and half")})
 	for n := 2; n < 20; n++ {
 		s.turn(n)
 	}
@@ -165,7 +166,7 @@ func TestForgottenRun(t *testing.T) {
 func TestUnwrittenEnd(t *testing.T) {
 	s := newScene(t, 1<<20)
 	s.turn(1)
-	s.rec.Closed(loop.Outcome{State: store.Failed, Stop: loop.StopFailed, Err: errors.New("disk full")})
+	s.rec.Closed(loop.Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: errors.New("disk full")})
 	s.rec.Text(9, "late")
 	got := s.read(s.reader(), 100)
 	if last := got[len(got)-1]; last != "run_finished" {

@@ -4,15 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
-	"github.com/troupe-dev/troupe/store"
 )
 
 // Result is what a run has come to.
@@ -40,58 +39,17 @@ const (
 	StopLength        StopReason = "length"         // the provider's token limit cut the answer
 	StopContentFilter StopReason = "content_filter" // the provider withheld the rest
 	StopRefusal       StopReason = "refusal"        // the model refused
-	StopLimit         StopReason = loop.StopLimit
-	StopCancelled     StopReason = loop.StopCancelled
-	StopFailed        StopReason = loop.StopFailed
-	StopWaiting       StopReason = loop.StopWaiting   // suspended: it waits for a human
-	StopMet           StopReason = loop.StopCondition // a [StopCondition] holds; no error
-	StopGuard         StopReason = loop.StopGuard     // the answer is a guard's; no error
+	StopLimit         StopReason = runlog.StopLimit
+	StopCancelled     StopReason = runlog.StopCancelled
+	StopFailed        StopReason = runlog.StopFailed
+	StopWaiting       StopReason = runlog.StopWaiting   // suspended: it waits for a human
+	StopMet           StopReason = runlog.StopCondition // a [StopCondition] holds; no error
+	StopGuard         StopReason = runlog.StopGuard     // the answer is a guard's; no error
 )
-
-// Errors of runs.
-type (
-	// LimitError ends a run that has reached one of its limits.
-	LimitError = loop.LimitError
-	// LoopError ends a run whose model makes nothing but the same call.
-	LoopError = loop.LoopError
-	// CancelledError ends a run that was cancelled; it wraps the cause.
-	CancelledError = loop.CancelledError
-	// JournalError ends a run whose events could not be written; it wraps the
-	// store's error, such as [store.ErrFenced].
-	JournalError = loop.JournalError
-)
-
-// Conditions that callers test with errors.Is.
-var (
-	// ErrRunExists is returned by Start for the ID of a run that was started with
-	// something else.
-	ErrRunExists = errors.New("a run of this ID was started with another input")
-	// ErrInterrupted is returned by Wait for a run that nobody works on any more:
-	// its process has gone.
-	ErrInterrupted = errors.New("the run was interrupted, and nobody works on it")
-	// ErrClosed is the cause with which runs end when their runtime is closed, and
-	// what a closed runtime returns.
-	ErrClosed = errors.New("the runtime is closed")
-	// ErrTooManyRuns is returned by Start at the limit of [Options].MaxRuns.
-	ErrTooManyRuns = errors.New("too many runs at once")
-	// ErrSuspended is returned by Wait for a run that [Run.Suspend] left to wait.
-	ErrSuspended = loop.ErrSuspended
-	// ErrNotWaiting is returned by Suspend for a run that has no question open.
-	ErrNotWaiting = loop.ErrNotWaiting
-)
-
-// RunError is a run of another process, or of the past, that has not finished with
-// an answer. Runs of this runtime have the errors themselves.
-type RunError struct {
-	State   store.RunState
-	Message string
-}
-
-func (e *RunError) Error() string { return e.Message }
 
 func resultOfRun(id string, out *loop.Outcome) *Result {
 	return &Result{RunID: id, Text: out.Text, Structured: out.Structured, StopReason: StopReason(out.Stop),
-		Usage: out.Usage, Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: out.Spent}
+		Usage: Usage(out.Usage), Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: Spent(out.Spent)}
 }
 
 // fence is what models like to put around JSON: three marks, a name of the language in

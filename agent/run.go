@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -62,7 +63,7 @@ func (r *Run) Wait(ctx context.Context) (*Result, error) {
 	}
 	out := r.loop.Outcome()
 	if out.Err != nil {
-		return resultOfRun(r.id, &out), fmt.Errorf("run %q: %w", r.id, out.Err)
+		return resultOfRun(r.id, &out), errorOf(fmt.Sprintf("run %q", r.id), out.Err)
 	}
 	return resultOfRun(r.id, &out), nil
 }
@@ -100,7 +101,7 @@ func events(ctx context.Context, begin func() func(context.Context) ([]Event, er
 
 // reader returns a function that gives the next events, none at the end.
 func (r *Run) reader() func(context.Context) ([]Event, error) {
-	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*loop.ToolIntent)}
+	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
 	if r.record != nil {
 		return r.record.read(c).next
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -89,11 +89,11 @@ func TestSafe(t *testing.T) {
 					if ev.Type != store.ToolIntent {
 						continue
 					}
-					e, err := loop.Decode(ev)
+					e, err := runlog.Decode(ev)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if i := e.Body.(*loop.ToolIntent); i.Safe {
+					if i := e.Body.(*runlog.ToolIntent); i.Safe {
 						got = append(got, i.Tool)
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -59,16 +59,16 @@ func (s *lender) callsOf(ctx context.Context, run string, of func(server string)
 		}
 		for _, ev := range page {
 			after = ev.Seq
-			e, err := loop.Decode(ev)
+			e, err := runlog.Decode(ev)
 			if err != nil {
 				return nil, err
 			}
 			switch b := e.Body.(type) {
-			case *loop.ToolIntent:
+			case *runlog.ToolIntent:
 				if of(b.Server) {
 					arguments[e.Key] = string(b.Arguments)
 				}
-			case *loop.ToolResult:
+			case *runlog.ToolResult:
 				if of(b.Server) && b.Made {
 					told = append(told, fmt.Sprintf("The tool %s of the server %s was called with %s and has answered:\n%s",
 						b.Tool, b.Server, arguments[e.Key], clipText(b.Result.Content.Text(), maxSampleContext/4)))

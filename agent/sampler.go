@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
@@ -80,7 +81,7 @@ func (s *callSampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) 
 // payer is a [loop.Call] that pays for what is sampled.
 type payer interface {
 	Budget() *budget.Account
-	Charge(*budget.Hold, loop.Spent)
+	Charge(*budget.Hold, runlog.Spent)
 }
 
 // refuse is what a server is told that gets no answer: the code of a user's refusal,
@@ -176,8 +177,8 @@ func (s *lender) turn(ctx context.Context, one *borrower, call payer, req *llm.R
 	ctx = llm.Observe(ctx, &llm.Observer{Chose: func(c llm.Choice) { model = c.Model }})
 	resp, said, err := llm.Complete(ctx, s.model, &bounded)
 	price, _ := s.price(model)
-	spent := loop.Spent{What: loop.SpentSampling, Server: one.name, Model: model,
-		Usage: Usage{Input: said.Input, Output: said.Output, Estimated: said.Estimated, Cost: price.Of(said.Input, said.Output)}}
+	spent := runlog.Spent{What: runlog.SpentSampling, Server: one.name, Model: model,
+		Usage: runlog.Usage{Input: said.Input, Output: said.Output, Estimated: said.Estimated, Cost: price.Of(said.Input, said.Output)}}
 	held[0].Settle(budget.Amount{Tokens: spent.Usage.Total(), Cost: spent.Usage.Cost, ModelCalls: 1})
 	if len(held) > 1 { // that of the run
 		call.Charge(held[1], spent)

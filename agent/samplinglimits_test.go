@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/router"
@@ -107,7 +107,7 @@ func TestSamplingIsCharged(t *testing.T) {
 				if res.Spent.ModelCalls != tt.calls || res.Spent.Cost != tt.cost || res.Steps != 2 {
 					t.Errorf("spent: got %+v in %d steps, want %d calls and %v", res.Spent, res.Steps, tt.calls, tt.cost)
 				}
-				wantJournalled(t, s, run.ID(), loop.SpentSampling, tt.calls-2)
+				wantJournalled(t, s, run.ID(), runlog.SpentSampling, tt.calls-2)
 				if own := res.Usage.Total(); tt.cost > 0 && res.Spent.Tokens != own+110 {
 					t.Errorf("tokens: got %d, of the run itself %d", res.Spent.Tokens, own)
 				}
@@ -146,7 +146,7 @@ func TestSamplingBrokenOffIsCharged(t *testing.T) {
 		if sampled := res.Spent.Tokens - res.Usage.Total(); sampled < 1000 || sampled > 1100 || res.Spent.ModelCalls != 3 {
 			t.Errorf("spent: got %d sampled tokens in %d calls, want the thousand of the answer, and the question", sampled, res.Spent.ModelCalls)
 		}
-		wantJournalled(t, s, res.RunID, loop.SpentSampling, 1)
+		wantJournalled(t, s, res.RunID, runlog.SpentSampling, 1)
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -161,13 +162,13 @@ type toolbox struct {
 // List implements [loop.Tools]: functions of the program first, then the servers'
 // tools in the host's order. The first time it waits for servers that still connect;
 // later only shortly, for a run has better to do than to wait for one that hangs.
-func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []Absent) {
+func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	found, absent := t.find(ctx)
 	return t.choose(found), absent
 }
 
 // find returns the tools of the servers, and what is missing of them.
-func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []Absent) {
+func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	use := t.agent.cfg.Servers
 	if len(t.servers.all) == 0 || use != nil && len(use) == 0 {
 		return nil, nil
@@ -208,19 +209,19 @@ func (t *toolbox) bound(tool loop.Tool) loop.Tool {
 const relistTime = 2 * time.Second
 
 // absent names the servers that should have tools here and have none.
-func (t *toolbox) absent() []Absent {
-	var absent []Absent
+func (t *toolbox) absent() []runlog.Absent {
+	var absent []runlog.Absent
 	for _, s := range t.servers.host.Servers() {
 		if s.Disabled || s.Tools > 0 || !t.uses(s.Name) {
 			continue
 		}
 		switch {
 		case s.ListErr != nil:
-			absent = append(absent, Absent{Server: s.Name, Reason: reasonOf(s.ListErr)})
+			absent = append(absent, runlog.Absent{Server: s.Name, Reason: reasonOf(s.ListErr)})
 		case s.Err != nil:
-			absent = append(absent, Absent{Server: s.Name, Reason: reasonOf(s.Err)})
+			absent = append(absent, runlog.Absent{Server: s.Name, Reason: reasonOf(s.Err)})
 		case s.Info == nil:
-			absent = append(absent, Absent{Server: s.Name, Reason: "it is still connecting"})
+			absent = append(absent, runlog.Absent{Server: s.Name, Reason: "it is still connecting"})
 		}
 	}
 	return absent
@@ -247,13 +248,13 @@ func reasonOf(err error) string {
 	if server, ok := errors.AsType[*mcpclient.ServerError](err); ok {
 		err = server.Err
 	}
-	return clip(err.Error())
+	return shorten(err.Error())
 }
 
 // maxReason bounds the reason of a server's absence, in bytes.
 const maxReason = 1 << 10
 
-func clip(s string) string {
+func shorten(s string) string {
 	if len(s) > maxReason {
 		s = s[:maxReason]
 	}
@@ -309,7 +310,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		ReadOnly:  t.Tool.Annotations.ReadOnly(),
 		Trusted:   t.Trusted,
 		Safe:      safe,
-		Taint:     taintOf(t.Trusted, t.Tool.Annotations),
+		Taint:     runlog.Taint(taintOf(t.Trusted, t.Tool.Annotations)),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
 		Go:        s.call(name, safe, nil, nil), Dispatches: true,
 	}
@@ -371,9 +372,9 @@ func callError(err error) (*mcp.CallToolResult, error) {
 	var long *mcpclient.MessageTooLongError
 	switch {
 	case errors.As(err, &long) && long.Certain: // the tool ran
-		return mcp.ErrorResult("the tool ran, but %s", clip(long.Error())), nil
+		return mcp.ErrorResult("the tool ran, but %s", shorten(long.Error())), nil
 	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
-		return mcp.ErrorResult("%s", clip(err.Error())), nil
+		return mcp.ErrorResult("%s", shorten(err.Error())), nil
 	case !taskGoesOn(err) && (unsent(err) || answered(err)):
 		return nil, err
 	}
@@ -439,7 +440,7 @@ func (s *servers) origin(name string) string {
 			if u, err := url.Parse(srv.URL); srv.URL != "" && err == nil {
 				return u.Scheme + "://" + u.Host
 			}
-			return clip(srv.Command)
+			return shorten(srv.Command)
 		}
 	}
 	return ""

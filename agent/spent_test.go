@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/budget"
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -13,30 +13,30 @@ import (
 // has started, and as much of it as so is called beside the turns.
 func wantJournalled(t *testing.T, s store.Store, run, what string, n int) {
 	t.Helper()
-	var end *loop.RunFinished
+	var end *runlog.RunFinished
 	var sum budget.Amount
 	beside := 0
-	add := func(u loop.Usage, requests int) {
+	add := func(u runlog.Usage, requests int) {
 		sum.Tokens, sum.Cost, sum.ModelCalls = sum.Tokens+u.Total(), sum.Cost+u.Cost, sum.ModelCalls+max(1, requests)
 	}
 	for ev, err := range store.Replay(context.Background(), s, run, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch b := e.Body.(type) {
-		case *loop.ModelResult:
+		case *runlog.ModelResult:
 			add(b.Usage, b.Attempts)
-		case *loop.ModelFailed:
+		case *runlog.ModelFailed:
 			add(b.Usage, b.Attempts)
-		case *loop.Spent:
+		case *runlog.Spent:
 			if add(b.Usage, 1); b.What == what {
 				beside++
 			}
-		case *loop.RunFinished:
+		case *runlog.RunFinished:
 			end = b
 		}
 	}

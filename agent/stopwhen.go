@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // StopCondition ends a run early: see [Config].StopWhen. Its zero value never holds.
@@ -18,10 +20,20 @@ type StopCondition struct {
 }
 
 // TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
-type TurnInfo = loop.TurnInfo
+type TurnInfo struct {
+	Run, Agent string
+	Turn       int    // from one
+	Text       string // what the model has said beside its calls
+	Calls      []TurnCall
+}
 
 // TurnCall is one call of a turn.
-type TurnCall = loop.TurnCall
+type TurnCall struct {
+	Server, Tool string // Server is empty for a function of the program
+	Arguments    json.RawMessage
+	Made         bool                   // it was neither refused nor declined
+	Result       *mcp.ToolResultContent // as the model sees it; not to be changed
+}
 
 // String says what the condition is.
 func (c StopCondition) String() string {
@@ -29,6 +41,20 @@ func (c StopCondition) String() string {
 		return "never"
 	}
 	return c.name
+}
+
+// loop is the condition as a loop asks it; nil for none.
+func (c StopCondition) loop() func(*loop.TurnInfo) (string, bool) {
+	if c.holds == nil {
+		return nil
+	}
+	return func(t *loop.TurnInfo) (string, bool) {
+		info := &TurnInfo{Run: t.Run, Agent: t.Agent, Turn: t.Turn, Text: t.Text}
+		for call := range t.Calls {
+			info.Calls = append(info.Calls, TurnCall(call))
+		}
+		return c.holds(info)
+	}
 }
 
 func (c StopCondition) met(t *TurnInfo) (string, bool) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -285,22 +286,22 @@ func (r *record) adopt(key string, run *Run) {
 // attach takes up runs that were started since. It is called under the record's lock.
 func (r *reader) attach() {
 	for _, n := range r.record.below[len(r.below):] {
-		c := converter{runID: n.run.id, answer: n.run.answer, intents: make(map[string]*loop.ToolIntent)}
+		c := converter{runID: n.run.id, answer: n.run.answer, intents: make(map[string]*runlog.ToolIntent)}
 		r.below = append(r.below, &nestedReader{key: n.key, reader: &reader{converter: c, record: n.run.record}})
 	}
 }
 
 // before returns a run whose events come before an entry: the result of the call that
 // has started it, or the end of all.
-func (r *reader) before(e *loop.Entry) *nestedReader {
+func (r *reader) before(e *runlog.Entry) *nestedReader {
 	if e == nil || len(r.below) == 0 {
 		return nil
 	}
 	var of string
 	switch e.Body.(type) {
-	case *loop.ToolResult, *loop.ToolUnknown:
+	case *runlog.ToolResult, *runlog.ToolUnknown:
 		of = e.Key
-	case *loop.RunFinished:
+	case *runlog.RunFinished:
 	default:
 		return nil
 	}
@@ -340,17 +341,17 @@ func (r *reader) pollBelow(ctx context.Context) ([]Event, error) {
 
 // holdClocks lets the clocks of all runs above stand still while a human is waited for, or
 // an instance of a server.
-func (r *record) holdClocks(entries []loop.Entry) {
+func (r *record) holdClocks(entries []runlog.Entry) {
 	if r.from == nil {
 		return
 	}
 	for _, e := range entries {
 		switch e.Body.(type) {
-		case *loop.AskOpened:
+		case *runlog.AskOpened:
 			r.waits[e.Key] = r.from.hold()
-		case *loop.ToolWaiting:
+		case *runlog.ToolWaiting:
 			r.waits[e.Key] = r.from.hold()
-		case *loop.AskSettled, *loop.ToolDispatched, *loop.ToolResult, *loop.ToolUnknown:
+		case *runlog.AskSettled, *runlog.ToolDispatched, *runlog.ToolResult, *runlog.ToolUnknown:
 			if release := r.waits[e.Key]; release != nil {
 				release()
 				delete(r.waits, e.Key)

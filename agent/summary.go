@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -46,8 +47,8 @@ func (rt *Runtime) summariser(m llm.Model) func(ctx context.Context, before stri
 				price = p
 			}
 		}
-		loop.Charge(ctx, hold, loop.Spent{What: loop.SpentSummary, Model: model,
-			Usage: Usage{Input: used.Input, Output: used.Output, Estimated: used.Estimated, Cost: price.Of(used.Input, used.Output)}})
+		loop.Charge(ctx, hold, runlog.Spent{What: runlog.SpentSummary, Model: model,
+			Usage: runlog.Usage{Input: used.Input, Output: used.Output, Estimated: used.Estimated, Cost: price.Of(used.Input, used.Output)}})
 		if err != nil {
 			return "", err
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store/memstore"
@@ -65,7 +65,7 @@ func TestSummaryModel(t *testing.T) {
 				}
 				res, err := run.Wait(t.Context())
 				asked := len(summary.Requests())
-				wantJournalled(t, s, run.ID(), loop.SpentSummary, asked)
+				wantJournalled(t, s, run.ID(), runlog.SpentSummary, asked)
 				if cuts == 0 || (told == cuts) != tt.summed {
 					t.Errorf("%d cuts, %d with notes", cuts, told)
 				}

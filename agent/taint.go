@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -18,7 +17,11 @@ import (
 // with it true, it does all three. Functions of the program do what [Tool].Taint says,
 // nothing if that is not set; sub-agents and hand-offs do nothing by themselves, and
 // what they see counts for all runs of the tree.
-type Taint = loop.Taint
+type Taint struct {
+	Untrusted bool `json:"untrusted,omitzero"` // its results may hold what strangers have written
+	Private   bool `json:"private,omitzero"`   // its results may hold what strangers must not see
+	Outbound  bool `json:"outbound,omitzero"`  // its arguments may reach strangers
+}
 
 // taintOf classifies a server's tool.
 func taintOf(trusted bool, a *mcp.ToolAnnotations) Taint {

@@ -16,10 +16,6 @@ import (
 // maxTenants is the default of [Options].MaxTenants.
 const maxTenants = 1000
 
-// ErrTooManyTenants is returned by [Runtime.NewTenant] at the limit of
-// [Options].MaxTenants.
-var ErrTooManyTenants = errors.New("too many tenants at once")
-
 // errTenantClosed is [ErrClosed] for the runs of a tenant.
 var errTenantClosed error = closedError("the tenant is closed")
 

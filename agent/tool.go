@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -153,7 +154,7 @@ func (t Tool) compile() (loop.Tool, error) {
 	out := loop.Tool{
 		Tool:          llm.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema},
 		NeedsApproval: t.needsApproval,
-		Taint:         t.Taint,
+		Taint:         runlog.Taint(t.Taint),
 		Safe:          t.Safe || t.sub != nil || t.handOff != nil, // of an agent, its own calls count
 		Validate:      func(args json.RawMessage) error { return compiled.Validate(args) },
 		Do: func(ctx context.Context, call *loop.Call) (*mcp.CallToolResult, error) {

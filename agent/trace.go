@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 
@@ -22,7 +23,10 @@ type Tracer interface {
 	// Run is a whole run. The context is the one of [Agent.Start], whose end does not end
 	// the run's. The result is nil for a run that could not begin.
 	Run(ctx context.Context, r *RunTrace) (context.Context, func(*Result, error))
-	loop.Trace
+	// Turn is one turn of the model with all attempts. The response is nil with an error.
+	Turn(ctx context.Context, t *TurnTrace) (context.Context, func(*llm.Response, error))
+	// Tool is one call that is being made.
+	Tool(ctx context.Context, t *ToolTrace) (context.Context, func(*mcp.CallToolResult, error))
 }
 
 // RunTrace says which run begins.
@@ -34,10 +38,20 @@ type RunTrace struct {
 }
 
 // TurnTrace says what is asked of a model.
-type TurnTrace = loop.TurnTrace
+type TurnTrace struct {
+	Turn    int          // from one
+	Model   string       // provider and model
+	Request *llm.Request // must not be changed, nor kept
+}
 
-// ToolTrace says what is called. Its Tool.Server is empty for a function of the program.
-type ToolTrace = loop.ToolTrace
+// ToolTrace says what is called.
+type ToolTrace struct {
+	Key       string // of the call, unique
+	ID        string // the model's
+	Server    string // empty for a function of the program
+	Tool      string
+	Arguments json.RawMessage // must not be changed, nor kept
+}
 
 // tracing is one run on its way, nil without a [Tracer].
 type tracing struct {
@@ -79,7 +93,7 @@ func (t *tracing) over(out *loop.Outcome, err error) {
 		case out == nil:
 			t.guard(func() { t.end(nil, err) })
 		default:
-			t.guard(func() { t.end(resultOfRun(t.about.ID, out), out.Err) })
+			t.guard(func() { t.end(resultOfRun(t.about.ID, out), errorOf("", out.Err)) })
 		}
 	})
 }
@@ -91,13 +105,13 @@ func (t *tracing) guard(f func()) {
 }
 
 // Turn implements [loop.Trace].
-func (t *tracing) Turn(ctx context.Context, about *TurnTrace) (context.Context, func(*llm.Response, error)) {
-	return t.tracer.Turn(within{ctx, t.ctx}, about)
+func (t *tracing) Turn(ctx context.Context, about *loop.TurnTrace) (context.Context, func(*llm.Response, error)) {
+	return t.tracer.Turn(within{ctx, t.ctx}, (*TurnTrace)(about))
 }
 
 // Tool implements [loop.Trace].
-func (t *tracing) Tool(ctx context.Context, about *ToolTrace) (context.Context, func(*mcp.CallToolResult, error)) {
-	return t.tracer.Tool(within{ctx, t.ctx}, about)
+func (t *tracing) Tool(ctx context.Context, about *loop.ToolTrace) (context.Context, func(*mcp.CallToolResult, error)) {
+	return t.tracer.Tool(within{ctx, t.ctx}, (*ToolTrace)(about))
 }
 
 // within is a context with the values of another one behind its own.

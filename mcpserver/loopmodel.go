@@ -12,7 +12,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
@@ -138,7 +140,7 @@ func renamed(content mcp.Contents, calls []*mcp.ToolUseContent) mcp.Contents {
 }
 
 // List implements [loop.Tools].
-func (l *sampleLoop) List(context.Context) ([]loop.Tool, []loop.Absent) {
+func (l *sampleLoop) List(context.Context) ([]loop.Tool, []runlog.Absent) {
 	all := make([]loop.Tool, len(l.tools))
 	for i, t := range l.tools {
 		all[i] = loop.Tool{
@@ -168,7 +170,7 @@ func (l *sampleLoop) do(ctx context.Context, t *LoopTool, call *loop.Call) (*mcp
 		ctx = context.WithValue(ctx, askedKey{}, &asked)
 		res, err := actors.Guard(func() (*mcp.CallToolResult, error) { return t.call(ctx, call.Arguments) })
 		if err == nil {
-			res, err = loop.Fit(res, l.opts.MaxResult)
+			res, err = clip.Result(res, l.opts.MaxResult)
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:

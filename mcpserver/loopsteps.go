@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // loopSteps tells of a loop's steps. It is called by the loop's actor.
@@ -15,16 +16,16 @@ type loopSteps struct {
 }
 
 // Journalled implements [loop.Sink].
-func (s *loopSteps) Journalled(entries []loop.Entry) {
+func (s *loopSteps) Journalled(entries []runlog.Entry) {
 	for _, e := range entries {
 		switch b := e.Body.(type) {
-		case *loop.ModelIntent:
+		case *runlog.ModelIntent:
 			s.tell(LoopStep{Turn: b.Turn})
-		case *loop.ToolIntent:
+		case *runlog.ToolIntent:
 			s.names[e.Key] = b.Tool
-		case *loop.ToolDispatched:
+		case *runlog.ToolDispatched:
 			s.tell(LoopStep{Turn: b.Turn, Tool: s.names[e.Key]})
-		case *loop.ToolResult:
+		case *runlog.ToolResult:
 			if b.Made {
 				s.tell(LoopStep{Turn: b.Turn, Tool: b.Tool, Done: true})
 			}

@@ -7,6 +7,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -53,7 +56,7 @@ type call struct {
 type toolReturned struct {
 	call   *call
 	result *mcp.CallToolResult
-	guards guarded
+	guards guard.Outcome
 	err    error
 }
 
@@ -72,7 +75,7 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 	t := r.turn
 	t.spend = nil // it is paid
 	r.say(t.resp.Message())
-	var entries []Entry
+	var entries []runlog.Entry
 	for i, cl := range t.calls {
 		if refusal := rulings[i].refusal; refusal != "" {
 			entries = append(entries, r.settle(cl, mcp.ErrorResult("%s", refusal), false))
@@ -92,27 +95,27 @@ func (r *run) act(c *actors.Context, rulings []ruling) {
 	r.advance(c, entries...)
 }
 
-func (cl *call) intent() Entry {
-	return Entry{Type: store.ToolIntent, Key: cl.key, Body: &ToolIntent{
+func (cl *call) intent() runlog.Entry {
+	return runlog.Entry{Type: store.ToolIntent, Key: cl.key, Body: &runlog.ToolIntent{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe}}
 }
 
 // settle gives a call its result, for the model and for the journal.
-func (r *run) settle(cl *call, res *mcp.CallToolResult, made bool) Entry {
+func (r *run) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Entry {
 	cl.phase, cl.made = returned, made
-	cl.result = cutForModel(cl.id, res, r.cfg.MaxResult)
+	cl.result = clip.ForModel(cl.id, res, r.cfg.MaxResult)
 	cl.tellRepeated()
-	return Entry{Type: store.ToolResult, Key: cl.key, Body: &ToolResult{
+	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: r.out != nil && made,
 		Repeated: cl.nth, Result: res}}
 }
 
 // lose gives a call whose outcome nobody knows a result that says so.
-func (r *run) lose(cl *call, reason string) Entry {
+func (r *run) lose(cl *call, reason string) runlog.Entry {
 	cl.phase, cl.made = returned, true
-	reason = clip(reason, maxErrText)
-	cl.result = cutForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), r.cfg.MaxResult)
-	return Entry{Type: store.ToolUnknown, Key: cl.key, Body: &ToolUnknown{
+	reason = clip.Short(reason)
+	cl.result = clip.ForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), r.cfg.MaxResult)
+	return runlog.Entry{Type: store.ToolUnknown, Key: cl.key, Body: &runlog.ToolUnknown{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
 }
 
@@ -133,7 +136,7 @@ func (cl *call) server() string {
 
 // advance writes what has happened together with the dispatch of the calls that
 // now have room, and makes those once that is durable.
-func (r *run) advance(c *actors.Context, entries ...Entry) {
+func (r *run) advance(c *actors.Context, entries ...runlog.Entry) {
 	t := r.turn
 	var start []*call
 	var asks []*openAsk
@@ -213,7 +216,7 @@ func (r *run) dispatch(c *actors.Context, cl *call) {
 	cl.cancel = actors.AwaitBlocking(c, func(ctx context.Context) (*toolReturned, error) {
 		res, err := cfg.traced(ctx, cl, todo)
 		if err == nil {
-			res, err = presentable(res)
+			res, err = clip.Writable(res)
 		}
 		return look(ctx, res, err)
 	}, over)
@@ -229,8 +232,8 @@ func (r *run) acting(c *actors.Context, msg any) {
 		r.takeBack(c, m.call)
 		r.letGo(m.call)
 		r.advance(c, r.outcomes(c, m)...)
-		if m.guards.stop != nil {
-			r.failed(c, m.guards.stop)
+		if m.guards.Stop != nil {
+			r.failed(c, m.guards.Stop)
 		}
 	case graceOver:
 		r.giveUpCalls(c)
@@ -240,7 +243,7 @@ func (r *run) acting(c *actors.Context, msg any) {
 }
 
 // outcomeOf says what a call that has returned has come to.
-func (r *run) outcomeOf(c *actors.Context, m *toolReturned) Entry {
+func (r *run) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
 		c.Log().Error("a tool panicked", "run", r.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
 	}
@@ -249,13 +252,13 @@ func (r *run) outcomeOf(c *actors.Context, m *toolReturned) Entry {
 	r.pay(m.call, !unsent)
 	switch {
 	case unsent:
-		return r.settle(m.call, errorResult(m.err), false)
+		return r.settle(m.call, clip.ErrorResult(m.err), false)
 	case isUnknown:
 		return r.lose(m.call, unknown.Err.Error())
 	case m.err != nil && r.out != nil:
 		return r.lose(m.call, m.err.Error())
 	case m.err != nil:
-		return r.settle(m.call, errorResult(m.err), true)
+		return r.settle(m.call, clip.ErrorResult(m.err), true)
 	case m.result == nil:
 		return r.settle(m.call, mcp.ErrorResult("the tool gave no result"), true)
 	}

@@ -9,18 +9,12 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// ScopeRun is the scope of a decision that holds for every call of that exact tool
-// definition in the same run.
-const ScopeRun = "run"
-
-// AskKind is the kind of the asks a run opens to have a call allowed; for the others
-// see [Question].
-const AskKind = "tool"
 
 // Answers tells runs what was decided of their questions by others, in other processes
 // too: one that looks at the store for all of them, in place of each that looks for
@@ -56,16 +50,16 @@ type (
 
 // openAsk makes the question whether a call may be made. The error is that of a question
 // that no store takes.
-func (r *run) openAsk(cl *call) (Entry, error) {
-	payload, hash := payloadOf(ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
+func (r *run) openAsk(cl *call) (runlog.Entry, error) {
+	payload, hash := payloadOf(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
 		Source: cl.tool.Source, Arguments: cl.args, Tainted: r.outbound(cl.tool), Again: cl.again})
 	row := store.Ask{
-		ID: cl.key, Run: r.cfg.ID, Kind: AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
+		ID: cl.key, Run: r.cfg.ID, Kind: runlog.AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
 		Path: r.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
 		Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry)),
 	}
 	if err := row.Check(); err != nil {
-		return Entry{}, err
+		return runlog.Entry{}, err
 	}
 	cl.phase = asking
 	return r.listAsk(&openAsk{row: row, call: cl}), nil
@@ -74,13 +68,13 @@ func (r *run) openAsk(cl *call) (Entry, error) {
 // listAsk adds a question to those that are open, and returns the event that opens it,
 // in the store too: see [writing.encode]. The clock of the run's wall time stands still
 // while there is one (TIME-05).
-func (r *run) listAsk(a *openAsk) Entry {
+func (r *run) listAsk(a *openAsk) runlog.Entry {
 	r.stopClock()
 	if r.asks == nil {
 		r.asks = make(map[string]*openAsk)
 	}
 	r.asks[a.row.ID] = a
-	return Entry{Type: store.AskOpened, Key: a.row.ID, Body: &AskOpened{a.row}}
+	return runlog.Entry{Type: store.AskOpened, Key: a.row.ID, Body: &runlog.AskOpened{Ask: a.row}}
 }
 
 // payloadOf is exactly what is decided on, and its hash.
@@ -240,7 +234,7 @@ func (r *run) settleHere(c *actors.Context, open *openAsk, m answer) {
 	id, d := open.row.ID, m.decision
 	open.writing++
 	r.writeBatch(c, &batch{
-		entries: []Entry{settledEntry(id, d)},
+		entries: []runlog.Entry{settledEntry(id, d)},
 		settle: &settling{
 			Settlement: store.Settlement{Ask: id, Decision: d},
 			lost: func(c *actors.Context) {
@@ -274,8 +268,8 @@ func (r *run) seeSettled(c *actors.Context, open *openAsk, m answer) {
 	})
 }
 
-func settledEntry(id string, d store.Decision) Entry {
-	return Entry{Type: store.AskSettled, Key: id, Body: &AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: reasonOf(d.Answer)}}
+func settledEntry(id string, d store.Decision) runlog.Entry {
+	return runlog.Entry{Type: store.AskSettled, Key: id, Body: &runlog.AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: runlog.Reason(d.Answer)}}
 }
 
 func failAnswers(a *openAsk, err error) {
@@ -287,12 +281,12 @@ func failAnswers(a *openAsk, err error) {
 
 // askSettled goes on with what was decided elsewhere.
 func (r *run) askSettled(c *actors.Context, a *openAsk, d store.Decision) {
-	r.askDecided(c, a, d, []Entry{settledEntry(a.row.ID, d)})
+	r.askDecided(c, a, d, []runlog.Entry{settledEntry(a.row.ID, d)})
 }
 
 // askDecided goes on with what was decided. The entries are what is still to be written
 // of it.
-func (r *run) askDecided(c *actors.Context, a *openAsk, d store.Decision, entries []Entry) {
+func (r *run) askDecided(c *actors.Context, a *openAsk, d store.Decision, entries []runlog.Entry) {
 	if a.settled {
 		return
 	}
@@ -313,7 +307,7 @@ func (r *run) askDecided(c *actors.Context, a *openAsk, d store.Decision, entrie
 	cl := a.call
 	if d.Status == store.AskAccepted {
 		cl.phase = ready
-		if d.Scope == ScopeRun && cl.tool.Hash != "" {
+		if d.Scope == runlog.ScopeRun && cl.tool.Hash != "" {
 			if r.allowed == nil {
 				r.allowed, r.allowedAgain = make(map[string]bool), make(map[string]bool)
 			}
@@ -349,49 +343,8 @@ func declined(d store.Decision) *mcp.CallToolResult {
 	case store.AskCancelled:
 		text = "not called: it needs a human's consent, and the question was withdrawn"
 	}
-	if reason := reasonOf(d.Answer); reason != "" {
-		text += ": " + clip(reason, maxErrText)
+	if reason := runlog.Reason(d.Answer); reason != "" {
+		text += ": " + clip.Short(reason)
 	}
 	return mcp.ErrorResult("%s", text)
-}
-
-// reason is the answer of a decision that declines.
-type reason struct {
-	Reason string `json:"reason,omitempty"`
-}
-
-// DeclineAnswer returns the [store.Decision].Answer that carries a reason, nil for
-// none.
-func DeclineAnswer(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return reasonJSON(text)
-}
-
-// PageDecision returns the answer to an [AskPage]: "retry", "open", or "cancel", which
-// declines.
-func PageDecision(action string) store.Decision {
-	d := store.Decision{Status: store.AskAccepted, Scope: "once", Answer: json.RawMessage(jsonx.AppendQuote([]byte(`{"page":`), action))}
-	d.Answer = append(d.Answer, '}')
-	if action == "cancel" {
-		d.Status, d.Scope = store.AskDeclined, ""
-	}
-	return d
-}
-
-func reasonJSON(text string) json.RawMessage {
-	raw, err := jsonx.Marshal(reason{clip(text, maxErrText)})
-	if err != nil { // not UTF-8: better no reason than no answer
-		return nil
-	}
-	return raw
-}
-
-func reasonOf(raw json.RawMessage) string {
-	var d reason
-	if len(raw) == 0 || jsonx.Unmarshal(raw, &d) != nil {
-		return ""
-	}
-	return d.Reason
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -37,7 +38,7 @@ func TestAsk(t *testing.T) {
 		events   string
 	}{
 		{"accept", accept(), `{"a":1}`, "i ask.opened ask.settled d r"},
-		{"decline", store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer("not today"), By: "ada"},
+		{"decline", store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer("not today"), By: "ada"},
 			"error: not called: the user declined it: not today", "i ask.opened ask.settled r"},
 		{"nobody answers", store.Decision{}, "error: not called: it needs a human's consent, and nobody answered in time",
 			"i ask.opened ask.settled r"},
@@ -154,7 +155,7 @@ func TestScopeRun(t *testing.T) {
 		cfg.Tools = append(cfg.Tools.(tools), tool("other", echo))
 		run := b.start(cfg)
 		d := accept()
-		d.Scope = loop.ScopeRun
+		d.Scope = runlog.ScopeRun
 		if _, err := run.Answer(t.Context(), (<-b.sink.asked).ID, d); err != nil {
 			t.Fatal(err)
 		}

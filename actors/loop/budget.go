@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -34,22 +35,8 @@ type Limits struct {
 	// human. Zero means one hour.
 	Wall time.Duration
 	// OnLimit is what happens at a limit. Wall time always stops the run.
-	OnLimit OnLimit
+	OnLimit string
 }
-
-// OnLimit says what a run does that has reached a limit.
-type OnLimit string
-
-// What a run does at a limit. The zero value stops.
-const (
-	// LimitStop ends the run.
-	LimitStop OnLimit = "stop"
-	// LimitAsk asks a human for more: see [AskLimit]. Without a yes the run ends.
-	LimitAsk OnLimit = "ask"
-	// LimitWrapUp has the model answer once more, without tools, with what it has.
-	// That last turn is reserved before the first one, and always fits.
-	LimitWrapUp OnLimit = "wrap-up"
-)
 
 // Validate refuses negative limits.
 func (l Limits) Validate() error {
@@ -70,10 +57,10 @@ func (l Limits) Validate() error {
 		return fmt.Errorf("the limit of %v wall time is negative", l.Wall)
 	}
 	switch l.OnLimit {
-	case "", LimitStop, LimitAsk, LimitWrapUp:
+	case "", runlog.LimitStop, runlog.LimitAsk, runlog.LimitWrapUp:
 		return nil
 	}
-	return fmt.Errorf("at a limit %q: want %s, %s or %s", string(l.OnLimit), LimitStop, LimitAsk, LimitWrapUp)
+	return fmt.Errorf("at a limit %q: want %s, %s or %s", string(l.OnLimit), runlog.LimitStop, runlog.LimitAsk, runlog.LimitWrapUp)
 }
 
 func (l Limits) withDefaults() Limits {
@@ -81,7 +68,7 @@ func (l Limits) withDefaults() Limits {
 	l.ToolCalls = cmp.Or(l.ToolCalls, 256)
 	l.Depth = cmp.Or(l.Depth, 8)
 	l.Wall = cmp.Or(l.Wall, time.Hour)
-	l.OnLimit = cmp.Or(l.OnLimit, LimitStop)
+	l.OnLimit = cmp.Or(l.OnLimit, runlog.LimitStop)
 	return l
 }
 
@@ -92,29 +79,6 @@ func (l Limits) account() budget.Limits {
 
 // LimitError ends a run that has reached a limit.
 type LimitError = budget.LimitError
-
-// Usage is what a run has cost so far, or one turn of it, without what it has started:
-// see [Outcome.Spent].
-type Usage struct {
-	Input  int `json:"input"`
-	Output int `json:"output"`
-	// Estimated says that part of it was counted from bytes, because a provider
-	// gave no numbers or a turn did not complete.
-	Estimated bool `json:"estimated,omitzero"`
-	// Cost is in money, where there is a price.
-	Cost llm.Money `json:"cost,omitzero"`
-	// Over is by how many tokens, and OverCost by how much money, the run and all that
-	// it has started are beyond its limits: the error of an estimate. Of a turn it is zero.
-	Over     int       `json:"over,omitzero"`
-	OverCost llm.Money `json:"overCost,omitzero"`
-}
-
-// Total returns input and output together.
-func (u Usage) Total() int { return u.Input + u.Output }
-
-func (u Usage) plus(v Usage) Usage {
-	return Usage{Input: u.Input + v.Input, Output: u.Output + v.Output, Estimated: u.Estimated || v.Estimated, Cost: u.Cost + v.Cost}
-}
 
 // Pricing is what the models of a run cost.
 type Pricing struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -27,7 +28,7 @@ var hang = tool("hang", func(ctx context.Context, _ *loop.Call) (string, error) 
 // slowTools are a list that takes an hour.
 type slowTools struct{}
 
-func (slowTools) List(ctx context.Context) ([]loop.Tool, []loop.Absent) {
+func (slowTools) List(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	<-ctx.Done()
 	return nil, nil
 }
@@ -81,7 +82,7 @@ func TestCancel(t *testing.T) {
 				run.Cancel(errUser)
 				run.Cancel(errors.New("a second cause"))
 				out := b.finish(run)
-				if !errors.Is(out.Err, errUser) || out.State != store.Cancelled || out.Stop != loop.StopCancelled {
+				if !errors.Is(out.Err, errUser) || out.State != store.Cancelled || out.Stop != runlog.StopCancelled {
 					t.Errorf("outcome: %+v", out)
 				}
 				if took := time.Since(began); took > 3*time.Second {
@@ -124,7 +125,7 @@ func TestLateResult(t *testing.T) {
 		b.finish(run)
 		b.wantTypes("run.started tools.listed model.intent model.result i d r run.finished")
 		for _, e := range b.events() {
-			if r, ok := e.Body.(*loop.ToolResult); ok && (!r.Late || !r.Made) {
+			if r, ok := e.Body.(*runlog.ToolResult); ok && (!r.Late || !r.Made) {
 				t.Errorf("result: %+v", r)
 			}
 		}
@@ -211,7 +212,7 @@ func TestJournalFails(t *testing.T) {
 		made   bool
 		events string
 	}{
-		{loop.ModelIntentType, damaged, false, "run.started model.failed run.finished"},
+		{runlog.ModelIntentType, damaged, false, "run.started model.failed run.finished"},
 		{store.ModelResult, damaged, false, "run.started tools.listed model.intent run.finished"},
 		{store.ToolIntent, damaged, false, "run.started tools.listed model.intent model.result run.finished"},
 		{store.ToolResult, damaged, true, "run.started tools.listed model.intent model.result i d run.finished"},

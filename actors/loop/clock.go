@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // hold is a message from a call: a run that it has started waits for a human, or does
@@ -68,9 +69,9 @@ func (r *run) startClock() {
 
 // outcomes are the events of a call that has returned: what it has come to, and what
 // follows from that.
-func (r *run) outcomes(c *actors.Context, m *toolReturned) []Entry {
-	out := []Entry{r.outcomeOf(c, m)}
-	out = append(out, m.guards.entries(m.call.key)...)
+func (r *run) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
+	out := []runlog.Entry{r.outcomeOf(c, m)}
+	out = append(out, m.guards.Entries(m.call.key)...)
 	if !m.call.made { // it has brought nothing
 		return out
 	}

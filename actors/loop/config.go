@@ -9,6 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -28,7 +30,7 @@ type Journal interface {
 // also at the same time and after Closed.
 type Sink interface {
 	// Journalled takes events that are durable, in order.
-	Journalled(entries []Entry)
+	Journalled(entries []runlog.Entry)
 	// Text and Thinking take what the model says as it comes.
 	Text(turn int, delta string)
 	Thinking(turn int, delta string)
@@ -73,12 +75,12 @@ type Config struct {
 	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) Verdict
 
 	// Guards look at what goes in and out, in this order.
-	Guards []Guard
+	Guards []guard.Guard
 	// StopWhen ends the run after a turn that the model has not ended it with, and
 	// says why. It runs in a task. Nil never does.
 	StopWhen func(*TurnInfo) (reason string, stop bool)
 	// Repeats is in how many turns in a row the model may make the same calls, and no
-	// others, before it is told; at twice as often the run fails with a [*LoopError]. Zero
+	// others, before it is told; at twice as often the run fails with a [*RepeatError]. Zero
 	// means 3, below zero switches it off.
 	Repeats int
 	// Context is how many tokens the model takes, input and output together. What
@@ -150,10 +152,9 @@ const (
 )
 
 const (
-	askPoll    = time.Second // how often the store is asked for an answer given elsewhere
-	maxCalls   = 128         // of one turn; more are refused
-	maxRedos   = 2           // answers that may miss the schema before the run fails
-	maxErrText = 4 << 10     // bytes of an error the model sees
+	askPoll  = time.Second // how often the store is asked for an answer given elsewhere
+	maxCalls = 128         // of one turn; more are refused
+	maxRedos = 2           // answers that may miss the schema before the run fails
 )
 
 func (c *Config) withDefaults() (*shared, error) {
@@ -165,7 +166,7 @@ func (c *Config) withDefaults() (*shared, error) {
 		return nil, err
 	}
 	d.Limits = d.Limits.withDefaults()
-	if d.Limits.OnLimit == LimitAsk && d.Journal == nil {
+	if d.Limits.OnLimit == runlog.LimitAsk && d.Journal == nil {
 		return nil, errors.New("loop: a run without a Journal can not ask for more at a limit")
 	}
 	d.Parallel = cmp.Or(d.Parallel, 8)

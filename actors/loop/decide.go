@@ -10,7 +10,10 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -22,9 +25,9 @@ type decided struct {
 	turn       *turn
 	rulings    []ruling
 	structured json.RawMessage
-	text       *string // what a guard has put in place of the model's; nil for nothing
-	guards     guarded // what they have said of the answer
-	err        error   // what is wrong with the answer
+	text       *string       // what a guard has put in place of the model's; nil for nothing
+	guards     guard.Outcome // what they have said of the answer
+	err        error         // what is wrong with the answer
 }
 
 // ruling is what becomes of one call. A refusal is a result for the model.
@@ -33,7 +36,7 @@ type ruling struct {
 	refusal string
 	print   [32]byte        // of the call, for the loop detector
 	args    json.RawMessage // that a guard has put in place of the model's; nil for none
-	guards  guarded
+	guards  guard.Outcome
 }
 
 // decide looks at what the model wants. The gate, the schemas and the answer's
@@ -57,7 +60,7 @@ func (r *run) decide(c *actors.Context) {
 		for i, cl := range t.calls {
 			rulings[i] = rule(ctx, cfg, tools, i, cl)
 			rulings[i].print = fingerprint(cl.name, cl.args)
-			if rulings[i].guards.stop != nil {
+			if rulings[i].guards.Stop != nil {
 				break
 			}
 		}
@@ -72,17 +75,17 @@ func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *c
 	case i >= maxCalls:
 		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
 	case cl.tool == nil:
-		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip(cl.name, 100), names(tools))}
+		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip.Text(cl.name, 100), names(tools))}
 	case slices.Contains(cl.turn.spoilt, cl.id):
 		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
-	case cl.turn.guards.refused != "":
-		return ruling{refusal: "not called: " + cl.turn.guards.refused}
+	case cl.turn.guards.Refused != "":
+		return ruling{refusal: "not called: " + cl.turn.guards.Refused}
 	}
 	if wrong := misfit(cl.tool, cl.args); wrong != nil {
 		return ruling{refusal: "not called: " + wrong.Error()}
 	}
 	args, out := beforeToolCall(ctx, cfg, cl)
-	if out.refusal != "" || out.guards.stop != nil {
+	if out.refusal != "" || out.guards.Stop != nil {
 		return out
 	}
 	return gated(ctx, cfg, cl.tool, args, out)
@@ -94,7 +97,7 @@ func misfit(t *Tool, args json.RawMessage) error {
 		return nil
 	}
 	if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, t.Validate(args) }); err != nil {
-		return errors.New("the arguments do not fit the tool's schema: " + clip(err.Error(), maxErrText))
+		return errors.New("the arguments do not fit the tool's schema: " + clip.Short(err.Error()))
 	}
 	return nil
 }
@@ -130,17 +133,17 @@ func names(tools map[string]*Tool) string {
 		all = append(all, name)
 	}
 	slices.Sort(all)
-	return clip(strings.Join(all, ", "), maxErrText)
+	return clip.Short(strings.Join(all, ", "))
 }
 
 // check looks at an answer without calls.
 func (r *run) check(c *actors.Context) {
 	t, cfg, text := r.turn, r.cfg, r.turn.resp.Text()
-	if refused := t.guards.refused; refused != "" {
+	if refused := t.guards.Refused; refused != "" {
 		r.again(c, refused)
 		return
 	}
-	if cfg.Check == nil && len(with(cfg.Guards, final)) == 0 {
+	if cfg.Check == nil && !guard.Final.Guarded(cfg.Guards) {
 		r.answered(c, nil)
 		return
 	}
@@ -175,14 +178,14 @@ func (r *run) redo(c *actors.Context, wrong error) {
 		return
 	}
 	r.say(r.turn.resp.Message())
-	note := llm.User("That is not an answer of the form that was asked for: " + clip(wrong.Error(), maxErrText) +
+	note := llm.User("That is not an answer of the form that was asked for: " + clip.Short(wrong.Error()) +
 		"\nAnswer again, with nothing but the JSON.")
 	r.say(note)
 	r.write(c, func(c *actors.Context) {
 		if r.out == nil {
 			r.list(c)
 		}
-	}, Entry{Type: InputAddedType, Body: &InputAdded{note}})
+	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})
 }
 
 // say adds a message to the history. Models do not take an empty one.

@@ -8,16 +8,17 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// LoopError ends a run whose model does nothing but make the same calls again.
-type LoopError struct {
+// RepeatError ends a run whose model does nothing but make the same calls again.
+type RepeatError struct {
 	Tool  string // of the first of them
 	Times int    // in a row
 }
 
-func (e *LoopError) Error() string {
+func (e *RepeatError) Error() string {
 	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
 }
 
@@ -71,25 +72,25 @@ func (r *run) judge(c *actors.Context, rulings []ruling) {
 
 // judged takes over what guards and loop detector say of calls. It returns the events
 // of that, and why the run can not go on.
-func (r *run) judged(t *turn, rulings []ruling) ([]Entry, error) {
-	if t.guards.refused != "" {
-		if err := r.refuse(t.guards.refused); err != nil {
+func (r *run) judged(t *turn, rulings []ruling) ([]runlog.Entry, error) {
+	if t.guards.Refused != "" {
+		if err := r.refuse(t.guards.Refused); err != nil {
 			return nil, err
 		}
 	}
-	var entries []Entry
+	var entries []runlog.Entry
 	transfers := 0
 	n := r.repeated.see(rulings)
 	for i, cl := range t.calls {
 		g := &rulings[i].guards
-		entries = append(entries, g.entries(cl.key)...)
-		if g.stop != nil {
-			return entries, g.stop
+		entries = append(entries, g.Entries(cl.key)...)
+		if g.Stop != nil {
+			return entries, g.Stop
 		}
 		if r.cfg.Repeats > 0 && n >= r.cfg.Repeats {
 			cl.nth = n
 			if n >= 2*r.cfg.Repeats {
-				return entries, &LoopError{Tool: cl.name, Times: n}
+				return entries, &RepeatError{Tool: cl.name, Times: n}
 			}
 		}
 		if rulings[i].args != nil {

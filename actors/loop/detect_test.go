@@ -67,7 +67,7 @@ func TestLoopDetector(t *testing.T) {
 				if told != tt.told {
 					t.Errorf("told after turn %d, want %d", told, tt.told)
 				}
-				var stuck *loop.LoopError
+				var stuck *loop.RepeatError
 				if got := errors.As(out.Err, &stuck); got != (tt.fails > 0) {
 					t.Fatalf("outcome: %+v", out)
 				}

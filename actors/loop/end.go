@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
 func (r *run) failed(c *actors.Context, err error) {
-	r.end(c, Outcome{State: store.Failed, Stop: StopFailed, Err: err})
+	r.end(c, Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err})
 }
 
 // end is the only way out, and the first reason counts: whatever is under way is
@@ -114,7 +116,7 @@ func (r *run) withdrawn(c *actors.Context, m askSeen) {
 
 // unasked records how a question of a run that ends was settled; a call that waits
 // to be allowed is not made in any case.
-func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision, entries []Entry) {
+func (r *run) unasked(c *actors.Context, a *openAsk, d store.Decision, entries []runlog.Entry) {
 	if r.last {
 		return
 	}
@@ -189,7 +191,7 @@ func (r *run) hurry(c *actors.Context) {
 
 // account charges what has not completed, gives back what is held, and says what it
 // all has cost. It returns what is still to be written of that.
-func (r *run) account() []Entry {
+func (r *run) account() []runlog.Entry {
 	if r.billed {
 		return nil
 	}
@@ -207,7 +209,7 @@ func (r *run) complete(c *actors.Context, err error) {
 	if err != nil && !errors.Is(r.out.Err, err) {
 		r.out.Err = errors.Join(r.out.Err, err)
 		if r.out.State == store.Finished {
-			r.out.State, r.out.Stop = store.Failed, StopFailed
+			r.out.State, r.out.Stop = store.Failed, runlog.StopFailed
 		}
 	}
 	for _, a := range r.asks {
@@ -221,16 +223,16 @@ func (r *run) complete(c *actors.Context, err error) {
 }
 
 // finished is the last event.
-func finished(out *Outcome) Entry {
-	return Entry{Time: store.Clock(time.Now()), Type: store.RunFinished, Body: out.Finished()}
+func finished(out *Outcome) runlog.Entry {
+	return runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunFinished, Body: out.Finished()}
 }
 
 // Finished returns what the run's last event holds.
-func (o *Outcome) Finished() *RunFinished {
-	body := &RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
+func (o *Outcome) Finished() *runlog.RunFinished {
+	body := &runlog.RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
 		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls, Spent: o.Spent}
 	if o.Err != nil {
-		body.Error = clip(o.Err.Error(), maxErrText)
+		body.Error = clip.Short(o.Err.Error())
 	}
 	return body
 }
@@ -252,17 +254,17 @@ func title(input []llm.Message) string {
 }
 
 func line(s string) string {
-	s = strings.Join(strings.Fields(clip(s, 400)), " ")
+	s = strings.Join(strings.Fields(clip.Text(s, 400)), " ")
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
 			return -1
 		}
 		return c
-	}, clip(s, 200))
+	}, clip.Text(s, 200))
 }
 
-func started(c *config) *RunStarted {
-	return &RunStarted{
+func started(c *config) *runlog.RunStarted {
+	return &runlog.RunStarted{
 		Agent: c.Agent, Parent: c.Origin.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Origin.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
 		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
@@ -270,16 +272,16 @@ func started(c *config) *RunStarted {
 }
 
 // absentNote tells the model what it has to do without.
-func absentNote(absent []Absent) string {
+func absentNote(absent []runlog.Absent) string {
 	var b strings.Builder
 	b.WriteString("\n\nThese tool servers are not available at the moment:")
 	for _, a := range absent {
-		fmt.Fprintf(&b, " %s;", clip(a.Server, 100))
+		fmt.Fprintf(&b, " %s;", clip.Text(a.Server, 100))
 	}
 	b.WriteString(" do without their tools, and say so where it matters.")
 	return b.String()
 }
 
-func (l ToolsListed) equal(o ToolsListed) bool {
+func sameTools(l, o *runlog.ToolsListed) bool {
 	return l.Tools != nil && o.Tools != nil && slices.Equal(l.Tools, o.Tools) && slices.Equal(l.Absent, o.Absent) && slices.Equal(l.Texts, o.Texts)
 }

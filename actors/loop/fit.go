@@ -7,17 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Fit returns what a model would see of a result with so many bytes of text, as a
-// result that can be written as JSON: for who keeps results of their own.
-func Fit(r *mcp.CallToolResult, limit int) (*mcp.CallToolResult, error) {
-	r, err := presentable(r)
-	if r == nil || err != nil {
-		return r, err
-	}
-	c := cutForModel("", r, limit)
-	return &mcp.CallToolResult{Content: c.Content, StructuredContent: c.StructuredContent, IsError: c.IsError}, nil
-}
-
 // withoutCalls takes the calls out of an answer that may have none, and reports whether
 // there were any.
 func withoutCalls(resp *llm.Response) bool {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -25,33 +28,33 @@ type fold struct {
 	results   map[string]*mcp.ToolResultContent // by the calls' ids
 }
 
-func (f *fold) add(e loop.Entry) {
+func (f *fold) add(e runlog.Entry) {
 	switch b := e.Body.(type) {
-	case *loop.RunStarted:
+	case *runlog.RunStarted:
 		f.maxResult, f.first, f.history = b.MaxResult, b.Input[0], b.Input
-	case *loop.ModelResult:
+	case *runlog.ModelResult:
 		f.turn = b.Message
 		if len(f.turn.Content) == 0 {
 			f.turn.Content = mcp.Contents{mcp.Text("(no answer)")}
 		}
 		f.history = append(f.history, f.turn)
-	case *loop.ToolResult:
+	case *runlog.ToolResult:
 		f.result(b.CallID, b.Result, b.Repeated)
-	case *loop.ToolUnknown:
+	case *runlog.ToolUnknown:
 		f.result(b.CallID, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", b.Reason), 0)
-	case *loop.InputAdded:
+	case *runlog.InputAdded:
 		f.flush()
 		f.history = append(f.history, b.Message)
-	case *loop.HistoryCut:
+	case *runlog.HistoryCut:
 		f.flush()
 		f.cut(b)
-	case *loop.ModelIntent:
+	case *runlog.ModelIntent:
 		f.flush()
 	}
 }
 
 func (f *fold) result(id string, r *mcp.CallToolResult, repeated int) {
-	fit, err := loop.Fit(r, f.maxResult)
+	fit, err := clip.Result(r, f.maxResult)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func (f *fold) flush() {
 	f.history = append(f.history, llm.Message{Role: llm.RoleUser, Content: all})
 }
 
-func (f *fold) cut(b *loop.HistoryCut) {
+func (f *fold) cut(b *runlog.HistoryCut) {
 	for _, cut := range b.Results {
 		for i, m := range f.history {
 			for j, c := range m.Content {
@@ -91,7 +94,7 @@ func (f *fold) cut(b *loop.HistoryCut) {
 				short := &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(fmt.Sprintf("[the result of %s, %d bytes, was dropped to save room]", cut.Tool, cut.Bytes))}}
 				if cut.Kept > 0 {
 					var err error
-					if short, err = loop.Fit(&mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent}, cut.Kept); err != nil {
+					if short, err = clip.Result(&mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent}, cut.Kept); err != nil {
 						f.t.Fatal(err)
 					}
 				}
@@ -138,11 +141,11 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 			}
 		}},
 		{"a refused answer", []llmtest.Turn{llmtest.Say("secret"), llmtest.Say("done")}, func(c *loop.Config) {
-			c.Guards = []loop.Guard{{AfterModel: func(_ context.Context, g *loop.GuardReply) loop.GuardResult {
+			c.Guards = []guard.Guard{{AfterModel: func(_ context.Context, g *guard.Reply) guard.Result {
 				if g.Response.Text() == "secret" {
-					return loop.Refused("no")
+					return guard.Refused("no")
 				}
-				return loop.GuardResult{}
+				return guard.Result{}
 			}}}
 		}},
 		{"results and turns that were cut", many(12, 0), func(c *loop.Config) { c.Context, c.MaxTokens = 900, 100 }},
@@ -174,7 +177,7 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 				f := &fold{t: t}
 				events := b.events()
 				for _, e := range events {
-					if e.Type == store.ModelResult && e.Body.(*loop.ModelResult).Message.Content.Text() == "done" {
+					if e.Type == store.ModelResult && e.Body.(*runlog.ModelResult).Message.Content.Text() == "done" {
 						break // what the last turn was asked with
 					}
 					f.add(e)

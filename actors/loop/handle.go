@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -19,7 +20,7 @@ type Outcome struct {
 	Stop       string
 	Text       string
 	Structured json.RawMessage // what [Config.Check] made of the text
-	Usage      Usage
+	Usage      runlog.Usage
 	Steps      int // turns begun
 	ToolCalls  int
 	// Spent is what the run has cost with all that it has started.
@@ -29,13 +30,6 @@ type Outcome struct {
 	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
 	Err error
 }
-
-// Reasons to stop that are not a model's.
-const (
-	StopLimit     = "limit"
-	StopCancelled = "cancelled"
-	StopFailed    = "failed"
-)
 
 // CancelledError ends a run that was cancelled.
 type CancelledError struct{ Cause error }
@@ -172,10 +166,10 @@ func (r *Run) died(sys *actors.System, cause error) {
 	r.opened.Complete(begun{}, cause)
 	b, err := r.opened.Result()
 	if err != nil { // it never was in the journal, or is another's
-		r.ended.Complete(&Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+		r.ended.Complete(&Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, nil)
 		return
 	}
-	out := Outcome{State: store.Failed, Stop: StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
+	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
 	notes := r.spend.bill(&out)
 	if r.cfg.Journal == nil {
 		r.complete(out)
@@ -191,13 +185,13 @@ func (r *Run) died(sys *actors.System, cause error) {
 
 // recordDeath appends the end of a run that has no actor any more, and what is still to be
 // written of its cost.
-func (r *Run) recordDeath(epoch int64, out Outcome, notes []Entry) error {
+func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
 	defer cancel()
 	entries := append(notes, finished(&out))
 	last := store.Append{Run: r.cfg.ID, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out)}
 	for i := range entries {
-		ev, err := entries[i].encode()
+		ev, err := entries[i].Encode()
 		if err != nil {
 			return &JournalError{err}
 		}

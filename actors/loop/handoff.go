@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // maxHandOffs bounds how often a run goes from one agent to another.
@@ -44,7 +45,7 @@ func (r *run) handOver(c *actors.Context) {
 		if r.out == nil {
 			r.list(c)
 		}
-	}, Entry{Type: AgentChangedType, Key: r.turn.calls[i].key, Body: &AgentChanged{
+	}, runlog.Entry{Type: runlog.AgentChangedType, Key: r.turn.calls[i].key, Body: &runlog.AgentChanged{
 		Turn: r.turn.n, From: from, To: r.cfg.Agent, Path: r.cfg.Path, Hash: r.cfg.Hash, Model: r.cfg.Model.Name(), System: r.cfg.System}})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -44,7 +45,7 @@ func TestWrapUpAfterAHandOff(t *testing.T) {
 					return &loop.Config{Agent: "second", Model: second, Pricing: &loop.Pricing{Most: tt.dear}, Gate: allow}
 				}))
 				// Enough for the first agent's turn and its last one, and for no other.
-				cfg.Limits = loop.Limits{Cost: llm.Unit / 1000, OnLimit: loop.LimitWrapUp}
+				cfg.Limits = loop.Limits{Cost: llm.Unit / 1000, OnLimit: runlog.LimitWrapUp}
 				cfg.Pricing = priced(llm.Unit, 2*llm.Unit)
 				out := b.finish(b.start(cfg))
 				if out.State != store.Limited || (out.Text == "so far") != tt.asked || (len(second.Requests()) == 1) != tt.asked {
@@ -78,7 +79,7 @@ func TestHandOffToAnotherModel(t *testing.T) {
 			t.Errorf("outcome: %+v, cuts %+v", out, b.cuts())
 		}
 		for _, e := range b.events() {
-			if intent, ok := e.Body.(*loop.ModelIntent); ok && intent.Turn == 2 && intent.Reserved != llm.EstimateTokens(second.Requests()[0]) {
+			if intent, ok := e.Body.(*runlog.ModelIntent); ok && intent.Turn == 2 && intent.Reserved != llm.EstimateTokens(second.Requests()[0]) {
 				t.Errorf("reserved for the second model: got %d, want %d", intent.Reserved, llm.EstimateTokens(second.Requests()[0]))
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -23,19 +24,19 @@ import (
 // recorder is a sink that keeps everything.
 type recorder struct {
 	mu       sync.Mutex
-	entries  []loop.Entry
+	entries  []runlog.Entry
 	text     strings.Builder
 	progress []loop.Progress
 	closed   []loop.Outcome
 	asked    chan store.Ask
 }
 
-func (r *recorder) Journalled(entries []loop.Entry) {
+func (r *recorder) Journalled(entries []runlog.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range entries {
 		r.entries = append(r.entries, e)
-		if a, ok := e.Body.(*loop.AskOpened); ok {
+		if a, ok := e.Body.(*runlog.AskOpened); ok {
 			r.asked <- a.Ask
 		}
 	}
@@ -74,7 +75,7 @@ func (r *recorder) types() []string {
 // tools is a fixed list of tools.
 type tools []loop.Tool
 
-func (t tools) List(context.Context) ([]loop.Tool, []loop.Absent) { return t, nil }
+func (t tools) List(context.Context) ([]loop.Tool, []runlog.Absent) { return t, nil }
 
 // tool makes a tool from a function of its arguments.
 func tool(name string, do func(ctx context.Context, call *loop.Call) (string, error)) loop.Tool {
@@ -192,26 +193,26 @@ func (b *bench) compareSpent() {
 	if runs, err := b.store.Runs(context.Background(), store.Query{}); err != nil || len(runs) != 1 || runs[0].ID != "r1" {
 		return
 	}
-	var own, all loop.Usage
+	var own, all runlog.Usage
 	requests := 0
-	add := func(u *loop.Usage, more loop.Usage) {
+	add := func(u *runlog.Usage, more runlog.Usage) {
 		u.Input, u.Output, u.Cost, u.Estimated = u.Input+more.Input, u.Output+more.Output, u.Cost+more.Cost, u.Estimated || more.Estimated
 	}
-	turn := func(u loop.Usage, attempts int) {
+	turn := func(u runlog.Usage, attempts int) {
 		add(&own, u)
 		add(&all, u)
 		requests += max(attempts, 1)
 	}
 	for _, e := range b.events() {
 		switch body := e.Body.(type) {
-		case *loop.ModelResult:
+		case *runlog.ModelResult:
 			turn(body.Usage, body.Attempts)
-		case *loop.ModelFailed:
+		case *runlog.ModelFailed:
 			turn(body.Usage, body.Attempts)
-		case *loop.Spent:
+		case *runlog.Spent:
 			add(&all, body.Usage)
 			requests++
-		case *loop.RunFinished:
+		case *runlog.RunFinished:
 			u := body.Usage
 			u.Over, u.OverCost = 0, 0
 			if own != u || all.Total() != body.Spent.Tokens || all.Cost != body.Spent.Cost || requests != body.Spent.ModelCalls {
@@ -222,14 +223,14 @@ func (b *bench) compareSpent() {
 }
 
 // events reads the journal back.
-func (b *bench) events() []loop.Entry {
+func (b *bench) events() []runlog.Entry {
 	b.t.Helper()
-	var out []loop.Entry
+	var out []runlog.Entry
 	for ev, err := range store.Replay(context.Background(), b.store, "r1", 0) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
 // batch is what one step writes, and what it does once that is durable.
 type batch struct {
-	entries []Entry
+	entries []runlog.Entry
 	then    func(*actors.Context) // nil for nothing
 	state   store.RunState        // of the run afterwards; "" leaves it
 	summary string
@@ -39,7 +40,7 @@ type settling struct {
 // part is one append, and the entries that its events are.
 type part struct {
 	store.Append
-	entries []*Entry
+	entries []*runlog.Entry
 	settle  *settling
 }
 
@@ -73,7 +74,7 @@ type journal struct {
 // write puts entries into the next append; then runs once they are durable, and
 // not at all if they can not be written. It must look whether the run is ending.
 // Without a journal then runs at once.
-func (r *run) write(c *actors.Context, then func(*actors.Context), entries ...Entry) {
+func (r *run) write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
 	r.writeBatch(c, &batch{entries: entries, then: then})
 }
 
@@ -153,14 +154,14 @@ func (w *writing) encode(run string, epoch int64) error {
 		}
 		for i := range b.entries {
 			e := &b.entries[i]
-			ev, err := e.encode()
+			ev, err := e.Encode()
 			if err != nil {
 				return err
 			}
 			if len(next.entries) == store.MaxEvents || len(next.entries) > 0 && size+len(ev.Body) > store.MaxPageBytes {
 				cut()
 			}
-			if opened, ok := e.Body.(*AskOpened); ok {
+			if opened, ok := e.Body.(*runlog.AskOpened); ok {
 				next.Asks = append(next.Asks, opened.Ask)
 			}
 			next.Events, next.entries, size = append(next.Events, ev), append(next.entries, e), size+len(ev.Body)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
 // create has the run recorded.
-func (r *run) create(c *actors.Context, first Entry) {
+func (r *run) create(c *actors.Context, first runlog.Entry) {
 	h, again, began := r.h, r.journal.stalled != nil, time.Now()
 	r.notOpened = nil
 	actors.Await(c, func(ctx context.Context) (store.Run, error) { return h.create(ctx, first, again) },
@@ -21,8 +22,8 @@ func (r *run) create(c *actors.Context, first Entry) {
 
 // create writes the first event. It answers whoever waits for the start itself,
 // unless it may be tried again, and ends the run again if the actor is gone by then.
-func (r *Run) create(ctx context.Context, first Entry, again bool) (store.Run, error) {
-	ev, err := first.encode()
+func (r *Run) create(ctx context.Context, first runlog.Entry, again bool) (store.Run, error) {
+	ev, err := first.Encode()
 	if err != nil {
 		r.opened.Complete(begun{}, err)
 		return store.Run{}, err
@@ -38,14 +39,14 @@ func (r *Run) create(ctx context.Context, first Entry, again bool) (store.Run, e
 	}
 	if err == nil {
 		first.Seq = head.Seq
-		r.cfg.Sink.Journalled([]Entry{first})
+		r.cfg.Sink.Journalled([]runlog.Entry{first})
 	}
 	b := begun{epoch: head.Epoch}
 	if err != nil {
 		b.taken = &head
 	}
 	if !r.opened.Complete(b, err) && err == nil {
-		out := Outcome{State: store.Failed, Stop: StopFailed, Err: actors.ErrStopped}
+		out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: actors.ErrStopped}
 		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out, nil))
 	}
 	return head, err

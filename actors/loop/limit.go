@@ -18,29 +18,15 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
-	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// AskLimit is the kind of the asks that are about a limit: may the run have more? The
-// payload is a [LimitPayload], and an answer that accepts may hold an amount: see
-// [MoreAnswer].
-const AskLimit = "limit"
-
-// LimitPayload is what an ask of the kind "limit" decides on. All amounts are written
-// as in [LimitError].
-type LimitPayload struct {
-	Account string `json:"account"` // whose limit it is: the run's, or that of one above
-	Limit   string `json:"limit"`
-	Max     string `json:"max"`
-	Spent   string `json:"spent"`
-	More    string `json:"more"` // what is asked for
-}
-
 // limitHit is a message to itself: what comes next does not fit a limit.
 type limitHit struct {
-	before []Entry // that wait to be written
+	before []runlog.Entry // that wait to be written
 	ask    *limitAsk
 }
 
@@ -52,27 +38,9 @@ type limitAsk struct {
 	stop  func(*actors.Context, error) // it was not
 }
 
-// moreAnswer is the answer of a decision that accepts.
-type moreAnswer struct {
-	More string `json:"more,omitempty"`
-}
-
-// MoreAnswer returns the [store.Decision].Answer that allows so much more, nil for
-// what was asked for.
-func MoreAnswer(amount string) []byte {
-	if amount == "" {
-		return nil
-	}
-	raw, err := jsonx.Marshal(moreAnswer{amount})
-	if err != nil { // not UTF-8, and no amount
-		return []byte("{}")
-	}
-	return raw
-}
-
 // atLimit tells the run that it has reached a limit. Before are events that wait to be
 // written; again is what was to be done, if there is room for it.
-func (r *run) atLimit(c *actors.Context, err error, before []Entry, again func(*actors.Context)) {
+func (r *run) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
 	limit, ok := errors.AsType[*LimitError](err)
 	if !ok {
 		r.failed(c, err) // the account is closed: what the run is a part of has ended
@@ -94,9 +62,9 @@ func (r *run) limiting(c *actors.Context, msg any) {
 		return
 	}
 	switch limit := m.ask.err; {
-	case r.cfg.Limits.OnLimit == LimitAsk && limit.At() != nil:
+	case r.cfg.Limits.OnLimit == runlog.LimitAsk && limit.At() != nil:
 		r.askLimit(c, m.before, m.ask)
-	case r.cfg.Limits.OnLimit == LimitWrapUp && r.spend.holdsLast():
+	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.spend.holdsLast():
 		r.wrapUp(c, limit, m.before)
 	default:
 		r.write(c, nil, m.before...)
@@ -107,15 +75,15 @@ func (r *run) limiting(c *actors.Context, msg any) {
 // limited ends the run at a limit.
 func (r *run) limited(c *actors.Context, err error) {
 	if limit, ok := errors.AsType[*LimitError](err); ok && r.out == nil && r.recorded && r.noted != limit {
-		r.write(c, nil, r.limitReached(limit, LimitStop))
+		r.write(c, nil, r.limitReached(limit, runlog.LimitStop))
 	}
-	r.end(c, Outcome{State: store.Limited, Stop: StopLimit, Err: err})
+	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err})
 }
 
 // limitReached is the event of a limit.
-func (r *run) limitReached(limit *LimitError, then OnLimit) Entry {
+func (r *run) limitReached(limit *LimitError, then string) runlog.Entry {
 	r.noted = limit
-	return Entry{Type: LimitReachedType, Body: &LimitReached{
+	return runlog.Entry{Type: runlog.LimitReachedType, Body: &runlog.LimitReached{
 		Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), Then: then}}
 }
 
@@ -128,7 +96,7 @@ func spentOf(limit *LimitError) string {
 }
 
 // askLimit asks a human for more. The clock stands still meanwhile (TIME-05).
-func (r *run) askLimit(c *actors.Context, before []Entry, l *limitAsk) {
+func (r *run) askLimit(c *actors.Context, before []runlog.Entry, l *limitAsk) {
 	r.state = (*run).askingMore
 	r.limitAsks++
 	limit := l.err
@@ -138,23 +106,23 @@ func (r *run) askLimit(c *actors.Context, before []Entry, l *limitAsk) {
 		l.stop(c, limit)
 		return
 	}
-	raw, hash := payloadOf(LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
+	raw, hash := payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
 	a := &openAsk{limit: l, row: store.Ask{
-		ID: fmt.Sprintf("%s-limit-%d", r.cfg.Nonce, r.limitAsks), Run: r.cfg.ID, Kind: AskLimit, Path: r.cfg.Path, Trust: "program",
-		Payload: raw, Default: MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry))}}
+		ID: fmt.Sprintf("%s-limit-%d", r.cfg.Nonce, r.limitAsks), Run: r.cfg.ID, Kind: runlog.AskLimit, Path: r.cfg.Path, Trust: "program",
+		Payload: raw, Default: runlog.MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(r.cfg.AskExpiry))}}
 	if err := a.row.Check(); err != nil {
 		r.write(c, nil, before...)
 		l.stop(c, fmt.Errorf("%w; more can not be asked for: %w", limit, err))
 		return
 	}
-	entries := append(before, r.limitReached(limit, LimitAsk), r.listAsk(a))
+	entries := append(before, r.limitReached(limit, runlog.LimitAsk), r.listAsk(a))
 	r.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { r.asksAreStored(c, a) }})
 }
 
 func (r *run) askingMore(c *actors.Context, msg any) { r.askMessage(c, msg) }
 
 // limitSettled goes on with what was decided. An answer that can not be read is no yes.
-func (r *run) limitSettled(c *actors.Context, a *openAsk, d store.Decision, entries []Entry) {
+func (r *run) limitSettled(c *actors.Context, a *openAsk, d store.Decision, entries []runlog.Entry) {
 	l := a.limit
 	more, err := moreOf(l.err, d)
 	if err != nil {
@@ -165,7 +133,7 @@ func (r *run) limitSettled(c *actors.Context, a *openAsk, d store.Decision, entr
 		}})
 		return
 	}
-	entries = append(entries, Entry{Type: LimitRaisedType, Body: &LimitRaised{
+	entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
 		Account: l.err.Account, Limit: l.err.Limit, By: amountOf(l.err, more)}})
 	r.writeBatch(c, &batch{entries: entries, state: r.runState(), then: func(c *actors.Context) {
 		if r.out == nil {
@@ -184,18 +152,16 @@ func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
 	case store.AskCancelled:
 		return budget.Limits{}, errors.New("the question was withdrawn")
 	default:
-		if reason := reasonOf(d.Answer); reason != "" {
-			return budget.Limits{}, errors.New("the user declined it: " + clip(reason, maxErrText))
+		if reason := runlog.Reason(d.Answer); reason != "" {
+			return budget.Limits{}, errors.New("the user declined it: " + clip.Short(reason))
 		}
 		return budget.Limits{}, errors.New("the user declined it")
 	}
-	var answer moreAnswer
-	if len(d.Answer) > 0 {
-		if err := jsonx.Unmarshal(d.Answer, &answer); err != nil {
-			return budget.Limits{}, fmt.Errorf("the answer is not {\"more\": AMOUNT}: %w", err)
-		}
+	amount, err := runlog.More(d.Answer)
+	if err != nil {
+		return budget.Limits{}, fmt.Errorf("the answer is not {\"more\": AMOUNT}: %w", err)
 	}
-	return limit.More(answer.More)
+	return limit.More(amount)
 }
 
 // amountOf writes what a limit was raised by.
@@ -217,7 +183,7 @@ func (r *run) admit(c *actors.Context, rulings []ruling) bool {
 				cl.hold = hold
 				continue
 			}
-			if limit, ok := errors.AsType[*LimitError](err); ok && r.cfg.Limits.OnLimit == LimitAsk {
+			if limit, ok := errors.AsType[*LimitError](err); ok && r.cfg.Limits.OnLimit == runlog.LimitAsk {
 				r.hit(c, limitHit{ask: &limitAsk{err: limit,
 					again: func(c *actors.Context) { r.act(c, rulings) },
 					stop: func(c *actors.Context, err error) {
@@ -240,7 +206,7 @@ func (r *run) cutShort(c *actors.Context) bool {
 	if t.resp.Finish != llm.FinishLength || t.spend == nil || t.spend.clampedBy == nil {
 		return false
 	}
-	if len(t.resp.Content) > 0 && r.cfg.Limits.OnLimit == LimitWrapUp {
+	if len(t.resp.Content) > 0 && r.cfg.Limits.OnLimit == runlog.LimitWrapUp {
 		r.say(t.resp.Message()) // what there is of it is of use to the last turn
 	}
 	r.atLimit(c, t.spend.clampedBy, nil, r.list)
@@ -249,7 +215,7 @@ func (r *run) cutShort(c *actors.Context) bool {
 
 // callsOver goes on after a turn some of whose calls did not fit a limit.
 func (r *run) callsOver(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*LimitError](err); ok && r.cfg.Limits.OnLimit == LimitAsk {
+	if limit, ok := errors.AsType[*LimitError](err); ok && r.cfg.Limits.OnLimit == runlog.LimitAsk {
 		r.limited(c, err) // it was asked about before
 	} else if ok {
 		r.atLimit(c, limit, nil, r.list)
@@ -280,8 +246,8 @@ func (r *run) begins(spend *turnSpend) *turn {
 }
 
 // intent is the event that precedes a turn.
-func (t *turn) intent(req *llm.Request) Entry {
-	return Entry{Type: ModelIntentType, Body: &ModelIntent{
+func (t *turn) intent(req *llm.Request) runlog.Entry {
+	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{
 		Turn: t.n, Reserved: t.spend.ask.Input, MaxTokens: req.MaxTokens, Held: t.spend.hold.Amount()}}
 }
 

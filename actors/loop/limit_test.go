@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -66,10 +67,10 @@ func TestWrapUp(t *testing.T) {
 					return strings.Repeat("x", tt.result), nil
 				}))
 				cfg.Limits, cfg.Pricing = tt.limits, priced(2*llm.Unit, 10*llm.Unit)
-				cfg.Limits.OnLimit = loop.LimitWrapUp
+				cfg.Limits.OnLimit = runlog.LimitWrapUp
 				out := b.finish(b.start(cfg))
 				limit, ok := errors.AsType[*loop.LimitError](out.Err)
-				if !ok || !strings.Contains(limit.Error(), "limit: "+tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit || out.Text != "what I have" {
+				if !ok || !strings.Contains(limit.Error(), "limit: "+tt.want) || out.State != store.Limited || out.Stop != runlog.StopLimit || out.Text != "what I have" {
 					t.Fatalf("outcome: got %+v, want an answer and the limit of %s", out, tt.want)
 				}
 				reqs := model.Requests()
@@ -88,7 +89,7 @@ func TestWrapUp(t *testing.T) {
 				if got, want := strings.Join(types[len(types)-5:], " "), "limit.reached input.added model.intent model.result run.finished"; got != want {
 					t.Errorf("journal:\n got %s\nwant %s", got, want)
 				}
-				intent := b.events()[len(types)-3].Body.(*loop.ModelIntent)
+				intent := b.events()[len(types)-3].Body.(*runlog.ModelIntent)
 				if !intent.Last || intent.Held.ModelCalls != 1 || intent.Held.Tokens < last.MaxTokens {
 					t.Errorf("intent of the last turn: %+v", intent)
 				}
@@ -109,7 +110,7 @@ func TestWrapUpAlwaysFits(t *testing.T) {
 				n++
 				return strings.Repeat("word ", (n*limit)%700), nil
 			}))
-			cfg.Limits = loop.Limits{Tokens: limit, OnLimit: loop.LimitWrapUp}
+			cfg.Limits = loop.Limits{Tokens: limit, OnLimit: runlog.LimitWrapUp}
 			out := b.finish(b.start(cfg))
 			if out.Spent.Tokens > limit || out.Usage.Over != 0 {
 				t.Errorf("limit %d: spent %d", limit, out.Spent.Tokens)
@@ -149,7 +150,7 @@ func TestWrapUpIsHeldAgainstOthers(t *testing.T) {
 		})
 		b.unsaid = true
 		cfg := b.config(caller(40), greedy)
-		cfg.Limits = loop.Limits{Tokens: 2000, OnLimit: loop.LimitWrapUp}
+		cfg.Limits = loop.Limits{Tokens: 2000, OnLimit: runlog.LimitWrapUp}
 		out := b.finish(b.start(cfg))
 		if out.Text != "what I have" || out.Steps != 2 || out.Spent.Tokens > 2000 || out.Spent.Tokens < 1000 || out.Usage.Total() >= 1000 {
 			t.Errorf("outcome: %+v", out)
@@ -168,7 +169,7 @@ func TestWrapUpOfACutAnswer(t *testing.T) {
 			return llmtest.Say("a long").Usage(llm.EstimateTokens(req), req.MaxTokens).Finish(llm.FinishLength)
 		}))
 		cfg := b.config(model)
-		cfg.Limits = loop.Limits{Tokens: 600, OnLimit: loop.LimitWrapUp}
+		cfg.Limits = loop.Limits{Tokens: 600, OnLimit: runlog.LimitWrapUp}
 		cfg.Check = func(string) (rawJSON, error) { return nil, errors.New("never right") }
 		out := b.finish(b.start(cfg))
 		if out.Text != "in short" || out.Steps != 2 || out.State != store.Limited {
@@ -185,7 +186,7 @@ func TestWrapUpOfACutAnswer(t *testing.T) {
 func TestWrapUpThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		cfg := b.config(llmtest.Script(llmtest.Call("echo", nil), llmtest.Fail(errors.New("line cut"))), tool("echo", echo))
-		cfg.Limits = loop.Limits{Steps: 2, OnLimit: loop.LimitWrapUp}
+		cfg.Limits = loop.Limits{Steps: 2, OnLimit: runlog.LimitWrapUp}
 		out := b.finish(b.start(cfg))
 		var limit *loop.LimitError
 		if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), "line cut") || out.State != store.Limited || out.Text != "" {
@@ -196,7 +197,7 @@ func TestWrapUpThatFails(t *testing.T) {
 
 // more is an answer that allows an amount.
 func more(amount string) store.Decision {
-	return store.Decision{Status: store.AskAccepted, By: "ada", Answer: loop.MoreAnswer(amount)}
+	return store.Decision{Status: store.AskAccepted, By: "ada", Answer: runlog.MoreAnswer(amount)}
 }
 
 // TestAskForMore: only a yes raises a limit; no answer is none.
@@ -216,7 +217,7 @@ func TestAskForMore(t *testing.T) {
 		{"one more and one more", loop.Limits{Steps: 3}, []store.Decision{more("1"), more("1")},
 			`{"account":"run r1","limit":"steps","max":"3","spent":"3","more":"3"}`, 5, "",
 			"limit.reached ask.opened ask.settled limit.raised"},
-		{"declined", loop.Limits{Steps: 3}, []store.Decision{{Status: store.AskDeclined, By: "ada", Answer: loop.DeclineAnswer("too dear")}},
+		{"declined", loop.Limits{Steps: 3}, []store.Decision{{Status: store.AskDeclined, By: "ada", Answer: runlog.DeclineAnswer("too dear")}},
 			"", 3, "no more was allowed: the user declined it: too dear", "limit.reached ask.opened ask.settled run.finished"},
 		{"withdrawn", loop.Limits{Steps: 3}, []store.Decision{{Status: store.AskCancelled, By: "ada"}},
 			"", 3, "no more was allowed: the question was withdrawn", "limit.reached ask.opened ask.settled run.finished"},
@@ -240,11 +241,11 @@ func TestAskForMore(t *testing.T) {
 				began := time.Now()
 				cfg := b.config(llmtest.Script(append(turns, llmtest.Say("done"))...), tool("echo", echo))
 				cfg.Limits = tt.limits
-				cfg.Limits.OnLimit, cfg.Limits.Wall = loop.LimitAsk, time.Minute
+				cfg.Limits.OnLimit, cfg.Limits.Wall = runlog.LimitAsk, time.Minute
 				run := b.start(cfg)
 				for i, d := range tt.decisions {
 					row := <-b.sink.asked
-					if row.Kind != loop.AskLimit || row.Hash == "" || i == 0 && tt.payload != "" && string(row.Payload) != tt.payload {
+					if row.Kind != runlog.AskLimit || row.Hash == "" || i == 0 && tt.payload != "" && string(row.Payload) != tt.payload {
 						t.Errorf("ask: %+v, payload %s", row, row.Payload)
 					}
 					if head, err := b.store.Run(t.Context(), "r1"); err != nil || head.State != store.Waiting {
@@ -267,7 +268,7 @@ func TestAskForMore(t *testing.T) {
 					t.Errorf("turns: got %d, want %d", out.Steps, tt.steps)
 				}
 				types := b.types()
-				if i := slices.Index(types, loop.LimitReachedType); i < 0 || strings.Join(types[i:i+4], " ") != tt.events {
+				if i := slices.Index(types, runlog.LimitReachedType); i < 0 || strings.Join(types[i:i+4], " ") != tt.events {
 					t.Errorf("journal: got %v, want %s", types, tt.events)
 				}
 				if tt.decisions == nil && time.Since(began) != 10*time.Minute {
@@ -286,7 +287,7 @@ func TestAskForMoreToolCalls(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
 				call := func(n int) llmtest.Turn { return llmtest.Call("echo", fmt.Sprintf(`{"n":%d}`, n)) }
 				cfg := b.config(llmtest.Script(llmtest.Calls(call(1), call(2), call(3)), llmtest.Say("done")), tool("echo", echo))
-				cfg.Limits = loop.Limits{ToolCalls: 2, OnLimit: loop.LimitAsk}
+				cfg.Limits = loop.Limits{ToolCalls: 2, OnLimit: runlog.LimitAsk}
 				run := b.start(cfg)
 				row := <-b.sink.asked
 				if slices.Contains(b.types(), store.ToolDispatched) {
@@ -303,7 +304,7 @@ func TestAskForMoreToolCalls(t *testing.T) {
 				if allowed && (out.Err != nil || out.ToolCalls != 3) || !allowed && (out.State != store.Limited || out.ToolCalls != 2) {
 					t.Errorf("outcome: %+v", out)
 				}
-				if n := count(b.types(), loop.LimitReachedType); n != 1 {
+				if n := count(b.types(), runlog.LimitReachedType); n != 1 {
 					t.Errorf("limit.reached: %d times", n)
 				}
 			})
@@ -317,7 +318,7 @@ func TestCancelWhileAskingForMore(t *testing.T) {
 	for _, steps := range []int{1, 2} {
 		inBubble(t, func(t *testing.T, b *bench) {
 			cfg := b.config(caller(10), tool("echo", echo))
-			cfg.Limits = loop.Limits{Steps: steps, OnLimit: loop.LimitAsk}
+			cfg.Limits = loop.Limits{Steps: steps, OnLimit: runlog.LimitAsk}
 			run := b.start(cfg)
 			row := <-b.sink.asked
 			run.Cancel(errUser)
@@ -331,7 +332,7 @@ func TestCancelWhileAskingForMore(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, b *bench) { // before there is any turn
 		cfg := b.config(caller(10))
-		cfg.Limits = loop.Limits{Tokens: 5, OnLimit: loop.LimitAsk}
+		cfg.Limits = loop.Limits{Tokens: 5, OnLimit: runlog.LimitAsk}
 		run := b.start(cfg)
 		row := <-b.sink.asked
 		if err := run.Suspend(t.Context()); err != nil {
@@ -358,7 +359,7 @@ func TestLimitIsAMessage(t *testing.T) {
 		}
 		b.wantTypes("run.started tools.listed model.intent model.result i d r limit.reached run.finished")
 		for _, e := range b.events() {
-			if got, ok := e.Body.(*loop.LimitReached); ok && *got != (loop.LimitReached{Account: "run r1", Limit: "steps", Max: "1", Spent: "1", Then: loop.LimitStop}) {
+			if got, ok := e.Body.(*runlog.LimitReached); ok && *got != (runlog.LimitReached{Account: "run r1", Limit: "steps", Max: "1", Spent: "1", Then: runlog.LimitStop}) {
 				t.Errorf("limit.reached: %+v", got)
 			}
 		}
@@ -381,15 +382,15 @@ func TestPrices(t *testing.T) {
 		}
 		for _, e := range b.events() {
 			switch body := e.Body.(type) {
-			case *loop.RunStarted:
-				if body.Cost != llm.Unit || body.OnLimit != loop.LimitStop || body.Depth != 8 {
+			case *runlog.RunStarted:
+				if body.Cost != llm.Unit || body.OnLimit != runlog.LimitStop || body.Depth != 8 {
 					t.Errorf("run.started: %+v", body)
 				}
-			case *loop.ModelIntent:
+			case *runlog.ModelIntent:
 				if body.Held.Cost != cfg.Pricing.Most.Of(body.Reserved, 8192) || body.Held.Tokens != body.Reserved+8192 || body.MaxTokens != 8192 {
 					t.Errorf("model.intent: %+v", body)
 				}
-			case *loop.ModelResult:
+			case *runlog.ModelResult:
 				if body.Usage.Cost != llm.Unit*2/1000 {
 					t.Errorf("model.result: %+v", body.Usage)
 				}
@@ -446,7 +447,7 @@ func TestLimitsAreChecked(t *testing.T) {
 			t.Errorf("New(%+v): no error", limits)
 		}
 	}
-	cfg := &loop.Config{ID: "r", Model: caller(1), Sink: new(recorder), Limits: loop.Limits{OnLimit: loop.LimitAsk}}
+	cfg := &loop.Config{ID: "r", Model: caller(1), Sink: new(recorder), Limits: loop.Limits{OnLimit: runlog.LimitAsk}}
 	if _, err := loop.New(cfg); err == nil {
 		t.Error("New of a run without a journal that asks: no error")
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -57,7 +59,7 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 		made := 0
 		raises := tool("raises", func(ctx context.Context, call *loop.Call) (string, error) {
 			made++
-			_, err := call.Ask(ctx, loop.Question{Kind: loop.AskForm, Payload: json.RawMessage(`{}`)})
+			_, err := call.Ask(ctx, loop.Question{Kind: runlog.AskForm, Payload: json.RawMessage(`{}`)})
 			if !errors.Is(err, loop.ErrNotAsked) {
 				t.Errorf("Ask: got %v, want %v", err, loop.ErrNotAsked)
 			}
@@ -166,11 +168,11 @@ func TestWithoutJournalKilled(t *testing.T) {
 }
 
 func TestFit(t *testing.T) {
-	res, err := loop.Fit(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text("a\xff" + strings.Repeat("b", 100))}, IsError: true}, 20)
+	res, err := clip.Result(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text("a\xff" + strings.Repeat("b", 100))}, IsError: true}, 20)
 	if err != nil || !res.IsError || !strings.HasPrefix(res.Content.Text(), "a\uFFFDbbb") || !strings.Contains(res.Content.Text(), "[cut here") {
 		t.Errorf("Fit: got %+v and %v", res, err)
 	}
-	if res, err := loop.Fit(nil, 20); res != nil || err != nil {
+	if res, err := clip.Result(nil, 20); res != nil || err != nil {
 		t.Errorf("Fit(nil): got %+v and %v", res, err)
 	}
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -11,17 +12,17 @@ import (
 type Offer struct {
 	byName map[string]*Tool
 	tools  []llm.Tool
-	refs   []ToolRef
+	refs   []runlog.ToolRef
 
 	servers []string
-	texts   []ServerText
+	texts   []runlog.ServerText
 	note    string // of texts, for the system text
 }
 
 // NewOffer makes an offer of tools, which must not be changed afterwards. Of several
 // with one name the first has it.
 func NewOffer(tools []Tool) *Offer {
-	o := &Offer{byName: make(map[string]*Tool, len(tools)), tools: make([]llm.Tool, 0, len(tools)), refs: make([]ToolRef, 0, len(tools))}
+	o := &Offer{byName: make(map[string]*Tool, len(tools)), tools: make([]llm.Tool, 0, len(tools)), refs: make([]runlog.ToolRef, 0, len(tools))}
 	for i := range tools {
 		t := &tools[i]
 		if o.byName[t.Name] != nil {
@@ -29,7 +30,7 @@ func NewOffer(tools []Tool) *Offer {
 		}
 		o.byName[t.Name] = t
 		o.tools = append(o.tools, t.Tool)
-		o.refs = append(o.refs, ToolRef{t.Name, t.Server, t.Hash})
+		o.refs = append(o.refs, runlog.ToolRef{Name: t.Name, Server: t.Server, Hash: t.Hash})
 	}
 	o.servers = serversOf(tools)
 	return o
@@ -38,11 +39,11 @@ func NewOffer(tools []Tool) *Offer {
 // Offerer is what [Tools] may implement that have an offer for many runs: it is asked in
 // place of List.
 type Offerer interface {
-	Offer(ctx context.Context) (*Offer, []Absent)
+	Offer(ctx context.Context) (*Offer, []runlog.Absent)
 }
 
 // offerOf asks for the tools.
-func offerOf(ctx context.Context, tools Tools) (*Offer, []Absent) {
+func offerOf(ctx context.Context, tools Tools) (*Offer, []runlog.Absent) {
 	if shared, ok := tools.(Offerer); ok {
 		return shared.Offer(ctx)
 	}

@@ -8,17 +8,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
-)
-
-// Kinds of questions that a call asks while it runs, beside [AskKind].
-const (
-	AskForm       = "form"       // a server's form; the answer's content goes to it
-	AskURL        = "url"        // a page that a server wants to be opened
-	AskSampling   = "sampling"   // a server's request for a model's answer
-	AskSample     = "sample"     // the answer, before the server gets it
-	AskDefinition = "definition" // a tool is another one than was approved
-	AskPage       = "page"       // a page that is open and waited for
 )
 
 // Question is what a call under way has to ask of a human, as a rule because its
@@ -96,8 +88,8 @@ func (r *run) declinedUnasked(c *actors.Context, m declinedUnasked) {
 		return
 	}
 	cl.unasked++
-	r.write(c, nil, Entry{Type: QuestionDeclinedType, Key: cl.key,
-		Body: &QuestionDeclined{Kind: m.kind, Server: cl.tool.Server, Tool: cl.name, Reason: clip(m.reason, maxErrText)}})
+	r.write(c, nil, runlog.Entry{Type: runlog.QuestionDeclinedType, Key: cl.key,
+		Body: &runlog.QuestionDeclined{Kind: m.kind, Server: cl.tool.Server, Tool: cl.name, Reason: clip.Short(m.reason)}})
 }
 
 // raise opens the question of a call, if the call still runs.
@@ -143,7 +135,7 @@ func (r *run) unraise(c *actors.Context, m unraise) {
 	if a == nil || a.settled || r.out != nil {
 		return
 	}
-	d := store.Decision{Status: store.AskCancelled, By: "runtime", Answer: reasonJSON("the call does not wait for it any more")}
+	d := store.Decision{Status: store.AskCancelled, By: "runtime", Answer: runlog.DeclineAnswer("the call does not wait for it any more")}
 	if a.stored {
 		r.settleHere(c, a, answer{ask: a.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})
 		return

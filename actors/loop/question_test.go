@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -38,11 +39,11 @@ func (b *bench) allowed(model *llmtest.Model, t loop.Tool) *loop.Config {
 func TestQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("ask", `{}`), llmtest.Say("ok"))
-		cfg := b.allowed(model, asking(loop.Question{Kind: loop.AskForm, Payload: json.RawMessage(`{"message":"Name?"}`), Hash: "h"}))
+		cfg := b.allowed(model, asking(loop.Question{Kind: runlog.AskForm, Payload: json.RawMessage(`{"message":"Name?"}`), Hash: "h"}))
 		cfg.Limits.Wall = time.Minute
 		run := b.start(cfg)
 		row := <-b.sink.asked
-		if row.Kind != loop.AskForm || row.Server != "forms" || row.Origin != "cmd" || row.Run != "r1" || row.Hash != "h" || string(row.Payload) != `{"message":"Name?"}` {
+		if row.Kind != runlog.AskForm || row.Server != "forms" || row.Origin != "cmd" || row.Run != "r1" || row.Hash != "h" || string(row.Payload) != `{"message":"Name?"}` {
 			t.Errorf("ask: got %+v", row)
 		}
 		time.Sleep(5 * time.Minute) // TIME-05: longer than the run may take
@@ -65,7 +66,7 @@ func TestQuestion(t *testing.T) {
 func TestQuestionExpires(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("ask", `{}`), llmtest.Say("ok"))
-		run := b.start(b.allowed(model, asking(loop.Question{Kind: loop.AskURL, Expires: time.Now().Add(time.Minute)})))
+		run := b.start(b.allowed(model, asking(loop.Question{Kind: runlog.AskURL, Expires: time.Now().Add(time.Minute)})))
 		<-b.sink.asked
 		began := time.Now()
 		b.finish(run)
@@ -83,20 +84,20 @@ func TestQuestionWithdrawn(t *testing.T) {
 		"gives up": func(ctx context.Context, call *loop.Call) (string, error) {
 			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, gone)
 			defer cancel()
-			_, err := call.Ask(ctx, loop.Question{Kind: loop.AskForm})
+			_, err := call.Ask(ctx, loop.Question{Kind: runlog.AskForm})
 			return err.Error(), nil
 		},
 		"returns": func(_ context.Context, call *loop.Call) (string, error) {
 			asked := make(chan struct{})
 			go func() {
 				defer close(asked)
-				_, _ = call.Ask(context.Background(), loop.Question{Kind: loop.AskForm})
+				_, _ = call.Ask(context.Background(), loop.Question{Kind: runlog.AskForm})
 			}()
 			synctest.Wait()
 			return gone.Error(), nil
 		},
 		"panics": func(ctx context.Context, call *loop.Call) (string, error) {
-			go func() { _, _ = call.Ask(context.Background(), loop.Question{Kind: loop.AskForm}) }()
+			go func() { _, _ = call.Ask(context.Background(), loop.Question{Kind: runlog.AskForm}) }()
 			synctest.Wait()
 			panic(gone)
 		},
@@ -122,7 +123,7 @@ func TestQuestionWithdrawn(t *testing.T) {
 func TestQuestionOfAnEndedRun(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("ask", `{}`))
-		run := b.start(b.allowed(model, asking(loop.Question{Kind: loop.AskForm})))
+		run := b.start(b.allowed(model, asking(loop.Question{Kind: runlog.AskForm})))
 		row := <-b.sink.asked
 		run.Cancel(errors.New("enough"))
 		if out := b.finish(run); out.State != store.Cancelled {
@@ -139,7 +140,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		flood := tool("ask", func(ctx context.Context, call *loop.Call) (string, error) {
 			for n := 0; ; n++ {
-				if _, err := call.Ask(ctx, loop.Question{Kind: loop.AskForm, Expires: time.Now().Add(time.Second)}); err != nil {
+				if _, err := call.Ask(ctx, loop.Question{Kind: runlog.AskForm, Expires: time.Now().Add(time.Second)}); err != nil {
 					return fmt.Sprint(n, errors.Is(err, loop.ErrNotAsked)), nil
 				}
 			}
@@ -171,7 +172,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestNotSuspendedForAQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("ask", `{}`), llmtest.Say("ok"))
-		run := b.start(b.allowed(model, asking(loop.Question{Kind: loop.AskForm})))
+		run := b.start(b.allowed(model, asking(loop.Question{Kind: runlog.AskForm})))
 		row := <-b.sink.asked
 		if err := run.Suspend(t.Context()); !errors.Is(err, loop.ErrNotWaiting) {
 			t.Errorf("Suspend: got %v, want ErrNotWaiting", err)

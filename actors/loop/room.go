@@ -5,18 +5,19 @@ package loop
 import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 )
 
 // roomFreed is a message to itself: another run of the tree has given something back.
 type roomFreed struct {
 	req    *llm.Request
-	before []Entry
+	before []runlog.Entry
 }
 
 // awaitRoom has the run wait, if a limit lacks room for a whole turn only because of the
 // turns of other runs. The run's wall time goes on.
-func (r *run) awaitRoom(c *actors.Context, req *llm.Request, before []Entry) bool {
+func (r *run) awaitRoom(c *actors.Context, req *llm.Request, before []runlog.Entry) bool {
 	self := c.Self()
 	leave, waits := r.spend.account.WaitForRoom(r.wholeTurn(req), func() { self.Send(roomFreed{req, before}) })
 	if waits {
@@ -36,7 +37,7 @@ func (r *run) awaitingRoom(c *actors.Context, msg any) {
 // wraps up among it.
 func (r *run) wholeTurn(req *llm.Request) budget.Turn {
 	t := budget.Turn{Input: r.spend.input(req), Output: req.MaxTokens, Steps: 1, Price: r.spend.most()}
-	if r.cfg.Limits.OnLimit == LimitWrapUp && !r.spend.holdsLast() {
+	if r.cfg.Limits.OnLimit == runlog.LimitWrapUp && !r.spend.holdsLast() {
 		t.Input += r.spend.input(lastRequest(req)) + maxLastOutput
 	}
 	return t

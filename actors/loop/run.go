@@ -28,7 +28,10 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -47,20 +50,21 @@ type (
 // Messages to itself: work done outside of the mailbox has ended, or it is time.
 type (
 	created struct {
-		first Entry
+		first runlog.Entry
 		began time.Time
 		head  store.Run
 		err   error
 	}
 	listed struct {
 		offer  *Offer
-		absent []Absent
+		absent []runlog.Absent
 		err    error
 	}
 	modelReplied struct {
 		turn   *turn
 		resp   *llm.Response
-		guards guarded
+		chosen *runlog.Chosen // by a router; nil without one
+		guards guard.Outcome
 		err    error
 	}
 	renewed struct {
@@ -79,15 +83,15 @@ type turn struct {
 	cancel  context.CancelCauseFunc
 	resp    *llm.Response
 	calls   []*call
-	busy    int        // calls on their way: dispatched or being dispatched
-	left    int        // calls without a durable result
-	acted   bool       // its results are on their way to the model
-	spend   *turnSpend // nil once its calls are made
-	answers bool       // it may not call: see [Config.LastAnswers]
-	over    error      // a limit that its calls have reached
-	spoilt  []string   // ids of calls whose arguments were no JSON object
-	guards  guarded    // what the guards have said of the model's answer
-	text    *string    // what a guard has put in place of the model's answer; nil for nothing
+	busy    int           // calls on their way: dispatched or being dispatched
+	left    int           // calls without a durable result
+	acted   bool          // its results are on their way to the model
+	spend   *turnSpend    // nil once its calls are made
+	answers bool          // it may not call: see [Config.LastAnswers]
+	over    error         // a limit that its calls have reached
+	spoilt  []string      // ids of calls whose arguments were no JSON object
+	guards  guard.Outcome // what the guards have said of the model's answer
+	text    *string       // what a guard has put in place of the model's answer; nil for nothing
 }
 
 // run is touched by its own goroutine only, so it has no lock.
@@ -111,20 +115,20 @@ type run struct {
 	limitAsks int32
 	closing   int32 // asks being withdrawn
 	graces    int32
-	recorded  bool   // it is in the journal, if there is one
-	first     *Entry // of a run that waits to be recorded; nil else
-	notOpened error  // why it is not, while it waits to be tried again; nil else
-	last      bool   // run.finished is on its way
-	billed    bool   // what it has cost is known
-	cancelled bool   // somebody has said so, before its end or after
-	seen      Taint  // as last written
+	recorded  bool          // it is in the journal, if there is one
+	first     *runlog.Entry // of a run that waits to be recorded; nil else
+	notOpened error         // why it is not, while it waits to be tried again; nil else
+	last      bool          // run.finished is on its way
+	billed    bool          // what it has cost is known
+	cancelled bool          // somebody has said so, before its end or after
+	seen      runlog.Taint  // as last written
 
 	held     int         // runs of its calls that wait for a human
 	noted    *LimitError // the limit whose event is written last
 	wrapping *LimitError // the last turn is under way because of it; nil before
 
 	tools        *Offer          // never nil
-	absent       []Absent        // servers whose tools are missing
+	absent       []runlog.Absent // servers whose tools are missing
 	allowed      map[string]bool // hashes of the tools accepted for all of the run
 	allowedAgain map[string]bool // those of them that were where [AskAgain] was said
 
@@ -193,7 +197,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.appendAgain(c)
 	case cancelRun:
 		r.hurry(c)
-		r.end(c, Outcome{State: store.Cancelled, Stop: StopCancelled, Err: &CancelledError{m.cause}})
+		r.end(c, Outcome{State: store.Cancelled, Stop: runlog.StopCancelled, Err: &CancelledError{m.cause}})
 	case wallOver:
 		r.limited(c, overLimit("wall time", r.cfg.Wall))
 	case renewLease:
@@ -233,10 +237,10 @@ func (r *run) open(c *actors.Context) {
 	r.wallEnds = time.Now().Add(r.cfg.Wall)
 	r.wall.SetAt(r.wallEnds)
 	h := r.h
-	first := Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(r.cfg)}
+	first := runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(r.cfg)}
 	if r.cfg.Journal == nil {
 		head := store.Run{ID: r.cfg.ID}
-		r.cfg.Sink.Journalled([]Entry{first})
+		r.cfg.Sink.Journalled([]runlog.Entry{first})
 		h.opened.Complete(begun{epoch: head.Epoch}, nil)
 		r.opened(c, head)
 		r.list(c)
@@ -251,7 +255,7 @@ func (r *run) refused(c *actors.Context, err error) {
 		err = &JournalError{err}
 	}
 	r.h.opened.Complete(begun{}, err)
-	r.h.ended.Complete(&Outcome{State: store.Failed, Stop: StopFailed, Err: err}, nil)
+	r.h.ended.Complete(&Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, nil)
 	c.Stop()
 }
 
@@ -282,18 +286,18 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 
 // offer takes over a list of tools, and returns the event that says so if it is
 // another than the last.
-func (r *run) offer(m listed) []Entry {
-	now := ToolsListed{Absent: m.absent, Tools: m.offer.refs, Texts: m.offer.texts}
-	same := now.equal(ToolsListed{Absent: r.absent, Tools: r.tools.refs, Texts: r.tools.texts})
+func (r *run) offer(m listed) []runlog.Entry {
+	now := runlog.ToolsListed{Absent: m.absent, Tools: m.offer.refs, Texts: m.offer.texts}
+	same := sameTools(&now, &runlog.ToolsListed{Absent: r.absent, Tools: r.tools.refs, Texts: r.tools.texts})
 	r.tools, r.absent = m.offer, m.absent
 	if same {
 		return nil
 	}
-	return []Entry{{Type: ToolsListedType, Body: &now}}
+	return []runlog.Entry{{Type: runlog.ToolsListedType, Body: &now}}
 }
 
 // think asks the model, if the limits allow it.
-func (r *run) think(c *actors.Context, before ...Entry) {
+func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	req := r.request()
 	if r.awaitRoom(c, req, before) {
 		return
@@ -338,7 +342,7 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 	if r.out != nil {
 		return
 	}
-	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil}
+	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
 	t.cancel = actors.AwaitBlocking(c,
 		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
 		func(m *modelReplied, err error) any {
@@ -359,26 +363,26 @@ func (r *run) thinking(c *actors.Context, msg any) {
 			r.lostTurn(c, m.err)
 		default:
 			m.turn.guards = m.guards
-			r.replied(c, m.resp)
+			r.replied(c, m.resp, m.chosen)
 		}
 	}
 }
 
 // replied records what the model said, and goes on to what it wants.
-func (r *run) replied(c *actors.Context, resp *llm.Response) {
+func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) {
 	t := r.turn
 	t.resp = resp
 	r.window.measure(resp.Usage)
 	usage := t.spend.settle()
 	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
 	resp.Content = r.inOrder(t, resp.Content)
-	result := Entry{Type: store.ModelResult, Body: &ModelResult{
-		Turn: t.n, Message: resp.Message(), Thinking: text(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.attempts(), Model: resp.Model, Chosen: t.guards.chosen}}
+	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
+		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.attempts(), Model: resp.Model, Chosen: chosen}}
 	r.write(c, func(c *actors.Context) {
 		switch {
 		case r.out != nil:
-		case t.guards.stop != nil:
-			r.failed(c, t.guards.stop)
+		case t.guards.Stop != nil:
+			r.failed(c, t.guards.Stop)
 		case r.wrapping != nil:
 			r.conclude(c)
 		case mute:
@@ -386,7 +390,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response) {
 		default:
 			r.decide(c)
 		}
-	}, append(t.guards.entries(""), result)...)
+	}, append(t.guards.Entries(""), result)...)
 }
 
 // inOrder puts what a model said in the form that every provider takes back: text
@@ -397,10 +401,10 @@ func (r *run) inOrder(t *turn, content mcp.Contents) mcp.Contents {
 	for i, b := range content {
 		switch use := b.(type) {
 		case *mcp.TextContent:
-			b = mcp.Text(text(use.Text))
+			b = mcp.Text(clip.Valid(use.Text))
 		case *mcp.ToolUseContent:
 			fixed := *use
-			fixed.ID, fixed.Name = text(use.ID), text(use.Name)
+			fixed.ID, fixed.Name = clip.Valid(use.ID), clip.Valid(use.Name)
 			for n := 0; !r.newID(fixed.ID); n++ {
 				fixed.ID = fmt.Sprintf("call-%d-%d-%d", t.n, i, n)
 			}
@@ -420,5 +424,5 @@ func (r *run) inOrder(t *turn, content mcp.Contents) mcp.Contents {
 
 // unreadable wraps what is no JSON object in one.
 func unreadable(raw []byte) json.RawMessage {
-	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip(string(raw), maxErrText)), '}')
+	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(raw))), '}')
 }

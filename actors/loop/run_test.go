@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -25,7 +26,7 @@ func TestAnswerAtOnce(t *testing.T) {
 		if out.Err != nil || out.Text != "Hello." || out.State != store.Finished || out.Stop != "stop" || out.Steps != 1 {
 			t.Errorf("outcome: %+v", out)
 		}
-		if out.Usage != (loop.Usage{Input: 7, Output: 3}) {
+		if out.Usage != (runlog.Usage{Input: 7, Output: 3}) {
 			t.Errorf("usage: got %+v", out.Usage)
 		}
 		b.wantTypes("run.started tools.listed model.intent model.result run.finished")
@@ -59,7 +60,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("results: got %q", got)
 		}
 		for _, e := range b.events() {
-			if i, ok := e.Body.(*loop.ToolIntent); ok && i.Turn == 2 && string(i.Arguments) == `{"n":3}` && e.Key != "nonce-2-1" {
+			if i, ok := e.Body.(*runlog.ToolIntent); ok && i.Turn == 2 && string(i.Arguments) == `{"n":3}` && e.Key != "nonce-2-1" {
 				t.Errorf("key: got %q", e.Key)
 			}
 		}
@@ -92,7 +93,7 @@ func TestMistakesOfTheModel(t *testing.T) {
 		{"fails", "{}", "error: no such file", "i d r"},
 		{"lost", "{}", "error: The outcome of this call is unknown, it may have taken effect: connection lost", "i d u"},
 		{"bytes", "{}", "a\uFFFDb", "i d r"},
-		{"garbage", "{}", "error: the tool's result can not be written as JSON", "i d r"},
+		{"garbage", "{}", "error: the tool's result cannot be written as JSON", "i d r"},
 		{"nothing", "{}", "error: the tool gave no result", "i d r"},
 	}
 	for _, tt := range tests {
@@ -196,7 +197,7 @@ func TestLimits(t *testing.T) {
 				cfg.Limits = tt.limits
 				out := b.finish(b.start(cfg))
 				var limit *loop.LimitError
-				if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), " "+tt.want) || out.State != store.Limited || out.Stop != loop.StopLimit {
+				if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), " "+tt.want) || out.State != store.Limited || out.Stop != runlog.StopLimit {
 					t.Errorf("outcome: got %+v, want the limit of %s", out, tt.want)
 				}
 				if n := len(model.Requests()); n != tt.steps {
@@ -281,7 +282,7 @@ func TestResultsAreCut(t *testing.T) {
 			t.Errorf("the model saw %q", got[0])
 		}
 		for _, e := range b.events() {
-			if r, ok := e.Body.(*loop.ToolResult); ok && len(r.Result.Content.Text()) != 2000 {
+			if r, ok := e.Body.(*runlog.ToolResult); ok && len(r.Result.Content.Text()) != 2000 {
 				t.Errorf("the journal holds %d bytes", len(r.Result.Content.Text()))
 			}
 		}

@@ -7,22 +7,11 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// ToolWaitingType is the event of a call that has to wait before it is sent.
-const ToolWaitingType = "tool.waiting"
-
-// ToolWaiting is the body of tool.waiting: the call had no effect yet. When it goes on
-// tool.dispatched follows.
-type ToolWaiting struct {
-	Turn   int    `json:"turn"`
-	CallID string `json:"callId"`
-	Tool   string `json:"tool"`
-	Server string `json:"server,omitempty"`
-	For    string `json:"for"` // such as: an instance of server "files" (4 of 4 in use)
-}
 
 // ErrNotDispatched ends a call that was not sent because its run has ended.
 var ErrNotDispatched = errors.New("not called: the run has ended")
@@ -61,8 +50,8 @@ func (c *Call) WaitsFor(what string) {
 }
 
 // dispatchOf is the event that says that a call is being made.
-func (cl *call) dispatchOf() Entry {
-	return Entry{Type: store.ToolDispatched, Key: cl.key, Body: &ToolDispatched{cl.turn.n, cl.id, cl.child()}}
+func (cl *call) dispatchOf() runlog.Entry {
+	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
 }
 
 // dispatchCall lets a call be sent once that is recorded.
@@ -97,8 +86,8 @@ func (r *run) waitFor(c *actors.Context, m waitsFor) {
 	}
 	r.hold(hold{cl, 1})
 	c.Log().Info("a call waits", "run", r.cfg.ID, "tool", cl.name, "for", m.what)
-	r.write(c, nil, Entry{Type: ToolWaitingType, Key: cl.key, Body: &ToolWaiting{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), For: clip(m.what, maxErrText)}})
+	r.write(c, nil, runlog.Entry{Type: runlog.ToolWaitingType, Key: cl.key, Body: &runlog.ToolWaiting{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), For: clip.Short(m.what)}})
 }
 
 // unsent reports whether a call that was begun was surely not sent.
@@ -117,10 +106,10 @@ func (r *run) pay(cl *call, made bool) {
 }
 
 // abandon gives a call that has not returned in time its result.
-func (r *run) abandon(cl *call, reason string) Entry {
+func (r *run) abandon(cl *call, reason string) runlog.Entry {
 	if !cl.unsent() {
 		return r.lose(cl, reason)
 	}
 	r.pay(cl, false)
-	return r.settle(cl, mcp.ErrorResult("not called: %s", clip(reason, maxErrText)), false)
+	return r.settle(cl, mcp.ErrorResult("not called: %s", clip.Short(reason)), false)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -92,14 +93,14 @@ func TestEndBeforeDispatch(t *testing.T) {
 					t.Errorf("sent: %v, counted: %d", tool.sent.Load(), out.ToolCalls)
 				}
 				types := strings.Join(b.types(), " ")
-				if strings.Contains(types, loop.TaintedType) {
+				if strings.Contains(types, runlog.TaintedType) {
 					t.Errorf("a call that was not made has tainted the run: %s", types)
 				}
 				if strings.Contains(types, store.ToolUnknown) || strings.Contains(types, store.ToolDispatched) != goes {
 					t.Errorf("journal: %s", types)
 				}
 				for _, e := range b.events() {
-					if r, ok := e.Body.(*loop.ToolResult); ok && r.Made {
+					if r, ok := e.Body.(*runlog.ToolResult); ok && r.Made {
 						t.Error("the journal says that the call was made")
 					}
 				}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -21,14 +23,14 @@ type spending struct {
 
 	mu      sync.Mutex
 	pricing *Pricing // of the model that is asked; nil where money is not counted
-	used    Usage
+	used    runlog.Usage
 	steps   int
 	calls   int
-	bias    int        // by how much the last turn's input was more than was estimated, in tokens
-	turn    *turnSpend // under way; nil for none
-	last    *lastTurn  // of the run, which is held; nil if none is
-	notes   []Entry    // what was spent beside completed turns and is still to be written
-	closed  bool       // nothing more is written
+	bias    int            // by how much the last turn's input was more than was estimated, in tokens
+	turn    *turnSpend     // under way; nil for none
+	last    *lastTurn      // of the run, which is held; nil if none is
+	notes   []runlog.Entry // what was spent beside completed turns and is still to be written
+	closed  bool           // nothing more is written
 }
 
 // lastTurn is the last turn of a run that wraps up at a limit.
@@ -86,8 +88,8 @@ type turnSpend struct {
 	begun     bool   // the attempt has said something
 	produced  int    // bytes of the attempt
 	counted   llm.Usage
-	lost      Usage // of attempts that broke off
-	refused   error // why there was no room for another
+	lost      runlog.Usage // of attempts that broke off
+	refused   error        // why there was no room for another
 	done      bool
 	n         int // of the turn, from one
 	charged   int // attempts
@@ -192,7 +194,7 @@ func (t *turnSpend) again(billed bool) error {
 	}
 	u := t.soFar()
 	t.charge(u)
-	t.lost = t.lost.plus(u)
+	t.lost = t.lost.Plus(u)
 	t.begun, t.produced, t.counted = false, 0, llm.Usage{}
 	more := t.ask
 	if t.output > 0 {
@@ -209,29 +211,29 @@ func (t *turnSpend) again(billed bool) error {
 
 // soFar is what an attempt has cost: what the provider counted, or else, and where that
 // can not be true, an estimate (SECA-43).
-func (t *turnSpend) soFar() Usage {
+func (t *turnSpend) soFar() runlog.Usage {
 	counted := t.counted.Plausible(t.ask.Input, t.produced)
-	u := Usage{Input: counted.Input, Output: counted.Output, Estimated: counted.Estimated}
+	u := runlog.Usage{Input: counted.Input, Output: counted.Output, Estimated: counted.Estimated}
 	u.Cost = t.of.pricing.of(t.model).Of(u.Input, u.Output)
 	return u
 }
 
 // charge settles the hold with one attempt. It is called under the lock.
-func (t *turnSpend) charge(u Usage) {
+func (t *turnSpend) charge(u runlog.Usage) {
 	t.hold.Settle(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: 1, Steps: t.ask.Steps})
 	t.ask.Steps = 0
 	t.charged++
-	t.of.used = t.of.used.plus(u)
+	t.of.used = t.of.used.Plus(u)
 }
 
 // settle charges a turn that has completed, and returns what it has cost with all its
 // attempts.
-func (t *turnSpend) settle() Usage {
+func (t *turnSpend) settle() runlog.Usage {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	u := t.soFar()
 	if !t.begun {
-		u = Usage{} // a guard has answered in the model's place
+		u = runlog.Usage{} // a guard has answered in the model's place
 	}
 	if t.done { // it was charged when the run ended
 		return t.lost
@@ -241,7 +243,7 @@ func (t *turnSpend) settle() Usage {
 	}
 	t.charge(u)
 	t.done, t.of.turn = true, nil
-	return t.lost.plus(u)
+	return t.lost.Plus(u)
 }
 
 // abandon charges a turn that has not completed: what it has cost nobody says, and it
@@ -260,28 +262,28 @@ func (t *turnSpend) abandoned(billed bool) {
 		return
 	}
 	t.done, t.of.turn = true, nil
-	u := Usage{}
+	u := runlog.Usage{}
 	if billed || t.begun {
 		u = t.soFar()
 	}
 	t.charge(u)
-	t.lost = t.lost.plus(u)
+	t.lost = t.lost.Plus(u)
 }
 
 // failed is the event of a turn that has no result.
-func (t *turnSpend) failed(err error) Entry {
+func (t *turnSpend) failed(err error) runlog.Entry {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	return t.failure(err)
 }
 
 // failure is called under the lock.
-func (t *turnSpend) failure(err error) Entry {
-	body := &ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged)}
+func (t *turnSpend) failure(err error) runlog.Entry {
+	body := &runlog.ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged)}
 	if err != nil {
-		body.Error = clip(err.Error(), maxErrText)
+		body.Error = clip.Short(err.Error())
 	}
-	return Entry{Time: store.Clock(time.Now()), Type: ModelFailedType, Body: body}
+	return runlog.Entry{Time: store.Clock(time.Now()), Type: runlog.ModelFailedType, Body: body}
 }
 
 // attempts says how often the model was asked for a turn, zero for once.
@@ -313,7 +315,7 @@ func (s *spending) made(hold *budget.Hold) {
 
 // bill says what has been spent, and returns what is still to be written of it. Nothing
 // is added to that afterwards.
-func (s *spending) bill(out *Outcome) []Entry {
+func (s *spending) bill(out *Outcome) []runlog.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.account.Report()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -169,7 +170,7 @@ func TestNobodyIsLeftHolding(t *testing.T) {
 					}
 					cfg := b.config(llmtest.Script(turn), hanging)
 					cfg.Budget = tree
-					cfg.Limits.OnLimit = loop.LimitWrapUp // which holds a turn all along
+					cfg.Limits.OnLimit = runlog.LimitWrapUp // which holds a turn all along
 					run := b.start(cfg)
 					synctest.Wait()
 					if r := tree.Report(); r.Reserved.Tokens < 500 || r.Reserved.ModelCalls < 2 {
@@ -346,7 +347,7 @@ func TestCandidatesThatFail(t *testing.T) {
 func TestRefusedByTheProvider(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		out := b.finish(b.start(b.config(llmtest.Script(llmtest.Reply(401, "who are you?")))))
-		if out.Err == nil || out.Usage != (loop.Usage{}) || out.Spent != (budget.Amount{ModelCalls: 1, Steps: 1}) {
+		if out.Err == nil || out.Usage != (runlog.Usage{}) || out.Spent != (budget.Amount{ModelCalls: 1, Steps: 1}) {
 			t.Errorf("outcome: %+v", out)
 		}
 	})
@@ -381,7 +382,7 @@ func TestEstimatesLearn(t *testing.T) {
 		}
 		var reserved []int
 		for _, e := range b.events() {
-			if intent, ok := e.Body.(*loop.ModelIntent); ok {
+			if intent, ok := e.Body.(*runlog.ModelIntent); ok {
 				reserved = append(reserved, intent.Reserved)
 			}
 		}

@@ -6,36 +6,31 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
-)
-
-// What a run spends beside its own turns: see [Spent].
-const (
-	SpentSampling = "sampling" // a server has asked a model during a call
-	SpentSummary  = "summary"  // of what is left out of the conversation
 )
 
 // noteSpent is a message from whoever has charged the run: there is something to write.
 type noteSpent struct{}
 
-// amount is what s is of a budget.
-func (s *Spent) amount() budget.Amount {
+// spentAmount is s as a budget counts it.
+func spentAmount(s *runlog.Spent) budget.Amount {
 	return budget.Amount{Tokens: s.Usage.Total(), Cost: s.Usage.Cost, ModelCalls: 1}
 }
 
 // beside settles a hold with what is spent beside the turns, and notes that; so that what
 // is billed is what is written, both happen at once.
-func (s *spending) beside(hold *budget.Hold, key string, b Spent) {
+func (s *spending) beside(hold *budget.Hold, key string, b runlog.Spent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	hold.Settle(b.amount())
+	hold.Settle(spentAmount(&b))
 	if !s.closed {
-		s.notes = append(s.notes, Entry{Time: store.Clock(time.Now()), Type: SpentType, Key: key, Body: &b})
+		s.notes = append(s.notes, runlog.Entry{Time: store.Clock(time.Now()), Type: runlog.SpentType, Key: key, Body: &b})
 	}
 }
 
 // takeNotes returns what is to be written.
-func (s *spending) takeNotes() []Entry {
+func (s *spending) takeNotes() []runlog.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	notes := s.notes
@@ -73,10 +68,10 @@ func AccountOf(ctx context.Context) *budget.Account {
 
 // Charge settles a hold of [AccountOf] with what was spent, and has it written into the
 // run's journal.
-func Charge(ctx context.Context, hold *budget.Hold, s Spent) {
+func Charge(ctx context.Context, hold *budget.Hold, s runlog.Spent) {
 	p, ok := ctx.Value(spendingKey{}).(purse)
 	if !ok {
-		hold.Settle(s.amount())
+		hold.Settle(spentAmount(&s))
 		return
 	}
 	p.spend.beside(hold, "", s)

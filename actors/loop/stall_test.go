@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -100,7 +101,7 @@ func (s *stallSink) tell(what string) {
 // came through. Each event is in the journal once, and each call is made once.
 func TestStoreOutage(t *testing.T) {
 	const whole = "run.started tools.listed model.intent model.result i ask.opened ask.settled d r model.intent model.result run.finished"
-	for _, at := range []string{store.RunStarted, loop.ModelIntentType, store.ModelResult, store.ToolIntent, store.AskSettled,
+	for _, at := range []string{store.RunStarted, runlog.ModelIntentType, store.ModelResult, store.ToolIntent, store.AskSettled,
 		store.ToolDispatched, store.ToolResult, store.RunFinished} {
 		for i, err := range []error{store.ErrBusy, store.ErrFull, errDisk} {
 			for _, after := range []bool{false, true} {
@@ -348,14 +349,14 @@ func (b *bench) compareAsks(when string) {
 		if err != nil {
 			break // there is no run
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		switch body := e.Body.(type) {
-		case *loop.AskOpened:
+		case *runlog.AskOpened:
 			said[e.Key] = store.AskPending
-		case *loop.AskSettled:
+		case *runlog.AskSettled:
 			said[e.Key] = body.Status
 		}
 	}

@@ -4,21 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// StopCondition is the reason of a run that [Config.StopWhen] has ended.
-const StopCondition = "condition"
 
 // TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
 type TurnInfo struct {
 	Run, Agent string
 	Turn       int    // from one
 	Text       string // what the model has said beside its calls
-	Calls      []TurnCall
+	Calls      iter.Seq[TurnCall]
 }
 
 // TurnCall is one call of a turn.
@@ -54,11 +54,13 @@ func (r *run) next(c *actors.Context) {
 
 func (r *run) turnInfo() *TurnInfo {
 	t := r.turn
-	info := &TurnInfo{Run: r.cfg.ID, Agent: r.cfg.Agent, Turn: t.n, Text: t.resp.Text()}
-	for _, cl := range t.calls {
-		info.Calls = append(info.Calls, TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result})
-	}
-	return info
+	return &TurnInfo{Run: r.cfg.ID, Agent: r.cfg.Agent, Turn: t.n, Text: t.resp.Text(), Calls: func(yield func(TurnCall) bool) {
+		for _, cl := range t.calls {
+			if !yield(TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result}) {
+				return
+			}
+		}
+	}}
 }
 
 func (r *run) stopping(c *actors.Context, msg any) {
@@ -70,8 +72,8 @@ func (r *run) stopping(c *actors.Context, msg any) {
 	case m.err != nil:
 		r.failed(c, fmt.Errorf("looking whether the run is to stop: %w", m.err))
 	case m.stop:
-		r.write(c, nil, Entry{Type: StopMetType, Body: &StopMet{Turn: r.turn.n, Condition: clip(m.reason, maxErrText)}})
-		out := Outcome{State: store.Finished, Stop: StopCondition, Text: r.turn.resp.Text()}
+		r.write(c, nil, runlog.Entry{Type: runlog.StopMetType, Body: &runlog.StopMet{Turn: r.turn.n, Condition: clip.Short(m.reason)}})
+		out := Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: r.turn.resp.Text()}
 		r.end(c, out)
 	default:
 		r.handOver(c)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -34,7 +36,8 @@ type streaming struct {
 	ctx     context.Context // of the turn, while the model is asked
 	around  *llm.Observer   // who is told beside the sink
 	all     *llm.Collector  // nil before the model has said anything
-	chosen  *Chosen
+	chosen  *runlog.Chosen
+	guarded bool // a guard sees the answer before anything of it is passed on
 }
 
 // answer asks the model, and shows what it says to the guards.
@@ -57,16 +60,16 @@ func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied
 func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request, *modelReplied, error) {
 	req, g, err := s.unprepared(ctx, req)
 	m := &modelReplied{guards: g}
-	if err == nil && (g.stop != nil || g.refused != "") {
-		m.resp = &llm.Response{Content: mcp.Contents{mcp.Text(g.refused)}, Finish: StopGuard}
+	if err == nil && (g.Stop != nil || g.Refused != "") {
+		m.resp = &llm.Response{Content: mcp.Contents{mcp.Text(g.Refused)}, Finish: runlog.StopGuard}
 	}
 	return req, m, err
 }
 
 // unprepared shows the guards a request that they have not seen yet: the last one of a
 // run that wraps up. It stays one without tools, and within what is held for it.
-func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guarded, error) {
-	v, g := pass(ctx, s.cfg.Guards, beforeModel, GuardTurn{at(s.cfg, s.turn), req}, validTurn)
+func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Request, guard.Outcome, error) {
+	v, g := guard.BeforeModel.Pass(ctx, s.cfg.Guards, s.cfg.guardTurn(s.turn, req), validTurn)
 	last := *v.Request
 	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
 	if last.MaxTokens <= 0 || last.MaxTokens > req.MaxTokens {
@@ -83,28 +86,24 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 	if m == nil {
 		m = new(modelReplied)
 	}
-	m.guards.chosen = s.chosen
-	if m.resp = resp; err != nil || !s.cfg.guardsReply() {
+	m.chosen = s.chosen
+	if m.resp = resp; err != nil || !s.guarded {
 		return m, err
 	}
-	v, g := pass(ctx, s.cfg.Guards, afterModel, GuardReply{at(s.cfg, s.turn), resp}, func(v *GuardReply) error {
+	in := guard.Reply{Run: s.cfg.ID, Agent: s.cfg.Agent, Turn: s.turn, Response: resp}
+	v, g := guard.AfterModel.Pass(ctx, s.cfg.Guards, in, func(v *guard.Reply) error {
 		if v.Response == nil {
 			return errors.New("there is no response")
 		}
 		return nil
 	})
-	if g.refused != "" || g.stop != nil {
+	if g.Refused != "" || g.Stop != nil {
 		v.Response = withhold(resp)
 	}
 	v.Response.Usage = resp.Usage // which is not the guards' to change
-	g.acted, g.chosen = append(m.guards.acted, g.acted...), s.chosen
+	g.Acted = append(m.guards.Acted, g.Acted...)
 	m.resp, m.guards = v.Response, g
 	return m, nil
-}
-
-// guardsReply reports whether a guard looks at what the model says.
-func (c *config) guardsReply() bool {
-	return slices.ContainsFunc(c.Guards, func(g Guard) bool { return g.AfterModel != nil })
 }
 
 // turnSink is who is told what happens on the way to the model.
@@ -140,7 +139,7 @@ func (s *streaming) retry(a llm.Attempt) {
 func (s *streaming) chose(c llm.Choice) {
 	s.countAttempt(c.After)
 	s.spend.chosen(c.Model)
-	s.chosen = &Chosen{Model: text(c.Model), Reason: clip(c.Reason, maxErrText), Fallback: c.Fallback}
+	s.chosen = &runlog.Chosen{Model: clip.Valid(c.Model), Reason: clip.Short(c.Reason), Fallback: c.Fallback}
 	s.turnSink().Chose(s.turn, c)
 	if s.around.Chose != nil {
 		s.around.Chose(c)
@@ -192,7 +191,7 @@ func (s *streaming) take(ev llm.Event, maxTokens int) error {
 	if err := s.said(maxTokens).Add(ev); err != nil {
 		return err
 	}
-	if s.cfg.guardsReply() {
+	if s.guarded {
 		return nil
 	}
 	switch ev := ev.(type) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -70,7 +71,7 @@ func TestRestartedTurn(t *testing.T) {
 			t.Errorf("told: got %q, want %q", sink.lines, want)
 		}
 		for _, e := range b.events() {
-			if m, ok := e.Body.(*loop.ModelResult); ok && (m.Message.Content.Text() != "Hello." || *m.Chosen != loop.Chosen{Model: "two", Reason: "next", Fallback: 1}) {
+			if m, ok := e.Body.(*runlog.ModelResult); ok && (m.Message.Content.Text() != "Hello." || *m.Chosen != runlog.Chosen{Model: "two", Reason: "next", Fallback: 1}) {
 				t.Errorf("journal: %+v", m)
 			}
 		}
@@ -87,11 +88,12 @@ func TestStopWhen(t *testing.T) {
 		steps int
 	}{
 		{"never", func(*loop.TurnInfo) (string, bool) { return "", false }, store.Finished, "stop", 3},
-		{"after the second", func(i *loop.TurnInfo) (string, bool) { return "two", i.Turn == 2 }, store.Finished, loop.StopCondition, 2},
+		{"after the second", func(i *loop.TurnInfo) (string, bool) { return "two", i.Turn == 2 }, store.Finished, runlog.StopCondition, 2},
 		{"on a result", func(i *loop.TurnInfo) (string, bool) {
-			return "seen", i.Calls[0].Made && i.Calls[0].Result.Content.Text() == `{"n":2}` && i.Text == "now"
-		}, store.Finished, loop.StopCondition, 2},
-		{"panics", func(*loop.TurnInfo) (string, bool) { panic("no") }, store.Failed, loop.StopFailed, 1},
+			calls := slices.Collect(i.Calls)
+			return "seen", calls[0].Made && calls[0].Result.Content.Text() == `{"n":2}` && i.Text == "now"
+		}, store.Finished, runlog.StopCondition, 2},
+		{"panics", func(*loop.TurnInfo) (string, bool) { panic("no") }, store.Failed, runlog.StopFailed, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,7 +105,7 @@ func TestStopWhen(t *testing.T) {
 				if out.State != tt.state || out.Stop != tt.stop || out.Steps != tt.steps || (out.Err == nil) != (tt.state == store.Finished) {
 					t.Errorf("outcome: %+v", out)
 				}
-				if met := slices.Contains(b.types(), loop.StopMetType); met != (tt.stop == loop.StopCondition) {
+				if met := slices.Contains(b.types(), runlog.StopMetType); met != (tt.stop == runlog.StopCondition) {
 					t.Errorf("journal: %q", b.types())
 				}
 			})

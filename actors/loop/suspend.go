@@ -5,11 +5,9 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// StopWaiting is the reason of a run that was suspended.
-const StopWaiting = "waiting"
 
 // Errors of suspending.
 var (
@@ -80,7 +78,7 @@ func (r *run) trySuspend(c *actors.Context) {
 			return
 		}
 	}
-	r.out = &Outcome{State: store.Waiting, Stop: StopWaiting, Err: ErrSuspended}
+	r.out = &Outcome{State: store.Waiting, Stop: runlog.StopWaiting, Err: ErrSuspended}
 	r.last = true
 	r.state = (*run).releasing
 	r.wall.Clear()

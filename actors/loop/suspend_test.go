@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -152,7 +153,7 @@ func TestSuspendWithdrawsWhatCallsAsk(t *testing.T) {
 					if deaf {
 						ctx = context.WithoutCancel(ctx)
 					}
-					_, err := call.Ask(ctx, loop.Question{Kind: loop.AskForm, Payload: json.RawMessage(`{}`)})
+					_, err := call.Ask(ctx, loop.Question{Kind: runlog.AskForm, Payload: json.RawMessage(`{}`)})
 					return "", err
 				})}
 				run := b.start(cfg)

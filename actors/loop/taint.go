@@ -1,25 +1,20 @@
 package loop
 
-import "sync"
+import (
+	"sync"
 
-// Taint says what a tool has to do with the lethal trio: private data, untrusted text
-// and a way out, together in one run, let whoever wrote the text have the data
-// (SECA-44).
-type Taint struct {
-	Untrusted bool `json:"untrusted,omitzero"` // its results may hold what strangers have written
-	Private   bool `json:"private,omitzero"`   // its results may hold what strangers must not see
-	Outbound  bool `json:"outbound,omitzero"`  // its arguments may reach strangers
-}
+	"github.com/troupe-dev/troupe/internal/runlog"
+)
 
 // TaintState is what a tree of runs has seen so far. Its zero value has seen nothing.
 // Its methods may be called from any goroutine.
 type TaintState struct {
 	mu   sync.Mutex
-	seen Taint
+	seen runlog.Taint
 }
 
 // Seen returns what was seen. Outbound is never set.
-func (s *TaintState) Seen() Taint {
+func (s *TaintState) Seen() runlog.Taint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
@@ -32,7 +27,7 @@ func (s *TaintState) Lethal() bool {
 }
 
 // add notes the result of a tool, and returns all that was seen.
-func (s *TaintState) add(t Taint) Taint {
+func (s *TaintState) add(t runlog.Taint) runlog.Taint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen.Untrusted = s.seen.Untrusted || t.Untrusted
@@ -43,13 +38,13 @@ func (s *TaintState) add(t Taint) Taint {
 // taint notes what a call that was made has brought, and returns the event of it if
 // that is news to the run: its own journal says what it knows, also if another run of
 // the tree has seen it.
-func (r *run) taint(cl *call) []Entry {
+func (r *run) taint(cl *call) []runlog.Entry {
 	seen := r.cfg.Taint.add(cl.tool.Taint)
 	if seen == r.seen {
 		return nil
 	}
 	r.seen = seen
-	return []Entry{{Type: TaintedType, Key: cl.key, Body: &Tainted{Seen: seen, Tool: cl.name, Server: cl.tool.Server}}}
+	return []runlog.Entry{{Type: runlog.TaintedType, Key: cl.key, Body: &runlog.Tainted{Seen: seen, Tool: cl.name, Server: cl.tool.Server}}}
 }
 
 // outbound reports whether a call of the tool may carry out what must not get out.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -13,7 +14,7 @@ import (
 // has, once, and a run of a tree that has seen it already says so of its own first result
 // (SECA-44).
 func TestTaintOfWhatWasMade(t *testing.T) {
-	seen := loop.Taint{Untrusted: true, Private: true}
+	seen := runlog.Taint{Untrusted: true, Private: true}
 	for _, tt := range []struct {
 		name  string
 		deny  bool
@@ -28,13 +29,13 @@ func TestTaintOfWhatWasMade(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
 				web := tool("web", echo)
-				web.Taint = loop.Taint{Untrusted: true, Private: true, Outbound: true}
+				web.Taint = runlog.Taint{Untrusted: true, Private: true, Outbound: true}
 				state := new(loop.TaintState)
 				if tt.other {
 					first := b.config(llmtest.Script(llmtest.Call("web", nil), llmtest.Say("ok")), web)
 					first.ID, first.Nonce, first.Taint, first.Sink = "other", "other", state, &recorder{asked: b.sink.asked}
 					<-b.start(first).Ended()
-					web.Taint = loop.Taint{}
+					web.Taint = runlog.Taint{}
 				}
 				cfg := b.config(llmtest.Script(llmtest.Call("web", `{"n":1}`), llmtest.Call("web", `{"n":2}`), llmtest.Say("ok")), web)
 				cfg.Taint = state
@@ -45,9 +46,9 @@ func TestTaintOfWhatWasMade(t *testing.T) {
 					return loop.Allow
 				}
 				b.finish(b.start(cfg))
-				var got []loop.Taint
+				var got []runlog.Taint
 				for _, e := range b.events() {
-					if body, ok := e.Body.(*loop.Tainted); ok {
+					if body, ok := e.Body.(*runlog.Tainted); ok {
 						got = append(got, body.Seen)
 					}
 				}

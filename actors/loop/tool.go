@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -16,13 +17,7 @@ import (
 type Tools interface {
 	// List returns the tools in a stable order, with unique names, and which
 	// servers' tools are missing.
-	List(ctx context.Context) ([]Tool, []Absent)
-}
-
-// Absent is a server whose tools a run does without.
-type Absent struct {
-	Server string `json:"server"`
-	Reason string `json:"reason"`
+	List(ctx context.Context) ([]Tool, []runlog.Absent)
 }
 
 // Tool is something the model may call.
@@ -41,7 +36,7 @@ type Tool struct {
 	Safe bool
 	// Taint is what the tool has to do with the lethal trio (SECA-44). OpenWorld is the
 	// server's own word that it deals with the outside.
-	Taint     Taint
+	Taint     runlog.Taint
 	OpenWorld bool
 	// HandOff, if it is not nil, makes a call of the tool hand the conversation to
 	// another agent, once the turn is over: to the one that the configuration
@@ -64,6 +59,9 @@ type Tool struct {
 	// about to be sent: until then it is not recorded as dispatched, and was not made.
 	Dispatches bool
 }
+
+// Bound returns the name of exactly this tool of exactly this server, see [runlog.Bound].
+func (t *Tool) Bound() string { return runlog.Bound(t.Source, t.Hash) }
 
 // Call is one call of a tool.
 type Call struct {
@@ -91,9 +89,9 @@ func (c *Call) Budget() *budget.Account {
 // Charge settles a hold of [Call.Budget] with what was spent during the call, and has it
 // written into the run's journal under the call's key. It may be called from any
 // goroutine. What comes after the run's end is charged only.
-func (c *Call) Charge(hold *budget.Hold, s Spent) {
+func (c *Call) Charge(hold *budget.Hold, s runlog.Spent) {
 	if c.spend == nil {
-		hold.Settle(s.amount())
+		hold.Settle(spentAmount(&s))
 		return
 	}
 	c.spend.beside(hold, c.Key, s)

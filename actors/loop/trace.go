@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -27,12 +28,13 @@ type TurnTrace struct {
 	Request *llm.Request // must not be changed, nor kept
 }
 
-// ToolTrace says what is called. It must not be changed, nor kept.
+// ToolTrace says what is called.
 type ToolTrace struct {
-	Key  string // of the call, unique
-	ID   string // the model's
-	Tool *Tool
-	Call *Call
+	Key       string // of the call, unique
+	ID        string // the model's
+	Server    string // empty for a function of the program
+	Tool      string
+	Arguments json.RawMessage // must not be changed, nor kept
 }
 
 // traced carries out one turn inside of the trace.
@@ -52,7 +54,7 @@ func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.Cal
 	if c.Trace == nil {
 		return cl.tool.Do(ctx, todo)
 	}
-	ctx, end := c.Trace.Tool(ctx, &ToolTrace{Key: cl.key, ID: cl.id, Tool: cl.tool, Call: todo})
+	ctx, end := c.Trace.Tool(ctx, cl.trace())
 	err = errPanicked
 	defer func() { end(res, err) }()
 	res, err = cl.tool.Do(ctx, todo)
@@ -65,11 +67,15 @@ func (c *config) tracedGo(ctx context.Context, cl *call, todo *Call, done func(*
 		cl.tool.Go(ctx, todo, done)
 		return
 	}
-	ctx, end := c.Trace.Tool(ctx, &ToolTrace{Key: cl.key, ID: cl.id, Tool: cl.tool, Call: todo})
+	ctx, end := c.Trace.Tool(ctx, cl.trace())
 	cl.tool.Go(ctx, todo, func(res *mcp.CallToolResult, err error) {
 		defer done(res, err)
 		end(res, err)
 	})
+}
+
+func (cl *call) trace() *ToolTrace {
+	return &ToolTrace{Key: cl.key, ID: cl.id, Server: cl.tool.Server, Tool: cl.tool.Name, Arguments: cl.args}
 }
 
 // errPanicked ends what a panic has ended.

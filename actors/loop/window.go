@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -60,20 +63,20 @@ func (w *window) scaled(n int) int { return max(int(float64(n)/max(w.scale, 1)),
 type prepared struct {
 	cut    *cut // nil where all of the conversation fits
 	req    *llm.Request
-	guards guarded
-	before []Entry
+	guards guard.Outcome
+	before []runlog.Entry
 	err    error
 }
 
 // prepare makes the next turn fit the model, and shows it to the guards.
-func (r *run) prepare(c *actors.Context, before ...Entry) {
+func (r *run) prepare(c *actors.Context, before ...runlog.Entry) {
 	turn := 1
 	if r.turn != nil {
 		turn = r.turn.n + 1
 	}
 	req := r.request()
 	cut := r.cut(req, turn)
-	if cut == nil && len(with(r.cfg.Guards, beforeModel)) == 0 {
+	if cut == nil && !guard.BeforeModel.Guarded(r.cfg.Guards) {
 		r.think(c, before...)
 		return
 	}
@@ -81,7 +84,7 @@ func (r *run) prepare(c *actors.Context, before ...Entry) {
 }
 
 // prepareCut does so in a task.
-func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *cut, before []Entry) {
+func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *cut, before []runlog.Entry) {
 	r.state = (*run).preparing
 	cfg, payer := r.cfg, purse{r.spend, c.Self()}
 	actors.Await(c, func(ctx context.Context) (prepared, error) {
@@ -90,13 +93,18 @@ func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *cut
 			req.Messages = cut.messages
 			cut.body.After = llm.EstimateTokens(req)
 		}
-		v, g := pass(ctx, cfg.Guards, beforeModel, GuardTurn{at(cfg, turn), req}, validTurn)
+		v, g := guard.BeforeModel.Pass(ctx, cfg.Guards, cfg.guardTurn(turn, req), validTurn)
 		return prepared{cut: cut, req: v.Request, guards: g, before: before}, nil
 	}, func(m prepared, err error) any { m.err = err; return m })
 }
 
+// guardTurn is a request as guards see it.
+func (c *config) guardTurn(turn int, req *llm.Request) guard.Turn {
+	return guard.Turn{Run: c.ID, Agent: c.Agent, Turn: turn, Request: req}
+}
+
 // validTurn refuses a changed request that no model would take.
-func validTurn(v *GuardTurn) error {
+func validTurn(v *guard.Turn) error {
 	if v.Request == nil {
 		return errors.New("there is no request")
 	}
@@ -117,18 +125,17 @@ func (r *run) preparing(c *actors.Context, msg any) {
 		entries = append(entries, r.window.take(m.cut))
 		r.history = slices.Clip(m.cut.messages)
 	}
-	entries = append(entries, m.guards.entries("")...)
+	entries = append(entries, m.guards.Entries("")...)
 	switch {
-	case m.guards.stop != nil:
+	case m.guards.Stop != nil:
 		r.write(c, nil, entries...)
-		r.failed(c, m.guards.stop)
-	case m.guards.refused != "" && r.cfg.Check != nil:
+		r.failed(c, m.guards.Stop)
+	case m.guards.Refused != "" && r.cfg.Check != nil:
 		r.write(c, nil, entries...)
-		last := m.guards.acted[len(m.guards.acted)-1]
-		r.failed(c, &GuardError{Guard: last.Guard, Point: last.Point, Reason: last.Text})
-	case m.guards.refused != "":
+		r.failed(c, m.guards.Last(m.guards.Acted[len(m.guards.Acted)-1].Text))
+	case m.guards.Refused != "":
 		r.write(c, nil, entries...)
-		r.end(c, Outcome{State: store.Finished, Stop: StopGuard, Text: m.guards.refused})
+		r.end(c, Outcome{State: store.Finished, Stop: runlog.StopGuard, Text: m.guards.Refused})
 	default:
 		r.prepared = m.req
 		r.think(c, entries...)
@@ -155,7 +162,7 @@ func (r *run) squeeze(c *actors.Context) bool {
 
 // cut is what a conversation loses.
 type cut struct {
-	body     HistoryCut
+	body     runlog.HistoryCut
 	first    llm.Message   // as it came
 	messages []llm.Message // what is left
 	lost     []llm.Message // messages that were left out, or lost results, as they were
@@ -163,9 +170,9 @@ type cut struct {
 }
 
 // take notes what was left out, and returns the event of it.
-func (w *window) take(c *cut) Entry {
+func (w *window) take(c *cut) runlog.Entry {
 	w.left, w.estimate = &leftOut{c.first, c.body.Dropped, c.body.Summary}, c.body.After
-	return Entry{Type: HistoryCutType, Body: &c.body}
+	return runlog.Entry{Type: runlog.HistoryCutType, Body: &c.body}
 }
 
 // cut finds what the next turn has to do without; nil if it fits as it is. It does not
@@ -272,7 +279,7 @@ func (s *shortening) replaceResults(i, kept int) {
 			fresh = slices.Clone(old.Content)
 		}
 		fresh[j] = short
-		s.cut.body.Results = append(s.cut.body.Results, CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: resultSize(res), Kept: kept})
+		s.cut.body.Results = append(s.cut.body.Results, runlog.CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: resultSize(res), Kept: kept})
 	}
 	if fresh == nil {
 		return
@@ -295,7 +302,7 @@ func (s *shortening) toolOf(i int, id string) string {
 func resultSize(r *mcp.ToolResultContent) int {
 	n := len(r.StructuredContent)
 	for _, c := range r.Content {
-		n += sizeOf(c)
+		n += clip.Size(c)
 	}
 	return n
 }
@@ -310,7 +317,7 @@ func mark(tool string, r *mcp.ToolResultContent) *mcp.ToolResultContent {
 		return nil
 	}
 	return &mcp.ToolResultContent{ToolUseID: r.ToolUseID, IsError: r.IsError, Content: mcp.Contents{mcp.Text(fmt.Sprintf(
-		"[the result of %s, %d bytes, was dropped to save room]", clip(tool, 100), resultSize(r)))}}
+		"[the result of %s, %d bytes, was dropped to save room]", clip.Text(tool, 100), resultSize(r)))}}
 }
 
 // dropTurns leaves out whole turns, so that no call is ever without its result.
@@ -375,7 +382,7 @@ const minImageRoom = 4000
 
 // clipped is a result cut to so many bytes of text.
 func clipped(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
-	short := cutForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
+	short := clip.ForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
 	short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
 		_, image := c.(*mcp.ImageContent)
 		return image && kept < minImageRoom
@@ -404,9 +411,9 @@ func (c *cut) summarise(ctx context.Context, cfg *config) {
 	before := c.body.Summary
 	said, err := actors.Guard(func() (string, error) { return cfg.Summarise(ctx, before, c.lost) })
 	if err != nil {
-		c.body.NoSummary = clip(err.Error(), maxErrText)
+		c.body.NoSummary = clip.Short(err.Error())
 		return
 	}
-	c.body.Summary = strings.TrimSpace(clip(said, c.room))
+	c.body.Summary = strings.TrimSpace(clip.Text(said, c.room))
 	c.mark()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -45,10 +46,10 @@ func reads(n int) []llmtest.Turn {
 	return append(turns, llmtest.Say("done"))
 }
 
-func (b *bench) cuts() []*loop.HistoryCut {
-	var out []*loop.HistoryCut
+func (b *bench) cuts() []*runlog.HistoryCut {
+	var out []*runlog.HistoryCut
 	for _, e := range b.events() {
-		if cut, ok := e.Body.(*loop.HistoryCut); ok {
+		if cut, ok := e.Body.(*runlog.HistoryCut); ok {
 			out = append(out, cut)
 		}
 	}
@@ -104,7 +105,7 @@ func TestWindow(t *testing.T) {
 					t.Errorf("cut %d times in %d turns", cuts, tt.turns)
 				}
 				for _, e := range b.events() {
-					if r, ok := e.Body.(*loop.ToolResult); ok && len(r.Result.Content.Text()) != 4*tt.result {
+					if r, ok := e.Body.(*runlog.ToolResult); ok && len(r.Result.Content.Text()) != 4*tt.result {
 						t.Errorf("the journal has %d bytes of a result", len(r.Result.Content.Text()))
 					}
 				}

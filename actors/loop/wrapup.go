@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -29,7 +30,7 @@ type concluded struct{ decided }
 // before it, as large as it would be now.
 func (r *run) reserve(req *llm.Request) (*turnSpend, error) {
 	ask := budget.Turn{Input: r.spend.input(req), Output: req.MaxTokens, Steps: 1}
-	if r.cfg.Limits.OnLimit == LimitWrapUp {
+	if r.cfg.Limits.OnLimit == runlog.LimitWrapUp {
 		if err := r.spend.holdLast(r.spend.input(lastRequest(req)), r.cfg.MaxTokens); err != nil {
 			return nil, err
 		}
@@ -147,7 +148,7 @@ func (t *turnSpend) grow(n int) error {
 }
 
 // wrapUp asks the model for the last time. That turn was held all along.
-func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []Entry) {
+func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []runlog.Entry) {
 	req := lastRequest(r.request())
 	spend := r.spend.spendLast(r.spend.input(req), r.cfg.Model.Name())
 	if spend == nil {
@@ -163,8 +164,8 @@ func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []Entry) {
 	t := r.begins(spend)
 	t.answers = true
 	intent := t.intent(req)
-	intent.Body.(*ModelIntent).Last = true
-	entries := append(before, r.limitReached(limit, LimitWrapUp), Entry{Type: InputAddedType, Body: &InputAdded{note}}, intent)
+	intent.Body.(*runlog.ModelIntent).Last = true
+	entries := append(before, r.limitReached(limit, runlog.LimitWrapUp), runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}}, intent)
 	r.write(c, func(c *actors.Context) { r.ask(c, t, req) }, entries...)
 }
 
@@ -217,12 +218,12 @@ func (r *run) concluding(c *actors.Context, msg any) {
 	if !ok || m.turn != r.turn {
 		return
 	}
-	if len(m.guards.acted) > 0 {
-		r.write(c, nil, m.guards.entries("")...)
+	if len(m.guards.Acted) > 0 {
+		r.write(c, nil, m.guards.Entries("")...)
 	}
-	out := Outcome{State: store.Limited, Stop: StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: r.wrapping}
+	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: r.wrapping}
 	switch {
-	case m.err != nil || m.guards.stop != nil || m.guards.refused != "":
+	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":
 		out.Text, out.Structured = "", nil
 	case m.text != nil:
 		out.Text = *m.text

@@ -86,22 +86,22 @@ func (t *Telemetry) Turn(ctx context.Context, turn *agent.TurnTrace) (context.Co
 
 // Tool implements [agent.Tracer]: a span execute_tool, or tools/call of a server's tool.
 func (t *Telemetry) Tool(ctx context.Context, tool *agent.ToolTrace) (context.Context, func(*mcp.CallToolResult, error)) {
-	name, kind := "execute_tool "+tool.Tool.Name, trace.SpanKindInternal
+	name, kind := "execute_tool "+tool.Tool, trace.SpanKindInternal
 	attrs := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", "execute_tool"),
-		attribute.String("gen_ai.tool.name", tool.Tool.Name),
+		attribute.String("gen_ai.tool.name", tool.Tool),
 		attribute.String("gen_ai.tool.call.id", tool.ID),
 		attribute.String("gen_ai.tool.type", "function"),
 	}
-	if tool.Tool.Server != "" {
-		name, kind = mcp.MethodCallTool+" "+tool.Tool.Name, trace.SpanKindClient
+	if tool.Server != "" {
+		name, kind = mcp.MethodCallTool+" "+tool.Tool, trace.SpanKindClient
 		attrs[3] = attribute.String("gen_ai.tool.type", "extension")
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 	if t.content {
-		span.SetAttributes(attribute.String("gen_ai.tool.call.arguments", cut(string(tool.Call.Arguments), maxContent)))
+		span.SetAttributes(attribute.String("gen_ai.tool.call.arguments", cut(string(tool.Arguments), maxContent)))
 	}
-	if tool.Tool.Server != "" {
+	if tool.Server != "" {
 		ctx = context.WithValue(ctx, toolSpan{}, span)
 	}
 	return ctx, func(res *mcp.CallToolResult, err error) {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/budget"
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -22,10 +22,10 @@ const maxTree = 1000
 
 // effects is what a run has done, as its journal tells it, with all runs it has started.
 type effects struct {
-	end  *loop.RunFinished // of the run itself; nil while it has not ended
-	cost *loop.RunFinished // of a run that was closed: what it has cost with all that it has started; nil for nothing
-	open []string          // calls without an outcome that must not be made twice
-	made []string          // calls with one, likewise
+	end  *runlog.RunFinished // of the run itself; nil while it has not ended
+	cost *runlog.RunFinished // of a run that was closed: what it has cost with all that it has started; nil for nothing
+	open []string            // calls without an outcome that must not be made twice
+	made []string            // calls with one, likewise
 	runs int
 	// begun says that the run was there when it was closed: a worker may be lost between
 	// the claim of a job and the start of its run.
@@ -63,8 +63,8 @@ type read struct {
 	head  store.Run
 	begun bool // it was not made to take the place of one
 	steps []*step
-	end   *loop.RunFinished
-	usage loop.Usage
+	end   *runlog.RunFinished
+	usage runlog.Usage
 	spent budget.Amount // by itself
 }
 
@@ -112,7 +112,7 @@ func (r *read) event(calls map[string]*step, ev store.Event) error {
 		cl.done, cl.made = ev.Type == store.ToolResult, body.Made
 	case store.ModelResult:
 		var body struct {
-			Usage loop.Usage `json:"usage"`
+			Usage runlog.Usage `json:"usage"`
 		}
 		if err := jsonx.Unmarshal(ev.Body, &body); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (r *read) event(calls map[string]*step, ev store.Event) error {
 		r.spent.Steps++
 		r.spent = plus(r.spent, budget.Amount{Tokens: u.Input + u.Output, Cost: u.Cost, ModelCalls: 1})
 	case store.RunFinished:
-		r.end = new(loop.RunFinished)
+		r.end = new(runlog.RunFinished)
 		return jsonx.Unmarshal(ev.Body, r.end)
 	}
 	return nil
@@ -236,8 +236,8 @@ func plus(a, b budget.Amount) budget.Amount {
 }
 
 // ended is how a run ends that somebody has lost.
-func (cl *closer) ended(r *read, spent budget.Amount) *loop.RunFinished {
-	return &loop.RunFinished{State: store.Failed, Stop: loop.StopFailed, Error: cl.why, Usage: r.usage,
+func (cl *closer) ended(r *read, spent budget.Amount) *runlog.RunFinished {
+	return &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: cl.why, Usage: r.usage,
 		Steps: r.spent.Steps, ToolCalls: r.spent.ToolCalls, Spent: spent}
 }
 
@@ -253,9 +253,9 @@ func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, fmt.Errorf("claiming run %q: %w", id, err)
 		case cl.past:
-			return &read{end: &loop.RunFinished{State: store.Failed, Stop: loop.StopFailed, Error: "it was not begun"}}, nil
+			return &read{end: &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: "it was not begun"}}, nil
 		}
-		body, err := jsonx.Marshal(&loop.RunStarted{Agent: agent, Path: []string{agent}, Input: []llm.Message{}})
+		body, err := jsonx.Marshal(&runlog.RunStarted{Agent: agent, Path: []string{agent}, Input: []llm.Message{}})
 		if err != nil {
 			return nil, err
 		}
@@ -286,7 +286,7 @@ func (cl *closer) finish(ctx context.Context, r *read, spent budget.Amount) erro
 		if !s.sent || s.done {
 			continue
 		}
-		if err := add(store.ToolUnknown, s.key, &loop.ToolUnknown{Turn: s.Turn, CallID: s.CallID, Tool: s.Tool, Server: s.Server, Reason: cl.why}); err != nil {
+		if err := add(store.ToolUnknown, s.key, &runlog.ToolUnknown{Turn: s.Turn, CallID: s.CallID, Tool: s.Tool, Server: s.Server, Reason: cl.why}); err != nil {
 			return err
 		}
 		if len(events) == store.MaxEvents-1 {
@@ -314,7 +314,7 @@ func (cl *closer) withdraw(ctx context.Context, run string) error {
 			return err
 		}
 		for _, a := range asks {
-			d := store.Decision{Status: store.AskCancelled, By: "worker", Answer: loop.DeclineAnswer(cl.why)}
+			d := store.Decision{Status: store.AskCancelled, By: "worker", Answer: runlog.DeclineAnswer(cl.why)}
 			if _, err := cl.store.SettleAsk(ctx, a.ID, d); err != nil && !errors.Is(err, store.ErrSettled) {
 				return err
 			}
@@ -324,12 +324,12 @@ func (cl *closer) withdraw(ctx context.Context, run string) error {
 }
 
 // resultOf is the result of a run that has ended, as a job has it.
-func resultOf(id string, end *loop.RunFinished) json.RawMessage {
+func resultOf(id string, end *runlog.RunFinished) json.RawMessage {
 	if end == nil {
 		return nil
 	}
 	return encodeResult(&agent.Result{RunID: id, Text: end.Text, Structured: end.Structured, StopReason: agent.StopReason(end.Stop),
-		Usage: end.Usage, Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: end.Spent})
+		Usage: agent.Usage(end.Usage), Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: agent.Spent(end.Spent)})
 }
 
 // encodeResult writes a result down. One that is too large for a store is in its run's

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -72,21 +72,21 @@ func rowOf(t testing.TB, kind string, payload any) store.Ask {
 }
 
 func callRow(t testing.TB) store.Ask {
-	return rowOf(t, loop.AskKind, loop.ApprovalPayload{Server: "bank", Tool: "bank__pay", Arguments: json.RawMessage(`{"to":"eve"}`), Tainted: true})
+	return rowOf(t, runlog.AskKind, runlog.ApprovalPayload{Server: "bank", Tool: "bank__pay", Arguments: json.RawMessage(`{"to":"eve"}`), Tainted: true})
 }
 
 func limitRow(t testing.TB) store.Ask {
-	return rowOf(t, loop.AskLimit, loop.LimitPayload{Account: "main", Limit: "tokens", Max: "100", Spent: "90", More: "100"})
+	return rowOf(t, runlog.AskLimit, runlog.LimitPayload{Account: "main", Limit: "tokens", Max: "100", Spent: "90", More: "100"})
 }
 
 func formRow(t testing.TB) store.Ask {
-	return rowOf(t, loop.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Who?",
+	return rowOf(t, runlog.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Who?",
 		Form: &mcp.ElicitParams{Message: "Who?", RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","default":7}},"required":["name"]}`)}})
 }
 
 func pageRow(t testing.TB) store.Ask {
-	return rowOf(t, loop.AskPage, &mcpclient.Ask{Kind: mcpclient.AskPage, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Sign in",
+	return rowOf(t, runlog.AskPage, &mcpclient.Ask{Kind: mcpclient.AskPage, Server: "bank", Origin: "bank-server", Path: []string{"main"}, Message: "Sign in",
 		Notes: []string{"No browser could be started here: open the page yourself."},
 		URL:   &mcpclient.URLView{URL: "https://bank.example/sign-in", Host: "bank.example", Domain: "bank.example"}})
 }
@@ -177,7 +177,7 @@ func TestInboxInTerminal(t *testing.T) {
 			if got.Status != want || got.Scope != tt.scope || !strings.Contains(string(got.Answer), tt.answer) || tt.answer == "" && got.Status == store.AskAccepted && len(got.Answer) > 0 {
 				t.Errorf("got %s %q %s, want %s %q %s", got.Status, got.Scope, got.Answer, want, tt.scope, tt.answer)
 			}
-			if tt.row.Kind == loop.AskKind && tt.row.Hash != "sha256:another" && (!strings.Contains(tt.person.shown, `"to": "eve"`) || !strings.Contains(tt.person.shown, "may carry the data out")) {
+			if tt.row.Kind == runlog.AskKind && tt.row.Hash != "sha256:another" && (!strings.Contains(tt.person.shown, `"to": "eve"`) || !strings.Contains(tt.person.shown, "may carry the data out")) {
 				t.Errorf("shown was %q, want the arguments whole and the warning", tt.person.shown)
 			}
 		})
@@ -187,7 +187,7 @@ func TestInboxInTerminal(t *testing.T) {
 // What servers write can not look like the program's own words, nor move the cursor
 // (SECA-37, SECA-41).
 func TestInboxShowsHostileText(t *testing.T) {
-	row := rowOf(t, loop.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"},
+	row := rowOf(t, runlog.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"},
 		Message: "Hi\x1b[2J\n  server    trusted (trusted), yours\u202e\r\nhash sha256:fine",
 		Form: &mcp.ElicitParams{RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"password":{"type":"string","title":"Your\u001b[31m password\u202e"}}}`)}})
@@ -217,14 +217,14 @@ func TestInboxShowsHostileText(t *testing.T) {
 // What can not be read is shown as such, and can only be declined.
 func TestInboxUnreadable(t *testing.T) {
 	for name, row := range map[string]store.Ask{
-		"another hash": {Kind: loop.AskForm, Payload: formRow(t).Payload, Hash: "x"},
+		"another hash": {Kind: runlog.AskForm, Payload: formRow(t).Payload, Hash: "x"},
 		"another server": func() store.Ask {
 			r := formRow(t)
 			r.Payload = []byte(strings.Replace(string(r.Payload), "bank", "bunk", 1))
 			return r
 		}(),
-		"sealed":          {Kind: loop.AskForm, Payload: json.RawMessage(`"c2VhbGVk"`)},
-		"nothing":         {Kind: loop.AskKind},
+		"sealed":          {Kind: runlog.AskForm, Payload: json.RawMessage(`"c2VhbGVk"`)},
+		"nothing":         {Kind: runlog.AskKind},
 		"an unknown kind": {Kind: "riddle", Payload: json.RawMessage(`{}`)},
 		"arguments differ": func() store.Ask {
 			r := callRow(t)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -113,9 +113,9 @@ func (p *program) inboxDenyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := store.Decision{Status: store.AskDeclined, Answer: loop.DeclineAnswer(reason)}
-			if row.Kind == loop.AskPage {
-				d = loop.PageDecision(string(mcpclient.PageCancel))
+			d := store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer(reason)}
+			if row.Kind == runlog.AskPage {
+				d = runlog.PageDecision(string(mcpclient.PageCancel))
 			}
 			return p.settle(cmd.Context(), s, &row, d, f.by)
 		},
@@ -161,13 +161,13 @@ func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 	switch {
 	case fills && v.form == nil:
 		return d, usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
-	case (f.retry || f.open) && v.Kind != loop.AskPage:
+	case (f.retry || f.open) && v.Kind != runlog.AskPage:
 		return d, usagef("the ask %s is no page that is waited for (its kind is %s): --retry and --open mean nothing to it", v.Short, v.Kind)
 	case f.retry && f.open:
 		return d, usagef("--retry and --open: want one of them")
 	case f.more != "" && v.Limit == nil:
 		return d, usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
-	case f.scope != "" && f.scope != "once" && (f.scope != loop.ScopeRun && f.scope != scopeHere || v.Kind != loop.AskKind):
+	case f.scope != "" && f.scope != "once" && (f.scope != runlog.ScopeRun && f.scope != scopeHere || v.Kind != runlog.AskKind):
 		return d, usagef("--scope %q: want once, or run or here where a call is to be allowed", f.scope)
 	case f.scope == scopeHere && v.bound == "":
 		return d, usagef("--scope here: this call can only be allowed once, or for its run: it is of no server, or its policy asks each time")
@@ -175,15 +175,15 @@ func (f *answerFlags) decide(v *askView) (store.Decision, error) {
 		d.Scope = f.scope
 	}
 	switch {
-	case v.Kind == loop.AskPage && f.open:
-		return loop.PageDecision(string(mcpclient.PageOpen)), nil
-	case v.Kind == loop.AskPage:
-		return loop.PageDecision(string(mcpclient.PageRetry)), nil
+	case v.Kind == runlog.AskPage && f.open:
+		return runlog.PageDecision(string(mcpclient.PageOpen)), nil
+	case v.Kind == runlog.AskPage:
+		return runlog.PageDecision(string(mcpclient.PageRetry)), nil
 	case v.Limit != nil:
 		if err := checkMore(v.Limit, f.more); err != nil {
 			return d, err
 		}
-		d.Answer = loop.MoreAnswer(f.more)
+		d.Answer = runlog.MoreAnswer(f.more)
 		return d, nil
 	case v.question == nil:
 		return d, nil
@@ -211,7 +211,7 @@ func acceptAs(q *mcpclient.Ask, answer *mcpclient.Decision) (store.Decision, err
 }
 
 // checkMore refuses what the run could not read as an amount.
-func checkMore(l *loop.LimitPayload, more string) error {
+func checkMore(l *runlog.LimitPayload, more string) error {
 	if more == "" {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d s
 	d.By = whoAmI(by)
 	here := d.Scope == scopeHere
 	if here {
-		d.Scope = loop.ScopeRun
+		d.Scope = runlog.ScopeRun
 	}
 	done, err := s.SettleAsk(ctx, row.ID, d)
 	switch {
@@ -286,7 +286,7 @@ func (p *program) settle(ctx context.Context, s store.Store, row *store.Ask, d s
 		}
 	}
 	fmt.Fprintf(p.stdout, "%s %s\n", d.Status, done.ID)
-	toOpen := row.Kind == loop.AskURL || string(d.Answer) == string(loop.PageDecision(string(mcpclient.PageOpen)).Answer)
+	toOpen := row.Kind == runlog.AskURL || string(d.Answer) == string(runlog.PageDecision(string(mcpclient.PageOpen)).Answer)
 	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
 		p.note("open the page yourself, if it has not opened where the run is: %s", plain(q.URL.URL))
 	}
@@ -357,7 +357,7 @@ func (p *program) decideInTerminal(ctx context.Context, v *askView, row *store.A
 		case err != nil:
 			return store.Decision{}, err
 		case d.Page != "":
-			return loop.PageDecision(string(d.Page)), nil
+			return runlog.PageDecision(string(d.Page)), nil
 		case d.Action == mcp.ActionAccept:
 			return acceptAs(v.question, d)
 		case d.Action == mcp.ActionDecline:
@@ -371,7 +371,7 @@ func (p *program) decideInTerminal(ctx context.Context, v *askView, row *store.A
 		prompt = "[n]o, or nothing yet: "
 	case v.Limit != nil:
 		prompt = "[y]es, another amount, [n]o, or nothing yet: "
-	case v.Kind == loop.AskKind:
+	case v.Kind == runlog.AskKind:
 		prompt = "[y]es, yes to this tool for the whole [r]un, [n]o, or nothing yet: "
 		if v.bound != "" {
 			prompt = "[y]es, yes to this tool for the whole [r]un, [a]lways in this folder, [n]o, or nothing yet: "
@@ -410,9 +410,9 @@ func (v *askView) reads(line string) (*answerFlags, bool) {
 		return nil, false
 	case line == "y" || line == "yes":
 		return &answerFlags{accept: true}, true
-	case v.Kind == loop.AskKind && (line == "r" || line == "run"):
-		return &answerFlags{scope: loop.ScopeRun}, true
-	case v.Kind == loop.AskKind && (line == "a" || line == "always"):
+	case v.Kind == runlog.AskKind && (line == "r" || line == "run"):
+		return &answerFlags{scope: runlog.ScopeRun}, true
+	case v.Kind == runlog.AskKind && (line == "a" || line == "always"):
 		return &answerFlags{scope: scopeHere}, true
 	case v.Limit != nil:
 		return &answerFlags{more: line}, true

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -36,12 +36,12 @@ type askView struct {
 	// Notes say what is in doubt about the question.
 	Notes []string `json:"notes,omitempty"`
 
-	Arguments json.RawMessage    `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
-	Tainted   bool               `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
-	Message   string             `json:"message,omitempty"`   // the server's words
-	Fields    []fieldView        `json:"fields,omitempty"`    // of a form
-	URL       string             `json:"url,omitempty"`       // of a page to be opened
-	Limit     *loop.LimitPayload `json:"limit,omitempty"`
+	Arguments json.RawMessage      `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
+	Tainted   bool                 `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
+	Message   string               `json:"message,omitempty"`   // the server's words
+	Fields    []fieldView          `json:"fields,omitempty"`    // of a form
+	URL       string               `json:"url,omitempty"`       // of a page to be opened
+	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
 
 	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
 	// Changed says that what is stored is not what was asked, or can not be read: it can
@@ -94,9 +94,9 @@ func viewOf(row *store.Ask) askView {
 		Server: row.Server, Origin: row.Origin, Trust: row.Trust, Tool: row.Tool, Hash: row.Hash,
 		Created: row.Created, Expires: row.Expires, By: row.By, At: row.At}
 	switch row.Kind {
-	case loop.AskKind:
+	case runlog.AskKind:
 		v.bad = v.readCall(row)
-	case loop.AskLimit:
+	case runlog.AskLimit:
 		v.bad = v.readLimit(row)
 	default:
 		v.bad = v.readQuestion(row)
@@ -106,7 +106,7 @@ func viewOf(row *store.Ask) askView {
 }
 
 func (v *askView) readCall(row *store.Ask) error {
-	var p loop.ApprovalPayload
+	var p runlog.ApprovalPayload
 	if err := jsonx.Unmarshal(row.Payload, &p); err != nil {
 		return fmt.Errorf("what is stored of it can not be read: %w", err)
 	}
@@ -121,7 +121,7 @@ func (v *askView) readCall(row *store.Ask) error {
 }
 
 func (v *askView) readLimit(row *store.Ask) error {
-	p := new(loop.LimitPayload)
+	p := new(runlog.LimitPayload)
 	if err := jsonx.Unmarshal(row.Payload, p); err != nil {
 		return fmt.Errorf("what is stored of it can not be read: %w", err)
 	}
@@ -198,9 +198,9 @@ func (v *askView) what() string {
 		return v.bad.Error()
 	case v.Limit != nil:
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
-	case v.Kind == loop.AskKind:
+	case v.Kind == runlog.AskKind:
 		return v.Tool + " " + string(v.Arguments)
-	case v.Kind == loop.AskPage:
+	case v.Kind == runlog.AskPage:
 		return "waiting for the page " + v.URL
 	case v.URL != "":
 		return v.URL
@@ -272,7 +272,7 @@ func (v *askView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 	switch {
 	case v.bad != nil:
 		line("beware", "%v", v.bad)
-	case v.Kind == loop.AskKind:
+	case v.Kind == runlog.AskKind:
 		line("arguments", "")
 		quote(b, indentJSON(v.Arguments))
 		if v.Tainted {
@@ -343,9 +343,9 @@ func (v *askView) how() string {
 		return deny
 	}
 	switch {
-	case v.Kind == loop.AskKind:
+	case v.Kind == runlog.AskKind:
 		answer += " --accept        (or --scope run, for this tool in the whole run)"
-	case v.Kind == loop.AskPage:
+	case v.Kind == runlog.AskPage:
 		answer += " --retry        (the page is done: try again; or --open, to open it again)"
 		deny += "        (give the page up)"
 	case v.Limit != nil:

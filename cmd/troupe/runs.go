@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -150,12 +150,12 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 	if !r.State.Ended() && p.stalled(ctx, r.ID) {
 		t.State = stateStalled
 	}
-	var entries []loop.Entry
+	var entries []runlog.Entry
 	for ev, err := range store.Replay(ctx, s, r.ID, 0) {
 		if err != nil {
 			return err
 		}
-		e, err := loop.Decode(ev)
+		e, err := runlog.Decode(ev)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (p *program) showRun(ctx context.Context, s store.Store, r store.Run, asJSO
 	fmt.Fprintf(p.stdout, "run %s: %s\n", r.ID, t.State)
 	tools := make(map[string]string) // by the key of the call
 	for _, e := range entries {
-		if b, ok := e.Body.(*loop.ToolIntent); ok {
+		if b, ok := e.Body.(*runlog.ToolIntent); ok {
 			tools[e.Key] = b.Tool
 		}
 		fmt.Fprintf(p.stdout, "%4d  %s  %-15s %s\n", e.Seq, whenMillis(e.Time, time.Now()), e.Type, plain(shorten(describe(e, tools), 160)))
@@ -217,24 +217,24 @@ func (p *program) stalled(ctx context.Context, run string) bool {
 }
 
 // follow keeps the list of calls without an outcome.
-func (t *transcript) follow(e loop.Entry) {
+func (t *transcript) follow(e runlog.Entry) {
 	at := slices.IndexFunc(t.Open, func(c openCall) bool { return c.Key == e.Key })
 	switch b := e.Body.(type) {
-	case *loop.ToolIntent:
+	case *runlog.ToolIntent:
 		t.Open = append(t.Open, openCall{Key: e.Key, Tool: b.Tool, Server: b.Server, Arguments: b.Arguments})
-	case *loop.ToolWaiting:
+	case *runlog.ToolWaiting:
 		if at >= 0 {
 			t.Open[at].WaitsFor = b.For
 		}
-	case *loop.ToolDispatched:
+	case *runlog.ToolDispatched:
 		if at >= 0 {
 			t.Open[at].Dispatched = true
 		}
-	case *loop.AskOpened, *loop.AskSettled:
+	case *runlog.AskOpened, *runlog.AskSettled:
 		if at >= 0 {
 			t.Open[at].Asks = e.Type == store.AskOpened
 		}
-	case *loop.ToolResult, *loop.ToolUnknown:
+	case *runlog.ToolResult, *runlog.ToolUnknown:
 		if at >= 0 {
 			t.Open = slices.Delete(t.Open, at, at+1)
 		}
@@ -242,23 +242,23 @@ func (t *transcript) follow(e loop.Entry) {
 }
 
 // describe says on one line what an event holds; tools names those of the calls so far.
-func describe(e loop.Entry, tools map[string]string) string {
+func describe(e runlog.Entry, tools map[string]string) string {
 	switch b := e.Body.(type) {
-	case *loop.RunStarted:
+	case *runlog.RunStarted:
 		prompt := ""
 		if n := len(b.Input); n > 0 {
 			prompt = b.Input[n-1].Content.Text()
 		}
 		return fmt.Sprintf("%s: %s", b.Model, prompt)
-	case *loop.ToolsListed:
+	case *runlog.ToolsListed:
 		text := fmt.Sprintf("%d tools", len(b.Tools))
 		for _, a := range b.Absent {
 			text += fmt.Sprintf("; without %s: %s", a.Server, a.Reason)
 		}
 		return text
-	case *loop.ModelIntent:
+	case *runlog.ModelIntent:
 		return fmt.Sprintf("turn %d, about %d tokens", b.Turn, b.Reserved)
-	case *loop.ModelResult:
+	case *runlog.ModelResult:
 		var calls []string
 		for _, c := range b.Message.Content {
 			if use, ok := c.(*mcp.ToolUseContent); ok {
@@ -269,17 +269,17 @@ func describe(e loop.Entry, tools map[string]string) string {
 			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
 		}
 		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
-	case *loop.ModelFailed:
+	case *runlog.ModelFailed:
 		return fmt.Sprintf("turn %d has no result: %s", b.Turn, b.Error)
-	case *loop.Spent:
+	case *runlog.Spent:
 		return strings.TrimSpace(fmt.Sprintf("%d tokens for %s %s", b.Usage.Total(), b.What, b.Server))
-	case *loop.ToolIntent:
+	case *runlog.ToolIntent:
 		return b.Tool + " " + string(b.Arguments)
-	case *loop.ToolWaiting:
+	case *runlog.ToolWaiting:
 		return b.Tool + " waits for " + b.For
-	case *loop.ToolDispatched:
+	case *runlog.ToolDispatched:
 		return tools[e.Key]
-	case *loop.ToolResult:
+	case *runlog.ToolResult:
 		text := b.Tool + ": "
 		if b.Result != nil {
 			if b.Result.IsError {
@@ -288,19 +288,19 @@ func describe(e loop.Entry, tools map[string]string) string {
 			text += b.Result.Content.Text()
 		}
 		return text
-	case *loop.ToolUnknown:
+	case *runlog.ToolUnknown:
 		return b.Tool + ": " + b.Reason
-	case *loop.AskOpened:
+	case *runlog.AskOpened:
 		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
-	case *loop.AskSettled:
+	case *runlog.AskSettled:
 		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
-	case *loop.LimitReached:
+	case *runlog.LimitReached:
 		return strings.TrimSpace(fmt.Sprintf("%s %s, spent %s: %s", b.Limit, b.Max, cmp.Or(b.Spent, "all of it"), b.Then))
-	case *loop.LimitRaised:
+	case *runlog.LimitRaised:
 		return fmt.Sprintf("%s by %s", b.Limit, b.By)
-	case *loop.InputAdded:
+	case *runlog.InputAdded:
 		return b.Message.Content.Text()
-	case *loop.RunFinished:
+	case *runlog.RunFinished:
 		if b.Error != "" {
 			return string(b.State) + ": " + b.Error
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -114,11 +114,11 @@ func (t *tail) write(ev store.Event) error {
 		_, err = fmt.Fprintf(t.p.stdout, "%s\n", line)
 		return err
 	}
-	e, err := loop.Decode(ev)
+	e, err := runlog.Decode(ev)
 	if err != nil {
 		return err
 	}
-	if b, ok := e.Body.(*loop.ToolIntent); ok {
+	if b, ok := e.Body.(*runlog.ToolIntent); ok {
 		t.tools[e.Key] = b.Tool
 	}
 	_, err = fmt.Fprintf(t.p.stdout, "%4d  %s  %-15s %s\n", e.Seq, whenMillis(e.Time, time.Now()), e.Type,

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // inside returns an event of a sub-agent without what is around it, and which agents it
@@ -70,7 +70,7 @@ func warning(q agent.Ask) string {
 }
 
 // seenText says what a run has seen.
-func seenText(t loop.Taint) string {
+func seenText(t runlog.Taint) string {
 	var seen []string
 	if t.Untrusted {
 		seen = append(seen, "untrusted text")
@@ -84,17 +84,17 @@ func seenText(t loop.Taint) string {
 // teamText is what "runs show" says of an event between agents, guards and models.
 func teamText(body any) string {
 	switch b := body.(type) {
-	case *loop.GuardActed:
+	case *runlog.GuardActed:
 		return strings.TrimSpace(fmt.Sprintf("%s, %s, %s %s", b.Guard, b.Point, b.Action, b.Text))
-	case *loop.HistoryCut:
+	case *runlog.HistoryCut:
 		return fmt.Sprintf("%d of %d tokens are left; %d results were shortened, %d messages left out", b.After, b.Before, len(b.Results), b.Messages)
-	case *loop.AgentChanged:
+	case *runlog.AgentChanged:
 		return fmt.Sprintf("%s goes on in place of %s", b.To, b.From)
-	case *loop.StopMet:
+	case *runlog.StopMet:
 		return b.Condition
-	case *loop.QuestionDeclined:
+	case *runlog.QuestionDeclined:
 		return fmt.Sprintf("%s (%s): %s", b.Tool, b.Kind, b.Reason)
-	case *loop.Tainted:
+	case *runlog.Tainted:
 		return fmt.Sprintf("%s: the run has now seen %s", b.Tool, seenText(b.Seen))
 	}
 	return ""

@@ -1,4 +1,4 @@
-package loop
+package clip
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// TestCutForModel: of whatever a tool returns the model sees a bounded part, valid text,
+// TestForModel: of whatever a tool returns the model sees a bounded part, valid text,
 // and how much is missing.
-func TestCutForModel(t *testing.T) {
+func TestForModel(t *testing.T) {
 	image := func(n int) mcp.Content { return &mcp.ImageContent{MIMEType: "image/png", Data: make([]byte, n)} }
 	many := make(mcp.Contents, 10_000)
 	for i := range many {
@@ -39,7 +39,7 @@ func TestCutForModel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := cutForModel("id", &mcp.CallToolResult{Content: tt.content, IsError: true}, tt.limit)
+			got := ForModel("id", &mcp.CallToolResult{Content: tt.content, IsError: true}, tt.limit)
 			if got.ToolUseID != "id" || !got.IsError || len(got.Content) != tt.blocks {
 				t.Errorf("got %d blocks, want %d: %+v", len(got.Content), tt.blocks, got)
 			}

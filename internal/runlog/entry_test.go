@@ -1,4 +1,4 @@
-package loop
+package runlog
 
 import (
 	"reflect"
@@ -28,7 +28,7 @@ func samples() map[string]any {
 		store.AskSettled:     &AskSettled{Status: store.AskAccepted, By: "ada", Scope: "once"},
 		InputAddedType:       &InputAdded{Message: llm.User("again")},
 		LimitReachedType:     &LimitReached{Account: "run r", Limit: "cost", Max: "0.25", Spent: "0.20", Then: LimitAsk},
-		GuardActedType:       &GuardActed{Guard: "g", Point: PointFinal, Action: GuardChanged, Text: "why"},
+		GuardActedType:       &GuardActed{Guard: "g", Point: "final", Action: GuardChanged, Text: "why"},
 		HistoryCutType:       &HistoryCut{Turn: 3, Before: 9, After: 5, Limit: 6, Results: []CutResult{{"c", "t", 7, 50}}, Messages: 2, Dropped: 4, Summary: "s"},
 		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
@@ -49,7 +49,7 @@ func TestDecodeWhatWasEncoded(t *testing.T) {
 			continue
 		}
 		e := Entry{Type: typ, Key: "k", Body: body}
-		ev, err := e.encode()
+		ev, err := e.Encode()
 		if err != nil {
 			t.Errorf("encode(%s): %v", typ, err)
 			continue
@@ -99,7 +99,7 @@ func TestEncodeBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		e := Entry{Type: "x", Body: tt.body}
-		ev, err := e.encode()
+		ev, err := e.Encode()
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -113,7 +113,7 @@ func TestEncodeBounds(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for typ, body := range samples() {
 		e := Entry{Type: typ, Body: body}
-		ev, err := e.encode()
+		ev, err := e.Encode()
 		if err != nil {
 			f.Fatal(err)
 		}

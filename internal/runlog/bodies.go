@@ -1,39 +1,13 @@
-package loop
+package runlog
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors/budget"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// Types of events that only a run writes, beside those of package store.
-const (
-	ToolsListedType = "tools.listed" // what the model may call from now on
-	ModelIntentType = "model.intent" // the model is about to be asked; what was reserved for it
-	ModelFailedType = "model.failed" // the model was asked, and the turn has no result
-	InputAddedType  = "input.added"  // a message of the run itself to the model
-	SpentType       = "spent"        // what was paid for beside the turns; Key is the call's, empty for none
-
-	LimitReachedType = "limit.reached" // what comes next does not fit the limits
-	LimitRaisedType  = "limit.raised"  // a human has allowed more
-)
-
-// Entry is an event of a run with its body decoded: one of the pointers below.
-type Entry struct {
-	Seq  int64
-	Time time.Time
-	Type string
-	Key  string // of the tool call or ask it belongs to
-	Body any
-}
 
 // The bodies of a run's events.
 type (
@@ -53,11 +27,11 @@ type (
 		ToolCalls int             `json:"toolCalls"`
 		Cost      llm.Money       `json:"cost,omitzero"`
 		// Like Steps, Tokens and ToolCalls these are limits; zero is none.
-		ModelCalls int     `json:"modelCalls,omitzero"`
-		Depth      int     `json:"depth,omitzero"`
-		OnLimit    OnLimit `json:"onLimit,omitempty"`
-		WallMS     int64   `json:"wallMs"`
-		MaxResult  int     `json:"maxResult"`
+		ModelCalls int    `json:"modelCalls,omitzero"`
+		Depth      int    `json:"depth,omitzero"`
+		OnLimit    string `json:"onLimit,omitempty"`
+		WallMS     int64  `json:"wallMs"`
+		MaxResult  int    `json:"maxResult"`
 	}
 	// ToolsListed is the body of tools.listed. It comes before the first turn and
 	// whenever something has changed since.
@@ -143,7 +117,7 @@ type (
 		Result   *mcp.CallToolResult `json:"result"`
 	}
 	// ToolUnknown is the body of tool.unknown: the call may have had its effect, and
-	// nobody can know.
+	// the outcome cannot be known.
 	ToolUnknown struct {
 		Turn   int    `json:"turn"`
 		CallID string `json:"callId"`
@@ -166,13 +140,13 @@ type (
 	InputAdded struct {
 		Message llm.Message `json:"message"`
 	}
-	// LimitReached is the body of limit.reached. Amounts are written as in [LimitError].
+	// LimitReached is the body of limit.reached. Amounts are written as in [budget.LimitError].
 	LimitReached struct {
-		Account string  `json:"account,omitempty"` // whose limit it is; empty for wall time
-		Limit   string  `json:"limit"`
-		Max     string  `json:"max"`
-		Spent   string  `json:"spent,omitempty"`
-		Then    OnLimit `json:"then"` // what the run does
+		Account string `json:"account,omitempty"` // whose limit it is; empty for wall time
+		Limit   string `json:"limit"`
+		Max     string `json:"max"`
+		Spent   string `json:"spent,omitempty"`
+		Then    string `json:"then"` // what the run does: [LimitStop], …
 	}
 	// LimitRaised is the body of limit.raised. Of an account above the run's it holds
 	// for all below that one.
@@ -193,104 +167,83 @@ type (
 		ToolCalls  int             `json:"toolCalls"`
 		Spent      budget.Amount   `json:"spent,omitzero"`
 	}
+	// ToolWaiting is the body of tool.waiting: the call had no effect yet. When it goes on
+	// tool.dispatched follows.
+	ToolWaiting struct {
+		Turn   int    `json:"turn"`
+		CallID string `json:"callId"`
+		Tool   string `json:"tool"`
+		Server string `json:"server,omitempty"`
+		For    string `json:"for"` // such as: an instance of server "files" (4 of 4 in use)
+	}
 )
 
-// ApprovalPayload is what an ask of the kind "tool" decides on; the ask's Hash is
-// that of this payload in canonical form (SECA-41).
-type ApprovalPayload struct {
-	Server     string          `json:"server,omitempty"`
-	Tool       string          `json:"tool"`
-	Definition string          `json:"definition,omitempty"` // its hash
-	Source     string          `json:"source,omitempty"`     // which server of that name, see [Tool].Source
-	Arguments  json.RawMessage `json:"arguments"`
-	// Tainted says that the run has seen untrusted content and private data, and that
-	// the call may carry them out (SECA-44).
-	Tainted bool `json:"tainted,omitzero"`
-	// Again says that the policy asks whatever was allowed before, see [AskAgain].
-	Again bool `json:"again,omitzero"`
-}
-
-// Bound returns the name of exactly this tool of exactly this server, see [Tool.Bound].
-func (p *ApprovalPayload) Bound() string { return bound(p.Source, p.Definition) }
-
-// Bound returns the name of exactly this tool of exactly this server, as both are defined
-// now: what an approval that outlives a run is bound to. It is empty where one of the two
-// is not known, as for a function of the program.
-func (t *Tool) Bound() string { return bound(t.Source, t.Hash) }
-
-func bound(source, hash string) string {
-	if source == "" || hash == "" {
-		return ""
+// The bodies of what a run does beside asking the model and calling tools.
+type (
+	// GuardActed is the body of guard.acted.
+	GuardActed struct {
+		Guard  string `json:"guard,omitempty"`
+		Point  string `json:"point"`
+		Action string `json:"action"` // [GuardChanged], [GuardRefused] or [GuardStopped]
+		Text   string `json:"text,omitempty"`
 	}
-	sum := sha256.Sum256([]byte(source + "\x00" + hash))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// bodies makes the body of each type of event.
-var bodies = map[string]func() any{
-	store.RunStarted:     func() any { return new(RunStarted) },
-	ToolsListedType:      func() any { return new(ToolsListed) },
-	ModelIntentType:      func() any { return new(ModelIntent) },
-	store.ModelResult:    func() any { return new(ModelResult) },
-	ModelFailedType:      func() any { return new(ModelFailed) },
-	SpentType:            func() any { return new(Spent) },
-	store.ToolIntent:     func() any { return new(ToolIntent) },
-	store.ToolDispatched: func() any { return new(ToolDispatched) },
-	store.ToolResult:     func() any { return new(ToolResult) },
-	store.ToolUnknown:    func() any { return new(ToolUnknown) },
-	store.AskOpened:      func() any { return new(AskOpened) },
-	store.AskSettled:     func() any { return new(AskSettled) },
-	InputAddedType:       func() any { return new(InputAdded) },
-	LimitReachedType:     func() any { return new(LimitReached) },
-	LimitRaisedType:      func() any { return new(LimitRaised) },
-	store.RunFinished:    func() any { return new(RunFinished) },
-	GuardActedType:       func() any { return new(GuardActed) },
-	HistoryCutType:       func() any { return new(HistoryCut) },
-	AgentChangedType:     func() any { return new(AgentChanged) },
-	StopMetType:          func() any { return new(StopMet) },
-	QuestionDeclinedType: func() any { return new(QuestionDeclined) },
-	TaintedType:          func() any { return new(Tainted) },
-	ToolWaitingType:      func() any { return new(ToolWaiting) },
-}
-
-// Decode reads an event that a run has written. An event of a type it does not
-// know, such as one of a later version, has its raw body.
-func Decode(ev store.Event) (Entry, error) {
-	e := Entry{Seq: ev.Seq, Time: ev.Time, Type: ev.Type, Key: ev.Key}
-	make, ok := bodies[ev.Type]
-	if !ok {
-		e.Body = ev.Body
-		return e, nil
+	// HistoryCut is the body of history.cut. What is left out stays in the journal.
+	HistoryCut struct {
+		Turn    int         `json:"turn"`   // from which on
+		Before  int         `json:"before"` // tokens of the request, estimated
+		After   int         `json:"after"`
+		Limit   int         `json:"limit"`
+		Forced  bool        `json:"forced,omitzero"`   // the model had said that it was too much
+		Results []CutResult `json:"results,omitempty"` // that were cut, or replaced by a mark
+		// Messages is how many were left out now, behind the first one and what was
+		// left out before; Dropped is how many in all.
+		Messages int    `json:"messages,omitzero"`
+		Dropped  int    `json:"dropped,omitzero"`
+		Summary  string `json:"summary,omitempty"` // of all that was left out
+		// NoSummary is why there is no newer one.
+		NoSummary string `json:"noSummary,omitempty"`
 	}
-	e.Body = make()
-	if err := jsonx.Unmarshal(ev.Body, e.Body); err != nil {
-		return Entry{}, fmt.Errorf("reading event %d (%s) of run %q: %w", ev.Seq, ev.Type, ev.Run, err)
+	// CutResult is a result that the model sees no more, or less of.
+	CutResult struct {
+		CallID string `json:"callId"`
+		Tool   string `json:"tool"`
+		Bytes  int    `json:"bytes"` // as it was
+		// Kept bounds the text that is left of it, as of [clip.Result]; zero is a mark in its place.
+		Kept int `json:"kept,omitzero"`
 	}
-	return e, nil
-}
-
-// encode makes the event to append. What does not fit a store is cut where that
-// loses no more than a display would.
-func (e *Entry) encode() (store.Event, error) {
-	body, err := jsonx.Marshal(e.Body)
-	if err == nil && len(body) > store.MaxBody {
-		switch b := e.Body.(type) {
-		case *ToolResult:
-			cut := *b
-			cut.Result = cutForJournal(b.Result)
-			body, err = jsonx.Marshal(&cut)
-		case *ModelResult:
-			cut := *b
-			cut.Thinking = ""
-			body, err = jsonx.Marshal(&cut)
-		case *RunFinished: // the model's last result has all of it
-			cut := *b
-			cut.Text, cut.Structured = clip(b.Text, store.MaxBody/16), nil
-			body, err = jsonx.Marshal(&cut)
-		}
+	// AgentChanged is the body of agent.changed.
+	AgentChanged struct {
+		Turn   int      `json:"turn"` // after which
+		From   string   `json:"from,omitempty"`
+		To     string   `json:"to"`
+		Path   []string `json:"path"`
+		Hash   string   `json:"hash,omitempty"`
+		Model  string   `json:"model"`
+		System string   `json:"system,omitempty"`
 	}
-	if err != nil {
-		return store.Event{}, fmt.Errorf("writing the event %s: %w", e.Type, err)
+	// StopMet is the body of stop.met.
+	StopMet struct {
+		Turn      int    `json:"turn"`
+		Condition string `json:"condition"`
 	}
-	return store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: body}, nil
-}
+	// QuestionDeclined is the body of question.declined. What was asked is not in it: it may
+	// be another run's.
+	QuestionDeclined struct {
+		Kind   string `json:"kind"`
+		Server string `json:"server,omitempty"`
+		Tool   string `json:"tool"`
+		Reason string `json:"reason"`
+	}
+	// Tainted is the body of run.tainted.
+	Tainted struct {
+		Seen   Taint  `json:"seen"`
+		Tool   string `json:"tool"`
+		Server string `json:"server,omitempty"`
+	}
+	// Chosen is a router's choice of a model.
+	Chosen struct {
+		Model    string `json:"model"`
+		Reason   string `json:"reason,omitempty"`
+		Fallback int    `json:"fallback,omitzero"` // how many candidates have failed before
+	}
+)

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/actors/provider"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Conditions that callers test with errors.Is.
+var (
+	// ErrRunExists is returned by Start for the ID of a run that was started with
+	// another input.
+	ErrRunExists = errors.New("a run of this ID was started with another input")
+	// ErrNotEnded is returned by [Run.Result] for a run that is still under way.
+	ErrNotEnded = errors.New("the run has not ended")
+	// ErrInterrupted is returned by Wait for a run of a process that has gone: no process
+	// works on it.
+	ErrInterrupted = errors.New("the run was interrupted: no process works on it")
+	// ErrClosed is the cause with which runs end when their runtime is closed, and
+	// the error of every method of a closed runtime.
+	ErrClosed = errors.New("the runtime is closed")
+	// ErrTooManyRuns is returned by Start at the limit of [Options].MaxRuns.
+	ErrTooManyRuns = errors.New("too many runs at once")
+	// ErrTooManyTenants is returned by [Runtime.NewTenant] at the limit of
+	// [Options].MaxTenants.
+	ErrTooManyTenants = errors.New("too many tenants at once")
+	// ErrSuspended is returned by Wait for a run that [Run.Suspend] left to wait.
+	ErrSuspended = loop.ErrSuspended
+	// ErrNotWaiting is returned by Suspend for a run that has no question open.
+	ErrNotWaiting = loop.ErrNotWaiting
+	// ErrSettled is returned for an answer to a question that is decided already: by
+	// another answer, by the clock, or because its run has ended.
+	ErrSettled = store.ErrSettled
+	// ErrProviderBusy fails a run whose provider of models has too many requests waiting.
+	ErrProviderBusy = provider.ErrBusy
+	// ErrProviderDown fails a run whose provider of models has failed too often, and gets
+	// no requests for a while: see [ProviderOptions].
+	ErrProviderDown = provider.ErrCircuitOpen
+)
+
+// LimitError ends a run that has reached one of its limits.
+type LimitError struct {
+	Account string // whose limit it is: the run's, or that of one above; empty for wall time
+	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth" or "wall time"
+	Max     string // a decimal of money, or a whole number
+
+	text string
+}
+
+func (e *LimitError) Error() string {
+	if e.text == "" {
+		return fmt.Sprintf("the run has reached its limit: %s %s", e.Max, e.Limit)
+	}
+	return e.text
+}
+
+// LoopError ends a run whose model makes the same calls over and over.
+type LoopError struct {
+	Tool  string // of the first of them
+	Times int    // in a row
+}
+
+func (e *LoopError) Error() string { return (*loop.RepeatError)(e).Error() }
+
+// GuardError ends a run that a [Guard] has stopped, or whose answers it has refused too
+// often.
+type GuardError struct {
+	Guard  string
+	Point  GuardPoint
+	Reason string
+}
+
+func (e *GuardError) Error() string {
+	return (&guard.Error{Guard: e.Guard, Point: string(e.Point), Reason: e.Reason}).Error()
+}
+
+// CancelledError ends a run that was cancelled.
+type CancelledError struct{ Cause error }
+
+func (e *CancelledError) Error() string { return (*loop.CancelledError)(e).Error() }
+
+// Unwrap returns the cause.
+func (e *CancelledError) Unwrap() error { return e.Cause }
+
+// JournalError ends a run whose events could not be written: it must not go on.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return (*loop.JournalError)(e).Error() }
+
+// Unwrap returns the store's error, such as [store.ErrFenced].
+func (e *JournalError) Unwrap() error { return e.Err }
+
+// NoPriceError refuses a run with a limit of money whose model has no price.
+type NoPriceError struct{ Model string }
+
+func (e *NoPriceError) Error() string { return (*loop.NoPriceError)(e).Error() }
+
+// RunError is a run of another process, or of the past, that has not finished with
+// an answer. Runs of this runtime have the errors themselves.
+type RunError struct {
+	State   store.RunState
+	Message string
+}
+
+func (e *RunError) Error() string { return e.Message }
+
+// runError is an error of a run's loop. With errors.As it is also the error of this
+// package that stands for the loop's.
+type runError struct {
+	about string // what has failed, such as: run "r"; empty for nothing
+	err   error
+}
+
+// errorOf returns an error of a loop as users get it; nil for nil.
+func errorOf(about string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &runError{about, err}
+}
+
+func (e *runError) Error() string {
+	if e.about == "" {
+		return e.err.Error()
+	}
+	return e.about + ": " + e.err.Error()
+}
+
+// Unwrap returns the loop's error.
+func (e *runError) Unwrap() error { return e.err }
+
+// As implements what [errors.As] looks for.
+func (e *runError) As(target any) bool {
+	switch t := target.(type) {
+	case **LimitError:
+		return convert(e.err, t, func(l *budget.LimitError) *LimitError {
+			return &LimitError{Account: l.Account, Limit: l.Limit, Max: l.Max, text: l.Error()}
+		})
+	case **LoopError:
+		return convert(e.err, t, func(l *loop.RepeatError) *LoopError { return (*LoopError)(l) })
+	case **GuardError:
+		return convert(e.err, t, func(g *guard.Error) *GuardError { return &GuardError{g.Guard, GuardPoint(g.Point), g.Reason} })
+	case **CancelledError:
+		return convert(e.err, t, func(c *loop.CancelledError) *CancelledError { return (*CancelledError)(c) })
+	case **JournalError:
+		return convert(e.err, t, func(j *loop.JournalError) *JournalError { return (*JournalError)(j) })
+	case **NoPriceError:
+		return convert(e.err, t, func(n *loop.NoPriceError) *NoPriceError { return (*NoPriceError)(n) })
+	}
+	return false
+}
+
+// convert looks for an error in a chain, and sets target to what it is here.
+func convert[From error, To any](err error, target *To, as func(From) To) bool {
+	from, ok := errors.AsType[From](err)
+	if ok {
+		*target = as(from)
+	}
+	return ok
+}

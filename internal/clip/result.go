@@ -1,0 +1,132 @@
+package clip
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// maxMedia bounds the images and sounds of one result, in bytes.
+const maxMedia = 5 << 20
+
+// maxBlocks bounds the blocks of one result that the model sees.
+const maxBlocks = 256
+
+// Writable returns a result that can be written as JSON: invalid UTF-8 in it, such as a
+// file's bytes, is replaced. A result that stays unwritable is an error.
+func Writable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+	if r == nil {
+		return nil, nil
+	}
+	if _, err := jsonx.Marshal(r); err == nil {
+		return r, nil
+	}
+	mended := *r
+	mended.Content = make(mcp.Contents, len(r.Content))
+	for i, c := range r.Content {
+		if t, ok := c.(*mcp.TextContent); ok && t != nil {
+			fixed := *t
+			fixed.Text = Valid(t.Text)
+			c = &fixed
+		}
+		mended.Content[i] = c
+	}
+	if _, err := jsonx.Marshal(&mended); err != nil {
+		return nil, fmt.Errorf("the tool's result cannot be written as JSON: %w", err)
+	}
+	return &mended, nil
+}
+
+// Result returns what a model sees of a result with limit bytes of text, as a result that
+// can be written as JSON.
+func Result(r *mcp.CallToolResult, limit int) (*mcp.CallToolResult, error) {
+	r, err := Writable(r)
+	if r == nil || err != nil {
+		return r, err
+	}
+	c := ForModel("", r, limit)
+	return &mcp.CallToolResult{Content: c.Content, StructuredContent: c.StructuredContent, IsError: c.IsError}, nil
+}
+
+// ErrorResult is what the model reads of a Go error. The text of a panic is for the log.
+func ErrorResult(err error) *mcp.CallToolResult {
+	if p, ok := errors.AsType[*actors.PanicError](err); ok && p != nil {
+		return mcp.ErrorResult("the tool failed: internal error")
+	}
+	return mcp.ErrorResult("%s", Short(err.Error()))
+}
+
+// ForModel returns what the model sees of a result: at most limit bytes of text, whole
+// media within a bound of their own, and a note on what it does not see. It never fetches
+// what a link points to (SECA-42).
+func ForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultContent {
+	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: mcp.Contents{}}
+	content := r.Content
+	if len(content) == 0 && len(r.StructuredContent) > 0 {
+		if len(r.StructuredContent) <= limit {
+			out.StructuredContent = r.StructuredContent
+			return out
+		}
+		content = mcp.Contents{mcp.Text(string(r.StructuredContent))}
+	}
+	left, media := limit, maxMedia
+	missing, missed := 0, 0 // blocks and bytes without even a note
+	for _, c := range content {
+		if _, isText := c.(*mcp.TextContent); isText && left <= 0 && len(out.Content) > 0 || len(out.Content) == maxBlocks {
+			missing, missed = missing+1, missed+Size(c)
+			continue
+		}
+		switch size := Size(c); c := c.(type) {
+		case *mcp.TextContent:
+			out.Content = append(out.Content, mcp.Text(cutText(c.Text, &left)))
+		case *mcp.ImageContent, *mcp.AudioContent:
+			out.Content = append(out.Content, whole(c, size, &media))
+		default:
+			out.Content = append(out.Content, whole(c, size, &left))
+		}
+	}
+	if missing > 0 {
+		out.Content = append(out.Content, mcp.Text(fmt.Sprintf("[left out: %d more blocks of %d bytes]", missing, missed)))
+	}
+	return out
+}
+
+// cutText returns as much of s as fits, with a note where that is not all.
+func cutText(s string, left *int) string {
+	if len(s) <= *left {
+		*left -= len(s)
+		return s
+	}
+	n := boundary(s, *left)
+	*left = 0
+	return fmt.Sprintf("%s\n[cut here: this text has %d bytes, %d of them are shown]", s[:n], len(s), n)
+}
+
+// whole returns c if it fits, else a note in its place.
+func whole(c mcp.Content, size int, left *int) mcp.Content {
+	if size > *left {
+		return mcp.Text(fmt.Sprintf("[left out: %s of %d bytes, which is too large]", c.ContentType(), size))
+	}
+	*left -= size
+	return c
+}
+
+// Size is how many bytes a block of content has.
+func Size(c mcp.Content) int {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return len(c.Text)
+	case *mcp.ImageContent:
+		return len(c.Data)
+	case *mcp.AudioContent:
+		return len(c.Data)
+	}
+	raw, err := jsonx.Marshal(c)
+	if err != nil {
+		return maxMedia + 1
+	}
+	return len(raw)
+}

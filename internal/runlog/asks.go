@@ -1,0 +1,133 @@
+package runlog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Kinds of asks of a run.
+const (
+	AskKind       = "tool"       // may this call be made? The payload is an [ApprovalPayload]
+	AskLimit      = "limit"      // may the run have more than a limit? The payload is a [LimitPayload]
+	AskForm       = "form"       // a server's form; the answer's content goes to it
+	AskURL        = "url"        // a page that a server wants to be opened
+	AskSampling   = "sampling"   // a server's request for a model's answer
+	AskSample     = "sample"     // the answer, before the server gets it
+	AskDefinition = "definition" // a tool's definition is not the approved one
+	AskPage       = "page"       // a page that is open and waited for
+)
+
+// ScopeRun is the scope of a decision that holds for every call of that exact tool
+// definition in the same run.
+const ScopeRun = "run"
+
+// ApprovalPayload is what an ask of the kind "tool" decides on; the ask's Hash is
+// that of this payload in canonical form (SECA-41).
+type ApprovalPayload struct {
+	Server     string          `json:"server,omitempty"`
+	Tool       string          `json:"tool"`
+	Definition string          `json:"definition,omitempty"` // its hash
+	Source     string          `json:"source,omitempty"`     // which server of that name, see [Bound]
+	Arguments  json.RawMessage `json:"arguments"`
+	// Tainted says that the run has seen untrusted content and private data, and that
+	// the call may carry them out (SECA-44).
+	Tainted bool `json:"tainted,omitzero"`
+	// Again says that the policy asks whatever was allowed before.
+	Again bool `json:"again,omitzero"`
+}
+
+// Bound returns the name of exactly this tool of exactly this server, see [Bound].
+func (p *ApprovalPayload) Bound() string { return Bound(p.Source, p.Definition) }
+
+// Bound names exactly one tool of exactly one server, as both are defined now: what an
+// approval that outlives a run is bound to. Source is a hash of the server's definition,
+// definition one of the tool's. It is empty where one of the two is not known, as for a
+// function of the program.
+func Bound(source, definition string) string {
+	if source == "" || definition == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(source + "\x00" + definition))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// LimitPayload is what an ask of the kind "limit" decides on. All amounts are written
+// as in [budget.LimitError].
+type LimitPayload struct {
+	Account string `json:"account"` // whose limit it is: the run's, or that of one above
+	Limit   string `json:"limit"`
+	Max     string `json:"max"`
+	Spent   string `json:"spent"`
+	More    string `json:"more"` // what is asked for
+}
+
+// reason is the answer of a decision that declines.
+type reason struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// DeclineAnswer returns the [store.Decision].Answer that carries a reason, nil for
+// none.
+func DeclineAnswer(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	raw, err := jsonx.Marshal(reason{clip.Short(text)})
+	if err != nil { // not UTF-8: better no reason than no answer
+		return nil
+	}
+	return raw
+}
+
+// Reason returns the reason of a decision that declines, empty for none.
+func Reason(answer json.RawMessage) string {
+	var d reason
+	if len(answer) == 0 || jsonx.Unmarshal(answer, &d) != nil {
+		return ""
+	}
+	return d.Reason
+}
+
+// more is the answer of a decision that accepts at a limit.
+type more struct {
+	More string `json:"more,omitempty"`
+}
+
+// MoreAnswer returns the [store.Decision].Answer that allows so much more, nil for the
+// amount that was asked for.
+func MoreAnswer(amount string) json.RawMessage {
+	if amount == "" {
+		return nil
+	}
+	raw, err := jsonx.Marshal(more{amount})
+	if err != nil { // not UTF-8, and no amount
+		return []byte("{}")
+	}
+	return raw
+}
+
+// More returns the amount that an answer allows, empty for the one that was asked for.
+func More(answer json.RawMessage) (string, error) {
+	var m more
+	if len(answer) == 0 {
+		return "", nil
+	}
+	err := jsonx.Unmarshal(answer, &m)
+	return m.More, err
+}
+
+// PageDecision returns the answer to an [AskPage]: "retry", "open", or "cancel", which
+// declines.
+func PageDecision(action string) store.Decision {
+	d := store.Decision{Status: store.AskAccepted, Scope: "once", Answer: json.RawMessage(jsonx.AppendQuote([]byte(`{"page":`), action))}
+	d.Answer = append(d.Answer, '}')
+	if action == "cancel" {
+		d.Status, d.Scope = store.AskDeclined, ""
+	}
+	return d
+}
