@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
 // Resource is one resource of a host's servers.
@@ -58,7 +59,7 @@ func sameList[T any](a, b []T) bool {
 
 // shelves says where lists of one kind are: with the client and in the host.
 type shelves[T any] struct {
-	list     func(*Client) *list[T]
+	list     func(*Client) *lists.List[T]
 	shelf    func(*entry) *shelf[T]
 	declared func(*mcp.ServerCapabilities) bool
 	// prepare makes something of a new list that changed puts into the host, under its
@@ -69,27 +70,27 @@ type shelves[T any] struct {
 
 var (
 	toolShelves = shelves[mcp.Tool]{
-		list:     func(c *Client) *list[mcp.Tool] { return &c.keeps.tools },
+		list:     func(c *Client) *lists.List[mcp.Tool] { return &c.cache.Tools },
 		shelf:    func(e *entry) *shelf[mcp.Tool] { return &e.tools },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Tools != nil },
 	}
 	resourceShelves = shelves[mcp.Resource]{
-		list:     func(c *Client) *list[mcp.Resource] { return &c.keeps.resources },
+		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
 		shelf:    func(e *entry) *shelf[mcp.Resource] { return &e.resources },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	templateShelves = shelves[mcp.ResourceTemplate]{
-		list:     func(c *Client) *list[mcp.ResourceTemplate] { return &c.keeps.templates },
+		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
 		shelf:    func(e *entry) *shelf[mcp.ResourceTemplate] { return &e.templates },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	promptShelves = shelves[mcp.Prompt]{
-		list:     func(c *Client) *list[mcp.Prompt] { return &c.keeps.prompts },
+		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
 		shelf:    func(e *entry) *shelf[mcp.Prompt] { return &e.prompts },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 	}
 	skillShelves = shelves[mcp.Skill]{
-		list:  func(c *Client) *list[mcp.Skill] { return &c.keeps.skills },
+		list:  func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
 		shelf: func(e *entry) *shelf[mcp.Skill] { return &e.skills },
 		declared: func(c *mcp.ServerCapabilities) bool {
 			_, ok := c.Extension(mcp.ExtensionSkills)
@@ -154,7 +155,7 @@ func current[T any](h *Host, e *entry, c *Client, s shelves[T]) bool {
 	var items []T
 	if info := c.info.Load(); info == nil || s.declared(&info.Capabilities) {
 		var ok bool
-		if items, ok = s.list(c).known(); !ok {
+		if items, ok = s.list(c).Known(); !ok {
 			return false
 		}
 	}
@@ -169,7 +170,7 @@ func fill[T any](ctx context.Context, h *Host, e *entry, s shelves[T]) {
 	c := e.client.Load()
 	items, err := readList(ctx, c, s)
 	if err != nil {
-		h.log.Warn("a list of a server is not known", "server", e.server.Name, "list", s.list(c).what, "error", err)
+		h.log.Warn("a list of a server is not known", "server", e.server.Name, "list", s.list(c).What, "error", err)
 	}
 	var prepared any
 	if err == nil && s.prepare != nil && !holds(h, s.shelf(e), items) {
@@ -200,9 +201,9 @@ func readList[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) 
 		return nil, err
 	}
 	l := s.list(c)
-	c.wantFresh(l.method)
-	items, err := l.get(ctx)
-	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.method == mcp.MethodListResourceTemplates {
+	c.wantFresh(l.Method)
+	items, err := l.Get(ctx)
+	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.Method == mcp.MethodListResourceTemplates {
 		return nil, nil // servers with resources and without templates forget it
 	}
 	return items, err

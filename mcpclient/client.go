@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
@@ -39,18 +40,15 @@ type Client struct {
 	ownSys  bool
 	conn    *conn.Conn
 	events  events
-	keeps   keeps
+	cache   lists.Cache
 	watches atomic.Pointer[watching] // nil before it is needed, see watching
 	asks    asks
-	outputs schemas
 	logs    logLimit
 
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel
 	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
 	web     web                        // of a server with a URL
-
-	annotations annotations // of its tools, for headers
 
 	consent   *consent  // of all instances
 	instances instances // of the first only
@@ -116,7 +114,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.initInstances()
 	c.level.Store(c.opts.LogLevel)
 	c.events.sys, c.events.owner = c.sys, "events of "+c.instanceName()
-	c.keeps.init(c)
+	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := server.versions() // checked above
 	n := &negotiator{
 		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: &c.opts.Info,
@@ -226,7 +224,7 @@ func (c *Client) mayStart(ctx context.Context) error {
 func (c *Client) agreed(info *Info) {
 	info.Name = c.server.Name
 	c.info.Store(info)
-	c.keeps.renew()
+	c.cache.Renew()
 	c.renewWatching(info)
 }
 
@@ -298,7 +296,7 @@ func (c *Client) Close() error {
 // ctx if calls had to be ended. Later calls return what the first did.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
-		c.keeps.close()
+		c.cache.Close()
 		c.closeWatching()
 		others := c.instances.close(ctx)
 		errs := []error{c.conn.Close(ctx)}

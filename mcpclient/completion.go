@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
 // completionLife is how long a completion is kept, so that deleting a character and
@@ -40,7 +41,7 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	}
 	req.Safe = true
 	principal, key := c.principal(), string(req.Params)
-	kept, ok, epoch := c.keeps.completions.get(key, principal)
+	kept, ok, epoch := c.cache.Completions.Get(key, principal)
 	if ok {
 		return kept, nil
 	}
@@ -59,8 +60,8 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	if len(found.Values) > mcp.MaxCompletions {
 		found.Values, found.HasMore = found.Values[:mcp.MaxCompletions:mcp.MaxCompletions], true
 	}
-	f := freshness{until: time.Now().Add(completionLife), private: true, principal: principal}
-	c.keeps.completions.put(key, found, len(raw), f, epoch)
+	f := lists.Freshness{Until: time.Now().Add(completionLife), Private: true, Principal: principal}
+	c.cache.Completions.Put(key, found, len(raw), f, epoch)
 	return found, nil
 }
 

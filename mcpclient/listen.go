@@ -108,13 +108,13 @@ func (c *Client) changed(n *Notice) {
 			c.watching().tasks.Announced(id, true)
 		}
 	case watch.ToolsChanged:
-		c.keeps.changed(mcp.NotificationToolsChanged, "")
+		c.cache.Changed(mcp.NotificationToolsChanged, "")
 	case watch.PromptsChanged:
-		c.keeps.changed(mcp.NotificationPromptsChanged, "")
+		c.cache.Changed(mcp.NotificationPromptsChanged, "")
 	case watch.ResourcesChanged:
-		c.keeps.changed(mcp.NotificationResourcesChanged, "")
+		c.cache.Changed(mcp.NotificationResourcesChanged, "")
 	case watch.ResourceUpdated:
-		c.keeps.changed(mcp.NotificationResourceUpdated, n.URI)
+		c.cache.Changed(mcp.NotificationResourceUpdated, n.URI)
 	case watch.TaskChanged:
 		c.watching().tasks.Noticed(*n.Task)
 	case watch.Ended:
@@ -128,7 +128,7 @@ func (c *Client) changed(n *Notice) {
 			}
 		}
 		for _, method := range []string{mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged} {
-			c.keeps.changed(method, "")
+			c.cache.Changed(method, "")
 		}
 	}
 }

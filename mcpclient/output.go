@@ -2,11 +2,8 @@ package mcpclient
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -46,18 +43,18 @@ var errNoStructure = errors.New("structuredContent is missing")
 // outputOf returns the schema that the result of a tool is checked by, nil for none:
 // the tool is not known, says nothing of its output, or the revision has none.
 func (c *Client) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
-	tool := c.keeps.tools.find(name)
+	tool := c.cache.Tools.Find(name)
 	if tool == nil || len(tool.OutputSchema) == 0 || o.AnyOutput {
 		return nil, nil
 	}
 	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureStructuredContent) {
 		return nil, nil
 	}
-	s, err := c.outputs.compile(tool.OutputSchema)
+	s, err := c.cache.Outputs.Compile(tool.OutputSchema)
 	if err != nil {
 		return nil, &OutputError{Tool: name, Err: err}
 	}
-	if skipped := s.Skipped(); len(skipped) > 0 && c.outputs.warns(name) {
+	if skipped := s.Skipped(); len(skipped) > 0 && c.cache.Outputs.Warns(name) {
 		c.log.Warn("a part of a tool's output schema can not be checked and is left out; the rest is checked",
 			"tool", sanitize.Line(name, maxName), "first", skipped[0], "parts", len(skipped))
 	}
@@ -90,57 +87,4 @@ func (c *Client) CheckOutput(_ context.Context, tool string, res *mcp.CallToolRe
 		return e
 	}
 	return checkOutput(tool, output, res)
-}
-
-// Bounds on the compiled schemas of one client.
-const (
-	maxSchemas     = 1000
-	maxSchemasSize = 8 << 20 // bytes of their text
-)
-
-// schemas keeps output schemas compiled, also those that can not be (SECA-48): the
-// bounds of package schema hold for each.
-type schemas struct {
-	mu     sync.Mutex
-	byHash map[[sha256.Size]byte]compiled
-	size   int
-	warned map[string]bool // tools
-}
-
-// warns reports whether a warning about a tool is the first.
-func (s *schemas) warns(tool string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.warned[tool] || len(s.warned) >= maxSchemas {
-		return false
-	}
-	if s.warned == nil {
-		s.warned = make(map[string]bool)
-	}
-	s.warned[tool] = true
-	return true
-}
-
-type compiled struct {
-	schema *schema.Schema
-	err    error
-}
-
-func (s *schemas) compile(raw json.RawMessage) (*schema.Schema, error) {
-	hash := sha256.Sum256(raw)
-	s.mu.Lock()
-	c, ok := s.byHash[hash]
-	s.mu.Unlock()
-	if ok {
-		return c.schema, c.err
-	}
-	c.schema, c.err = schema.Compile(raw, &schema.Options{Lenient: true})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byHash == nil || len(s.byHash) >= maxSchemas || s.size+len(raw) > maxSchemasSize {
-		s.byHash, s.size = make(map[[sha256.Size]byte]compiled), 0
-	}
-	s.byHash[hash] = c
-	s.size += len(raw)
-	return c.schema, c.err
 }

@@ -1,7 +1,6 @@
 package mcpclient
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,22 +131,6 @@ func TestHostileOutputSchemas(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// What is compiled is bounded, and the same schema is compiled once.
-func TestCompiledSchemas(t *testing.T) {
-	var s schemas
-	one, _ := s.compile(json.RawMessage(`{"type":"object"}`))
-	two, _ := s.compile(json.RawMessage(`{"type":"object"}`))
-	if one != two || len(s.byHash) != 1 {
-		t.Error("the same schema was compiled twice")
-	}
-	for i := range maxSchemas + 10 {
-		_, _ = s.compile(fmt.Appendf(nil, `{"const":%d}`, i))
-	}
-	if len(s.byHash) > maxSchemas || s.size > maxSchemasSize {
-		t.Errorf("%d schemas of %d bytes are kept", len(s.byHash), s.size)
 	}
 }
 

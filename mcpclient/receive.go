@@ -18,7 +18,7 @@ func (c *Client) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	}
 	switch m.Method {
 	case mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged:
-		c.keeps.changed(m.Method, "")
+		c.cache.Changed(m.Method, "")
 	case mcp.NotificationResourceUpdated:
 		c.resourceUpdated(m)
 	case mcp.NotificationMessage:

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
-
-// maxURI bounds the URI of a resource, in bytes.
-const maxURI = 16 << 10
 
 // ErrNotFound is what a [NotFoundError] is.
 var ErrNotFound = errors.New("mcpclient: there is no such resource")
@@ -53,7 +49,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context) ([]mcp.ResourceTempl
 func listOf[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) {
 	items, err := readList(ctx, c, s)
 	if err != nil && items != nil {
-		c.log.Warn("a list is out of date: it can not be read anew", "list", s.list(c).what, "stale", true, "error", err)
+		c.log.Warn("a list is out of date: it can not be read anew", "list", s.list(c).What, "stale", true, "error", err)
 		return items, nil
 	}
 	return items, err
@@ -71,11 +67,11 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 	if err := c.require(ctx, mcp.MethodReadResource); err != nil {
 		return nil, err
 	}
-	if err := checkURI(uri); err != nil {
+	if err := resource.CheckURI(uri); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	principal := c.principal()
-	kept, ok, epoch := c.keeps.reads.get(uri, principal)
+	kept, ok, epoch := c.cache.Reads.Get(uri, principal)
 	if ok && (opts == nil || !opts.Fresh) {
 		return kept, nil
 	}
@@ -93,34 +89,13 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 		return nil, c.failed(mcp.MethodReadResource, &call.ResponseError{Method: mcp.MethodReadResource, Err: err})
 	}
 	if c.era() == mcp.EraModern && !retried(req) { // CACHE-04, MRTR-18
-		c.keeps.reads.put(uri, res, len(raw), freshnessOf(mcp.EraModern, res.TTL(), res.CacheScope, principal, time.Now()), epoch)
+		c.cache.Reads.Put(uri, res, len(raw), lists.FreshnessOf(mcp.EraModern, res.TTL(), res.CacheScope, principal, time.Now()), epoch)
 	}
 	return res, nil
 }
 
 // retried reports whether the answer is that of a retry with what the server had asked for.
 func retried(req *call.Request) bool { return req.Tag.(*callTag).rounds > 0 }
-
-// checkURI refuses what is no absolute URI (RES-08, RFC 3986).
-func checkURI(uri string) error {
-	if len(uri) > maxURI {
-		return fmt.Errorf("the URI is longer than %d bytes", maxURI)
-	}
-	if strings.ContainsFunc(uri, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
-		return fmt.Errorf("%.200q is not a URI", uri)
-	}
-	for i := range len(uri) {
-		if uri[i] == '%' && (len(uri) < i+3 || !isHex(uri[i+1]) || !isHex(uri[i+2])) {
-			return fmt.Errorf("%.200q is not a URI", uri)
-		}
-	}
-	if u, err := url.Parse(uri); err != nil || u.Scheme == "" {
-		return fmt.Errorf("%.200q is not an absolute URI", uri)
-	}
-	return nil
-}
-
-func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 // notFound tells a missing resource from other failures. In 2026-07-28 it is the
 // only use of -32602 that the parameters, which are in order, leave room for.
@@ -142,6 +117,6 @@ func (c *Client) resourceUpdated(m *mcp.Message) {
 		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)
 		return
 	}
-	c.keeps.changed(m.Method, p.URI)
+	c.cache.Changed(m.Method, p.URI)
 	c.watching().resources.Updated(p.URI)
 }

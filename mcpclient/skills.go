@@ -16,6 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/skillmd"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
 
 // ErrSkillChanged is what a file of a skill that is not what its entry says is, and one
@@ -52,7 +54,7 @@ func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
 		}
 		return nil, err
 	}
-	err := checkSkill(&res.Skill)
+	err := resource.CheckSkill(&res.Skill)
 	if err == nil && res.Skill.URI != uri {
 		err = fmt.Errorf("the server has answered with the skill %.200q", res.Skill.URI)
 	}
@@ -69,7 +71,7 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 	var all []mcp.Resource
 	p := &mcp.ReadDirectoryParams{URI: uri}
 	seen := map[string]bool{}
-	for range maxPages {
+	for range lists.MaxPages {
 		var page mcp.ReadDirectoryResult
 		if err := c.aboutSkills(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
 			return nil, err
@@ -78,7 +80,7 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 		if p.Cursor = page.NextCursor; p.Cursor == nil {
 			return all, nil
 		}
-		if seen[*p.Cursor] || len(all) >= maxItems { // PAGE-06
+		if seen[*p.Cursor] || len(all) >= lists.MaxItems { // PAGE-06
 			break
 		}
 		seen[*p.Cursor] = true
@@ -116,36 +118,6 @@ func readsDirectories(caps *mcp.ServerCapabilities) bool {
 	return ok && mcp.Unmarshal(settings, &s) == nil && s.DirectoryRead
 }
 
-// checkSkill refuses an entry that is no good to load (SKILL-03, SKILL-04, SKILL-05).
-func checkSkill(s *mcp.Skill) error {
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	root, last, ok := skillmd.Root(s.URI)
-	name, description := s.Name()
-	switch {
-	case !ok || checkURI(s.URI) != nil:
-		return fmt.Errorf("skill %.200q: that is not the URI of a SKILL.md", s.URI)
-	case description == "" || name != last:
-		return fmt.Errorf("skill %.200q: it has no description, or another name than its folder", s.URI)
-	case s.Dynamic:
-		return nil
-	}
-	seen := make(map[string]bool, len(s.Resources))
-	for _, f := range s.Resources {
-		rest, within := strings.CutPrefix(f.URI, root+"/")
-		hex, sum := strings.CutPrefix(f.Digest, "sha256:")
-		if !within || rest == "" || seen[f.URI] || !sum || len(hex) != 64 || f.Size < 0 || checkURI(f.URI) != nil {
-			return fmt.Errorf("skill %.200q: its file %.200q is not within it, listed twice, or lacks digest or size", s.URI, f.URI)
-		}
-		seen[f.URI] = true
-	}
-	if !seen[s.URI] {
-		return fmt.Errorf("skill %.200q: its files lack SKILL.md", s.URI)
-	}
-	return nil
-}
-
 // LoadedSkill is a skill that was loaded, and the entry it was loaded by: for as long
 // as it is used, its files are those of that entry, whatever the server has now.
 // It may be used by several goroutines.
@@ -169,10 +141,10 @@ type LoadedSkill struct {
 // looks at the entry first. That what was read is what the entry says means only that
 // it has not been mixed up: both are the server's word (SKILL-18).
 func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill, error) {
-	if err := checkSkill(entry); err != nil {
+	if err := resource.CheckSkill(entry); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
-	if err := checkLimits(entry); err != nil {
+	if err := resource.CheckSkillLimits(entry); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c, left: skillmd.MaxBytes}
@@ -190,20 +162,6 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 	}
 	l.Text = string(bytesOf(head))
 	return l, nil
-}
-
-// checkLimits refuses a skill that is larger than what a host needs to take (SKILL-07).
-func checkLimits(s *mcp.Skill) error {
-	total := int64(0)
-	for _, f := range s.Resources {
-		if total += f.Size; total > skillmd.MaxBytes || f.Size > skillmd.MaxBytes {
-			break
-		}
-	}
-	if len(s.Resources) > skillmd.MaxFiles || total > skillmd.MaxBytes {
-		return fmt.Errorf("skill %.200q: it has more than %d files or %d bytes", s.URI, skillmd.MaxFiles, skillmd.MaxBytes)
-	}
-	return nil
 }
 
 // Read reads a file of the skill and verifies it (SKILL-13). file is its path as

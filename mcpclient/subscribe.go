@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
 
 // Subscribe asks the server to tell when a resource changes, in whatever way its
@@ -21,7 +22,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkURI(uri); err != nil {
+	if err := resource.CheckURI(uri); err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
 	if missing := missingCapability(mcp.MethodSubscribe, info); missing != "" {

@@ -352,12 +352,12 @@ func (c *Client) takesTasks() bool {
 // taskSupport says what the tool's definition does (TASK-05). The list of tools is
 // read for it only if the server has tasks at all.
 func (c *Client) taskSupport(ctx context.Context, name string) string {
-	tool := c.keeps.tools.find(name)
+	tool := c.cache.Tools.Find(name)
 	if tool == nil {
 		if _, err := c.ListTools(ctx); err != nil {
 			return mcp.TaskForbidden
 		}
-		tool = c.keeps.tools.find(name)
+		tool = c.cache.Tools.Find(name)
 	}
 	if tool == nil || tool.Execution == nil {
 		return mcp.TaskForbidden

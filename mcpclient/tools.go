@@ -25,9 +25,9 @@ const relistAge = 10 * time.Second
 // suspectTools is told that a tool that should be there is refused: perhaps it is
 // gone (TOOL-13, CACHE-06).
 func (c *Client) suspectTools() {
-	if c.keeps.tools.older(relistAge) {
-		c.keeps.tools.invalidate()
-		c.keeps.tools.tell()
+	if c.cache.Tools.OlderThan(relistAge) {
+		c.cache.Tools.Invalidate()
+		c.cache.Tools.Notify()
 	}
 }
 

@@ -1,0 +1,189 @@
+package lists
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Bounds on what is kept of one server: together well below what ROB-3 allows.
+const (
+	maxToolsSize     = 16 << 20 // bytes
+	maxResourcesSize = 8 << 20
+	maxTemplatesSize = 4 << 20
+	maxPromptsSize   = 8 << 20
+	maxSkillsSize    = 16 << 20
+
+	maxReads           = 256
+	maxReadsSize       = 8 << 20
+	maxCompletions     = 128
+	maxCompletionsSize = 1 << 20
+)
+
+// Source is the server that the lists are of.
+type Source interface {
+	// Fetch carries out a request. Its errors name the server and the method.
+	Fetch(ctx context.Context, method string, params []byte) (json.RawMessage, error)
+	// Invalid returns the error for a result that breaks the protocol.
+	Invalid(method string, err error) error
+	// Closed returns the error for what is asked after the end.
+	Closed() error
+	Era() mcp.Era
+	// Principal returns for whom the client acts now.
+	Principal() string
+	// Go runs f on a goroutine, which is named after what it does.
+	Go(what string, f func())
+	// Notify has f called after what was to be called before.
+	Notify(f func())
+	Log() *slog.Logger
+	// CheckTool refuses a tool; Allows reports whether the configuration has it.
+	CheckTool(*mcp.Tool) error
+	Allows(tool string) bool
+}
+
+// Cache is what a client has of a server's answers.
+type Cache struct {
+	Tools       List[mcp.Tool]
+	Resources   List[mcp.Resource]
+	Templates   List[mcp.ResourceTemplate]
+	Prompts     List[mcp.Prompt]
+	Skills      List[mcp.Skill]
+	Reads       Answers[*mcp.ReadResourceResult] // by URI
+	Completions Answers[*mcp.Completion]         // by parameters
+	Headers     Headers                          // that calls of its tools repeat
+	Outputs     Schemas                          // of its tools
+}
+
+// Init begins an empty cache. It is called once, before anything else. The functions are
+// called when a list may have changed, once for a burst; each may be nil.
+func (c *Cache) Init(s Source, tools, resources, prompts func()) {
+	c.Tools.Kind, c.Tools.source, c.Tools.onChange = &toolKind, s, tools
+	c.Resources.Kind, c.Resources.source, c.Resources.onChange = &resourceKind, s, resources
+	c.Templates.Kind, c.Templates.source = &templateKind, s
+	c.Prompts.Kind, c.Prompts.source, c.Prompts.onChange = &promptKind, s, prompts
+	c.Skills.Kind, c.Skills.source = &skillKind, s
+	c.Reads.max, c.Reads.maxSize = maxReads, maxReadsSize
+	c.Completions.max, c.Completions.maxSize = maxCompletions, maxCompletionsSize
+	c.Headers.byTool.Max = MaxItems
+	c.Outputs.byHash.Max, c.Outputs.byHash.MaxSize, c.Outputs.warned.Max = maxSchemas, maxSchemasSize, maxSchemas
+}
+
+// What the lists are; the same for all clients.
+var (
+	toolKind = Kind[mcp.Tool]{
+		Method: mcp.MethodListTools, What: "tools", maxSize: maxToolsSize,
+		read: readPage(func(r *mcp.ListToolsResult) listPage[mcp.Tool] {
+			return listPage[mcp.Tool]{items: r.Tools, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(t *mcp.Tool) string { return t.Name }, check: Source.CheckTool,
+		skip: func(s Source, t *mcp.Tool) bool { return !s.Allows(t.Name) },
+	}
+	resourceKind = Kind[mcp.Resource]{
+		Method: mcp.MethodListResources, What: "resources", maxSize: maxResourcesSize,
+		read: readPage(func(r *mcp.ListResourcesResult) listPage[mcp.Resource] {
+			return listPage[mcp.Resource]{items: r.Resources, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(r *mcp.Resource) string { return r.URI }, check: checkItem[*mcp.Resource],
+	}
+	templateKind = Kind[mcp.ResourceTemplate]{
+		Method: mcp.MethodListResourceTemplates, What: "resource templates", maxSize: maxTemplatesSize,
+		read: readPage(func(r *mcp.ListResourceTemplatesResult) listPage[mcp.ResourceTemplate] {
+			return listPage[mcp.ResourceTemplate]{items: r.ResourceTemplates, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(r *mcp.ResourceTemplate) string { return r.URITemplate }, check: checkItem[*mcp.ResourceTemplate],
+	}
+	promptKind = Kind[mcp.Prompt]{
+		Method: mcp.MethodListPrompts, What: "prompts", maxSize: maxPromptsSize,
+		read: readPage(func(r *mcp.ListPromptsResult) listPage[mcp.Prompt] {
+			return listPage[mcp.Prompt]{items: r.Prompts, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(p *mcp.Prompt) string { return p.Name }, check: checkItem[*mcp.Prompt],
+	}
+	skillKind = Kind[mcp.Skill]{
+		Method: mcp.MethodListSkills, What: "skills", maxSize: maxSkillsSize, unannounced: true,
+		read: readPage(func(r *mcp.ListSkillsResult) listPage[mcp.Skill] {
+			return listPage[mcp.Skill]{items: r.Skills, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		}),
+		key: func(s *mcp.Skill) string { return s.URI }, check: func(_ Source, s *mcp.Skill) error { return resource.CheckSkill(s) },
+	}
+)
+
+// checkItem is the check of an item that needs no more than itself.
+func checkItem[T interface{ Validate() error }](_ Source, item T) error { return item.Validate() }
+
+// readPage decodes a result that has been scanned already.
+func readPage[T, R any, P interface {
+	*R
+	Validate() error
+}](of func(P) listPage[T]) func(json.RawMessage) (listPage[T], error) {
+	return func(raw json.RawMessage) (listPage[T], error) {
+		r := P(new(R))
+		if err := jsonx.Unmarshal(raw, r); err != nil {
+			return listPage[T]{}, err
+		}
+		if err := r.Validate(); err != nil {
+			return listPage[T]{}, err
+		}
+		return of(r), nil
+	}
+}
+
+// Renew forgets all: another process may have other things, and notices may have
+// been missed.
+func (c *Cache) Renew() {
+	c.Tools.Invalidate()
+	c.Resources.Invalidate()
+	c.Templates.Invalidate()
+	c.Prompts.Invalidate()
+	c.Skills.Invalidate()
+	c.Reads.Drop(nil)
+	c.Completions.Drop(nil)
+}
+
+// Changed makes stale what a change notice is about (CACHE-06) and reports whether
+// it was one. The URI is that of notifications/resources/updated.
+func (c *Cache) Changed(method, uri string) bool {
+	switch method {
+	case mcp.NotificationToolsChanged:
+		c.Tools.Invalidate()
+		c.Tools.Notify()
+	case mcp.NotificationPromptsChanged:
+		c.Prompts.Invalidate()
+		c.Completions.Drop(nil)
+		c.Prompts.Notify()
+	case mcp.NotificationResourcesChanged:
+		c.Resources.Invalidate()
+		c.Templates.Invalidate()
+		c.Skills.Invalidate() // which are resources
+		c.Completions.Drop(nil)
+		c.Reads.Drop(nil) // one that is gone must not be read from here
+		c.Resources.Notify()
+	case mcp.NotificationResourceUpdated:
+		c.Reads.Drop(func(key string) bool { return related(key, uri) })
+	default:
+		return false
+	}
+	return true
+}
+
+// related reports whether one URI is the other, or below it: the notice may be about
+// a part of what was read (RES-05), or the whole of it.
+func related(a, b string) bool {
+	a, b = strings.TrimSuffix(a, "/"), strings.TrimSuffix(b, "/")
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// Close ends what is under way.
+func (c *Cache) Close() {
+	c.Tools.close()
+	c.Resources.close()
+	c.Templates.close()
+	c.Prompts.close()
+	c.Skills.close()
+}
