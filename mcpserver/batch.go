@@ -38,7 +38,7 @@ func (s *session) startBatch(data []byte, to port) {
 		s.fail(to, mcp.ID{}, err)
 		return
 	}
-	b.drop()
+	b.Drop()
 }
 
 // expect counts an answer that comes later.
@@ -48,30 +48,30 @@ func (b *batch) expect() {
 	b.left++
 }
 
-func (b *batch) notify(frame []byte) { b.to.notify(frame) }
+func (b *batch) Notify(frame []byte) { b.to.Notify(frame) }
 
-// answer takes one answer.
-func (b *batch) answer(frame []byte, _ *mcp.Error) {
+// Respond takes one answer.
+func (b *batch) Respond(frame []byte, _ *mcp.Error) {
 	b.mu.Lock()
 	if len(b.out) > 1 {
 		b.out = append(b.out, ',')
 	}
 	b.out = append(b.out, frame...)
 	b.mu.Unlock()
-	b.drop()
+	b.Drop()
 }
 
-// drop counts one answer off, and writes them all after the last: nothing if there
+// Drop counts one answer off, and writes them all after the last: nothing if there
 // are none.
-func (b *batch) drop() {
+func (b *batch) Drop() {
 	b.mu.Lock()
 	b.left--
 	over, any := b.left == 0, len(b.out) > 1
 	b.mu.Unlock()
 	switch {
 	case over && any:
-		b.to.answer(append(b.out, ']'), nil)
+		b.to.Respond(append(b.out, ']'), nil)
 	case over:
-		b.to.drop()
+		b.to.Drop()
 	}
 }

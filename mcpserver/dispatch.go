@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
 // arrival is one message on its way to its method. It belongs to the goroutine that
@@ -103,7 +104,7 @@ func (s *session) message(data []byte, a *arrival) (lost bool) {
 	default:
 		s.response(m)
 	}
-	a.port.drop()
+	a.port.Drop()
 	return false
 }
 
@@ -157,7 +158,7 @@ func (s *session) answerNow(a *arrival, row method) error {
 	}
 	out := buffer.Take()
 	frame := mcp.AppendResult((*out)[:0], a.ID, result)
-	a.port.answer(frame, nil)
+	a.port.Respond(frame, nil)
 	buffer.Give(out, frame)
 	return nil
 }
@@ -180,7 +181,7 @@ func (s *session) fail(to port, id mcp.ID, err error) {
 	if _, told := errors.AsType[*mcp.Error](err); !told {
 		s.server.log.Error("a request failed", "session", s.ref.Path(), "id", id.String(), "error", err)
 	}
-	to.answer(mcp.AppendError(nil, id, wire), wire)
+	to.Respond(mcp.AppendError(nil, id, wire), wire)
 }
 
 // notification handles a message that is never answered (BASE-09). Those we do
@@ -330,8 +331,8 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 		s.held.Add(-cost)
 		return err
 	}
-	if p, ok := a.port.(caller); ok {
-		p.began(&r.Call)
+	if x, ok := a.port.(*web.Exchange); ok {
+		x.Began(&r.Call)
 	}
 	s.server.sys.GoBlocking(s.ref.Path(), func() {
 		defer s.held.Add(-cost)

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
 // CodeRateLimited is the error of a request beyond [Options].RatePerSecond. Its data
 // is {"retryAfterMs": n}. It lies outside of the codes that are not ours (BASE-17).
-const CodeRateLimited = 429
+const CodeRateLimited = web.CodeRateLimited
 
 // limits are the rate limits of principals (TOOL-15, CMP-04). Sessions of nobody have
 // their own.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
 // listen is one subscription.
@@ -41,10 +42,6 @@ type taskNews interface {
 	// how the task is now, lest it miss what happened before.
 	announce(id string)
 }
-
-// caller is a port that wants to know the call, to end it when the client has gone
-// (SUB-07): nobody else would look.
-type caller interface{ began(c *inbound.Call) }
 
 // listen begins a subscription. There is no limit to its time (SUB-12).
 func (s *session) listen(a *arrival) (lost bool, err error) {
@@ -76,8 +73,8 @@ func (s *session) listen(a *arrival) (lost bool, err error) {
 		h.leave(l)
 		return false, err
 	}
-	if p, ok := l.port.(caller); ok {
-		p.began(&l.Call)
+	if x, ok := l.port.(*web.Exchange); ok { // it ends the call when the client has gone (SUB-07)
+		x.Began(&l.Call)
 	}
 	l.Run()
 	return false, nil
@@ -170,9 +167,9 @@ func (l *listen) Answer(err error) {
 	}
 	if err != nil {
 		wire := mcp.ErrorOf(err).For(mcp.V2026_07_28)
-		l.port.answer(mcp.AppendError(nil, l.ID(), wire), wire)
+		l.port.Respond(mcp.AppendError(nil, l.ID(), wire), wire)
 	} else {
-		l.port.answer(l.result(), nil)
+		l.port.Respond(l.result(), nil)
 	}
 	if !s.stateless { // CANC-10
 		s.write(mcp.AppendNotification(nil, mcp.NotificationCancelled, append(l.ID().AppendJSON([]byte(`{"requestId":`)), '}')))
@@ -183,7 +180,7 @@ func (l *listen) Answer(err error) {
 func (l *listen) Drop(error) {
 	l.session.server.notices.leave(l)
 	l.unpark()
-	l.port.drop()
+	l.port.Drop()
 }
 
 // unpark ends the handler of a call that has its outcome from elsewhere: until then its
@@ -223,7 +220,7 @@ func (l *listen) say(method, name string, value any) {
 		params = append(append(append(params[:len(params)-1], `,"`...), name...), `":`...)
 		params = append(append(params, raw...), '}')
 	}
-	l.port.notify(mcp.AppendNotification(nil, method, params))
+	l.port.Notify(mcp.AppendNotification(nil, method, params))
 }
 
 // emit runs f if the subscription is acknowledged and not over.
@@ -267,7 +264,7 @@ func (l *listen) hearTask(params json.RawMessage) {
 			own = append(own, ',')
 		}
 		own = append(l.appendMeta(own, false), '}')
-		l.port.notify(mcp.AppendNotification(nil, mcp.NotificationTask, own))
+		l.port.Notify(mcp.AppendNotification(nil, mcp.NotificationTask, own))
 	})
 }
 

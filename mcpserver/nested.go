@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
 // carrier is what a question to a legacy client goes out on: the request it is asked
@@ -20,7 +21,7 @@ type carrier interface {
 }
 
 func (r *request) carry(frame []byte) bool {
-	return r.Emit(func() { r.port.notify(frame) })
+	return r.Emit(func() { r.port.Notify(frame) })
 }
 
 // openQuestions is sent to a session that is to ask its client something for the
@@ -126,7 +127,7 @@ func (n *run) askNested(ctx context.Context, live *request, qs []*Question) erro
 	if err := missing(live.capabilities(), qs); err != nil {
 		return err
 	}
-	if p, ok := live.port.(interface{ hears() bool }); ok && !p.hears() { // SHL-32
+	if p, ok := live.port.(*web.Exchange); ok && !p.Open() { // SHL-32
 		return errUnheard
 	}
 	table, err := live.session.questions(ctx)

@@ -8,18 +8,18 @@ import "github.com/troupe-dev/troupe/mcp"
 type port interface {
 	// notify sends what belongs to the request and comes before its answer: a
 	// notification, or a question to the client.
-	notify(frame []byte)
+	Notify(frame []byte)
 	// answer sends the response. Failed is the error in it, nil for a result.
-	answer(frame []byte, failed *mcp.Error)
+	Respond(frame []byte, failed *mcp.Error)
 	// drop says that there will be none: the request was cancelled.
-	drop()
+	Drop()
 }
 
 // The session of a pipe or link is the port of requests that are carried out away
 // from its reader.
-func (s *session) notify(frame []byte)               { s.write(frame) }
-func (s *session) answer(frame []byte, _ *mcp.Error) { s.write(frame) }
-func (s *session) drop()                             {}
+func (s *session) Notify(frame []byte)                { s.write(frame) }
+func (s *session) Respond(frame []byte, _ *mcp.Error) { s.write(frame) }
+func (s *session) Drop()                              {}
 
 // work is what a call carries out: a tool, a prompt, a resource, a completion.
 type work interface {

@@ -104,12 +104,12 @@ func (r *reader) refuseLong(long *frame.TooLongError) {
 }
 
 // The reader is the port of what is answered where it is read.
-func (r *reader) notify(frame []byte) { r.session.write(frame) }
-func (r *reader) drop()               {}
+func (r *reader) Notify(frame []byte) { r.session.write(frame) }
+func (r *reader) Drop()               {}
 
-// answer writes a frame; while more is buffered it only queues it, so that many
+// Respond writes a frame; while more is buffered it only queues it, so that many
 // answers share a write.
-func (r *reader) answer(frame []byte, _ *mcp.Error) {
+func (r *reader) Respond(frame []byte, _ *mcp.Error) {
 	if !r.source.Buffered() {
 		r.queued = false
 		r.session.write(frame)

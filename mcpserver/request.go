@@ -134,7 +134,7 @@ func (r *request) Answer(err error) {
 		r.session.server.log.Error("a call failed", "session", r.session.ref.Path(), "method", r.Method(), "name", r.work.name(), "id", r.ID().String(), "error", err)
 	}
 	wire = wire.For(r.version)
-	r.port.answer(mcp.AppendError(nil, r.ID(), wire), wire)
+	r.port.Respond(mcp.AppendError(nil, r.ID(), wire), wire)
 }
 
 // endedWith is what a client is told of a call whose session has ended under it.
@@ -148,17 +148,17 @@ func endedWith(err error) *mcp.Error {
 // send writes a result; this is the goroutine that ran the handler.
 func (r *request) send(frame []byte) {
 	if r.reader != nil {
-		r.reader.answer(frame, nil)
+		r.reader.Respond(frame, nil)
 		return
 	}
-	r.port.answer(frame, nil)
+	r.port.Respond(frame, nil)
 }
 
 // Drop implements [inbound.Dropper]: nothing is written for a cancelled request
 // (CANC-03, CANC-09).
 func (r *request) Drop(err error) {
 	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
-	r.port.drop()
+	r.port.Drop()
 	if n := r.run.Load(); n != nil {
 		n.left(r, err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -52,15 +52,12 @@ type Server struct {
 	sessions map[*session]struct{}
 
 	notices notices
-	guard   *guard
-	web     webSessions
+	web     *web.Handler
 	flows   flows
 	sealer  *ticket.Sealer
 	visits  visits
 	model   *ownModel     // nil without
 	loops   atomic.Uint64 // names sampling loops
-	streams *streams.Set
-	old     oldSessions
 
 	starting sync.Mutex              // held while common is made
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
@@ -97,10 +94,9 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	}
 	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
-	if s.guard, err = newGuard(s.opts.AllowedHosts, s.opts.AllowedOrigins); err != nil {
+	if s.web, err = s.newWeb(); err != nil {
 		return nil, err
 	}
-	s.web.init(s)
 	s.flows.server = s
 	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
 		return nil, err
@@ -109,12 +105,6 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 		return nil, err
 	}
 	s.visits.table = elicit.New(pageParent{s}, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
-	s.streams = streams.NewSet(streams.Options{
-		KeepAlive: s.opts.KeepAlive, Retry: s.opts.RetryAfter,
-		MaxEvents: s.opts.MaxEvents, MaxBytes: s.opts.MaxEventBytes, NoResume: s.opts.NoResume,
-		Logger: s.log,
-		Go:     func(f func()) { s.sys.Go("streams", f) },
-	})
 	s.notices.init(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
@@ -274,6 +264,7 @@ func (s *Server) Close() error {
 const closeWait = 5 * time.Second
 
 func (s *Server) shutDown(ctx context.Context) error {
+	s.web.Drain()
 	s.mu.Lock()
 	s.closed.Store(true)
 	s.mu.Unlock()
@@ -294,7 +285,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 			late = fmt.Errorf("closing the server: a session has not ended: %w", err)
 		}
 	}
-	s.streams.Close()
+	s.web.Close()
 	s.model.close(wait)
 	s.ref.Stop()
 	select {

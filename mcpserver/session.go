@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
 // Messages to a session.
@@ -35,16 +36,6 @@ type (
 	graceOver struct{}
 )
 
-// output is where frames go.
-type output interface {
-	// Write sends a frame, after those that are appended. It does not block.
-	Write(frame []byte) error
-	// Append leaves the sending to a later Write or Flush.
-	Append(frame []byte) error
-	Flush() error
-	Close(ctx context.Context) error
-}
-
 // session is the actor. Its fields are set before it starts, or may be used from
 // any goroutine.
 type session struct {
@@ -54,7 +45,7 @@ type session struct {
 	principal *Principal // nil for nobody
 	stateless bool       // of many clients at once: no request leaves anything in it
 	in        *reader    // nil but for a pipe or link
-	out       output
+	out       web.Output
 	hangUp    func() // ends a blocked read; may be called more than once
 
 	peer    Peer // itself, as the program sees it

@@ -152,17 +152,17 @@ func (c *taskResult) Answer(err error) {
 	}
 	if err != nil {
 		wire := mcp.ErrorOf(err).For(c.version)
-		c.port.answer(mcp.AppendError(nil, c.ID(), wire), wire)
+		c.port.Respond(mcp.AppendError(nil, c.ID(), wire), wire)
 		return
 	}
-	c.port.answer(mcp.AppendResult(nil, c.ID(), result), nil)
+	c.port.Respond(mcp.AppendResult(nil, c.ID(), result), nil)
 }
 
 // Drop implements [inbound.Dropper]: the client does not wait any more. The task goes on.
 func (c *taskResult) Drop(error) {
 	c.leave()
 	c.unpark()
-	c.port.drop()
+	c.port.Drop()
 }
 
 // unpark frees the actor of a request that has its outcome from elsewhere. Finish waits

@@ -164,11 +164,11 @@ func (t *task) run(ctx context.Context, to *request, work func(*task, *request))
 	return end, err
 }
 
-// notify implements port: what the handler tells and asks goes to a request of
+// Notify implements port: what the handler tells and asks goes to a request of
 // tasks/result, or else where the client hears what belongs to no request (TASK-18).
 // An HTTP client gives a question its stream (TASK-10), so that waits. In 2026-07-28
 // there is neither progress nor logging of a task (XTASK-15).
-func (t *task) notify(frame []byte) {
+func (t *task) Notify(frame []byte) {
 	var m mcp.Message
 	if t.from == nil || t.Over().Err() != nil || mcp.Scan(frame, &m) != nil { // PROG-06
 		return
@@ -185,7 +185,7 @@ func (t *task) notify(frame []byte) {
 func (t *task) deliver(frame []byte, question bool) {
 	for {
 		r := t.newest(frame, question)
-		if r == nil || r.Emit(func() { r.port.notify(frame) }) {
+		if r == nil || r.Emit(func() { r.port.Notify(frame) }) {
 			return
 		}
 		r.leave()
@@ -209,8 +209,8 @@ func (t *task) newest(frame []byte, question bool) *taskResult {
 	return nil
 }
 
-// answer implements port: it is the end of the handler.
-func (t *task) answer(frame []byte, failed *mcp.Error) {
+// Respond implements port: it is the end of the handler.
+func (t *task) Respond(frame []byte, failed *mcp.Error) {
 	if failed != nil {
 		t.outcome.Complete(watch.Ending{}, failed)
 		return
@@ -225,8 +225,8 @@ func (t *task) answer(frame []byte, failed *mcp.Error) {
 	t.outcome.Complete(end, nil)
 }
 
-// drop implements port.
-func (t *task) drop() { t.outcome.Complete(watch.Ending{}, watch.ErrTaskCancelled) }
+// Drop implements port.
+func (t *task) Drop() { t.outcome.Complete(watch.Ending{}, watch.ErrTaskCancelled) }
 
 // toolError reports whether a result says that the tool has failed (TASK-07), and why.
 func toolError(result json.RawMessage) (failed bool, message string) {

@@ -120,7 +120,7 @@ func (r *request) notify(method string, params any) {
 		return
 	}
 	frame := mcp.AppendNotification(nil, method, raw)
-	r.Emit(func() { r.port.notify(frame) })
+	r.Emit(func() { r.port.Notify(frame) })
 }
 
 // Report implements [inbound.Reporter].
@@ -137,5 +137,5 @@ func (r *request) Report(p inbound.Progress) {
 		r.session.server.log.Warn("progress cannot be encoded", "name", r.work.name(), "error", err)
 		return
 	}
-	r.port.notify(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
+	r.port.Notify(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
 }

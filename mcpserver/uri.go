@@ -57,6 +57,16 @@ func climbs(uri string) bool {
 		strings.Count(path, "/") != strings.Count(rest, "/"))
 }
 
+// isScheme reports whether s is a URI scheme in lower case.
+func isScheme(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '+' && c != '.') {
+			return false
+		}
+	}
+	return s != ""
+}
+
 // isNoURI reports whether no URI has the character (RFC 3986, appendix A).
 func isNoURI(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune("\"<>\\^`{|}", r)

@@ -1,4 +1,4 @@
-package mcpserver
+package web
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
 	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
 
-// exchange is the port of one POST:
+// Call is a call that an exchange ends when its client goes away.
+type Call interface{ Cancel(reason string) }
+
+// Exchange is one POST and its answer:
 //
 //	          answer                             notify
 //	direct ───────────▶ over         any ─────────────────────▶ streaming
@@ -21,26 +23,27 @@ import (
 //	   ▼      answer, drop          the client has gone             ▼
 //	waiting ──────────────▶ over    waiting, streaming ──▶ gone    over
 //
-// As long as it is direct, the work is done on the goroutine of net/http, and the
-// answer is written right there. Then that goroutine waits for others, and writes for
-// them: no method of port waits for the network.
-type exchange struct {
-	server *Server
-	w      http.ResponseWriter
-	r      *http.Request
-	legacy *httpSession // nil: 2026-07-28
-	opens  bool         // the session: its id goes with the result
-	batch  bool
+// While it is direct, the handler runs on the goroutine of net/http, which also writes the
+// answer. Later that goroutine waits for others, and writes for them: no method of
+// other goroutines waits for the network. A frame is the caller's again when a method
+// returns.
+type Exchange struct {
+	handler *Handler
+	w       http.ResponseWriter
+	r       *http.Request
+	session *session // nil: 2026-07-28
+	opens   bool     // the session: its id goes with the result
+	batch   bool
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below, which the handler's goroutine shares with that of net/http
 	state  exchangeState
-	stream *streams.Stream // nil as long as nothing has come before the answer
-	wake   chan struct{}   // of the waiting goroutine; closed when there is something to write
+	stream *streams.Stream // nil until a frame comes before the answer
+	wake   chan struct{}   // of the waiting goroutine; closed when it has to write
 	frame  *[]byte         // the answer, if it was not written directly
 	failed *mcp.Error      // in frame
-	empty  bool            // dropped: there is no answer
-	call   *inbound.Call   // run elsewhere
-	unhook func() bool     // ends the watch over the client's connection
+	empty  bool            // dropped: no answer follows
+	call   Call            // that runs on another goroutine
+	unhook func() bool     // ends the watch of the client's connection
 }
 
 type exchangeState uint8
@@ -48,12 +51,13 @@ type exchangeState uint8
 const (
 	direct exchangeState = iota
 	waiting
-	over // everything is said
+	over // the answer is written, or dropped
 	left // the client has gone
 )
 
-// notify implements port.
-func (x *exchange) notify(frame []byte) {
+// Notify sends a frame that comes before the answer: a notification, or a question to the
+// client.
+func (x *Exchange) Notify(frame []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if st := x.streaming(); st != nil {
@@ -61,8 +65,8 @@ func (x *exchange) notify(frame []byte) {
 	}
 }
 
-// hears reports whether the client may still get what comes before the answer.
-func (x *exchange) hears() bool {
+// Open reports whether the client may still get frames before the answer.
+func (x *Exchange) Open() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.stream != nil {
@@ -73,41 +77,41 @@ func (x *exchange) hears() bool {
 
 // streaming starts to stream if it has not, and returns the stream; nil if the client has
 // gone. The lock is held.
-func (x *exchange) streaming() *streams.Stream {
+func (x *Exchange) streaming() *streams.Stream {
 	if x.stream != nil || x.state >= over {
 		return x.stream
 	}
-	if x.legacy != nil {
-		x.stream = x.legacy.streams.Post(x.legacy.legacy.Load().version)
+	if x.session != nil {
+		x.stream = x.session.streams.Post(x.session.Version())
 	} else {
-		x.stream = x.server.streams.Plain()
+		x.stream = x.handler.streams.Plain()
 	}
 	x.ring()
 	return x.stream
 }
 
-// ring wakes the goroutine that waits. It is called under the lock.
-func (x *exchange) ring() {
+// ring wakes the waiting goroutine. It is called under the lock.
+func (x *Exchange) ring() {
 	if x.state == waiting && x.wake != nil {
 		close(x.wake)
 		x.wake = nil
 	}
 }
 
-// answer implements port.
-func (x *exchange) answer(frame []byte, failed *mcp.Error) {
+// Respond sends the response. Failed is the error in it, nil for a result.
+func (x *Exchange) Respond(frame []byte, failed *mcp.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.state >= over: // nobody is there any more (SHL-15)
+	case x.state >= over: // the client has gone (SHL-15)
 		return
 	case x.stream != nil:
 		x.stream.Finish(frame)
 	case x.state == direct && failed == nil:
 		x.write(frame, nil)
 	case x.state == direct:
-		// If the handler hangs this is not its goroutine, and that of net/http is not
-		// there to send what it has gathered.
+		// If the handler hangs this is not its goroutine, and the one of net/http does not
+		// return to flush its buffer.
 		x.w.Header()[headerLength] = []string{strconv.Itoa(len(frame))}
 		x.write(frame, failed)
 		_ = http.NewResponseController(x.w).Flush()
@@ -119,9 +123,9 @@ func (x *exchange) answer(frame []byte, failed *mcp.Error) {
 	x.state = over
 }
 
-// drop implements port: a cancelled request has no answer, and neither has an array
+// Drop ends the exchange without an answer, as a cancelled request does, or an array
 // of notifications.
-func (x *exchange) drop() {
+func (x *Exchange) Drop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state >= over {
@@ -135,12 +139,12 @@ func (x *exchange) drop() {
 	x.state = over
 }
 
-// closeConn ends the connection, but not the stream: a client that can resume it comes
+// CloseConn ends the connection, but not the stream: a client that can resume it comes
 // back (SHL-40).
-func (x *exchange) closeConn(retry time.Duration) {
+func (x *Exchange) CloseConn(retry time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.legacy == nil {
+	if x.session == nil {
 		return // the client would lose its request (SHM-08)
 	}
 	if st := x.streaming(); st != nil {
@@ -148,36 +152,30 @@ func (x *exchange) closeConn(retry time.Duration) {
 	}
 }
 
-// began says that the work is done elsewhere, by a call that ends when a client of
+// Began sets the call that runs on another goroutine. It ends when a client of
 // 2026-07-28 goes away (SHM-09).
-func (x *exchange) began(c *inbound.Call) {
+func (x *Exchange) Began(c Call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.call = c
 }
 
-// Looked implements [inbound.Looker]: work that is done on the goroutine of net/http
-// hears of a client that goes away only if it wants to know.
-func (r *request) Looked() {
-	if x, ok := r.port.(*exchange); ok && x.legacy == nil {
-		x.hook(&r.Call)
-	}
-}
-
-func (x *exchange) hook(c *inbound.Call) {
+// Watch cancels a call that runs on the goroutine of net/http when its client goes away. A
+// call in a legacy session goes on.
+func (x *Exchange) Watch(c Call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.call == nil && x.unhook == nil && x.state == direct {
+	if x.session == nil && x.call == nil && x.unhook == nil && x.state == direct {
 		x.unhook = context.AfterFunc(x.r.Context(), func() { c.Cancel(clientGone) })
 	}
 }
 
 const clientGone = "the client has closed the connection"
 
-// wait stays until everything is said, or the client has gone. The goroutine of
-// net/http calls it when it has nothing else to do for the request; what it has read
-// is given up if it has to wait.
-func (x *exchange) wait(in *intake) {
+// wait returns when the answer is written, or the client has gone. The goroutine of
+// net/http calls it when it has handled the request; a large body is released
+// while it waits.
+func (x *Exchange) wait(in *intake) {
 	x.mu.Lock()
 	if x.unhook != nil {
 		x.unhook()
@@ -188,7 +186,7 @@ func (x *exchange) wait(in *intake) {
 		x.state, x.wake = waiting, wake
 		x.mu.Unlock()
 		in.free()
-		quiet := time.NewTimer(x.server.opts.KeepAlive)
+		quiet := time.NewTimer(x.handler.Streams.KeepAlive)
 		defer quiet.Stop()
 		select {
 		case <-wake:
@@ -198,7 +196,7 @@ func (x *exchange) wait(in *intake) {
 			return
 		}
 		x.mu.Lock()
-		if x.state == waiting { // it takes long: a stream is kept alive, and can be resumed (WIRE-13, SHL-41)
+		if x.state == waiting { // the answer takes long: a stream has keep-alives, and can be resumed (WIRE-13, SHL-41)
 			x.streaming()
 		}
 	}
@@ -222,15 +220,15 @@ func (x *exchange) wait(in *intake) {
 	}
 }
 
-// leave is what becomes of a request whose client has gone. In a legacy session
-// nothing: it goes on (SHL-15, CANC-11), and if it streams, it can be resumed.
-func (x *exchange) leave() {
+// leave cancels the request of a client that has gone. In a legacy session the request goes
+// on (SHL-15, CANC-11), and its stream can be resumed.
+func (x *Exchange) leave() {
 	x.mu.Lock()
 	call := x.call
 	switch {
 	case x.state == over:
 		call = nil
-	case x.legacy == nil:
+	case x.session == nil:
 		x.state = left
 	case x.stream == nil:
 		x.state, call = left, nil
@@ -243,19 +241,19 @@ func (x *exchange) leave() {
 	}
 }
 
-// write sends an answer that is not part of a stream. It may wait for the client.
-func (x *exchange) write(frame []byte, failed *mcp.Error) {
+// write writes an answer that is not part of a stream. It may wait for the client.
+func (x *Exchange) write(frame []byte, failed *mcp.Error) {
 	status := http.StatusOK
 	switch {
 	case failed == nil && x.opens:
-		x.w.Header()[headerSession] = []string{x.legacy.id} // SHL-50
+		x.w.Header()[headerSession] = []string{x.session.id} // SHL-50
 	case failed == nil:
 	case failed.Code == CodeRateLimited:
 		status = http.StatusTooManyRequests
 		x.w.Header()["Retry-After"] = []string{retryAfter(failed)}
 	case x.batch:
 		status = http.StatusBadRequest // it is no array of messages
-	case x.legacy == nil:
+	case x.session == nil:
 		status = modernStatus(failed.Code)
 	} // SHL-18: in a session an error is an answer like others
 	if len(frame) > longFrame {
@@ -264,24 +262,28 @@ func (x *exchange) write(frame []byte, failed *mcp.Error) {
 	writeJSON(x.w, status, frame)
 }
 
-// retryAfter is what the error says, in whole seconds.
+// CodeRateLimited is the error code of a request beyond the rate limit. Its data is
+// {"retryAfterMs": n}.
+const CodeRateLimited = 429
+
+// retryAfter returns the time that a rate limit error names, in whole seconds.
 func retryAfter(e *mcp.Error) string {
 	var data struct {
 		RetryAfterMs int64 `json:"retryAfterMs"`
 	}
-	_ = mcp.Unmarshal(e.Data, &data) // it is ours
+	_ = mcp.Unmarshal(e.Data, &data) // the backend has encoded it
 	return strconv.FormatInt(max(1, (data.RetryAfterMs+999)/1000), 10)
 }
 
 const (
-	// longFrame is more than a connection takes without the client's help.
+	// longFrame is more than a connection takes before the client reads.
 	longFrame = 64 << 10
-	// longWrite is how long a client may take for that.
+	// longWrite bounds the time that a client takes to read it.
 	longWrite = 30 * time.Second
 )
 
-// hurry bounds a write, where the server does not.
-func (x *exchange) hurry() (done func()) {
+// hurry bounds a write, unless the http.Server does.
+func (x *Exchange) hurry() (done func()) {
 	if web, ok := x.r.Context().Value(http.ServerContextKey).(*http.Server); ok && web.WriteTimeout > 0 {
 		return func() {}
 	}

@@ -1,4 +1,4 @@
-package mcpserver
+package web
 
 import (
 	"crypto/tls"

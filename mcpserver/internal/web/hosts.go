@@ -1,4 +1,4 @@
-package mcpserver
+package web
 
 import (
 	"fmt"
@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// guard decides from where requests may come (SHL-02, SHM-02): a browser that was
-// lured to a page elsewhere can send them too, and a name elsewhere can be made to
-// resolve to this machine (SECA-1, SECA-2).
+// guard decides from where requests may come (SHL-02, SHM-02): any page that a browser shows
+// can send them, and a foreign host name can resolve to this machine (SECA-1, SECA-2).
 //
 // Hosts on the loopback interface are always allowed.
 type guard struct {
@@ -34,7 +33,7 @@ type origin struct {
 	authority
 }
 
-// newGuard reads [Options].AllowedHosts and AllowedOrigins.
+// newGuard reads the allowed hosts and origins.
 func newGuard(hosts, origins []string) (*guard, error) {
 	g := &guard{hosts: make(map[authority]bool), origins: make(map[origin]bool)}
 	for _, text := range hosts {
@@ -54,7 +53,7 @@ func newGuard(hosts, origins []string) (*guard, error) {
 	return g, nil
 }
 
-// check says what is wrong with where a request comes from; "" if nothing is.
+// check says why a request is refused; empty if it is allowed.
 func (g *guard) check(r *http.Request) (why string) {
 	last := g.last.Load()
 	if last == nil || last.text != r.Host {
@@ -99,8 +98,8 @@ func (g *guard) host(a authority) bool {
 	return isLoopback(a.host) || g.hosts[a] || g.hosts[authority{host: a.host}]
 }
 
-// same reports whether a page is of the host that it asks. Whether that is reached
-// by https may only be known to a proxy.
+// same reports whether a page comes from the host of its request. Only a proxy in front of the server may
+// know whether that is reached by https.
 func (g *guard) same(o origin, a authority) bool {
 	if a.port == "" {
 		a.port = o.usualPort()
@@ -108,8 +107,8 @@ func (g *guard) same(o origin, a authority) bool {
 	return o.authority == a
 }
 
-// isLoopback takes a host in its usual form. Names below localhost are not meant:
-// some resolvers ask the network for them.
+// isLoopback reports whether a host in its usual form is of this machine. Names below
+// localhost are not: some resolvers ask the network for them.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -118,8 +117,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// readOrigin reads an Origin header, which is never more than scheme, host and port
-// (RFC 6454, 7). The port is always filled in. An opaque origin, null, is not one.
+// readOrigin reads an Origin header: scheme, host and port (RFC 6454, 7). The port is always
+// filled in. It refuses the opaque origin, null.
 func readOrigin(text string) (origin, bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	o := origin{scheme: strings.ToLower(scheme)}
@@ -145,7 +144,7 @@ func (o origin) usualPort() string {
 	return ""
 }
 
-// isScheme takes a scheme in lower case: extensions of browsers have their own.
+// isScheme reports whether s is a URI scheme in lower case: browser extensions have their own.
 func isScheme(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '+' && c != '.') {
@@ -155,9 +154,8 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// readAuthority reads host or host:port, as Host has it. It is strict: what some
-// parser might read otherwise, user names, escapes, a trailing dot, other notations of
-// addresses, is not one (SECA-3).
+// readAuthority reads host or host:port, as in a Host header. It refuses notations that parsers
+// disagree on: user names, escapes, a trailing dot, unusual addresses (SECA-3).
 func readAuthority(text string) (authority, bool) {
 	if text == "" || len(text) > 300 {
 		return authority{}, false
@@ -185,7 +183,7 @@ func readAuthority(text string) (authority, bool) {
 	return authority{strings.ToLower(host), port}, true
 }
 
-// readPort reads nothing, or a colon and a port written without zeros in front.
+// readPort reads an empty text, or a colon and a port without leading zeros.
 func readPort(text string) (string, bool) {
 	if text == "" {
 		return "", true
@@ -198,8 +196,8 @@ func readPort(text string) (string, bool) {
 }
 
 // isHostName reports whether s is labels between dots, or an IPv4 address of four
-// decimal numbers: a last label of digits is a number in one of the notations that
-// browsers read and others do not.
+// decimal numbers: browsers read a last label of digits as a number in several notations,
+// other parsers do not.
 func isHostName(s string) bool {
 	last := s[strings.LastIndexByte(s, '.')+1:]
 	if last == "" {

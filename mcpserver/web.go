@@ -1,0 +1,252 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
+)
+
+// Handler serves clients over Streamable HTTP, on any path it is mounted at: the
+// stateless requests of 2026-07-28 and the sessions of 2025-03-26 to 2025-11-25, on
+// one URL and at once. It may be called more than once; all handlers share their
+// sessions.
+//
+// Mount it directly on the server, or below middleware that passes on the
+// http.ResponseWriter of package net/http or one that can be unwrapped
+// (http.ResponseController); the server should have a ReadHeaderTimeout. Requests whose
+// Host or Origin is not allowed are refused, see [Options].AllowedHosts.
+//
+// To stop, call the Server's Shutdown, and then the http.Server's, which waits for the
+// event streams that the first one ends.
+func (s *Server) Handler() http.Handler { return s.web.Streamable() }
+
+// SSEHandler serves clients of the transport of 2024-11-05, HTTP with Server-Sent
+// Events, on a path of its own beside [Server.Handler]: a GET opens the stream
+// of a session, whose first event names the address of its POSTs, the same with a secret
+// in the query. The session ends with the stream. All revisions with a
+// handshake can be spoken over it.
+//
+// The allowed hosts and origins, the authentication, the bounds and the way to stop are
+// those of Handler.
+func (s *Server) SSEHandler() http.Handler { return s.web.SSE() }
+
+// InUse reports whether a client has an event stream open over HTTP, or a request in flight
+// on a legacy session over HTTP.
+func (s *Server) InUse() bool { return s.web.InUse() }
+
+// Before does with a request what [Server.Handler] does before it looks at the message,
+// for a program that stands before several servers and has to know which of them a
+// request is for: it checks the origin, authenticates the sender, and reads the body of a POST, which is
+// nil for other methods. With ok false the request was answered. The body must not be
+// used after release.
+func (s *Server) Before(w http.ResponseWriter, r *http.Request) (p *Principal, body []byte, release func(), ok bool) {
+	from, body, release, ok := s.web.Admit(w, r)
+	return principalOf(from), body, release, ok
+}
+
+// IsModern reports whether a message over HTTP is one of 2026-07-28.
+func IsModern(r *http.Request, m *mcp.Message) bool { return web.IsModern(r, m) }
+
+// newWeb returns the handler of HTTP requests.
+func (s *Server) newWeb() (*web.Handler, error) {
+	o := web.Options{
+		Backend: webBackend{s}, Versions: s.opts.Versions,
+		AllowedHosts: s.opts.AllowedHosts, AllowedOrigins: s.opts.AllowedOrigins,
+		MaxMessage: s.opts.MaxMessage, MaxSessions: s.opts.MaxSessions, SessionTTL: s.opts.SessionTTL,
+		Logger: s.log,
+		Streams: streams.Options{
+			KeepAlive: s.opts.KeepAlive, Retry: s.opts.RetryAfter,
+			MaxEvents: s.opts.MaxEvents, MaxBytes: s.opts.MaxEventBytes, NoResume: s.opts.NoResume,
+			Logger: s.log,
+			Go:     func(f func()) { s.sys.Go("streams", f) },
+		},
+	}
+	if s.opts.Authenticate != nil {
+		o.Authenticate = s.authenticate
+	}
+	return web.New(o)
+}
+
+// authenticate returns the sender of an HTTP request.
+func (s *Server) authenticate(r *http.Request) (web.Sender, error) {
+	p, err := s.opts.Authenticate(r)
+	if e, ok := errors.AsType[*AuthError](err); ok {
+		err = &web.Refusal{Status: e.Status, Challenge: e.Challenge, Err: err}
+	}
+	return web.Sender{ID: p.id(), Principal: p}, err
+}
+
+// principalOf returns the principal of a request; nil for an anonymous one.
+func principalOf(from web.Sender) *Principal {
+	p, _ := from.Principal.(*Principal)
+	return p
+}
+
+// webBackend is the server as package web sees it.
+type webBackend struct{ *Server }
+
+// Open implements [web.Backend].
+func (b webBackend) Open(ctx context.Context, from web.Sender, out web.Output, ended func()) (web.Session, error) {
+	n := newSession(b.Server)
+	n.principal, n.out, n.hangUp = principalOf(from), out, ended
+	err := b.open(ctx, n)
+	if errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("%w: %w", web.ErrUnavailable, err)
+	}
+	return webSession{n}, err
+}
+
+// arrivals are recycled: those of HTTP requests have no reader that keeps one.
+var arrivals = sync.Pool{New: func() any { return new(arrival) }}
+
+// Modern implements [web.Backend].
+func (b webBackend) Modern(m *mcp.Message, from web.Sender, h http.Header, x *web.Exchange) error {
+	n := b.common.Load()
+	if n == nil {
+		var err error
+		if n, err = b.shared(); err != nil {
+			return fmt.Errorf("%w: %w", web.ErrUnavailable, err)
+		}
+	}
+	a := arrivals.Get().(*arrival)
+	*a = arrival{Message: m, principal: principalOf(from), port: x, here: true}
+	err := n.admitWeb(a, h)
+	if err == nil {
+		n.proceed(a)
+	}
+	*a = arrival{}
+	arrivals.Put(a)
+	return err
+}
+
+// admitWeb is admit for a POST of 2026-07-28: it holds the headers against the body, in the
+// order of SHM-15. Nothing is executed on a mismatch (SECA-5).
+func (s *session) admitWeb(a *arrival, h http.Header) error {
+	err := s.server.namesVersion(a.Message)
+	if err != nil {
+		return err
+	}
+	if a.client, err = s.sender(a.Meta); err != nil {
+		return err
+	}
+	if wire := web.CheckVersion(h, a.Message, s.server.opts.Versions); wire != nil {
+		return wire
+	}
+	a.version = a.Version
+	if wire := web.CheckMethod(h, a.Message); wire != nil {
+		return wire
+	}
+	if wire := web.CheckName(h, a.Message); wire != nil {
+		return wire
+	}
+	if err := s.server.offers(a.version, a.Method); err != nil { // MOD-09
+		return err
+	}
+	return s.checkMirrored(a, h)
+}
+
+// namesVersion returns an error for a message without the version of a modern request
+// (MOD-01).
+func (s *Server) namesVersion(m *mcp.Message) error {
+	switch {
+	case !m.Modern && m.Method == mcp.MethodInitialize && s.newestLegacy() == "":
+		var p mcp.InitializeParams
+		_ = m.DecodeParams(&p)                                            // as far as they can be read
+		return mcp.UnsupportedVersion(p.ProtocolVersion, s.opts.Versions) // MOD-10, ERA-14
+	case !m.Modern:
+		return mcp.Errorf(mcp.CodeInvalidParams, "the request has no _meta %s", mcp.MetaProtocolVersion)
+	case m.Version == "":
+		return mcp.Errorf(mcp.CodeInvalidParams, "_meta %s is not a string", mcp.MetaProtocolVersion)
+	}
+	return nil
+}
+
+// checkMirrored holds Mcp-Param headers against the arguments (HDR-24).
+func (s *session) checkMirrored(a *arrival, h http.Header) error {
+	if a.Method != mcp.MethodCallTool {
+		return nil
+	}
+	t, _ := s.toolNamed(a)
+	if t == nil || t.mirror.Empty() {
+		return nil
+	}
+	if err := t.mirror.Check(h, a.Arguments); err != nil {
+		return mcp.Errorf(mcp.CodeHeaderMismatch, "%v", err)
+	}
+	return nil
+}
+
+// webSession is a legacy session as package web sees it.
+type webSession struct{ *session }
+
+// Request implements [web.Session].
+func (n webSession) Request(m *mcp.Message, from web.Sender, x *web.Exchange) {
+	a := arrivals.Get().(*arrival)
+	*a = arrival{Message: m, principal: principalOf(from), port: n.session}
+	if x != nil {
+		a.port, a.here = x, true
+	}
+	n.handle(a)
+	*a = arrival{}
+	arrivals.Put(a)
+}
+
+// Batch implements [web.Session].
+func (n webSession) Batch(data []byte, x *web.Exchange) {
+	if x == nil {
+		n.startBatch(data, n.session)
+		return
+	}
+	n.startBatch(data, x)
+}
+
+// Notification implements [web.Session].
+func (n webSession) Notification(m *mcp.Message) { n.notification(m) }
+
+// Response implements [web.Session].
+func (n webSession) Response(m *mcp.Message) { n.response(m) }
+
+// Version implements [web.Session].
+func (n webSession) Version() mcp.Version {
+	if h := n.legacy.Load(); h != nil {
+		return h.version
+	}
+	return ""
+}
+
+// Busy implements [web.Session].
+func (n webSession) Busy() bool { return n.calls.Stats().IDs > 0 }
+
+// Reachable implements [web.Session].
+func (n webSession) Reachable() { n.catchUpNow() }
+
+// Close implements [web.Session].
+func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }
+
+// Looked implements [inbound.Looker]: a call on the goroutine of net/http watches its client's
+// connection only if its handler looks at its context.
+func (r *request) Looked() {
+	if x, ok := r.port.(*web.Exchange); ok {
+		x.Watch(&r.Call)
+	}
+}
+
+// CloseStream closes the HTTP connection on which the client waits for the answer, for
+// the time of a pause, to save it; the client comes again by itself and gets the messages of
+// the meantime, the answer too. Zero is [Options].RetryAfter.
+//
+// It does nothing where the client would not come again: on pipes, before 2025-11-25, in
+// 2026-07-28, and with [Options].NoResume. The call goes on in any case.
+func (q *Request) CloseStream(retry time.Duration) {
+	if x, ok := q.live().port.(*web.Exchange); ok {
+		x.CloseConn(retry)
+	}
+}
