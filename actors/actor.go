@@ -184,11 +184,20 @@ func (c *cell) restart() {
 func (c *cell) handle(msg any) {
 	if c.over || c.user == nil {
 		c.System().census.dropped.Add(1)
+		if v, ok := msg.(*visit); ok {
+			v.end(nil, ErrStopped)
+		}
 		return
 	}
 	switch m := msg.(type) {
+	case *visit:
+		c.receive(m)
 	case *Timer:
-		if due := m.due(); due != nil {
+		switch due := m.due().(type) {
+		case nil:
+		case *visit:
+			due.do(&c.Context, nil)
+		default:
 			c.deliver(due)
 		}
 	case *taskDone:
@@ -209,6 +218,13 @@ func (c *cell) handle(msg any) {
 	default:
 		c.deliver(msg)
 	}
+}
+
+// receive lets the kit do something in the actor.
+func (c *cell) receive(v *visit) {
+	c.inside = true
+	v.end(&c.Context, nil)
+	c.inside = false
 }
 
 func (c *cell) deliver(msg any) {
@@ -334,6 +350,7 @@ func (c *cell) stopped() {
 		p.last.Store(nil) // an ordinary end, whatever happened before
 	}
 	c.remove()
+	p.box.refuseVisits(c.quietly)
 	if p == p.sys.root.p {
 		p.finish() // it has no parent to do it
 	}

@@ -181,3 +181,16 @@ func next(taken **Node, list *atomic.Pointer[Node]) any {
 	n.msg, n.next = nil, nil
 	return msg
 }
+
+// refuseVisits empties the mailbox of an actor that has stopped: what waits there is
+// dropped, and a visit ends with an error.
+func (m *mailbox) refuseVisits(quietly func(msg any)) {
+	for msg := next(&m.userTaken, &m.user); msg != nil; msg = next(&m.userTaken, &m.user) {
+		if v, ok := msg.(*visit); ok {
+			func() {
+				defer quietly(msg)
+				v.end(nil, ErrStopped)
+			}()
+		}
+	}
+}

@@ -54,6 +54,14 @@ func (r Ref) Kind() Kind {
 	return r.p.kind
 }
 
+// System returns the system the actor lives in, nil for the zero Ref.
+func (r Ref) System() *System {
+	if r.p == nil {
+		return nil
+	}
+	return r.p.sys
+}
+
 // Send puts msg, which must not be nil, into the actor's mailbox. It never
 // blocks. A message to a stopped actor is dropped and counted by the census.
 func (r Ref) Send(msg any) {

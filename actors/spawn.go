@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -80,4 +81,46 @@ func born(lib actor.Context) {
 	p := lib.Actor().(*cell).self.p
 	p.pid = lib.Self()
 	p.sys.census.add(p)
+}
+
+// SpawnFunc starts an actor and calls then once, with it or with the reason why there is
+// none, as [Ref.SpawnChild] does.
+type SpawnFunc func(spec Spec, then func(Ref, error))
+
+// SpawnChild has the actor start a child, and calls then once, with the child or with the
+// reason why there is none: an error of [Context.Spawn], or [ErrStopped]. Then is called on
+// the goroutine of the actor or of the caller, and must not block. While the actor waits for
+// its restart the child waits for that. SpawnChild does not wait, and may be called from a
+// Receive.
+func (r Ref) SpawnChild(spec Spec, then func(Ref, error)) {
+	r.visit(func(c *Context, err error) {
+		if err != nil {
+			then(Ref{}, err)
+			return
+		}
+		then(c.Spawn(spec))
+	})
+}
+
+// visit is what the kit does in an actor, between two of its messages. Do is called once,
+// also if the actor has stopped: with that error, and without a context.
+type visit struct {
+	Node
+	do    func(c *Context, err error)
+	ended atomic.Bool
+}
+
+// end is called by whoever finds the visit; the first one counts.
+func (v *visit) end(c *Context, err error) {
+	if v.ended.CompareAndSwap(false, true) {
+		v.do(c, err)
+	}
+}
+
+func (r Ref) visit(do func(c *Context, err error)) {
+	v := &visit{do: do}
+	r.Send(v)
+	if !r.Alive() { // it may have looked into its mailbox for the last time before
+		v.end(nil, ErrStopped)
+	}
 }

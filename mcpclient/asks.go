@@ -321,16 +321,13 @@ type inboxActor struct {
 
 // Receive implements [actors.Actor].
 func (a *inboxActor) Receive(c *actors.Context, msg any) {
-	if a.calls.Receive(c, msg) {
-		return
-	}
 	switch msg.(type) {
 	case actors.Started:
 		if a.closed { // restarted: the next question makes another
 			c.Stop()
 			return
 		}
-		a.calls.Bind(c)
+		a.calls.Bind(c.Self())
 		close(a.started)
 	case actors.Stopping:
 		if a.closed {
@@ -340,9 +337,4 @@ func (a *inboxActor) Receive(c *actors.Context, msg any) {
 		close(a.stopping)
 		a.calls.Close(actors.ErrStopped)
 	}
-}
-
-// ChildFailed implements [actors.Supervisor].
-func (a *inboxActor) ChildFailed(c *actors.Context, child actors.Ref, err error) {
-	a.calls.ChildFailed(c, child, err)
 }

@@ -40,7 +40,7 @@ func (s *session) questions(ctx context.Context) (*call.Table, error) {
 }
 
 // openQuestions makes the calls' table, in the session's Receive.
-func (s *session) openQuestions(c *actors.Context, m *openQuestions) {
+func (s *session) openQuestions(m *openQuestions) {
 	t, h := s.nested.Load(), s.legacy.Load()
 	switch {
 	case h == nil:
@@ -48,7 +48,7 @@ func (s *session) openQuestions(c *actors.Context, m *openQuestions) {
 		return
 	case t == nil:
 		t = call.NewTable(s.server.sys, &call.Options{Limit: s.server.opts.MaxInFlight})
-		t.Receive(c, actors.Started{})
+		t.Bind(s.ref)
 		t.Open(generation, backLink{s})
 		t.Agree(generation, h.version, nil)
 		t.Ready()
@@ -59,22 +59,6 @@ func (s *session) openQuestions(c *actors.Context, m *openQuestions) {
 
 // generation is that of the link to the client: a session has but one.
 const generation = 1
-
-// nestedReceive handles what the table of questions sends to the session.
-func (s *session) nestedReceive(c *actors.Context, msg any) bool {
-	if m, ok := msg.(*openQuestions); ok {
-		s.openQuestions(c, m)
-		return true
-	}
-	t := s.nested.Load()
-	if t == nil {
-		return false
-	}
-	if _, over := msg.(actors.Stopping); over {
-		t.Close(call.ErrClosed)
-	}
-	return t.Receive(c, msg)
-}
 
 // ask sends a request to a legacy client and waits for the answer.
 func (s *session) ask(ctx context.Context, req *call.Request) (call.Result, error) {

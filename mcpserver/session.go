@@ -107,13 +107,10 @@ func (nowhere) Close(context.Context) error { return nil }
 
 // Receive implements [actors.Actor].
 func (s *session) Receive(c *actors.Context, msg any) {
-	if s.calls.Receive(c, msg) || s.nestedReceive(c, msg) {
-		return
-	}
 	switch m := msg.(type) {
 	case actors.Started:
 		s.ref = c.Self()
-		s.calls.Bind(c)
+		s.calls.Bind(s.ref)
 		s.started.Complete(struct{}{}, nil)
 	case *readEnded:
 		s.drain(m.err)
@@ -129,14 +126,14 @@ func (s *session) Receive(c *actors.Context, msg any) {
 		s.receivePing(c, msg)
 	case rootsChanged, rootsHeard:
 		s.receiveRoots(c, msg)
+	case *openQuestions:
+		s.openQuestions(m)
 	case actors.Stopping:
+		if t := s.nested.Load(); t != nil {
+			t.Close(call.ErrClosed)
+		}
 		s.stop(m.Err)
 	}
-}
-
-// ChildFailed implements [actors.Supervisor].
-func (s *session) ChildFailed(c *actors.Context, child actors.Ref, err error) {
-	s.calls.ChildFailed(c, child, err)
 }
 
 // drain takes no more calls. The first cause counts.

@@ -24,8 +24,10 @@ import (
 //
 // It is run inline: it decides, and whoever sent to it does the writing.
 type actor struct {
-	slot  *slot
-	timer *actors.Timer
+	actors.Worker
+	table    *Table
+	assigned *Call // the call it was taken for, until it is put back; the table's lock guards it
+	timer    *actors.Timer
 
 	call    *Call // nil when idle
 	attempt int32 // 0 while it was never sent
@@ -112,7 +114,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		if a.awaits(m.call, m.attempt) {
 			a.answer(c, m.result, m.err)
 		} else if m.call != a.call {
-			a.slot.table.tellLate(m.call.req.Late, m.result, m.err)
+			a.table.tellLate(m.call.req.Late, m.result, m.err)
 		}
 	case *progressReceived:
 		if a.awaits(m.call, m.attempt) || a.keepsToken(m.call) {
@@ -178,7 +180,7 @@ func (a *actor) begin(c *actors.Context, m *begin) {
 	if a.idle == 0 && a.most == 0 {
 		return
 	}
-	a.start = a.slot.table.now()
+	a.start = a.table.now()
 	a.last = a.start
 	if m.call.holds.Load() > 0 {
 		a.look(c)
@@ -204,7 +206,7 @@ func (a *actor) sent(c *actors.Context, m *resend, sends int32) {
 
 // fresh begins the limit without progress anew.
 func (a *actor) fresh() {
-	a.last = a.slot.table.now()
+	a.last = a.table.now()
 	if a.stands {
 		a.last = a.call.more.since // look adds the time since then
 	}
@@ -215,7 +217,7 @@ func (a *actor) left() time.Duration {
 	if a.most == 0 {
 		return 0
 	}
-	now := a.slot.table.now()
+	now := a.table.now()
 	if a.stands {
 		now = a.call.more.since
 	}
@@ -262,7 +264,7 @@ func (a *actor) arm(c *actors.Context) {
 		if a.timer == nil {
 			a.timer = c.NewTimer(deadline{})
 		}
-		a.timer.SetAt(a.slot.table.epoch.Add(at))
+		a.timer.SetAt(a.table.epoch.Add(at))
 	}
 }
 
@@ -272,9 +274,9 @@ func (a *actor) look(c *actors.Context) {
 	still := a.call.holds.Load() > 0 || x != nil && x.wait != nil && !x.wait.clocks
 	if still != a.stands {
 		a.stands = still
-		now := a.slot.table.now()
+		now := a.table.now()
 		if still {
-			a.slot.table.moreOf(a.call).since = now
+			a.table.moreOf(a.call).since = now
 		} else {
 			a.start += now - x.since
 			a.last += now - x.since
@@ -293,8 +295,8 @@ func (a *actor) deadline(c *actors.Context) {
 	switch {
 	case why == noLimit:
 		return
-	case a.slot.table.now() < at:
-		a.timer.SetAt(a.slot.table.epoch.Add(at))
+	case a.table.now() < at:
+		a.timer.SetAt(a.table.epoch.Add(at))
 		return
 	case why == ofPause:
 		a.goOn(c)
@@ -308,7 +310,7 @@ func (a *actor) deadline(c *actors.Context) {
 		err.After = a.idle
 	}
 	if a.state == waiting {
-		err.Err = a.slot.table.whyNone()
+		err.Err = a.table.whyNone()
 	}
 	a.finish(c, Result{}, err)
 }
@@ -316,12 +318,12 @@ func (a *actor) deadline(c *actors.Context) {
 // progress is a sign of life if it has grown (PROG-08).
 func (a *actor) progress(p Progress) {
 	if a.reported && !(p.Progress > a.reached) {
-		a.slot.table.stats.oddProgress.Add(1)
+		a.table.stats.oddProgress.Add(1)
 		return
 	}
 	a.reported, a.reached = true, p.Progress
 	if a.idle > 0 {
-		a.last = a.slot.table.now()
+		a.last = a.table.now()
 	}
 	a.call.progress.push(p)
 	if a.call.then != nil {
@@ -341,10 +343,10 @@ func (a *actor) lost(c *actors.Context, m *connectionLost, alone bool) {
 	switch {
 	case final || alone && answer != nil && !(unsent && again):
 		a.answer(c, Result{}, answer)
-	case again && a.slot.table.park(a.call, m.gen):
+	case again && a.table.park(a.call, m.gen):
 		a.state = waiting
 		if alone {
-			a.call.more.pause = a.slot.table.now() + resendPause<<a.sends/2
+			a.call.more.pause = a.table.now() + resendPause<<a.sends/2
 			a.arm(c)
 		}
 	default:
@@ -375,7 +377,7 @@ func (a *actor) finish(c *actors.Context, result Result, err error) {
 	if a.timer != nil {
 		a.timer.Clear()
 	}
-	if !a.slot.table.finish(call, a.slot, result, err) {
+	if !a.table.finish(call, a, result, err) {
 		c.Stop()
 	}
 }

@@ -52,11 +52,11 @@ func (a *actor) tooMany(c *actors.Context) {
 
 // pauseFor waits before another attempt.
 func (a *actor) pauseFor(c *actors.Context, r *Retry) {
-	if err := a.slot.table.setAside(a.call); err != nil {
+	if err := a.table.setAside(a.call); err != nil {
 		a.finish(c, Result{}, err)
 		return
 	}
-	a.call.more.next, a.call.more.pause = r, a.slot.table.now()+r.After
+	a.call.more.next, a.call.more.pause = r, a.table.now()+r.After
 	a.look(c)
 }
 
@@ -70,7 +70,7 @@ func (a *actor) goOn(c *actors.Context) {
 		a.again(c, next)
 		return
 	}
-	a.slot.table.lift(a.call)
+	a.table.lift(a.call)
 	a.look(c)
 }
 
@@ -83,7 +83,7 @@ func (a *actor) again(c *actors.Context, r *Retry) {
 	}
 	a.state = waiting
 	a.fresh()
-	if err := a.slot.table.again(a.call, r); err != nil {
+	if err := a.table.again(a.call, r); err != nil {
 		a.finish(c, Result{}, err)
 		return
 	}
@@ -96,16 +96,16 @@ func (a *actor) waitFor(c *actors.Context, s Step, w *wait) {
 		a.tooMany(c)
 		return
 	}
-	if err := a.slot.table.setAside(a.call); err != nil {
+	if err := a.table.setAside(a.call); err != nil {
 		a.finish(c, Result{}, err)
 		return
 	}
 	a.call.more.wait = w
 	if s.Token {
-		a.slot.table.keepToken(a.call)
+		a.table.keepToken(a.call)
 	}
 	a.look(c)
-	self := a.slot.ref
+	self := a.Ref()
 	w.abort = s.Wait(func(s Step) {
 		if w.called.CompareAndSwap(false, true) {
 			self.Send(&resumed{wait: w, step: s})
@@ -197,12 +197,11 @@ func (t *Table) again(c *Call, r *Retry) error {
 		c.more.retry, c.more.notOn, c.follows = r, 0, true
 		t.waiting.push(c)
 	}
-	parent := t.parent
 	t.mu.Unlock()
 	switch {
 	case err != nil:
 	case now:
-		parent.Send(&flushWanted{})
+		t.flushSoon()
 	default:
 		t.wanted()
 	}
@@ -213,10 +212,10 @@ func (t *Table) again(c *Call, r *Retry) error {
 func (t *Table) lift(c *Call) {
 	t.mu.Lock()
 	c.more.notOn = 0
-	now, parent := t.canSend(c.req), t.parent
+	now := t.canSend(c.req)
 	t.mu.Unlock()
 	if now {
-		parent.Send(&flushWanted{})
+		t.flushSoon()
 	}
 }
 

@@ -37,15 +37,15 @@ func (t *Table) proceed(c *Call, err error) {
 		return
 	}
 	t.mu.Lock()
-	if c.slot == nil { // it has ended
+	if c.actor == nil { // it has ended
 		t.mu.Unlock()
 		return
 	}
 	t.waiting.push(c)
-	now, parent := t.canSend(c.req), t.parent
+	now := t.canSend(c.req)
 	t.mu.Unlock()
 	if now {
-		parent.Send(&flushWanted{})
+		t.flushSoon()
 	} else {
 		t.wanted()
 	}

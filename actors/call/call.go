@@ -36,7 +36,7 @@ type Call struct {
 	holds     atomic.Int32   // how many keep its clocks still
 
 	// Guarded by the table's lock.
-	slot       *slot  // who works on it; nil before and after
+	actor      *actor // that works on it; nil before and after
 	attempt    int32  // how often it was given an id
 	answered   bool   // answer is in use
 	begun      bool   // its actor knows of it

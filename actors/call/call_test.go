@@ -349,10 +349,12 @@ func TestKill(t *testing.T) {
 type restartable struct{ table *call.Table }
 
 func (p *restartable) Receive(c *actors.Context, msg any) {
-	if p.table.Receive(c, msg) {
-		return
-	}
-	if _, ok := msg.(blow); ok {
+	switch m := msg.(type) {
+	case actors.Started:
+		p.table.Bind(c.Self())
+	case actors.Stopping:
+		p.table.Unbind(m.Err)
+	case blow:
 		panic(errGone)
 	}
 }

@@ -46,10 +46,9 @@ type (
 )
 
 func (p *parent) Receive(c *actors.Context, msg any) {
-	if p.table.Receive(c, msg) {
-		return
-	}
 	switch m := msg.(type) {
+	case actors.Started:
+		p.table.Bind(c.Self())
 	case call.Drained:
 		close(p.drained)
 	case blow:
@@ -57,6 +56,7 @@ func (p *parent) Receive(c *actors.Context, msg any) {
 	case hold:
 		<-m
 	case actors.Stopping:
+		p.table.Unbind(m.Err)
 		p.table.Close(call.ErrClosed)
 	}
 }

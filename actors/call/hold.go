@@ -75,8 +75,8 @@ func (t *Table) release(h *hold) {
 func (h *hold) audience() map[*Call]actors.Ref {
 	told := make(map[*Call]actors.Ref, len(h.calls))
 	for c := range h.calls {
-		if c.slot != nil {
-			told[c] = c.slot.ref
+		if c.actor != nil {
+			told[c] = c.actor.Ref()
 		}
 	}
 	return told

@@ -56,7 +56,7 @@ func (t *Table) tellLate(f func(Result), r Result, err error) {
 func (t *Table) keepToken(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.slot == nil || c.token == 0 {
+	if c.actor == nil || c.token == 0 {
 		return
 	}
 	if t.tokens == nil {

@@ -9,6 +9,10 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
+// Drained is sent to the parent after [Table.Drain], when the last call has its
+// outcome.
+type Drained struct{}
+
 // Open says that transport generation gen has a link: early calls may go out.
 // Generations only grow.
 func (t *Table) Open(gen uint64, link mcp.Link) {
@@ -33,10 +37,10 @@ func (t *Table) Agree(gen uint64, version mcp.Version, members []byte) {
 func (t *Table) Ready() {
 	t.mu.Lock()
 	t.ready, t.why = t.link != nil, nil
-	waiting, parent := t.waiting.n > 0, t.parent
+	waiting := t.waiting.n > 0
 	t.mu.Unlock()
 	if waiting {
-		parent.Send(&flushWanted{})
+		t.flushSoon()
 	}
 }
 
@@ -56,7 +60,7 @@ func (t *Table) Lost(gen uint64, err error) {
 	}
 	all := make([]out, 0, len(t.byID))
 	for _, c := range t.byID {
-		all = append(all, out{c.slot.ref, &connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}})
+		all = append(all, out{c.actor.Ref(), &connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}})
 		c.id = 0
 	}
 	clear(t.byID)
@@ -75,7 +79,7 @@ func (t *Table) Unavailable(err error) {
 	var refs []actors.Ref
 	var msgs []*unavailable
 	for c := t.waiting.first; c != nil; c = c.next {
-		refs = append(refs, c.slot.ref)
+		refs = append(refs, c.actor.Ref())
 		msgs = append(msgs, &unavailable{call: c, err: err})
 	}
 	t.mu.Unlock()
@@ -97,7 +101,7 @@ func (t *Table) Drain() {
 	t.draining = true
 	var none actors.Ref
 	if t.pending == 0 {
-		none = t.parent
+		none = t.pool.Parent()
 	}
 	t.mu.Unlock()
 	none.Send(Drained{})
@@ -111,22 +115,14 @@ func (t *Table) Close(err error) {
 		return
 	}
 	t.closed = err
-	starting := t.starting
-	t.starting = nil
 	var pending []*Call
-	for _, c := range t.byID {
-		pending = append(pending, c)
-	}
-	for c := t.waiting.first; c != nil; c = c.next {
-		pending = append(pending, c)
-	}
-	for c := t.aside.first; c != nil; c = c.next {
-		pending = append(pending, c)
+	for _, a := range t.pool.All() {
+		if a.assigned != nil {
+			pending = append(pending, a.assigned)
+		}
 	}
 	t.mu.Unlock()
-	for _, c := range starting {
-		t.refuse(c, err)
-	}
+	t.pool.Refuse(err)
 	for _, c := range pending {
 		c.Cancel(err)
 	}
@@ -197,7 +193,7 @@ func (t *Table) answered(gen uint64, id mcp.ID) (*response, actors.Ref, mcp.Vers
 	}
 	c.answered = true
 	r.call, r.attempt = c, c.attempt
-	return r, c.slot.ref, t.version
+	return r, c.actor.Ref(), t.version
 }
 
 // Failed ends the attempt with this id, whose answer can not come any more, while
@@ -216,7 +212,7 @@ func (t *Table) Failed(gen uint64, id mcp.ID, err error) {
 	}
 	delete(t.byID, n)
 	c.id = 0
-	msg, ref := &failed{connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}}, c.slot.ref
+	msg, ref := &failed{connectionLost{call: c, attempt: c.attempt, gen: gen, err: err}}, c.actor.Ref()
 	t.mu.Unlock()
 	ref.Send(msg)
 }
@@ -235,9 +231,17 @@ func (t *Table) Progress(gen uint64, p *mcp.ProgressParams) {
 		return
 	}
 	msg := &progressReceived{call: c, attempt: c.attempt, Progress: Progress{p.Progress, p.Total, p.Message}}
-	ref := c.slot.ref
+	ref := c.actor.Ref()
 	t.mu.Unlock()
 	ref.Send(msg)
+}
+
+// flushSoon has a task send the calls that wait: who calls it does no I/O.
+func (t *Table) flushSoon() {
+	t.mu.Lock()
+	parent := t.pool.Parent()
+	t.mu.Unlock()
+	t.sys.Go(parent.Path(), t.flush)
 }
 
 // flush sends the calls that wait.

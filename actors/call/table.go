@@ -47,21 +47,18 @@ type Table struct {
 
 	mu sync.Mutex // guards what follows; nothing is sent and nobody waits under it
 
-	parent    actors.Ref // the connection's actor; zero before it has started
-	parentErr error      // what it failed with; nil while it works
-	idle      []*slot    // the last used on top
-	unneeded  int        // the fewest that were idle since the last trim
-	trimming  bool       // a trim is due
+	pool      actors.Pool[*actor]
+	parentErr error // what the connection's actor failed with; nil while it works
 
-	pending  int                    // calls that have no outcome yet
-	starting []*Call                // those that await an actor
-	byID     map[int64]*Call        // those that await an answer; nil while nothing goes on
-	waiting  queue                  // those that await a connection
-	aside    queue                  // those between two attempts
-	open     []*hold                // of all calls that are out
-	tokens   map[int64]*Call        // of calls that wait and still take progress; nil at first
-	late     map[int64]func(Result) // what to do with answers to calls that have ended; nil at first
-	lastID   int64
+	pending   int                    // calls that have no outcome yet
+	byID      map[int64]*Call        // those that await an answer; nil while nothing goes on
+	waiting   queue                  // those that await a connection
+	aside     queue                  // those between two attempts
+	open      []*hold                // of all calls that are out
+	tokens    map[int64]*Call        // of calls that wait and still take progress; nil at first
+	unwritten []attempt              // first ones of calls whose actors have just been started
+	late      map[int64]func(Result) // what to do with answers to calls that have ended; nil at first
+	lastID    int64
 
 	link     mcp.Link // nil without a connection
 	gen      uint64   // of the transport
@@ -72,16 +69,6 @@ type Table struct {
 	draining bool
 	closed   error // why no calls are taken any more
 }
-
-// slot is one call actor and what it works on.
-type slot struct {
-	table *Table
-	ref   actors.Ref
-	call  *Call // nil when idle
-	dead  bool  // it has stopped
-}
-
-func (s *slot) newActor() actors.Actor { return &actor{slot: s} }
 
 type counters struct{ late, oddProgress, resent atomic.Int64 }
 
@@ -94,10 +81,28 @@ type Stats struct {
 	Resent          int64 // attempts after the first
 }
 
-// NewTable returns a table without a connection. Its calls are children of the
-// actor that passes its messages to [Table.Receive].
+// NewTable returns a table without a connection.
 func NewTable(sys *actors.System, opts *Options) *Table {
-	return &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now()}
+	t := &Table{sys: sys, opts: opts.withDefaults(), epoch: time.Now()}
+	t.pool.Init((*poolOwner)(t), trimAfter)
+	return t
+}
+
+// Bind makes an actor the parent of the calls' actors: that of the connection, when it
+// starts or later, and again when it starts anew. It must not be an inline one. Calls
+// that were made before begin now.
+func (t *Table) Bind(parent actors.Ref) {
+	t.mu.Lock()
+	t.parentErr = nil
+	t.mu.Unlock()
+	t.pool.Bind(parent)
+}
+
+// Unbind says that the parent stops because of err, nil for no failure.
+func (t *Table) Unbind(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parentErr = err
 }
 
 // Stats returns the counters.
@@ -142,15 +147,14 @@ func (t *Table) start(c *Call) {
 		return
 	}
 	t.pending++
-	s := t.takeIdle()
-	if s == nil {
-		t.starting = append(t.starting, c)
-		parent := t.parent
+	free := t.pool.Take()
+	if free == nil {
+		t.pool.Await(func(free *actor, err error) func() { return t.launch(c, free, err) })
 		t.mu.Unlock()
-		parent.Send(&spawnWanted{})
+		t.pool.Grow()
 		return
 	}
-	a := t.assign(c, s)
+	a := t.assign(c, free)
 	c.begun = c.then == nil // nobody else has the call yet
 	t.mu.Unlock()
 	c.begin = begin{call: c, sent: a.n > 0}
@@ -208,21 +212,6 @@ func (t *Table) refusal(req *Request) error {
 
 func (t *Table) canSend(req *Request) bool { return t.link != nil && (t.ready || req.Early) }
 
-// takeIdle takes an idle actor, nil if there is none.
-func (t *Table) takeIdle() *slot {
-	for n := len(t.idle); n > 0; n-- {
-		s := t.idle[n-1]
-		t.idle[n-1] = nil
-		t.idle = t.idle[:n-1]
-		if !s.dead {
-			t.unneeded = min(t.unneeded, n-1)
-			return s
-		}
-	}
-	t.unneeded = 0
-	return nil
-}
-
 // attempt is what is needed to write one attempt of a call. The actor is told
 // of it before, so that the answer can not be handled first.
 type attempt struct {
@@ -238,18 +227,18 @@ type attempt struct {
 	before  bool // the request's Before comes first
 }
 
-// assign lends the actor to the call and gives the call an id, or lets it wait.
-func (t *Table) assign(c *Call, s *slot) attempt {
-	s.call, c.slot = c, s
+// assign has the actor work on the call and gives the call an id, or lets it wait.
+func (t *Table) assign(c *Call, free *actor) attempt {
+	free.assigned, c.actor = c, free
 	switch {
 	case !t.canSend(c.req):
 		t.waiting.push(c)
 	case t.prepares(c):
-		return attempt{call: c, ref: s.ref, before: true}
+		return attempt{call: c, ref: free.Ref(), before: true}
 	default:
 		return t.nextAttempt(c)
 	}
-	return attempt{call: c, ref: s.ref}
+	return attempt{call: c, ref: free.Ref()}
 }
 
 // nextAttempt gives the call an id that no call has had (BASE-04).
@@ -272,7 +261,7 @@ func (t *Table) nextAttempt(c *Call) attempt {
 		}
 	}
 	a := attempt{
-		call: c, ref: c.slot.ref, n: c.attempt, id: c.id, gen: t.gen, link: t.link, members: t.members, follows: c.follows,
+		call: c, ref: c.actor.Ref(), n: c.attempt, id: c.id, gen: t.gen, link: t.link, members: t.members, follows: c.follows,
 	}
 	if c.more != nil {
 		a.retry = c.more.retry
@@ -322,8 +311,8 @@ func (t *Table) cancel(m *cancel) {
 	c := m.call
 	t.mu.Lock()
 	var ref actors.Ref
-	if c.begun && c.slot != nil {
-		ref = c.slot.ref
+	if c.begun && c.actor != nil {
+		ref = c.actor.Ref()
 	}
 	c.giveUp = m // its actor is told once it knows of the call
 	t.mu.Unlock()
@@ -342,10 +331,9 @@ func (t *Table) park(c *Call, gen uint64) bool {
 	c.id, c.needMore().notOn = 0, gen
 	t.waiting.push(c)
 	late := t.ready && t.gen > gen // that connection is there already
-	parent := t.parent
 	t.mu.Unlock()
 	if late {
-		parent.Send(&flushWanted{})
+		t.flushSoon()
 	} else {
 		t.wanted()
 	}
@@ -354,21 +342,15 @@ func (t *Table) park(c *Call, gen uint64) bool {
 
 // finish settles the call of an actor and makes the actor idle again. It reports
 // false if the actor is not to be kept.
-func (t *Table) finish(c *Call, s *slot, result Result, err error) (keep bool) {
+func (t *Table) finish(c *Call, a *actor, result Result, err error) (kept bool) {
 	t.mu.Lock()
 	end := t.detach(c)
-	var trim actors.Ref
-	if keep = len(t.idle) < t.opts.MaxIdle && !s.dead && t.closed == nil; keep {
-		t.idle = append(t.idle, s)
-		if !t.trimming {
-			t.trimming, trim = true, t.parent
-			t.unneeded = len(t.idle)
-		}
+	if !a.Retired() && t.closed == nil {
+		kept = t.pool.Put(a, t.opts.MaxIdle)
 	}
 	t.mu.Unlock()
 	t.settle(c, end, result, err)
-	trim.Send(&trimWanted{})
-	return keep
+	return kept
 }
 
 // ending is what is left to do for a call that was taken out of the table.
@@ -383,15 +365,14 @@ type ending struct {
 
 // detach takes a call out of the table.
 func (t *Table) detach(c *Call) ending {
-	if c.slot == nil {
+	if c.actor == nil {
 		return ending{again: true}
 	}
 	end := ending{id: c.id, attempt: c.attempt, link: t.link}
 	if c.more != nil {
 		end.wait = c.more.wait
 	}
-	c.slot.call = nil
-	c.slot = nil
+	c.actor.assigned, c.actor = nil, nil
 	if c.id != 0 {
 		delete(t.byID, c.id)
 		t.expectLate(c)
@@ -409,7 +390,7 @@ func (t *Table) detach(c *Call) ending {
 // done counts a call less, and returns who is to hear that it was the last one.
 func (t *Table) done() (drained actors.Ref) {
 	if t.pending--; t.pending == 0 && t.draining {
-		return t.parent
+		return t.pool.Parent()
 	}
 	return actors.Ref{}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/actors/inbound"
 )
 
 // actor keeps one peer reachable.
@@ -89,15 +88,10 @@ func (a *actor) nextDelay() time.Duration {
 
 // Receive implements [actors.Actor].
 func (a *actor) Receive(c *actors.Context, msg any) {
-	if a.conn.calls.Receive(c, msg) {
-		return
-	}
-	if t := a.inbound(); t != nil && t.Receive(c, msg) {
-		return
-	}
 	switch m := msg.(type) {
 	case actors.Started:
 		self := c.Self()
+		a.conn.calls.Bind(self)
 		a.conn.ref.Store(&self) // not by Start alone: the first transport may be lost before it returns
 		a.clock = c.NewTimer(clockDue{})
 		if o := &a.conn.opts; o.Ping != nil && o.PingEvery > 0 {
@@ -148,24 +142,6 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	default:
 		a.ofGeneration(c, msg)
 	}
-}
-
-// ChildFailed implements [actors.Supervisor]: the peer gets an answer to a request
-// whose actor failed.
-func (a *actor) ChildFailed(c *actors.Context, child actors.Ref, err error) {
-	if t := a.inbound(); t != nil {
-		t.ChildFailed(c, child, err)
-	}
-}
-
-// inbound returns the table of the peer's requests; nil if there were none.
-func (a *actor) inbound() *inbound.Table {
-	if a.session == nil {
-		return nil
-	}
-	a.session.mu.Lock()
-	defer a.session.mu.Unlock()
-	return a.session.inbound
 }
 
 // ofGeneration handles what comes from a transport.
@@ -383,6 +359,7 @@ func (a *actor) stopping(m actors.Stopping) {
 	if err == nil {
 		err = call.ErrClosed
 	}
+	a.conn.calls.Unbind(m.Err)
 	if !m.Restart {
 		a.conn.calls.Close(err)
 	}

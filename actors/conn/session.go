@@ -175,7 +175,7 @@ func (s *Session) Inbound() *inbound.Table {
 	defer s.mu.Unlock()
 	if o := s.conn.opts.Inbound; s.inbound == nil && o != nil {
 		s.inbound = inbound.NewTable(o)
-		s.inbound.BindTo(s.conn.sys, s.conn.Ref())
+		s.inbound.Bind(s.conn.Ref())
 		if s.over {
 			s.inbound.Close(ErrGenerationOver)
 		}

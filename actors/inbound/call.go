@@ -123,7 +123,7 @@ func (c *Call) Begun() time.Time { return c.begun }
 // Cancel ends a call that a table has accepted, as [Table.Cancel] does by its id: for
 // a peer that has gone.
 func (c *Call) Cancel(reason string) {
-	c.actor.self.Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
+	c.actor.Ref().Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
 }
 
 // Run runs the handler of a call that [Table.Begin] has accepted, and concludes
@@ -146,7 +146,7 @@ func (c *Call) Run() {
 		return
 	}
 	if p, ok := err.(*actors.PanicError); ok { // supervision sees where it is raised again
-		c.actor.table.sys.Log().Error("a handler panicked", "actor", c.actor.self.Path(), "method", c.request.Method,
+		c.actor.Ref().System().Log().Error("a handler panicked", "actor", c.actor.Ref().Path(), "method", c.request.Method,
 			"id", c.request.ID.String(), "error", p, "stack", string(p.Stack))
 	}
 	c.Finish(err)
@@ -161,7 +161,7 @@ func (c *Call) Finish(err error) {
 		return
 	}
 	c.done.err = err
-	c.actor.self.Send(&c.done)
+	c.actor.Ref().Send(&c.done)
 	if !c.outcome.Completed() {
 		<-c.outcome.Done() // the actor runs elsewhere at this moment, or its parent answers for it
 	}
@@ -209,7 +209,7 @@ func (c *Call) conclude() {
 		return
 	}
 	c.answered = true
-	defer c.actor.table.said()
+	defer c.actor.table.answered()
 	by, err := c.outcome.Result()
 	if by == fromPeer {
 		if d, ok := c.handler.(Dropper); ok {

@@ -38,8 +38,8 @@ type (
 
 // callee is the actor. What is its own is touched in Receive only.
 type callee struct {
+	actors.Worker
 	table *Table
-	self  actors.Ref // set when it starts, before anybody else knows the actor
 
 	call    *Call         // nil when idle
 	timer   *actors.Timer // the deadline; nil until a request has one
@@ -47,10 +47,7 @@ type callee struct {
 	settled bool          // call has its outcome, its handler still runs
 	pacing  bool          // pacer is set
 
-	// The table's, under its lock.
-	struck bool  // out of the table for good
-	place  int   // in the table's list of all
-	lent   *Call // the call it was taken for, until it is put back
+	assigned *Call // the call it was taken for, until it is put back; the table's lock guards it
 }
 
 // Receive implements [actors.Actor].
@@ -79,10 +76,6 @@ func (a *callee) Receive(c *actors.Context, msg any) {
 		}
 	case paceTick:
 		a.paced(c)
-	case actors.Started:
-		a.self = c.Self()
-	case actors.Stopping:
-		a.table.strike(a, stopError(m.Err))
 	}
 }
 
@@ -117,9 +110,9 @@ func (a *callee) deadline() {
 // answer: the handler's goroutine may hang.
 func (a *callee) settle(by origin, err error) {
 	a.settled = true
-	a.table.release(a.call)
+	a.table.freeID(a.call)
 	if a.call.settle(by, err) {
-		a.table.sys.Go(a.self.Path(), a.call.conclude)
+		a.Ref().Go(a.call.conclude)
 	}
 }
 
@@ -131,26 +124,18 @@ func (a *callee) end(err error) {
 		a.timer.Clear()
 	}
 	if p, ok := err.(*actors.PanicError); ok {
-		a.table.strike(a, p)
+		a.table.retire(a, p)
 		panic(p)
 	}
-	call.letGo()
+	call.postHeld()
 	a.call = nil
 	// The id is free before the peer can have seen the answer. Once it is in the
 	// list the actor may be taken, but its next message waits for this one.
 	keep := a.table.putBack(a)
 	call.settle(fromHandler, err)
 	if !keep {
-		a.self.Stop()
+		a.Ref().Stop()
 	}
-}
-
-// stopError is the outcome of a call whose actor has stopped.
-func stopError(err error) error {
-	if err == nil {
-		return actors.ErrStopped
-	}
-	return err
 }
 
 // Failed reports whether err is the outcome of a request whose handler or actor

@@ -3,7 +3,7 @@ package inbound
 import "github.com/troupe-dev/troupe/actors"
 
 // Actor returns the actor that stands for the call.
-func (c *Call) Actor() actors.Ref { return c.actor.self }
+func (c *Call) Actor() actors.Ref { return c.actor.Ref() }
 
 // Bomb returns a message that makes a call's actor panic.
 func Bomb() any { return (*report)(nil) }

@@ -35,7 +35,7 @@ func (c *Call) Hold() (release func()) {
 			h.spent += time.Since(h.since)
 		}
 		c.mu.Unlock()
-		c.actor.self.Send(&released{call: c})
+		c.actor.Ref().Send(&released{call: c})
 	})
 }
 

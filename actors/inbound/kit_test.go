@@ -24,12 +24,9 @@ type connection struct {
 }
 
 func (c *connection) Receive(ctx *actors.Context, msg any) {
-	if c.Table.Receive(ctx, msg) {
-		return
-	}
 	switch m := msg.(type) {
 	case actors.Started:
-		c.Bind(ctx)
+		c.Bind(ctx.Self())
 	case *actors.Reply[struct{}]: // it has started
 		m.Complete(struct{}{}, nil)
 	case actors.Stopping:
@@ -37,10 +34,6 @@ func (c *connection) Receive(ctx *actors.Context, msg any) {
 	case inbound.Drained:
 		close(c.drained)
 	}
-}
-
-func (c *connection) ChildFailed(ctx *actors.Context, child actors.Ref, err error) {
-	c.Table.ChildFailed(ctx, child, err)
 }
 
 // connect starts a connection that is stopped, and has left nothing, when the

@@ -25,7 +25,7 @@ func (c *Call) Progress(progress, total float64, message string) {
 	if _, ok := c.handler.(Reporter); !ok {
 		return
 	}
-	c.actor.self.Send(&report{call: c, Progress: Progress{progress, total, message}})
+	c.actor.Ref().Send(&report{call: c, Progress: Progress{progress, total, message}})
 }
 
 // Reports may come in bursts of progressBurst, and one each progressEvery.
@@ -66,7 +66,7 @@ type report struct {
 func (a *callee) reported(ctx *actors.Context, m *report) {
 	switch a.call.accept(m.Progress) {
 	case postedNow:
-		a.table.sys.Go(a.self.Path(), a.call.flush)
+		a.Ref().Go(a.call.flush)
 	case heldBack:
 		if !a.pacing {
 			a.pace(ctx)
@@ -90,7 +90,7 @@ func (a *callee) paced(ctx *actors.Context) {
 	}
 	switch a.call.acceptHeld() {
 	case postedNow:
-		a.table.sys.Go(a.self.Path(), a.call.flush)
+		a.Ref().Go(a.call.flush)
 	case heldBack:
 		a.pace(ctx)
 	}
@@ -141,8 +141,8 @@ func (c *Call) acceptHeld() acceptance {
 	return postedNow
 }
 
-// letGo posts what is held back, for the answer to bring along.
-func (c *Call) letGo() {
+// postHeld posts what is held back, for the answer to bring along.
+func (c *Call) postHeld() {
 	x := c.extra.Load()
 	if x == nil {
 		return

@@ -3,7 +3,6 @@ package inbound
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -49,51 +48,31 @@ const spawnWait = 10 * time.Second
 // every answer is written.
 type Drained struct{}
 
-// Messages to the parent.
-type (
-	// spawn asks for an actor for call.
-	spawn struct {
-		table *Table
-		call  *Call
-		reply actors.Reply[struct{}]
-	}
-	trim struct{ table *Table }
-)
-
-// Table knows the requests in flight of one connection and the actors that wait
-// for the next ones. Its methods may be used from any goroutine, except where
-// they say otherwise; nothing blocks under its lock.
+// Table knows the requests in flight of one connection, and has the actors that stand
+// for them. Its methods may be used from any goroutine, except where they say otherwise;
+// nothing blocks under its lock.
 type Table struct {
-	opts   Options
-	parent actors.Ref
-	sys    *actors.System
-	clock  *actors.Timer // the parent's: the next trim; nil before the first actor
-	over   chan struct{} // closed by Close
+	opts Options
 
-	mu       sync.Mutex
-	idle     []*callee        // the last to have worked on top
-	unneeded int              // of idle: how many nobody has needed since the last trim
-	ids      map[mcp.ID]*Call // nil before the first
-	actors   []*callee        // all but those being started
-	unsaid   int              // calls whose answer is not written yet
-	live     int              // actors, and those being started
-	flying   int              // actors that are lent
-	drained  bool
-	drain    bool
-	closed   bool
+	mu         sync.Mutex // guards what follows, for the goroutines of transports, handlers and actors alike
+	pool       actors.Pool[*callee]
+	ids        map[mcp.ID]*Call // nil while there are none
+	unanswered int              // calls whose answer is not written yet
+	drain      bool
+	drained    bool
+	closed     bool
 }
 
 // NewTable returns a table that takes requests once it is bound.
 func NewTable(opts *Options) *Table {
-	return &Table{opts: opts.withDefaults(), over: make(chan struct{})}
+	t := &Table{opts: opts.withDefaults()}
+	t.pool.Init((*poolOwner)(t), t.opts.Trim)
+	return t
 }
 
-// Bind makes the actor that handles a message with c the parent of the table's
-// actors. It is called once, from the parent's Receive, before any Begin.
-func (t *Table) Bind(c *actors.Context) { t.BindTo(c.System(), c.Self()) }
-
-// BindTo is [Table.Bind] outside of a Receive.
-func (t *Table) BindTo(sys *actors.System, parent actors.Ref) { t.parent, t.sys = parent, sys }
+// Bind makes an actor the parent of the table's actors, before any Begin: when it starts,
+// or later. It must not be an inline one.
+func (t *Table) Bind(parent actors.Ref) { t.pool.Bind(parent) }
 
 // Serve runs one request to its end on the goroutine of the caller: [Table.Begin]
 // and [Call.Run]. An error means that the request was not accepted, and that the
@@ -113,32 +92,31 @@ func (t *Table) Serve(c *Call, h Handler, r Request) error {
 func (t *Table) Begin(c *Call, h Handler, r Request) error {
 	r.Deadline = cmp.Or(r.Deadline, t.opts.Deadline)
 	c.handler, c.request, c.begun = h, r, time.Now()
-	taken, err := t.take(c)
-	if err != nil {
+	switch taken, err := t.take(c); {
+	case err != nil:
 		return err
-	}
-	if !taken {
-		if err := t.askForActor(c); err != nil {
+	case !taken:
+		if err := t.await(c); err != nil {
 			return err
 		}
 	}
-	c.actor.self.Send(c)
+	c.actor.Ref().Send(c)
 	return nil
 }
 
-// take lends an idle actor to the call. False means that one is to be started.
+// take assigns an idle actor to the call. False means that one is to be started.
 func (t *Table) take(c *Call) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.drain || t.sys == nil {
+	if t.closed || t.drain || t.pool.Parent().IsZero() {
 		return false, ErrClosed
 	}
 	id := c.request.key()
 	if _, used := t.ids[id]; used {
 		return false, ErrDuplicateID
 	}
-	n := len(t.idle)
-	if n == 0 && t.live >= t.opts.Limit {
+	a := t.pool.Take()
+	if a == nil && t.pool.Busy() >= t.opts.Limit {
 		return false, ErrBusy
 	}
 	if !id.IsZero() {
@@ -147,217 +125,97 @@ func (t *Table) take(c *Call) (bool, error) {
 		}
 		t.ids[id] = c
 	}
-	t.flying++
-	t.unsaid++
-	if n == 0 {
-		t.live++
+	t.unanswered++
+	if a == nil {
 		return false, nil
 	}
-	a := t.idle[n-1]
-	t.idle[n-1] = nil
-	t.idle = t.idle[:n-1]
-	t.unneeded = min(t.unneeded, n-1)
-	lend(a, c)
+	a.assigned, c.actor = c, a
 	return true, nil
 }
 
-// lend is called under the lock.
-func lend(a *callee, c *Call) {
-	a.lent = c
-	c.actor = a
-}
-
-// askForActor lets the parent start an actor, and waits for it.
-func (t *Table) askForActor(c *Call) error {
-	m := &spawn{table: t, call: c}
-	t.parent.Send(m)
-	timeout := time.NewTimer(spawnWait)
-	defer timeout.Stop()
-	select {
-	case <-m.reply.Done():
-	case <-t.over: // the parent will not see the message, or its next incarnation will
-		m.reply.Complete(struct{}{}, ErrClosed)
-	case <-t.parent.Stopped():
-		m.reply.Complete(struct{}{}, ErrClosed)
-	case <-timeout.C:
-		m.reply.Complete(struct{}{}, ErrBusy)
+// await waits until an actor was started for the call. The parent answers at once, unless
+// it waits for its restart.
+func (t *Table) await(c *Call) error {
+	var started actors.Reply[struct{}]
+	t.mu.Lock()
+	t.pool.Await(func(a *callee, err error) (then func()) {
+		if err != nil {
+			return func() { started.Complete(struct{}{}, ErrClosed) }
+		}
+		a.assigned, c.actor = c, a
+		return func() {
+			if !started.Complete(struct{}{}, nil) { // the caller has left
+				t.update(func() {
+					a.assigned = nil
+					t.pool.Retire(a)
+				})
+				a.Ref().Stop()
+			}
+		}
+	})
+	t.mu.Unlock()
+	t.pool.Grow()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), spawnWait, ErrBusy)
+	defer cancel()
+	_, err := started.Wait(ctx)
+	if err != nil && !started.Complete(struct{}{}, err) {
+		_, err = started.Result() // it came at the last moment
 	}
-	_, err := m.reply.Result()
 	if err != nil {
-		t.forget(c)
+		t.update(func() {
+			t.unlist(c)
+			t.unanswered--
+		})
 	}
 	return err
 }
 
-// forget takes back what take has counted for a call that gets no actor.
-func (t *Table) forget(c *Call) {
+// answered counts off a call whose answer is written.
+func (t *Table) answered() { t.update(func() { t.unanswered-- }) }
+
+// putBack makes an actor idle and reports whether it is kept.
+func (t *Table) putBack(a *callee) (kept bool) {
 	t.update(func() {
-		t.unlist(c)
-		t.live--
-		t.flying--
-		t.unsaid--
+		if a.Retired() {
+			return
+		}
+		t.unlist(a.assigned)
+		a.assigned = nil
+		keep := t.opts.Idle
+		if t.drain {
+			keep = 0
+		}
+		kept = t.pool.Put(a, keep)
 	})
+	return kept
 }
 
-// said counts off a call whose answer is written.
-func (t *Table) said() { t.update(func() { t.unsaid-- }) }
-
-// Receive handles the messages to the parent that are meant for the table, and
-// reports whether msg was one. It is called from the parent's Receive.
-func (t *Table) Receive(c *actors.Context, msg any) (handled bool) {
-	switch m := msg.(type) {
-	case *spawn:
-		if m.table != t {
-			return false
-		}
-		t.spawn(c, m)
-	case trim:
-		if m.table != t {
-			return false
-		}
-		t.trim()
-	case actors.ChildStopped: // the actor itself has told the table
-		return m.Ref.Kind() == actors.KindInbound
-	default:
-		return false
-	}
-	return true
-}
-
-// spawn starts an actor for a call that waits for it.
-func (t *Table) spawn(c *actors.Context, m *spawn) {
-	t.mu.Lock()
-	closed := t.closed
-	t.mu.Unlock()
-	if closed {
-		m.reply.Complete(struct{}{}, ErrClosed)
-	}
-	if m.reply.Completed() {
-		return
-	}
-	a := &callee{table: t}
-	ref, err := c.Spawn(actors.Spec{Kind: actors.KindInbound, Inline: true, New: func() actors.Actor { return a }})
-	if err != nil {
-		m.reply.Complete(struct{}{}, ErrClosed)
-		return
-	}
-	t.mu.Lock()
-	a.place = len(t.actors)
-	t.actors = append(t.actors, a)
-	lend(a, m.call)
-	first := len(t.actors) == 1
-	t.mu.Unlock()
-	if t.clock == nil {
-		t.clock = c.NewTimer(trim{t})
-	}
-	if first {
-		t.clock.Set(t.opts.Trim)
-	}
-	if !m.reply.Complete(struct{}{}, nil) { // the caller has left, and taken its counts along
-		t.update(func() {
-			a.lent = nil
-			t.remove(a)
-		})
-		ref.Stop()
-	}
-}
-
-// trim stops the actors that nobody has needed since it last looked.
-func (t *Table) trim() {
-	t.mu.Lock()
-	n := min(t.unneeded, len(t.idle))
-	stop := slices.Clone(t.idle[:n])
-	t.idle = slices.Delete(t.idle, 0, n)
-	t.unneeded = len(t.idle)
-	for _, a := range stop {
-		t.strikeOut(a)
-	}
-	more := len(t.actors) > 0
-	t.mu.Unlock()
-	for _, a := range stop {
-		a.self.Stop()
-	}
-	if more {
-		t.clock.Set(t.opts.Trim)
-	}
-}
-
-// ChildFailed completes the request of an actor that failed or stopped. It is
-// called from the parent's ChildFailed, and does nothing for other children.
-func (t *Table) ChildFailed(_ *actors.Context, child actors.Ref, err error) {
-	t.mu.Lock()
-	var failed *callee
-	for _, a := range t.actors {
-		if a.self == child {
-			failed = a
-		}
-	}
-	t.mu.Unlock()
-	if failed != nil {
-		t.strike(failed, err)
-	}
-}
-
-// strike takes an actor out for good and completes the call it was lent to. It
+// retire takes an actor out for good and completes the call that it is assigned to. It
 // may come more than once, and from several goroutines.
-func (t *Table) strike(a *callee, err error) {
+func (t *Table) retire(a *callee, err error) {
 	var c *Call
-	t.update(func() { c = t.strikeOut(a) })
+	t.update(func() {
+		t.pool.Retire(a)
+		c = t.unassign(a)
+	})
 	if c != nil && c.settle(fromElsewhere, err) {
-		t.sys.Go(t.parent.Path(), c.conclude)
+		t.pool.Parent().Go(c.conclude)
 	}
 }
 
-// strikeOut is called under the lock. It returns the call that was lost, if any.
-func (t *Table) strikeOut(a *callee) *Call {
-	if a.struck {
-		return nil
-	}
-	t.live--
-	t.remove(a)
-	if i := slices.Index(t.idle, a); i >= 0 {
-		t.idle = slices.Delete(t.idle, i, i+1)
-	}
-	c := a.lent
+// unassign returns the call that an actor will not work on any more, nil if there is
+// none. It is called under the lock.
+func (t *Table) unassign(a *callee) *Call {
+	c := a.assigned
 	if c != nil {
-		a.lent = nil
-		t.flying--
+		a.assigned = nil
 		t.unlist(c)
 	}
 	return c
 }
 
-// remove takes an actor out of the list of all. It is called under the lock.
-func (t *Table) remove(a *callee) {
-	last := len(t.actors) - 1
-	t.actors[a.place] = t.actors[last]
-	t.actors[a.place].place = a.place
-	t.actors[last] = nil
-	t.actors = t.actors[:last]
-	a.struck = true
-}
-
-// putBack makes an actor idle and reports whether it is kept.
-func (t *Table) putBack(a *callee) (keep bool) {
-	t.update(func() {
-		if a.struck {
-			return
-		}
-		t.unlist(a.lent)
-		a.lent = nil
-		t.flying--
-		if keep = len(t.idle) < t.opts.Idle && !t.drain; keep {
-			t.idle = append(t.idle, a)
-		} else {
-			t.live--
-			t.remove(a)
-		}
-	})
-	return keep
-}
-
-// release lets the id be used again: its request is about to be answered.
-func (t *Table) release(c *Call) {
+// freeID lets the id be used again: its request is about to be answered.
+func (t *Table) freeID(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unlist(c)
@@ -370,18 +228,45 @@ func (t *Table) unlist(c *Call) {
 	}
 }
 
-// update changes the table, and tells the parent when the last request of a drain
+// update changes the table, and notifies the parent when the last request of a drain
 // is over.
 func (t *Table) update(change func()) {
 	t.mu.Lock()
 	change()
-	tell := t.drain && !t.drained && t.flying == 0 && t.unsaid == 0
-	t.drained = t.drained || tell
+	over := t.drain && !t.drained && t.pool.Busy() == 0 && t.unanswered == 0
+	t.drained = t.drained || over
 	t.mu.Unlock()
-	if tell {
-		t.parent.Send(Drained{})
+	if over {
+		t.pool.Parent().Send(Drained{})
 	}
 }
+
+// poolOwner is the table as its pool sees it.
+type poolOwner Table
+
+// Lock implements [sync.Locker].
+func (o *poolOwner) Lock() { o.mu.Lock() }
+
+// Unlock implements [sync.Locker].
+func (o *poolOwner) Unlock() { o.mu.Unlock() }
+
+// Worker implements [actors.PoolOwner].
+func (o *poolOwner) Worker() (*callee, actors.Spec) {
+	a := &callee{table: (*Table)(o)}
+	return a, actors.Spec{Kind: actors.KindInbound, Inline: true, New: func() actors.Actor { return a }}
+}
+
+// Lost implements [actors.PoolOwner]: the request of an actor that failed or was stopped
+// has its outcome.
+func (o *poolOwner) Lost(a *callee, failure error) {
+	if failure == nil {
+		failure = actors.ErrStopped
+	}
+	(*Table)(o).retire(a, failure)
+}
+
+// Rest implements [actors.PoolOwner].
+func (o *poolOwner) Rest() {}
 
 // Cancel ends the request with the id as the peer wishes, and reports whether
 // there is one. An unknown id is nothing to worry about (CANC-06).
@@ -399,7 +284,7 @@ func (t *Table) Cancel(id mcp.ID, reason string) bool {
 	case a == nil: // its actor is being started
 		c.settle(fromPeer, &CancelledError{Reason: reason})
 	default:
-		a.self.Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
+		a.Ref().Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
 	}
 	return true
 }
@@ -415,21 +300,20 @@ func (t *Table) Drain() { t.update(func() { t.drain = true }) }
 // are answered; it is nil if there were none.
 func (t *Table) Close(cause error) (answered <-chan struct{}) {
 	var lost []*Call
+	var idle []*callee
 	t.mu.Lock()
-	if !t.closed {
-		close(t.over)
-	}
 	t.closed, t.drain, t.drained = true, true, true
-	idle := t.idle
-	t.idle = nil
-	for len(t.actors) > 0 {
-		if c := t.strikeOut(t.actors[len(t.actors)-1]); c != nil {
+	for _, a := range t.pool.RetireAll() {
+		if c := t.unassign(a); c != nil {
 			lost = append(lost, c)
+		} else {
+			idle = append(idle, a)
 		}
 	}
 	t.mu.Unlock()
+	t.pool.Refuse(ErrClosed)
 	for _, a := range idle {
-		a.self.Stop()
+		a.Ref().Stop()
 	}
 	if len(lost) == 0 {
 		return nil
@@ -439,7 +323,7 @@ func (t *Table) Close(cause error) (answered <-chan struct{}) {
 		c.settle(fromElsewhere, err)
 	}
 	all := make(chan struct{})
-	t.sys.Go(t.parent.Path(), func() {
+	t.pool.Parent().Go(func() {
 		defer close(all)
 		for _, c := range lost {
 			c.conclude()
@@ -450,9 +334,9 @@ func (t *Table) Close(cause error) (answered <-chan struct{}) {
 
 // Stats counts what a table holds.
 type Stats struct {
-	Actors   int // idle, lent and being started
+	Actors   int // idle, assigned and being started
 	Idle     int
-	InFlight int // lent, and waiting for an actor
+	InFlight int // assigned, and waiting for an actor
 	IDs      int // that can be cancelled
 }
 
@@ -460,5 +344,6 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Stats{Actors: t.live, Idle: len(t.idle), InFlight: t.flying, IDs: len(t.ids)}
+	busy, idle := t.pool.Busy(), t.pool.Idle()
+	return Stats{Actors: busy + idle, Idle: idle, InFlight: busy, IDs: len(t.ids)}
 }
