@@ -39,7 +39,7 @@ type PoolOwner[A PoolActor] interface {
 	// Lost is called once for each actor that has stopped, with the failure that ended
 	// it or nil, without the lock. The actor is out of the pool.
 	Lost(a A, failure error)
-	// Rest is called with the lock when the pool has stopped its last idle actor.
+	// Rest is called with the lock when a trim leaves no idle actor.
 	Rest()
 }
 

@@ -47,6 +47,5 @@
 // Ready, Lost, Failed, and passes on what the peer sends: Deliver, Progress. While
 // the peer asks a question in turn, [Table.Hold] keeps the clocks of the calls still
 // that it may belong to, and [Table.Out] says which those are. Tests need
-// only an actor that forwards its messages to [Table.Receive] and a [mcp.Link]
-// that writes to memory.
+// only an actor that binds the table and a [mcp.Link] that writes to memory.
 package call

@@ -2,17 +2,13 @@
 // its acceptance to its outcome. Both sides of MCP use it, a server for what a
 // client asks and a client for what a server asks.
 //
-// A connection has one [Table]. The actor that stands for the connection (the
-// parent) makes it, calls [Table.Bind] when it starts, passes its messages and
-// failures of children on, and calls [Table.Close] when it stops:
+// A connection has one [Table], which belongs to the actor that stands for the
+// connection: that calls [Table.Bind] when it starts and [Table.Close] when it stops.
 //
 //	func (s *session) Receive(c *actors.Context, msg any) {
-//		if s.calls.Receive(c, msg) {
-//			return
-//		}
 //		switch msg.(type) {
 //		case actors.Started:
-//			s.calls.Bind(c)
+//			s.calls.Bind(c.Self())
 //		case actors.Stopping:
 //			s.calls.Close(errConnectionLost)
 //		}
