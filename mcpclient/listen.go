@@ -160,9 +160,11 @@ func (s *Subscription) Err() error {
 	return err
 }
 
+// end completes over first: Listen wakes up by ready, and then reads whether the subscription
+// has ended already.
 func (s *Subscription) end(err error) {
-	s.ready.Complete(struct{}{}, err)
 	s.over.Complete(struct{}{}, err)
+	s.ready.Complete(struct{}{}, err)
 }
 
 // Listen asks a server of 2026-07-28 to tell of changes (SUB-01), and waits until it
