@@ -80,6 +80,10 @@ e2e-models: models ## the tests on real model servers: Ollama and llama-server
 rules: ## write the tests that cite each rule into docs/protocol.md
 	@$(NESTED) $(GO) run ./rules -w
 
+.PHONY: metrics
+metrics: ## the figures of docs/design.md: files, lines, arrows, methods, mutexes, exported names (1 minute)
+	@$(NESTED) $(GO) run ./metrics
+
 .PHONY: conformance
 conformance: ## the official conformance suite against client and server (ARGS='-part server -v -run tools-list')
 	@$(NESTED) $(GO) run ./conformance $(ARGS)

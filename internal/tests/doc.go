@@ -9,6 +9,7 @@
 //	e2e/models      the program with real model servers: make e2e-models
 //	hostile         servers, clients and models that break the rules
 //	interop         our client and server with the Go SDK
+//	metrics         the figures of docs/design.md: make metrics
 //	modelservers    builds and starts Ollama and llama-server: make models
 //	peers           installs and starts the published servers and clients
 //	rules           the rules in docs/protocol.md and the tests that cite them: make rules
