@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
 // Ping asks the server for a sign of life: ping, or in 2026-07-28, which has none
@@ -53,11 +54,11 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 	if info.Era == mcp.EraModern {
 		return nil
 	}
-	err = c.failed(mcp.MethodSetLevel, setLevel(ctx, c.conn.Do, level))
+	err = c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, c.conn.Do, level))
 	for _, i := range c.instances.others() {
 		i.level.Store(level)
 		if i.conn.Status().State == conn.Ready { // else it is told when it is
-			err = errors.Join(err, c.failed(mcp.MethodSetLevel, setLevel(ctx, i.conn.Do, level)))
+			err = errors.Join(err, c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, i.conn.Do, level)))
 		}
 	}
 	return err

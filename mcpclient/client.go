@@ -16,7 +16,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
+	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
 )
 
 // Info is what is known about a server since the last time it was connected.
@@ -48,7 +50,7 @@ type Client struct {
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel
 	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
-	web     web                        // of a server with a URL
+	web     *weblink.Server            // nil without a URL
 
 	consent   *consent  // of all instances
 	instances instances // of the first only
@@ -116,16 +118,17 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.events.sys, c.events.owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := server.versions() // checked above
-	n := &negotiator{
-		hash: server.eraKey(), versions: versions, probe: c.opts.ProbeTimeout, client: &c.opts.Info,
-		eras: c.opts.eras, log: c.log, level: c.logLevel, agreed: c.agreed,
-		declared: c.declared, unread: c.neverRead,
+	c.web = c.newWeb()
+	n := &negotiate.Negotiator{
+		Key: server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
+		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.agreed, Declared: c.declared, Unread: c.neverRead,
+		Mismatch: func(ours, theirs []mcp.Version) error { return &VersionError{Ours: ours, Theirs: theirs} },
 	}
-	if server.URL != "" {
-		n.web, n.fallback = &c.web, server.Transport == "" || server.Transport == TransportAuto
+	if c.web != nil {
+		n.Web, n.Fallback = c.web, server.Transport == "" || server.Transport == TransportAuto
 	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: c.instanceName(), Dial: c.dial, Negotiate: n.negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
+		Name: c.instanceName(), Dial: c.dial, Negotiate: n.Negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
@@ -159,7 +162,7 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		return nil, conn.Permanent(err)
 	}
 	if c.server.URL != "" {
-		return c.dialHTTP(ctx, sink)
+		return c.web.Dial(ctx, sink)
 	}
 	proc, err := c.opts.start(&c.server)
 	if err != nil {
@@ -220,9 +223,12 @@ func (c *Client) mayStart(ctx context.Context) error {
 	return nil
 }
 
-// agreed keeps what a negotiation has found out.
-func (c *Client) agreed(info *Info) {
-	info.Name = c.server.Name
+// agreed keeps the outcome of a negotiation.
+func (c *Client) agreed(o *negotiate.Outcome) {
+	info := &Info{
+		Name: c.server.Name, Server: o.Server, Era: o.Era, Version: o.Version,
+		Capabilities: o.Capabilities, Instructions: o.Instructions, Discovered: o.Discovered,
+	}
 	c.info.Store(info)
 	c.cache.Renew()
 	c.renewWatching(info)
@@ -257,7 +263,7 @@ func (c *Client) Status() Status {
 	if p := c.process.Load(); p != nil {
 		out.Stderr = p.LastLines()
 	}
-	out.Warnings = slices.Concat(c.server.Warnings, c.web.warnings())
+	out.Warnings = slices.Concat(c.server.Warnings, c.web.Warnings())
 	return out
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
 // HostOptions changes how a host works; nil is the same as the zero value. What
@@ -111,8 +112,8 @@ type Host struct {
 	names atomic.Pointer[catalogue] // of the tools; replaced whole
 	mu    sync.Mutex                // guards the lists of the entries and the making of names
 	pins  pins
-	pool  askPool   // of the questions of all servers
-	eras  *eraCache // what is known of the servers, for all connections to them
+	pool  askPool         // of the questions of all servers
+	eras  *negotiate.Eras // what is known of the servers, for all connections to them
 	roots atomic.Pointer[[]mcp.Root]
 }
 
@@ -151,7 +152,7 @@ func (c *catalogue) find(name string) *Tool {
 // servers of one name; a server that does not start is not: see [Host.Servers].
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
-	h := &Host{sys: sys, opts: opts.withDefaults(), eras: new(eraCache)}
+	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
 	if h.opts.Like != nil {
 		h.eras, h.opts.Like = h.opts.Like.eras, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
 // posted is a request to a webServer.
@@ -139,7 +140,7 @@ func webBubble(t *testing.T, answer func(http.ResponseWriter, *posted), f func(t
 	synctest.Test(t, func(t *testing.T) {
 		s := &webServer{answer: answer, begin: time.Now()}
 		client := memhttp.Serve(t, s)
-		f(t, s, &Options{System: newSystem(t), httpClient: client, eras: new(eraCache)})
+		f(t, s, &Options{System: newSystem(t), httpClient: client, eras: negotiate.NewEras()})
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
 // ERA-02, ERA-04, ERA-05, ERA-06, ERA-07, ERA-09, ERA-13, MOD-02, MOD-03, SHM-13, HDR-01: every answer to the probe has a
@@ -166,7 +167,7 @@ func TestHTTPVerdict(t *testing.T) {
 		if info, sent := dial("a", "/mcp"); info.Era != mcp.EraModern || sent != "initialize server/discover" {
 			t.Errorf("an upgraded server: %v, sent %s", info.Era, sent)
 		}
-		time.Sleep(2 * eraLife)
+		time.Sleep(2 * negotiate.EraLife)
 		modern.Store(false)
 		if info, sent := dial("a", "/mcp"); info.Era != mcp.EraLegacy || sent != "server/discover initialize" {
 			t.Errorf("a downgraded server: %v, sent %s", info.Era, sent)

@@ -14,7 +14,7 @@ import (
 
 // mirrors reports whether arguments of tools are repeated in headers: over Streamable
 // HTTP of 2026-07-28 (HDR-20).
-func (c *Client) mirrors() bool { return c.web.link.Load() != nil && c.era() == mcp.EraModern }
+func (c *Client) mirrors() bool { return c.web.Streamable() != nil && c.era() == mcp.EraModern }
 
 // checkTool refuses a tool that is not valid, or that this transport could not call as
 // it has to (HDR-22).

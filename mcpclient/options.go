@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
 // version is what we call ourselves in the handshake.
@@ -80,7 +81,7 @@ type Options struct {
 	main       *Client                // whose further instance this is; nil if it is the first
 	number     int                    // of the instance; 0 for the first
 	spawn      func(*conn.Conn) error // starts the connection of an instance; nil is below the runtime
-	eras       *eraCache              // shared in a host
+	eras       *negotiate.Eras        // shared in a host
 	pool       *askPool               // shared in a host
 	start      starter                // a fake in tests
 	httpClient *http.Client           // of tests; nil is that of all servers
@@ -91,12 +92,12 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	d.ProbeTimeout = cmp.Or(d.ProbeTimeout, defaultProbe)
+	d.ProbeTimeout = cmp.Or(d.ProbeTimeout, negotiate.DefaultProbe)
 	if d.Info.Name == "" {
 		d.Info = mcp.Implementation{Name: "troupe", Version: version}
 	}
 	if d.eras == nil {
-		d.eras = new(eraCache)
+		d.eras = negotiate.NewEras()
 	}
 	if d.pool == nil {
 		d.pool = new(askPool)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
@@ -160,7 +161,7 @@ func TestSlowModernServer(t *testing.T) {
 					}
 				}
 			}
-			opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
+			opts := &Options{System: newSystem(t), eras: negotiate.NewEras(), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 			c, err := Dial(t.Context(), Command("x"), opts)
 			if err != nil {
 				t.Fatal(err)
@@ -221,7 +222,7 @@ func TestVerdictIsKept(t *testing.T) {
 				}
 			}
 		}
-		opts := &Options{System: newSystem(t), eras: new(eraCache), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
+		opts := &Options{System: newSystem(t), eras: negotiate.NewEras(), start: func(*Server) (pipe.Process, error) { return start(program), nil }}
 		dial := func(args ...string) *Info {
 			c, err := Dial(t.Context(), Command("x", args...), opts)
 			if err != nil {
@@ -240,7 +241,7 @@ func TestVerdictIsKept(t *testing.T) {
 		if probes != 2 {
 			t.Errorf("%d probes of two definitions, want 2", probes)
 		}
-		time.Sleep(2 * eraLife)
+		time.Sleep(2 * negotiate.EraLife)
 		dial()
 		if probes != 3 {
 			t.Errorf("%d probes after the verdict has expired, want 3", probes)

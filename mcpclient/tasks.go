@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -326,21 +325,6 @@ func taskCapabilities(sampling, elicitation bool) *mcp.TasksCapability {
 		r.Elicitation = &mcp.TaskElicitationRequests{Create: mcp.Present}
 	}
 	return &mcp.TasksCapability{List: mcp.Present, Cancel: mcp.Present, Requests: r}
-}
-
-// declaredIn is what is declared in revision v. The Tasks extension is off unless the
-// program opts in with [Options].Extensions (EXT-02), and means nothing in a legacy
-// session (XTASK-22).
-func declaredIn(caps *mcp.ClientCapabilities, v mcp.Version) *mcp.ClientCapabilities {
-	d := caps.For(v)
-	if _, ok := d.Extensions[mcp.ExtensionTasks]; ok && v.Era() != mcp.EraModern {
-		d.Extensions = maps.Clone(d.Extensions)
-		delete(d.Extensions, mcp.ExtensionTasks)
-		if len(d.Extensions) == 0 {
-			d.Extensions = nil
-		}
-	}
-	return d
 }
 
 // takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.

@@ -64,7 +64,7 @@ func TestLike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := second.eras.get(named("a")[0].eraKey()); got != mcp.EraLegacy {
+		if got := second.eras.Get(named("a")[0].eraKey()); got != mcp.EraLegacy {
 			t.Errorf("the era that the second knows: got %v", got)
 		}
 		closeHost(t, second)

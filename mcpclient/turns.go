@@ -31,7 +31,7 @@ func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*turn,
 	if info.Era == mcp.EraModern { // its questions say whose they are
 		return nil, nil
 	}
-	if c.web.link.Load() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
+	if c.web.Streamable() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
 		return nil, nil
 	}
 	w := &turn{of: t.party(o), alone: c.opts.Serial}

@@ -1,4 +1,4 @@
-package mcpclient
+package weblink
 
 import (
 	"context"
@@ -10,32 +10,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
 // renewPause is the shortest time between two askings for headers because of a refusal.
 const renewPause = time.Second
 
-// headerAuth has the headers of [Server].HeadersFunc: asked for at each connect, and once
+// headerAuth has the headers of [Options].HeadersFunc: asked for at each connect, and once
 // more when the server refuses a request with 401. It is a [httpguard.Auth].
 type headerAuth struct {
 	from func(context.Context) (map[string]string, error)
 	log  *slog.Logger
 	turn chan struct{} // has room for the one who asks
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below it: every request reads the headers, on its own goroutine
 	header  http.Header
 	renewed time.Time // when they were last asked for because of a refusal
 }
 
 // newAuth returns what authorizes requests, nil without a HeadersFunc. It asks for the
 // first headers.
-func (s *Server) newAuth(ctx context.Context, log *slog.Logger) (httpguard.Auth, error) {
-	if s.HeadersFunc == nil {
+func (o *Options) newAuth(ctx context.Context) (httpguard.Auth, error) {
+	if o.HeadersFunc == nil {
 		return nil, nil
 	}
-	a := &headerAuth{from: s.HeadersFunc, log: log, turn: make(chan struct{}, 1)}
+	a := &headerAuth{from: o.HeadersFunc, log: o.Log, turn: make(chan struct{}, 1)}
 	return a, a.ask(ctx)
 }
 
@@ -45,12 +44,9 @@ func (a *headerAuth) ask(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for headers: %w", err)
 	}
-	header := make(http.Header, len(more))
-	for name, value := range more {
-		header.Set(name, value)
-	}
-	if err := httpguard.CheckHeader(header); err != nil {
-		return conn.Permanent(err)
+	header, err := headerOf(more)
+	if err != nil {
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +62,7 @@ func (a *headerAuth) Authorize(_ context.Context, req *http.Request) error {
 	return nil
 }
 
-// Denied implements [httpguard.Auth]: one asks, whoever else was refused waits for that.
+// Denied implements [httpguard.Auth]: one request asks, the others that were refused wait for it.
 func (a *headerAuth) Denied(ctx context.Context, req *http.Request, status int, _ []string) (again bool, err error) {
 	if status != http.StatusUnauthorized {
 		return false, nil

@@ -1,4 +1,4 @@
-package mcpclient
+package negotiate
 
 import (
 	"context"
@@ -12,44 +12,44 @@ import (
 )
 
 // speak tells a link over HTTP what the next messages are of.
-func (n *negotiator) speak(v mcp.Version) {
+func (n *Negotiator) speak(v mcp.Version) {
 	if link := n.streamable(); link != nil {
 		link.Speak(v)
 	}
 }
 
 // listen opens the stream of a legacy session over HTTP (SHL-20).
-func (n *negotiator) listen() {
+func (n *Negotiator) listen() {
 	if link := n.streamable(); link != nil {
 		link.ListenGET()
 	}
 }
 
 // streamable returns the link if it is one, else nil.
-func (n *negotiator) streamable() *streamable.Link {
-	if n.web == nil {
+func (n *Negotiator) streamable() *streamable.Link {
+	if n.Web == nil {
 		return nil
 	}
-	return n.web.link.Load()
+	return n.Web.Streamable()
 }
 
 // oldSSE reports whether the link is of HTTP+SSE, which only legacy servers have.
-func (n *negotiator) oldSSE() bool { return n.web != nil && n.streamable() == nil }
+func (n *Negotiator) oldSSE() bool { return n.Web != nil && n.streamable() == nil }
 
 // noVerdict returns an error of the probe that says nothing about the server's era
 // (ERA-05): it has to let us in first, or be there at all. On stdio there is none.
-func (n *negotiator) noVerdict(err error) error {
-	if n.web == nil {
+func (n *Negotiator) noVerdict(err error) error {
+	if n.Web == nil {
 		return nil
 	}
 	refused, _ := errors.AsType[*call.TransportError](err)
 	switch {
-	case errors.Is(err, ErrAuthRequired):
+	case n.Web.WantsAuthorization(err):
 		return conn.Permanent(err)
 	case errors.Is(err, call.ErrConnectionLost):
 		return err
 	case refused != nil && refused.Status == http.StatusInternalServerError && isAnswer(err):
-		return nil // it has an opinion on the message, and so it is there (SHM-13)
+		return nil // an error reply proves that the server is up (SHM-13)
 	case refused != nil && (refused.Status/100 == 5 || refused.Status == http.StatusTooManyRequests):
 		n.leaveAlone(err)
 		return err
@@ -64,23 +64,23 @@ func isAnswer(err error) bool {
 }
 
 // leaveAlone heeds Retry-After before the next attempt.
-func (n *negotiator) leaveAlone(err error) {
+func (n *Negotiator) leaveAlone(err error) {
 	if status, ok := errors.AsType[*streamable.StatusError](err); ok {
-		n.web.leaveAlone(status.RetryAfter)
+		n.Web.LeaveAlone(status.RetryAfter)
 	}
 }
 
 // refused decides what follows a handshake over HTTP that has failed: a modern server may
 // have been taken for a legacy one (ERA-02), or the server may have the old transport only
 // (SSE-10). asked is set if it has answered in the modern way already, in the negative.
-func (n *negotiator) refused(ctx context.Context, s *conn.Session, err error, asked bool) error {
-	if err == nil || n.web == nil || ctx.Err() != nil || conn.IsPermanent(err) {
+func (n *Negotiator) refused(ctx context.Context, s *conn.Session, err error, asked bool) error {
+	if err == nil || n.Web == nil || ctx.Err() != nil || conn.IsPermanent(err) {
 		return err
 	}
 	if err := n.noVerdict(err); err != nil {
 		return err
 	}
-	n.eras.set(n.hash, mcp.EraUnknown) // it may have been upgraded meanwhile (ERA-01)
+	n.Eras.Set(n.Key, mcp.EraUnknown) // it may have been upgraded meanwhile (ERA-01)
 	status := 0
 	if e, ok := errors.AsType[*call.TransportError](err); ok {
 		status = e.Status
@@ -93,9 +93,9 @@ func (n *negotiator) refused(ctx context.Context, s *conn.Session, err error, as
 	}
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-		if n.fallback && n.streamable() != nil && (!modern || status == http.StatusNotFound) {
-			n.log.Debug("trying HTTP+SSE", "because", err)
-			n.web.refuse(err)
+		if n.Fallback && n.streamable() != nil && (!modern || status == http.StatusNotFound) {
+			n.Log.Debug("trying HTTP+SSE", "because", err)
+			n.Web.Refuse(err)
 			return conn.Redial(err)
 		}
 	}

@@ -11,7 +11,7 @@
 // comes before initialize answers that alone. While neither is answered both are waited
 // for, as long as the process lives and the connection has time.
 
-package mcpclient
+package negotiate
 
 import (
 	"cmp"
@@ -44,14 +44,14 @@ type (
 )
 
 // probePipe finds out the era of a server on a pipe.
-func (n *negotiator) probePipe(ctx context.Context, s *conn.Session) error {
+func (n *Negotiator) probePipe(ctx context.Context, s *conn.Session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a request that is still out is given up without a word to the server
 	question, found, err := n.discoverLater(ctx, s)
 	if err != nil {
 		return err
 	}
-	patience := time.NewTicker(n.probe)
+	patience := time.NewTicker(n.Probe)
 	defer patience.Stop()
 	for asked := false; !asked; asked = isOut(s, question) {
 		select {
@@ -64,7 +64,7 @@ func (n *negotiator) probePipe(ctx context.Context, s *conn.Session) error {
 		}
 	}
 	s.Agree("", nil)
-	n.log.Debug("the server has not answered the probe yet; it is offered a handshake, too")
+	n.Log.Debug("the server has not answered the probe yet; it is offered a handshake, too")
 	offer := n.of(mcp.EraLegacy)[0]
 	answer, err := n.initializeLater(ctx, s, offer)
 	if err != nil {
@@ -95,9 +95,9 @@ func isOut(s *conn.Session, tag any) bool {
 	return slices.ContainsFunc(s.Out(), func(o call.OutCall) bool { return o.Tag == tag })
 }
 
-// verdictOf is [negotiator.verdict] for a server to which initialize was sent, too: its
+// verdictOf is [Negotiator.verdict] for a server to which initialize was sent, too: its
 // answer is that of the handshake if the server is a legacy one, and is ignored if not.
-func (n *negotiator) verdictOf(ctx context.Context, s *conn.Session, d discovered, answer <-chan greeted) error {
+func (n *Negotiator) verdictOf(ctx context.Context, s *conn.Session, d discovered, answer <-chan greeted) error {
 	if !n.takesHandshake(d) {
 		return n.verdict(ctx, s, d)
 	}
@@ -111,7 +111,7 @@ func (n *negotiator) verdictOf(ctx context.Context, s *conn.Session, d discovere
 
 // takesHandshake reports whether the outcome of the question leaves nothing but a handshake
 // on this connection (ERA-03, ERA-06).
-func (n *negotiator) takesHandshake(d discovered) bool {
+func (n *Negotiator) takesHandshake(d discovered) bool {
 	if errors.Is(d.err, call.ErrConnectionLost) {
 		return false
 	}
@@ -129,8 +129,8 @@ func (n *negotiator) takesHandshake(d discovered) bool {
 
 // discoverLater sends server/discover. The outcome comes on the channel; the tag is that of
 // the request.
-func (n *negotiator) discoverLater(ctx context.Context, s *conn.Session) (tag any, found <-chan discovered, err error) {
-	members, err := modernMembers(n.of(mcp.EraModern)[0], n.client, n.declared())
+func (n *Negotiator) discoverLater(ctx context.Context, s *conn.Session) (tag any, found <-chan discovered, err error) {
+	members, err := modernMembers(n.of(mcp.EraModern)[0], n.Client, n.Declared())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +148,7 @@ func (n *negotiator) discoverLater(ctx context.Context, s *conn.Session) (tag an
 }
 
 // initializeLater sends initialize. The outcome comes on the channel, which has room for it.
-func (n *negotiator) initializeLater(ctx context.Context, s *conn.Session, offer mcp.Version) (chan greeted, error) {
+func (n *Negotiator) initializeLater(ctx context.Context, s *conn.Session, offer mcp.Version) (chan greeted, error) {
 	req, err := n.initializeRequest(offer)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,11 @@
-package mcpclient
+package negotiate
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,61 +13,87 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
 )
 
-// defaultProbe is how long a server has to answer the first question before initialize is
+// DefaultProbe is how long a server has to answer the first question before initialize is
 // sent as well, or over HTTP instead: there a server that is slower is taken for a legacy
-// one, which is right for most and found out for the rest when it refuses the handshake.
-const defaultProbe = 5 * time.Second
+// one, which is right for most, and a modern one is found out when it refuses the handshake.
+const DefaultProbe = 5 * time.Second
 
-// negotiator finds out what a server speaks and agrees with it on a version.
-type negotiator struct {
-	hash     string
-	versions []mcp.Version // that may be used, newest first
-	probe    time.Duration
-	client   *mcp.Implementation
-	eras     *eraCache
-	log      *slog.Logger
-	level    func() mcp.LogLevel            // that was asked for; "" for none
-	agreed   func(*Info)                    // called before the connection is ready
-	web      *web                           // of a server with a URL, else nil
-	fallback bool                           // the old transport over HTTP may be tried
-	declared func() *mcp.ClientCapabilities // what the server may ask of us
-	unread   func() bool                    // the server's process has ended and had read nothing
+// Outcome is what client and server have agreed on.
+type Outcome struct {
+	Server       *mcp.Implementation
+	Era          mcp.Era
+	Version      mcp.Version
+	Capabilities mcp.ServerCapabilities
+	Instructions string
+	Discovered   *mcp.DiscoverResult // of a modern server, else nil
 }
 
-// legacyVersions returns those that begin with a handshake.
-func (n *negotiator) of(era mcp.Era) []mcp.Version {
-	return slices.DeleteFunc(slices.Clone(n.versions), func(v mcp.Version) bool { return v.Era() != era })
+// Web is the server over HTTP that a negotiation is with.
+type Web interface {
+	// Streamable returns the newest link, nil while the old transport is used.
+	Streamable() *streamable.Link
+	// LeaveAlone keeps the next attempt from being made before d has passed.
+	LeaveAlone(d time.Duration)
+	// Refuse notes that the server has refused the handshake by POST.
+	Refuse(err error)
+	// WantsAuthorization reports whether the server has to let us in first.
+	WantsAuthorization(err error) bool
 }
 
-// negotiate is the start of every connection (ERA-03).
-func (n *negotiator) negotiate(ctx context.Context, s *conn.Session) error {
+// Negotiator begins the connections to one server.
+type Negotiator struct {
+	Key      string        // of the server, in Eras
+	Versions []mcp.Version // that may be used, newest first
+	Probe    time.Duration
+	Client   *mcp.Implementation
+	Eras     *Eras
+	Log      *slog.Logger
+	Level    func() mcp.LogLevel            // that was asked for; "" for none
+	Agreed   func(*Outcome)                 // called before the connection is ready
+	Web      Web                            // nil for a server without a URL
+	Fallback bool                           // the old transport over HTTP may be tried
+	Declared func() *mcp.ClientCapabilities // what the server may ask of us
+	// Unread reports whether the server's process has ended without reading anything.
+	Unread func() bool
+	// Mismatch makes the error for a server that has no revision in common with us.
+	Mismatch func(ours, theirs []mcp.Version) error
+}
+
+// of returns the revisions of an era.
+func (n *Negotiator) of(era mcp.Era) []mcp.Version {
+	return slices.DeleteFunc(slices.Clone(n.Versions), func(v mcp.Version) bool { return v.Era() != era })
+}
+
+// Negotiate is the start of every connection (ERA-03).
+func (n *Negotiator) Negotiate(ctx context.Context, s *conn.Session) error {
 	legacy := n.of(mcp.EraLegacy)
-	if len(legacy) == len(n.versions) || len(legacy) > 0 && (n.oldSSE() || n.eras.get(n.hash) == mcp.EraLegacy) {
+	if len(legacy) == len(n.Versions) || len(legacy) > 0 && (n.oldSSE() || n.Eras.Get(n.Key) == mcp.EraLegacy) {
 		err := n.handshake(ctx, s, legacy[0], nil)
-		if n.web != nil {
+		if n.Web != nil {
 			return n.refused(ctx, s, err, false)
 		}
 		if err != nil && ctx.Err() == nil {
-			n.eras.set(n.hash, mcp.EraUnknown) // it may have been upgraded meanwhile (ERA-01)
+			n.Eras.Set(n.Key, mcp.EraUnknown) // it may have been upgraded meanwhile (ERA-01)
 		}
 		return err
 	}
-	if n.web == nil && len(legacy) > 0 {
+	if n.Web == nil && len(legacy) > 0 {
 		return n.probePipe(ctx, s)
 	}
 	return n.discover(ctx, s)
 }
 
 // discover asks in the modern way and goes by the answer.
-func (n *negotiator) discover(ctx context.Context, s *conn.Session) error {
+func (n *Negotiator) discover(ctx context.Context, s *conn.Session) error {
 	res, err := n.ask(ctx, s)
 	return n.verdict(ctx, s, discovered{res, err})
 }
 
 // verdict goes by the outcome of the first question.
-func (n *negotiator) verdict(ctx context.Context, s *conn.Session, d discovered) error {
+func (n *Negotiator) verdict(ctx context.Context, s *conn.Session, d discovered) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -78,9 +105,9 @@ func (n *negotiator) verdict(ctx context.Context, s *conn.Session, d discovered)
 		return err
 	}
 	if theirs, modern := modernError(err); modern { // (b)
-		n.log.Debug("the server answers the probe with a modern error", "error", err)
+		n.Log.Debug("the server answers the probe with a modern error", "error", err)
 		if theirs == nil {
-			return err // a capability or header that we can not offer
+			return err // a capability or header that we cannot offer
 		}
 		return n.chooseFrom(ctx, s, theirs, nil)
 	}
@@ -88,8 +115,8 @@ func (n *negotiator) verdict(ctx context.Context, s *conn.Session, d discovered)
 }
 
 // ask sends server/discover. A result that is none (ERA-05) is an error.
-func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverResult, error) {
-	members, err := modernMembers(n.of(mcp.EraModern)[0], n.client, n.declared())
+func (n *Negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverResult, error) {
+	members, err := modernMembers(n.of(mcp.EraModern)[0], n.Client, n.Declared())
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +124,8 @@ func (n *negotiator) ask(ctx context.Context, s *conn.Session) (*mcp.DiscoverRes
 	s.Agree("", members) // a question, no agreement: a legacy server may ping meanwhile
 	defer s.Agree("", nil)
 	// A late answer finds no call and is ignored (ERA-08).
-	limit := n.probe
-	if n.web == nil || len(n.of(mcp.EraLegacy)) == 0 {
+	limit := n.Probe
+	if n.Web == nil || len(n.of(mcp.EraLegacy)) == 0 {
 		limit = -1 // there is nothing else to try: a slow start has the time of the connection
 	}
 	raw, err := s.Do(ctx, &call.Request{Method: mcp.MethodDiscover, Idle: -1, Max: limit})
@@ -143,7 +170,7 @@ func modernError(err error) (supported []mcp.Version, modern bool) {
 // chooseFrom goes on with the newest common version: a modern one commits
 // (ERA-07), a legacy one takes a handshake (ERA-06). found is nil if the server
 // has refused to be discovered.
-func (n *negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []mcp.Version, found *mcp.DiscoverResult) error {
+func (n *Negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []mcp.Version, found *mcp.DiscoverResult) error {
 	if v, ok := mcp.Newest(n.of(mcp.EraModern), theirs); ok {
 		if found == nil {
 			// It was asked with a version that it says it supports; once more, then give up (MOD-03).
@@ -157,19 +184,19 @@ func (n *negotiator) chooseFrom(ctx context.Context, s *conn.Session, theirs []m
 	if v, ok := mcp.Newest(n.of(mcp.EraLegacy), theirs); ok {
 		return n.handshake(ctx, s, v, nil)
 	}
-	return conn.Permanent(&VersionError{Ours: n.versions, Theirs: theirs})
+	return conn.Permanent(n.Mismatch(n.Versions, theirs))
 }
 
 // modern has nothing more to agree on.
-func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverResult) error {
-	members, err := modernMembers(v, n.client, n.declared())
+func (n *Negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverResult) error {
+	members, err := modernMembers(v, n.Client, n.Declared())
 	if err != nil {
 		return err
 	}
-	n.eras.set(n.hash, mcp.EraModern)
+	n.Eras.Set(n.Key, mcp.EraModern)
 	n.speak(v)
 	s.Agree(v, members)
-	n.agreed(&Info{
+	n.Agreed(&Outcome{
 		Version: v, Era: mcp.EraModern, Capabilities: found.Capabilities,
 		Server: found.Meta.ServerInfo(), Instructions: found.Instructions, Discovered: found,
 	})
@@ -178,29 +205,29 @@ func (n *negotiator) modern(s *conn.Session, v mcp.Version, found *mcp.DiscoverR
 
 // legacy follows a probe that a modern server would have answered otherwise. First is the
 // answer to an initialize that was sent with the newest version; nil if none was.
-func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error, first *greeted) error {
+func (n *Negotiator) legacy(ctx context.Context, s *conn.Session, why error, first *greeted) error {
 	versions := n.of(mcp.EraLegacy)
 	ended := errors.Is(why, call.ErrConnectionLost)
-	if ended && n.unread() {
+	if ended && n.Unread() {
 		return why // it ended without having read the question
 	}
 	if len(versions) == 0 {
 		if ended {
 			return why // which says nothing about its era
 		}
-		return conn.Permanent(fmt.Errorf("the server is not a modern one, as %s was to be used: %w", n.versions[0], why))
+		return conn.Permanent(fmt.Errorf("the server is not a modern one, as %s was to be used: %w", n.Versions[0], why))
 	}
-	n.log.Debug("the server is taken for a legacy one", "because", why)
-	if n.web != nil { // the verdict is kept once there is a session
+	n.Log.Debug("the server is taken for a legacy one", "because", why)
+	if n.Web != nil { // the verdict is kept once there is a session
 		answered := !errors.Is(why, call.ErrTimeout) // a modern server may just be slow to wake up: it is asked again
 		return n.refused(ctx, s, n.handshake(ctx, s, versions[0], nil), answered)
 	}
-	n.eras.set(n.hash, mcp.EraLegacy)
+	n.Eras.Set(n.Key, mcp.EraLegacy)
 	if ended {
 		return conn.Redial(why) // it did not survive the question (ERA-04)
 	}
 	err := n.handshake(ctx, s, versions[0], first)
-	if err == nil || ctx.Err() != nil || conn.IsPermanent(err) || n.eras.get(n.hash) == mcp.EraModern {
+	if err == nil || ctx.Err() != nil || conn.IsPermanent(err) || n.Eras.Get(n.Key) == mcp.EraModern {
 		return err
 	}
 	// The question may have put it out of step: ask a fresh process, without it.
@@ -211,7 +238,7 @@ func (n *negotiator) legacy(ctx context.Context, s *conn.Session, why error, fir
 // answer with another version than the one offered, and some refuse what they do
 // not know. First is the answer to an initialize with the offer that was sent before, nil
 // if none was.
-func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.Version, first *greeted) error {
+func (n *Negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.Version, first *greeted) error {
 	legacy := n.of(mcp.EraLegacy)
 	for range mcp.LegacyVersions() {
 		var res *mcp.InitializeResult
@@ -236,7 +263,7 @@ func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 			}
 			next, ok := mcp.Newest(legacy, data.Supported)
 			if !ok || next == offer {
-				return conn.Permanent(&VersionError{Ours: n.versions, Theirs: data.Supported})
+				return conn.Permanent(n.Mismatch(n.Versions, data.Supported))
 			}
 			offer = next
 		case e.Code == mcp.CodeInvalidParams:
@@ -254,7 +281,7 @@ func (n *negotiator) handshake(ctx context.Context, s *conn.Session, offer mcp.V
 
 // initialize sends the request. It is never cancelled (LIFE-08): the connection's
 // own time limit closes the transport instead.
-func (n *negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.Version) (*mcp.InitializeResult, error) {
+func (n *Negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.Version) (*mcp.InitializeResult, error) {
 	req, err := n.initializeRequest(offer)
 	if err != nil {
 		return nil, err
@@ -267,8 +294,8 @@ func (n *negotiator) initialize(ctx context.Context, s *conn.Session, offer mcp.
 	return readInitialized(raw.Raw)
 }
 
-func (n *negotiator) initializeRequest(offer mcp.Version) (*call.Request, error) {
-	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.declared(), offer), ClientInfo: *n.client})
+func (n *Negotiator) initializeRequest(offer mcp.Version) (*call.Request, error) {
+	params, err := mcp.Marshal(&mcp.InitializeParams{ProtocolVersion: offer, Capabilities: *declaredIn(n.Declared(), offer), ClientInfo: *n.Client})
 	return &call.Request{Method: mcp.MethodInitialize, Params: params, Idle: -1, Max: -1}, err
 }
 
@@ -282,10 +309,10 @@ func readInitialized(raw []byte) (*mcp.InitializeResult, error) {
 }
 
 // adopt goes on in the version that the server has chosen (LIFE-04).
-func (n *negotiator) adopt(ctx context.Context, s *conn.Session, res *mcp.InitializeResult) error {
+func (n *Negotiator) adopt(ctx context.Context, s *conn.Session, res *mcp.InitializeResult) error {
 	v := res.ProtocolVersion
 	if !slices.Contains(n.of(mcp.EraLegacy), v) {
-		return conn.Permanent(&VersionError{Ours: n.of(mcp.EraLegacy), Theirs: []mcp.Version{v}})
+		return conn.Permanent(n.Mismatch(n.of(mcp.EraLegacy), []mcp.Version{v}))
 	}
 	n.speak(v)
 	s.Agree(v, nil)
@@ -293,22 +320,22 @@ func (n *negotiator) adopt(ctx context.Context, s *conn.Session, res *mcp.Initia
 		return fmt.Errorf("%s: %w", mcp.NotificationInitialized, err)
 	}
 	n.listen()
-	n.eras.set(n.hash, mcp.EraLegacy)
-	if level := n.level(); level != "" && res.Capabilities.Logging != nil { // a new session has forgotten it (STDIO-24)
-		if err := setLevel(ctx, s.Do, level); err != nil {
-			n.log.Warn("the server does not take the log level", "error", err)
+	n.Eras.Set(n.Key, mcp.EraLegacy)
+	if level := n.Level(); level != "" && res.Capabilities.Logging != nil { // a new session has forgotten it (STDIO-24)
+		if err := SetLevel(ctx, s.Do, level); err != nil {
+			n.Log.Warn("the server does not take the log level", "error", err)
 		}
 	}
 	server := res.ServerInfo // not all of the result is kept
-	n.agreed(&Info{
+	n.Agreed(&Outcome{
 		Version: v, Era: mcp.EraLegacy, Capabilities: res.Capabilities,
 		Server: &server, Instructions: res.Instructions,
 	})
 	return nil
 }
 
-// setLevel is logging/setLevel (LOG-03).
-func setLevel(ctx context.Context, do func(context.Context, *call.Request) (call.Result, error), level mcp.LogLevel) error {
+// SetLevel is logging/setLevel (LOG-03).
+func SetLevel(ctx context.Context, do func(context.Context, *call.Request) (call.Result, error), level mcp.LogLevel) error {
 	params, err := mcp.Marshal(&mcp.SetLevelParams{Level: level})
 	if err != nil {
 		return err
@@ -334,4 +361,19 @@ func modernMembers(v mcp.Version, client *mcp.Implementation, caps *mcp.ClientCa
 		return nil, fmt.Errorf("describing the client: %w", err)
 	}
 	return raw[1 : len(raw)-1], nil
+}
+
+// declaredIn is what is declared in revision v. The Tasks extension is off unless the
+// program opts in with [Options].Extensions (EXT-02), and means nothing in a legacy
+// session (XTASK-22).
+func declaredIn(caps *mcp.ClientCapabilities, v mcp.Version) *mcp.ClientCapabilities {
+	d := caps.For(v)
+	if _, ok := d.Extensions[mcp.ExtensionTasks]; ok && v.Era() != mcp.EraModern {
+		d.Extensions = maps.Clone(d.Extensions)
+		delete(d.Extensions, mcp.ExtensionTasks)
+		if len(d.Extensions) == 0 {
+			d.Extensions = nil
+		}
+	}
+	return d
 }

@@ -1,0 +1,262 @@
+package weblink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
+	"github.com/troupe-dev/troupe/mcpclient/internal/oldsse"
+	"github.com/troupe-dev/troupe/mcpclient/internal/streamable"
+)
+
+// pool is the one pool of connections of this process, for all servers over HTTP.
+var pool = struct {
+	client func() *http.Client
+	users  atomic.Int64 // links
+}{client: sync.OnceValue(func() *http.Client { return httpguard.NewClient(nil) })}
+
+// pooled is a link over HTTP. The last one to be closed takes the idle connections
+// with it.
+type pooled struct {
+	mcp.Link
+	client *http.Client
+	once   sync.Once
+}
+
+func newPooled(link mcp.Link, client *http.Client) *pooled {
+	pool.users.Add(1)
+	return &pooled{Link: link, client: client}
+}
+
+// Close implements [mcp.Link].
+func (p *pooled) Close() error {
+	err := p.Link.Close()
+	p.once.Do(func() {
+		if pool.users.Add(-1) == 0 {
+			p.client.CloseIdleConnections()
+		}
+	})
+	return err
+}
+
+// Options are those of a server.
+type Options struct {
+	Server  string // its configured name
+	URL     string
+	Headers map[string]string
+	// HeadersFunc returns further headers; nil is none. See [headerAuth].
+	HeadersFunc func(context.Context) (map[string]string, error)
+	OldOnly     bool         // only HTTP+SSE is used
+	Client      *http.Client // nil is that of all servers
+	Go          func(owner string, f func())
+	Log         *slog.Logger
+	MaxMessage  int                      // bytes
+	TooLong     func(certain bool) error // the error of a message with more
+	// Denied makes the error for status 401 or 403, and WantsAuthorization knows it again.
+	Denied             func(status int, challenges []string, shown string, err error) error
+	WantsAuthorization func(error) bool
+	Eras               *negotiate.Eras
+	// Changed is called when the warnings are others.
+	Changed func()
+}
+
+// Server is what a client knows of its server over HTTP.
+type Server struct {
+	opts Options
+	link atomic.Pointer[streamable.Link] // the newest; nil while the old transport is used
+
+	// The lock guards the fields below it: the transport's goroutines report trouble, and
+	// callers read the status.
+	mu        sync.Mutex
+	refusal   error     // of the handshake by POST: the old transport is to be tried (SSE-10)
+	notBefore time.Time // the server wants no attempt until then
+	trouble   string    // with what the server sends on its own account; "" is none
+}
+
+// New returns a server that was not connected to yet.
+func New(opts Options) *Server { return &Server{opts: opts} }
+
+// Streamable returns the newest link, nil while the old transport is used, and for a nil s.
+func (s *Server) Streamable() *streamable.Link {
+	if s == nil {
+		return nil
+	}
+	return s.link.Load()
+}
+
+// WantsAuthorization reports whether the server has to let us in first.
+func (s *Server) WantsAuthorization(err error) bool { return s.opts.WantsAuthorization(err) }
+
+// setTrouble reports whether the text is another one than before.
+func (s *Server) setTrouble(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.trouble != text
+	s.trouble = text
+	return changed
+}
+
+// Warnings are those of the status.
+func (s *Server) Warnings() []string {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble == "" {
+		return nil
+	}
+	return []string{s.trouble}
+}
+
+// troubled is called when the messages that the server sends on its own account do not
+// arrive, with the reason, or with "" when they do.
+func (s *Server) troubled(text string) {
+	if !s.setTrouble(text) {
+		return
+	}
+	if text != "" {
+		s.opts.Log.Warn(text)
+	}
+	s.opts.Changed()
+}
+
+// Refuse notes that the server has refused the handshake by POST, with nil that it has not.
+func (s *Server) Refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = err
+}
+
+func (s *Server) refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusal
+}
+
+// LeaveAlone keeps the next attempt from being made before d has passed.
+func (s *Server) LeaveAlone(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notBefore = time.Now().Add(min(d, maxPatience))
+}
+
+// pause waits until the server may be asked again, but not longer than ctx.
+func (s *Server) pause(ctx context.Context) error {
+	s.mu.Lock()
+	d := time.Until(s.notBefore)
+	s.mu.Unlock()
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// maxPatience bounds how long a server can keep us from trying again.
+const maxPatience = 30 * time.Second
+
+// Dial makes a link to the server. For Streamable HTTP nothing is sent yet.
+func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
+	o := &s.opts
+	u, err := httpguard.ParseURL(o.URL)
+	if err != nil {
+		return nil, conn.Permanent(err)
+	}
+	calls, ok := sink.(mcp.CallSink)
+	if !ok {
+		return nil, conn.Permanent(errors.New("HTTP needs a sink that takes reports on single calls"))
+	}
+	if err := s.pause(ctx); err != nil {
+		return nil, err
+	}
+	header, err := headerOf(o.Headers)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := o.newAuth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.setTrouble("")
+	client := o.Client
+	if client == nil {
+		client = pool.client()
+	}
+	if o.OldOnly || s.refused() != nil || o.Eras.Get(o.sseKey()) == mcp.EraLegacy {
+		s.link.Store(nil)
+		link, err := oldsse.Dial(ctx, oldsse.Options{ // which waits for the endpoint (SSE-02)
+			URL: u, Header: header, Client: client, Go: o.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
+			MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth,
+		})
+		if err = s.dialed(err); err != nil {
+			return nil, err
+		}
+		return newPooled(link, client), nil
+	}
+	link := streamable.New(streamable.Options{
+		URL: u, Header: header, Client: client, Go: o.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
+		MaxMessage: o.MaxMessage, TooLong: o.TooLong, Auth: auth, Trouble: s.troubled,
+	})
+	s.link.Store(link)
+	return newPooled(link, client), nil
+}
+
+// dialed keeps what an attempt with the old transport has shown, and returns its error.
+func (s *Server) dialed(err error) error {
+	refusal := s.refused()
+	s.Refuse(nil)
+	switch {
+	case err == nil:
+		s.opts.Eras.Set(s.opts.sseKey(), mcp.EraLegacy) // from now on (SSE-10)
+		return nil
+	case s.WantsAuthorization(err):
+		return conn.Permanent(err)
+	}
+	s.opts.Eras.Set(s.opts.sseKey(), mcp.EraUnknown)
+	if refusal != nil {
+		return fmt.Errorf("the server speaks neither Streamable HTTP (%w) nor HTTP+SSE (%w)", refusal, err)
+	}
+	return err
+}
+
+// headerOf returns configured headers, checked.
+func headerOf(of map[string]string) (http.Header, error) {
+	out := make(http.Header, len(of))
+	for name, value := range of {
+		out.Set(name, value)
+	}
+	if err := httpguard.CheckHeader(out); err != nil {
+		return nil, conn.Permanent(err)
+	}
+	return out, nil
+}
+
+// sseKey is the key of the verdict that the server has the old transport only.
+func (o *Options) sseKey() string { return "sse at " + Endpoint(o.URL) }
+
+// Endpoint returns a server's URL without a query: all clients of the server share it.
+func Endpoint(of string) string {
+	u, err := httpguard.ParseURL(of)
+	if err != nil {
+		return of
+	}
+	path := url.URL{Path: u.Path, RawPath: u.RawPath, Fragment: u.Fragment}
+	return httpguard.Origin(u) + path.String()
+}
