@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -19,8 +21,8 @@ import (
 // callTag is one logical call as the questions of its server see it. It is the
 // [call.Request].Tag of all its attempts.
 type callTag struct {
-	client       *Client   // that the call is made on
-	instance     *instance // of the client's; nil where it needs none of its own
+	client       *Client        // that the call is made on
+	instance     *pool.Instance // of the client's; nil where it needs none of its own
 	method, name string
 	human        Human // nil if nobody may be asked
 	sampler      Sampler

@@ -55,7 +55,7 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 		return nil
 	}
 	err = c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, c.conn.Do, level))
-	for _, i := range c.instances.others() {
+	for _, i := range c.others() {
 		i.level.Store(level)
 		if i.conn.Status().State == conn.Ready { // else it is told when it is
 			err = errors.Join(err, c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, i.conn.Do, level)))

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -52,8 +54,8 @@ type Client struct {
 	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
 	web     *weblink.Server            // nil without a URL
 
-	consent   *consent  // of all instances
-	instances instances // of the first only
+	consent   *consent   // of all instances
+	instances *pool.Pool // of the first only
 	closing   sync.Once
 	closed    error
 }
@@ -113,7 +115,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if c.opts.main != nil {
 		c.log = c.log.With("instance", c.opts.number)
 	}
-	c.initInstances()
+	c.instances = c.newPool()
 	c.level.Store(c.opts.LogLevel)
 	c.events.sys, c.events.owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
@@ -304,7 +306,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.cache.Close()
 		c.closeWatching()
-		others := c.instances.close(ctx)
+		others := c.instances.Close(ctx)
 		errs := []error{c.conn.Close(ctx)}
 		for _, done := range others {
 			<-done.Done() // Shutdown has its own bound

@@ -536,7 +536,7 @@ func (a *hostActor) endInstances(c *actors.Context, e *entry) {
 		c.System().Go("the instances of "+e.server.Name, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 			defer cancel()
-			for _, done := range client.instances.close(ctx) {
+			for _, done := range client.instances.Close(ctx) {
 				<-done.Done()
 			}
 		})

@@ -129,7 +129,7 @@ func (c *Client) RootsChanged() {
 	if err := c.conn.Notify(mcp.NotificationRootsChanged, nil); err != nil {
 		c.log.Debug("the server is not told of the roots; it asks when it is connected", "error", err)
 	}
-	for _, i := range c.instances.others() {
+	for _, i := range c.others() {
 		i.RootsChanged()
 	}
 }
@@ -153,7 +153,7 @@ func (c *Client) SetRoots(roots []mcp.Root) error {
 		return err
 	}
 	before := c.asks.roots.Swap(&checked)
-	for _, i := range c.instances.others() {
+	for _, i := range c.others() {
 		i.asks.roots.Store(&checked)
 	}
 	if before != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -20,7 +22,7 @@ type Owned interface {
 // turnOf returns what a call needs before it is sent to a server that would not say which
 // of several calls it asks something for: an instance that has calls of the same owner
 // only. Nil is nothing.
-func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*turn, error) {
+func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*pool.Turn, error) {
 	if c.opts.main != nil || !mayAsk(t.method) || !c.elicits() && !c.samples() && (t.roots == nil || !c.tellsRoots()) {
 		return nil, nil // it has its instance, or the server may not ask anybody
 	}
@@ -34,15 +36,16 @@ func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*turn,
 	if c.web.Streamable() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
 		return nil, nil
 	}
-	w := &turn{of: t.party(o), alone: c.opts.Serial}
+	w := &pool.Turn{Owner: t.party(o), Alone: c.opts.Serial}
 	if o != nil {
-		w.keep = o.Keep && c.instances.most > 1
-		if told := o.OnInstance; told != nil {
-			w.told = told
+		w.Keep = o.Keep && c.instances.Most > 1
+		if report := o.OnInstance; report != nil {
+			w.OnWait = func(inUse, most int) { report(&InstanceWait{Server: c.server.Name, InUse: inUse, Of: most}) }
+			w.OnEnd = func() { report(nil) }
 		}
 	}
 	if strings.HasPrefix(t.method, "tasks/") || o != nil && o.task != nil { // its id is known to one process
-		w.only = c.instances.own
+		w.Only = c.instances.First()
 	}
 	return w, nil
 }
@@ -62,12 +65,12 @@ func (t *callTag) party(o *CallOptions) party {
 // lend gives the call an instance, where it needs one, and then calls then: before lend
 // returns, or on a goroutine of the system. The wait holds no goroutine, and ends with ctx.
 func (c *Client) lend(ctx context.Context, t *callTag, o *CallOptions, then func(error)) {
-	w, err := actors.Guard(func() (*turn, error) { return c.turnOf(ctx, t, o) })
+	w, err := actors.Guard(func() (*pool.Turn, error) { return c.turnOf(ctx, t, o) })
 	if err != nil || w == nil {
 		then(err)
 		return
 	}
-	c.instances.lend(ctx, t, w, then)
+	c.instances.Lend(ctx, w, t.lent(then))
 }
 
 // lent is lend for a caller that waits.
@@ -77,35 +80,41 @@ func (c *Client) lent(ctx context.Context, t *callTag, o *CallOptions) error {
 		return err
 	}
 	done := make(chan error, 1)
-	c.instances.lend(ctx, t, w, func(err error) { done <- err })
+	c.instances.Lend(ctx, w, t.lent(func(err error) { done <- err }))
 	return <-done
 }
 
-func (p *instances) lend(ctx context.Context, t *callTag, w *turn, then func(error)) {
-	if i := p.try(w); i != nil {
-		t.has(i)
-		then(nil)
-		return
-	}
-	stop := func() bool { return true }
-	w.got = func(i *instance, err error) {
-		stop()
+// lent gives the call the instance that it was lent.
+func (t *callTag) lent(then func(error)) func(*pool.Instance, error) {
+	return func(i *pool.Instance, err error) {
 		if err == nil {
-			t.has(i)
-			if w.waits && w.told != nil {
-				w.told(nil)
-			}
+			t.client, t.instance = (*Client)(i.Member().(*member)), i
+			t.haveTurn(i.Leave)
 		}
 		then(err)
 	}
-	stop = actors.AfterDone(ctx, func() { p.giveUp(w, context.Cause(ctx)) })
-	p.enter(w)
 }
 
-// has gives the call its instance.
-func (t *callTag) has(i *instance) {
-	t.client, t.instance = i.client, i
-	t.haveTurn(i.leave)
+// party is who answers for what the server asks because of a call.
+type party struct {
+	human   Human
+	sampler Sampler  // of the call alone; nil if it has none of its own
+	roots   *callTag // the call itself, if nobody is asked and it tells roots of its own
+}
+
+// Same implements [pool.Owner].
+func (p party) Same(other pool.Owner) bool {
+	o := other.(party)
+	if p.human != nil || o.human != nil {
+		return same(p.human, o.human)
+	}
+	return p.roots == o.roots && same(p.sampler, o.sampler)
+}
+
+// Is implements [pool.Owner]; the identity is that of an [Owned].
+func (p party) Is(identity any) bool {
+	h, ok := p.human.(Owned)
+	return ok && h.Owner() == identity
 }
 
 // before has the options hear that the request is about to be written.

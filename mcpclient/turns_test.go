@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
+
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
@@ -394,11 +396,11 @@ func TestInstanceKept(t *testing.T) {
 		}
 		began := time.Now()
 		dan := begin(t.Context(), h, "dan1", true)
-		time.Sleep(leaseIdle - time.Second)
+		time.Sleep(pool.LeaseIdle - time.Second)
 		synctest.Wait()
 		s.letGo("dan1")
-		if _, _, ended, text, _ := dan.get(); !ended || text != "2" || time.Since(began) != leaseIdle-time.Second {
-			t.Errorf("dan: got process %q after %v, want bob's after %v", text, time.Since(began), leaseIdle)
+		if _, _, ended, text, _ := dan.get(); !ended || text != "2" || time.Since(began) != pool.LeaseIdle-time.Second {
+			t.Errorf("dan: got process %q after %v, want bob's after %v", text, time.Since(began), pool.LeaseIdle)
 		}
 	})
 }
@@ -414,7 +416,7 @@ func TestInstanceEnds(t *testing.T) {
 		for _, who := range []string{"ada1", "bob1", "eve1"} {
 			s.letGo(who)
 		}
-		time.Sleep(spareTime - time.Second)
+		time.Sleep(pool.SpareTime - time.Second)
 		synctest.Wait()
 		if n := s.alive(); n != 3 {
 			t.Errorf("%d processes live, want 3", n)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -133,7 +135,8 @@ func (w *pageWait) goOn() {
 		again(nil)
 		return
 	}
-	t.instance.pool.lend(w.ctx, t, &turn{of: t.party(nil), alone: t.client.opts.Serial, only: t.instance}, again)
+	turn := &pool.Turn{Owner: t.party(nil), Alone: t.client.opts.Serial, Only: t.instance}
+	t.instance.Pool().Lend(w.ctx, turn, t.lent(again))
 }
 
 // end fails the call with the server's error, and why it came to that.
