@@ -345,7 +345,8 @@ func (s *Server) names() []string {
 // sendJSON sends an answer that is always encodable.
 func sendJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = jsonx.MarshalWrite(w, v) // a peer that is gone needs no answer
+	data, _ := jsonx.Marshal(v) // of our own types
+	_, _ = w.Write(data)        // a peer that is gone needs no answer
 }
 
 // object is a JSON object that is sent.

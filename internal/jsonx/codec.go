@@ -1,10 +1,6 @@
-//go:build !(go1.27 || goexperiment.jsonv2)
-
 package jsonx
 
 import (
-	"io"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -22,9 +18,6 @@ func UnmarshalKnown(data []byte, v any) error {
 
 // Marshal encodes v; the members of a map are in sorted order.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
-
-// MarshalWrite encodes v to w, as [Marshal] does.
-func MarshalWrite(w io.Writer, v any) error { return json.MarshalWrite(w, v, json.Deterministic(true)) }
 
 // AppendQuote appends s as a JSON string.
 func AppendQuote(dst []byte, s string) []byte {
