@@ -51,7 +51,7 @@ check: ## everything; what CI runs
 	@echo '== all of make check passed'
 
 # The packages whose code or tests differ by operating system.
-PER_OS = ./cmd/troupe ./internal/admin ./internal/browser ./internal/config ./internal/frame ./internal/process \
+PER_OS = ./cmd/troupe ./internal/cli/... ./internal/admin ./internal/browser ./internal/config ./internal/frame ./internal/process \
 	./mcpclient/... ./mcpserver ./store/sqlite/...
 
 .PHONY: cross

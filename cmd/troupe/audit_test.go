@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
 )
 
 // leaves are all commands that do something, those for machines left out.
@@ -32,7 +34,7 @@ var reads = []string{"ls", "show", "get", "list", "tools", "resources", "prompts
 // Every command says what it does and shows how; what it lists or shows it gives as JSON,
 // too; each of its flags has a text, and a variable of its own.
 func TestEveryCommandIsDocumented(t *testing.T) {
-	for _, cmd := range leaves((&program{}).command()) {
+	for _, cmd := range leaves(command((&env.Env{}))) {
 		path := cmd.CommandPath()
 		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, path) {
 			t.Errorf("%s: has no text (Short, Long), or its example does not show it: %q", path, cmd.Example)
@@ -48,7 +50,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		}
 		variables := make(map[string]string)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			name := envName(f.Name)
+			name := env.EnvName(f.Name)
 			if f.Usage == "" || variables[name] != "" {
 				t.Errorf("%s: --%s has no text, or shares %s with --%s", path, f.Name, name, variables[name])
 			}
@@ -71,7 +73,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 		}
 		scripts.Write(text)
 	}
-	for _, cmd := range leaves((&program{}).command()) {
+	for _, cmd := range leaves(command((&env.Env{}))) {
 		if cmd.Name() == "exit-codes" {
 			continue // a topic of help
 		}

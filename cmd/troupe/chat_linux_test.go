@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -35,8 +36,8 @@ func TestChatOnATerminal(t *testing.T) {
 	term.types("> ", 4, "")
 	interrupt(t, cmd)
 	err := cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitInterrupt {
-		t.Errorf("got error %v, want the exit code %d", err, exitInterrupt)
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != env.ExitInterrupt {
+		t.Errorf("got error %v, want the exit code %d", err, env.ExitInterrupt)
 	}
 	<-term.closed
 	shown := term.text()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/cli/runs"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -277,7 +278,7 @@ func (c *crash) checkShown(calls map[string]*callEvents) {
 		}
 	}
 	var shown struct {
-		Open []openCall `json:"open"`
+		Open []runs.OpenCall `json:"open"`
 	}
 	if err := json.Unmarshal([]byte(c.home.must("runs", "show", c.run, "--json")), &shown); err != nil {
 		c.t.Fatal(err)

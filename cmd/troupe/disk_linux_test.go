@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -39,16 +40,16 @@ func TestFullDisk(t *testing.T) {
 	long := h.command("run", "--store", db, "-")
 	long.Stdin = strings.NewReader(strings.Repeat("How are you? ", 60_000))
 	text, _ := long.CombinedOutput() // the code says it
-	if code := long.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(string(text), "no space left") || !strings.Contains(string(text), "make room on the disk") {
+	if code := long.ProcessState.ExitCode(); code != env.ExitFailed || !strings.Contains(string(text), "no space left") || !strings.Contains(string(text), "make room on the disk") {
 		t.Errorf("a run that does not fit: exited with %d\n%.2000s", code, text)
 	}
 	fill(t, disk)
 	out := h.run("doctor", "--store", db)
-	if out.code != exitUsage || !strings.Contains(out.stdout, "FAIL  disk: ") || !strings.Contains(out.stdout, "make room there") {
+	if out.code != env.ExitUsage || !strings.Contains(out.stdout, "FAIL  disk: ") || !strings.Contains(out.stdout, "make room there") {
 		t.Errorf("doctor: exited with %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 	out = h.run("run", "--store", filepath.Join(disk, "other.db"), "How are you?")
-	if out.code != exitUsage || !strings.Contains(out.stderr, "other.db") || !strings.Contains(out.stderr, "no space left") || !strings.Contains(out.stderr, "name another file with --store") {
+	if out.code != env.ExitUsage || !strings.Contains(out.stderr, "other.db") || !strings.Contains(out.stderr, "no space left") || !strings.Contains(out.stderr, "name another file with --store") {
 		t.Errorf("a store that can not be made: exited with %d\n%s", out.code, out.stderr)
 	}
 	// What was recorded before is there once there is room.
@@ -109,11 +110,11 @@ func TestReadOnlyFolder(t *testing.T) {
 	h.plays("openai", llmtest.NewServer(llmtest.Say("Fine.")).Loop())
 	db := filepath.Join(disk, "sub", "troupe.db")
 	out := h.run("run", "--store", db, "Hi.")
-	if out.code != exitUsage || !strings.Contains(out.stderr, "read-only file system") || !strings.Contains(out.stderr, "name another file with --store, or use --no-store") {
+	if out.code != env.ExitUsage || !strings.Contains(out.stderr, "read-only file system") || !strings.Contains(out.stderr, "name another file with --store, or use --no-store") {
 		t.Errorf("run: exited with %d\n%s", out.code, out.stderr)
 	}
 	out = h.run("doctor", "--store", db)
-	if out.code != exitUsage || !strings.Contains(out.stdout, "FAIL  store: "+db+" can not be made") {
+	if out.code != env.ExitUsage || !strings.Contains(out.stdout, "FAIL  store: "+db+" can not be made") {
 		t.Errorf("doctor: exited with %d\n%s", out.code, out.stdout)
 	}
 	if out := h.run("run", "--no-store", "Hi."); out.code != 0 {
@@ -122,7 +123,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	cmd := h.command("mcp", "add", "files", "effects", "x")
 	cmd.Dir = disk
 	text, err := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); err == nil || code != exitUsage || !strings.Contains(string(text), "read-only file system") {
+	if code := cmd.ProcessState.ExitCode(); err == nil || code != env.ExitUsage || !strings.Contains(string(text), "read-only file system") {
 		t.Errorf("mcp add: exited with %d\n%s", code, text)
 	}
 }

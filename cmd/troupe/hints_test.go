@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
 )
 
 var (
@@ -29,7 +31,7 @@ var otherFlags = map[string]bool{
 // TestHintsNameFlags: what help, hints and errors call a flag is one; and behind the words
 // of a command it is one of that command.
 func TestHintsNameFlags(t *testing.T) {
-	root := (&program{}).command()
+	root := command((&env.Env{}))
 	all := make(map[string]*pflag.Flag)
 	var collect func(cmd *cobra.Command)
 	collect = func(cmd *cobra.Command) {
@@ -42,7 +44,7 @@ func TestHintsNameFlags(t *testing.T) {
 	}
 	collect(root)
 	texts := 0
-	for _, folder := range []string{".", "../../internal/config", "../../internal/jobapi", "../../agent", "../../mcpclient", "../../mcpserver", "../../store"} {
+	for _, folder := range []string{".", "../../internal/cli", "../../internal/config", "../../internal/jobapi", "../../agent", "../../mcpclient", "../../mcpserver", "../../store"} {
 		for _, text := range literals(t, folder) {
 			for _, m := range flagInText.FindAllStringSubmatch(text, -1) {
 				texts++

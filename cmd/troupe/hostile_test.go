@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -27,25 +28,25 @@ const (
 
 // SECA-8, SECA-9, SECA-13, SECA-14, ROB-2, ROB-3, ROB-4, ROB-8.
 var hostiles = []hostile{
-	{mode: "dies", code: exitUnreachable, says: "exit status 7; its last words: cannot open the database"},
-	{mode: "garbage", code: exitUnreachable, says: "that are no messages"},
-	{mode: "silent", code: exitUnreachable, says: "no connection within 6s", env: []string{quickConnect}},
-	{mode: "huge", code: exitUnreachable, says: "more than 16777216 bytes"},
-	{mode: "list-deep", code: exitUnreachable, says: "tools/list"},
-	{mode: "list-duplicate", code: exitUnreachable, says: "tools/list"},
-	{mode: "list-mute", code: exitUnreachable, says: "tools/list", env: []string{quickCall}},
-	{mode: "list-large", code: exitUnreachable, says: "more than 16777216 bytes"},
-	{mode: "list-quits", code: exitUnreachable, says: "exit status 9"},
+	{mode: "dies", code: env.ExitUnreachable, says: "exit status 7; its last words: cannot open the database"},
+	{mode: "garbage", code: env.ExitUnreachable, says: "that are no messages"},
+	{mode: "silent", code: env.ExitUnreachable, says: "no connection within 6s", env: []string{quickConnect}},
+	{mode: "huge", code: env.ExitUnreachable, says: "more than 16777216 bytes"},
+	{mode: "list-deep", code: env.ExitUnreachable, says: "tools/list"},
+	{mode: "list-duplicate", code: env.ExitUnreachable, says: "tools/list"},
+	{mode: "list-mute", code: env.ExitUnreachable, says: "tools/list", env: []string{quickCall}},
+	{mode: "list-large", code: env.ExitUnreachable, says: "more than 16777216 bytes"},
+	{mode: "list-quits", code: env.ExitUnreachable, says: "exit status 9"},
 
 	{mode: "twice", lists: true},
 	{mode: "stubborn", lists: true},
-	{mode: "deep", lists: true, code: exitUnreachable, says: "nest"},
-	{mode: "duplicate", lists: true, code: exitUnreachable, says: "duplicate"},
-	{mode: "idtype", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
-	{mode: "idobject", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
-	{mode: "mute", lists: true, code: exitUnreachable, says: "tools/call", env: []string{quickCall}},
-	{mode: "large", lists: true, code: exitUnreachable, says: "more than 16777216 bytes"},
-	{mode: "quits", lists: true, code: exitUnreachable, says: "exit status 9"},
+	{mode: "deep", lists: true, code: env.ExitUnreachable, says: "nest"},
+	{mode: "duplicate", lists: true, code: env.ExitUnreachable, says: "duplicate"},
+	{mode: "idtype", lists: true, code: env.ExitUnreachable, says: "tools/call", env: []string{quickCall}},
+	{mode: "idobject", lists: true, code: env.ExitUnreachable, says: "tools/call", env: []string{quickCall}},
+	{mode: "mute", lists: true, code: env.ExitUnreachable, says: "tools/call", env: []string{quickCall}},
+	{mode: "large", lists: true, code: env.ExitUnreachable, says: "more than 16777216 bytes"},
+	{mode: "quits", lists: true, code: env.ExitUnreachable, says: "exit status 9"},
 }
 
 // TestHostileServers gives the commands one bad server each: they say which server it
@@ -56,7 +57,7 @@ func TestHostileServers(t *testing.T) {
 	}
 	t.Parallel()
 	usual := newHome(t).run("mcp", "call", "--protocol", "legacy", "--mcp", "fakeserver good", "echo")
-	if usual.code != exitOK {
+	if usual.code != env.ExitOK {
 		t.Fatalf("a good server: exited with %d: %s", usual.code, usual.stderr)
 	}
 	for _, tt := range hostiles {
@@ -125,7 +126,7 @@ func TestRunWithHostileServer(t *testing.T) {
 			})
 			out := h.run("run", "--yes", "--protocol", "legacy", "--mcp-config", config, "--run-id", "brave", "Try.")
 			h.nobodyLeft(0)
-			if out.code != exitOK || !strings.Contains(out.stdout, "appended one") || !strings.Contains(out.stdout, "appended two") {
+			if out.code != env.ExitOK || !strings.Contains(out.stdout, "appended one") || !strings.Contains(out.stdout, "appended two") {
 				t.Fatalf("exited with %d, stdout %q, stderr:\n%s", out.code, out.stdout, out.stderr)
 			}
 			if data, err := os.ReadFile(h.path("lines.txt")); err != nil || strings.Count(string(data), "\n") != 2 {
@@ -152,9 +153,9 @@ func TestRunEndsWithHostileServer(t *testing.T) {
 		code          int
 		says          string
 	}{
-		{"dies", "1m", exitUnreachable, "cannot open the database"},
-		{"silent", "1s", exitTimeout, "--timeout"},
-		{"list-mute", "1s", exitTimeout, "--timeout"},
+		{"dies", "1m", env.ExitUnreachable, "cannot open the database"},
+		{"silent", "1s", env.ExitTimeout, "--timeout"},
+		{"list-mute", "1s", env.ExitTimeout, "--timeout"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -191,8 +192,8 @@ func TestStubbornServer(t *testing.T) {
 	if err := s.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if code := s.end(); code != exitInterrupt {
-		t.Errorf("exited with %d, want %d:\n%s", code, exitInterrupt, s.stderr.String())
+	if code := s.end(); code != env.ExitInterrupt {
+		t.Errorf("exited with %d, want %d:\n%s", code, env.ExitInterrupt, s.stderr.String())
 	}
 	h.nobodyLeft(0)
 }

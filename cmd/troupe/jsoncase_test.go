@@ -67,8 +67,12 @@ func printsJSON(args []string) bool {
 func TestJSONCase(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, dir := range []string{".", "../../internal/jobapi", "../../internal/admin", "../../internal/bench", "../../agent", "../../agent/worker",
-		"../../actors/loop", "../../actors/budget", "../../store"} {
+	dirs, err := filepath.Glob("../../internal/cli/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("found %d packages of commands: %v", len(dirs), err)
+	}
+	for _, dir := range append(dirs, "../../internal/jobapi", "../../internal/admin", "../../internal/bench", "../../agent", "../../agent/worker",
+		"../../actors/loop", "../../actors/budget", "../../store") {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -24,8 +25,8 @@ func TestTerminalAtALimit(t *testing.T) {
 		{"yes", []string{"y\n", "yes\n", "y\n"}, 0, ""},
 		{"an amount", []string{"3\n"}, 0, ""},
 		{"no amount, then one", []string{"1.5\n", "all\n", "0\n", "3\n"}, 0, ""},
-		{"no", []string{"n\n"}, exitLimit, "the user declined it"},
-		{"end of input", []string{"\x04"}, exitLimit, "nobody answered"},
+		{"no", []string{"n\n"}, env.ExitLimit, "the user declined it"},
+		{"end of input", []string{"\x04"}, env.ExitLimit, "nobody answered"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -53,7 +54,7 @@ func TestPullIsInterrupted(t *testing.T) {
 	<-left
 	<-term.closed
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != exitInterrupt || !strings.Contains(term.text(), "what was got is kept") {
-		t.Errorf("got %v, want exit code %d, and\n%s", err, exitInterrupt, term.text())
+	if !ok || exit.ExitCode() != env.ExitInterrupt || !strings.Contains(term.text(), "what was got is kept") {
+		t.Errorf("got %v, want exit code %d, and\n%s", err, env.ExitInterrupt, term.text())
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -216,7 +217,7 @@ func TestHelpHasExamples(t *testing.T) {
 	commands := 0
 	var walk func(path ...string)
 	walk = func(path ...string) {
-		root := (&program{}).command()
+		root := command((&env.Env{}))
 		cmd, _, err := root.Find(path)
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -42,7 +43,7 @@ func TestCallOfAnAgentThatWaits(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !answered || !strings.Contains(answer.String(), "appended one") {
 		t.Errorf("got %v and the answer %q; stderr:\n%s", err, answer.String(), strings.Join(lines, "\n"))
 	}
-	if code := s.end(t); code != exitOK {
+	if code := s.end(t); code != env.ExitOK {
 		t.Errorf("troupe serve exited with %d", code)
 	}
 }
@@ -60,7 +61,7 @@ func TestPortInUse(t *testing.T) {
 		h.plays("openai", llmtest.NewServer())
 		h.env = append(h.env, "TROUPE_WORKER_TOKEN=0123456789abcdef")
 		out := h.run(command, "--http", l.Addr().String(), "--mcp", "s=sh -c 'echo started > started'")
-		if out.code != exitUsage || !strings.Contains(out.stderr, "address already in use") {
+		if out.code != env.ExitUsage || !strings.Contains(out.stderr, "address already in use") {
 			t.Errorf("troupe %s: exited with %d: %s", command, out.code, out.stderr)
 		}
 		if _, err := os.Stat(h.path("started")); err == nil {

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -17,8 +18,8 @@ func TestSignals(t *testing.T) {
 		signal syscall.Signal
 		code   int
 	}{
-		{syscall.SIGINT, exitInterrupt},
-		{syscall.SIGTERM, exitTerminated},
+		{syscall.SIGINT, env.ExitInterrupt},
+		{syscall.SIGTERM, env.ExitTerminated},
 	}
 	for _, tt := range tests {
 		t.Run(tt.signal.String(), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -61,8 +62,8 @@ func TestChatBesideAPipe(t *testing.T) {
 	term := openPiped(t, cmd, "Write it down.\n")
 	_ = cmd.Wait() // how it ended is in the state
 	<-term.closed
-	if cmd.ProcessState.ExitCode() != exitWaiting {
-		t.Errorf("exited with %d, want %d:\n%s", cmd.ProcessState.ExitCode(), exitWaiting, term.text())
+	if cmd.ProcessState.ExitCode() != env.ExitWaiting {
+		t.Errorf("exited with %d, want %d:\n%s", cmd.ProcessState.ExitCode(), env.ExitWaiting, term.text())
 	}
 }
 

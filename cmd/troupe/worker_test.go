@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/inbox"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -44,7 +46,7 @@ func (s *stream) job(kind string) jobapi.Job {
 }
 
 // waiting are the asks that wait.
-func (h *home) waiting() (all []askView) {
+func (h *home) waiting() (all []inbox.AskView) {
 	h.t.Helper()
 	if err := json.Unmarshal([]byte(h.must("inbox", "ls", "--json")), &all); err != nil {
 		h.t.Fatal(err)
@@ -115,14 +117,14 @@ func TestWorkerFormInInbox(t *testing.T) {
 		t.Errorf("inbox watch: got %q, want the form", watch.lines.Text())
 	}
 	_ = watch.Process.Signal(os.Interrupt)
-	if err := watch.Wait(); watch.ProcessState.ExitCode() != exitInterrupt {
-		t.Errorf("inbox watch: got %v, want exit code %d", err, exitInterrupt)
+	if err := watch.Wait(); watch.ProcessState.ExitCode() != env.ExitInterrupt {
+		t.Errorf("inbox watch: got %v, want exit code %d", err, env.ExitInterrupt)
 	}
 	for _, bad := range [][]string{
 		{"--set", "nme=Ada"}, {"--set", "name"}, {"--json", `{"name":1}`}, {"--json", `{"name":"Ada","more":true}`}, {"--json", `[]`}, {"--scope", "run"}, {"--more", "1"},
 	} {
-		if out := h.run(append([]string{"inbox", "answer", "-1"}, bad...)...); out.code != exitUsage {
-			t.Errorf("inbox answer %q: got %d %s, want %d", bad, out.code, out.stderr, exitUsage)
+		if out := h.run(append([]string{"inbox", "answer", "-1"}, bad...)...); out.code != env.ExitUsage {
+			t.Errorf("inbox answer %q: got %d %s, want %d", bad, out.code, out.stderr, env.ExitUsage)
 		}
 	}
 	h.must("inbox", "answer", "-1", "--set", "name=Ada")

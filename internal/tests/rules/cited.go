@@ -25,7 +25,7 @@ type test struct {
 // sides say which side of the protocol the tests of a folder are about. The longest
 // prefix counts; what has none is about both.
 var sides = map[string]string{
-	"mcpclient": "client", "cmd": "client", "agent": "client", "internal/form": "client", "internal/weburl": "client",
+	"mcpclient": "client", "cmd": "client", "internal/cli": "client", "agent": "client", "internal/form": "client", "internal/weburl": "client",
 	"internal/sanitize": "client", "internal/browser": "client", "internal/hostconfig": "client", "internal/tests/conformance/client": "client",
 	"actors/call": "client", "actors/conn": "client", "actors/elicit": "client", "actors/watch": "client",
 	"mcpserver": "server",

@@ -1,8 +1,0 @@
-//go:build !windows
-
-package main
-
-import "os"
-
-// openTTY opens the terminal of the process, whatever stdin is.
-func openTTY() (*os.File, error) { return os.OpenFile("/dev/tty", os.O_RDWR, 0) }

@@ -1,0 +1,54 @@
+// Package env has what all commands of the program share: streams, flags, settings, the
+// store, exit codes, and how text, tables and JSON are printed.
+//
+// Main makes one [Env]; the package of a command group embeds it.
+package env
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+)
+
+// Env is what the commands have in common.
+type Env struct {
+	Stdin          *os.File
+	Stdout, Stderr io.Writer
+	Errors         io.Writer // what stderr was before lines of JSON were made of it
+	tty            *os.File  // the terminal of the process, once it was needed; see keyboard
+	noTTY          bool      // there is none
+
+	ConfigPath string
+	FromEnv    map[string]bool // flags that a variable of the environment has set
+	settings   *Settings       // what the configuration says; nil until it has been read
+
+	StorePath string
+	NoStore   bool
+	LogLevel  string
+	LogFormat string
+	Quiet     bool
+}
+
+// Logger returns the logger of the flags.
+func (e *Env) Logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(e.LogLevel)); err != nil {
+		return nil, Usagef("--log-level %q: want debug, info, warn or error", e.LogLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch e.LogFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(e.Stderr, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(e.Stderr, opts)), nil
+	}
+	return nil, Usagef("--log-format %q: want text or json", e.LogFormat)
+}
+
+// Note tells the user something that is not the answer.
+func (e *Env) Note(format string, args ...any) {
+	if !e.Quiet {
+		fmt.Fprintf(e.Stderr, "  "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,134 @@
+package env
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// OrNone is a text, or a dash for none.
+func OrNone(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return "-"
+	}
+	return s
+}
+
+// Quote writes text that is not the program's own behind bars (SECA-41).
+func Quote(b *strings.Builder, text string) {
+	for l := range strings.SplitSeq(strings.TrimRight(PlainLines(text), "\n"), "\n") {
+		fmt.Fprintf(b, "    │ %s\n", l)
+	}
+}
+
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// PrintRaw prints what has types of the protocol, whose JSON is our own codec's.
+func (e *Env) PrintRaw(v any) error {
+	data, err := jsonx.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return e.PrintJSON(rawJSON(data))
+}
+
+// rawJSON is JSON already.
+type rawJSON []byte
+
+// MarshalJSON implements json.Marshaler.
+func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
+
+// PrintJSON writes v to stdout, indented, with a newline.
+func (e *Env) PrintJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// Table writes rows in columns; the first row is the heading.
+func (e *Env) Table(rows [][]string) error {
+	w := tabwriter.NewWriter(e.Stdout, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = Plain(row[i])
+		}
+		if _, err := w.Write([]byte(strings.TrimRight(strings.Join(row, "\t"), "\t ") + "\n")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// Plain makes text from a peer safe to show on a terminal, on one line: control
+// characters and such that change the direction or can not be seen are escaped.
+func Plain(s string) string {
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		case hidden(r) || r == utf8.RuneError:
+			b.WriteRune('\uFFFD')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// PlainLines is plain for text of several lines.
+func PlainLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Plain(strings.ReplaceAll(strings.TrimSuffix(lines[i], "\r"), "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// hidden reports runes that do something else on a terminal than be seen.
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
+}
+
+// Shorten cuts s to n runes.
+func Shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// OnTerminal reports whether what is written to w is shown on a terminal.
+func OnTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// IndentJSON lays JSON out for reading; what is not JSON stays as it is.
+func IndentJSON(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	out, err := json.MarshalIndent(v, "  ", "  ")
+	if err != nil {
+		return string(raw)
+	}
+	return "  " + string(out)
+}

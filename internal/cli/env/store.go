@@ -1,0 +1,104 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
+	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+// LookEvery is how often a watched store is looked at.
+const LookEvery = 500 * time.Millisecond
+
+// WakeAll tells the processes that share the store's state that something is new, and
+// returns how many there are.
+func (e *Env) WakeAll(ctx context.Context) int {
+	state, err := StateDir()
+	if err != nil {
+		return 0 // they see by themselves, within a second
+	}
+	return admin.WakeAll(ctx, admin.Dir(state))
+}
+
+func UserName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "somebody"
+}
+
+// StateDir is where the program keeps its state: $XDG_STATE_HOME/troupe, or what
+// the operating system has in its place.
+func StateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "troupe"), nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "troupe"), err
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "troupe"), err
+}
+
+// OpenStore opens what --store and --no-store ask for.
+func (e *Env) OpenStore() (store.Store, error) {
+	if e.NoStore {
+		if e.StorePath != "" {
+			return nil, Usagef("--store and --no-store exclude each other")
+		}
+		return memstore.New(nil), nil
+	}
+	path, err := e.StoreFile()
+	if err != nil {
+		return nil, err
+	}
+	log, err := e.Logger()
+	if err != nil {
+		return nil, err
+	}
+	s, err := sqlite.Open(path, &sqlite.Options{Logger: log})
+	if err != nil {
+		return nil, Usagef("%w; name another file with --store, or use --no-store", err)
+	}
+	return s, nil
+}
+
+// StoreFile is where the store is: what --store says, or the configuration, or else in the
+// state folder.
+func (e *Env) StoreFile() (string, error) {
+	if e.StorePath != "" {
+		return e.StorePath, nil
+	}
+	s, err := e.Config()
+	if err != nil {
+		return "", err
+	}
+	if err := s.Resolve("store", os.Getenv); err != nil {
+		return "", Usagef("%w", err)
+	}
+	if s.Store.Path != "" {
+		return s.Store.Path, nil
+	}
+	dir, err := StateDir()
+	if err != nil {
+		return "", Usagef("finding the state folder: %w; name a file with --store, or use --no-store", err)
+	}
+	return filepath.Join(dir, "troupe.db"), nil
+}
+
+// CloseStore closes s and adds its error to that of the command.
+func CloseStore(s store.Store, err *error) {
+	if closing := s.Close(); closing != nil {
+		*err = errors.Join(*err, fmt.Errorf("closing the store: %w", closing))
+	}
+}

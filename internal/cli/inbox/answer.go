@@ -1,0 +1,423 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/form"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// answerFlags say how an ask is answered.
+type answerFlags struct {
+	accept bool
+	set    []string
+	json   string
+	scope  string
+	more   string
+	retry  bool // of a page
+	open   bool
+	hash   string
+	by     string
+}
+
+// given reports whether the answer is on the command line.
+func (f *answerFlags) given() bool {
+	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != "" || f.retry || f.open
+}
+
+func (g *group) inboxAnswerCommand() *cobra.Command {
+	var f answerFlags
+	cmd := &cobra.Command{
+		Use:   "answer ASK",
+		Short: "Answer a question; the run that waits goes on",
+		Long: `Answer a question; the run that waits goes on, in whatever process it is.
+
+Without flags it is asked on the terminal, whole. With flags the answer is what they say: an answer to a form is
+held against the form before anything is decided. An ask is decided once: who comes second is told so.`,
+		Example: `  troupe inbox answer -1
+  troupe inbox answer 3fa85f64-1-0 --accept
+  troupe inbox answer 3fa85f64-1-0 --scope run
+  troupe inbox answer -1 --set city=Oslo --set days=3
+  troupe inbox answer -1 --json '{"city": "Oslo", "days": 3}'
+  troupe inbox answer -1 --more 20000
+  troupe inbox answer -1 --retry`,
+		Args: env.OneArg("an ask"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
+			if err != nil {
+				return err
+			}
+			if !f.given() {
+				prompter := g.NewPrompter(nil)
+				if prompter == nil {
+					return env.Usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope, --more or --retry, or use troupe inbox deny")
+				}
+				return g.askInTerminal(cmd.Context(), s, &row, prompter)
+			}
+			v := viewOf(&row)
+			d, err := f.decide(&v)
+			if err != nil {
+				return err
+			}
+			return g.settle(cmd.Context(), s, &row, d, f.by)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.accept, "accept", false, "yes: to the call, the page, the form with its defaults, as much more as is asked for")
+	flags.StringArrayVar(&f.set, "set", nil, "fill in `FIELD=VALUE` of a form (repeat)")
+	flags.StringVar(&f.json, "json", "", "fill in a form with an `OBJECT`")
+	flags.StringVar(&f.scope, "scope", "", "accept for `WHAT`: once (this call), run (further calls of exactly this tool in the run, too), here (and in later runs that you begin in this folder)")
+	flags.StringVar(&f.more, "more", "", "allow this `AMOUNT` more of a limit")
+	flags.BoolVar(&f.retry, "retry", false, "a page that is waited for is done: try the call again now (--accept says the same)")
+	flags.BoolVar(&f.open, "open", false, "open a page that is waited for again")
+	flags.StringVar(&f.hash, "hash", "", "answer only if the ask has this `HASH`: it is what was shown")
+	flags.StringVar(&f.by, "by", "", "who decides, for the record (default: $USER)")
+	return cmd
+}
+
+func (g *group) inboxDenyCommand() *cobra.Command {
+	var f answerFlags
+	var reason string
+	cmd := &cobra.Command{
+		Use:     "deny ASK",
+		Short:   "Say no; the run that waits goes on without",
+		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.",
+		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
+		Args:    env.OneArg("an ask"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
+			if err != nil {
+				return err
+			}
+			d := store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer(reason)}
+			if row.Kind == runlog.AskPage {
+				d = runlog.PageDecision(string(mcpclient.PageCancel))
+			}
+			return g.settle(cmd.Context(), s, &row, d, f.by)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the model: why not")
+	cmd.Flags().StringVar(&f.hash, "hash", "", "deny only if the ask has this `HASH`")
+	cmd.Flags().StringVar(&f.by, "by", "", "who decides, for the record (default: $USER)")
+	return cmd
+}
+
+// openAsk finds an ask that waits.
+func (g *group) openAsk(ctx context.Context, s store.Store, name, hash string) (store.Ask, error) {
+	row, err := findAsk(ctx, s, name)
+	switch {
+	case err != nil:
+		return row, err
+	case row.Status != store.AskPending:
+		return row, settledError(&row)
+	case hash != "" && hash != row.Hash:
+		return row, fmt.Errorf("the ask %s is another one than was shown: its hash is %s; see troupe inbox show %[1]s", env.Short(row.ID), env.OrNone(row.Hash))
+	}
+	return row, nil
+}
+
+func settledError(row *store.Ask) error {
+	by := ""
+	if row.By != "" {
+		by = " by " + env.Plain(row.By)
+	}
+	return fmt.Errorf("the ask %s was %s%s at %s: %w", env.Short(row.ID), row.Status, by, row.At.Local().Format(time.DateTime), store.ErrSettled)
+}
+
+// scopeHere allows a tool in the working folder from now on. It is no scope of the run's.
+const scopeHere = "here"
+
+// decide makes a decision of the flags.
+func (f *answerFlags) decide(v *AskView) (store.Decision, error) {
+	if v.bad != nil {
+		return store.Decision{}, fmt.Errorf("the ask %s: %w", v.Short, v.bad)
+	}
+	d := store.Decision{Status: store.AskAccepted, Scope: "once"}
+	fills := len(f.set) > 0 || f.json != ""
+	switch {
+	case fills && v.form == nil:
+		return d, env.Usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
+	case (f.retry || f.open) && v.Kind != runlog.AskPage:
+		return d, env.Usagef("the ask %s is no page that is waited for (its kind is %s): --retry and --open mean nothing to it", v.Short, v.Kind)
+	case f.retry && f.open:
+		return d, env.Usagef("--retry and --open: want one of them")
+	case f.more != "" && v.Limit == nil:
+		return d, env.Usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
+	case f.scope != "" && f.scope != "once" && (f.scope != runlog.ScopeRun && f.scope != scopeHere || v.Kind != runlog.AskKind):
+		return d, env.Usagef("--scope %q: want once, or run or here where a call is to be allowed", f.scope)
+	case f.scope == scopeHere && v.bound == "":
+		return d, env.Usagef("--scope here: this call can only be allowed once, or for its run: it is of no server, or its policy asks each time")
+	case f.scope != "":
+		d.Scope = f.scope
+	}
+	switch {
+	case v.Kind == runlog.AskPage && f.open:
+		return runlog.PageDecision(string(mcpclient.PageOpen)), nil
+	case v.Kind == runlog.AskPage:
+		return runlog.PageDecision(string(mcpclient.PageRetry)), nil
+	case v.Limit != nil:
+		if err := checkMore(v.Limit, f.more); err != nil {
+			return d, err
+		}
+		d.Answer = runlog.MoreAnswer(f.more)
+		return d, nil
+	case v.question == nil:
+		return d, nil
+	}
+	answer := &mcpclient.Decision{Action: mcp.ActionAccept}
+	if v.form != nil {
+		content, err := f.fill(v.form)
+		if err != nil {
+			return d, env.Usagef("the form of %s: %w", v.Short, err)
+		}
+		answer.Content = content
+	}
+	return acceptAs(v.question, answer)
+}
+
+// acceptAs is what a server's client reads of an answer. It is about exactly the
+// question that was shown (SECA-41).
+func acceptAs(q *mcpclient.Ask, answer *mcpclient.Decision) (store.Decision, error) {
+	answer.Hash = q.Hash
+	raw, err := jsonx.Marshal(answer)
+	if err != nil {
+		return store.Decision{}, fmt.Errorf("writing the answer down: %w", err)
+	}
+	return store.Decision{Status: store.AskAccepted, Scope: "once", Answer: raw}, nil
+}
+
+// checkMore refuses what the run could not read as an amount.
+func checkMore(l *runlog.LimitPayload, more string) error {
+	if more == "" {
+		return nil
+	}
+	if m, err := llm.ParseMoney(more); err != nil || m <= 0 || (l.Limit != "cost" && strings.Contains(more, ".")) {
+		return env.Usagef("--more %q: want an amount of %s above zero, such as %s", more, l.Limit, l.More)
+	}
+	return nil
+}
+
+// fill is what the form becomes: the object of --json, over it the fields of --set, and
+// the form's defaults for the rest (ELIC-09).
+func (f *answerFlags) fill(fm *form.Form) (map[string]json.RawMessage, error) {
+	content := make(map[string]json.RawMessage)
+	if f.json != "" {
+		if err := jsonx.Unmarshal([]byte(f.json), &content); err != nil {
+			return nil, fmt.Errorf("--json: %w", err)
+		}
+		if content == nil {
+			return nil, errors.New("--json: want an object")
+		}
+	}
+	for _, set := range f.set {
+		name, value, ok := strings.Cut(set, "=")
+		field := fm.Field(name)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("--set %q: want FIELD=VALUE", set)
+		case field == nil:
+			return nil, fmt.Errorf("it has no field %q, only %s", name, fieldNames(fm))
+		}
+		raw, err := field.Parse(value)
+		if err != nil {
+			return nil, fmt.Errorf("the value of %q %w", name, err)
+		}
+		if raw != nil {
+			content[name] = raw
+		}
+	}
+	if extra := fm.Foreign(content); len(extra) > 0 { // it would be left out, and was typed by hand
+		return nil, fmt.Errorf("it has no field %q, only %s", extra[0], fieldNames(fm))
+	}
+	return fm.Complete(content)
+}
+
+func fieldNames(fm *form.Form) string {
+	var names []string
+	for i := range fm.Fields {
+		names = append(names, fm.Fields[i].Name)
+	}
+	return env.OrNone(strings.Join(names, ", "))
+}
+
+// settle decides an ask, tells the processes that may wait for it, and says what has
+// become of it.
+func (g *group) settle(ctx context.Context, s store.Store, row *store.Ask, d store.Decision, by string) error {
+	d.By = whoAmI(by)
+	here := d.Scope == scopeHere
+	if here {
+		d.Scope = runlog.ScopeRun
+	}
+	done, err := s.SettleAsk(ctx, row.ID, d)
+	switch {
+	case errors.Is(err, store.ErrSettled):
+		return settledError(&done)
+	case err != nil:
+		return fmt.Errorf("deciding the ask: %w", err)
+	}
+	g.WakeAll(ctx)
+	if here {
+		if err := g.allowHere(ctx, s, row); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(g.Stdout, "%s %s\n", d.Status, done.ID)
+	toOpen := row.Kind == runlog.AskURL || string(d.Answer) == string(runlog.PageDecision(string(mcpclient.PageOpen)).Answer)
+	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
+		g.Note("open the page yourself, if it has not opened where the run is: %s", env.Plain(q.URL.URL))
+	}
+	if row.Run == "" {
+		return nil
+	}
+	if r, err := s.Run(ctx, row.Run); err == nil && !r.Leased(time.Now()) {
+		g.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else run its command again", env.Plain(r.ID))
+	}
+	return nil
+}
+
+// allowHere keeps that the tool of an ask may be called in runs of the working folder.
+func (g *group) allowHere(ctx context.Context, s store.Store, row *store.Ask) error {
+	t, err := setup.NewToolApprovals(s)
+	if err != nil {
+		return err
+	}
+	v := viewOf(row)
+	if err := t.Allow(ctx, v.Server, v.Tool, v.bound); err != nil {
+		return fmt.Errorf("keeping that %s is allowed in this folder: %w", v.Tool, err)
+	}
+	g.Note("runs in %s may call %s from now on; troupe mcp approvals rm %[2]s takes it back", env.Plain(t.Folder), env.Plain(v.Tool))
+	return nil
+}
+
+// whoAmI is who decides, for the record.
+func whoAmI(by string) string {
+	if by == "" {
+		by = os.Getenv("USER")
+	}
+	if by = env.Shorten(env.Plain(strings.ToValidUTF8(by, "")), 80); by == "" {
+		return "inbox"
+	}
+	return "inbox:" + by
+}
+
+// prompter asks on a terminal.
+type prompter interface {
+	mcpclient.Human
+	Ask(ctx context.Context, text, prompt string) (string, error)
+}
+
+// askInTerminal shows an ask whole and settles it as the person says. Who says nothing
+// leaves it as it is.
+func (g *group) askInTerminal(ctx context.Context, s store.Store, row *store.Ask, ask prompter) error {
+	if !row.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, row.Expires, env.ErrExpired)
+		defer cancel()
+	}
+	v := viewOf(row)
+	d, err := g.decideInTerminal(ctx, &v, row, ask)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && d.Status == "":
+		g.Note("it is left as it is")
+		return nil
+	case err != nil:
+		return err
+	}
+	return g.settle(context.WithoutCancel(ctx), s, row, d, "")
+}
+
+func (g *group) decideInTerminal(ctx context.Context, v *AskView, row *store.Ask, ask prompter) (store.Decision, error) {
+	if v.bad == nil && v.question != nil {
+		d, err := ask.Decide(ctx, v.question)
+		switch {
+		case err != nil:
+			return store.Decision{}, err
+		case d.Page != "":
+			return runlog.PageDecision(string(d.Page)), nil
+		case d.Action == mcp.ActionAccept:
+			return acceptAs(v.question, d)
+		case d.Action == mcp.ActionDecline:
+			return store.Decision{Status: store.AskDeclined}, nil
+		}
+		return store.Decision{}, nil // undecided
+	}
+	text, prompt := "\n"+v.text(row, time.Now()), "[y]es, [n]o, or nothing yet: "
+	switch {
+	case v.bad != nil:
+		prompt = "[n]o, or nothing yet: "
+	case v.Limit != nil:
+		prompt = "[y]es, another amount, [n]o, or nothing yet: "
+	case v.Kind == runlog.AskKind:
+		prompt = "[y]es, yes to this tool for the whole [r]un, [n]o, or nothing yet: "
+		if v.bound != "" {
+			prompt = "[y]es, yes to this tool for the whole [r]un, [a]lways in this folder, [n]o, or nothing yet: "
+		}
+	}
+	for {
+		line, err := ask.Ask(ctx, text, prompt)
+		if err != nil {
+			return store.Decision{}, err
+		}
+		f, understood := v.reads(strings.ToLower(strings.TrimSpace(line)))
+		switch {
+		case !understood:
+			text = "Please say one of these."
+		case f == nil:
+			return store.Decision{}, nil
+		case !f.given():
+			return store.Decision{Status: store.AskDeclined}, nil
+		default:
+			if d, err := f.decide(v); err == nil {
+				return d, nil
+			}
+			text = "Please say one of these."
+		}
+	}
+}
+
+// reads understands a typed line: nil flags for nothing yet, empty ones for no.
+func (v *AskView) reads(line string) (*answerFlags, bool) {
+	switch {
+	case line == "":
+		return nil, true
+	case line == "n" || line == "no":
+		return new(answerFlags), true
+	case v.bad != nil:
+		return nil, false
+	case line == "y" || line == "yes":
+		return &answerFlags{accept: true}, true
+	case v.Kind == runlog.AskKind && (line == "r" || line == "run"):
+		return &answerFlags{scope: runlog.ScopeRun}, true
+	case v.Kind == runlog.AskKind && (line == "a" || line == "always"):
+		return &answerFlags{scope: scopeHere}, true
+	case v.Limit != nil:
+		return &answerFlags{more: line}, true
+	}
+	return nil, false
+}

@@ -1,0 +1,258 @@
+// Package inbox has the commands "troupe inbox", which list and answer what waits for a
+// person.
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Answer what waits for a human",
+		Long: `Answer what waits for a human: calls that ask first, forms and pages of servers, limits that are reached, of all runs
+and servers that share the store. Without a command it lists what waits.
+
+ASK is its id, an unambiguous beginning of it, the short form that the list shows, or -1 for the newest, -2 for the one before it.`,
+		Example: "  troupe inbox\n  troupe inbox answer -1 --accept",
+		Args:    env.SubcommandOnly,
+	}
+	ls := g.inboxLsCommand()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ls.SetContext(cmd.Context())
+		return ls.RunE(ls, nil)
+	}
+	cmd.AddCommand(ls, g.inboxShowCommand(), g.inboxAnswerCommand(), g.inboxDenyCommand(), g.inboxWatchCommand())
+	return cmd
+}
+
+func (g *group) inboxLsCommand() *cobra.Command {
+	var (
+		asJSON, all bool
+		limit       int
+		q           store.AskQuery
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List what waits for a human, the newest first",
+		Long:    "List the questions that runs and servers wait for an answer to, the newest first. A number such as -1 stands for the newest\nin all commands of the inbox.",
+		Example: "  troupe inbox ls\n  troupe inbox ls --all --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			q.Limit, q.Status = limit, store.AskPending
+			if all {
+				q.Status = ""
+			}
+			if err := q.Check(); err != nil {
+				return env.Usagef("%w\nSee %s --help", err, cmd.CommandPath())
+			}
+			rows, err := s.Asks(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			views := make([]AskView, len(rows))
+			for i := range rows {
+				views[i] = viewOf(&rows[i])
+			}
+			if asJSON {
+				return g.PrintJSON(views)
+			}
+			if len(views) == 0 {
+				g.Note("nothing waits for a human")
+				return nil
+			}
+			table := [][]string{{"ASK", "STATUS", "KIND", "WHO ASKS", "WHAT", "EXPIRES"}}
+			for i := range views {
+				table = append(table, views[i].row())
+			}
+			return g.Table(table)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&all, "all", false, "also what has been decided, or has expired")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "at most so many `ASKS`")
+	cmd.Flags().StringVar(&q.Run, "run", "", "only those of this `RUN`, by its whole id")
+	cmd.Flags().StringVar(&q.Server, "server", "", "only those of this `SERVER`")
+	return cmd
+}
+
+func (g *group) inboxShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show ASK",
+		Short:   "Show all of what is to be decided",
+		Long:    "Show all of a question: who asks, on behalf of which run, with which arguments, and what can be answered.",
+		Example: "  troupe inbox show -1\n  troupe inbox show 3fa85f64-1-0 --json",
+		Args:    env.OneArg("an ask"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			row, err := findAsk(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			v := viewOf(&row)
+			if asJSON {
+				return g.PrintJSON(v.whole(&row))
+			}
+			_, err = fmt.Fprint(g.Stdout, v.text(&row, time.Now()))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the payload as it is stored")
+	return cmd
+}
+
+// maxAsks bounds the asks among which one is looked for by a part of its id.
+const maxAsks = 10_000
+
+// findAsk looks an ask up: by its id, or among those that wait by the beginning of that
+// or how new they are.
+func findAsk(ctx context.Context, s store.Asks, name string) (store.Ask, error) {
+	if _, counted := env.Newest(name); !counted {
+		a, err := s.Ask(ctx, name)
+		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+			return a, err
+		}
+	}
+	var all []store.Ask
+	for q := (store.AskQuery{Status: store.AskPending}); len(all) < maxAsks; q.After = all[len(all)-1].Cursor() {
+		page, err := s.Asks(ctx, q)
+		if err != nil {
+			return store.Ask{}, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for i := range page { // what they carry may be large
+			page[i].Payload, page[i].Default = nil, nil
+		}
+		all = append(all, page...)
+	}
+	found, err := env.Pick("ask", "inbox ls", name, all, func(a store.Ask) string { return a.ID })
+	if err != nil {
+		return store.Ask{}, err
+	}
+	return s.Ask(ctx, found.ID)
+}
+
+func (g *group) inboxWatchCommand() *cobra.Command {
+	var asJSON, ask bool
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Show what comes to wait for a human, as it comes",
+		Long: `Show what waits for a human, and what comes to wait, as it comes, until it is interrupted.
+With --answer each is asked on the terminal, one after the other.`,
+		Example: "  troupe inbox watch\n  troupe inbox watch --answer\n  troupe inbox watch --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			prompter := g.NewPrompter(nil)
+			if ask && (prompter == nil || asJSON) {
+				return env.Usagef("--answer needs a terminal to ask on, and no --json")
+			}
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			w := &inboxWatch{p: g, store: s, json: asJSON, seen: make(map[string]bool)}
+			if ask {
+				w.prompter = prompter
+			}
+			return w.run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one ask a line")
+	cmd.Flags().BoolVar(&ask, "answer", false, "ask each on the terminal")
+	return cmd
+}
+
+// inboxWatch follows the asks of a store.
+type inboxWatch struct {
+	p        *group
+	store    store.Store
+	json     bool
+	prompter prompter // nil: they are only shown
+	seen     map[string]bool
+}
+
+// run looks again and again. It only ends with ctx, or with an error.
+func (w *inboxWatch) run(ctx context.Context) error {
+	tick := time.NewTicker(env.LookEvery)
+	defer tick.Stop()
+	for {
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look shows what is new, the oldest first.
+func (w *inboxWatch) look(ctx context.Context) error {
+	rows, err := w.store.Asks(ctx, store.AskQuery{Status: store.AskPending})
+	if err != nil {
+		return err
+	}
+	waits := make(map[string]bool, len(rows))
+	for i := len(rows) - 1; i >= 0; i-- {
+		row := &rows[i]
+		waits[row.ID] = true
+		if w.seen[row.ID] {
+			continue
+		}
+		if err := w.show(ctx, row); err != nil {
+			return err
+		}
+	}
+	w.seen = waits // what has been decided is not shown again, and need not be remembered
+	return nil
+}
+
+func (w *inboxWatch) show(ctx context.Context, row *store.Ask) error {
+	v := viewOf(row)
+	switch {
+	case w.json:
+		line, err := jsonx.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w.p.Stdout, "%s\n", line)
+		return err
+	case w.prompter == nil:
+		_, err := fmt.Fprintln(w.p.Stdout, v.text(row, time.Now()))
+		return err
+	}
+	err := w.p.askInTerminal(ctx, w.store, row, w.prompter)
+	if errors.Is(err, store.ErrSettled) { // by somebody else meanwhile
+		w.p.Note("%v", err)
+		return nil
+	}
+	return err
+}

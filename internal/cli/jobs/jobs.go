@@ -1,0 +1,489 @@
+// Package jobs has the commands "troupe jobs", which hand jobs to workers and list them.
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/jobapi"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "Hand jobs to the workers",
+		Long: `Hand jobs to the workers that share the store, and see what becomes of them.
+
+JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the one before it.`,
+		Args: env.SubcommandOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(g.jobsAddCommand(), g.jobsLsCommand(), g.jobsShowCommand(), g.jobsSchedulesCommand(),
+		g.jobsEachCommand("cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
+		g.jobsEachCommand("retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
+		g.jobsEachCommand("rm", "Forget jobs; their runs stay", removeJob))
+	return cmd
+}
+
+// openJobs is openStore for what makes no sense without one that lasts.
+func (g *group) openJobs() (store.Store, error) {
+	if g.NoStore {
+		return nil, env.Usagef("jobs are in the store: --no-store does not go with them")
+	}
+	return g.OpenStore()
+}
+
+// jobFlags are the flags of "jobs add".
+type jobFlags struct {
+	jobapi.Request
+	input     string
+	notBefore string
+	expires   string
+	wait      bool
+	patience  time.Duration
+	json      bool
+}
+
+func (g *group) jobsAddCommand() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use:   "add [PROMPT | -]",
+		Short: "Queue a job",
+		Long: `Queue a job for a worker. The prompt is the argument, and what is piped to stdin is added to it.
+A job with a key that is there already is not queued again, so that this can be repeated.
+With --wait the answer goes to stdout, and the exit code is that of a run.`,
+		Example: `  troupe jobs add "Summarise README.md"
+  troupe jobs add --agent reader --key readme-1 --wait "Summarise README.md"
+  troupe jobs add --not-before 10m --timeout 5m "Look at the logs."`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return env.Usagef("the prompt is one argument, got %d: put it in quotes", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return g.addJob(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.Agent, "agent", "a", jobapi.MainAgent, "`NAME` of the agent, as the worker has it")
+	flags.StringVar(&f.input, "input", "", "structured input, a `JSON` value")
+	flags.StringVar(&f.Key, "key", "", "idempotency `KEY`: the same one again gives the same job")
+	flags.StringVar(&f.ID, "id", "", "name the job (default: one is made up)")
+	flags.StringVar(&f.Batch, "batch", "", "`NAME` for jobs that belong together")
+	flags.IntVar(&f.MaxAttempts, "max-attempts", 0, "give up after so many failures (default: the worker's)")
+	flags.StringVar(&f.notBefore, "not-before", "", "begin at this `TIME`: 10m from now, or 2026-01-31T08:00:00Z")
+	flags.StringVar(&f.expires, "expires", "", "do not begin after this `TIME`")
+	flags.StringVar(&f.Timeout, "timeout", "", "end an attempt after this `DURATION`, without waits for a human (default: the agent's limit)")
+	flags.StringVar(&f.Hook, "hook", "", "tell this `URL` of its end; the worker signs with its hook_secret")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it has ended")
+	flags.DurationVar(&f.patience, "wait-timeout", 0, "wait no longer than this; the job goes on (default: for ever)")
+	flags.BoolVar(&f.json, "json", false, "print the job as JSON")
+	return cmd
+}
+
+// timeOf reads a time, or a duration from now.
+func timeOf(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, env.Usagef("--%s %q: want a duration such as 10m, or a time such as 2026-01-31T08:00:00Z", flag, text)
+	}
+	return t, nil
+}
+
+func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err error) {
+	if f.NotBefore, err = timeOf("not-before", f.notBefore, time.Now()); err != nil {
+		return err
+	}
+	if f.Expires, err = timeOf("expires", f.expires, time.Now()); err != nil {
+		return err
+	}
+	if f.input != "" {
+		if !jsonx.Valid([]byte(f.input)) {
+			return env.Usagef("--input: it is not valid JSON")
+		}
+		f.Input = json.RawMessage(f.input)
+	}
+	if f.input == "" || len(args) > 0 {
+		if f.Prompt, err = g.ReadPrompt(args); err != nil {
+			return err
+		}
+	}
+	guard, err := HookGuard(g.Env)
+	if err != nil {
+		return err
+	}
+	j, err := f.Request.Job(guard)
+	if err != nil {
+		return env.Usagef("%w", err)
+	}
+	s, err := g.openJobs()
+	if err != nil {
+		return err
+	}
+	defer env.CloseStore(s, &err)
+	j, err = s.AddJob(ctx, j)
+	switch {
+	case errors.Is(err, store.ErrRepeated):
+		g.Note("the job %s is there already", j.ID)
+	case errors.Is(err, store.ErrExists):
+		return env.Usagef("a job of that key or id is there already, and it is another one: %s", j.ID)
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
+		return env.Usagef("%w", err)
+	case err != nil:
+		return err
+	case g.WakeAll(ctx) == 0 && f.wait:
+		g.Note("no worker of yours runs on this machine: start one with troupe worker")
+	}
+	g.warnOfAgent(ctx, j.Agent)
+	if f.wait {
+		return g.waitJob(ctx, s, j, f)
+	}
+	if f.json {
+		return g.PrintJSON(jobapi.Show(j))
+	}
+	_, err = fmt.Fprintln(g.Stdout, j.ID)
+	return err
+}
+
+// HookGuard is what webhooks may be told, as the configuration has it.
+func HookGuard(e *env.Env) (*jobapi.Guard, error) {
+	settings, err := e.Config()
+	if err != nil {
+		return nil, err
+	}
+	guard, err := jobapi.NewGuard(settings.Worker.HookHosts)
+	if err != nil {
+		return nil, env.Usagef("worker.hook_hosts: %w", err)
+	}
+	return guard, nil
+}
+
+// errImpatient is the cause of a context that --wait-timeout ended.
+var errImpatient = env.ExitWith(env.ExitTimeout, errors.New("the time of --wait-timeout is over"))
+
+// waitJob waits for the end of a job, and prints what it has come to.
+func (g *group) waitJob(ctx context.Context, s store.Store, j store.Job, f *jobFlags) error {
+	g.Note("job %s", j.ID)
+	if f.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errImpatient)
+		defer cancel()
+	}
+	tick := time.NewTicker(env.LookEvery)
+	defer tick.Stop()
+	for told := false; !j.State.Ended(); {
+		if j.State == store.JobWaiting && !told {
+			told = true
+			if j.Error != "" {
+				g.Note("it %s", env.Plain(j.Error))
+			} else {
+				g.Note("it waits for a human: troupe inbox")
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the job %s is %s, and goes on: %w", j.ID, j.State, context.Cause(ctx))
+		}
+		now, err := s.Job(ctx, j.ID)
+		switch {
+		case err == nil:
+			j = now
+		case ctx.Err() == nil: // else it is told above
+			return fmt.Errorf("waiting for the job: %w", err)
+		}
+	}
+	if f.json {
+		if err := g.PrintJSON(jobapi.Show(j)); err != nil {
+			return err
+		}
+	} else if text := resultText(j); text != "" {
+		if env.OnTerminal(g.Stdout) {
+			text = env.PlainLines(text) // SECA-42
+		}
+		if _, err := fmt.Fprintln(g.Stdout, text); err != nil {
+			return err
+		}
+	}
+	return jobError(j)
+}
+
+// resultText is the text of a job's result.
+func resultText(j store.Job) string {
+	var result struct {
+		Text string `json:"text"`
+	}
+	if len(j.Result) == 0 || jsonx.Unmarshal(j.Result, &result) != nil {
+		return ""
+	}
+	return result.Text
+}
+
+// jobError is how a job's end becomes an exit code: as that of its run would.
+func jobError(j store.Job) error {
+	err := fmt.Errorf("the job %s is %s: %s", j.ID, j.State, env.Plain(cmp.Or(j.Error, "nobody knows why")))
+	switch j.State {
+	case store.JobDone:
+		return nil
+	case store.JobLimited:
+		return env.ExitWith(env.ExitLimit, err)
+	}
+	return env.ExitWith(env.ExitFailed, err)
+}
+
+func (g *group) jobsLsCommand() *cobra.Command {
+	var (
+		asJSON bool
+		states []string
+		q      store.JobQuery
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List jobs, the newest first",
+		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, how the prompt begins.",
+		Example: "  troupe jobs ls\n  troupe jobs ls --state failed --state unknown --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := g.openJobs()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			q.Brief, q.States = true, nil
+			for _, state := range states {
+				q.States = append(q.States, store.JobState(state))
+			}
+			if err := q.Check(); err != nil {
+				return env.Usagef("%s\nSee %s --help", strings.TrimPrefix(err.Error(), "store: "), cmd.CommandPath())
+			}
+			jobs, err := s.Jobs(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				shown := make([]jobapi.Job, len(jobs))
+				for i, j := range jobs {
+					shown[i] = jobapi.Show(j)
+				}
+				return g.PrintJSON(shown)
+			}
+			g.warnOfFull(cmd.Context())
+			now := time.Now()
+			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "PROMPT", "ERROR"}}
+			for _, j := range jobs {
+				rows = append(rows, []string{j.ID, jobState(j, now), j.Agent, env.When(j.Created, now),
+					fmt.Sprint(j.Attempts), env.OrNone(env.Shorten(j.Prompt, 60)), env.OrNone(env.Shorten(j.Error, 60))})
+			}
+			env.Fit(rows, g.TerminalWidth(), 5, 6)
+			return g.Table(rows)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.IntVarP(&q.Limit, "limit", "n", 20, "at most so many `JOBS`")
+	flags.StringArrayVar(&states, "state", nil, "only jobs in this `STATE`: queued, running, waiting, done, failed, cancelled, limited, unknown (repeat)")
+	flags.StringVar(&q.Agent, "agent", "", "only jobs of this `AGENT`")
+	flags.StringVar(&q.Batch, "batch", "", "only jobs of this `BATCH`")
+	flags.StringVar(&q.Schedule, "schedule", "", "only jobs of this `SCHEDULE`")
+	return cmd
+}
+
+// jobState is a job's state as a reader sees it.
+func jobState(j store.Job, now time.Time) string {
+	switch {
+	case j.State.Ended():
+	case j.Cancelling:
+		return "cancelling"
+	case j.Owner != "" && !j.Held(now):
+		return "lost" // the next worker takes it over
+	case j.State == store.JobQueued && j.NotBefore.After(now):
+		return "queued for " + env.When(j.NotBefore, now)
+	}
+	return string(j.State)
+}
+
+func (g *group) jobsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show JOB",
+		Short:   "Show a job and what it has come to",
+		Long:    "Show a job: its prompt, state, attempts and runs, and its result or error.",
+		Example: "  troupe jobs show -1\n  troupe jobs show job-7q2xk --json",
+		Args:    env.OneArg("a job"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.openJobs()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			j, err := findJob(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return g.PrintJSON(jobapi.Show(j))
+			}
+			return g.showJob(j)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (g *group) showJob(j store.Job) error {
+	rows := [][2]string{
+		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
+		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
+		{"attempts", fmt.Sprintf("%d, of them failed: %d, lost: %d", j.Attempts, j.Failures, j.Losses)}, {"run", j.Run}, {"worker", j.Owner}, {"hook", j.Hook},
+		{"prompt", env.Shorten(j.Prompt, 400)}, {"input", env.Shorten(string(j.Input), 400)}, {"error", j.Error},
+	}
+	if what, ok := strings.CutPrefix(j.Error, "waits for "); ok && j.State == store.JobWaiting {
+		rows[len(rows)-1] = [2]string{"waits for", what}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s: %s\n", env.Plain(j.ID), jobState(j, time.Now()))
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(&b, "  %-10s%s\n", r[0], env.Plain(r[1]))
+		}
+	}
+	if text := resultText(j); text != "" {
+		b.WriteString("  result\n")
+		env.Quote(&b, text)
+	}
+	_, err := fmt.Fprint(g.Stdout, b.String())
+	return err
+}
+
+// jobsEachCommand is a command that does something to jobs. do returns what is told of
+// the job.
+func (g *group) jobsEachCommand(name, what string, do func(context.Context, store.Jobs, string) (string, error)) *cobra.Command {
+	var batch string
+	cmd := &cobra.Command{
+		Use:     name + " JOB...",
+		Short:   what,
+		Long:    what + ". JOB is an id, an unambiguous beginning of one, or -1 for the newest; --batch takes all of a batch.",
+		Example: "  troupe jobs " + name + " -1\n  troupe jobs " + name + " --batch nightly",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 == (batch == "") {
+				return env.Usagef("%s needs jobs, or --batch, and not both\nSee %[1]s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.openJobs()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			ids, err := jobIDs(cmd.Context(), s, args, batch)
+			if err != nil {
+				return err
+			}
+			return g.each(cmd.Context(), s, ids, batch != "", do)
+		},
+	}
+	cmd.Flags().StringVar(&batch, "batch", "", "all jobs of this `BATCH` that it can be done to")
+	return cmd
+}
+
+func jobIDs(ctx context.Context, s store.Jobs, names []string, batch string) ([]string, error) {
+	var ids []string
+	for _, name := range names {
+		j, err := findJob(ctx, s, name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, j.ID)
+	}
+	if batch == "" {
+		return ids, nil
+	}
+	all, err := allJobs(ctx, s, store.JobQuery{Batch: batch}, maxJobs)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range all {
+		ids = append(ids, j.ID)
+	}
+	if len(ids) == 0 {
+		return nil, env.Usagef("there are no jobs of the batch %q; troupe jobs ls lists them", batch)
+	}
+	return ids, nil
+}
+
+// errNotDone is of a job that something can not be done to.
+var errNotDone = errors.New("it can not be done")
+
+// each does something to jobs. Of a batch those are left out that it can not be done to.
+func (g *group) each(ctx context.Context, s store.Store, ids []string, batch bool, do func(context.Context, store.Jobs, string) (string, error)) error {
+	var failed []error
+	done := 0
+	for _, id := range ids {
+		told, err := do(ctx, s, id)
+		switch {
+		case err == nil:
+			done++
+			fmt.Fprintf(g.Stdout, "%s %s\n", told, id)
+		case batch && errors.Is(err, errNotDone):
+		default:
+			failed = append(failed, fmt.Errorf("%s: %w", id, err))
+		}
+	}
+	if done > 0 {
+		g.WakeAll(ctx)
+	}
+	if batch {
+		g.Note("%s of %d", env.Count(done, "job"), len(ids))
+	}
+	return errors.Join(failed...)
+}
+
+func cancelJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	j, err := s.CancelJob(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrFinished):
+		return "", fmt.Errorf("%w: the job is %s", errNotDone, j.State)
+	case err != nil:
+		return "", err
+	case j.Cancelling:
+		return "cancelling", nil
+	}
+	return "cancelled", nil
+}
+
+func retryJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	j, err := s.RetryJob(ctx, id)
+	if errors.Is(err, store.ErrInvalid) {
+		return "", fmt.Errorf("%w: the job is %s", errNotDone, cmp.Or(string(j.State), "not there"))
+	}
+	return "queued", err
+}
+
+func removeJob(ctx context.Context, s store.Jobs, id string) (string, error) {
+	err := s.DeleteJob(ctx, id)
+	if errors.Is(err, store.ErrLeased) {
+		return "", fmt.Errorf("%w: a worker has the job; cancel it first", errNotDone)
+	}
+	return "removed", err
+}

@@ -1,0 +1,127 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// approveTools starts the servers and accepts those of their tools that are not what
+// they were when they were first called (SECA-38). Each is shown as it is now: of what
+// it was only the hash is kept. With dry nothing is accepted.
+func (g *group) approveTools(ctx context.Context, f *setup.ServerFlags, s store.Store, servers []mcpclient.Server, dry bool) error {
+	pins := agent.Pins(s, servers)
+	for i := range servers {
+		name := servers[i].Name
+		err := setup.WithClient(ctx, g.Env, f, s, servers[i], func(c *mcpclient.Client) error {
+			tools, err := c.ListTools(ctx)
+			if err != nil {
+				return env.ExitWith(setup.CallExit(err), err)
+			}
+			if err := g.approveInstructions(ctx, pins, name, c, dry); err != nil {
+				return err
+			}
+			return g.approveChanged(ctx, pins, name, tools, dry)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// approveInstructions shows what a server says to models, and accepts it (SECA-38).
+func (g *group) approveInstructions(ctx context.Context, pins mcpclient.PinStore, server string, c *mcpclient.Client, dry bool) error {
+	info, err := c.Info(ctx)
+	if err != nil || info.Instructions == "" {
+		return err
+	}
+	pinned, ok, err := pins.Pin(ctx, server, mcpclient.PinInstructions)
+	if err != nil {
+		return err
+	}
+	hash, state := mcpclient.HashInstructions(info.Instructions), "as they were"
+	switch {
+	case !ok:
+		state = "new"
+	case pinned != hash:
+		state = "changed"
+	}
+	text := strings.ReplaceAll(sanitize.Reveal(info.Instructions), "\n", "\n  > ")
+	fmt.Fprintf(g.Stdout, "%s: its instructions to models (%s)\n  > %s\n", env.Plain(server), state, text)
+	if dry || pinned == hash {
+		return nil
+	}
+	return pins.SetPin(ctx, server, mcpclient.PinInstructions, hash)
+}
+
+// approveChanged looks at the tools of one server.
+func (g *group) approveChanged(ctx context.Context, pins mcpclient.PinStore, server string, tools []mcp.Tool, dry bool) error {
+	verb := "accepted"
+	if dry {
+		verb = "not accepted"
+	}
+	changed, known := 0, 0
+	for i := range tools {
+		t := &tools[i]
+		hash := mcpclient.HashTool(t)
+		pinned, ok, err := pins.Pin(ctx, server, t.Name)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			continue
+		case hash == "":
+			return fmt.Errorf("the tool %s of %s has a definition that is no sound JSON", t.Name, server)
+		}
+		if known++; pinned == hash {
+			continue
+		}
+		changed++
+		text, err := definitionText(t)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(g.Stdout, "%s: the tool %s has changed, and is now\n%s\n", env.Plain(server), env.Plain(t.Name), text)
+		if !dry {
+			if err := pins.SetPin(ctx, server, t.Name, hash); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Fprintf(g.Stdout, "%s: %d changed tools %s, %d as they were, %d that were never called\n",
+		env.Plain(server), changed, verb, known-changed, len(tools)-known)
+	return nil
+}
+
+// definitionText is what a tool is pinned by, with what is hidden in it spelled out
+// (SECA-37).
+func definitionText(t *mcp.Tool) (string, error) {
+	raw, err := jsonx.Marshal(struct {
+		Name         string               `json:"name"`
+		Title        string               `json:"title,omitzero"`
+		Description  string               `json:"description,omitzero"`
+		InputSchema  json.RawMessage      `json:"inputSchema"`
+		OutputSchema json.RawMessage      `json:"outputSchema,omitzero"`
+		Annotations  *mcp.ToolAnnotations `json:"annotations,omitzero"`
+	}{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
+	if err != nil {
+		return "", fmt.Errorf("showing the tool %q: %w", t.Name, err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "  ", "  "); err != nil {
+		return "", fmt.Errorf("showing the tool %q: %w", t.Name, err)
+	}
+	return "  " + sanitize.Reveal(b.String()), nil
+}

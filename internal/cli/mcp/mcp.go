@@ -1,0 +1,294 @@
+// Package mcp has the commands "troupe mcp", which configure MCP servers, approve them, list
+// what they offer and call them.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Configure MCP servers, look at them, use them",
+		Args:  env.SubcommandOnly,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(g.mcpAddCommand(), g.mcpLsCommand(), g.mcpGetCommand(), g.mcpRmCommand(), g.mcpImportCommand(), g.mcpApproveCommand(), g.mcpApprovalsCommand(),
+		g.mcpTestCommand(), g.mcpToolsCommand(), g.mcpCallCommand(), g.mcpResourcesCommand(), g.mcpPromptsCommand(),
+		g.mcpSkillsCommand())
+	return cmd
+}
+
+func (g *group) mcpLsCommand() *cobra.Command {
+	var f setup.ServerFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the configured servers; nothing is started",
+		Long:    "List the servers of the files that count, and whether each may be started. Nothing is started.",
+		Example: "  troupe mcp ls\n  troupe mcp ls --mcp-config other.json --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			servers, err := setup.AllServers(g.Env, &f)
+			if err != nil {
+				return err
+			}
+			setup.WarnOf(g.Env, servers)
+			list := make([]setup.Configured, 0, len(servers))
+			for i := range servers {
+				c, err := f.Describe(cmd.Context(), s, &servers[i])
+				if err != nil {
+					return err
+				}
+				list = append(list, c)
+			}
+			if asJSON {
+				return g.PrintJSON(list)
+			}
+			rows := [][]string{{"SERVER", "STATUS", "TRUSTED", "STARTS"}}
+			for _, c := range list {
+				trusted := "no"
+				if c.Trusted {
+					trusted = "yes"
+				}
+				what := c.Command + c.URL
+				if c.Error != "" {
+					what = c.Error
+				}
+				rows = append(rows, []string{c.Name, c.Status, trusted, what})
+			}
+			return g.Table(rows)
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (g *group) mcpToolsCommand() *cobra.Command {
+	var f setup.ServerFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tools [SERVER...]",
+		Short: "Start servers and list their tools",
+		Long:  "Start the servers, all of them where none is named, and list their tools with what each says of itself.",
+		Example: "  troupe mcp tools --mcp \"npx -y @modelcontextprotocol/server-everything\"\n" +
+			"  troupe mcp tools filesystem --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			type listed struct {
+				Server string   `json:"server"`
+				Tool   mcp.Tool `json:"tool"`
+			}
+			all := []listed{}
+			lists, failed := eachServer(cmd, g, &f, args, func(c *mcpclient.Client) ([]mcp.Tool, error) {
+				return c.ListTools(cmd.Context())
+			})
+			rows := [][]string{{"SERVER", "TOOL", "HINTS", "DESCRIPTION"}}
+			for _, l := range lists {
+				for i := range l.items {
+					t := &l.items[i]
+					all = append(all, listed{l.server, *t})
+					rows = append(rows, []string{l.server, t.Name, setup.Hints(t), env.Shorten(env.FirstLine(t.Description), 70)})
+				}
+			}
+			return g.printLists(len(lists), asJSON, all, rows, failed)
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with schemas")
+	return cmd
+}
+
+func (g *group) mcpCallCommand() *cobra.Command {
+	var (
+		f       setup.ServerFlags
+		asJSON  bool
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "call [SERVER] TOOL [ARGUMENTS]",
+		Short: "Start a server and call one tool",
+		Long: `Start a server and call one tool. ARGUMENTS is a JSON object. SERVER may be left out where there is one.
+The tool's text goes to stdout; a tool that fails exits with 1.`,
+		Example: `  troupe mcp call --mcp "npx -y @modelcontextprotocol/server-everything" echo '{"message":"hello"}'
+  troupe mcp call filesystem list_directory '{"path":"."}' --json`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			all, err := setup.ServersOf(g.Env, &f)
+			if err != nil {
+				return err
+			}
+			server, tool, arguments, err := callArgs(all, args)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, timeout, env.ErrTimeout)
+				defer cancel()
+			}
+			return setup.WithClient(ctx, g.Env, &f, s, server, func(c *mcpclient.Client) error {
+				res, err := c.CallTool(ctx, tool, arguments, &mcpclient.CallOptions{Progress: func(pr mcpclient.Progress) {
+					g.Note("%s", env.Plain(fmt.Sprintf("%g %s", pr.Progress, pr.Message)))
+				}})
+				if err != nil {
+					return env.ExitWith(setup.CallExit(err), err)
+				}
+				return g.printResult(res, asJSON)
+			})
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `TIME`")
+	return cmd
+}
+
+// callArgs takes the arguments of "mcp call" apart.
+func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, tool string, arguments json.RawMessage, err error) {
+	if len(args) > 0 {
+		if i := slices.IndexFunc(all, func(s mcpclient.Server) bool { return s.Name == args[0] }); i >= 0 && (len(args) > 1 || len(all) > 1) {
+			all, args = all[i:i+1], args[1:]
+		}
+	}
+	switch {
+	case len(all) == 0:
+		err = env.Usagef("no server is configured: name one with --mcp or --mcp-config")
+	case len(all) > 1:
+		meant := ""
+		if len(args) > 0 {
+			meant = env.DidYouMean(args[0], setup.NamesOf(all))
+		}
+		err = env.Usagef("name one of the servers %s before the tool%s", strings.Join(setup.NamesOf(all), ", "), meant)
+	case len(args) == 0 || len(args) > 2:
+		err = env.Usagef("give a tool and, in one argument, a JSON object with its arguments")
+	}
+	if err != nil {
+		return server, "", nil, err
+	}
+	arguments = json.RawMessage("{}")
+	if len(args) == 2 {
+		var object map[string]json.RawMessage
+		if err := jsonx.Unmarshal([]byte(args[1]), &object); err != nil {
+			return server, "", nil, env.Usagef("the arguments are no JSON object: %w", err)
+		}
+		arguments = json.RawMessage(args[1])
+	}
+	return all[0], args[0], arguments, nil
+}
+
+func (g *group) printResult(res *mcp.CallToolResult, asJSON bool) error {
+	if asJSON {
+		if err := g.PrintRaw(res); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range res.Content {
+			text := "[" + c.ContentType() + "]"
+			if t, ok := c.(*mcp.TextContent); ok {
+				text = t.Text
+			}
+			if env.OnTerminal(g.Stdout) {
+				text = env.PlainLines(text) // SECA-42
+			}
+			fmt.Fprintln(g.Stdout, text)
+		}
+	}
+	if res.IsError {
+		return env.ExitWith(env.ExitFailed, errors.New("the tool reports a failure"))
+	}
+	return nil
+}
+
+func (g *group) mcpApproveCommand() *cobra.Command {
+	var (
+		f     setup.ServerFlags
+		trust bool
+		all   bool
+		tools bool
+		dry   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "approve SERVER...",
+		Short: "Allow servers of a file to be started, exactly as they are defined now",
+		Long: `Allow servers of a configuration file to be started. The approval holds for the definition as it is now: command,
+arguments, environment and folder; once one of them changes, it has to be given again.
+With --trust the user also believes what the server says of its own tools, such as that one only reads.
+
+A tool is held to what it was when it was first called: one that has changed is not called until somebody agrees.
+With --tools the servers are started, and their changed tools are shown and accepted; with --dry-run they are only shown.`,
+		Example: "  troupe mcp approve filesystem\n  troupe mcp approve --all --trust\n  troupe mcp approve --tools filesystem",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if all == (len(args) > 0) {
+				return env.Usagef("name the servers to approve, or all of them with --all; troupe mcp ls lists them")
+			}
+			if tools && trust || dry && !tools {
+				return env.Usagef("--tools and --trust exclude each other, and --dry-run is for --tools")
+			}
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			servers, err := setup.Pick(g.Env, &f, args)
+			if err != nil {
+				return err
+			}
+			if tools {
+				return g.approveTools(cmd.Context(), &f, s, servers, dry)
+			}
+			for _, def := range servers {
+				if def.File == "" {
+					return env.Usagef("%s is not from a file: naming it on the command line is consent already", def.Name)
+				}
+				if def.Err != nil {
+					return env.Usagef("%w", def.Err)
+				}
+				shown := setup.Reach(&def)
+				err := s.Approve(cmd.Context(), store.Approval{File: def.File, Server: def.Name, Hash: def.Hash, Shown: shown, By: env.UserName(), Trusted: trust})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(g.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(shown))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.Files, "mcp-config", nil, "the `FILE` that defines them (default "+setup.ProjectFile+")")
+	cmd.Flags().StringArrayVar(&f.Commands, "mcp", nil, "with --tools: the MCP server `[NAME=]COMMAND` or [NAME=]URL (repeat for more)")
+	cmd.Flags().BoolVar(&all, "all", false, "approve all servers of the file")
+	cmd.Flags().BoolVar(&tools, "tools", false, "start the servers, and accept what their tools have become")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "with --tools: only show what has changed")
+	cmd.Flags().BoolVar(&trust, "trust", false, "also believe what the servers say of their own tools, such as that one only reads")
+	return cmd
+}

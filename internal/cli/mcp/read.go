@@ -1,0 +1,224 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+func (g *group) mcpResourcesCommand() *cobra.Command {
+	var f setup.ServerFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "resources [SERVER] [URI]",
+		Short: "List the resources of servers, or read one",
+		Long: `List the resources and resource templates of servers; with a URI, read that resource. Its text goes to stdout as it is,
+binary contents too. SERVER may be left out where there is one.`,
+		Example: "  troupe mcp resources docs\n  troupe mcp resources docs file:///readme.md > readme.md",
+		Args:    env.AtMost(2, "a server and a URI"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			uri := ""
+			if n := len(args); n > 0 && strings.Contains(args[n-1], ":") {
+				uri, args = args[n-1], args[:n-1]
+			} else if n == 2 {
+				return env.Usagef("%q is no URI", args[1])
+			}
+			if uri == "" {
+				return g.listResources(cmd, &f, args, asJSON)
+			}
+			return g.onServer(cmd, &f, args, func(c *mcpclient.Client) error {
+				res, err := c.ReadResource(cmd.Context(), uri, nil)
+				if err != nil {
+					return env.ExitWith(setup.CallExit(err), err)
+				}
+				return g.printContents(res, asJSON)
+			})
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// onServer uses the server that is named, or the only one there is.
+func (g *group) onServer(cmd *cobra.Command, f *setup.ServerFlags, names []string, use func(*mcpclient.Client) error) (err error) {
+	s, err := g.OpenStore()
+	if err != nil {
+		return err
+	}
+	defer env.CloseStore(s, &err)
+	servers, err := setup.Pick(g.Env, f, names)
+	if err != nil {
+		return err
+	}
+	if len(servers) != 1 {
+		return env.Usagef("name one of the servers %s", strings.Join(setup.NamesOf(servers), ", "))
+	}
+	return setup.WithClient(cmd.Context(), g.Env, f, s, servers[0], use)
+}
+
+func (g *group) listResources(cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
+	type listed struct {
+		Server   string                `json:"server"`
+		Resource *mcp.Resource         `json:"resource,omitempty"`
+		Template *mcp.ResourceTemplate `json:"template,omitempty"`
+	}
+	all := []listed{}
+	rows := [][]string{{"SERVER", "URI", "TYPE", "NAME"}}
+	lists, failed := eachServer(cmd, g, f, names, func(c *mcpclient.Client) (own []listed, err error) {
+		resources, err := c.ListResources(cmd.Context())
+		if err != nil {
+			return nil, err
+		}
+		for i := range resources {
+			own = append(own, listed{Resource: &resources[i]})
+		}
+		templates, err := c.ListResourceTemplates(cmd.Context())
+		for i := range templates {
+			own = append(own, listed{Template: &templates[i]})
+		}
+		return own, err
+	})
+	for _, l := range lists {
+		for _, one := range l.items {
+			one.Server = l.server
+			all = append(all, one)
+			if r := one.Resource; r != nil {
+				rows = append(rows, []string{l.server, r.URI, r.MIMEType, titleOr(r.Title, r.Name)})
+			} else if t := one.Template; t != nil {
+				rows = append(rows, []string{l.server, t.URITemplate, t.MIMEType, titleOr(t.Title, t.Name)})
+			}
+		}
+	}
+	return g.printLists(len(lists), asJSON, all, rows, failed)
+}
+
+// titleOr is what a thing is called on a screen (TOOL-18).
+func titleOr(title, name string) string {
+	if title != "" {
+		return title
+	}
+	return name
+}
+
+// printContents writes what was read: to a pipe as it is, to a terminal as text that
+// does nothing else than be seen.
+func (g *group) printContents(res *mcp.ReadResourceResult, asJSON bool) error {
+	if asJSON {
+		return g.PrintRaw(res)
+	}
+	for i := range res.Contents {
+		c := &res.Contents[i]
+		if c.Blob != nil {
+			if env.OnTerminal(g.Stdout) {
+				fmt.Fprintf(g.Stdout, "[%d bytes of %s]\n", len(c.Blob), env.Plain(c.MIMEType))
+				continue
+			}
+			if _, err := g.Stdout.Write(c.Blob); err != nil {
+				return err
+			}
+			continue
+		}
+		text := c.Text
+		if env.OnTerminal(g.Stdout) {
+			text = env.PlainLines(text) + "\n" // SECA-42
+		}
+		if _, err := fmt.Fprint(g.Stdout, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) mcpPromptsCommand() *cobra.Command {
+	var f setup.ServerFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "prompts [SERVER] [PROMPT [NAME=VALUE...]]",
+		Short: "List the prompts of servers, or fill in one",
+		Long: `List the prompts of servers and their arguments; with a PROMPT, fill it in and print its messages. SERVER may be left
+out where there is one.`,
+		Example: "  troupe mcp prompts docs\n  troupe mcp prompts docs review language=go",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values := map[string]string{}
+			var words []string
+			for _, a := range args {
+				if name, value, ok := strings.Cut(a, "="); ok && len(words) > 0 {
+					values[name] = value
+				} else {
+					words = append(words, a)
+				}
+			}
+			if len(words) > 2 {
+				return env.Usagef("give a server, a prompt, and arguments as NAME=VALUE; got %q", words)
+			}
+			servers, err := setup.ServersOf(g.Env, &f)
+			if err != nil {
+				return err
+			}
+			names, prompt := words, ""
+			if n := len(words); n == 2 || n == 1 && len(servers) == 1 && servers[0].Name != words[0] {
+				names, prompt = words[:n-1], words[n-1]
+			}
+			if prompt == "" {
+				return g.listPrompts(cmd, &f, names, asJSON)
+			}
+			return g.onServer(cmd, &f, names, func(c *mcpclient.Client) error {
+				res, err := c.GetPrompt(cmd.Context(), prompt, values, nil)
+				if err != nil {
+					return env.ExitWith(setup.CallExit(err), err)
+				}
+				if asJSON {
+					return g.PrintRaw(res)
+				}
+				for _, m := range res.Messages {
+					text := "[" + m.Content.ContentType() + "]"
+					if t, ok := m.Content.(*mcp.TextContent); ok {
+						text = t.Text
+					}
+					if env.OnTerminal(g.Stdout) {
+						text = env.PlainLines(text) // SECA-42
+					}
+					fmt.Fprintf(g.Stdout, "%s: %s\n", m.Role, text)
+				}
+				return nil
+			})
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (g *group) listPrompts(cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
+	type listed struct {
+		Server string     `json:"server"`
+		Prompt mcp.Prompt `json:"prompt"`
+	}
+	all := []listed{}
+	rows := [][]string{{"SERVER", "PROMPT", "ARGUMENTS", "DESCRIPTION"}}
+	lists, failed := eachServer(cmd, g, f, names, func(c *mcpclient.Client) ([]mcp.Prompt, error) {
+		return c.ListPrompts(cmd.Context())
+	})
+	for _, l := range lists {
+		for _, pr := range l.items {
+			all = append(all, listed{l.server, pr})
+			var arguments []string
+			for _, a := range pr.Arguments {
+				name := a.Name
+				if !a.Required {
+					name = "[" + name + "]"
+				}
+				arguments = append(arguments, name)
+			}
+			rows = append(rows, []string{l.server, pr.Name, strings.Join(arguments, " "), env.Shorten(env.FirstLine(pr.Description), 70)})
+		}
+	}
+	return g.printLists(len(lists), asJSON, all, rows, failed)
+}

@@ -1,0 +1,107 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// allowMore asks whether a run that has reached a limit may have more.
+func (v *view) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	l := q.Limit
+	text := fmt.Sprintf("\nThe run has reached its limit of %s: %s, and has spent %s. May it have %s more?",
+		env.Plain(l.Limit), env.Plain(l.Max), env.Plain(l.Spent), env.Plain(l.More))
+	for {
+		line, err := v.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
+		if err != nil {
+			return agent.Decline("nobody answered"), nil
+		}
+		switch line = strings.ToLower(strings.TrimSpace(line)); line {
+		case "y", "yes":
+			return agent.Accept(), nil
+		case "n", "no":
+			return agent.Decline(""), nil
+		}
+		if m, err := llm.ParseMoney(line); err == nil && m > 0 && (l.Limit == "cost" || !strings.Contains(line, ".")) {
+			return agent.AcceptMore(line), nil
+		}
+		text = "Please say y, n or how much more."
+	}
+}
+
+// question asks on the terminal: whether a call may be made, or what a server wants
+// to know.
+func (v *view) question(ctx context.Context, q agent.Ask) error {
+	if !q.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, q.Expires, env.ErrExpired)
+		defer cancel()
+	}
+	ask := v.approve
+	switch {
+	case q.Limit != nil:
+		ask = v.allowMore
+	case q.Question != nil:
+		ask = v.forward
+	}
+	answer, err := ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	// An answer that was given counts, whatever has ended meanwhile.
+	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+}
+
+// forward asks a server's question.
+func (v *view) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	d, err := v.ask.Decide(ctx, q.Question)
+	if err != nil {
+		d = &mcpclient.Decision{Action: mcp.ActionCancel}
+	}
+	return agent.DecideAs(d)
+}
+
+// approve asks whether a call may be made.
+func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	who := "the program"
+	if q.Server != "" {
+		who = fmt.Sprintf("the server %s (%s, %s)", env.Plain(q.Server), env.Plain(q.Origin), q.Trust)
+	}
+	text := fmt.Sprintf("\nMay %s call %s of %s?\n%s%s", asker(q), env.Plain(q.Tool), who, v.local.callText(q.Server, q.Tool, q.Arguments), warning(q))
+	prompt := "[y]es, yes for the whole [r]un, "
+	always := v.tools != nil && q.Definition != "" && !q.Again
+	if always {
+		prompt += "[a]lways in this folder, "
+	}
+	prompt += "[w]hole arguments, or [n]o: "
+	for {
+		line, err := v.ask.Ask(ctx, text, prompt)
+		if err != nil {
+			return agent.Decline("nobody answered"), nil
+		}
+		switch word := strings.ToLower(strings.TrimSpace(line)); {
+		case word == "y" || word == "yes":
+			return agent.Accept(), nil
+		case word == "r" || word == "run":
+			return agent.AcceptForRun(), nil
+		case always && (word == "a" || word == "always"):
+			if err := v.tools.Allow(ctx, q.Server, q.Tool, q.Definition); err != nil {
+				v.p.Note("this could not be kept, and holds for this run only: %v", err)
+			}
+			return agent.AcceptForRun(), nil
+		case word == "w" || word == "whole":
+			text = "The arguments, whole:\n" + behindBar(sanitize.Reveal(env.IndentJSON(q.Arguments)))
+			continue
+		case word == "n" || word == "no":
+			return agent.Decline(""), nil
+		}
+		text = "Please say one of the letters in brackets."
+	}
+}

@@ -1,0 +1,74 @@
+package run
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// waitExpiry is how long a question waits that a run without a terminal has left behind.
+const waitExpiry = 7 * 24 * time.Hour
+
+// nextStep says what a run waits for that ends here, and how its work gets done. A run
+// that was left does not go on: what it needs is allowed first, and then it is run again.
+func (g *group) nextStep(run string, named bool, q *agent.Ask) string {
+	again := "run the same command again"
+	if named {
+		again += " with another --run-id"
+	}
+	if q.Limit != nil {
+		l := q.Limit
+		steps := []string{fmt.Sprintf("run %s waits for a human: it has reached its limit of %s, %s, and asks for %s more. There is no terminal to ask on.",
+			run, l.Limit, l.Max, l.More), "To give it more, " + again + moreFlag(l)}
+		return strings.Join(append(steps, g.letGo(q)...), "\n  ")
+	}
+	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
+	if !g.NoStore && q.Definition != "" && !q.Again {
+		lines = append(lines, "To allow this tool in this folder from now on:", "  troupe inbox answer "+env.Short(q.ID)+" --scope here", "Then "+again+".",
+			"Or, to allow every call of one run: "+again+", with --yes.")
+	} else {
+		lines = append(lines, "To allow every call of one run: "+again+", with --yes.")
+		lines = append(lines, g.letGo(q)...)
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// letGo says how a question is taken off the inbox that is not to be answered.
+func (g *group) letGo(q *agent.Ask) []string {
+	if g.NoStore {
+		return nil
+	}
+	return []string{"The question can be taken off the inbox: troupe inbox deny " + env.Short(q.ID)}
+}
+
+// limitFlagNames are the flags of limits, by what questions call them.
+var limitFlagNames = map[string]string{"steps": "max-steps", "tokens": "max-tokens-total", "cost": "max-cost", "tool calls": "max-tool-calls",
+	"model calls": "max-model-calls", "wall time": "timeout"}
+
+// moreFlag is the flag that gives a run what it asks for.
+func moreFlag(l *agent.LimitQuestion) string {
+	flag, ok := limitFlagNames[l.Limit]
+	if !ok {
+		return ", with a higher limit."
+	}
+	if sum, ok := added(l.Limit, l.Max, l.More); ok {
+		return fmt.Sprintf(", with --%s %s.", flag, sum)
+	}
+	return fmt.Sprintf(", with a higher --%s.", flag)
+}
+
+func added(limit, most, more string) (string, bool) {
+	if limit == "cost" {
+		a, errA := llm.ParseMoney(most)
+		b, errB := llm.ParseMoney(more)
+		return (a + b).String(), errA == nil && errB == nil
+	}
+	a, errA := strconv.ParseInt(most, 10, 64)
+	b, errB := strconv.ParseInt(more, 10, 64)
+	return strconv.FormatInt(a+b, 10), errA == nil && errB == nil
+}

@@ -1,0 +1,190 @@
+// Package run has the commands "troupe run" and "troupe chat", and the view that shows a
+// run while it goes on and asks its questions.
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// bill says on stderr what a run has cost, where that is known in money.
+func (g *group) bill(res *agent.Result, priced bool) {
+	if res == nil || !priced {
+		return
+	}
+	calls := "calls"
+	if res.Spent.ModelCalls == 1 {
+		calls = "call"
+	}
+	text := fmt.Sprintf("cost %v (%d tokens, %d model %s", res.Spent.Cost, res.Spent.Tokens, res.Spent.ModelCalls, calls)
+	if res.Usage.Estimated {
+		text += ", partly estimated"
+	}
+	if res.Usage.Over > 0 {
+		text += fmt.Sprintf(", %d over the limit", res.Usage.Over)
+	}
+	if res.Usage.OverCost > 0 {
+		text += fmt.Sprintf(", %v over the limit", res.Usage.OverCost)
+	}
+	g.Note("%s)", text)
+}
+
+// runFlags are the flags of "troupe run".
+type runFlags struct {
+	setup.Flags
+	output string
+	runID  string
+}
+
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [PROMPT | -]",
+		Short: "Run an agent once",
+		Long: `Run an agent once: the model is given the prompt and the tools of the MCP servers, and its answer goes to stdout.
+
+The prompt is the argument, and what is piped to stdin is added to it. Without --mcp or --mcp-config the
+servers of ./.mcp.json are used, those of them that were approved with "troupe mcp approve".
+Tools that may change something ask first, on the terminal, even where something is piped to stdin; "always" there holds for
+exactly this tool in this folder, see "troupe mcp approvals". Without a terminal to ask on the run is left waiting: the exit
+code is 3, and what is printed says how to go on.`,
+		Example: `  troupe run --mcp "npx -y @modelcontextprotocol/server-filesystem ." "Which Go files are largest?"
+  git diff | troupe run -m ollama/qwen3:8b "Write a commit message for this."
+  troupe run --mcp-config .mcp.json --approve all --output-format json "Tidy up my notes."`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return env.Usagef("the prompt is one argument, got %d: put it in quotes", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return g.runOnce(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	f.Flags.Add(cmd)
+	flags.StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
+	flags.StringVar(&f.runID, "run-id", "", "name the run; the same `ID` and prompt again give the same run")
+	return cmd
+}
+
+// check refuses what is wrong before anything is started.
+func (f *runFlags) check() error {
+	if err := f.Flags.Check(); err != nil {
+		return err
+	}
+	switch {
+	case f.output != "text" && f.output != "json" && f.output != "stream-json":
+		return env.Usagef("--output-format %q: want text, json or stream-json", f.output)
+	case f.runID != "":
+		if err := store.CheckID("--run-id", f.runID); err != nil {
+			return env.Usagef("%w", err)
+		}
+	}
+	return nil
+}
+
+func (g *group) runOnce(ctx context.Context, f *runFlags, args []string) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	prompt, err := g.ReadPrompt(args)
+	if err != nil {
+		return err
+	}
+	settings, err := g.Config()
+	if err != nil {
+		return err
+	}
+	def, err := settings.AgentNamed(f.Agent)
+	if err != nil {
+		return err
+	}
+	// The wait for servers counts too.
+	ctx, cancel := context.WithTimeoutCause(ctx, f.Wall(def.Limits.Or(settings.Limits)), env.ErrTimeout)
+	defer cancel()
+	f.HeldOutside, f.Remember = true, true
+	if !g.CanAsk() {
+		f.AskExpiry = waitExpiry
+	}
+	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	if err != nil {
+		return err
+	}
+	defer o.Close(&err)
+	return g.follow(ctx, o, prompt, f)
+}
+
+// follow starts the run and shows it until it has ended.
+func (g *group) follow(ctx context.Context, o *setup.Opened, prompt string, f *runFlags) error {
+	run, err := o.Main.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
+	if err != nil {
+		return startError(err)
+	}
+	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	defer stop()
+
+	view := g.newView(f.output)
+	defer view.close()
+	view.local, view.tools = localFilesOf(o.Servers), o.Allowed
+	waiting, err := view.watch(ctx, run)
+	if err != nil {
+		run.Cancel(err)
+	}
+	view.clear()
+	// The run has ended, or ends within its grace.
+	res, runErr := run.Wait(context.WithoutCancel(ctx))
+	if err := g.answer(f.output, run.ID(), res, runErr, waiting, view.speak); err != nil {
+		return err
+	}
+	g.bill(res, o.Main.Priced())
+	if waiting != nil {
+		return env.ExitWith(env.ExitWaiting, errors.New(g.nextStep(run.ID(), f.runID != "", waiting)))
+	}
+	if errors.Is(runErr, agent.ErrSuspended) {
+		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s was left to wait for a human and does not go on by itself: answer what it asks "+
+			"(see troupe inbox), and run the same command again with another --run-id", run.ID()))
+	}
+	return runError(cmp.Or(runErr, err))
+}
+
+func startError(err error) error {
+	if errors.Is(err, agent.ErrRunExists) {
+		return env.Usagef("--run-id: %w", err)
+	}
+	return err
+}
+
+// runError gives the error of a run the exit code for its kind.
+func runError(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := env.ExitFailed
+	var (
+		limit  *agent.LimitError
+		signal *env.SignalError
+		past   *agent.RunError
+	)
+	switch {
+	case errors.As(err, &signal):
+		code = signal.Code()
+	case errors.Is(err, env.ErrTimeout):
+		code = env.ExitTimeout
+	case errors.Is(err, agent.ErrSuspended):
+		code = env.ExitWaiting
+	case errors.As(err, &limit), errors.As(err, &past) && past.State == store.Limited:
+		code = env.ExitLimit
+	case env.Unreachable(err):
+		code = env.ExitUnreachable
+	}
+	return env.ExitWith(code, err)
+}

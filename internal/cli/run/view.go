@@ -1,0 +1,285 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcpclient/terminal"
+)
+
+// view shows a run while it goes on: events on stdout as they come for
+// stream-json; on a terminal the model's text as it comes, a line for each call with its
+// result, and one with what goes on now; questions where there is somebody to answer them.
+type view struct {
+	p      *group
+	stream bool
+	status *env.StatusLine      // nil where there is no terminal for it
+	ask    *terminal.Prompter   // nil if there is no terminal to ask on
+	speak  *speaker             // shows the text of the run itself as it comes; nil shows none
+	calls  []runningCall        // those under way, the oldest first
+	local  localFiles           // what calls may change here, for questions
+	tools  *setup.ToolApprovals // takes what is allowed for good; nil if that can not be kept
+	pages  openPages
+	many   map[string]bool // who was said to have too many tools, "" for the run itself
+}
+
+func (g *group) newView(output string) *view {
+	v := &view{p: g, stream: output == "stream-json", status: g.NewStatus()}
+	if output == "text" && env.OnTerminal(g.Stdout) {
+		v.speak = g.newSpeaker(v.status)
+	}
+	v.ask = g.NewPrompter(v.clear)
+	return v
+}
+
+// clear makes room on the terminal.
+func (v *view) clear() {
+	v.speak.interrupt()
+	v.status.Clear()
+}
+
+func (v *view) close() { v.status.Close() }
+
+// watch shows the events of a run until it has ended. At the first question that
+// nobody is there to answer it suspends the run and returns the question. When ctx
+// ends questions are withdrawn; the run itself is ended by others.
+func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
+	defer v.pages.endAll()
+	v.calls = nil
+	v.show(v.doing())
+	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
+		if err != nil {
+			return nil, err
+		}
+		if v.stream {
+			if err := writeEvent(v.p.Stdout, ev); err != nil {
+				return nil, fmt.Errorf("writing to stdout: %w", err)
+			}
+		}
+		who, ev := inside(ev)
+		v.tell(who, ev)
+		if q, ok := ev.(agent.Ask); ok {
+			waiting, err := v.asked(ctx, run, who, q)
+			if waiting != nil || err != nil {
+				return waiting, err
+			}
+			continue
+		}
+		v.event(who, ev)
+	}
+	return nil, nil
+}
+
+// event shows what is no question.
+func (v *view) event(who string, ev agent.Event) {
+	switch ev := ev.(type) {
+	case agent.AskSettled:
+		v.pages.end(ev.ID)
+	case agent.ToolsListed:
+		for _, a := range ev.Absent {
+			v.note("%swithout the tools of %s: %s", who, env.Plain(a.Server), env.Plain(a.Reason))
+		}
+		v.noteMany(who, len(ev.Tools))
+	case agent.Text:
+		if who == "" && v.speak != nil {
+			v.speak.say(ev.Turn, ev.Delta)
+			return
+		}
+		v.show(who + "answering")
+	case agent.Thinking:
+		v.show(who + "thinking")
+	case agent.ModelTurn:
+		if who == "" {
+			v.speak.interrupt()
+		}
+		if len(v.calls) == 0 && ev.Calls > 0 {
+			v.show(who + "calling tools")
+		}
+	case agent.ToolWaiting:
+		v.note("%s%s waits for %s", who, env.Plain(ev.Tool), env.Plain(ev.For))
+		v.show(who + "waiting")
+	case agent.ToolStarted:
+		v.callBegan(who, ev)
+	case agent.ToolProgress:
+		v.callProgressed(who, ev)
+	case agent.ToolResult:
+		v.callEnded(who, ev)
+	case agent.TurnRestarted:
+		if who == "" {
+			v.speak.forget()
+		}
+	case agent.LimitReached:
+		if ev.Then == agent.LimitWrapUp {
+			v.note("%sthe limit of %s is reached (%s): the model answers once more", who, ev.Limit, ev.Max)
+		}
+	case agent.ModelRetried:
+		v.note("%sthe model failed, trying again in %v: %s", who, time.Duration(ev.WaitMS)*time.Millisecond, env.Plain(ev.Error))
+	case agent.StoreStalled:
+		v.note("%sthe store does not take what happens, waiting for it: %s", who, env.Plain(ev.Error))
+	case agent.StoreResumed:
+		v.note("%sthe store takes what happens again", who)
+	}
+}
+
+// noteMany says once for each agent that many models do not take as many tools. The log
+// has it too, but shows no warnings by default.
+func (v *view) noteMany(who string, count int) {
+	if count <= agent.ManyTools || v.many[who] {
+		return
+	}
+	if v.many == nil {
+		v.many = make(map[string]bool)
+	}
+	v.many[who] = true
+	v.note("%sthe model is given %d tools, and many models take %d at most: leave some out with --tool and --no-tool, or with the agent's allow and deny",
+		who, count, agent.ManyTools)
+}
+
+// asked answers a question, or leaves the run to wait for one that nobody is here to
+// answer: then it returns it.
+func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.Ask) (*agent.Ask, error) {
+	switch {
+	case ev.Kind == agent.KindPage && ev.Question != nil:
+		v.awaitPage(ctx, ev)
+		return nil, nil
+	case v.ask != nil:
+		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
+			return nil, err
+		}
+		v.show(v.doing())
+		return nil, nil
+	case ev.Question != nil:
+		// The server waits inside of a call that can not be left and taken up again.
+		v.note("%s asks something, and there is no terminal to ask on: declined (%s)", env.Plain(ev.Server), env.Plain(ev.Question.Message))
+		return nil, v.declineUnasked(ctx, ev)
+	case who != "":
+		// A run that waits for another can not be left and taken up again either.
+		v.note("%sa question, and there is no terminal to ask on: declined (%s)", who, env.Plain(cmp.Or(ev.Tool, ev.Kind)))
+		return nil, v.declineUnasked(ctx, ev)
+	}
+	switch err := run.Suspend(context.WithoutCancel(ctx)); {
+	case err == nil:
+		return &ev, nil
+	case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
+		return nil, fmt.Errorf("leaving the run to wait: %w", err)
+	}
+	return nil, nil
+}
+
+func (v *view) declineUnasked(ctx context.Context, ev agent.Ask) error {
+	err := ev.Answer(ctx, agent.Decline("there is no terminal to ask on").By("no terminal"))
+	if errors.Is(err, agent.ErrSettled) {
+		return nil
+	}
+	return err
+}
+
+// writeEvent writes an event as one line of JSON that begins with its type.
+func writeEvent(w io.Writer, ev agent.Event) error {
+	body, err := jsonx.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	line := append([]byte(`{"type":`), jsonx.AppendQuote(nil, ev.EventType())...)
+	if len(body) > 2 {
+		line = append(line, ',')
+	}
+	line = append(append(line, body[1:]...), '\n')
+	_, err = w.Write(line)
+	return err
+}
+
+func progressText(ev agent.ToolProgress) string {
+	text := ev.Tool
+	switch {
+	case ev.Total > 0:
+		text += fmt.Sprintf(" %d%%", int(100*ev.Done/ev.Total))
+	case ev.Done > 0:
+		text += fmt.Sprintf(" %g", ev.Done)
+	}
+	if ev.Message != "" {
+		text += " " + ev.Message
+	}
+	return text
+}
+
+// show says what goes on now, but not over a line of text that is not at its end.
+func (v *view) show(text string) {
+	if !v.pages.any() && (v.speak == nil || !v.speak.terminal || !v.speak.midline) {
+		v.status.Set(env.Plain(text))
+	}
+}
+
+// note is [program.note] above the line with what goes on.
+func (v *view) note(format string, args ...any) {
+	v.speak.interrupt()
+	v.status.Above(func() { v.p.Note(format, args...) })
+}
+
+// answer is what "run --output-format json" prints.
+type answer struct {
+	Result     string            `json:"result"`
+	Structured json.RawMessage   `json:"structured,omitempty"`
+	RunID      string            `json:"runId"`
+	StopReason agent.StopReason  `json:"stopReason"`
+	Usage      agent.Usage       `json:"usage"` // of the agent itself
+	Spent      agent.Spent       `json:"spent"` // with all that it has started
+	Steps      int               `json:"steps"`
+	ToolCalls  int               `json:"toolCalls"`
+	Asks       []json.RawMessage `json:"asks"` // that wait
+	Error      string            `json:"error,omitempty"`
+}
+
+// answer prints the result to stdout, in the format asked for. What was said already, as it
+// came, is not said again.
+func (g *group) answer(format, id string, res *agent.Result, runErr error, waiting *agent.Ask, said *speaker) error {
+	if res == nil {
+		res = &agent.Result{RunID: id, StopReason: agent.StopFailed}
+	}
+	switch format {
+	case "json":
+		a := answer{
+			Result: res.Text, Structured: res.Structured, RunID: id, StopReason: res.StopReason,
+			Usage: res.Usage, Spent: res.Spent, Steps: res.Steps, ToolCalls: res.ToolCalls, Asks: []json.RawMessage{},
+		}
+		if runErr != nil && waiting == nil {
+			a.Error = runErr.Error()
+		}
+		if waiting != nil {
+			a.StopReason = "waiting"
+			raw, err := jsonx.Marshal(waiting)
+			if err != nil {
+				return err
+			}
+			a.Asks = append(a.Asks, raw)
+		}
+		return g.PrintJSON(a)
+	case "text":
+		if (runErr == nil || res.Text != "") && waiting == nil { // a run that wraps up has both
+			if said.has(res.Text) {
+				said.endLine()
+				return nil
+			}
+			text := res.Text
+			if env.OnTerminal(g.Stdout) {
+				text = env.PlainLines(text) // SECA-42
+			}
+			if strings.TrimSpace(text) == "" {
+				g.Note("the answer of the model is empty")
+			}
+			_, err := fmt.Fprintln(g.Stdout, text)
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+// Package runs has the commands "troupe runs" and "troupe tree", which read the journal of
+// runs and the actors of running processes.
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "Read the journal of runs",
+		Args:  env.SubcommandOnly,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(g.runsLsCommand(), g.runsShowCommand(), g.runsTailCommand())
+	return cmd
+}
+
+func (g *group) runsLsCommand() *cobra.Command {
+	var (
+		asJSON bool
+		limit  int
+		states []string
+		q      store.Query
+	)
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List runs, the newest first",
+		Long:    "List the runs of the store, the newest first: their state, when they were begun, how many events they have, and how they\nbegin. One that says it runs and that nobody holds any more was interrupted.",
+		Example: "  troupe runs ls --state failed\n  troupe runs ls --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			q.Limit, q.States = limit, nil
+			for _, state := range states {
+				q.States = append(q.States, store.RunState(state))
+			}
+			if err := q.Check(); err != nil {
+				return env.Usagef("%w\nSee %s --help", err, cmd.CommandPath())
+			}
+			runs, err := s.Runs(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return g.PrintJSON(runs)
+			}
+			rows := [][]string{{"RUN", "STATE", "CREATED", "EVENTS", "TITLE"}}
+			for _, r := range runs {
+				rows = append(rows, []string{r.ID, StateOf(r), env.When(r.Created, time.Now()), fmt.Sprint(r.Seq), env.Shorten(r.Title, 60)})
+			}
+			return g.Table(rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many `RUNS`")
+	cmd.Flags().StringArrayVar(&states, "state", nil, "only runs in this `STATE`: running, waiting, finished, failed, cancelled, limited (repeat)")
+	cmd.Flags().StringVar(&q.Agent, "agent", "", "only runs of this `AGENT`")
+	cmd.Flags().StringVar(&q.Parent, "parent", "", "only runs that this `RUN` has started, by its whole id")
+	return cmd
+}
+
+// StateOf is a run's state as a reader sees it: one that claims to be running
+// and that nobody holds any more was cut off.
+func StateOf(r store.Run) string {
+	if !r.State.Ended() && r.State != store.Waiting && !r.Leased(time.Now()) {
+		return "interrupted"
+	}
+	return string(r.State)
+}
+
+func (g *group) runsShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show RUN",
+		Short:   "Show the events of a run",
+		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or -1 for the newest (\"last\" too), -2 for the one before it.",
+		Example: "  troupe runs show last\n  troupe runs show 0197c1 --json",
+		Args:    env.OneArg("a run"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			r, err := FindRun(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			return g.showRun(cmd.Context(), s, r, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the run, its events, its open calls")
+	return cmd
+}
+
+// FindRun looks a run up by id, by the beginning of one, or by how new it is.
+func FindRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
+	if _, counted := env.Newest(name); !counted {
+		r, err := s.Run(ctx, name)
+		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+			return r, err
+		}
+	}
+	runs, err := s.Runs(ctx, store.Query{})
+	if err != nil {
+		return store.Run{}, err
+	}
+	return env.Pick("run", "runs ls", name, runs, func(r store.Run) string { return r.ID })
+}
+
+// transcript is what "runs show --json" prints.
+type transcript struct {
+	Run    store.Run     `json:"run"`
+	State  string        `json:"state"` // the run's, interrupted or stalled
+	Open   []OpenCall    `json:"open"`  // calls whose outcome is unknown
+	Events []store.Event `json:"events"`
+}
+
+// OpenCall is a tool call that was intended and has no outcome.
+type OpenCall struct {
+	Key        string          `json:"key"`
+	Tool       string          `json:"tool"`
+	Server     string          `json:"server,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Dispatched bool            `json:"dispatched"`         // it may have had its effect
+	Asks       bool            `json:"asks"`               // it waits for a human
+	WaitsFor   string          `json:"waitsFor,omitempty"` // before it is sent
+}
+
+func (g *group) showRun(ctx context.Context, s store.Store, r store.Run, asJSON bool) error {
+	t := transcript{Run: r, State: StateOf(r), Open: []OpenCall{}, Events: []store.Event{}}
+	if !r.State.Ended() && g.stalled(ctx, r.ID) {
+		t.State = setup.StateStalled
+	}
+	var entries []runlog.Entry
+	for ev, err := range store.Replay(ctx, s, r.ID, 0) {
+		if err != nil {
+			return err
+		}
+		e, err := runlog.Decode(ev)
+		if err != nil {
+			return err
+		}
+		t.Events = append(t.Events, ev)
+		entries = append(entries, e)
+		t.follow(e)
+	}
+	if asJSON {
+		return g.PrintJSON(t)
+	}
+	fmt.Fprintf(g.Stdout, "run %s: %s\n", r.ID, t.State)
+	tools := make(map[string]string) // by the key of the call
+	for _, e := range entries {
+		if b, ok := e.Body.(*runlog.ToolIntent); ok {
+			tools[e.Key] = b.Tool
+		}
+		fmt.Fprintf(g.Stdout, "%4d  %s  %-15s %s\n", e.Seq, env.WhenMillis(e.Time, time.Now()), e.Type, env.Plain(env.Shorten(describe(e, tools), 160)))
+	}
+	for _, c := range t.Open {
+		text := "unknown: %s %s has no recorded outcome; it was not dispatched, so it had no effect"
+		switch {
+		case c.Dispatched:
+			text = "unknown: %s %s has no recorded outcome; it was dispatched and may have had its effect"
+		case c.Asks:
+			text = "waiting: %s %s was not called yet; a human has to allow it"
+		}
+		if c.WaitsFor != "" && !c.Dispatched {
+			text := "waiting: %s %s is not sent yet; it waits for %s"
+			if r.State.Ended() {
+				text = "not sent: %s %s had no effect; it waited for %s"
+			}
+			fmt.Fprintf(g.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)), env.Plain(c.WaitsFor))
+			continue
+		}
+		fmt.Fprintf(g.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)))
+	}
+	return nil
+}
+
+// stalled asks the processes that run whether one of them has the run, and waits for the
+// store to take its events.
+func (g *group) stalled(ctx context.Context, run string) bool {
+	state, err := env.StateDir()
+	if err != nil {
+		return false
+	}
+	trees, err := (&treeView{p: g, dir: admin.Dir(state)}).trees(ctx)
+	if err != nil {
+		return false // it is a courtesy
+	}
+	for _, t := range trees {
+		for _, a := range t.Actors {
+			if a.State == setup.StateStalled && strings.HasSuffix(a.Path, "/run-"+run) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// follow keeps the list of calls without an outcome.
+func (t *transcript) follow(e runlog.Entry) {
+	at := slices.IndexFunc(t.Open, func(c OpenCall) bool { return c.Key == e.Key })
+	switch b := e.Body.(type) {
+	case *runlog.ToolIntent:
+		t.Open = append(t.Open, OpenCall{Key: e.Key, Tool: b.Tool, Server: b.Server, Arguments: b.Arguments})
+	case *runlog.ToolWaiting:
+		if at >= 0 {
+			t.Open[at].WaitsFor = b.For
+		}
+	case *runlog.ToolDispatched:
+		if at >= 0 {
+			t.Open[at].Dispatched = true
+		}
+	case *runlog.AskOpened, *runlog.AskSettled:
+		if at >= 0 {
+			t.Open[at].Asks = e.Type == store.AskOpened
+		}
+	case *runlog.ToolResult, *runlog.ToolUnknown:
+		if at >= 0 {
+			t.Open = slices.Delete(t.Open, at, at+1)
+		}
+	}
+}
+
+// describe says on one line what an event holds; tools names those of the calls so far.
+func describe(e runlog.Entry, tools map[string]string) string {
+	switch b := e.Body.(type) {
+	case *runlog.RunStarted:
+		prompt := ""
+		if n := len(b.Input); n > 0 {
+			prompt = b.Input[n-1].Content.Text()
+		}
+		return fmt.Sprintf("%s: %s", b.Model, prompt)
+	case *runlog.ToolsListed:
+		text := fmt.Sprintf("%d tools", len(b.Tools))
+		for _, a := range b.Absent {
+			text += fmt.Sprintf("; without %s: %s", a.Server, a.Reason)
+		}
+		return text
+	case *runlog.ModelIntent:
+		return fmt.Sprintf("turn %d, about %d tokens", b.Turn, b.Reserved)
+	case *runlog.ModelResult:
+		var calls []string
+		for _, c := range b.Message.Content {
+			if use, ok := c.(*mcp.ToolUseContent); ok {
+				calls = append(calls, use.Name)
+			}
+		}
+		if len(calls) > 0 {
+			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
+		}
+		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
+	case *runlog.ModelFailed:
+		return fmt.Sprintf("turn %d has no result: %s", b.Turn, b.Error)
+	case *runlog.Spent:
+		return strings.TrimSpace(fmt.Sprintf("%d tokens for %s %s", b.Usage.Total(), b.What, b.Server))
+	case *runlog.ToolIntent:
+		return b.Tool + " " + string(b.Arguments)
+	case *runlog.ToolWaiting:
+		return b.Tool + " waits for " + b.For
+	case *runlog.ToolDispatched:
+		return tools[e.Key]
+	case *runlog.ToolResult:
+		text := b.Tool + ": "
+		if b.Result != nil {
+			if b.Result.IsError {
+				text += "error: "
+			}
+			text += b.Result.Content.Text()
+		}
+		return text
+	case *runlog.ToolUnknown:
+		return b.Tool + ": " + b.Reason
+	case *runlog.AskOpened:
+		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
+	case *runlog.AskSettled:
+		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
+	case *runlog.LimitReached:
+		return strings.TrimSpace(fmt.Sprintf("%s %s, spent %s: %s", b.Limit, b.Max, cmp.Or(b.Spent, "all of it"), b.Then))
+	case *runlog.LimitRaised:
+		return fmt.Sprintf("%s by %s", b.Limit, b.By)
+	case *runlog.InputAdded:
+		return b.Message.Content.Text()
+	case *runlog.RunFinished:
+		if b.Error != "" {
+			return string(b.State) + ": " + b.Error
+		}
+		return fmt.Sprintf("%s, %d tokens: %s", b.State, b.Usage.Total(), b.Text)
+	}
+	return teamText(e.Body)
+}

@@ -1,0 +1,128 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+func (g *group) runsTailCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tail RUN",
+		Short: "Follow a run, in whatever process it is",
+		Long: `Follow a run from its beginning to its end, in whatever process it is: what is in its journal comes within half a second.
+RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it.
+A run that nobody works on any more ends it with exit code 1, one that waits and that nobody holds with 3.`,
+		Example: "  troupe runs tail -1\n  troupe runs tail 0197c1 --json",
+		Args:    env.OneArg("a run"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			s, err := g.OpenStore()
+			if err != nil {
+				return err
+			}
+			defer env.CloseStore(s, &err)
+			r, err := FindRun(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			t := &tail{p: g, store: s, run: r.ID, json: asJSON, tools: make(map[string]string)}
+			return t.follow(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one event of the journal a line")
+	return cmd
+}
+
+// tailEvery is how often the journal of a followed run is looked at.
+const tailEvery = 250 * time.Millisecond
+
+// tail follows the journal of one run.
+type tail struct {
+	p     *group
+	store store.Store
+	run   string
+	json  bool
+	tools map[string]string // by the key of the call
+	seq   int64             // of the last event that was shown
+}
+
+// follow shows events until the run has ended, or nobody works on it.
+func (t *tail) follow(ctx context.Context) error {
+	tick := time.NewTicker(tailEvery)
+	defer tick.Stop()
+	for {
+		// The head first: what is written after it is seen by the next look.
+		head, err := t.store.Run(ctx, t.run)
+		if err != nil {
+			return fmt.Errorf("following the run: %w", err)
+		}
+		if err := t.show(ctx); err != nil {
+			return err
+		}
+		switch {
+		case head.State.Ended():
+			return nil
+		case head.Leased(time.Now()):
+		case head.State == store.Waiting:
+			return env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and nobody holds it: troupe inbox", t.run))
+		default:
+			return env.ExitWith(env.ExitFailed, fmt.Errorf("the run %s was interrupted: nobody works on it", t.run))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// show writes what is new.
+func (t *tail) show(ctx context.Context) error {
+	for ev, err := range store.Replay(ctx, t.store, t.run, t.seq) {
+		if err != nil {
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		t.seq = ev.Seq
+		if err := t.write(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tail) write(ev store.Event) error {
+	if t.json {
+		line, err := jsonx.Marshal(struct {
+			Run  string          `json:"run"`
+			Seq  int64           `json:"seq"`
+			Time time.Time       `json:"time"`
+			Type string          `json:"type"`
+			Key  string          `json:"key,omitempty"`
+			Body json.RawMessage `json:"body,omitzero"`
+		}{ev.Run, ev.Seq, ev.Time, ev.Type, ev.Key, ev.Body})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(t.p.Stdout, "%s\n", line)
+		return err
+	}
+	e, err := runlog.Decode(ev)
+	if err != nil {
+		return err
+	}
+	if b, ok := e.Body.(*runlog.ToolIntent); ok {
+		t.tools[e.Key] = b.Tool
+	}
+	_, err = fmt.Fprintf(t.p.Stdout, "%4d  %s  %-15s %s\n", e.Seq, env.WhenMillis(e.Time, time.Now()), e.Type,
+		env.Plain(env.Shorten(describe(e, t.tools), 160)))
+	return err
+}

@@ -1,0 +1,279 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+func TreeCommand(e *env.Env) *cobra.Command {
+	g := &group{e}
+	var (
+		asJSON, watch bool
+		pid           int
+		every         time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "tree",
+		Short: "Show the actors of the workers and servers that run",
+		Long: `Show the supervision tree of each worker and server of yours that runs: what each actor is, how it stands, its age,
+how often it was restarted and what it failed with. Actors without a mailbox of their own are counted only.
+Many siblings that have nothing to tell are shown as one line; --json has them all.`,
+		Example: "  troupe tree\n  troupe tree --watch\n  troupe tree --json",
+		Args:    env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := env.StateDir()
+			if err != nil {
+				return env.Usagef("finding the state folder: %w", err)
+			}
+			t := &treeView{p: g, dir: admin.Dir(state), json: asJSON, pid: pid}
+			if watch {
+				return t.watch(cmd.Context(), max(every, 100*time.Millisecond))
+			}
+			return t.once(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: a list of trees; with --watch one list a line")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "again and again, until interrupted")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "with --watch: how often")
+	cmd.Flags().IntVar(&pid, "pid", 0, "only this `PROCESS`")
+	return cmd
+}
+
+// treeView shows trees.
+type treeView struct {
+	p    *group
+	dir  string
+	json bool
+	pid  int
+}
+
+// trees asks all processes. One that ends meanwhile is left out.
+func (t *treeView) trees(ctx context.Context) ([]admin.Tree, error) {
+	clients, err := admin.Find(t.dir)
+	if err != nil {
+		return nil, err
+	}
+	all := []admin.Tree{}
+	for _, c := range clients {
+		if t.pid != 0 && c.PID() != t.pid {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, 10*time.Second)
+		tree, err := c.Tree(one)
+		cancel()
+		switch {
+		case err == nil:
+			all = append(all, *tree)
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !errors.Is(err, admin.ErrNobody):
+			t.p.Note("%v", err)
+		}
+	}
+	return all, nil
+}
+
+func (t *treeView) once(ctx context.Context) error {
+	all, err := t.trees(ctx)
+	if err != nil {
+		return err
+	}
+	if t.json {
+		return t.p.PrintJSON(all)
+	}
+	if len(all) == 0 && t.pid != 0 {
+		return env.ExitWith(env.ExitFailed, fmt.Errorf("there is no process %d that shows its tree", t.pid))
+	}
+	if len(all) == 0 {
+		t.p.Note("no worker and no server runs; start one with troupe worker or troupe serve")
+		return nil
+	}
+	_, err = fmt.Fprint(t.p.Stdout, treesText(all))
+	return err
+}
+
+// watch shows the trees again and again: on a terminal in place, elsewhere one after the
+// other.
+func (t *treeView) watch(ctx context.Context, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		all, err := t.trees(ctx)
+		if err != nil {
+			return err
+		}
+		if err := t.show(all); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (t *treeView) show(all []admin.Tree) error {
+	if t.json {
+		line, err := jsonx.Marshal(all)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(t.p.Stdout, "%s\n", line)
+		return err
+	}
+	clear := ""
+	if env.OnTerminal(t.p.Stdout) && os.Getenv("TERM") != "dumb" {
+		clear = "\x1b[H\x1b[2J"
+	}
+	_, err := fmt.Fprintf(t.p.Stdout, "%s%s\n%s", clear, time.Now().Format(time.DateTime), treesText(all))
+	return err
+}
+
+// maxSiblings is how many siblings of one kind are shown one by one.
+const maxSiblings = 20
+
+func treesText(all []admin.Tree) string {
+	var b strings.Builder
+	for i := range all {
+		treeText(&b, &all[i])
+	}
+	return b.String()
+}
+
+func treeText(b *strings.Builder, t *admin.Tree) {
+	fmt.Fprintf(b, "%s, process %d, since %s\n", env.Plain(cmp.Or(t.Process.Command, "troupe")), t.Process.PID, t.Process.Started.Local().Format(time.DateTime))
+	below := make(map[string][]*admin.Actor) // by the path of the parent
+	there := make(map[string]bool)
+	for i := range t.Actors {
+		there[t.Actors[i].Path] = true
+	}
+	for i := range t.Actors {
+		a := &t.Actors[i]
+		parent := a.Path
+		for {
+			slash := strings.LastIndexByte(parent, '/')
+			if slash <= 0 {
+				parent = ""
+				break
+			}
+			if parent = parent[:slash]; there[parent] {
+				break
+			}
+		}
+		below[parent] = append(below[parent], a)
+	}
+	branch(b, below, "", "")
+	if t.More > 0 {
+		fmt.Fprintf(b, "… and %d more\n", t.More)
+	}
+	var inline []string
+	for _, k := range t.Kinds {
+		if k.Inline > 0 {
+			inline = append(inline, fmt.Sprintf("%s × %d", k.Kind, k.Inline))
+		}
+	}
+	if len(inline) > 0 {
+		fmt.Fprintf(b, "without a mailbox of their own: %s\n", strings.Join(inline, ", "))
+	}
+	tasks := 0
+	for _, task := range t.Tasks {
+		tasks += task.Running
+	}
+	fmt.Fprintf(b, "%s, %s to actors that had stopped\n", env.Count(tasks, "task"), env.Count(int(t.Dropped), "message"))
+}
+
+// branch draws the actors below one.
+func branch(b *strings.Builder, below map[string][]*admin.Actor, parent, indent string) {
+	rows := fold(below, below[parent])
+	for i, r := range rows {
+		mark, next := "├─ ", "│  "
+		if i == len(rows)-1 {
+			mark, next = "└─ ", "   "
+		}
+		if parent == "" {
+			mark, next = "", ""
+		}
+		if r.actor == nil {
+			fmt.Fprintf(b, "%s%s%s × %d\n", indent, mark, r.kind, r.n)
+			continue
+		}
+		fmt.Fprintf(b, "%s%s%s\n", indent, mark, actorText(r.actor))
+		branch(b, below, r.actor.Path, indent+next)
+	}
+}
+
+// treeRow is an actor, or many of a kind.
+type treeRow struct {
+	actor *admin.Actor
+	kind  string
+	n     int
+}
+
+// fold makes one row of siblings of a kind that are many and have nothing to tell.
+func fold(below map[string][]*admin.Actor, siblings []*admin.Actor) []treeRow {
+	quiet := func(a *admin.Actor) bool { return a.Restarts == 0 && a.LastError == "" && len(below[a.Path]) == 0 }
+	count := make(map[string]int)
+	for _, a := range siblings {
+		if quiet(a) {
+			count[a.Kind]++
+		}
+	}
+	var rows []treeRow
+	var folded []string
+	for _, a := range siblings {
+		switch {
+		case !quiet(a) || count[a.Kind] <= maxSiblings:
+			rows = append(rows, treeRow{actor: a})
+		case !slices.Contains(folded, a.Kind):
+			folded = append(folded, a.Kind)
+			rows = append(rows, treeRow{kind: a.Kind, n: count[a.Kind]})
+		}
+	}
+	return rows
+}
+
+func actorText(a *admin.Actor) string {
+	name := a.Path[strings.LastIndexByte(a.Path, '/')+1:]
+	name, _, _ = strings.Cut(name, "$") // what is behind was made up
+	text := a.Kind
+	if name != "" && name != a.Kind {
+		text += " " + env.Shorten(env.Plain(strings.TrimPrefix(name, a.Kind+"-")), 60)
+	}
+	text += fmt.Sprintf("  %s, %s", a.State, ageText(time.Duration(a.AgeMS)*time.Millisecond))
+	if a.Restarts > 0 {
+		text += fmt.Sprintf(", restarted %d times", a.Restarts)
+	}
+	if a.Title != "" {
+		text += "  " + env.Shorten(env.Plain(a.Title), 60)
+	}
+	if a.LastError != "" {
+		text += "  failed with: " + env.Shorten(env.Plain(a.LastError), 160)
+	}
+	return text
+}
+
+// ageText is an age in one unit.
+func ageText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

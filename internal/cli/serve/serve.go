@@ -1,0 +1,314 @@
+// Package serve has the command "troupe serve", which offers agents and the tools of other
+// servers as one MCP server.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/cli/version"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// serveFlags are the flags of "troupe serve".
+type serveFlags struct {
+	setup.Flags
+	stdio      bool
+	http       string
+	httpGiven  bool // "" too: then the configuration does not count
+	protocol   string
+	expose     []string
+	agents     []string
+	names      string
+	token      string
+	unanswered string
+	hosts      []string
+	origins    []string
+	drain      time.Duration
+	clients    int
+	listWait   time.Duration
+	idle       time.Duration // after which a client's servers end
+	session    time.Duration // after which its session ends
+}
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	f := serveFlags{Flags: setup.Flags{ServerFlags: setup.ServerFlags{ProtocolFlag: "server-protocol"}, All: true, NoWait: true}}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Be an MCP server: offer agents, or the tools of many servers",
+		Long: `Be an MCP server, over stdin and stdout or over HTTP, of the old and the new protocol at once.
+
+With --expose agents (the default) each agent is a tool that runs it, its instructions are a prompt and its runs are
+resources: those of the configuration, or else one named "main" of the flags. With --expose tools the tools, resources
+and prompts of all MCP servers of the configuration are there, too: a gateway. What servers ask (forms, pages, sampling,
+roots) and what needs approval goes to the client whose call it is for; what the client can not be asked waits in
+"troupe inbox", or is declined. Each client has connections of its own to the servers.
+
+Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
+address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
+$TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see.
+
+SIGTERM and SIGINT drain: no more calls are taken and those under way have --drain-timeout; a second one leaves at once.`,
+		Example: `  troupe serve --stdio
+  troupe serve --http :8080 --expose agents,tools
+  claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json`,
+		Args: env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("log-level") && !g.FromEnv["log-level"] && !g.Quiet {
+				g.LogLevel = "warn" // a server that clients are served without is said
+			}
+			f.httpGiven = cmd.Flags().Changed("http")
+			return g.serve(cmd.Context(), &f)
+		},
+	}
+	f.Add(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.stdio, "stdio", false, "serve the client at stdin and stdout")
+	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
+	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
+	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
+	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
+	flags.StringVar(&f.token, "token", "", "let in only who has this `TOKEN` (better: $TROUPE_TOKEN)")
+	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client can not be asked: inbox (default), decline")
+	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
+	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
+	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
+	flags.IntVar(&f.clients, "max-clients", 0, "serve so many clients at once (default 1000)")
+	flags.DurationVar(&f.listWait, "list-wait", 30*time.Second, "a client's first list waits this `TIME` for servers that are starting")
+	flags.DurationVar(&f.idle, "idle-servers", 2*time.Minute, "end the servers of an HTTP session after this `TIME` without a request or stream; the next request starts them again (0: keep them)")
+	flags.DurationVar(&f.session, "idle-session", 30*time.Minute, "forget an HTTP session after this `TIME` without a request or stream")
+	offered := flags.Lookup("agent")
+	offered.Value, offered.Usage = (*nameList)(&f.agents), "offer this `AGENT` of the configuration (repeat for more; default: all)"
+	offered.DefValue = ""
+	return cmd
+}
+
+// nameList is a flag of names that may be repeated.
+type nameList []string
+
+func (l *nameList) String() string { return strings.Join(*l, ",") }
+
+func (l *nameList) Type() string { return "strings" }
+
+// Set implements [pflag.Value].
+func (l *nameList) Set(text string) error {
+	*l = append(*l, strings.Split(text, ",")...)
+	return nil
+}
+
+// settle fills in what the configuration says, and refuses what is wrong before anything
+// is opened.
+func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
+	if !f.stdio && !f.httpGiven {
+		f.http = c.HTTP
+	}
+	f.protocol, f.names = cmp.Or(f.protocol, c.Protocol, "both"), cmp.Or(f.names, c.Names, string(expose.NamesQualified))
+	if f.unanswered = cmp.Or(f.unanswered, c.Unanswered); noStore {
+		if f.unanswered == string(expose.FallbackInbox) {
+			return env.Usagef("--unanswered inbox: with --no-store there is no inbox")
+		}
+		f.unanswered = string(expose.FallbackDecline)
+	}
+	if f.token = cmp.Or(f.token, c.Auth.Token.Reveal()); f.http != "" && f.token == "" && c.Auth.Type == "bearer" {
+		return env.Usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
+	}
+	if f.http != "" && f.token != "" {
+		if err := bearer.Check(f.token); err != nil {
+			return env.Usagef("the token of --token, $TROUPE_TOKEN or serve.auth.token: %w", err)
+		}
+	}
+	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
+	if f.expose == nil {
+		f.expose = c.Expose
+	}
+	if f.expose == nil {
+		f.expose = []string{"agents"}
+	}
+	if f.agents == nil {
+		f.agents = c.Agents
+	}
+	return f.refuse()
+}
+
+func (f *serveFlags) refuse() error {
+	switch {
+	case f.stdio && f.http != "":
+		return env.Usagef("--stdio and --http exclude each other")
+	case !f.stdio && f.http == "":
+		return env.Usagef("say how to serve: --stdio for a client that starts this program, or --http ADDRESS, such as --http :8080")
+	case f.protocol != "both" && f.protocol != "legacy" && f.protocol != "modern":
+		return env.Usagef("--protocol %q: want both, legacy or modern", f.protocol)
+	case f.names != string(expose.NamesQualified) && f.names != string(expose.NamesPlain):
+		return env.Usagef("--names %q: want qualified or plain", f.names)
+	case f.unanswered != "" && f.unanswered != string(expose.FallbackInbox) && f.unanswered != string(expose.FallbackDecline):
+		return env.Usagef("--unanswered %q: want inbox or decline", f.unanswered)
+	case f.drain < 0 || f.clients < 0 || f.idle < 0:
+		return env.Usagef("--drain-timeout, --max-clients and --idle-servers are not below zero")
+	case f.listWait <= 0 || f.session <= 0:
+		return env.Usagef("--list-wait and --idle-session are above zero")
+	}
+	for _, what := range f.expose {
+		if what != "agents" && what != "tools" {
+			return env.Usagef("--expose %q: want agents, tools or both", what)
+		}
+	}
+	if !slices.Contains(f.expose, "agents") {
+		if len(f.agents) > 0 {
+			return env.Usagef("--agent without --expose agents")
+		}
+		f.LeaveModel = true // nobody needs one but servers that sample
+	}
+	return nil
+}
+
+func (g *group) serve(ctx context.Context, f *serveFlags) (err error) {
+	settings, err := g.Config()
+	if err != nil {
+		return err
+	}
+	if err := settings.Resolve("serve", os.Getenv); err != nil {
+		return env.Usagef("%w", err)
+	}
+	if err := f.settle(&settings.Serve, g.NoStore); err != nil {
+		return err
+	}
+	var web *webServer // first: an address that can not be had is known at once
+	if f.http != "" {
+		if web, err = g.listenWeb(f); err != nil {
+			return err
+		}
+		defer web.close()
+	}
+	f.WithOptions = func(o *agent.Options) {
+		o.Host.Lazy = true                         // each client has connections of its own
+		o.MaxTenants = 2 * cmp.Or(f.clients, 1000) // those that are ending count, too
+		if o.Model == nil {
+			o.Sampling = nil // there is nothing to lend
+		}
+	}
+	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	if err != nil {
+		return err
+	}
+	defer o.Close(&err)
+	front, err := g.newFront(o, f, &settings.Serve)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, front.Close()) }()
+	defer setup.OpenAdmin(g.Env, o, "serve", setup.WakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
+	if web != nil {
+		return g.serveWeb(ctx, f, web, front)
+	}
+	return g.servePipe(ctx, f, front)
+}
+
+// newFront makes what is served.
+func (g *group) newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, error) {
+	e := &expose.Options{
+		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
+		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
+		Unanswered: expose.Fallback(f.unanswered), MaxClients: f.clients,
+		IdleServers: cmp.Or(f.idle, -1), ListWait: f.listWait,
+		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.Log, SessionTTL: f.session},
+	}
+	if f.Only != nil {
+		e.Servers = f.Only
+	}
+	if f.http != "" && f.token != "" {
+		e.Server.Authenticate = authenticate(f.token)
+	}
+	if o.Telling != nil {
+		e.Server.Middleware = append(e.Server.Middleware, o.Telling.Middleware)
+	}
+	if slices.Contains(f.expose, "agents") {
+		agents, err := offered(o, f.agents)
+		if err != nil {
+			return nil, err
+		}
+		e.Agents = agents
+	}
+	front, err := expose.New(o.Runtime, e)
+	if err != nil {
+		return nil, env.Usagef("%w", err)
+	}
+	return front, nil
+}
+
+// offered are the agents of these names; without names those of the configuration, or
+// else the main one.
+func offered(o *setup.Opened, names []string) ([]*agent.Agent, error) {
+	if names == nil {
+		names = slices.Sorted(maps.Keys(o.Agents))
+		if o.Main != nil && len(names) > 1 {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == o.Main.Name() && name == config.MainAgent })
+		}
+	}
+	var agents []*agent.Agent
+	for _, name := range names {
+		a := o.Agents[name]
+		if a == nil {
+			known := slices.Sorted(maps.Keys(o.Agents))
+			return nil, env.Usagef("there is no agent %q; there are %s%s", name, strings.Join(known, ", "), env.DidYouMean(name, known))
+		}
+		agents = append(agents, a)
+	}
+	return agents, nil
+}
+
+// versionsOf are the revisions of --protocol.
+func versionsOf(protocol string) []mcp.Version {
+	if protocol == "both" {
+		return nil
+	}
+	era := mcp.EraLegacy
+	if protocol == "modern" {
+		era = mcp.EraModern
+	}
+	return slices.DeleteFunc(mcp.Versions(), func(v mcp.Version) bool { return v.Era() != era })
+}
+
+// servePipe serves the client that has started the program.
+func (g *group) servePipe(ctx context.Context, f *serveFlags, front *expose.Front) error {
+	over := make(chan error, 1)
+	go func() { over <- front.ServeStdio(context.WithoutCancel(ctx)) }() // ends with the client, or the front
+	select {
+	case err := <-over:
+		if err != nil {
+			return fmt.Errorf("serving stdin and stdout: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		err := drain(f.drain, front)
+		<-over // it ends with the front; why is known
+		return err
+	}
+}
+
+// drain ends the front, its calls within the time.
+func drain(within time.Duration, front *expose.Front) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return front.Shutdown(ctx)
+}

@@ -1,0 +1,128 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// maxConnections bounds the connections of "troupe serve --http".
+const maxConnections = 8192
+
+// webServer is what listens for clients over HTTP.
+type webServer struct {
+	listener net.Listener
+	ending   atomic.Bool
+}
+
+// listenWeb opens the address of --http. One that others can reach takes a token.
+func (g *group) listenWeb(f *serveFlags) (*webServer, error) {
+	host, port, err := net.SplitHostPort(f.http)
+	if err != nil {
+		return nil, env.Usagef("--http %q: want host:port, or :port for this machine only: %w", f.http, err)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if !loopback(host) {
+		if f.token == "" {
+			return nil, env.Usagef("--http %s is an address that others can reach, and whoever reaches it may do all that the agents and servers may: "+
+				"set a token as $TROUPE_TOKEN, or serve on 127.0.0.1", f.http)
+		}
+		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
+			f.hosts = append(f.hosts, hostOf(host))
+		}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, env.Usagef("--http: %w", err)
+	}
+	return &webServer{listener: l}, nil
+}
+
+// hostOf is a host as the header Host has it.
+func hostOf(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// loopback reports whether only this machine reaches the host. A name but localhost may
+// be anybody's.
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func (w *webServer) close() { _ = w.listener.Close() } // it may be closed already
+
+// serveWeb serves clients over HTTP until ctx ends, and then lets calls end.
+func (g *group) serveWeb(ctx context.Context, f *serveFlags, web *webServer, front *expose.Front) error {
+	mux := http.NewServeMux()
+	mcp := front.Handler()
+	mux.Handle("/mcp", mcp)
+	mux.Handle("/{$}", mcp)
+	if f.protocol != "modern" {
+		mux.Handle("/sse", front.SSEHandler())
+	}
+	mux.HandleFunc("GET /healthz", web.health)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	g.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())
+	over := make(chan error, 1)
+	go func() { over <- server.Serve(netutil.LimitListener(web.listener, maxConnections)) }() // ends with the server
+	select {
+	case err := <-over:
+		return fmt.Errorf("serving HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	web.ending.Store(true)
+	err := drain(f.drain, front)
+	bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if server.Shutdown(bound) != nil {
+		err = errors.Join(err, server.Close())
+	}
+	<-over
+	return err
+}
+
+// health answers /healthz.
+func (w *webServer) health(out http.ResponseWriter, _ *http.Request) {
+	out.Header().Set("Content-Type", "application/json")
+	if w.ending.Load() {
+		out.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = out.Write([]byte(`{"status":"draining"}` + "\n")) // who asks has gone: nobody is to be told
+		return
+	}
+	_, _ = out.Write([]byte(`{"status":"ok"}` + "\n"))
+}
+
+// authenticate lets in requests that have the token. All of them are one principal.
+func authenticate(token string) func(*http.Request) (*mcpserver.Principal, error) {
+	want := bearer.New(token)
+	return func(r *http.Request) (*mcpserver.Principal, error) {
+		if !want.In(r) {
+			return nil, errNoToken
+		}
+		return &mcpserver.Principal{ID: "token"}, nil
+	}
+}
+
+var errNoToken error = &mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: `Bearer realm="troupe"`, Err: errors.New("the token is missing or wrong")}

@@ -1,0 +1,437 @@
+// Package worker has the command "troupe worker", which works off the queue of jobs.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/jobs"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/jobapi"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// workerFlags are the flags of "troupe worker".
+type workerFlags struct {
+	setup.Flags
+	concurrency int
+	parked      int
+	attempts    int
+	lease       time.Duration
+	drain       time.Duration
+	http        string
+	httpGiven   bool // "" too: then the configuration does not count
+	stdin       bool
+	events      string
+}
+
+// group has the commands of this package.
+type group struct{ *env.Env }
+
+// Command returns the command.
+func Command(e *env.Env) *cobra.Command {
+	g := &group{e}
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Work off the queue of jobs",
+		Long: `Work off the queue of jobs in the store, several at a time. Any number of workers may share a store: each job is one
+worker's. What needs a human waits in "troupe inbox" and holds up nothing else.
+
+Jobs come from "troupe jobs add", from schedules of the configuration, with --stdin from stdin (one JSON object a line,
+as in POST /v1/jobs; the worker ends when they have), and with --http over HTTP (the token is worker.token of the
+configuration, or $TROUPE_WORKER_TOKEN). What happens goes to stdout, one JSON object a line; the log goes to stderr.
+
+SIGTERM and SIGINT drain: no more jobs are taken, those under way have --drain-timeout, and what has not ended by then is
+left to others; a second one leaves at once. SIGHUP reads the schedules again. A worker that has drained exits with 0.`,
+		Example: `  troupe worker
+  troupe worker --concurrency 32 --http 127.0.0.1:8090 --mcp-config .mcp.json
+  troupe worker --stdin < jobs.ndjson > results.ndjson`,
+		Args: env.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("log-level") && !g.FromEnv["log-level"] && !g.Quiet {
+				g.LogLevel = "info"
+			}
+			f.httpGiven = cmd.Flags().Changed("http")
+			return g.work(cmd.Context(), &f)
+		},
+	}
+	f.Flags.Add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.concurrency, "concurrency", 0, "work on so many `JOBS` at once; those that wait for a human do not count (default 8)")
+	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory (default 100000)")
+	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
+	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
+	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "what nobody answers in the inbox is declined after this time")
+	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
+	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
+	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
+	flags.StringVar(&f.events, "events", "ends", "`WHAT` goes to stdout: ends (of jobs), all, none")
+	return cmd
+}
+
+// settle refuses what is wrong before anything is opened, and fills in what the
+// configuration says.
+func (f *workerFlags) settle(c *config.Worker) error {
+	switch {
+	case f.concurrency < 0, f.parked < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
+		return env.Usagef("--concurrency, --max-parked, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
+	case f.events != "ends" && f.events != "all" && f.events != "none":
+		return env.Usagef("--events %q: want ends, all or none", f.events)
+	}
+	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
+	f.parked = cmp.Or(f.parked, c.MaxParked)
+	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
+	if f.lease < time.Second {
+		return env.Usagef("--lease %v: want at least 1s", f.lease)
+	}
+	if !f.httpGiven {
+		f.http = c.HTTP
+	}
+	return nil
+}
+
+func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
+	if g.NoStore && !f.stdin && f.http == "" {
+		return env.Usagef("the queue is in the store: with --no-store jobs only come by --stdin or --http")
+	}
+	settings, err := g.Config()
+	if err != nil {
+		return err
+	}
+	if err := settings.Resolve("worker", os.Getenv); err != nil {
+		return env.Usagef("%w", err)
+	}
+	if err := f.settle(&settings.Worker); err != nil {
+		return err
+	}
+	intake, err := listenIntake(f, &settings.Worker) // first: an address that can not be had is known before servers start
+	if err != nil {
+		return err
+	}
+	if intake != nil {
+		defer intake.listener.Close() // it may be closed already
+	}
+	f.All = true
+	f.WithOptions = func(o *agent.Options) {
+		// A page is opened by who answers, and not where nobody sits.
+		o.Host.OpenURL = func(context.Context, string) error { return nil }
+		// A job that is taken over has to wait for the lease of its run.
+		o.Lease = f.lease
+	}
+	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	if err != nil {
+		return err
+	}
+	defer o.Close(&err)
+	d, err := g.newDaemon(o, f, &settings.Worker, intake)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	return d.run(ctx)
+}
+
+// daemon is a worker with what belongs to it.
+type daemon struct {
+	p      *group
+	o      *setup.Opened
+	flags  *workerFlags
+	worker *worker.Worker
+	hooks  *jobapi.Hooks // nil without a secret
+	metric *jobapi.Metrics
+	out    *jobLines
+	stdin  *stdinJobs   // nil without --stdin
+	http   *http.Server // nil without --http
+	served chan struct{}
+	closes []func()
+}
+
+func (g *group) newDaemon(o *setup.Opened, f *workerFlags, c *config.Worker, intake *intakeAddress) (_ *daemon, err error) {
+	d := &daemon{p: g, o: o, flags: f, out: newJobLines(g.Stdout, f.events)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	guard, err := jobs.HookGuard(g.Env)
+	if err != nil {
+		return nil, err
+	}
+	agents := slices.Collect(maps.Values(o.Agents))
+	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, Lease: f.lease,
+		Drain: f.drain, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
+	if err != nil {
+		return nil, env.Usagef("%w", err)
+	}
+	d.metric = jobapi.NewMetrics(jobapi.MetricsOptions{System: o.Runtime.System(), Jobs: o.Store, Now: func() jobapi.Places {
+		s := d.worker.Counts()
+		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
+	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) }})
+	if c.HookSecret.IsZero() {
+		guard = nil // nobody could tell that a webhook is ours
+	} else if err := d.openHooks(c, guard); err != nil {
+		return nil, err
+	}
+	if err := g.putSchedules(context.Background(), o, c.Schedules); err != nil {
+		return nil, err
+	}
+	if f.stdin {
+		d.stdin = newStdinJobs(g.Stdin, o.Store, guard, d.out, d.worker.Wake)
+	}
+	d.closes = append(d.closes, setup.OpenAdmin(g.Env, o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() }))
+	if intake != nil {
+		return d, d.listen(intake, guard)
+	}
+	return d, nil
+}
+
+// serverUse says how many processes the servers have.
+func serverUse(o *setup.Opened) []jobapi.ServerUse {
+	var all []jobapi.ServerUse
+	for _, s := range o.Runtime.Host().Servers() {
+		all = append(all, jobapi.ServerUse{Name: s.Name, Instances: len(s.Instances), Waiting: s.Waiting})
+	}
+	return all
+}
+
+func (d *daemon) openHooks(c *config.Worker, guard *jobapi.Guard) error {
+	secret, err := jobapi.NewSecret(c.HookSecret.Reveal())
+	if err != nil {
+		return env.Usagef("worker.hook_secret: %w", err)
+	}
+	d.hooks, err = jobapi.StartHooks(d.o.Runtime.System(), jobapi.HooksOptions{Store: d.o.Store, Guard: guard, Secret: secret,
+		OnEnd: d.metric.Hook, Logger: d.o.Log})
+	return err
+}
+
+// wake has everything looked at that others may have changed in the store.
+func (d *daemon) wake() {
+	d.worker.Wake()
+	if d.hooks != nil {
+		d.hooks.Look()
+	}
+}
+
+// intakeAddress is where jobs are taken over HTTP, and the token that this needs.
+type intakeAddress struct {
+	listener net.Listener
+	token    string
+}
+
+// listenIntake opens the address of --http; it is nil without one.
+func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
+	if f.http == "" {
+		return nil, nil
+	}
+	token, source := c.Token.Reveal(), "worker.token"
+	if token == "" {
+		token, source = os.Getenv("TROUPE_WORKER_TOKEN"), "$TROUPE_WORKER_TOKEN"
+	}
+	if token == "" {
+		return nil, env.Usagef("--http needs a token: who may hand in jobs may do all that the agents may. " +
+			"Set $TROUPE_WORKER_TOKEN, or worker.token in your troupe.yaml")
+	}
+	if err := bearer.Check(token); err != nil {
+		return nil, env.Usagef("%s: %w", source, err)
+	}
+	address := f.http
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, env.Usagef("--http: %w", err)
+	}
+	return &intakeAddress{l, token}, nil
+}
+
+// listen takes jobs over HTTP.
+func (d *daemon) listen(at *intakeAddress, guard *jobapi.Guard) error {
+	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: at.token, Guard: guard,
+		Agents: slices.Sorted(maps.Keys(d.o.Agents)), Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
+		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})
+	if err != nil {
+		return env.Usagef("%w", err)
+	}
+	l := at.listener
+	d.p.Note("jobs are taken at http://%s/v1/jobs", l.Addr())
+	d.http = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	d.served = make(chan struct{})
+	d.o.Runtime.System().Go("HTTP intake", func() {
+		defer close(d.served)
+		if err := d.http.Serve(netutil.LimitListener(l, 512)); !errors.Is(err, http.ErrServerClosed) {
+			d.o.Log.Error("the HTTP intake has ended", "error", err)
+		}
+	})
+	return nil
+}
+
+// ready says why no jobs are taken.
+func (d *daemon) ready(ctx context.Context) error {
+	if d.worker.Counts().Draining {
+		return errors.New("the worker is draining")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	// Anybody may ask, so it must cost little however many jobs there are.
+	if _, err := d.o.Store.Jobs(ctx, store.JobQuery{Brief: true, Limit: 1}); err != nil {
+		return errors.New("the store does not answer")
+	}
+	return nil
+}
+
+// heard passes on what happens to jobs. It is called for one event after the other.
+func (d *daemon) heard(ev worker.Event) {
+	d.metric.Event(string(ev.Type))
+	switch ev.Type {
+	case worker.JobStarted:
+		d.metric.Started(ev.Job, ev.Time.Sub(ev.Job.Due()))
+		d.out.begun(ev)
+	case worker.JobEnded:
+		d.metric.Ended(ev.Job, d.out.took(ev))
+		if ev.Job.Hook != "" && d.hooks == nil {
+			d.o.Log.Warn("a webhook is not sent: worker.hook_secret is not set", "job", ev.Job.ID)
+		} else if d.hooks != nil {
+			d.hooks.Tell(ev.Job)
+		}
+	}
+	d.metric.Spent(ev.Job, ev.Attempt)
+	d.out.event(ev)
+	log := d.o.Log.With("job", ev.Job.ID, "agent", ev.Job.Agent, "state", ev.Job.State, "run", ev.Job.Run)
+	if ev.Error != "" {
+		log = log.With("error", ev.Error)
+	}
+	if ev.For != "" {
+		log = log.With("for", ev.For)
+	}
+	log.Info(string(ev.Type))
+}
+
+// run works until ctx ends, or the jobs of stdin have.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
+	go d.reloads(ctx, hups) // ends with ctx
+	if d.stdin != nil {
+		go d.stdin.read(ctx) // ends with the input, which can not be taken from it
+		go func() {          // ends with ctx
+			if d.stdin.follow(ctx) {
+				stop(nil)
+			}
+		}()
+	}
+	d.o.Log.Info("the worker is ready", "owner", d.worker.Owner(), "agents", slices.Sorted(maps.Keys(d.o.Agents)))
+	err := d.worker.Run(ctx)
+	if d.hooks != nil {
+		flush, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if d.hooks.Flush(flush) != nil {
+			d.o.Log.Warn("webhooks are left to the next worker")
+		}
+	}
+	if err == nil && d.stdin != nil {
+		err = d.stdin.outcome()
+	}
+	return errors.Join(err, d.out.failure())
+}
+
+// close ends what is around the worker.
+func (d *daemon) close() error {
+	var err error
+	if d.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if d.http.Shutdown(ctx) != nil {
+			err = d.http.Close()
+		}
+		<-d.served
+	}
+	for _, c := range d.closes {
+		c()
+	}
+	if d.hooks != nil {
+		d.hooks.Stop()
+	}
+	return err
+}
+
+// reloads reads the configuration again at each SIGHUP. One that is wrong changes
+// nothing.
+func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hups:
+		}
+		again := &env.Env{Stdin: d.p.Stdin, Stdout: d.p.Stdout, Stderr: d.p.Stderr, ConfigPath: d.p.ConfigPath}
+		settings, err := again.Config()
+		if err == nil {
+			err = settings.Resolve("worker", os.Getenv)
+		}
+		if err == nil {
+			err = d.p.putSchedules(ctx, d.o, settings.Worker.Schedules)
+		}
+		if err != nil {
+			d.o.Log.Error("the configuration was not taken over", "error", err)
+			continue
+		}
+		d.o.Log.Info("the schedules were read again", "schedules", len(settings.Worker.Schedules))
+		d.worker.Wake()
+	}
+}
+
+// putSchedules makes the schedules of the store those of the configuration. Without any
+// there, those of the store stay: another worker's configuration has them.
+func (g *group) putSchedules(ctx context.Context, o *setup.Opened, all map[string]config.Schedule) error {
+	if len(all) == 0 {
+		return nil
+	}
+	old, err := o.Store.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
+		who := cmp.Or(s.Agent, jobapi.MainAgent)
+		if o.Agents[who] == nil {
+			return env.Usagef("%s: the schedule %s: there is no agent %q", s.Source, name, who)
+		}
+		if _, err := worker.PutSchedule(ctx, o.Store, store.Schedule{Name: name, Cron: s.Cron, Zone: s.Timezone, Agent: who, Prompt: s.Prompt}); err != nil {
+			return env.Usagef("%s: %w", s.Source, err)
+		}
+	}
+	for _, s := range old {
+		if _, there := all[s.Name]; there {
+			continue
+		}
+		if err := o.Store.DeleteSchedule(ctx, s.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		o.Log.Info("a schedule that the configuration does not have any more was removed", "schedule", s.Name)
+	}
+	return nil
+}
