@@ -53,7 +53,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// What the client can not be asked is declined, or waits in the inbox.
+// What the client cannot be asked is declined, or waits in the inbox.
 func TestUnanswered(t *testing.T) {
 	bare := func(o *mcpclient.Options) { o.AskOptions = mcpclient.AskOptions{} }
 	for _, way := range ways {

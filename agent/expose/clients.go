@@ -1,297 +1,308 @@
 package expose
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// errTooMany refuses a client, errIdle ends one.
+// Errors that refuse or end a client.
 var (
 	errTooMany = errors.New("there are too many clients")
 	errIdle    = errors.New("the client was idle for too long")
 	errCrowded = errors.New("the client had to make room for others")
 )
 
-// admit takes an upstream in, busy. Beyond the bound the longest idle gives way: one that
-// has no session, or whose session was opened and never used (SECA-9). A principal without
-// sessions has a share of the room, or it would drive out all others by declaring ever
-// other capabilities.
-func (f *Front) admit(u *upstream) error {
-	f.mu.Lock()
-	var out *upstream
-	err := func() error {
-		if f.closed {
-			return ErrClosed
-		}
-		if len(f.ending) >= f.opts.MaxClients { // those that gave way take their time to end
-			return errTooMany
-		}
-		if u.key != "" && f.share(u) {
-			if out = f.idlest(func(o *upstream) bool { return o.key != "" && principalID(o.principal) == principalID(u.principal) }); out == nil {
-				return errTooMany
-			}
-		}
-		if out == nil && len(f.all)+len(f.ending) >= f.opts.MaxClients {
-			if out = f.idlest(func(o *upstream) bool { return o.key != "" || !o.used }); out == nil {
-				return errTooMany
-			}
-		}
-		if out != nil {
-			f.drop(out) // now, or it might be found once more
-		}
-		f.all[u] = struct{}{}
-		if u.key != "" {
-			f.keyed[u.key] = u
-		}
-		u.busy = 1
-		return nil
-	}()
-	f.mu.Unlock()
+// table is one of the ways in which a request finds its client.
+type table int
+
+const (
+	byKey     table = iota // stateless clients
+	bySession              // legacy sessions over HTTP, by the session's ID
+	byStream               // those of HTTP+SSE, by the front's key
+	tables
+)
+
+// clients are the clients of a front: who is admitted, who is idle, and who gives way.
+type clients struct {
+	opts *Options
+	log  *slog.Logger
+
+	// mu guards the fields below and the rows (clientSession.row). Each request takes it for a
+	// map access or two; an actor would put a hop into each request.
+	mu     sync.Mutex
+	open   map[*clientSession]struct{}
+	ending map[*clientSession]struct{} // closed, and not ended yet
+	found  [tables]map[string]*clientSession
+	clock  *time.Timer // runs while there are clients that may be idle
+	closed bool
+}
+
+// row is what the clients' table knows of one client.
+type row struct {
+	busy int       // requests that use it now
+	used bool      // a request has come after the one that opened it
+	idle time.Time // since when
+	id   string    // by which the client comes back; empty for pipes and stateless clients
+}
+
+func (t *clients) init(o *Options) {
+	t.opts, t.log = o, o.Logger
+	t.open, t.ending = make(map[*clientSession]struct{}), make(map[*clientSession]struct{})
+	for i := range t.found {
+		t.found[i] = make(map[string]*clientSession)
+	}
+}
+
+// admit takes a client in, busy, and makes its server. If another request has just brought the
+// stateless client of the same key, that one is returned.
+func (t *clients) admit(u *clientSession) (*clientSession, error) {
+	t.mu.Lock()
+	in, out, err := t.place(u)
+	t.mu.Unlock()
 	if out != nil {
 		out.end(errCrowded)
 	}
-	return err
+	if in != u {
+		u.cancel(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := in.serve(); err != nil {
+		in.close(err)
+		return nil, err
+	}
+	return in, nil
 }
 
-// share reports whether the principal of a stateless client has as many as it may. It is
-// called under the lock.
-func (f *Front) share(u *upstream) bool {
+// place finds room for u. At the bound the longest idle client gives way, which is out: one
+// without a session, or whose session was opened and never used (SECA-9). A principal without
+// sessions has a share of the room, or it would drive out all others by declaring ever other
+// capabilities. The caller holds mu.
+func (t *clients) place(u *clientSession) (in, out *clientSession, err error) {
+	if t.closed {
+		return nil, nil, ErrClosed
+	}
+	if in := t.found[byKey][u.key]; u.key != "" && in != nil {
+		t.use(in)
+		return in, nil, nil
+	}
+	if len(t.ending) >= t.opts.MaxClients { // crowded out ones may take long to end
+		return nil, nil, errTooMany
+	}
+	if u.key != "" && t.hasShare(u.principal) {
+		if out = t.idlest(func(o *clientSession) bool {
+			return o.key != "" && principalID(o.principal) == principalID(u.principal)
+		}); out == nil {
+			return nil, nil, errTooMany
+		}
+	} else if len(t.open)+len(t.ending) >= t.opts.MaxClients {
+		if out = t.idlest(func(o *clientSession) bool { return o.key != "" || !o.row.used }); out == nil {
+			return nil, nil, errTooMany
+		}
+	}
+	if out != nil {
+		t.drop(out) // at once: no request finds it again
+	}
+	t.open[u] = struct{}{}
+	if u.key != "" {
+		t.found[byKey][u.key] = u
+	}
+	u.row.busy = 1
+	return u, out, nil
+}
+
+// hasShare reports whether a principal has as many stateless clients as it may. The caller
+// holds mu.
+func (t *clients) hasShare(p *mcpserver.Principal) bool {
 	n := 0
-	for _, o := range f.keyed {
-		if principalID(o.principal) == principalID(u.principal) {
+	for _, o := range t.found[byKey] {
+		if principalID(o.principal) == principalID(p) {
 			n++
 		}
 	}
-	return n >= max(f.opts.MaxClients/4, 1)
+	return n >= max(t.opts.MaxClients/4, 1)
 }
 
-// idlest returns the longest idle of those that fit, nil if none is idle. It is called
-// under the lock.
-func (f *Front) idlest(fits func(*upstream) bool) (found *upstream) {
-	for u := range f.all {
-		if u.busy == 0 && !u.working() && fits(u) && (found == nil || u.idle.Before(found.idle)) {
+// idlest returns the longest idle of the clients that fit, nil if none is idle. The caller holds
+// mu.
+func (t *clients) idlest(fits func(*clientSession) bool) (found *clientSession) {
+	for u := range t.open {
+		if u.row.busy == 0 && !u.client.Working() && fits(u) && (found == nil || u.row.idle.Before(found.row.idle)) {
 			found = u
 		}
 	}
 	return found
 }
 
-// use keeps an upstream from being idle until done.
-func (f *Front) use(u *upstream) {
-	u.busy++
-	u.used = true
+// find returns the client of a key, busy, if it is the principal's (SECA-7).
+func (t *clients) find(by table, key string, p *mcpserver.Principal) *clientSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.found[by][key]
+	if u == nil || principalID(u.principal) != principalID(p) {
+		return nil
+	}
+	t.use(u)
+	return u
 }
 
-func (f *Front) done(u *upstream) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u.busy--
-	u.idle = time.Now()
-	f.tick()
+// use keeps a client from being idle until done. The caller holds mu.
+func (t *clients) use(u *clientSession) {
+	u.row.busy++
+	u.row.used = true
 }
 
-// touch starts the time anew in which an upstream may be idle.
-func (f *Front) touch(u *upstream) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u.idle = time.Now()
+func (t *clients) done(u *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.row.busy--
+	u.row.idle = time.Now()
+	t.startClock()
 }
 
-// tick has the clock run while there is anybody who may be idle. It is called under the
-// lock.
-func (f *Front) tick() {
-	if f.clock != nil || f.closed {
+// touch starts the idle time of a client anew.
+func (t *clients) touch(u *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.row.idle = time.Now()
+}
+
+// name lets requests find an open client by its ID.
+func (t *clients) name(u *clientSession, by table, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, open := t.open[u]; open {
+		u.row.id = id
+		t.found[by][id] = u
+	}
+}
+
+// hasName reports whether a client has an ID.
+func (t *clients) hasName(u *clientSession) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return u.row.id != ""
+}
+
+// startClock has the clock run while there are clients that may be idle. The caller holds mu.
+func (t *clients) startClock() {
+	if t.clock != nil || t.closed {
 		return
 	}
 	switch {
-	case len(f.sessions) > 0 && f.opts.IdleServers > 0:
-		f.clock = time.AfterFunc(min(f.opts.IdleClient, f.opts.IdleServers)/4, f.sweep)
-	case len(f.keyed) > 0:
-		f.clock = time.AfterFunc(f.opts.IdleClient/4, f.sweep)
+	case len(t.found[bySession]) > 0 && t.opts.IdleServers > 0:
+		t.clock = time.AfterFunc(min(t.opts.IdleClient, t.opts.IdleServers)/4, t.sweep)
+	case len(t.found[byKey]) > 0:
+		t.clock = time.AfterFunc(t.opts.IdleClient/4, t.sweep)
 	}
 }
 
-// sweep ends the stateless clients that have been idle for long, and the connections of
-// those that keep their session.
-func (f *Front) sweep() {
-	f.mu.Lock()
-	f.clock = nil
-	var out []*upstream
+// sweep ends the idle stateless clients, and the connections of idle sessions.
+func (t *clients) sweep() {
+	t.mu.Lock()
+	t.clock = nil
 	now := time.Now()
-	ends := f.restSessions(now)
-	for _, u := range f.keyed {
-		if u.busy == 0 && now.Sub(u.idle) >= f.opts.IdleClient && !u.working() {
-			out = append(out, u)
-			f.drop(u) // now, or it might be found once more
+	ends := t.restSessions(now)
+	for _, u := range t.found[byKey] {
+		if u.row.busy == 0 && now.Sub(u.row.idle) >= t.opts.IdleClient && !u.client.Working() {
+			t.drop(u) // at once: no request finds it again
+			ends = append(ends, func() { u.end(errIdle) })
 		}
 	}
-	f.tick()
-	f.mu.Unlock()
-	for _, u := range out {
-		u.end(errIdle)
-	}
+	t.startClock()
+	t.mu.Unlock()
 	for _, end := range ends {
 		end()
 	}
 }
 
-// restSessions takes their connections from the clients with a session that are idle, and
-// returns what ends those. It is called under the lock.
-func (f *Front) restSessions(now time.Time) (ends []func()) {
-	if f.opts.IdleServers < 0 || f.closed {
+// restSessions takes the connections from the idle clients with a session, and returns
+// functions that end them. The caller holds mu.
+func (t *clients) restSessions(now time.Time) (ends []func()) {
+	if t.opts.IdleServers < 0 || t.closed {
 		return nil
 	}
-	for _, u := range f.sessions {
-		if u.busy > 0 || u.working() || u.server.InUse() {
-			u.idle = now
+	for _, u := range t.found[bySession] {
+		if u.row.busy > 0 || u.client.Working() || u.server.InUse() {
+			u.row.idle = now
 			continue
 		}
-		if now.Sub(u.idle) < f.opts.IdleServers {
+		if now.Sub(u.row.idle) < t.opts.IdleServers {
 			continue
 		}
-		if end := u.detach(); end != nil {
-			f.log.Info("a client is idle: its connections to the servers end, and are made anew when it comes back", "client", u.name())
+		if end := u.rest(); end != nil {
+			t.log.Info("a client is idle: its connections to the servers end, and are made anew when it comes back", "client", u.client.Name)
 			ends = append(ends, end)
 		}
 	}
 	return ends
 }
 
-// forget takes an upstream off all tables, once: nobody new finds it.
-func (f *Front) forget(u *upstream) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.drop(u)
+// forget takes a client off all tables: no request finds it again. It reports whether the
+// client was open.
+func (t *clients) forget(u *clientSession) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.drop(u)
 }
 
-// drop is forget, called under the lock.
-func (f *Front) drop(u *upstream) bool {
-	if _, there := f.all[u]; !there {
+// drop is forget for a caller that holds mu.
+func (t *clients) drop(u *clientSession) bool {
+	if _, there := t.open[u]; !there {
 		return false
 	}
-	delete(f.all, u)
-	f.ending[u] = struct{}{}
-	if u.key != "" && f.keyed[u.key] == u {
-		delete(f.keyed, u.key)
-	}
-	for _, table := range []map[string]*upstream{f.sessions, f.streams} {
-		if table[u.session] == u {
-			delete(table, u.session)
+	delete(t.open, u)
+	t.ending[u] = struct{}{}
+	for by, key := range [tables]string{byKey: u.key, bySession: u.row.id, byStream: u.row.id} {
+		if t.found[by][key] == u {
+			delete(t.found[by], key)
 		}
 	}
 	return true
 }
 
-// gone is told that all of an upstream has ended.
-func (f *Front) gone(u *upstream) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.ending, u)
+// ended forgets a client of which nothing is left.
+func (t *clients) ended(u *clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.ending, u)
 }
 
-// Clients returns how many clients there are.
-func (f *Front) Clients() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.all)
+func (t *clients) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
 }
 
-// ServeStdio serves the client at the other end of standard input and output, until it
-// hangs up or ctx ends. Nothing else may be written to standard output meanwhile
-// (STDIO-03).
-func (f *Front) ServeStdio(ctx context.Context) error {
-	return f.pipe(func(s *mcpserver.Server) error { return s.ServeStdio(ctx) })
+func (t *clients) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
-// Serve serves one client over a pair of byte streams, as [mcpserver.Server.Serve] does.
-// Both eras are spoken on it. It may be called many times at once.
-func (f *Front) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
-	return f.pipe(func(s *mcpserver.Server) error { return s.Serve(ctx, in, out) })
+// close admits no more clients, and returns those that have not ended.
+func (t *clients) close() (open, ending []*clientSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.clock != nil {
+		t.clock.Stop()
+		t.clock = nil
+	}
+	return slices.Collect(maps.Keys(t.open)), slices.Collect(maps.Keys(t.ending))
 }
 
-func (f *Front) pipe(serve func(*mcpserver.Server) error) error {
-	u, err := f.open(f.opts.Server.Principal, "")
-	if err != nil {
-		return fmt.Errorf("expose: %w", err)
+// principalID is "" for an anonymous client.
+func principalID(p *mcpserver.Principal) string {
+	if p == nil {
+		return ""
 	}
-	f.mu.Lock()
-	u.used = true
-	f.mu.Unlock()
-	err = serve(u.server)
-	u.close(errHungUp)
-	<-u.over // bounded by the ends of its parts
-	return err
-}
-
-// Close ends all runs and calls in flight and all clients. It waits a few seconds at most.
-func (f *Front) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	now, end := context.WithCancel(ctx)
-	end()
-	return f.shutdown(now, ctx)
-}
-
-// Shutdown takes no new clients and no more calls, lets those in flight end until ctx
-// does, and ends all clients. Later calls wait for the same.
-func (f *Front) Shutdown(ctx context.Context) error {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer cancel()
-	if deadline, ok := ctx.Deadline(); ok {
-		cancel()
-		bound, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(closeTime))
-		defer cancel()
-	}
-	return f.shutdown(ctx, bound)
-}
-
-// shutdown lets calls end until calm does, and waits for the rest until bound does.
-func (f *Front) shutdown(calm, bound context.Context) error {
-	f.making.Lock() // who is being let in is ended, too
-	f.mu.Lock()
-	f.closed = true
-	if f.clock != nil {
-		f.clock.Stop()
-		f.clock = nil
-	}
-	all := make([]*upstream, 0, len(f.all)+len(f.ending))
-	for u := range f.all {
-		all = append(all, u)
-	}
-	open := len(all)
-	for u := range f.ending {
-		all = append(all, u)
-	}
-	f.mu.Unlock()
-	f.making.Unlock()
-
-	calmed := make(chan struct{}, open)
-	for _, u := range all[:open] {
-		f.rt.System().Go("expose", func() {
-			_ = u.server.Shutdown(calm) // of what was cut off its calls are told
-			u.close(ErrClosed)
-			calmed <- struct{}{}
-		})
-	}
-	errs := []error{f.lobby.Shutdown(calm)}
-	for range open {
-		select {
-		case <-calmed:
-		case <-bound.Done():
-		}
-	}
-	f.errands.close()
-	for _, u := range all {
-		select {
-		case <-u.over:
-		case <-bound.Done():
-			errs = append(errs, fmt.Errorf("expose: a client of %q has not ended: %w", u.name(), context.Cause(bound)))
-		}
-	}
-	return errors.Join(errs...)
+	return p.ID
 }

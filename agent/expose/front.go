@@ -6,254 +6,240 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/agent/expose/internal/agenttools"
+	"github.com/troupe-dev/troupe/agent/expose/internal/gateway"
+	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // ErrClosed is returned once Close or Shutdown was called.
-var ErrClosed = errors.New("expose: the front is closed")
+var ErrClosed = relay.ErrClosed
 
-// Fallback says what becomes of a question that the client can not be asked.
-type Fallback string
+var errHungUp = errors.New("the client has hung up")
 
-// The fallbacks.
 const (
-	// FallbackInbox leaves the question in the store, for `troupe inbox` or another
-	// process, until somebody answers it or it expires.
-	FallbackInbox Fallback = "inbox"
-	// FallbackDecline declines it at once.
-	FallbackDecline Fallback = "decline"
+	// taskAfter is how long a run may take before its call becomes a task, where the client
+	// supports tasks.
+	taskAfter = 3 * time.Second
+	// noticePace is the least time between two notices that one list has changed: backends
+	// start, and change their lists, all the time.
+	noticePace = time.Second
+	// closeTime bounds the end of one client's connections.
+	closeTime = 10 * time.Second
 )
-
-// Options says what a front offers and to whom; nil is the same as the zero value, and
-// offers nothing.
-type Options struct {
-	// Info is what the server says it is. An empty name is "troupe".
-	Info mcp.Implementation
-	// Instructions tell the model how to use the server. They may be empty.
-	Instructions string
-	// Agents are tools under their names; their instructions are prompts, and what they
-	// are asked to do becomes runs, which are resources.
-	Agents []*agent.Agent
-	// Gateway offers what the runtime's servers have: tools, resources and prompts.
-	Gateway bool
-	// Servers are those of the gateway. Nil means all.
-	Servers []string
-	// Names says how the gateway names tools and prompts. Empty means qualified.
-	Names NameMode
-	// Server changes how clients are served: who is authenticated, the allowed hosts and
-	// origins, versions, limits. What the front needs itself takes the place of what is
-	// said here: System, Waits, DeclareAll, OnClose, OnLogLevel and OnRootsChanged;
-	// Middleware is put around the front's own. A zero CallTimeout is no bound here: runs
-	// and downstream calls have their own.
-	Server mcpserver.Options
-	// Unanswered is what becomes of questions that the client can not be asked. Empty
-	// means the inbox if the runtime keeps a store, else decline.
-	Unanswered Fallback
-	// MaxClients bounds the clients at once, pipes, sessions and principals; those that
-	// are idle give way to new ones, and more are refused. Zero means 1000.
-	MaxClients int
-	// IdleClient is how long a client without a session may be quiet before what is kept
-	// for it is given up. Zero means 10 minutes.
-	IdleClient time.Duration
-	// IdleServers is how long the connections to servers are kept for a client that has a
-	// session over HTTP, sends nothing and has no stream open. They are made anew when it
-	// comes back; how long it may stay away is Server.SessionTTL. Zero means 2 minutes,
-	// negative is as long as the session lasts.
-	IdleServers time.Duration
-	// ListWait is how long the first list that a client asks for waits for the lists of
-	// servers that are starting; those that have failed are not waited for. What comes later
-	// is told as a change. Zero means 30 seconds.
-	ListWait time.Duration
-	// Logger takes structured logs. Nil is that of Server, which may be nil, too.
-	Logger *slog.Logger
-}
-
-func (o *Options) withDefaults(rt *agent.Runtime) (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	d.Info.Name = cmp.Or(d.Info.Name, "troupe")
-	d.Names = cmp.Or(d.Names, NamesQualified)
-	if d.Names != NamesQualified && d.Names != NamesPlain {
-		return d, fmt.Errorf("names %q: want %s or %s", d.Names, NamesQualified, NamesPlain)
-	}
-	if d.Unanswered == "" {
-		d.Unanswered = FallbackDecline
-		if rt.Store() != nil {
-			d.Unanswered = FallbackInbox
-		}
-	}
-	if d.Unanswered != FallbackInbox && d.Unanswered != FallbackDecline {
-		return d, fmt.Errorf("unanswered %q: want %s or %s", d.Unanswered, FallbackInbox, FallbackDecline)
-	}
-	if d.MaxClients < 0 || d.IdleClient < 0 || d.ListWait < 0 {
-		return d, errors.New("a MaxClients, IdleClient or ListWait below zero: it must not be negative, zero means its default")
-	}
-	if d.Unanswered == FallbackInbox && rt.Store() == nil {
-		return d, errors.New("unanswered questions can not go to the inbox: the runtime has no store")
-	}
-	d.MaxClients = cmp.Or(d.MaxClients, 1000)
-	d.IdleClient = cmp.Or(d.IdleClient, 10*time.Minute)
-	d.IdleServers = cmp.Or(d.IdleServers, 2*time.Minute)
-	d.ListWait = cmp.Or(d.ListWait, 30*time.Second)
-	if d.Logger == nil {
-		d.Logger = cmp.Or(d.Server.Logger, slog.New(slog.DiscardHandler))
-	}
-	d.Agents, d.Servers = slices.Clone(d.Agents), slices.Clone(d.Servers)
-	return d, nil
-}
 
 // Front offers agents and servers to clients. Its methods may be used from any goroutine.
 type Front struct {
-	rt        *agent.Runtime
-	opts      Options
-	log       *slog.Logger
-	fallback  mcpclient.Human   // decides what the client can not be asked
-	reserved  map[string]bool   // names of agents' tools and prompts
-	lobby     *mcpserver.Server // answers what is no upstream's
-	nobody    *upstream         // the lobby's, which has nothing
-	errands   errands
-	records   store.Records // of clients without sessions
-	taskAfter time.Duration // see the constant
-	history   history       // of the runs that clients have started
-	warned    warned
+	rt         *agent.Runtime
+	opts       Options
+	log        *slog.Logger
+	clients    clients
+	operations *relay.Operations
+	gateway    gateway.Options
+	history    agenttools.History
+	records    store.Records // of clients without sessions
 
-	making sync.Mutex // held while an upstream is made: nobody finds half of one; before mu
-
-	mu       sync.Mutex
-	all      map[*upstream]struct{} // that are not closed
-	ending   map[*upstream]struct{} // that are closed and have not ended
-	keyed    map[string]*upstream   // stateless clients
-	sessions map[string]*upstream   // legacy sessions over HTTP, by id
-	streams  map[string]*upstream   // those of HTTP+SSE, by our key
-	clock    *time.Timer            // runs while there are clients that may be idle
-	closed   bool
+	defaultServer *mcpserver.Server // answers requests of no client
+	anonymous     *clientSession    // that of defaultServer; it offers nothing
 }
 
-// New returns a front of the runtime. It serves nobody until its Handler, Serve or
-// ServeStdio is used, and ends with Close; the runtime is closed after it, by whoever has
-// opened it.
+// New returns a front of the runtime. It serves clients by its Handler, Serve and ServeStdio,
+// and ends with Close, which must come before that of the runtime.
 func New(rt *agent.Runtime, opts *Options) (*Front, error) {
-	o, err := opts.withDefaults(rt)
+	f, err := newFront(rt, opts)
 	if err != nil {
-		return nil, fmt.Errorf("expose: %w", err)
-	}
-	f := &Front{rt: rt, opts: o, log: o.Logger, fallback: mcpclient.Nobody, reserved: make(map[string]bool),
-		all: make(map[*upstream]struct{}), ending: make(map[*upstream]struct{}),
-		keyed: make(map[string]*upstream), sessions: make(map[string]*upstream), streams: make(map[string]*upstream)}
-	f.taskAfter, f.records = taskAfter, memstore.New(nil)
-	f.errands.keep = cmp.Or(o.Server.TicketTTL, time.Hour)
-	if o.Unanswered == FallbackInbox {
-		f.fallback = agent.InboxHuman(rt.Store(), &agent.InboxOptions{By: o.Info.Name})
-	}
-	if err := f.shared(); err != nil {
-		return nil, fmt.Errorf("expose: %w", err)
-	}
-	for _, a := range o.Agents {
-		if f.reserved[toolName(a.Name())] {
-			return nil, fmt.Errorf("expose: two agents would be the tool %q", toolName(a.Name()))
-		}
-		f.reserved[toolName(a.Name())] = true
-	}
-	f.nobody = &upstream{front: f, log: f.log, ctx: context.Background()}
-	if f.lobby, err = f.newServer(f.nobody); err != nil {
 		return nil, fmt.Errorf("expose: %w", err)
 	}
 	return f, nil
 }
 
-// shared makes what all servers share: a client that comes back to another server of the
-// front, because its own was idle, finds its tasks there and can prove what it was asked.
-func (f *Front) shared() error {
-	o := &f.opts.Server
-	if o.TicketKeys == nil {
+func newFront(rt *agent.Runtime, opts *Options) (*Front, error) {
+	o, err := opts.withDefaults(rt)
+	if err != nil {
+		return nil, err
+	}
+	if o.Server.TicketKeys == nil {
+		// All servers share the key: a client that comes back to another server of the front,
+		// since its own was idle, can prove there what it was asked.
 		key := make([]byte, 32)
 		if _, err := rand.Read(key); err != nil {
-			return fmt.Errorf("making a key: %w", err)
+			return nil, fmt.Errorf("making a key: %w", err)
 		}
-		o.TicketKeys = [][]byte{key}
+		o.Server.TicketKeys = [][]byte{key}
 	}
-	return nil
+	reserved := make(map[string]bool)
+	for _, a := range o.Agents {
+		if reserved[agenttools.Name(a)] {
+			return nil, fmt.Errorf("two agents would be the tool %q", agenttools.Name(a))
+		}
+		reserved[agenttools.Name(a)] = true
+	}
+	f := &Front{rt: rt, opts: o, log: o.Logger, records: memstore.New(nil)}
+	f.clients.init(&f.opts)
+	asks := relay.Options{System: rt.System(), Log: f.log, TaskAfter: taskAfter, Keep: cmp.Or(o.Server.TicketTTL, time.Hour)}
+	if o.Unanswered == FallbackInbox {
+		asks.Inbox = agent.InboxHuman(rt.Store(), &agent.InboxOptions{By: o.Info.Name})
+	}
+	f.operations = relay.NewOperations(asks)
+	f.gateway = gateway.Options{System: rt.System(), Log: f.log, Servers: o.Servers, PlainNames: o.Names == NamesPlain, ListWait: o.ListWait,
+		Reserved: func(name string) bool { return reserved[name] }, Warnings: new(gateway.Warnings)}
+	f.anonymous = f.newSession(nil, "")
+	f.defaultServer, err = f.anonymous.serve()
+	return f, err
 }
 
-// newServer makes the server of an upstream.
-func (f *Front) newServer(u *upstream) (*mcpserver.Server, error) {
+// newServer makes the server of a client.
+func (f *Front) newServer(u *clientSession) (*mcpserver.Server, error) {
 	o := f.opts.Server
 	o.System, o.Logger = f.rt.System(), f.log
 	if u.key != "" && o.Records == nil {
-		o.Records = f.records // who has no session may come back to another server
+		o.Records = f.records // a client without a session may come back to another server
 	}
 	o.Instructions = f.opts.Instructions
 	o.CallTimeout = cmp.Or(o.CallTimeout, -1)
-	o.Authenticate = known
+	o.Authenticate = identified
 	o.DeclareAll = f.opts.Gateway
 	o.Waits = true
-	o.Middleware = append(slices.Clone(o.Middleware), u.around)
-	o.OnRootsChanged = u.rootsChanged
+	o.Middleware = append(slices.Clone(o.Middleware), u.middleware)
+	o.OnRootsChanged = func(context.Context, *mcpserver.Peer) { u.RootsChanged() }
 	o.OnClose = func(*mcpserver.Peer) { u.close(errHungUp) }
-	o.OnLogLevel = u.levelSet
 	if f.opts.Gateway {
 		o.NoticePace, o.QuietUntilListed = cmp.Or(o.NoticePace, noticePace), true
-		u.gate = newGateway(u)
-		o.OnWatched = u.gate.watched
+		u.gate = gateway.New(u.ctx, &f.gateway, u.client)
+		o.OnWatched, o.OnLogLevel = u.gate.Watched, u.levelSet
 	}
 	o.Tasks = f.taskOptions()
 	s, err := mcpserver.New(f.opts.Info, &o)
 	if err != nil {
 		return nil, err
 	}
-	u.server = s
-	for _, a := range f.opts.Agents {
-		if err := u.offer(a); err != nil {
-			return nil, errors.Join(fmt.Errorf("agent %q: %w", a.Name(), err), s.Close())
-		}
+	if u.gate != nil {
+		u.gate.Attach(s)
 	}
 	if len(f.opts.Agents) > 0 {
-		if err := u.offerRuns(); err != nil {
+		agents := &agenttools.Server{MCP: s, Client: u.client, Tenant: u.tenant, History: &f.history, Log: f.log}
+		if err := agents.Offer(f.opts.Agents); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
 
-// noticePace is how often a client hears that one list has changed, while servers start or
-// change it all the time.
-const noticePace = time.Second
-
-var errHungUp = errors.New("the client has hung up")
-
-// open makes an upstream, busy. If there are too many, one that is idle gives way.
-func (f *Front) open(p *mcpserver.Principal, key string) (*upstream, error) {
-	f.making.Lock()
-	defer f.making.Unlock()
-	return f.make(p, key)
+// taskOptions lets long runs become tasks, and calls of backends' tools. Which of those can be
+// tasks is known only after a client was told what there can be.
+func (f *Front) taskOptions() *mcpserver.TaskOptions {
+	if len(f.opts.Agents) == 0 && !f.opts.Gateway {
+		return f.opts.Server.Tasks
+	}
+	var o mcpserver.TaskOptions
+	if f.opts.Server.Tasks != nil {
+		o = *f.opts.Server.Tasks
+	}
+	policies := make(map[string]mcpserver.TaskPolicy, len(o.Tools)+len(f.opts.Agents))
+	maps.Copy(policies, o.Tools)
+	agenttools.TaskPolicies(policies, f.opts.Agents)
+	o.Tools = policies
+	return &o
 }
 
-// make is open, called under the lock of making.
-func (f *Front) make(p *mcpserver.Principal, key string) (*upstream, error) {
-	u := &upstream{front: f, principal: p, key: key, over: make(chan struct{}), log: f.log,
-		errands: make(map[*errand]struct{}), pages: make(map[pageKey][]string)}
-	u.ctx, u.cancel = context.WithCancelCause(context.Background())
-	if err := f.admit(u); err != nil {
-		u.cancel(err)
-		return nil, err
+// Clients returns how many clients there are.
+func (f *Front) Clients() int { return f.clients.count() }
+
+// ServeStdio serves the client at the other end of standard input and output, until it
+// hangs up or ctx ends. The process must write nothing else to standard output meanwhile.
+func (f *Front) ServeStdio(ctx context.Context) error {
+	return f.servePipe(func(s *mcpserver.Server) error { return s.ServeStdio(ctx) }) // STDIO-03
+}
+
+// Serve serves one client over a pair of byte streams, as [mcpserver.Server.Serve] does, in
+// both eras. It may be called many times at once.
+func (f *Front) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
+	return f.servePipe(func(s *mcpserver.Server) error { return s.Serve(ctx, in, out) })
+}
+
+func (f *Front) servePipe(serve func(*mcpserver.Server) error) error {
+	u, err := f.open(f.opts.Server.Principal)
+	if err != nil {
+		return fmt.Errorf("expose: %w", err)
 	}
-	if _, err := f.newServer(u); err != nil {
-		f.forget(u)
-		u.cancel(err)
-		f.gone(u)
-		return nil, err
+	err = serve(u.server)
+	u.close(errHungUp)
+	<-u.over // its parts end in a bounded time
+	return err
+}
+
+// open makes a client, busy.
+func (f *Front) open(p *mcpserver.Principal) (*clientSession, error) {
+	u := f.newSession(p, "")
+	return f.clients.admit(u)
+}
+
+// stateless returns the client of a key, busy; it makes one if there is none.
+func (f *Front) stateless(p *mcpserver.Principal, key string) (*clientSession, error) {
+	if u := f.clients.find(byKey, key, p); u != nil {
+		_, err := u.serve()
+		return u, err
 	}
-	return u, nil
+	return f.clients.admit(f.newSession(p, key))
+}
+
+// Close ends all runs and calls in flight and all clients. It waits a few seconds at most.
+func (f *Front) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	now, end := context.WithCancel(ctx)
+	end()
+	return f.shutdown(now, ctx)
+}
+
+// Shutdown takes no new clients and no more calls, lets those in flight end until ctx
+// does, and ends all clients. Later calls wait for the same.
+func (f *Front) Shutdown(ctx context.Context) error {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	if deadline, ok := ctx.Deadline(); ok {
+		cancel()
+		bound, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(closeTime))
+	}
+	defer cancel()
+	return f.shutdown(ctx, bound)
+}
+
+// shutdown lets calls end until calm does, and waits for the rest until bound does.
+func (f *Front) shutdown(calm, bound context.Context) error {
+	open, ending := f.clients.close()
+	calmed := make(chan struct{}, len(open))
+	for _, u := range open {
+		f.rt.System().Go("expose", func() {
+			if s, err := u.serve(); err == nil {
+				_ = s.Shutdown(calm) // its callers learn that their calls were cut off
+			}
+			u.close(ErrClosed)
+			calmed <- struct{}{}
+		})
+	}
+	errs := []error{f.defaultServer.Shutdown(calm)}
+	for range open {
+		select {
+		case <-calmed:
+		case <-bound.Done():
+		}
+	}
+	f.operations.Close()
+	for _, u := range slices.Concat(open, ending) {
+		select {
+		case <-u.over:
+		case <-bound.Done():
+			errs = append(errs, fmt.Errorf("expose: the client %q has not ended: %w", u.client.Name, context.Cause(bound)))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package expose
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func startGateway(t *testing.T, o *Options, servers ...mcpclient.Server) *Front 
 		t.Fatal(err)
 	}
 	own := *o
-	own.Gateway, own.Logger = true, slog.New(slog.NewTextHandler(t.Output(), nil))
+	own.Gateway, own.Logger = true, cmp.Or(o.Logger, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	f, err := New(rt, &own)
 	if err != nil {
 		t.Fatal(err)

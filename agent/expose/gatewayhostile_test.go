@@ -204,7 +204,7 @@ func TestGatewayKeepsTheLastGoodList(t *testing.T) {
 }
 
 // A legacy server's -32042 reaches a client that has not declared pages, as it would
-// without us; one that can not know it is told in words (URL-40, URL-42).
+// without us; one that cannot know it is told in words (URL-40, URL-42).
 func TestGatewayPassesPagesNeededOn(t *testing.T) {
 	data := `{"elicitations":[{"mode":"url","elicitationId":"e1","url":"https://example.com/pay","message":"Pay first"}]}`
 	def := rawServer(t, "shop", map[string]func(string, string) string{

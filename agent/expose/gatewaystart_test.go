@@ -241,8 +241,7 @@ func TestGatewayKeepsToolsWithOddSchemas(t *testing.T) {
 		},
 	})
 	log := new(logged)
-	f := startGateway(t, &Options{}, def)
-	f.log = slog.New(slog.NewTextHandler(log, nil))
+	f := startGateway(t, &Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, def)
 	for range 3 {
 		c := dialFront(t, f, mcpclient.ProtocolLegacy, nil)
 		all, err := c.ListTools(t.Context())

@@ -73,7 +73,7 @@ func TestLogsOfNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Who can not be asked anything: else a server of the legacy era has one call at a time.
+			// Who cannot be asked anything: else a server of the legacy era has one call at a time.
 			mute := func(o *mcpclient.Options) { o.Human, o.Sampler, o.SampleFreely, o.Roots = nil, nil, false, nil }
 			ada, bob := f.dial(t, "http", "2026-07-28", mute), f.dial(t, "http", "2026-07-28", mute)
 			var both sync.WaitGroup
@@ -245,7 +245,7 @@ func TestTasksOfAnother(t *testing.T) {
 			}
 			methods := []string{"tasks/result", "tasks/cancel", "tasks/get"}
 			if tt.ada == "" {
-				methods = methods[:2] // the id, which can not be guessed, is what proves it (XTASK-18)
+				methods = methods[:2] // the id, which cannot be guessed, is what proves it (XTASK-18)
 			}
 			for _, method := range methods {
 				if got := f.legacy(t, bob, `{"jsonrpc":"2.0","id":3,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, tt.bob); !strings.Contains(got, `"error"`) {

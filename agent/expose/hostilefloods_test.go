@@ -11,63 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
-
-// SECA-9: who leaves behind the most gives way, and nobody else.
-func TestMostOf(t *testing.T) {
-	for _, tt := range []struct {
-		all  string
-		want int
-	}{
-		{"a", 0}, {"ab", 0}, {"abb", 1}, {"bababb", 0}, {"vffffff", 1}, {"fffvf", 0}, {"aabb", 0},
-	} {
-		if got := mostOf([]rune(tt.all), func(r rune) any { return r }); got != tt.want {
-			t.Errorf("mostOf(%q): got %d, want %d", tt.all, got, tt.want)
-		}
-	}
-}
-
-// SECA-9: a question that a client thinks about is not given up because another client
-// leaves more of them behind than are kept.
-func TestLeftBehindByAnother(t *testing.T) {
-	var table errands
-	table.keep = time.Hour
-	f := &Front{}
-	made := 0
-	leave := func(owner string) *errand {
-		made++
-		e := &errand{id: fmt.Sprint(made), owner: owner, up: &upstream{front: f}}
-		e.ctx, e.cancel = context.WithCancelCause(t.Context())
-		if err := table.add(e); err != nil {
-			t.Fatal(err)
-		}
-		table.leave(e)
-		return e
-	}
-	ada := leave("Ada")
-	for range 3 * maxLeft {
-		leave("Eve")
-	}
-	if ada.ctx.Err() != nil {
-		t.Errorf("the question of Ada: got %v, want it kept", context.Cause(ada.ctx))
-	}
-	if _, err := table.find(ada.id, "Ada"); err != nil {
-		t.Errorf("Ada comes back: %v", err)
-	}
-	if n := len(table.left); n > maxLeft {
-		t.Errorf("left: got %d, want %d at most", n, maxLeft)
-	}
-	table.close()
-	if n := len(table.left); n != 0 {
-		t.Errorf("left after close: got %d, want none", n)
-	}
-}
 
 // stubborn is a connection that takes its time to close.
 type stubborn struct {
@@ -139,22 +88,20 @@ func statelessList(t *testing.T, h http.Handler, experiment string) *httptest.Re
 	return w
 }
 
-// SECA-9: who is refused at the door of the old transport keeps nobody's stream busy.
+// SECA-9: a request that the old transport refuses keeps no stream busy.
 func TestRefusedAtAStream(t *testing.T) {
 	f := startGateway(t, &Options{Server: mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 		if r.Header.Get("X-User") == "" {
 			return nil, io.EOF
 		}
-		return nil, nil // somebody who need not say who they are
+		return nil, nil // somebody
 	}}})
-	u, err := f.open(nil, "")
+	u, err := f.open(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.mu.Lock()
-	f.streams["key"], u.session = u, "key"
-	f.mu.Unlock()
-	f.done(u)
+	f.clients.name(u, byStream, "key")
+	f.clients.done(u)
 	for range 3 {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/sse?client=key", strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")
@@ -164,9 +111,9 @@ func TestRefusedAtAStream(t *testing.T) {
 			t.Errorf("nobody: got status %d, want 401", w.Code)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if u.busy != 0 {
-		t.Errorf("busy: got %d, want 0", u.busy)
+	f.clients.mu.Lock()
+	defer f.clients.mu.Unlock()
+	if u.row.busy != 0 {
+		t.Errorf("busy: got %d, want 0", u.row.busy)
 	}
 }

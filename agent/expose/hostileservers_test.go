@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -248,11 +249,11 @@ func TestGatewayFloodOfQuestions(t *testing.T) {
 	<-ended
 	rows, err := s.Asks(t.Context(), store.AskQuery{Limit: 1000})
 	must(t, err)
-	if n := shown.Load(); n > maxAsked {
-		t.Errorf("questions to the client: got %d, want %d at most", n, maxAsked)
+	if n := shown.Load(); n > relay.MaxQuestions {
+		t.Errorf("questions to the client: got %d, want %d at most", n, relay.MaxQuestions)
 	}
-	if len(rows) > maxAsked {
-		t.Errorf("questions in the inbox: got %d, want %d at most", len(rows), maxAsked)
+	if len(rows) > relay.MaxQuestions {
+		t.Errorf("questions in the inbox: got %d, want %d at most", len(rows), relay.MaxQuestions)
 	}
 	t.Logf("%d to the client, %d in the inbox, of %d", shown.Load(), len(rows), 2*flood)
 }

@@ -17,38 +17,37 @@ import (
 
 const headerSession = "Mcp-Session-Id"
 
-// Handler serves clients over Streamable HTTP, of both eras on one URL (ERA-12): see
+// Handler serves clients over Streamable HTTP, in both eras on one URL: see
 // [mcpserver.Server.Handler].
 //
-// Whose request it is decides which server of the front it is for: that of its session;
-// a new one for initialize; and in 2026-07-28, which has no sessions, that of its
-// principal with these capabilities. Whatever is none of these is answered by a server
-// that has nobody's things.
-func (f *Front) Handler() http.Handler { return http.HandlerFunc(f.serveHTTP) }
+// A request goes to the server of its client: that of its session; a new one for initialize;
+// and in 2026-07-28, which has no sessions, that of its principal and capabilities. A server
+// that offers nothing answers all other requests.
+func (f *Front) Handler() http.Handler { return http.HandlerFunc(f.serveHTTP) } // ERA-12
 
 func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	r, ok := f.identify(r)
-	lobby := f.lobby.Handler()
-	if !ok || f.isClosed() {
-		lobby.ServeHTTP(w, r)
+	byDefault := f.defaultServer.Handler()
+	if !ok || f.clients.isClosed() {
+		byDefault.ServeHTTP(w, r)
 		return
 	}
 	ids := r.Header[headerSession]
 	if mcpserver.IsModern(r, new(mcp.Message)) { // by the header that it must have
-		ids = nil // which this revision does not know (SHM-01)
+		ids = nil // this revision has no sessions (SHM-01)
 	}
 	if len(ids) == 1 {
-		if u := f.find(f.sessions, ids[0], whoOf(r)); u != nil {
-			defer f.done(u)
+		if u := f.clients.find(bySession, ids[0], principalOf(r)); u != nil {
+			defer f.clients.done(u)
 			u.server.Handler().ServeHTTP(w, r)
 			return
 		}
 	}
 	if r.Method != http.MethodPost || len(ids) > 0 {
-		lobby.ServeHTTP(w, r)
+		byDefault.ServeHTTP(w, r)
 		return
 	}
-	_, body, release, ok := f.lobby.Before(w, r)
+	_, body, release, ok := f.defaultServer.Before(w, r)
 	if !ok {
 		return
 	}
@@ -61,22 +60,26 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, err)
 		return
 	case u == nil:
-		lobby.ServeHTTP(w, r)
+		byDefault.ServeHTTP(w, r)
 		return
 	}
 	if opens {
-		w = &sessionWriter{ResponseWriter: w, front: f, up: u}
+		w = &headWriter{ResponseWriter: w, head: func(int) {
+			if id := w.Header().Get(headerSession); id != "" {
+				f.clients.name(u, bySession, id)
+			}
+		}}
 	}
 	defer func() {
-		f.done(u)
-		if opens && !f.isSession(u) { // it was refused
+		f.clients.done(u)
+		if opens && !f.clients.hasName(u) { // it was refused
 			u.close(errHungUp)
 		}
 	}()
 	u.server.Handler().ServeHTTP(w, r)
 }
 
-// handedOn is a body that was read before. It is given back as soon as it was read again:
+// handedOn is a body that was read before. It is released as soon as it was read again, since
 // a call may take long.
 type handedOn struct {
 	rest    []byte
@@ -98,43 +101,33 @@ func (b *handedOn) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *handedOn) Close() error { return nil }
 
-// route finds the upstream of a POST without a session, busy; nil is the lobby, which
-// answers whatever is wrong with it. Opens says that it was made for this request, an
-// initialize.
-func (f *Front) route(r *http.Request, body []byte) (u *upstream, opens bool, err error) {
+// route finds the client of a POST without a session, busy; nil is the default server, which
+// answers whatever is wrong with the request. Opens says that the client was made for this
+// request, an initialize.
+func (f *Front) route(r *http.Request, body []byte) (u *clientSession, opens bool, err error) {
 	var m mcp.Message
 	if mcp.IsBatch(body) || mcp.Scan(body, &m) != nil || m.Kind != mcp.KindRequest {
 		return nil, false, nil
 	}
-	p := whoOf(r)
+	p := principalOf(r)
 	if !mcpserver.IsModern(r, &m) {
 		if m.Method != mcp.MethodInitialize {
 			return nil, false, nil
 		}
-		u, err = f.open(p, "")
+		u, err = f.open(p)
 		return u, true, err
 	}
 	key, ok := clientKey(p, m.Meta)
-	if !ok || m.Method == mcp.MethodDiscover { // the lobby says what all of them would
+	if !ok || m.Method == mcp.MethodDiscover { // the default server's answer is that of all
 		return nil, false, nil
 	}
 	u, err = f.stateless(p, key)
 	return u, false, err
 }
 
-// stateless returns the upstream of a key, made if there is none.
-func (f *Front) stateless(p *mcpserver.Principal, key string) (*upstream, error) {
-	f.making.Lock() // two first requests make one
-	defer f.making.Unlock()
-	if u := f.find(f.keyed, key, p); u != nil {
-		return u, nil
-	}
-	return f.make(p, key)
-}
-
-// refuse tells a client that there is no room for it.
+// refuse answers a client for which there is no room.
 func (f *Front) refuse(w http.ResponseWriter, why error) {
-	f.log.Warn("a client can not be served", "error", why)
+	f.log.Warn("a client cannot be served", "error", why)
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -143,8 +136,8 @@ func (f *Front) refuse(w http.ResponseWriter, why error) {
 	_, _ = w.Write(mcp.AppendError(nil, mcp.ID{}, mcp.Errorf(mcp.CodeInternal, "no more clients can be served now")))
 }
 
-// clientKey tells stateless clients apart: by principal and capabilities. It is false if
-// the capabilities can not be read.
+// clientKey identifies a stateless client by its principal and capabilities. It is false if
+// the capabilities cannot be read.
 func clientKey(p *mcpserver.Principal, meta json.RawMessage) (string, bool) {
 	var all mcp.Meta
 	if mcp.Unmarshal(meta, &all) != nil {
@@ -165,154 +158,102 @@ func clientKey(p *mcpserver.Principal, meta json.RawMessage) (string, bool) {
 	return hex.EncodeToString(sum.Sum(nil)), true
 }
 
-// SSEHandler serves clients of the transport that 2024-11-05 had, on a path of its own:
+// SSEHandler serves clients of the transport of 2024-11-05, HTTP+SSE, on a path of its own:
 // see [mcpserver.Server.SSEHandler].
 func (f *Front) SSEHandler() http.Handler { return http.HandlerFunc(f.serveSSE) }
 
-// streamKey is the parameter of the query by which we know the upstream of a POST. The
-// session's own secret stands beside it.
+// streamKey is the query parameter by which a POST finds its client. The session's own secret
+// is beside it.
 const streamKey = "client"
 
 func (f *Front) serveSSE(w http.ResponseWriter, r *http.Request) {
 	r, ok := f.identify(r)
-	lobby := f.lobby.SSEHandler()
-	if !ok || f.isClosed() || r.Method != http.MethodGet {
+	byDefault := f.defaultServer.SSEHandler()
+	if !ok || f.clients.isClosed() || r.Method != http.MethodGet {
 		if ok {
-			if u := f.find(f.streams, r.URL.Query().Get(streamKey), whoOf(r)); u != nil {
-				defer f.done(u)
+			if u := f.clients.find(byStream, r.URL.Query().Get(streamKey), principalOf(r)); u != nil {
+				defer f.clients.done(u)
 				u.server.SSEHandler().ServeHTTP(w, r)
 				return
 			}
 		}
-		lobby.ServeHTTP(w, r)
+		byDefault.ServeHTTP(w, r)
 		return
 	}
-	if _, _, _, ok := f.lobby.Before(w, r); !ok {
+	if _, _, _, ok := f.defaultServer.Before(w, r); !ok {
 		return
 	}
-	u, err := f.open(whoOf(r), "")
+	u, err := f.open(principalOf(r))
 	if err != nil {
 		f.refuse(w, err)
 		return
 	}
 	key := rand.Text()
-	f.mu.Lock()
-	u.used, u.session = true, key
-	f.streams[key] = u
-	f.mu.Unlock()
+	f.clients.name(u, byStream, key)
 	query := r.URL.Query()
 	query.Set(streamKey, key)
 	r = r.Clone(r.Context())
 	r.URL.RawQuery = query.Encode()
-	out := &statusWriter{ResponseWriter: w}
-	u.server.SSEHandler().ServeHTTP(out, r)
-	f.done(u)
-	if out.refused {
+	refused := false
+	u.server.SSEHandler().ServeHTTP(&headWriter{ResponseWriter: w, head: func(status int) { refused = status >= http.StatusBadRequest }}, r)
+	f.clients.done(u)
+	if refused {
 		u.close(errHungUp)
 	}
 }
 
-// who is what was found out about the sender of a request.
-type who struct {
+// sender is the result of authenticating a request.
+type sender struct {
 	principal *mcpserver.Principal
 	err       error
 }
 
-type whoKey struct{}
+type senderKey struct{}
 
-// identify finds out who sends a request, once. False is that it is to be refused, which
-// a server does with the same words as ever: see known.
+// identify authenticates a request, once. False says that a server has to refuse it, which it
+// does by identified.
 func (f *Front) identify(r *http.Request) (*http.Request, bool) {
-	var one who
+	var s sender
 	if f.opts.Server.Authenticate != nil {
-		one.principal, one.err = f.opts.Server.Authenticate(r)
+		s.principal, s.err = f.opts.Server.Authenticate(r)
 	}
-	return r.WithContext(context.WithValue(r.Context(), whoKey{}, one)), one.err == nil
+	return r.WithContext(context.WithValue(r.Context(), senderKey{}, s)), s.err == nil
 }
 
-func whoOf(r *http.Request) *mcpserver.Principal {
-	one, _ := r.Context().Value(whoKey{}).(who)
-	return one.principal
+// identified is the Authenticate of the servers of a front.
+func identified(r *http.Request) (*mcpserver.Principal, error) {
+	s, _ := r.Context().Value(senderKey{}).(sender)
+	return s.principal, s.err
 }
 
-// known is the Authenticate of the servers of a front.
-func known(r *http.Request) (*mcpserver.Principal, error) {
-	one, _ := r.Context().Value(whoKey{}).(who)
-	return one.principal, one.err
+func principalOf(r *http.Request) *mcpserver.Principal {
+	p, _ := identified(r)
+	return p
 }
 
-// find returns the upstream of a key, if it is the principal's (SECA-7), busy.
-func (f *Front) find(table map[string]*upstream, key string, p *mcpserver.Principal) *upstream {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u := table[key]
-	if u == nil || principalID(u.principal) != principalID(p) {
-		return nil
-	}
-	f.use(u)
-	return u
-}
-
-func (f *Front) isClosed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closed
-}
-
-func (f *Front) isSession(u *upstream) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return u.session != ""
-}
-
-// sessionWriter sees which session an initialize has opened, before the client does.
-type sessionWriter struct {
+// headWriter reports the head of a response before the client sees it.
+type headWriter struct {
 	http.ResponseWriter
-	front *Front
-	up    *upstream
-	seen  bool
+	head func(status int) // called once
+	seen bool
 }
 
 // Unwrap is for [http.ResponseController].
-func (w *sessionWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *headWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *sessionWriter) WriteHeader(status int) {
-	w.look()
+func (w *headWriter) WriteHeader(status int) {
+	if !w.seen {
+		w.seen = true
+		w.head(status)
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
-func (w *sessionWriter) Write(b []byte) (int, error) {
-	w.look()
+func (w *headWriter) Write(b []byte) (int, error) {
+	if !w.seen {
+		w.WriteHeader(http.StatusOK)
+	}
 	return w.ResponseWriter.Write(b)
-}
-
-func (w *sessionWriter) look() {
-	id := w.Header().Get(headerSession)
-	if w.seen || id == "" {
-		return
-	}
-	w.seen = true
-	w.front.mu.Lock()
-	defer w.front.mu.Unlock()
-	if _, open := w.front.all[w.up]; open {
-		w.up.session = id
-		w.front.sessions[id] = w.up
-	}
-}
-
-// statusWriter sees whether a stream was refused.
-type statusWriter struct {
-	http.ResponseWriter
-	refused bool
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader implements [http.ResponseWriter].
-func (w *statusWriter) WriteHeader(status int) {
-	w.refused = w.refused || status >= http.StatusBadRequest
-	w.ResponseWriter.WriteHeader(status)
 }

@@ -29,7 +29,7 @@ func TestCallOfAnAgentThatWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	answerWith := regexp.MustCompile(`this client can not be asked; answer with: troupe (inbox answer \S+)`)
+	answerWith := regexp.MustCompile(`this client cannot be asked; answer with: troupe (inbox answer \S+)`)
 	var lines []string
 	answered := false
 	for in := bufio.NewScanner(said); in.Scan(); {

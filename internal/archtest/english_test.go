@@ -23,7 +23,6 @@ var unread = []string{
 	"actors/watch",
 	"agent",
 	"agent/agenttest",
-	"agent/expose",
 	"agent/worker",
 	"cmd/troupe",
 	"internal/admin",

@@ -1,4 +1,4 @@
-package expose
+package gateway
 
 import (
 	"crypto/sha256"
@@ -7,35 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// NameMode says how the tools and prompts of the servers behind a gateway are called.
-type NameMode string
-
-const (
-	// NamesQualified puts the server before: server__tool. It is what "" means: a name
-	// then says whose it is, and stays when servers come and go.
-	NamesQualified NameMode = "qualified"
-	// NamesPlain leaves those their own name that no two servers have, and qualifies the
-	// others: for one server, or for clients that know the names.
-	NamesPlain NameMode = "plain"
-)
-
 // Bounds on names, in bytes.
 const (
-	maxToolName   = 128 // what a server may have (TOOL-04)
-	maxCallName   = 64  // what models take: qualified names are no longer
+	maxToolName   = 128 // of a tool (TOOL-04)
+	maxCallName   = 64  // of a tool that models accept: the bound of qualified names
 	maxPromptName = 256
 )
 
-// owned is something of a server that needs a name of its own at the front.
+// owned is an item of a backend that needs a public name.
 type owned struct {
-	server, name string // the server's name for it
-	qualified    string // its name beside those of other servers
+	server, name string // name is the backend's own
+	qualified    string // unique among the backends
 }
 
-// publicNames returns the names of all, in their order. They depend on what there is and
-// never on its order: the same servers have the same names in every process. Taken are
-// names that are somebody else's, fits is what a plain name has to be like.
-func publicNames(all []owned, mode NameMode, longest int, taken func(string) bool, fits func(string) bool) []string {
+// publicNames returns the names of all, in their order. They depend on the items and not on
+// the order: the same backends have the same names in every process. With plain, an own name
+// is public if it fits, no other item has it, and it is not taken.
+func publicNames(all []owned, plain bool, longest int, taken func(string) bool, fits func(string) bool) []string {
 	owners, qualified := map[string]int{}, map[string]bool{}
 	for _, o := range all {
 		owners[o.name]++
@@ -44,8 +32,8 @@ func publicNames(all []owned, mode NameMode, longest int, taken func(string) boo
 	names := make([]string, len(all))
 	for i, o := range all {
 		switch {
-		// A server must not pass for another one by calling its tool other__tool.
-		case mode == NamesPlain && owners[o.name] == 1 && fits(o.name) && !taken(o.name) && (!qualified[o.name] || o.name == o.qualified):
+		// A backend must not pass for another one by calling its tool other__tool.
+		case plain && owners[o.name] == 1 && fits(o.name) && !taken(o.name) && (!qualified[o.name] || o.name == o.qualified):
 			names[i] = o.name
 		case taken(o.qualified):
 			names[i] = withHash(o.qualified, o, longest)
@@ -56,7 +44,7 @@ func publicNames(all []owned, mode NameMode, longest int, taken func(string) boo
 	return names
 }
 
-// isToolName holds to TOOL-04.
+// isToolName reports whether a tool may have the name (TOOL-04).
 func isToolName(name string) bool {
 	odd := strings.ContainsFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r))
@@ -64,15 +52,15 @@ func isToolName(name string) bool {
 	return name != "" && len(name) <= maxToolName && !odd
 }
 
-// isPromptName reports whether a prompt may be called so: there is no rule but that
+// isPromptName reports whether a prompt may have the name. The protocol has no rule for it, but
 // clients must be able to show it.
 func isPromptName(name string) bool {
 	return name != "" && len(name) <= maxPromptName && utf8.ValidString(name)
 }
 
 // qualifiedTool returns server__tool, as agents know the tool, in characters that models
-// take. Some of a hash is behind it where the name had to be changed, or could be that of
-// another server's tool.
+// accept. A changed name, and one that another backend's tool could have, ends with a part of
+// a hash.
 func qualifiedTool(server, tool string) owned {
 	name := server + "__" + tool
 	o := owned{server: server, name: tool, qualified: strings.Map(func(r rune) rune {
@@ -87,8 +75,8 @@ func qualifiedTool(server, tool string) owned {
 	return o
 }
 
-// qualifiedPrompt returns server__prompt, with some of a hash behind it where that could
-// be the name of another server's prompt, or is too long.
+// qualifiedPrompt returns server__prompt. A name that is too long, and one that another
+// backend's prompt could have, ends with a part of a hash.
 func qualifiedPrompt(server, prompt string) owned {
 	o := owned{server: server, name: prompt, qualified: server + "__" + prompt}
 	if strings.Contains(server, "__") || strings.HasSuffix(server, "_") || !isPromptName(o.qualified) {
@@ -97,7 +85,7 @@ func qualifiedPrompt(server, prompt string) owned {
 	return o
 }
 
-// withHash puts some of a hash of what it is behind a name.
+// withHash ends a name with a part of a hash of the item.
 func withHash(name string, o owned, longest int) string {
 	sum := sha256.Sum256([]byte(o.server + "\x00" + o.name))
 	suffix := "_" + hex.EncodeToString(sum[:4])

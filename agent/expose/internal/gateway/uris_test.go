@@ -1,4 +1,4 @@
-package expose
+package gateway
 
 import (
 	"fmt"
@@ -7,24 +7,17 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient"
 )
 
 // testBook has two servers that list the same, and what is theirs alone.
 func testBook() *uriBook {
-	resource := func(server, uri string) mcpclient.Resource {
-		return mcpclient.Resource{Server: server, Resource: mcp.Resource{URI: uri}}
-	}
-	template := func(server, uri string) mcpclient.ResourceTemplate {
-		return mcpclient.ResourceTemplate{Server: server, Template: mcp.ResourceTemplate{URITemplate: uri}}
-	}
 	return newBook([]string{"one", "Two"},
-		[]mcpclient.Resource{
-			resource("one", "test://both"), resource("one", "test://one"), resource("one", "no scheme"),
-			resource("Two", "test://both"), resource("Two", "test://two"), resource("Two", "troupe://runs/1"), resource("Two", "troupe+one:test://one"),
+		[]target{
+			{"one", "test://both"}, {"one", "test://one"}, {"one", "no scheme"},
+			{"Two", "test://both"}, {"Two", "test://two"}, {"Two", "troupe://runs/1"}, {"Two", "troupe+one:test://one"},
 		},
-		[]mcpclient.ResourceTemplate{
-			template("one", "file:///{+path}"), template("Two", "file:///{+path}"), template("Two", "file:///two/{name}"), template("Two", "{+any}"),
+		[]target{
+			{"one", "file:///{+path}"}, {"Two", "file:///{+path}"}, {"Two", "file:///two/{name}"}, {"Two", "{+any}"},
 		})
 }
 
@@ -39,7 +32,7 @@ func TestBook(t *testing.T) {
 		{"Two", "troupe://runs/1", two + "troupe://runs/1"}, // runs are the front's
 		{"Two", "troupe+one:test://one", two + "troupe+one:test://one"},
 	} {
-		got := b.listed(tt.server, tt.uri)
+		got := b.listed(target{tt.server, tt.uri})
 		if got != tt.want {
 			t.Errorf("listed(%q, %q): got %q, want %q", tt.server, tt.uri, got, tt.want)
 		}
@@ -53,7 +46,7 @@ func TestBook(t *testing.T) {
 		{"Two", "file:///two/{name}", "file:///two/{name}"},
 		{"Two", "{+any}", two + "{+any}"},
 	} {
-		if got := b.template(tt.server, tt.template); got != tt.want {
+		if got := b.template(target{tt.server, tt.template}); got != tt.want {
 			t.Errorf("template(%q, %q): got %q, want %q", tt.server, tt.template, got, tt.want)
 		}
 	}
@@ -99,7 +92,7 @@ func TestRewriter(t *testing.T) {
 		{"Two", "troupe+one:test://one", two + "troupe+one:test://one"},
 		{"Two", "", ""},
 	} {
-		if got := newRewriter(b, known, tt.server).uri(tt.uri); got != tt.want {
+		if got := (&rewriter{b, known, tt.server, maxMatches}).uri(tt.uri); got != tt.want {
 			t.Errorf("uri(%q) of server %q: got %q, want %q", tt.uri, tt.server, got, tt.want)
 		}
 	}
@@ -109,7 +102,7 @@ func TestRewriter(t *testing.T) {
 }
 
 func TestRewriterBlocks(t *testing.T) {
-	w := newRewriter(testBook(), new(links), "Two")
+	w := &rewriter{testBook(), new(links), "Two", maxMatches}
 	two := uriPrefix("Two")
 	link := &mcp.ResourceLink{URI: "test://both", Name: "both", Title: "T"}
 	embedded := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://both", Text: "x"}}
@@ -130,12 +123,11 @@ func TestRewriterBlocks(t *testing.T) {
 // A server that has thousands of templates, and sends thousands of links, costs what one
 // does (ROB-3, SECA-10): what is not looked for names its server.
 func TestRewriterIsBounded(t *testing.T) {
-	var templates []mcpclient.ResourceTemplate
+	var templates []target
 	for i := range 1000 {
-		templates = append(templates, mcpclient.ResourceTemplate{Server: "evil", Template: mcp.ResourceTemplate{
-			URITemplate: fmt.Sprintf("test://{+a}/%d", i)}})
+		templates = append(templates, target{"evil", fmt.Sprintf("test://{+a}/%d", i)})
 	}
-	w := newRewriter(newBook([]string{"evil"}, nil, templates), new(links), "evil")
+	w := &rewriter{newBook([]string{"evil"}, nil, templates), new(links), "evil", maxMatches}
 	for i := range 1000 {
 		uri := fmt.Sprintf("test://x/no%d", i)
 		got := w.uri(uri)
@@ -173,7 +165,7 @@ func FuzzURIs(f *testing.F) {
 			return
 		}
 		// What a result says is found again, with the server that has sent it.
-		got := newRewriter(b, new(links), server).uri(uri)
+		got := (&rewriter{b, new(links), server, maxMatches}).uri(uri)
 		owner, own, named := b.named(got)
 		switch {
 		case named && (owner != server || own != uri):

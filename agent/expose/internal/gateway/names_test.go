@@ -1,4 +1,4 @@
-package expose
+package gateway
 
 import (
 	"slices"
@@ -45,28 +45,27 @@ func TestPublicNames(t *testing.T) {
 	tool := func(server, name string) owned { return qualifiedTool(server, name) }
 	agents := func(name string) bool { return name == "booking" || name == "hotel__book" }
 	tests := []struct {
-		name string
-		mode NameMode
-		all  []owned
-		want []string // "*" is the qualified name with a hash
+		name  string
+		plain bool
+		all   []owned
+		want  []string // "*" is the qualified name with a hash
 	}{
-		{"qualified", NamesQualified, []owned{tool("a", "x"), tool("b", "x"), tool("b", "y")}, []string{"a__x", "b__x", "b__y"}},
-		{"default", "", []owned{tool("a", "x")}, []string{"a__x"}},
-		{"plain", NamesPlain, []owned{tool("a", "x"), tool("b", "y")}, []string{"x", "y"}},
-		{"both have it", NamesPlain, []owned{tool("a", "x"), tool("b", "x"), tool("b", "y")}, []string{"a__x", "b__x", "y"}},
-		{"an agent has it", NamesPlain, []owned{tool("a", "booking")}, []string{"a__booking"}},
-		{"an agent has the qualified one", NamesQualified, []owned{tool("hotel", "book")}, []string{"hotel__book_*"}},
-		{"no tool is called so", NamesPlain, []owned{tool("a", "x y")}, []string{"a__x_y_*"}},
-		{"a dot is none of a model's", NamesPlain, []owned{tool("a", "x.y")}, []string{"x.y"}},
+		{"qualified", false, []owned{tool("a", "x"), tool("b", "x"), tool("b", "y")}, []string{"a__x", "b__x", "b__y"}},
+		{"plain", true, []owned{tool("a", "x"), tool("b", "y")}, []string{"x", "y"}},
+		{"both have it", true, []owned{tool("a", "x"), tool("b", "x"), tool("b", "y")}, []string{"a__x", "b__x", "y"}},
+		{"an agent has it", true, []owned{tool("a", "booking")}, []string{"a__booking"}},
+		{"an agent has the qualified one", false, []owned{tool("hotel", "book")}, []string{"hotel__book_*"}},
+		{"no tool is called so", true, []owned{tool("a", "x y")}, []string{"a__x_y_*"}},
+		{"a dot is none of a model's", true, []owned{tool("a", "x.y")}, []string{"x.y"}},
 		// SECA-39: it would be taken for the other server's.
-		{"passes for another", NamesPlain, []owned{tool("weather", "get"), tool("evil", "weather__get"), tool("evil", "get")},
+		{"passes for another", true, []owned{tool("weather", "get"), tool("evil", "weather__get"), tool("evil", "get")},
 			[]string{"weather__get", "evil__weather__get", "evil__get"}},
-		{"passes for one that is plain", NamesPlain, []owned{tool("weather", "get"), tool("evil", "weather__get")},
+		{"passes for one that is plain", true, []owned{tool("weather", "get"), tool("evil", "weather__get")},
 			[]string{"get", "evil__weather__get"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := publicNames(tt.all, tt.mode, maxToolName, agents, isToolName)
+			got := publicNames(tt.all, tt.plain, maxToolName, agents, isToolName)
 			for i := range got {
 				if before, ok := strings.CutSuffix(tt.want[i], "*"); got[i] != tt.want[i] && !(ok && strings.HasPrefix(got[i], before)) {
 					t.Errorf("publicNames: name %d: got %q, want %q", i, got[i], tt.want[i])
@@ -75,7 +74,7 @@ func TestPublicNames(t *testing.T) {
 			// TOOL-02: names do not depend on the order in which servers answer.
 			back := slices.Clone(tt.all)
 			slices.Reverse(back)
-			again := publicNames(back, tt.mode, maxToolName, agents, isToolName)
+			again := publicNames(back, tt.plain, maxToolName, agents, isToolName)
 			if slices.Reverse(again); !slices.Equal(again, got) {
 				t.Errorf("publicNames of the same in another order: got %q, want %q", again, got)
 			}

@@ -1,6 +1,4 @@
-// gatewayschema.go: input schemas of servers as strict clients take them.
-
-package expose
+package gateway
 
 import (
 	"encoding/json"
@@ -11,11 +9,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// inputSchema returns a tool's input schema in the form that the protocol has (TOOL-03): an
-// object with "type":"object", whose properties are an object and whose required is a list
-// of names. Clients refuse a whole list for one tool that has it otherwise. Changed says
-// what had to be changed, in words; "" is nothing. The error is that it can not be the
-// schema of arguments.
+// inputSchema returns a tool's input schema in the form of the protocol (TOOL-03): an object
+// with "type":"object", whose properties are an object and whose required is a list of names.
+// Strict clients refuse a whole list for one tool with another form. Changed describes the
+// changes, "" for none. A schema that cannot be one of arguments is an error.
 func inputSchema(raw json.RawMessage) (fixed json.RawMessage, changed string, err error) {
 	var root map[string]json.RawMessage
 	if err := jsonx.Unmarshal(raw, &root); err != nil || root == nil {

@@ -1,0 +1,183 @@
+// subscriptions.go: a client's subscriptions to resources as subscriptions to backends, in
+// whatever way the revision of each side has.
+//
+//	      watched          the backend agrees          unwatched
+//	(no) ─────────▶ asking ─────────────────▶ subscribed ────────▶ (no)
+//	                   │ no backend has it, or refuses  │ another backend has it now
+//	                   └──▶ waiting ◀───────────────────┘
+//
+// A resource that several streams of the client watch has one subscription. One that waits is
+// tried again when a backend lists something new, or has a new connection.
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// watch is a gateway's row for one resource that the client watches.
+type watch struct {
+	uri string // as the client knows it
+
+	// Only the gateway changes these, and it holds its lock.
+	wanted bool
+	busy   bool          // a task settles it
+	again  bool          // the task has to check once more
+	idle   chan struct{} // closed when busy ends; nil before the first time
+
+	// The task alone uses these.
+	at  target // that sub is about
+	sub *mcpclient.Subscription
+}
+
+// Watched notes that a resource has its first watcher, or no watcher any more. It does not
+// block, and may be called before Start.
+func (g *Gateway) Watched(uri string, on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.watches[uri]
+	if w == nil {
+		if !on {
+			return
+		}
+		w = &watch{uri: uri}
+		g.watches[uri] = w
+	}
+	w.wanted = on
+	g.check(w)
+}
+
+// subscribeTime bounds how long a client's subscription waits for the backend's answer.
+const subscribeTime = 5 * time.Second
+
+// Expect is called before a legacy client's subscription is carried out. The function that it
+// returns is called once, after that, and waits until the backend is asked, too: then the
+// client is notified of all changes after its answer. A client of 2026-07-28 is answered at
+// once, and notified of a change as soon as the backend is asked.
+func (g *Gateway) Expect(uri string) (wait func(ctx context.Context)) {
+	g.mu.Lock()
+	g.expected[uri]++
+	g.mu.Unlock()
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, subscribeTime)
+		defer cancel()
+		g.mu.Lock()
+		var idle chan struct{}
+		if w := g.watches[uri]; w != nil && w.busy {
+			idle = w.idle
+		}
+		g.mu.Unlock()
+		if idle != nil {
+			select {
+			case <-idle:
+			case <-ctx.Done():
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.expected[uri]--; g.expected[uri] == 0 {
+			delete(g.expected, uri)
+		}
+	}
+}
+
+// checkWatches checks all watched resources: other backends may have them now.
+func (g *Gateway) checkWatches() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, w := range g.watches {
+		g.check(w)
+	}
+}
+
+// check has a task settle a resource. The caller holds mu.
+func (g *Gateway) check(w *watch) {
+	w.again = true
+	if w.busy || g.host.Load() == nil || g.ctx.Err() != nil {
+		return
+	}
+	w.busy, w.idle = true, make(chan struct{})
+	g.System.Go("gateway", func() {
+		for {
+			wanted, again := g.nextCheck(w)
+			if !again {
+				return
+			}
+			g.settle(w, wanted)
+		}
+	})
+}
+
+// nextCheck reports whether the task of a resource has to settle it again; if not the task is
+// over.
+func (g *Gateway) nextCheck(w *watch) (wanted, again bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.again && g.ctx.Err() == nil {
+		w.again = false
+		return w.wanted, true
+	}
+	w.busy = false
+	close(w.idle)
+	if !w.wanted && g.watches[w.uri] == w {
+		delete(g.watches, w.uri)
+	}
+	return false, false
+}
+
+// settle subscribes to a watched resource, or ends its subscription.
+func (g *Gateway) settle(w *watch, wanted bool) {
+	at, found := g.uris.find(w.uri)
+	if w.sub != nil {
+		ended := false
+		select {
+		case <-w.sub.Done():
+			ended = true
+		default:
+		}
+		if wanted && found && at == w.at && !ended {
+			return
+		}
+		_ = w.sub.Close() // it returns nil
+		w.sub = nil
+	}
+	if !wanted || !found {
+		return
+	}
+	sub, err := g.subscribe(w.uri, at)
+	switch {
+	case err == nil:
+		w.at, w.sub = at, sub
+		g.mu.Lock()
+		early := g.expected[w.uri] == 0
+		g.mu.Unlock()
+		if early { // the client had its answer before the backend was asked: a change may be missed
+			g.server.ResourceUpdated(w.uri)
+		}
+	case errors.Is(err, mcpclient.ErrUnsupported):
+		g.Log.Debug("a server has no subscriptions", "server", at.server, "uri", shorten(w.uri))
+	default:
+		g.Log.Warn("a resource cannot be subscribed to", "server", at.server, "uri", shorten(w.uri), "error", err)
+	}
+}
+
+func (g *Gateway) subscribe(uri string, at target) (*mcpclient.Subscription, error) {
+	c, err := g.backend(at.server)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, listTimeout)
+	defer cancel()
+	return c.Subscribe(ctx, at.own, func(changed string) {
+		if below, ok := strings.CutPrefix(changed, at.own); ok {
+			g.server.ResourceUpdated(uri + below)
+			return
+		}
+		g.server.ResourceUpdated(uri) // the backend counts another URI as part of it
+	})
+}

@@ -1,0 +1,236 @@
+package relay
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// maxPages bounds the open pages whose end a client is notified of.
+const maxPages = 64
+
+// Identity says who a client is.
+type Identity struct {
+	Name  string // in logs and in the actor tree
+	Owner string // the ID of its principal; empty for an anonymous client
+	// Shared says that the client may be several: it has no session and no principal. Then
+	// no question, log or run of one call is shown to another call (SECA-6).
+	Shared bool
+}
+
+// Session is the session of a client with the front.
+type Session interface {
+	// PageEnded notifies the client that a page has ended.
+	PageEnded(elicitationID string) error
+	// RootsChanged has the backends ask for the roots again.
+	RootsChanged()
+	// OperationEnded notes that an operation of the client has ended.
+	OperationEnded()
+}
+
+// Client is one client of a front.
+type Client struct {
+	Identity
+	session Session
+	ops     *Operations
+	ctx     context.Context // ends with the session
+
+	// mu guards the fields below. The client's requests, backends and runs read or change
+	// them in passing; an actor would cost each idle client a mailbox and each log message a hop.
+	mu        sync.Mutex
+	caps      *mcp.ClientCapabilities // nil before the first request
+	fixed     bool                    // caps are what backends were told
+	peer      *mcpserver.Peer         // of a legacy client; nil for others, and before its first request
+	running   map[*Operation]struct{}
+	roots     []mcp.Root           // as last reported; nil before
+	rootsOwed bool                 // a backend wanted the roots while the client could not be asked
+	pages     map[pageKey][]string // the IDs of open pages
+}
+
+// pageKey is a page of a backend that the client's user was sent to.
+type pageKey struct{ server, url string }
+
+// NewClient returns a client whose operations are among ops. They end with ctx.
+func (t *Operations) NewClient(ctx context.Context, s Session, id Identity) *Client {
+	return &Client{Identity: id, session: s, ops: t, ctx: ctx, running: make(map[*Operation]struct{}), pages: make(map[pageKey][]string)}
+}
+
+// Seen records what a request shows of its client. The capabilities stay as they are once
+// they were read by [Client.Capabilities].
+func (c *Client) Seen(caps *mcp.ClientCapabilities, peer *mcpserver.Peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if peer != nil {
+		c.peer = peer
+	}
+	if !c.fixed {
+		c.caps = caps
+	}
+}
+
+// Capabilities returns what backends may be told that the client can do.
+func (c *Client) Capabilities() *mcp.ClientCapabilities {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fixed = true
+	return c.caps
+}
+
+// Inbox reports whether questions that the client cannot be asked go to the inbox.
+func (c *Client) Inbox() bool { return c.ops.Inbox != nil }
+
+// Samples reports whether the client's model answers the backends.
+func (c *Client) Samples() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.caps != nil && c.caps.Sampling != nil
+}
+
+// HasRoots reports whether the client has roots.
+func (c *Client) HasRoots() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.caps != nil && c.caps.Roots != nil
+}
+
+// Working reports whether an operation of the client is under way.
+func (c *Client) Working() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.running) > 0
+}
+
+func (c *Client) add(op *Operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[op] = struct{}{}
+}
+
+func (c *Client) remove(op *Operation) {
+	c.mu.Lock()
+	delete(c.running, op)
+	c.mu.Unlock()
+	c.session.OperationEnded()
+}
+
+// reachable returns an operation whose call waits and can carry what belongs to no call; nil
+// if there is none. A shared client has one only if it has no other operation.
+func (c *Client) reachable() *Operation {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.running))
+	c.mu.Unlock()
+	if c.Shared && len(all) > 1 {
+		return nil
+	}
+	for _, op := range all {
+		if op.ctx.Err() == nil && op.waiting() != nil {
+			return op
+		}
+	}
+	return nil
+}
+
+func (c *Client) legacyPeer() *mcpserver.Peer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer
+}
+
+// Log sends a log message that belongs to no known call: with a call that waits, if there is
+// one, else on its own to a legacy client.
+func (c *Client) Log(level mcp.LogLevel, logger string, data any) {
+	if op := c.reachable(); op != nil {
+		op.Log(level, logger, data)
+	} else if peer := c.legacyPeer(); peer != nil {
+		peer.Log(level, logger, data)
+	}
+}
+
+// Sample implements [mcpclient.Sampler] for what belongs to no call: the client can be asked
+// during a call only.
+func (c *Client) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
+	if op := c.reachable(); op != nil {
+		return op.Sample(ctx, req)
+	}
+	return nil, mcp.ErrUserRejected
+}
+
+// Roots returns the client's roots: its answer if it can be asked now, else its last one.
+func (c *Client) Roots(ctx context.Context) ([]mcp.Root, error) {
+	if peer := c.legacyPeer(); peer != nil && peer.Client().Version.Era() == mcp.EraLegacy {
+		roots, err := peer.Roots(ctx)
+		if err == nil {
+			c.keepRoots(roots)
+		}
+		return roots, err
+	}
+	if op := c.reachable(); op != nil {
+		roots, err := op.Roots(ctx)
+		if err == nil || op.ctx.Err() == nil || ctx.Err() != nil {
+			return roots, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rootsOwed = c.roots == nil
+	return c.roots, nil
+}
+
+// AskOwedRoots asks for the roots that a backend wanted while the client could not be asked,
+// and has the backends ask again. Only runs use it: a call of the gateway asks nothing that
+// its own backend does not ask.
+func (c *Client) AskOwedRoots(op *Operation) {
+	c.mu.Lock()
+	owed := c.rootsOwed
+	c.rootsOwed = false
+	c.mu.Unlock()
+	if !owed {
+		return
+	}
+	c.ops.System.Go("expose", func() {
+		if _, err := op.Roots(op.ctx); err == nil {
+			c.session.RootsChanged()
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.rootsOwed = c.roots == nil // the next call may last longer
+	})
+}
+
+func (c *Client) keepRoots(roots []mcp.Root) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roots = append([]mcp.Root{}, roots...)
+}
+
+// pageOpened records that the client's user was sent to a page of a backend.
+func (c *Client) pageOpened(key pageKey, id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id != "" && len(c.pages) < maxPages {
+		c.pages[key] = append(c.pages[key], id)
+	}
+}
+
+// PageDone notifies the client that a page has ended (URL-30).
+func (c *Client) PageDone(p mcpclient.PageDone) {
+	key := pageKey{p.Server, p.URL.URL}
+	c.mu.Lock()
+	ids := c.pages[key]
+	delete(c.pages, key)
+	c.mu.Unlock()
+	if p.Err != nil {
+		return
+	}
+	for _, id := range ids {
+		if err := c.session.PageEnded(id); err != nil {
+			c.ops.Log.Debug("a client is not notified that a page has ended", "server", p.Server, "error", err)
+		}
+	}
+}
