@@ -3,12 +3,14 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // CompletionOut is what completions return: the values, best first, or also how many
@@ -53,10 +55,9 @@ func (c completers) with(argument string, f completer) completers {
 
 // CompletePrompt sets what suggests values for an argument of a prompt that was added
 // before (CMP-01). Suggestions go to whoever may send the request: they must disclose
-// nothing that reading would not (CMP-04). An error is also remembered, as that of
-// [AddPrompt] is.
+// nothing that reading would not (CMP-04).
 func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
-	err := s.prompts.replace(name, func(old *prompt) (*prompt, error) {
+	err := s.prompts.Replace(name, func(old *prompt) (*prompt, error) {
 		if !old.has(argument) {
 			return nil, fmt.Errorf("the argument %q of prompt %q: %w", argument, name, ErrUnknown)
 		}
@@ -70,7 +71,7 @@ func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest
 // CompleteTemplate sets what suggests values for a variable of a resource template
 // that was added before; see [CompletePrompt].
 func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
-	err := s.templates.replace(uriTemplate, func(old *template) (*template, error) {
+	err := s.templates.Replace(uriTemplate, func(old *template) (*template, error) {
 		if !old.has(variable) {
 			return nil, fmt.Errorf("the variable %q of %q: %w", variable, uriTemplate, ErrUnknown)
 		}
@@ -82,7 +83,10 @@ func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string
 
 func (s *Server) completes(err error) error {
 	if err != nil {
-		return s.fail(fmt.Errorf("adding a completion: %w", err))
+		if errors.Is(err, registry.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
+		return fmt.Errorf("adding a completion: %w", err)
 	}
 	s.suggests.Store(true)
 	return nil
@@ -170,7 +174,7 @@ func (c *completing) find(s *Server) error {
 		return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s %q", what, shorten(cmp.Or(ref.Name, ref.URI)))
 	}
 	if ref.Type == mcp.RefPrompt {
-		p, ok := s.prompts.Load().named(ref.Name)
+		p, ok := s.prompts.Now().Get(ref.Name)
 		switch {
 		case !ok:
 			return unknown("prompt")
@@ -181,11 +185,11 @@ func (c *completing) find(s *Server) error {
 		return nil
 	}
 	c.of = ref.URI
-	if _, ok := s.resources.Load().named(ref.URI); ok { // it has no variables
+	if _, ok := s.resources.Now().Get(ref.URI); ok { // it has no variables
 		return nil
 	}
-	t, ok := s.templates.Load().named(ref.URI)
-	if !ok && checkURI(ref.URI) == nil {
+	t, ok := s.templates.Now().Get(ref.URI)
+	if !ok && registry.CheckURI(ref.URI) == nil {
 		t, _ = s.templateFor(ref.URI)
 	}
 	switch {

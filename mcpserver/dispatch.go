@@ -55,12 +55,12 @@ func init() { // not a literal: the methods refer to the table
 		mcp.MethodSubscribe:   {quick: (*session).subscribe, waits: true},
 		mcp.MethodUnsubscribe: {quick: (*session).unsubscribe, waits: true},
 
-		mcp.MethodListTools:             {quick: (*session).listTools, waits: true, declared: (*Server).hasTools},
+		mcp.MethodListTools:             {quick: listTools, waits: true, declared: (*Server).hasTools},
 		mcp.MethodCallTool:              {start: (*session).callTool, find: (*session).findTool, declared: (*Server).hasTools},
-		mcp.MethodListResources:         {quick: (*session).listResources, waits: true, declared: (*Server).hasResources},
-		mcp.MethodListResourceTemplates: {quick: (*session).listTemplates, waits: true, declared: (*Server).hasResources},
+		mcp.MethodListResources:         {quick: listResources, waits: true, declared: (*Server).hasResources},
+		mcp.MethodListResourceTemplates: {quick: listTemplates, waits: true, declared: (*Server).hasResources},
 		mcp.MethodReadResource:          {start: (*session).readResource, find: (*session).findResource, declared: (*Server).hasResources},
-		mcp.MethodListPrompts:           {quick: (*session).listPrompts, waits: true, declared: (*Server).hasPrompts},
+		mcp.MethodListPrompts:           {quick: listPrompts, waits: true, declared: (*Server).hasPrompts},
 		mcp.MethodGetPrompt:             {start: (*session).getPrompt, find: (*session).findPrompt, declared: (*Server).hasPrompts},
 		mcp.MethodComplete:              {start: (*session).complete, find: (*session).findCompleter, declared: (*Server).hasCompletions},
 		mcp.MethodGetTask:               {start: (*session).getTask, declared: (*Server).hasTasks},
@@ -68,9 +68,9 @@ func init() { // not a literal: the methods refer to the table
 		mcp.MethodListTasks:             {start: (*session).listTasks, declared: (*Server).hasTasks},
 		mcp.MethodCancelTask:            {start: (*session).cancelTask, declared: (*Server).hasTasks},
 		mcp.MethodUpdateTask:            {start: (*session).updateTask, declared: (*Server).hasTasks},
-		mcp.MethodListSkills:            {quick: (*session).listSkills, waits: true, declared: (*Server).hasSkills},
-		mcp.MethodGetSkill:              {quick: (*session).getSkill, waits: true, declared: (*Server).hasSkills},
-		mcp.MethodReadDirectory:         {quick: (*session).readDirectory, waits: true, declared: (*Server).hasSkills},
+		mcp.MethodListSkills:            {quick: listSkills, waits: true, declared: (*Server).hasSkills},
+		mcp.MethodGetSkill:              {quick: getSkill, waits: true, declared: (*Server).hasSkills},
+		mcp.MethodReadDirectory:         {quick: readDirectory, waits: true, declared: (*Server).hasSkills},
 	}
 }
 
@@ -209,21 +209,6 @@ func (s *session) notification(m *mcp.Message) {
 // ping is answered in every state (PING-01).
 func (s *session) ping(*arrival) ([]byte, error) { return []byte("{}"), nil }
 
-// The lists answer with a page each (TOOL-02, RES-02, PRM-01).
-func (s *session) listTools(a *arrival) ([]byte, error) { return giveList(s, &s.server.tools, a) }
-func (s *session) listResources(a *arrival) ([]byte, error) {
-	return giveList(s, &s.server.resources, a)
-}
-func (s *session) listTemplates(a *arrival) ([]byte, error) {
-	return giveList(s, &s.server.templates, a)
-}
-func (s *session) listPrompts(a *arrival) ([]byte, error) { return giveList(s, &s.server.prompts, a) }
-
-func giveList[T entry](s *session, l *shelf[T], a *arrival) ([]byte, error) {
-	s.given(l.tells)
-	return l.Load().answer(a)
-}
-
 // callTool begins a call (TOOL-07).
 func (s *session) callTool(a *arrival) (lost bool, err error) {
 	w, err := s.findTool(a)
@@ -305,12 +290,14 @@ func (a *arrival) size() int64 {
 // toolNamed finds the tool of a call, nil if there is none; false if the name is
 // not a name. It copies no name that is written plainly.
 func (s *session) toolNamed(a *arrival) (*tool, bool) {
-	tools, raw := s.server.tools.Load().byName, a.Name
+	tools, raw := s.server.tools.Now(), a.Name
 	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return tools[string(raw[1:len(raw)-1])], true
+		t, _ := tools.GetBytes(raw[1 : len(raw)-1])
+		return t, true
 	}
 	name, ok := a.NameString()
-	return tools[name], ok
+	t, _ := tools.Get(name)
+	return t, ok
 }
 
 // beginElsewhere runs a call on a goroutine of its own, for which it keeps what it

@@ -88,16 +88,16 @@ func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 	return *c.For(v)
 }
 
-func (s *Server) hasTools() bool { return s.opts.DeclareAll || s.tools.declared.Load() }
+func (s *Server) hasTools() bool { return s.opts.DeclareAll || s.tools.Declared() }
 func (s *Server) hasResources() bool {
-	return s.opts.DeclareAll || s.resources.declared.Load() || s.templates.declared.Load()
+	return s.opts.DeclareAll || s.resources.Declared() || s.templates.Declared()
 }
 
 // hasSkills reports whether the Skills extension is declared: it is off until the
 // first skill (EXT-02).
-func (s *Server) hasSkills() bool { return s.skills.declared.Load() }
+func (s *Server) hasSkills() bool { return s.skills.Declared() }
 
-func (s *Server) hasPrompts() bool     { return s.opts.DeclareAll || s.prompts.declared.Load() }
+func (s *Server) hasPrompts() bool     { return s.opts.DeclareAll || s.prompts.Declared() }
 func (s *Server) hasCompletions() bool { return s.opts.DeclareAll || s.suggests.Load() }
 
 // initialize opens the legacy session of this connection (LIFE-01 to LIFE-05).

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // PromptOut is what handlers of prompts return: the text of one message of the user,
@@ -56,8 +57,7 @@ func (p *prompt) speed() *speed {
 // string, the handler does not run (PRM-03). An error of the handler is a protocol
 // error that gives nothing away, unless it is an [*mcp.Error] that is not wrapped.
 //
-// The error of AddPrompt is also remembered: Serve returns it. Clients that are
-// connected are told of the new prompt.
+// Connected clients are notified of the new prompt.
 func AddPrompt[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, req *PromptRequest, in In) (Out, error)) error {
 	return addPrompt(s, def, true, func(r *request, in In) (Out, error) {
 		return handle(r.context(), &PromptRequest{Request{r}}, in)
@@ -73,7 +73,7 @@ func AddPromptFunc[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle fun
 func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, handle func(*request, In) (Out, error)) error {
 	p, err := newPrompt(given, reflect.TypeFor[In]())
 	if err != nil {
-		return s.fail(err)
+		return err
 	}
 	p.takes = takes
 	fields := stringFields(reflect.TypeFor[In]())
@@ -103,10 +103,7 @@ func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, 
 		}
 		return nil, nil // there is no other type
 	}
-	if err := s.prompts.add(p); err != nil {
-		return s.fail(err)
-	}
-	return nil
+	return s.prompts.Add(p)
 }
 
 // maxPromptName bounds a name, in bytes.
@@ -128,7 +125,7 @@ func newPrompt(given *mcp.Prompt, in reflect.Type) (*prompt, error) {
 			def.Arguments = append(def.Arguments, mcp.PromptArgument{Name: f.name, Description: f.description, Required: f.required})
 		}
 	}
-	err := errors.Join(def.Validate(), checkDescribed(def.Icons, nil))
+	err := errors.Join(def.Validate(), registry.CheckDescribed(def.Icons, nil))
 	if len(def.Name) > maxPromptName || !utf8.ValidString(def.Name) {
 		err = errors.Join(err, fmt.Errorf("its name is no text of at most %d bytes", maxPromptName))
 	}
@@ -273,7 +270,7 @@ func (s *session) findPrompt(a *arrival) (work, error) {
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")
 	}
-	p, ok := s.server.prompts.Load().named(name)
+	p, ok := s.server.prompts.Now().Get(name)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", shorten(name)) // PRM-03
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // RelayTool adds a tool of another server, or puts it in the place of the one that has
@@ -19,8 +20,7 @@ import (
 // of the handler that is not wrapped is a protocol error, any other a result with
 // isError.
 //
-// An error changes nothing and, unlike those of [AddTool], is not remembered: what
-// comes from elsewhere must not keep this server from serving.
+// An error changes nothing.
 func RelayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *ToolRequest) (*mcp.CallToolResult, error)) error {
 	if def == nil {
 		return errors.New("relaying a tool: it is nil")
@@ -31,7 +31,7 @@ func RelayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 	if t.mirror, err = mirror.NewPlan(own.InputSchema); err != nil {
 		return fmt.Errorf("relaying the tool %q: %w", own.Name, err)
 	}
-	err = errors.Join(own.Validate(), checkDescribed(own.Icons, nil), checkTaskSupport(&own))
+	err = errors.Join(own.Validate(), registry.CheckDescribed(own.Icons, nil), checkTaskSupport(&own))
 	if !validName(own.Name) {
 		err = errors.Join(err, errors.New("a name is 1 to 128 of A-Z a-z 0-9 _ . - (TOOL-04)"))
 	}
@@ -50,7 +50,7 @@ func RelayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 		}
 		return r.result(t, out)
 	}
-	s.tools.put(t)
+	s.tools.Put(t)
 	if t.taskSupport() != mcp.TaskForbidden {
 		s.tasks.declared.Store(true)
 	}
@@ -63,14 +63,14 @@ func RelayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, 
 		return errors.New("relaying a resource: it is nil")
 	}
 	own := *def
-	err := errors.Join(own.Validate(), checkURI(own.URI), checkDescribed(own.Icons, own.Annotations))
+	err := errors.Join(own.Validate(), registry.CheckURI(own.URI), registry.CheckDescribed(own.Icons, own.Annotations))
 	if own.Size != nil && *own.Size < 0 {
 		err = errors.Join(err, errors.New("its size is negative"))
 	}
 	if err != nil {
 		return fmt.Errorf("relaying the resource %.200q: %w", own.URI, err)
 	}
-	s.resources.put(&resource{def: &own, supply: relayed(own.MIMEType, read)})
+	s.resources.Put(&resource{def: &own, supply: relayed(own.MIMEType, read)})
 	return nil
 }
 
@@ -97,7 +97,7 @@ func RelayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.C
 		}
 		s.suggests.Store(true)
 	}
-	s.templates.put(t)
+	s.templates.Put(t)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func RelayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *
 		}
 		s.suggests.Store(true)
 	}
-	s.prompts.put(p)
+	s.prompts.Put(p)
 	return nil
 }
 
@@ -145,14 +145,4 @@ func (s *Server) RelayOthers(read func(ctx context.Context, req *ResourceRequest
 func (q *Request) LogLevel() mcp.LogLevel {
 	r := q.live()
 	return r.logLevel()
-}
-
-// put adds an entry, or puts it in the place of the one of that name.
-func (l *shelf[T]) put(e T) {
-	l.mu.Lock()
-	l.all[e.name()] = e
-	l.declared.Store(true)
-	tell := l.altered()
-	l.mu.Unlock()
-	l.tell(tell)
 }

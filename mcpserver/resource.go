@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // ErrNotFound is what a handler returns, wrapped or not, for a resource that is not
@@ -122,8 +123,7 @@ func (r *request) respondWith(result any, meta *mcp.Meta) error {
 // handler is a protocol error that gives nothing away, unless it is [ErrNotFound] or
 // an [*mcp.Error] that is not wrapped.
 //
-// The error of AddResource is also remembered: Serve returns it. Clients that are
-// connected are told of the new resource.
+// Connected clients are notified of the new resource.
 func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error)) error {
 	return addResource(s, def, true, func(r *request, _ *reading) (Out, error) {
 		return read(r.context(), &ResourceRequest{Request{r}})
@@ -138,22 +138,19 @@ func AddResourceFunc[Out ResourceOut](s *Server, def *mcp.Resource, read func(ct
 
 func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, read func(*request, *reading) (Out, error)) error {
 	if given == nil {
-		return s.fail(errors.New("adding a resource: it is nil"))
+		return errors.New("adding a resource: it is nil")
 	}
 	def := *given
-	err := errors.Join(def.Validate(), checkURI(def.URI), checkDescribed(def.Icons, def.Annotations))
+	err := errors.Join(def.Validate(), registry.CheckURI(def.URI), registry.CheckDescribed(def.Icons, def.Annotations))
 	if def.Size != nil && *def.Size < 0 {
 		err = errors.Join(err, errors.New("its size is negative"))
 	}
 	if err != nil {
-		return s.fail(fmt.Errorf("adding the resource %q: %w", def.URI, err))
+		return fmt.Errorf("adding the resource %q: %w", def.URI, err)
 	}
 	r := &resource{def: &def}
 	r.supply = supply{def.MIMEType, takes, new(speed), resultOf(read)}
-	if err := s.resources.add(r); err != nil {
-		return s.fail(err)
-	}
-	return nil
+	return s.resources.Add(r)
 }
 
 // resultOf makes a handler's contents a result.
@@ -213,19 +210,19 @@ func (s *session) findResource(a *arrival) (work, error) {
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")
 	}
-	if r, ok := s.server.resources.Load().named(uri); ok {
+	if r, ok := s.server.resources.Now().Get(uri); ok {
 		return &reading{supply: &r.supply, uri: uri}, nil
 	}
-	if f, ok := s.server.skillFiles().files[uri]; ok {
-		return &reading{supply: &f.supply, uri: uri}, nil
+	if f, ok := s.server.skillTree.files(s.server.skills).Files[uri]; ok {
+		return &reading{supply: s.server.skillTree.supply(f), uri: uri}, nil
 	}
-	if err := checkURI(uri); err != nil {
+	if err := registry.CheckURI(uri); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	t, vars := s.server.templateFor(uri)
 	others := s.server.others.Load()
 	switch {
-	case climbs(uri):
+	case registry.Climbs(uri):
 	case t != nil:
 		return &reading{supply: &t.supply, uri: uri, vars: vars}, nil
 	case others != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 	"github.com/troupe-dev/troupe/store"
@@ -33,9 +34,8 @@ type Server struct {
 	own  bool // sys is ours to end
 	ref  actors.Ref
 
-	shelves
-	skilling   sync.Mutex // held while a skill is added or removed
-	skillTree  atomic.Pointer[skillTree]
+	lists
+	skillTree  skillTree
 	suggests   atomic.Bool // something completes arguments
 	limits     *limits     // nil without
 	records    store.Records
@@ -47,8 +47,6 @@ type Server struct {
 	ended   error // what Shutdown returned first
 
 	mu       sync.Mutex
-	broken   error // of what was added in vain before anybody was served
-	served   bool
 	sessions map[*session]struct{}
 
 	notices notices
@@ -110,7 +108,10 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	s.records, durable = recordsIn(s.opts.Records)
 	s.tasks = newTasks(s, durable)
 	s.notices.tasks = s.tasks
-	s.initLists()
+	s.lists = newLists(&registry.Paging{
+		Versions: s.opts.Versions, Entries: s.opts.PageSize, Bytes: s.opts.PageBytes,
+		TTL: s.opts.CacheFor, Scope: s.listScope(), Finish: s.withMeta,
+	}, s.changed)
 	s.limits = newLimits(s.opts.RatePerSecond, s.opts.RateBurst)
 	if err := s.start(); err != nil {
 		return nil, err
@@ -173,17 +174,13 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 // open makes the session one of the server's and starts its actor.
 func (s *Server) open(ctx context.Context, n *session) error {
 	s.mu.Lock()
-	err := s.broken
-	switch {
-	case s.closed.Load():
-		err = ErrClosed
-	case err == nil:
-		s.served = true
+	closed := s.closed.Load()
+	if !closed {
 		s.sessions[n] = struct{}{}
 	}
 	s.mu.Unlock()
-	if err != nil {
-		return err
+	if closed {
+		return ErrClosed
 	}
 	ref, err := actors.Ask(ctx, s.ref, func(r *actors.Reply[actors.Ref]) any { return &open{n, r} })
 	if err != nil {
@@ -229,17 +226,6 @@ func (s *Server) live() []*session {
 		}
 	}
 	return all
-}
-
-// fail remembers an error of AddTool, so that Serve reports it; not while clients are
-// served, who are not to be refused for it.
-func (s *Server) fail(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.served {
-		s.broken = errors.Join(s.broken, err)
-	}
-	return err
 }
 
 // Shutdown takes no more calls, lets those in flight end until ctx does, and

@@ -279,9 +279,9 @@ func TestBadSkills(t *testing.T) {
 		{"too many files", "a", many, "more than 512 files"},
 		{"too many bytes", "a", fstest.MapFS{"SKILL.md": head("a"), "x": {Data: make([]byte, skillmd.MaxBytes)}}, "more than 16777216 bytes"},
 		{"no files", "a", nil, "no SKILL.md"},
-		{"one that is there", "pdf", fstest.MapFS{"SKILL.md": head("pdf")}, "added already"},
-		{"a part of another that it has not", "pdf/more", fstest.MapFS{"SKILL.md": head("more")}, "has not the same file"},
-		{"around another without its files", "acme/billing", fstest.MapFS{"SKILL.md": head("billing")}, "has not the same file"},
+		{"one that is there", "pdf", fstest.MapFS{"SKILL.md": head("pdf")}, "added before"},
+		{"a part of another that it has not", "pdf/more", fstest.MapFS{"SKILL.md": head("more")}, "does not have the same file"},
+		{"around another without its files", "acme/billing", fstest.MapFS{"SKILL.md": head("billing")}, "does not have the same file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/uritemplate"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // Vars are the variables of a URI template as a URI has them: decoded strings; a
@@ -67,13 +68,10 @@ func AddTemplateFunc[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read
 func addTemplate[Out ResourceOut](s *Server, given *mcp.ResourceTemplate, takes bool, read func(*request, *reading) (Out, error)) error {
 	t, err := newTemplate(given)
 	if err != nil {
-		return s.fail(err)
+		return err
 	}
 	t.supply = supply{t.def.MIMEType, takes, new(speed), resultOf(read)}
-	if err := s.templates.add(t); err != nil {
-		return s.fail(err)
-	}
-	return nil
+	return s.templates.Add(t)
 }
 
 func newTemplate(given *mcp.ResourceTemplate) (*template, error) {
@@ -84,13 +82,13 @@ func newTemplate(given *mcp.ResourceTemplate) (*template, error) {
 	t := &template{def: &def}
 	var err error
 	if t.parsed, err = uritemplate.Parse(def.URITemplate); err == nil {
-		err = errors.Join(def.Validate(), checkDescribed(def.Icons, def.Annotations))
+		err = errors.Join(def.Validate(), registry.CheckDescribed(def.Icons, def.Annotations))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("adding the resource template %q: %w", def.URITemplate, err)
 	}
 	prefix, _, _ := strings.Cut(def.URITemplate, "{")
-	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !isScheme(strings.ToLower(scheme)) { // RES-07
+	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !registry.IsScheme(strings.ToLower(scheme)) { // RES-07
 		return nil, fmt.Errorf("adding the resource template %q: it has no fixed scheme", def.URITemplate)
 	}
 	if !strings.ContainsFunc(prefix, func(r rune) bool { return r >= utf8.RuneSelf }) { // the others are encoded first
@@ -109,7 +107,7 @@ func newTemplate(given *mcp.ResourceTemplate) (*template, error) {
 func (s *Server) templateFor(uri string) (*template, Vars) {
 	var best *template
 	var vars Vars
-	for _, t := range s.templates.Load().sorted {
+	for _, t := range s.templates.Now().All() {
 		if best != nil && t.literal <= best.literal || !strings.HasPrefix(uri, t.prefix) {
 			continue
 		}

@@ -52,8 +52,7 @@ func (t *tool) run(r *request) error { return t.call(r) }
 // (TOOL-09), but an [*mcp.Error] that it returns itself, not wrapped, is a
 // protocol error. Arguments that do not fit are answered without the handler.
 //
-// The error is also remembered, until the first client is served: Serve returns it. Clients that are connected are
-// told of the new tool.
+// Connected clients are notified of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
 	return addTool(s, t, true, func(r *request, in In) (Out, error) {
 		return handle(r.context(), &ToolRequest{Request{r}}, in)
@@ -71,7 +70,7 @@ func AddFunc[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Contex
 func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*request, In) (Out, error)) error {
 	t, err := newTool(def, reflect.TypeFor[In](), reflect.TypeFor[Out]())
 	if err != nil {
-		return s.fail(err)
+		return err
 	}
 	t.takes = asks
 	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
@@ -113,8 +112,8 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		other := out // out itself need not be allocated
 		return r.finished(t, &other)
 	}
-	if err := s.tools.add(t); err != nil {
-		return s.fail(err)
+	if err := s.tools.Add(t); err != nil {
+		return err
 	}
 	if t.taskSupport() != mcp.TaskForbidden {
 		s.tasks.declared.Store(true)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
 // Bounds on what is watched (ROB-3).
@@ -168,7 +169,7 @@ func watchable(uri string) error {
 	if len(uri) > maxURI {
 		return fmt.Errorf("the URI is longer than %d bytes", maxURI)
 	}
-	return checkURI(uri)
+	return registry.CheckURI(uri)
 }
 
 // subscribe and unsubscribe are resources/subscribe and resources/unsubscribe.

@@ -1,4 +1,4 @@
-package mcpserver
+package registry
 
 import (
 	"fmt"
@@ -11,27 +11,27 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// checkURI holds a URI to RFC 3986 (RES-07, RES-08), but for characters beyond ASCII,
+// CheckURI holds a URI to RFC 3986 (RES-07, RES-08), but for characters beyond ASCII,
 // as people write them.
-func checkURI(uri string) error {
+func CheckURI(uri string) error {
 	if len(uri) > uritemplate.MaxURI {
 		return fmt.Errorf("the URI is longer than %d bytes", uritemplate.MaxURI)
 	}
 	scheme, rest, ok := strings.Cut(uri, ":")
-	if !ok || !isScheme(strings.ToLower(scheme)) {
+	if !ok || !IsScheme(strings.ToLower(scheme)) {
 		return fmt.Errorf("the URI %.100q has no scheme", uri)
 	}
 	if !utf8.ValidString(uri) || strings.ContainsFunc(rest, isNoURI) || !isEncoded(rest) {
-		return fmt.Errorf("the URI %.100q has characters that no URI may have", uri)
+		return fmt.Errorf("the URI %.100q has characters that are not allowed in a URI", uri)
 	}
 	return nil
 }
 
-// climbs reports whether a URI that passes checkURI could lead a handler out of its
-// place: by dot segments, encoded or not, which no URI in its normal form has, or by
+// Climbs reports whether a URI that passes CheckURI could lead a handler out of its
+// folder: by dot segments, encoded or not, which no URI in its normal form has, or by
 // zero bytes, and in file URIs by hosts, and by separators that are encoded or of
 // another system (SECA-46).
-func climbs(uri string) bool {
+func Climbs(uri string) bool {
 	scheme, rest, _ := strings.Cut(uri, ":")
 	if i := strings.IndexAny(rest, "?#"); i >= 0 {
 		rest = rest[:i]
@@ -57,8 +57,8 @@ func climbs(uri string) bool {
 		strings.Count(path, "/") != strings.Count(rest, "/"))
 }
 
-// isScheme reports whether s is a URI scheme in lower case.
-func isScheme(s string) bool {
+// IsScheme reports whether s is a URI scheme in lower case.
+func IsScheme(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '+' && c != '.') {
 			return false
@@ -78,8 +78,8 @@ func isEncoded(s string) bool {
 	return err == nil
 }
 
-// checkDescribed looks at the parts that definitions have in common.
-func checkDescribed(icons []mcp.Icon, a *mcp.Annotations) error {
+// CheckDescribed checks the parts that definitions have in common.
+func CheckDescribed(icons []mcp.Icon, a *mcp.Annotations) error {
 	for _, icon := range icons { // ICON-01
 		src := strings.ToLower(icon.Src)
 		if !strings.HasPrefix(src, "https://") && !strings.HasPrefix(src, "data:") {

@@ -1,9 +1,9 @@
-package mcpserver
+// Package filetree reads a tree of files as the contents of resources: a folder as a list of
+// URIs, a file as text or blob. It stays within the tree.
+package filetree
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,79 +19,44 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
-// FSOptions changes how files are served; nil is the same as the zero value.
-type FSOptions struct {
-	// Name is that of the resource and of the template. Empty is the last part of the
-	// base.
-	Name string
-	// Description is for the model. It may be empty.
-	Description string
-	// MaxFile bounds a file that is read, in bytes; a longer one is an error. Zero means
-	// 1 MiB.
-	MaxFile int64
-	// MaxEntries bounds the entries that a folder is listed with. Zero means 1000.
-	MaxEntries int
-	// Hidden serves names that begin with a dot too, such as .git and .env.
-	Hidden bool
+// MIMEURIList is the type of the contents of a folder (RFC 2483).
+const MIMEURIList = "text/uri-list"
+
+// Options changes how a tree is served.
+type Options struct {
+	MaxFile    int64 // bytes of a file that is read
+	MaxEntries int   // of a folder that is listed
+	Hidden     bool  // names that begin with a dot are served, too
 }
 
-// ServeFS serves a tree of files as resources below base, which ends with a slash,
-// such as "file:///project/": base itself as a resource, and all that is in it by a
-// template. A folder reads as text/uri-list (RFC 2483), a file as text if it is UTF-8
-// and as a blob else. Its MIME type is that of its extension, or what it looks like.
-//
-// For a folder of this machine files must be (*os.Root).FS(): it holds against
-// symbolic links and all else that leads out of the folder (SECA-46). os.DirFS does
-// not, and is refused. What is no ordinary file is not there for clients.
-func ServeFS(s *Server, base string, files fs.FS, opts *FSOptions) error {
-	t, err := newTree(base, files, opts)
-	if err != nil {
-		return s.fail(err)
-	}
-	err = AddResource(s,
-		&mcp.Resource{URI: base, Name: t.opts.Name, Description: t.opts.Description, MIMEType: mimeURIList},
-		func(_ context.Context, _ *ResourceRequest) (mcp.ResourceContents, error) { return t.read("") })
-	if err != nil {
-		return err
-	}
-	return AddTemplate(s,
-		&mcp.ResourceTemplate{URITemplate: base + "{+path}", Name: t.opts.Name, Description: t.opts.Description},
-		func(_ context.Context, _ *ResourceRequest, vars Vars) (mcp.ResourceContents, error) {
-			return t.read(vars.Get("path"))
-		})
-}
+// ErrNotFound is the error of a path that has neither an ordinary file nor a folder that is served.
+var ErrNotFound = errors.New("no file or folder is served there")
 
-const mimeURIList = "text/uri-list"
-
-// tree is what ServeFS serves.
-type tree struct {
+// Tree is a tree of files below a base.
+type Tree struct {
 	base  string
 	files fs.FS
-	opts  FSOptions
+	opts  Options
 }
 
-func newTree(base string, files fs.FS, opts *FSOptions) (*tree, error) {
-	t := &tree{base: base, files: files}
-	if opts != nil {
-		t.opts = *opts
-	}
-	t.opts.Name = cmp.Or(t.opts.Name, path.Base(base))
-	t.opts.MaxFile = cmp.Or(t.opts.MaxFile, 1<<20)
-	t.opts.MaxEntries = cmp.Or(t.opts.MaxEntries, 1000)
+// New returns the tree of files below base.
+func New(base string, files fs.FS, opts Options) (*Tree, error) {
+	t := &Tree{base: base, files: files, opts: opts}
 	var err error
 	switch {
 	case files == nil:
-		err = errors.New("there are none")
+		err = errors.New("the file system is nil")
 	case fmt.Sprintf("%T", files) == "os.dirFS":
 		err = errors.New("os.DirFS follows links out of its folder: use (*os.Root).FS")
 	case !strings.HasSuffix(base, "/") || strings.ContainsAny(base, "?#"):
 		err = errors.New("the base is not the URI of a folder, which ends with a slash")
-	case climbs(base):
-		err = errors.New("the base is not where it seems to be")
+	case registry.Climbs(base):
+		err = errors.New("the base has dot segments or a host")
 	default:
-		err = checkURI(base)
+		err = registry.CheckURI(base)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("serving the files at %q: %w", base, err)
@@ -99,8 +64,8 @@ func newTree(base string, files fs.FS, opts *FSOptions) (*tree, error) {
 	return t, nil
 }
 
-// read returns what is at a path, which is decoded already.
-func (t *tree) read(name string) (mcp.ResourceContents, error) {
+// Read returns the contents of a path, which is decoded already.
+func (t *Tree) Read(name string) (mcp.ResourceContents, error) {
 	name = strings.TrimSuffix(name, "/")
 	if name == "" {
 		name = "."
@@ -110,7 +75,7 @@ func (t *tree) read(name string) (mcp.ResourceContents, error) {
 	}
 	info, err := fs.Stat(t.files, name) // before it is opened: opening a pipe waits for a writer
 	switch {
-	case err != nil: // also what may not be read, and what leads out: nothing is told of it
+	case err != nil: // the same for all reasons: clients learn nothing of forbidden files, or of links out of the tree
 		return mcp.ResourceContents{}, errors.Join(ErrNotFound, err)
 	case info.IsDir():
 		return t.folder(name)
@@ -122,7 +87,7 @@ func (t *tree) read(name string) (mcp.ResourceContents, error) {
 
 // shows reports whether a path is a plain one that stays within: without empty, dot
 // or dot-dot segments, drives, streams and names of devices (SECA-46).
-func (t *tree) shows(name string) bool {
+func (t *Tree) shows(name string) bool {
 	if !fs.ValidPath(name) || !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsAny(name, "\\\x00") {
 		return false
 	}
@@ -141,14 +106,14 @@ func (t *tree) shows(name string) bool {
 }
 
 // file reads a file.
-func (t *tree) file(name string) (mcp.ResourceContents, error) {
+func (t *Tree) file(name string) (mcp.ResourceContents, error) {
 	var none mcp.ResourceContents
 	f, err := t.files.Open(name)
 	if err != nil {
 		return none, errors.Join(ErrNotFound, err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // another one by now
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // the file has been replaced
 		return none, ErrNotFound
 	}
 	data, err := io.ReadAll(io.LimitReader(f, t.opts.MaxFile+1))
@@ -158,11 +123,12 @@ func (t *tree) file(name string) (mcp.ResourceContents, error) {
 	case int64(len(data)) > t.opts.MaxFile:
 		return none, mcp.Errorf(mcp.CodeInternal, "the file is longer than %d bytes", t.opts.MaxFile)
 	}
-	return fileContents(name, data), nil
+	return Contents(name, data), nil
 }
 
-// fileContents are those of a file, by its name and by what is in it.
-func fileContents(name string, data []byte) mcp.ResourceContents {
+// Contents returns the contents of a file. Its MIME type is that of the extension of its name, or
+// else follows from the data.
+func Contents(name string, data []byte) mcp.ResourceContents {
 	c := mcp.ResourceContents{MIMEType: mime.TypeByExtension(path.Ext(name))}
 	if c.MIMEType == "" {
 		c.MIMEType = http.DetectContentType(data)
@@ -170,13 +136,13 @@ func fileContents(name string, data []byte) mcp.ResourceContents {
 	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
 		c.Text = string(data)
 	} else {
-		c.Blob = notNil(data)
+		c.Blob = data // not nil: it has bytes
 	}
 	return c
 }
 
-// folder lists a folder by the URIs of what is in it.
-func (t *tree) folder(name string) (mcp.ResourceContents, error) {
+// folder lists a folder as URIs.
+func (t *Tree) folder(name string) (mcp.ResourceContents, error) {
 	var none mcp.ResourceContents
 	f, err := t.files.Open(name)
 	if err != nil {
@@ -200,7 +166,7 @@ func (t *tree) folder(name string) (mcp.ResourceContents, error) {
 		if !t.shows(within) {
 			continue
 		}
-		info, err := fs.Stat(t.files, within) // of what a link leads to
+		info, err := fs.Stat(t.files, within) // of the target of a link
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 			continue
 		}
@@ -209,11 +175,11 @@ func (t *tree) folder(name string) (mcp.ResourceContents, error) {
 	if more {
 		list.WriteString("# and more\r\n")
 	}
-	return mcp.ResourceContents{MIMEType: mimeURIList, Text: list.String()}, nil
+	return mcp.ResourceContents{MIMEType: MIMEURIList, Text: list.String()}, nil
 }
 
-// uri is that of what is at a path.
-func (t *tree) uri(name string, folder bool) string {
+// uri returns the URI of a path.
+func (t *Tree) uri(name string, folder bool) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)

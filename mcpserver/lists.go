@@ -1,0 +1,184 @@
+// lists.go: what a server has registered, and its methods that list it.
+
+package mcpserver
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
+	"github.com/troupe-dev/troupe/mcpserver/internal/skills"
+)
+
+// Errors of adding and of referring to entries.
+var (
+	// ErrToolExists is returned by AddTool for a name that another tool has.
+	ErrToolExists = errors.New("mcpserver: another tool has this name")
+	// ErrExists is returned for a resource, template or prompt that was added before.
+	ErrExists = errors.New("mcpserver: it was added before")
+	// ErrUnknown is returned for a completion of a prompt, template or argument that the server does not have.
+	ErrUnknown = errors.New("mcpserver: unknown prompt, template or argument")
+)
+
+// lists are what a server has registered.
+type lists struct {
+	tools     *registry.List[*tool]
+	resources *registry.List[*resource]
+	templates *registry.List[*template]
+	prompts   *registry.List[*prompt]
+	skills    *registry.List[*skills.Skill]
+}
+
+// newLists returns empty lists.
+func newLists(paging *registry.Paging, changed func(listKind)) lists {
+	tools := func() { changed(toolsList) }
+	prompts := func() { changed(promptsList) }
+	resources := func() { changed(resourcesList) }
+	return lists{
+		tools: registry.New(registry.Options[*tool]{
+			Kind: "tool", Key: (*tool).name, Taken: ErrToolExists, Changed: tools, Paging: paging,
+			Page: func(all []*tool, p registry.PageInfo) any {
+				return &mcp.ListToolsResult{
+					Tools:      definitions(all, func(t *tool) mcp.Tool { return *t.def }),
+					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+				}
+			},
+		}),
+		resources: registry.New(registry.Options[*resource]{
+			Kind: "resource", Key: (*resource).name, Taken: ErrExists, Changed: resources, Paging: paging,
+			Page: func(all []*resource, p registry.PageInfo) any {
+				return &mcp.ListResourcesResult{
+					Resources:  definitions(all, func(r *resource) mcp.Resource { return *r.def }),
+					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+				}
+			},
+		}),
+		templates: registry.New(registry.Options[*template]{
+			Kind: "resource template", Key: (*template).name, Taken: ErrExists, Changed: resources, Paging: paging,
+			Page: func(all []*template, p registry.PageInfo) any {
+				return &mcp.ListResourceTemplatesResult{
+					ResourceTemplates: definitions(all, func(t *template) mcp.ResourceTemplate { return *t.def }),
+					NextCursor:        p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+				}
+			},
+		}),
+		prompts: registry.New(registry.Options[*prompt]{
+			Kind: "prompt", Key: (*prompt).name, Taken: ErrExists, Changed: prompts, Paging: paging,
+			Page: func(all []*prompt, p registry.PageInfo) any {
+				return &mcp.ListPromptsResult{
+					Prompts:    definitions(all, func(p *prompt) mcp.Prompt { return *p.def }),
+					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+				}
+			},
+		}),
+		skills: registry.New(registry.Options[*skills.Skill]{
+			Kind: "skill", Key: (*skills.Skill).URI, Taken: ErrExists, Changed: resources, Paging: paging,
+			Page: func(all []*skills.Skill, p registry.PageInfo) any {
+				return &mcp.ListSkillsResult{
+					Skills:     definitions(all, func(k *skills.Skill) mcp.Skill { return k.Entry }),
+					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+				}
+			},
+		}),
+	}
+}
+
+// definitions returns the parts of entries that clients see; never nil.
+func definitions[T, D any](all []T, of func(T) D) []D {
+	out := make([]D, len(all))
+	for i, e := range all {
+		out[i] = of(e)
+	}
+	return out
+}
+
+// ChangeLists runs change, which adds, relays and removes tools, resources, templates,
+// prompts or skills of this server, as one change: until change has returned, clients see
+// the lists and can use their entries as before, and then they are notified once of each list
+// that has changed. Changes by other goroutines wait, too. change must be quick; it
+// may call ChangeLists.
+func (s *Server) ChangeLists(change func()) {
+	for _, l := range []interface {
+		Hold()
+		Release()
+	}{s.tools, s.resources, s.templates, s.prompts, s.skills} {
+		l.Hold()
+		defer l.Release()
+	}
+	change()
+}
+
+// RemoveTools removes tools by name; unknown names do nothing. Calls in flight
+// go on.
+func (s *Server) RemoveTools(names ...string) { s.tools.Remove(names) }
+
+// RemoveResources removes resources by URI, as RemoveTools does.
+func (s *Server) RemoveResources(uris ...string) { s.resources.Remove(uris) }
+
+// RemoveTemplates removes resource templates by their URI template, as RemoveTools
+// does.
+func (s *Server) RemoveTemplates(uriTemplates ...string) { s.templates.Remove(uriTemplates) }
+
+// RemovePrompts removes prompts by name, as RemoveTools does.
+func (s *Server) RemovePrompts(names ...string) { s.prompts.Remove(names) }
+
+// The lists answer with a page each (TOOL-02, RES-02, PRM-01, SKILL-08).
+func listTools(s *session, a *arrival) ([]byte, error) {
+	return listPage(s, toolsList, s.server.tools, a)
+}
+
+func listResources(s *session, a *arrival) ([]byte, error) {
+	return listPage(s, resourcesList, s.server.resources, a)
+}
+
+func listTemplates(s *session, a *arrival) ([]byte, error) {
+	return listPage(s, resourcesList, s.server.templates, a)
+}
+
+func listPrompts(s *session, a *arrival) ([]byte, error) {
+	return listPage(s, promptsList, s.server.prompts, a)
+}
+
+func listSkills(s *session, a *arrival) ([]byte, error) {
+	return listPage(s, resourcesList, s.server.skills, a)
+}
+
+func listPage[T any](s *session, kind listKind, l *registry.List[T], a *arrival) ([]byte, error) {
+	s.given(kind)
+	return l.Now().Page(a.Message, a.version)
+}
+
+// listScope says who may share what clients keep of the lists: only the same client, if the server authenticates
+// clients, or if a middleware may answer each differently (CACHE-05, SECA-47).
+func (s *Server) listScope() string {
+	if s.opts.Authenticate != nil || s.opts.Principal != nil || len(s.opts.Middleware) > 0 {
+		return mcp.CachePrivate
+	}
+	return mcp.CachePublic
+}
+
+// withMeta adds the server's identity to a result of 2026-07-28 that has no _meta (META-06).
+func (s *Server) withMeta(result []byte, v mcp.Version) []byte {
+	if v.Era() != mcp.EraModern || len(result) < 2 {
+		return result
+	}
+	end := len(result) - 1 // the closing brace
+	if result[end-1] != '{' {
+		result = append(result[:end], ',')
+	} else {
+		result = result[:end]
+	}
+	return append(append(result, s.serverMeta...), '}')
+}
+
+// identified returns the _meta of a handler's result with the server's identity in it (META-06).
+func (s *Server) identified(meta mcp.Meta, v mcp.Version) mcp.Meta {
+	if v.Era() != mcp.EraModern {
+		return meta
+	}
+	all := make(mcp.Meta, len(meta)+1)
+	maps.Copy(all, meta)
+	_ = all.Set(mcp.MetaServerInfo, s.info) // New has encoded it before
+	return all
+}
