@@ -52,14 +52,14 @@ func (c *Client) watching() *watching {
 func (c *Client) newWatching() *watching {
 	w := new(watching)
 	w.tasks = watch.NewTasks(watch.Options{
-		Do: c.watchDo, Spawn: c.conn.SpawnThen, Logger: c.log,
+		Do: c.watchDo, Spawn: c.conn.SpawnChild, Logger: c.log,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
 			return c.answerInputs(ctx, t.Tag(), requests)
 		},
 		Cancels: func() bool { return c.era() == mcp.EraModern || c.coreTasks().cancel },
 	})
-	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnThen, OnStatus: c.servedChanged, Logger: c.log})
-	opts := watch.ListenOptions{Do: c.watchDo, Spawn: c.conn.SpawnThen, Permanent: conn.IsPermanent, Logger: c.log}
+	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnChild, OnStatus: c.servedChanged, Logger: c.log})
+	opts := watch.ListenOptions{Do: c.watchDo, Spawn: c.conn.SpawnChild, Permanent: conn.IsPermanent, Logger: c.log}
 	w.listens = watch.NewListens(opts)
 	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
 	w.keeper.client = c

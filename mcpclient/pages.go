@@ -27,7 +27,7 @@ type pages struct {
 // table returns that of the actors; it is made when the first is needed.
 func (s *pages) table() *elicit.Table {
 	s.once.Do(func() {
-		s.pending = elicit.New(s.client.conn, elicit.Options{Expiry: s.client.opts.ElicitationExpiry})
+		s.pending = elicit.New(s.client.conn.SpawnChild, elicit.Options{Expiry: s.client.opts.ElicitationExpiry})
 	})
 	return s.pending
 }

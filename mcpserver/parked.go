@@ -335,7 +335,7 @@ func (n *run) rest(ctx context.Context, all, open []*Question) error {
 		n.end(ErrSuspended)
 		return ErrSuspended
 	}
-	n.server.spawnThen(actors.Spec{Kind: actors.KindParked, New: func() actors.Actor { return p }, OnStop: p.stopped}, p.started)
+	n.server.spawnChild(actors.Spec{Kind: actors.KindParked, New: func() actors.Actor { return p }, OnStop: p.stopped}, p.started)
 	select {
 	case <-p.resumed:
 		n.got = p.got

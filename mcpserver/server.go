@@ -102,7 +102,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if s.model, err = newOwnModel(s.opts.Model, s.opts.ModelLimits); err != nil {
 		return nil, err
 	}
-	s.visits.table = elicit.New(pageParent{s}, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
+	s.visits.table = elicit.New(s.spawnChild, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
 	s.notices.init(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
@@ -162,8 +162,6 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 		if !m.reply.Complete(ref, err) { // nobody waits for it any more
 			ref.Stop()
 		}
-	case *spawning:
-		m.spawn(c)
 	case *startLoop:
 		m.start(c)
 	default:

@@ -135,7 +135,7 @@ func (ts *tasks) table(owner string) (*watch.Served, error) {
 		return nil, mcp.Errorf(mcp.CodeInternal, "too many tasks")
 	}
 	o := watch.ServedOptions{
-		Spawn: ts.server.spawnThen, Working: ts.opts.Working, Limit: ts.opts.Limit, MaxBytes: ts.opts.MaxBytes,
+		Spawn: ts.server.spawnChild, Working: ts.opts.Working, Limit: ts.opts.Limit, MaxBytes: ts.opts.MaxBytes,
 		TTL: ts.opts.TTL, MaxTTL: ts.opts.MaxTTL, Poll: ts.opts.Poll, Lasting: true, Logger: ts.server.log,
 		OnStatus: func(w *watch.ServedTask) { w.Tag().(*task).changed(w) },
 		OnGone:   func(w *watch.ServedTask) { ts.byID.Delete(w.ID()) },

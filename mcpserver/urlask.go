@@ -424,36 +424,7 @@ func (n *run) openPages(ctx context.Context, qs []*Question) (open []*Question, 
 	return open, nil
 }
 
-// spawnThen starts a child of the server's actor, and calls then with it or with the
-// reason why there is none.
-func (s *Server) spawnThen(spec actors.Spec, then func(actors.Ref, error)) {
-	reply := &spawning{spec: spec, then: then}
-	s.ref.Send(reply)
-	select {
-	case <-s.ref.Stopped():
-		reply.done(actors.Ref{}, ErrClosed)
-	default:
-	}
-}
-
-// SpawnThen implements [elicit.Parent].
-func (p pageParent) SpawnThen(spec actors.Spec, then func(actors.Ref, error)) {
-	p.server.spawnThen(spec, then)
-}
-
-type pageParent struct{ server *Server }
-
-// spawning is a message to the server's actor.
-type spawning struct {
-	spec actors.Spec
-	then func(actors.Ref, error)
-	once sync.Once
-}
-
-func (m *spawning) done(ref actors.Ref, err error) { m.once.Do(func() { m.then(ref, err) }) }
-
-// spawn starts the child, in the Receive of the server's actor.
-func (m *spawning) spawn(c *actors.Context) {
-	ref, err := c.Spawn(m.spec)
-	m.done(ref, err)
+// spawnChild starts a child of the server's actor: see [actors.Ref.SpawnChild].
+func (s *Server) spawnChild(spec actors.Spec, then func(actors.Ref, error)) {
+	s.ref.SpawnChild(spec, then)
 }

@@ -97,7 +97,6 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		if o := &a.conn.opts; o.Ping != nil && o.PingEvery > 0 {
 			a.pings = c.NewTimer(pingDue{})
 		}
-		a.conn.children.spawn(c)
 		if first := a.conn.first.Load(); first != nil && !first.Completed() {
 			a.waiters = append(a.waiters, first)
 		}
@@ -124,8 +123,6 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		if a.state == Closing {
 			c.Stop()
 		}
-	case *spawnWanted:
-		a.conn.children.spawn(c)
 	case clockDue:
 		if a.state == Dialing || a.state == Negotiating {
 			a.fail(c, &ConnectTimeoutError{State: a.state, After: a.conn.opts.ConnectTimeout})

@@ -88,8 +88,6 @@ type Conn struct {
 	ref     atomic.Pointer[actors.Ref]             // nil before it is started
 	status  atomic.Pointer[Status]
 	session atomic.Pointer[Session] // the newest
-
-	children children
 }
 
 // New returns a connection that is not started yet.
@@ -160,7 +158,6 @@ func (k *Conn) stopped(failure error) {
 		failure = call.ErrClosed
 	}
 	k.calls.Close(failure)
-	k.children.close(failure)
 	if first := k.first.Load(); first != nil {
 		first.Complete(struct{}{}, actors.ErrStopped)
 	}
@@ -178,6 +175,30 @@ func (k *Conn) Ref() actors.Ref {
 
 func (k *Conn) send(msg any) {
 	k.Ref().Send(msg)
+}
+
+// SpawnChild starts a child of the connection's actor, which outlives transports and ends
+// with the connection: see [actors.Ref.SpawnChild]. The error is [ErrNotReady] before the
+// connection is started and [call.ErrClosed] once it has ended.
+func (k *Conn) SpawnChild(spec actors.Spec, then func(actors.Ref, error)) {
+	parent := k.Ref()
+	if parent.IsZero() {
+		then(actors.Ref{}, ErrNotReady)
+		return
+	}
+	parent.SpawnChild(spec, func(ref actors.Ref, err error) {
+		if errors.Is(err, actors.ErrStopped) {
+			err = call.ErrClosed
+		}
+		then(ref, err)
+	})
+}
+
+// Spawn is [Conn.SpawnChild] for a caller that waits: it must not be called from a Receive.
+func (k *Conn) Spawn(spec actors.Spec) (actors.Ref, error) {
+	var reply actors.Reply[actors.Ref]
+	k.SpawnChild(spec, func(ref actors.Ref, err error) { reply.Complete(ref, err) })
+	return reply.Wait(context.Background())
 }
 
 // Status returns what the connection is doing.

@@ -195,11 +195,11 @@ func TestSpawn(t *testing.T) {
 		if _, err := k.Spawn(spec); !errors.Is(err, conn.ErrNotReady) {
 			t.Errorf("before Start: got %v, want %v", err, conn.ErrNotReady)
 		}
-		var later actors.Ref
-		k.SpawnThen(spec, func(ref actors.Ref, err error) { later = ref })
 		if err := k.StartConnect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		var later actors.Ref
+		k.SpawnChild(spec, func(ref actors.Ref, err error) { later = ref })
 		ref, err := k.Spawn(spec)
 		if err != nil {
 			t.Fatal(err)

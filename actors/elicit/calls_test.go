@@ -123,7 +123,7 @@ func newWaiting(t *testing.T, each int, trace func(actors.TraceEvent)) *waiting 
 			return nil
 		},
 	})
-	w.Table = elicit.New(w.conn, elicit.Options{})
+	w.Table = elicit.New(w.conn.SpawnChild, elicit.Options{})
 	if err := w.conn.StartConnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}

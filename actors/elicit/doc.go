@@ -3,7 +3,7 @@
 // of kind [actors.KindElicitation], a child of the connection, so that it outlives
 // transports and costs no goroutine.
 //
-//	table := elicit.New(k, elicit.Options{})
+//	table := elicit.New(k.SpawnChild, elicit.Options{})
 //	p, err := table.Open(elicitationID)
 //	abort := p.Wait(func(err error) { … }) // a call goes on when err is nil
 //	table.Complete(elicitationID)          // what the server's notification does

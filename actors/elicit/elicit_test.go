@@ -66,7 +66,7 @@ func newBench(t testing.TB, opts elicit.Options) *bench {
 			return nil
 		},
 	})
-	b.Table = elicit.New(b.conn, opts)
+	b.Table = elicit.New(b.conn.SpawnChild, opts)
 	if err := b.conn.StartConnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestEarlyCompletion(t *testing.T) { // SECA-35
 func TestBeforeTheActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := &slowParent{}
-		table := elicit.New(parent, elicit.Options{})
+		table := elicit.New(parent.spawn, elicit.Options{})
 		var done, failed told
 		p, err := table.Open("a")
 		if err != nil {
@@ -252,7 +252,7 @@ func TestBeforeTheActor(t *testing.T) {
 		}
 		q.Wait(failed.resume)
 		b := newBench(t, elicit.Options{})
-		b.conn.SpawnThen(parent.spec[0], parent.then[0])
+		b.conn.SpawnChild(parent.spec[0], parent.then[0])
 		synctest.Wait()
 		done.want(t, nil)
 		parent.then[1](actors.Ref{}, actors.ErrClosed)
@@ -268,7 +268,7 @@ type slowParent struct {
 	then []func(actors.Ref, error)
 }
 
-func (p *slowParent) SpawnThen(spec actors.Spec, then func(actors.Ref, error)) {
+func (p *slowParent) spawn(spec actors.Spec, then func(actors.Ref, error)) {
 	p.spec, p.then = append(p.spec, spec), append(p.then, then)
 }
 

@@ -59,26 +59,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Parent starts the actors: the connection, a *conn.Conn.
-type Parent interface {
-	// SpawnThen starts a child and calls then once, without blocking.
-	SpawnThen(spec actors.Spec, then func(actors.Ref, error))
-}
-
 // Table holds the pending elicitations of one connection. Its methods may be used
 // from any goroutine.
 type Table struct {
-	parent Parent
-	opts   Options
+	spawn actors.SpawnFunc
+	opts  Options
 
 	mu      sync.Mutex // nothing is called under it
 	pending map[string]*Pending
 	recent  recent
 }
 
-// New returns an empty table whose actors are children of parent.
-func New(parent Parent, opts Options) *Table {
-	return &Table{parent: parent, opts: opts.withDefaults(), pending: make(map[string]*Pending)}
+// New returns an empty table; spawn starts its actors.
+func New(spawn actors.SpawnFunc, opts Options) *Table {
+	return &Table{spawn: spawn, opts: opts.withDefaults(), pending: make(map[string]*Pending)}
 }
 
 // Open returns the pending elicitation with this id; it is made if there is none.
@@ -114,7 +108,7 @@ func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, err
 	if t.opts.Expiry > 0 {
 		p.expiry = time.Now().Add(t.opts.Expiry)
 	}
-	t.parent.SpawnThen(actors.Spec{
+	t.spawn(actors.Spec{
 		Kind: actors.KindElicitation, New: p.newActor, OnStop: p.stopped,
 	}, p.spawned)
 	return p, nil

@@ -62,8 +62,8 @@ type Notice struct {
 // ListenOptions says how subscriptions are kept. Do and Spawn are required.
 type ListenOptions struct {
 	Do func(context.Context, *call.Request) (call.Result, error)
-	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnThen] does.
-	Spawn func(spec actors.Spec, then func(actors.Ref, error))
+	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnChild] does.
+	Spawn actors.SpawnFunc
 	// Permanent reports whether an error of Do will come again. Nil means never.
 	Permanent func(error) bool
 	// MinBackoff and MaxBackoff bound the pause before a stream that broke is opened

@@ -18,8 +18,8 @@ import (
 
 // ServedOptions says how tasks of a peer are served. Spawn is required.
 type ServedOptions struct {
-	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnThen] does.
-	Spawn func(spec actors.Spec, then func(actors.Ref, error))
+	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnChild] does.
+	Spawn actors.SpawnFunc
 	// Working bounds the tasks that are worked on at once, Limit all that are kept
 	// (TASK-21). Zero means 16 and 128.
 	Working, Limit int

@@ -18,8 +18,8 @@ type Options struct {
 	// Do carries out a request, as [conn.Conn.Do] does.
 	Do func(context.Context, *call.Request) (call.Result, error)
 	// Spawn starts an actor below the connection's and calls then, once, as
-	// [conn.Conn.SpawnThen] does.
-	Spawn func(spec actors.Spec, then func(actors.Ref, error))
+	// [conn.Conn.SpawnChild] does.
+	Spawn actors.SpawnFunc
 	// Answer answers questions of a task of the extension: all the ones of a reading
 	// that were not put before. Its context ends when nobody waits for the task any
 	// more, or when the peer has taken the questions back. An error ends the task:
