@@ -23,7 +23,7 @@ const (
 	KindServer                   // server
 	KindSession                  // session: a connection from one client
 	KindInbound                  // inbound: one incoming request
-	KindParked                   // parked: a handler that waits for the answers of a client which has no connection
+	KindInvocation               // invocation: a handler at work whose client was asked, over all rounds of the call
 	KindElicitation              // elicitation
 	KindSubscription             // subscription
 	KindTask                     // task: one task of a peer that is watched, or one of ours that a peer watches
@@ -41,7 +41,7 @@ const (
 var kindNames = [numKinds]string{
 	KindRuntime: "runtime", KindLLM: "llm", KindProvider: "provider",
 	KindCompletion: "completion", KindHost: "host", KindTenant: "tenant", KindClient: "client", KindTransport: "transport",
-	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindParked: "parked",
+	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindInvocation: "invocation",
 	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
 	KindRun: "run", KindLoop: "loop", KindInbox: "inbox", KindHooks: "hooks", KindHook: "hook",
 	KindWorker: "worker", KindJob: "job",
@@ -117,7 +117,7 @@ var policies = [numKinds]Policy{
 	// May have had effects: never restarted, the caller gets its one outcome.
 	KindCall:         {On: Stop},
 	KindInbound:      {On: Stop},
-	KindParked:       {On: Stop}, // its handler runs again when the client comes back
+	KindInvocation:   {On: Stop}, // the same retry runs its handler again
 	KindElicitation:  {On: Stop},
 	KindSubscription: {On: Stop},
 	KindTask:         {On: Stop},

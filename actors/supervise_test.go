@@ -29,7 +29,7 @@ func TestPolicyTable(t *testing.T) {
 		// "restart with back-off"
 		actors.KindClient: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop, FirstDelay: 100 * time.Millisecond, MaxDelay: 30 * time.Second},
 		// "stop"
-		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop, actors.KindParked: stop,
+		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop, actors.KindInvocation: stop,
 		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop,
 		// "durable: restart from the journal": by whoever owns the run, as a new actor.
 		actors.KindRun: stop, actors.KindLoop: stop,

@@ -86,7 +86,7 @@ func RootsQuestion(key string) *Question {
 // bring about, goes through [Once]. Questions put by several goroutines at once wait for
 // each other, in no certain order: use one Ask.
 func (q *Request) Ask(ctx context.Context, questions ...*Question) error {
-	n := q.r.run.Load()
+	n := q.r.invocation.Load()
 	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 		return errors.New("mcpserver: this handler can not ask")
 	}

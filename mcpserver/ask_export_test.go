@@ -2,26 +2,11 @@ package mcpserver
 
 import "github.com/troupe-dev/troupe/actors"
 
-// Flows is how many calls in several rounds are remembered.
-func Flows(s *Server) int {
-	s.flows.mu.Lock()
-	defer s.flows.mu.Unlock()
-	return len(s.flows.all)
-}
+// Calls is how many calls in several rounds are remembered.
+func Calls(s *Server) int { return s.calls.Len() }
 
-// ParkedActors are those of the handlers that are kept between rounds.
-func ParkedActors(s *Server) (all []actors.Ref) {
-	s.flows.mu.Lock()
-	defer s.flows.mu.Unlock()
-	for _, o := range s.flows.owners {
-		for _, n := range o.parked {
-			n.mu.Lock()
-			all = append(all, n.parked.ref)
-			n.mu.Unlock()
-		}
-	}
-	return all
-}
+// CallActors are those of the handlers that are kept between rounds, or work for a retry.
+func CallActors(s *Server) []actors.Ref { return s.calls.Actors() }
 
 // TaskActor is the actor of a task; the zero Ref if there is none.
 func TaskActor(s *Server, id string) actors.Ref {

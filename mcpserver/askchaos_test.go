@@ -228,14 +228,14 @@ func TestAskChaos(t *testing.T) {
 				}
 				all.Wait()
 				wait(10 * time.Minute) // the sessions are open yet
-				if n := sys.Census().Live(actors.KindParked); n != 0 {
+				if n := sys.Census().Live(actors.KindInvocation); n != 0 {
 					t.Errorf("%d handlers are parked", n)
 				}
 				if tasks := sys.Census().Tasks; len(tasks) != 0 {
 					t.Errorf("still at work: %v", tasks)
 				}
 				wait(2 * time.Hour)
-				if n := mcpserver.Flows(s); n != 0 {
+				if n := mcpserver.Calls(s); n != 0 {
 					t.Errorf("%d calls are remembered", n)
 				}
 				for id, n := range c.paid {

@@ -86,11 +86,11 @@ func TestParkedKilled(t *testing.T) {
 				a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 				m := a.first("greet", `{}`)
 				synctest.Wait()
-				kill(mcpserver.ParkedActors(s)[0])
+				kill(mcpserver.CallActors(s)[0])
 				if err := <-ended; !errors.Is(err, mcpserver.ErrAbandoned) {
 					t.Errorf("the handler has ended with %v, want %v", err, mcpserver.ErrAbandoned)
 				}
-				if n := mcpserver.Flows(s); n != 0 {
+				if n := mcpserver.Calls(s); n != 0 {
 					t.Errorf("%d calls are remembered", n)
 				}
 				for range 2 {
@@ -102,24 +102,72 @@ func TestParkedKilled(t *testing.T) {
 					m := a.first("greet", `{}`)
 					synctest.Wait()
 					line := a.tool("greet", `{}`, a.retry(m, respondAda))
+					ref := mcpserver.CallActors(s)[0]
 					if i%2 == 0 {
-						kill(mcpserver.ParkedActors(s)[0])
+						kill(ref)
 						a.send(line)
 					} else {
-						ref := mcpserver.ParkedActors(s)[0]
 						a.send(line)
 						kill(ref)
 					}
-					if got := readMessage(t, a.receive()).text(); got != "Hello, Ada!" {
-						t.Fatalf("got %q", got)
-					}
+					got := readMessage(t, a.receive())
 					a.silent()
-				}
-				if paid != 51 {
-					t.Errorf("carried out %d times, want 51", paid)
+					if i%2 == 1 && got.Error != nil && got.Error.Code == mcp.CodeInternal { // it was at work already
+						got = a.again("greet", `{}`, a.retry(m, respondAda))
+					}
+					if got.text() != "Hello, Ada!" {
+						t.Fatalf("got %q", got.text())
+					}
 				}
 			})
 		})
+	}
+}
+
+// SHM-08: a call whose actor is killed while its handler works ends with one error for each
+// request that waits, and with the handler's context; the same retry after that waits for
+// the handler, and runs it again.
+func TestInvocationKilled(t *testing.T) {
+	for name, kill := range endings {
+		for _, noParking := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", run again ", noParking), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := fragile(t)
+					s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, NoParking: noParking})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer empty(t, s, sys)
+					begun, letGo, ended := slowTool(t, s)
+					a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
+					extra := a.retry(a.first("slow", `{}`), respondAda)
+					a.send(a.tool("slow", `{}`, extra))
+					<-begun
+					a.send(a.tool("slow", `{}`, extra)) // waits for the same
+					synctest.Wait()
+					kill(mcpserver.CallActors(s)[0])
+					for range 2 {
+						if m := readMessage(t, a.receive()); m.Error == nil || m.Error.Code != mcp.CodeInternal {
+							t.Errorf("got %q, want -32603", m.text())
+						}
+					}
+					if err := <-ended; err == nil || errors.Is(err, mcpserver.ErrAbandoned) {
+						t.Errorf("the handler has ended with %v, want the end of its actor", err)
+					}
+					a.silent()
+					a.send(a.tool("slow", `{}`, extra))
+					<-begun
+					close(letGo)
+					if got := readMessage(t, a.receive()).text(); got != "done" {
+						t.Errorf("the same retry after that: got %q", got)
+					}
+					a.silent()
+					if n := sys.Census().Live(actors.KindInvocation); n != 0 {
+						t.Errorf("%d calls are left", n)
+					}
+				})
+			})
+		}
 	}
 }
 

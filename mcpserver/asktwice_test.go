@@ -177,7 +177,7 @@ func TestBusyAmongMany(t *testing.T) {
 		for range 1100 {
 			other.call("greet", `{}`, respondAda)
 		}
-		if n := mcpserver.Flows(s); n > 1001 || c.greeted.Load() != 1100 {
+		if n := mcpserver.Calls(s); n > 1001 || c.greeted.Load() != 1100 {
 			t.Errorf("%d calls are remembered of %d, want 1000", n, c.greeted.Load())
 		}
 		a.send(a.tool("slow", `{}`, extra))

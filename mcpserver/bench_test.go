@@ -25,7 +25,8 @@ func (in benchIn) answer() string {
 
 // BenchmarkInMemory is one tools/call in one process, both sides: the server with
 // everything it does, and the least a client can do. The floor is two goroutines
-// that pass JSON through channels. Servers as processes of their own are measured
+// that pass JSON through channels. The handler of "mayask" takes the request, by which it
+// might ask, and does not. Servers as processes of their own are measured
 // in package benchmarks.
 func BenchmarkInMemory(b *testing.B) {
 	for _, size := range []int{60, 64 << 10} {
@@ -36,7 +37,8 @@ func BenchmarkInMemory(b *testing.B) {
 		for _, callers := range []int{1, 64} {
 			name := fmt.Sprintf("bytes=%d/callers=%d", size, callers)
 			b.Run(name+"/floor", func(b *testing.B) { benchCalls(b, callers, floorClient(b, arguments)) })
-			b.Run(name+"/troupe", func(b *testing.B) { benchCalls(b, callers, linkClient(b, arguments)) })
+			b.Run(name+"/troupe", func(b *testing.B) { benchCalls(b, callers, linkClient(b, arguments, false)) })
+			b.Run(name+"/mayask", func(b *testing.B) { benchCalls(b, callers, linkClient(b, arguments, true)) })
 		}
 	}
 }
@@ -59,13 +61,18 @@ func benchCalls(b *testing.B, callers int, call func(caller int)) {
 	wg.Wait()
 }
 
-func linkClient(b *testing.B, arguments []byte) func(int) {
+func linkClient(b *testing.B, arguments []byte, mayAsk bool) func(int) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	err = mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in benchIn) (string, error) { return in.answer(), nil })
+	echo := &mcp.Tool{Name: "echo"}
+	if mayAsk {
+		err = mcpserver.AddTool(s, echo, func(_ context.Context, _ *mcpserver.ToolRequest, in benchIn) (string, error) { return in.answer(), nil })
+	} else {
+		err = mcpserver.AddFunc(s, echo, func(_ context.Context, in benchIn) (string, error) { return in.answer(), nil })
+	}
 	if err != nil {
 		b.Fatal(err)
 	}

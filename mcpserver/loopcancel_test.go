@@ -88,7 +88,7 @@ func newLoopBench(t *testing.T, opts mcpserver.Options, o *mcpserver.LoopOptions
 
 // live counts the actors of loops and of the model's turns.
 func (b *loopBench) live() int {
-	return b.sys.Census().Live(actors.KindLoop, actors.KindCompletion, actors.KindParked)
+	return b.sys.Census().Live(actors.KindLoop, actors.KindCompletion, actors.KindInvocation)
 }
 
 func (b *loopBench) loop(t testing.TB) actors.Ref {

@@ -175,15 +175,15 @@ func (l *sampleLoop) do(ctx context.Context, t *LoopTool, call *loop.Call) (*mcp
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return loopCall{}, context.Cause(ctx)
-		case err != nil && l.run.cancelled() != nil:
-			return loopCall{}, l.run.cancelled()
+		case err != nil && l.run.Cause() != nil:
+			return loopCall{}, l.run.Cause()
 		case err != nil:
 			res = l.toolFailed(t, err)
 		}
 		return loopCall{Result: sameAgain(res), Asked: asked.Load()}, nil
 	})
 	if done {
-		l.run.skip.Add(out.Asked)
+		l.run.dialogue().skip.Add(out.Asked)
 	}
 	return out.Result, err
 }
@@ -211,7 +211,7 @@ func sameAgain(res *mcp.CallToolResult) *mcp.CallToolResult {
 // toolFailed is what the model reads of a tool's error. A panic's text is for the log.
 func (l *sampleLoop) toolFailed(t *LoopTool, err error) *mcp.CallToolResult {
 	if p, ok := errors.AsType[*actors.PanicError](err); ok {
-		l.run.server.log.Error("a loop's tool panicked", "name", l.run.first.work.name(), "tool", t.def.Name, "error", p, "stack", string(p.Stack))
+		l.run.server.log.Error("a loop's tool panicked", "name", l.run.request.work.name(), "tool", t.def.Name, "error", p, "stack", string(p.Stack))
 		return mcp.ErrorResult("the tool failed: internal error")
 	}
 	text := err.Error()

@@ -42,7 +42,7 @@ func (s *loopSteps) tell(step LoopStep) {
 		return
 	}
 	if _, err := actors.Guard(func() (struct{}, error) { l.opts.OnStep(step); return struct{}{}, nil }); err != nil {
-		l.run.server.log.Error("a loop's OnStep panicked", "name", l.run.first.work.name(), "error", err)
+		l.run.server.log.Error("a loop's OnStep panicked", "name", l.run.request.work.name(), "error", err)
 	}
 }
 

@@ -174,8 +174,8 @@ func resultIn(frame []byte, id mcp.ID) json.RawMessage {
 
 // context is the handler's: the call, or what a middleware has made of it.
 func (r *request) context() context.Context {
-	if n := r.run.Load(); n != nil {
-		return n.ctx
+	if n := r.invocation.Load(); n != nil {
+		return n.Context()
 	}
 	if r.outer != nil {
 		return r.outer

@@ -21,7 +21,7 @@ import (
 // and url until it is done or about to expire.
 func (q *Request) NeedURL(key, message, url string) error {
 	r := q.live()
-	n := r.run.Load()
+	n := r.invocation.Load()
 	one := URLQuestion(key, message, url)
 	if err := one.prepare(r.session.server, r.version); err != nil || n == nil {
 		return fmt.Errorf("asking the client %q: %w", key, err)
@@ -60,14 +60,14 @@ const maxNeeded = 1000
 
 // openNeeded gives the question its page: the one that is open, or a new one. Notified
 // says that the client is told of the end.
-func (n *run) openNeeded(q *Question, notified bool) error {
+func (n *handlerCall) openNeeded(q *Question, notified bool) error {
 	s, live := n.server, n.current()
 	k := neededPage{principal: live.principal.id(), key: q.key, url: q.page.url}
 	if live.version.Era() == mcp.EraLegacy && !live.session.stateless {
 		k.session = live.session
 	}
 	if id := s.visits.made(k, notified); id != "" {
-		if done, err := s.pageDone(n.ctx, k.principal, id); err == nil && !done {
+		if done, err := s.pageDone(n.Context(), k.principal, id); err == nil && !done {
 			q.page.id = id
 			return nil
 		}
@@ -78,7 +78,7 @@ func (n *run) openNeeded(q *Question, notified bool) error {
 		}
 	} else {
 		q.page.id = uuid.NewString()
-		if err := s.putPage(n.ctx, k.principal, q.page.id, false); err != nil {
+		if err := s.putPage(n.Context(), k.principal, q.page.id, false); err != nil {
 			return fmt.Errorf("opening an elicitation: %w", err)
 		}
 	}

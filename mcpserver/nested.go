@@ -107,7 +107,7 @@ func (l backLink) Close() error { return nil }
 
 // askNested puts questions to a legacy client, side by side, as requests on the stream
 // of the one they belong to (MRTR-30).
-func (n *run) askNested(ctx context.Context, live *request, qs []*Question) error {
+func (n *handlerCall) askNested(ctx context.Context, live *request, qs []*Question) error {
 	if err := missing(live.capabilities(), qs); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (n *run) askNested(ctx context.Context, live *request, qs []*Question) erro
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(n.ctx, func() { stop(context.Cause(n.ctx)) })() // CANC-13
+	defer context.AfterFunc(n.Context(), func() { stop(n.Cause()) })() // CANC-13
 
 	calls := make([]nestedCall, len(qs))
 	for i, q := range qs {
@@ -158,7 +158,7 @@ type nestedCall struct {
 	reply   actors.Reply[call.Result]
 }
 
-func (n *run) beginNested(table *call.Table, live *request, q *Question, c *nestedCall) error {
+func (n *handlerCall) beginNested(table *call.Table, live *request, q *Question, c *nestedCall) error {
 	params := q.params
 	if q.page != nil {
 		if err := n.openPage(q); err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
@@ -22,7 +24,7 @@ import (
 // It may be called from any goroutine of the handler. One that comes with a key at which
 // another is at work waits for that one's result; f must not come back with its own key.
 func Once[T any](ctx context.Context, req Requester, key string, f func(ctx context.Context) (T, error)) (T, error) {
-	n := req.asking().r.run.Load()
+	n := req.asking().r.invocation.Load()
 	if n == nil {
 		return f(ctx) // it never runs again
 	}
@@ -34,9 +36,10 @@ func Once[T any](ctx context.Context, req Requester, key string, f func(ctx cont
 	return value, err
 }
 
-// onceIn is Once in a run, for keys of any length. Done says that it was done before.
-func onceIn[T any](ctx context.Context, n *run, key string, f func(ctx context.Context) (T, error)) (value T, done bool, err error) {
-	raw, done, release, err := n.begin(ctx, key)
+// onceIn is Once in a call, for keys of any length. Done says that it was done before.
+func onceIn[T any](ctx context.Context, n *handlerCall, key string, f func(ctx context.Context) (T, error)) (value T, done bool, err error) {
+	table := &n.dialogue().once
+	raw, done, release, err := table.begin(ctx, n.Context(), key)
 	switch {
 	case err != nil:
 		return value, false, err
@@ -53,43 +56,87 @@ func onceIn[T any](ctx context.Context, n *run, key string, f func(ctx context.C
 	if raw, err = jsonx.Marshal(value); err != nil {
 		return value, false, fmt.Errorf("keeping what was done once as %q: %w", key, err)
 	}
-	n.keep(key, raw)
+	table.add(map[string]json.RawMessage{key: raw})
 	return value, false, nil
 }
 
+// onceTable has the results of what a handler does once.
+type onceTable struct {
+	mu    sync.Mutex // guards both maps, which any goroutine of a handler looks into
+	done  map[string]json.RawMessage
+	doing map[string]chan struct{} // what is being done, until closed
+}
+
 // begin returns what was done as key, or lets the caller do it, until release; it waits
-// while another one does.
-func (n *run) begin(ctx context.Context, key string) (raw json.RawMessage, done bool, release func(), err error) {
+// while another one does, or for the end of a context.
+func (t *onceTable) begin(ctx, call context.Context, key string) (raw json.RawMessage, done bool, release func(), err error) {
 	for {
-		n.mu.Lock()
-		if raw, done := n.once[key]; done {
-			n.mu.Unlock()
+		raw, done, other, mine := t.look(key)
+		switch {
+		case done:
 			return raw, true, nil, nil
+		case mine != nil:
+			return nil, false, func() { t.end(key, mine) }, nil
 		}
-		other := n.doing[key]
-		if other == nil {
-			mine := make(chan struct{})
-			if n.doing == nil {
-				n.doing = make(map[string]chan struct{})
-			}
-			n.doing[key] = mine
-			n.mu.Unlock()
-			return nil, false, func() { n.endOnce(key, mine) }, nil
-		}
-		n.mu.Unlock()
 		select {
 		case <-other:
 		case <-ctx.Done():
 			return nil, false, nil, context.Cause(ctx)
-		case <-n.ctx.Done():
-			return nil, false, nil, context.Cause(n.ctx)
+		case <-call.Done():
+			return nil, false, nil, context.Cause(call)
 		}
 	}
 }
 
-func (n *run) endOnce(key string, mine chan struct{}) {
-	n.mu.Lock()
-	delete(n.doing, key)
-	n.mu.Unlock()
+// look returns what was done, or what is closed when another one has done it; else the
+// caller does it.
+func (t *onceTable) look(key string) (raw json.RawMessage, done bool, other, mine chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if raw, done := t.done[key]; done {
+		return raw, true, nil, nil
+	}
+	if other := t.doing[key]; other != nil {
+		return nil, false, other, nil
+	}
+	if t.doing == nil {
+		t.doing = make(map[string]chan struct{})
+	}
+	mine = make(chan struct{})
+	t.doing[key] = mine
+	return nil, false, nil, mine
+}
+
+func (t *onceTable) end(key string, mine chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.doing, key)
 	close(mine)
+}
+
+// add keeps results.
+func (t *onceTable) add(results map[string]json.RawMessage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done == nil && len(results) > 0 {
+		t.done = make(map[string]json.RawMessage, len(results))
+	}
+	maps.Copy(t.done, results)
+}
+
+// results is a copy of what was done.
+func (t *onceTable) results() map[string]json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.done)
+}
+
+// size is how many bytes are kept, as JSON and as what was decoded from it.
+func (t *onceTable) size() (size int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, raw := range t.done {
+		size += int64(len(key)) + 2*int64(len(raw))
+	}
+	return size
 }

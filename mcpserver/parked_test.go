@@ -458,7 +458,7 @@ func TestManyAbandoned(t *testing.T) {
 			a.first("greet", `{}`)
 		}
 		synctest.Wait()
-		if got := sys.Census().Live(actors.KindParked); got != n {
+		if got := sys.Census().Live(actors.KindInvocation); got != n {
 			t.Errorf("parked: got %d actors, want %d", got, n)
 		}
 		wait(11 * time.Minute)
@@ -466,7 +466,7 @@ func TestManyAbandoned(t *testing.T) {
 		if got, want := after.Live(), before.Live(); got != want {
 			t.Errorf("abandoned: %d actors are left, want %d", got, want)
 		}
-		if tasks := mcpserver.Flows(s); tasks != 0 {
+		if tasks := mcpserver.Calls(s); tasks != 0 {
 			t.Errorf("abandoned: %d calls are remembered", tasks)
 		}
 		if len(after.Tasks) > len(before.Tasks) {
@@ -488,11 +488,11 @@ func TestForgotten(t *testing.T) {
 		for range 10 {
 			a.call("order", `{}`, respondAda)
 		}
-		if got := mcpserver.Flows(s); got != 10 {
+		if got := mcpserver.Calls(s); got != 10 {
 			t.Errorf("got %d calls remembered, want 10", got)
 		}
 		wait(time.Hour + time.Minute)
-		if got := mcpserver.Flows(s); got != 0 {
+		if got := mcpserver.Calls(s); got != 0 {
 			t.Errorf("got %d calls remembered, want none", got)
 		}
 	})

@@ -14,39 +14,39 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
 )
 
 // request is the handler of one call: its actor's, see [inbound.Handler].
 type request struct {
 	inbound.Call
-	session   *session
-	port      port
-	work      work
-	version   mcp.Version
-	client    *client
-	principal *Principal              // nil for nobody
-	arguments json.RawMessage         // of a tool or prompt
-	*seldom                           // to be written through own
-	logs      atomic.Pointer[logPace] // nil before the first log message
-	run       atomic.Pointer[run]     // of one whose handler may ask
+	session    *session
+	port       port
+	work       work
+	version    mcp.Version
+	client     *client
+	principal  *Principal                  // nil for nobody
+	arguments  json.RawMessage             // of a tool or prompt
+	*seldom                                // to be written through own
+	logs       atomic.Pointer[logPace]     // nil before the first log message
+	invocation atomic.Pointer[handlerCall] // that it belongs to; nil for one whose handler can not ask
 
 	out     *[]byte // the encoded answer, once Handle has returned nil
 	settled *[]byte // the same, of one that was concluded while its handler may write to out
 	reader  *reader // whose goroutine this is, as long as it is; else nil
 	leased  bool    // the handler runs, and the reader may be taken away
 	lost    bool    // the reader was taken away
-	ending  bool    // its end is somebody's business; guarded by the run's lock
 }
 
 // seldom is what most requests do not have.
 type seldom struct {
 	token     mcp.ProgressToken
-	responses json.RawMessage // inputResponses, nil when absent
-	state     json.RawMessage // requestState, nil when absent
-	meta      keptMeta        // empty when absent, and for a handler that can not see it
-	outer     context.Context // what a middleware has made of the call; nil without
-	task      asker           // of a task that a client watches; nil for others
-	waits     chan *outcome   // for a middleware; nil without
+	responses json.RawMessage         // inputResponses, nil when absent
+	state     json.RawMessage         // requestState, nil when absent
+	meta      keptMeta                // empty when absent, and for a handler that can not see it
+	outer     context.Context         // what a middleware has made of the call; nil without
+	task      asker                   // of a task that a client watches; nil for others
+	waits     chan invocation.Outcome // for a middleware; nil without
 }
 
 // nothing is what they share who have nothing of it. Nobody writes to it.
@@ -123,8 +123,8 @@ func (r *request) Answer(err error) {
 		r.out = nil
 		return
 	}
-	if n := r.run.Load(); n != nil {
-		n.left(r, err)
+	if n := r.invocation.Load(); n != nil {
+		n.Leave(r, err)
 	}
 	wire := mcp.ErrorOf(err)
 	if _, over := errors.AsType[*inbound.ClosedError](err); over { // it is no failure of the handler's
@@ -159,8 +159,8 @@ func (r *request) send(frame []byte) {
 func (r *request) Drop(err error) {
 	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 	r.port.Drop()
-	if n := r.run.Load(); n != nil {
-		n.left(r, err)
+	if n := r.invocation.Load(); n != nil {
+		n.Leave(r, err)
 	}
 }
 

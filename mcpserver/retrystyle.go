@@ -35,7 +35,7 @@ type retryStyle struct {
 // their keys; nil in the first round. There may be fewer than questions (MRTR-05). Those
 // that are there are of the right form.
 func (q *Request) Responses() mcp.InputResponses {
-	if n := q.r.run.Load(); n != nil && n.retry != nil {
+	if n := q.r.invocation.Load(); n != nil && n.retry != nil {
 		return n.retry.responses
 	}
 	return nil
@@ -43,16 +43,16 @@ func (q *Request) Responses() mcp.InputResponses {
 
 // State returns the State of the [InputRequired] before; "" in the first round.
 func (q *Request) State() string {
-	if n := q.r.run.Load(); n != nil && n.retry != nil {
+	if n := q.r.invocation.Load(); n != nil && n.retry != nil {
 		return n.retry.state
 	}
 	return ""
 }
 
 // handle runs the handler: once, or in retry style.
-func (n *run) handle() error {
+func (n *handlerCall) handle() error {
 	for round := 0; ; round++ {
-		err := n.first.job().run(n.first)
+		err := n.request.job().run(n.request)
 		wants, ok := errors.AsType[*InputRequired](err)
 		if !ok {
 			return err
@@ -68,7 +68,7 @@ func (n *run) handle() error {
 
 // retryStyle lets a client be asked for a handler in retry style. Suspended means that
 // the answers come with another request; else the handler is to run again.
-func (n *run) retryStyle(wants *InputRequired) (suspended bool, err error) {
+func (n *handlerCall) retryStyle(wants *InputRequired) (suspended bool, err error) {
 	qs, err := n.wanted(wants)
 	if err != nil {
 		return false, err
@@ -82,15 +82,15 @@ func (n *run) retryStyle(wants *InputRequired) (suspended bool, err error) {
 }
 
 // failed tells an error in the way of the work, as if the handler had returned it.
-func (n *run) failed(err error) error {
-	if t, ok := n.first.job().(*tool); ok && err != nil {
-		return n.first.failed(t, err)
+func (n *handlerCall) failed(err error) error {
+	if t, ok := n.request.job().(*tool); ok && err != nil {
+		return n.request.failed(t, err)
 	}
 	return err
 }
 
 // wanted makes questions of what a handler asks for.
-func (n *run) wanted(wants *InputRequired) ([]*Question, error) {
+func (n *handlerCall) wanted(wants *InputRequired) ([]*Question, error) {
 	if len(wants.Requests) > maxQuestions {
 		return nil, fmt.Errorf("the handler asks %d questions at once", len(wants.Requests))
 	}
@@ -120,9 +120,9 @@ func (n *run) wanted(wants *InputRequired) ([]*Question, error) {
 
 // suspend answers the request with what the handler asks for. It is not kept: in retry
 // style it has ended.
-func (n *run) suspend(wants *InputRequired, qs []*Question) error {
-	n.ownQuestions()
-	n.asked, n.got = nil, nil
+func (n *handlerCall) suspend(wants *InputRequired, qs []*Question) error {
+	d := n.dialogue()
+	d.asked, d.got = nil, nil
 	for _, q := range qs {
 		if q.page != nil {
 			if err := n.openPage(q); err != nil {
@@ -133,21 +133,21 @@ func (n *run) suspend(wants *InputRequired, qs []*Question) error {
 		if q.form != nil {
 			e.Schema = q.form.RequestedSchema
 		}
-		n.asked = append(n.asked, e)
+		d.asked = append(d.asked, e)
 	}
-	err := n.publish(qs, &wants.State, nil)
-	n.end(ErrSuspended)
+	_, err := n.publish(qs, &wants.State, nil)
+	n.End(ErrSuspended)
 	return err
 }
 
 // askFor puts the questions of a handler in retry style, and returns what it is to be
 // given.
-func (n *run) askFor(wants *InputRequired, qs []*Question) (*retryStyle, error) {
+func (n *handlerCall) askFor(wants *InputRequired, qs []*Question) (*retryStyle, error) {
 	next := &retryStyle{state: wants.State, responses: make(mcp.InputResponses, len(qs))}
 	if len(qs) == 0 {
 		return next, nil
 	}
-	if err := n.ask(n.ctx, qs); err != nil {
+	if err := n.ask(n.Context(), qs); err != nil {
 		return next, err
 	}
 	for _, q := range qs {

@@ -22,7 +22,7 @@ import (
 // again.
 func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	one := SampleQuestion(key, p)
-	n := q.r.run.Load()
+	n := q.r.invocation.Load()
 	if n == nil || n.server.model == nil || p == nil || key == "" || len(key) > maxKey {
 		err := q.ask(ctx, one)
 		return one.Sampled, err
@@ -44,7 +44,7 @@ func (q *Question) clientAnswers(c *mcp.ClientCapabilities) bool {
 // sampleOwn asks the server's own model, once for the key, unless the client is to be
 // asked: that too is decided once, or a handler that runs again for a client that has
 // changed would not ask again what it had asked.
-func (n *run) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (ownAnswer, error) {
+func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (ownAnswer, error) {
 	ctx, stop := n.within(ctx)
 	defer stop()
 	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (ownAnswer, error) {
@@ -64,9 +64,9 @@ const (
 )
 
 // within returns ctx, which ends with the run too.
-func (n *run) within(ctx context.Context) (_ context.Context, stop func()) {
+func (n *handlerCall) within(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(n.ctx, func() { end(context.Cause(n.ctx)) })
+	forget := context.AfterFunc(n.Context(), func() { end(n.Cause()) })
 	return ctx, func() {
 		forget()
 		end(nil)

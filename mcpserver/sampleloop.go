@@ -112,7 +112,7 @@ func (q *Request) SampleLoop(ctx context.Context, key string, p *mcp.CreateMessa
 // sampleLoop is a loop that a handler waits for.
 type sampleLoop struct {
 	request *Request
-	run     *run
+	run     *handlerCall
 	key     string
 	params  mcp.CreateMessageParams // of the first turn
 	tools   []*LoopTool
@@ -133,7 +133,7 @@ type loopPlan struct {
 }
 
 func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageParams, tools []*LoopTool, o *LoopOptions) (*sampleLoop, error) {
-	n := q.r.run.Load()
+	n := q.r.invocation.Load()
 	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 		return nil, errors.New("mcpserver: this handler can not ask")
 	}
@@ -185,7 +185,7 @@ func (l *sampleLoop) makePlan(ctx context.Context) (loopPlan, error) {
 		return plan, err
 	}
 	defer leave()
-	plan.Turns = max(1, min(plan.Turns, l.opts.MaxRounds-l.run.round))
+	plan.Turns = max(1, min(plan.Turns, l.opts.MaxRounds-l.run.dialogue().round))
 	return plan, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
@@ -51,7 +52,7 @@ type Server struct {
 
 	notices notices
 	web     *web.Handler
-	flows   flows
+	calls   *invocation.Calls // that have been asked
 	sealer  *ticket.Sealer
 	visits  visits
 	model   *ownModel     // nil without
@@ -95,7 +96,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if s.web, err = s.newWeb(); err != nil {
 		return nil, err
 	}
-	s.flows.server = s
+	s.calls = s.newCalls()
 	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
 		return nil, err
 	}
@@ -252,7 +253,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed.Store(true)
 	s.mu.Unlock()
-	s.flows.close(ErrClosed)
+	s.calls.Close(ErrClosed)
 	sessions := s.live()
 	for _, n := range sessions {
 		n.ref.Send(&closeSession{cause: ErrClosed, graceful: true})

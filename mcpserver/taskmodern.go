@@ -246,7 +246,7 @@ func (t *ToolRequest) BeginTask(ctx context.Context) error {
 	if r.task != nil || r.version.Era() != mcp.EraModern || takesTasks(r.client) != nil {
 		return nil
 	}
-	n := t.r.run.Load() // the handler's: a retry may not know of it yet
+	n := t.r.invocation.Load() // the handler's: a retry may not know of it yet
 	if n == nil {
 		return ErrNoTask
 	}

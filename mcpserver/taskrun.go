@@ -113,7 +113,7 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 	}
 	t.to = to
 	id := r.ID()
-	if n := r.run.Load(); id.IsZero() && n != nil { // the handler's, apart from the request inside of a middleware
+	if n := r.invocation.Load(); id.IsZero() && n != nil { // the handler's, apart from the request inside of a middleware
 		id = n.current().ID()
 	}
 	if err := common.calls.Begin(&to.Call, to, inbound.Request{ID: id, Method: mcp.MethodCallTool, Unlisted: true, Deadline: -1}); err != nil {

@@ -16,7 +16,7 @@ type Request struct{ r *request }
 
 // live is the request that the handler works for.
 func (q *Request) live() *request {
-	if n := q.r.run.Load(); n != nil {
+	if n := q.r.invocation.Load(); n != nil {
 		return n.current() // another one than at first, once the client was asked
 	}
 	return q.r

@@ -102,7 +102,7 @@ type visits struct {
 // concerned is who is told of the end of an elicitation (URL-30).
 type concerned struct {
 	session *session
-	run     *run // on the stream of whose request it is told; nil when that is over
+	run     *handlerCall // on the stream of whose request it is told; nil when that is over
 }
 
 // recordPage is the kind of the records of elicitations by URL: their owner is the
@@ -115,14 +115,14 @@ type pageRecord struct {
 
 // openPage makes the elicitation of a question, with an id of its own unless it has
 // one from an earlier round.
-func (n *run) openPage(q *Question) error {
+func (n *handlerCall) openPage(q *Question) error {
 	s, live := n.server, n.current()
 	fresh := q.page.id == ""
 	if fresh {
 		q.page.id = uuid.NewString()
 	}
 	if fresh {
-		if err := s.putPage(n.ctx, live.principal.id(), q.page.id, false); err != nil {
+		if err := s.putPage(n.Context(), live.principal.id(), q.page.id, false); err != nil {
 			return fmt.Errorf("opening an elicitation: %w", err)
 		}
 	}
@@ -331,7 +331,7 @@ var errLater = errors.New("the page is not done yet")
 
 // waitForPage waits until the page is done; errLater comes after some time, if there is
 // a limit.
-func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
+func (n *handlerCall) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
 	for {
 		err := n.waitOnce(ctx, q, limit)
 		if !errors.Is(err, errNobodyWaits) { // the last one has left just before
@@ -340,7 +340,7 @@ func (n *run) waitForPage(ctx context.Context, q *Question, limit <-chan time.Ti
 	}
 }
 
-func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time) error {
+func (n *handlerCall) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time) error {
 	defer n.server.visits.over(q.page.id)
 	principal := n.current().principal.id()
 	pending, err := n.server.visits.enter(q.page.id, n.server.doneElsewhere(principal, q.page.id))
@@ -348,7 +348,7 @@ func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time)
 		return fmt.Errorf("waiting for the page: %w", err)
 	}
 	defer n.server.visits.leave(q.page.id)
-	if done, err := n.server.pageDone(n.ctx, principal, q.page.id); done || err != nil {
+	if done, err := n.server.pageDone(n.Context(), principal, q.page.id); done || err != nil {
 		if done {
 			n.server.visits.table.Complete(q.page.id)
 		}
@@ -364,8 +364,8 @@ func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time)
 		return errLater
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-n.ctx.Done():
-		return context.Cause(n.ctx)
+	case <-n.Context().Done():
+		return n.Cause()
 	}
 }
 
@@ -375,27 +375,28 @@ func (n *run) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time)
 const pageAgain = 3
 
 // visit waits until the pages are done that people have agreed to visit in this round.
-func (n *run) visit(ctx context.Context, qs []*Question) error {
+func (n *handlerCall) visit(ctx context.Context, qs []*Question) error {
+	d := n.dialogue()
 	for {
 		open, err := n.openPages(ctx, qs)
 		if err != nil || len(open) == 0 {
 			return err
 		}
-		n.reopen(qs)
-		if n.waits++; n.waits%pageAgain != 0 {
+		d.reopen(qs)
+		if d.waits++; d.waits%pageAgain != 0 {
 			open = nil
 		}
 		if err := n.rest(ctx, qs, open); err != nil {
 			return err
 		}
-		if _, err := n.settle(qs); err != nil {
+		if _, err := d.settle(qs); err != nil {
 			return n.fail(err)
 		}
 	}
 }
 
 // openPages waits for pages, and returns those that are not done after a while.
-func (n *run) openPages(ctx context.Context, qs []*Question) (open []*Question, err error) {
+func (n *handlerCall) openPages(ctx context.Context, qs []*Question) (open []*Question, err error) {
 	var limit <-chan time.Time
 	for _, q := range qs {
 		if !q.visited() || !q.fresh {
@@ -415,7 +416,7 @@ func (n *run) openPages(ctx context.Context, qs []*Question) (open []*Question, 
 		switch {
 		case err == errLater:
 			open = append(open, q)
-		case err != nil && n.cancelled() != nil:
+		case err != nil && n.Cause() != nil:
 			return nil, err
 		case err != nil:
 			q.Err = err

@@ -24,7 +24,7 @@ var failures = map[actors.Kind]string{
 	actors.KindServer:       "mcpserver/looptask_test.go TestLoopOfServerThatRestarts",
 	actors.KindSession:      "mcpserver/http_test.go TestWebSharedSessionFails",
 	actors.KindInbound:      "actors/inbound/inbound_test.go TestOutcomes",
-	actors.KindParked:       "mcpserver/askkilled_test.go TestParkedKilled",
+	actors.KindInvocation:   "mcpserver/askkilled_test.go TestInvocationKilled",
 	actors.KindElicitation:  "actors/elicit/elicit_test.go TestEnds",
 	actors.KindSubscription: "actors/watch/listen_test.go TestEnds",
 	actors.KindTask:         "mcpserver/askkilled_test.go TestTaskActorKilled",

@@ -249,7 +249,7 @@ func TestFloodOfParked(t *testing.T) {
 		}
 		states = append(states, m.Result.RequestState)
 	}
-	mcptest.Eventually(t, mcptest.Patience, "down to what may be kept", func() bool { return to.sys.Census().Actors[actors.KindParked].Live <= 8 })
+	mcptest.Eventually(t, mcptest.Patience, "down to what may be kept", func() bool { return to.sys.Census().Actors[actors.KindInvocation].Live <= 8 })
 	for i, state := range states {
 		m := p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":"greet","arguments":{"n":%d},"inputResponses":{"name":{"action":"accept","content":{"name":"Ada"}}},"requestState":%q`, i, state))
 		if m.text() != "Hello, Ada" {

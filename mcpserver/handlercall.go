@@ -1,0 +1,185 @@
+// handlercall.go: the call of a handler that may ask.
+//
+// It begins with a request, and may outlive it: what a client without connection is
+// asked ends that request, and the answers come with another one. Package invocation has
+// its states and its actor; here is how requests and handlers take part.
+
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"encoding/json"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+)
+
+// handlerCall is a handler at work. Its context is its own: that of a request ends with
+// the request.
+type handlerCall struct {
+	invocation.Invocation
+	server  *Server
+	request *request                 // whose arguments it has, and on whose goroutine it runs
+	talk    atomic.Pointer[dialogue] // nil before the handler asks, or does something once
+	retry   *retryStyle              // nil in the first round; set while the handler does not run
+}
+
+// newHandlerCall returns the call that r begins, with the ticket of an earlier one if that
+// has an id. Values of its context are those of base.
+func (r *request) newHandlerCall(id string, base context.Context) *handlerCall {
+	n := &handlerCall{server: r.session.server, request: r}
+	if r.waits != nil {
+		n.request, base = r.detached(), context.WithoutCancel(base)
+		n.request.invocation.Store(n)
+	}
+	n.Handler = n
+	n.Begin(n.server.calls, id, r, base)
+	r.joined(n)
+	return n
+}
+
+// detached is a request with what its handler needs of r, for one that outlasts it while
+// a middleware still works on the answer of r.
+func (r *request) detached() *request {
+	return &request{
+		session: r.session, port: r.port, work: r.job(), version: r.version, client: r.client, principal: r.principal, arguments: r.arguments,
+		seldom: &seldom{token: r.token, responses: r.responses, state: r.state, meta: r.meta},
+	}
+}
+
+// joined tells a request which call it belongs to, and the call if the request is over
+// already.
+func (r *request) joined(n *handlerCall) {
+	r.invocation.Store(n)
+	if r.Err() != nil {
+		n.Leave(r, context.Cause(&r.Call))
+	}
+}
+
+// start carries out a call whose handler may ask.
+func (r *request) start() error {
+	n, err := r.enters(context.Background())
+	if n == nil {
+		return err
+	}
+	return n.carry()
+}
+
+// round is start inside of a middleware, which waits for what the client is answered:
+// each round of a call passes through it.
+func (r *request) round(ctx context.Context) (json.RawMessage, error) {
+	r.own().waits = make(chan invocation.Outcome, 1)
+	n, err := r.enters(ctx)
+	switch {
+	case n != nil:
+		n.server.sys.Go(r.session.ref.Path(), func() { _ = n.carry() }) // its outcome comes below
+	case err == nil:
+		return resultIn(*r.out, r.ID()), nil
+	case err != inbound.ErrParked:
+		return nil, err
+	}
+	select {
+	case out := <-r.waits:
+		return out.Result, out.Err
+	case <-ctx.Done(): // the middleware's own limit, or the call is over
+		if n := r.invocation.Load(); n != nil {
+			n.Leave(r, context.Cause(ctx))
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// enters finds the call that a request belongs to. It returns the call if its handler is
+// to be run on this goroutine; else the error is what Handle returns.
+func (r *request) enters(base context.Context) (*handlerCall, error) {
+	if r.state != nil && r.version.Era() == mcp.EraModern && r.task == nil {
+		return r.again(base)
+	}
+	return r.newHandlerCall("", base), nil
+}
+
+// carry runs the handler, on the goroutine of its first request, and returns what that
+// ends with.
+func (n *handlerCall) carry() error {
+	returned := false
+	defer func() {
+		if !returned { // the goroutine ends
+			_ = n.finish(&actors.PanicError{Value: errors.New("the handler has ended its goroutine")})
+		}
+	}()
+	_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, n.handle() })
+	returned = true
+	return n.finish(err)
+}
+
+// finish answers the requests that wait with err, or with the answer in request.out. It
+// returns what the Handle of the first one must.
+func (n *handlerCall) finish(err error) error {
+	if e, ok := errors.AsType[*CapabilityError](err); ok {
+		err = e.wire(n.request.version)
+	}
+	ending := n.Return(n.request)
+	out := invocation.Outcome{Err: err}
+	if err == nil && (len(ending.Others) > 0 || ending.Own && n.request.state != nil) { // else no request needs it, and it may be sent already
+		out.Result = slices.Clone(resultIn(*n.request.out, n.request.ID()))
+	}
+	n.Finish(ending, out)
+	if ending.Own {
+		return err
+	}
+	if p, ok := err.(*actors.PanicError); ok { // where it is raised again its stack is not known
+		n.server.log.Error("a handler panicked", "name", n.request.work.name(), "error", p, "stack", string(p.Stack))
+	}
+	return inbound.ErrParked
+}
+
+// Conclude implements [invocation.Request].
+func (r *request) Conclude(out invocation.Outcome) {
+	if r.waits != nil {
+		r.waits <- out
+		return
+	}
+	if out.Err == nil {
+		frame := mcp.AppendResult(nil, r.ID(), out.Result)
+		r.settled = &frame
+	}
+	r.Finish(out.Err)
+}
+
+// Release implements [invocation.Request].
+func (r *request) Release() {
+	if r.waits == nil { // else its Handle has not returned
+		r.Finish(nil)
+	}
+}
+
+// current is the request that the handler works for now, or has worked for.
+func (n *handlerCall) current() *request { return n.Current().(*request) }
+
+// handOver answers the requests that wait with result, an object, and lets another
+// one, that was begun and is not run, take their place: that of a task.
+func (n *handlerCall) handOver(result []byte, to *request) error {
+	if err := n.Detach(invocation.Outcome{Result: result}, to); err != nil {
+		return err
+	}
+	to.joined(n)
+	return nil
+}
+
+// capabilities are those the client has declared for the request (CAP-05).
+func (r *request) capabilities() *mcp.ClientCapabilities {
+	return r.client.capabilities.For(r.version)
+}
+
+func (s *Server) newCalls() *invocation.Calls {
+	return invocation.NewCalls(invocation.Options{
+		Spawn: s.spawnChild, Go: func(f func()) { s.sys.Go(s.ref.Path(), f) },
+		MaxParked: s.opts.MaxParked, ParkFor: s.opts.ParkFor, Abandoned: ErrAbandoned, Finished: inbound.ErrFinished,
+	})
+}

@@ -1,0 +1,195 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
+)
+
+// askRound puts questions to a client of 2026-07-28: those that were not answered
+// before end the request with input_required, and the answers come with the next.
+func (n *handlerCall) askRound(ctx context.Context, qs []*Question) error {
+	d := n.dialogue()
+	d.next = min(d.next+int(d.skip.Swap(0)), len(d.answers))
+	open, err := d.replay(qs)
+	if err == nil && len(open) > 0 && d.asked == nil {
+		open, err = n.brought(open)
+	}
+	if err != nil {
+		return n.fail(err)
+	}
+	for len(open) > 0 {
+		if err := n.openRound(qs, open); err != nil {
+			return err
+		}
+		if err := n.rest(ctx, qs, open); err != nil {
+			return err
+		}
+		if open, err = d.settle(qs); err != nil {
+			return n.fail(err)
+		}
+	}
+	if count, ok := ctx.Value(askedKey{}).(*atomic.Int32); ok {
+		count.Add(int32(len(qs)))
+	}
+	return n.visit(ctx, qs)
+}
+
+// askedKey is the key of a counter in the context of what is done once: of the questions
+// answered in it, which are not asked again then.
+type askedKey struct{}
+
+// fail ends the call with an error of ours: the handler is not to mend it.
+func (n *handlerCall) fail(err error) error {
+	if _, ok := errors.AsType[*AnswerError](err); ok {
+		n.Unuse(n.dialogue().call) // the client may try again with better ones
+	}
+	n.Refuse(wireOf(err))
+	n.End(err)
+	return err
+}
+
+// wireOf is what a client is told of a question or an answer that is wrong.
+func wireOf(err error) error {
+	if e, ok := errors.AsType[*AnswerError](err); ok { // MRTR-07
+		return mcp.Errorf(mcp.CodeInvalidParams, "%s", shorten(e.Error()))
+	}
+	return err
+}
+
+// brought hands out the answers that a request has brought before it was asked, and
+// returns the questions that are left. A client that knows what it will be asked may
+// answer at once: without a state of ours nothing else follows from it. Keys that no
+// question has are ignored (MRTR-05). Pages are left out: whether a person was there is
+// not for the client to say.
+func (n *handlerCall) brought(open []*Question) ([]*Question, error) {
+	r := n.current()
+	isPage := func(q *Question) bool { return q.page != nil }
+	if len(r.responses) == 0 || r.state != nil || r != n.request || slices.ContainsFunc(open, isPage) {
+		return open, nil
+	}
+	responses, err := r.inputResponses()
+	if err != nil {
+		return nil, err
+	}
+	got := make(map[string]json.RawMessage, len(open))
+	for _, q := range open {
+		raw, there := responses[q.key]
+		if !there {
+			continue
+		}
+		if err := checkAnswer(q.key, q.method, raw); err != nil {
+			return nil, err
+		}
+		got[q.key] = raw
+	}
+	if len(got) == 0 {
+		return open, nil
+	}
+	d := n.dialogue()
+	d.begin(open, got)
+	return d.settle(open)
+}
+
+// openRound makes a round of the questions, unless it is open already.
+func (n *handlerCall) openRound(all, open []*Question) error {
+	if err := missing(n.current().capabilities(), open); err != nil {
+		return err
+	}
+	d := n.dialogue()
+	if d.asked != nil {
+		return nil
+	}
+	for _, q := range all {
+		if q.page != nil {
+			if err := n.openPage(q); err != nil {
+				return err
+			}
+		}
+	}
+	d.begin(all, make(map[string]json.RawMessage))
+	return nil
+}
+
+// rest is the time between two rounds: the requests that wait are answered with the open
+// questions, and the handler waits for the next request, if it is kept.
+func (n *handlerCall) rest(ctx context.Context, all, open []*Question) error {
+	var kept []Question // apart from the handler's: retries are held against them
+	if !n.server.opts.NoParking {
+		kept = make([]Question, len(all))
+		for i, q := range all {
+			kept[i] = *q
+		}
+	}
+	answers, err := n.publish(open, nil, kept)
+	switch {
+	case err != nil:
+		return err
+	case answers == nil:
+		n.End(ErrSuspended)
+		return ErrSuspended
+	}
+	n.dialogue().got, err = n.Await(ctx, answers)
+	return err
+}
+
+// publish answers the requests that wait with input_required. The handler is to wait for
+// what is returned, if there is a question of which it is kept.
+func (n *handlerCall) publish(open []*Question, state *string, kept []Question) (*actors.Reply[invocation.Answers], error) {
+	d := n.dialogue()
+	t := d.ticket(time.Now().Add(n.server.opts.TicketTTL), state)
+	result, err := n.inputRequired(n.current(), t, open)
+	if err != nil {
+		return nil, err
+	}
+	return n.Ask(&invocation.Round{
+		Ticket: bring(t), Principal: n.request.principal.id(), Result: result,
+		Park: kept != nil, Questions: kept, Kept: d.size() + int64(2*len(n.request.arguments)+n.request.meta.size()),
+	})
+}
+
+// bring is what the registry of calls knows of a ticket.
+func bring(t *ticket.Ticket) invocation.Ticket {
+	return invocation.Ticket{Call: t.Flow, Round: t.Round, Until: t.Until}
+}
+
+// inputRequired encodes the answer that asks (MRTR-02).
+func (n *handlerCall) inputRequired(r *request, t *ticket.Ticket, open []*Question) ([]byte, error) {
+	state, err := n.server.seal(n.Context(), t, r)
+	if err != nil {
+		return nil, err
+	}
+	result := mcp.InputRequiredResult{RequestState: &state}
+	if len(open) > 0 {
+		result.InputRequests = make(mcp.InputRequests, len(open))
+		for _, q := range open {
+			result.InputRequests[q.key] = q.input()
+		}
+	}
+	raw, err := mcp.MarshalResult(&result, r.version)
+	if err != nil {
+		return nil, fmt.Errorf("asking the client: %w", err)
+	}
+	return n.server.withMeta(raw, r.version), nil
+}
+
+// inputResponses reads the answers that a request brings.
+func (r *request) inputResponses() (responses mcp.InputResponses, err error) {
+	if r.responses == nil {
+		return nil, nil
+	}
+	if r.responses[0] != '{' || jsonx.Unmarshal(r.responses, &responses) != nil { // MRTR-07
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses is not an object")
+	}
+	return responses, nil
+}
