@@ -81,14 +81,14 @@ func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string
 	return s.completes(err)
 }
 
-func (s *Server) completes(err error) error {
+func (l *lists) completes(err error) error {
 	if err != nil {
 		if errors.Is(err, registry.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", ErrUnknown, err)
 		}
 		return fmt.Errorf("adding a completion: %w", err)
 	}
-	s.suggests.Store(true)
+	l.suggests.Store(true)
 	return nil
 }
 
@@ -148,15 +148,15 @@ func (c *completing) run(r *request) error {
 }
 
 // complete begins completion/complete.
-func (s *session) complete(a *arrival) (lost bool, err error) {
-	w, err := s.findCompleter(a)
+func startComplete(s *session, a *arrival) (lost bool, err error) {
+	w, err := findCompleter(s, a)
 	if err != nil {
 		return false, err
 	}
 	return s.begin(a, w, nil)
 }
 
-func (s *session) findCompleter(a *arrival) (work, error) {
+func findCompleter(s *session, a *arrival) (work, error) {
 	w := &completing{params: new(mcp.CompleteParams)}
 	if err := a.DecodeParams(w.params); err != nil {
 		return nil, err

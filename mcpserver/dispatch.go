@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"errors"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -47,27 +48,27 @@ var methods map[string]method
 
 func init() { // not a literal: the methods refer to the table
 	methods = map[string]method{
-		mcp.MethodInitialize:  {quick: (*session).initialize},
-		mcp.MethodPing:        {quick: (*session).ping},
-		mcp.MethodSetLevel:    {quick: (*session).setLevel},
-		mcp.MethodDiscover:    {quick: (*session).discover},
-		mcp.MethodListen:      {start: (*session).listen},
-		mcp.MethodSubscribe:   {quick: (*session).subscribe, waits: true},
-		mcp.MethodUnsubscribe: {quick: (*session).unsubscribe, waits: true},
+		mcp.MethodInitialize:  {quick: initialize},
+		mcp.MethodPing:        {quick: ping},
+		mcp.MethodSetLevel:    {quick: setLevel},
+		mcp.MethodDiscover:    {quick: discover},
+		mcp.MethodListen:      {start: startListen},
+		mcp.MethodSubscribe:   {quick: subscribe, waits: true},
+		mcp.MethodUnsubscribe: {quick: unsubscribe, waits: true},
 
 		mcp.MethodListTools:             {quick: listTools, waits: true, declared: (*Server).hasTools},
-		mcp.MethodCallTool:              {start: (*session).callTool, find: (*session).findTool, declared: (*Server).hasTools},
+		mcp.MethodCallTool:              {start: callTool, find: findTool, declared: (*Server).hasTools},
 		mcp.MethodListResources:         {quick: listResources, waits: true, declared: (*Server).hasResources},
 		mcp.MethodListResourceTemplates: {quick: listTemplates, waits: true, declared: (*Server).hasResources},
-		mcp.MethodReadResource:          {start: (*session).readResource, find: (*session).findResource, declared: (*Server).hasResources},
+		mcp.MethodReadResource:          {start: readResource, find: findResource, declared: (*Server).hasResources},
 		mcp.MethodListPrompts:           {quick: listPrompts, waits: true, declared: (*Server).hasPrompts},
-		mcp.MethodGetPrompt:             {start: (*session).getPrompt, find: (*session).findPrompt, declared: (*Server).hasPrompts},
-		mcp.MethodComplete:              {start: (*session).complete, find: (*session).findCompleter, declared: (*Server).hasCompletions},
-		mcp.MethodGetTask:               {start: (*session).getTask, declared: (*Server).hasTasks},
-		mcp.MethodTaskResult:            {start: (*session).resultOfTask, declared: (*Server).hasTasks},
-		mcp.MethodListTasks:             {start: (*session).listTasks, declared: (*Server).hasTasks},
-		mcp.MethodCancelTask:            {start: (*session).cancelTask, declared: (*Server).hasTasks},
-		mcp.MethodUpdateTask:            {start: (*session).updateTask, declared: (*Server).hasTasks},
+		mcp.MethodGetPrompt:             {start: getPrompt, find: findPrompt, declared: (*Server).hasPrompts},
+		mcp.MethodComplete:              {start: startComplete, find: findCompleter, declared: (*Server).hasCompletions},
+		mcp.MethodGetTask:               {start: getTask, declared: (*Server).hasTasks},
+		mcp.MethodTaskResult:            {start: resultOfTask, declared: (*Server).hasTasks},
+		mcp.MethodListTasks:             {start: listTasks, declared: (*Server).hasTasks},
+		mcp.MethodCancelTask:            {start: cancelTask, declared: (*Server).hasTasks},
+		mcp.MethodUpdateTask:            {start: updateTask, declared: (*Server).hasTasks},
 		mcp.MethodListSkills:            {quick: listSkills, waits: true, declared: (*Server).hasSkills},
 		mcp.MethodGetSkill:              {quick: getSkill, waits: true, declared: (*Server).hasSkills},
 		mcp.MethodReadDirectory:         {quick: readDirectory, waits: true, declared: (*Server).hasSkills},
@@ -119,11 +120,11 @@ func (s *session) handle(a *arrival) (lost bool) {
 
 // proceed is handle for a request that is admitted.
 func (s *session) proceed(a *arrival) (lost bool) {
-	err := s.throttle(a)
+	err := throttle(s, a)
 	if err == nil {
 		switch row := methods[a.Method]; {
 		case s.server.opts.Waits && (row.waits || row.find != nil):
-			err = s.beginLate(a, row)
+			err = beginLate(s, a, row)
 		case row.start != nil:
 			lost, err = row.start(s, a)
 		default:
@@ -141,9 +142,9 @@ func (s *session) admit(a *arrival) error {
 		if _, ok := a.port.(*batch); ok { // over HTTP it would come without its headers, too (SHM-03, HDR-05)
 			return mcp.Errorf(mcp.CodeInvalidRequest, "2026-07-28 has no batches") // BASE-23
 		}
-		return s.admitModern(a)
+		return admitModern(s, a)
 	}
-	return s.admitLegacy(a)
+	return admitLegacy(s, a)
 }
 
 // answerNow answers a request that was never in flight.
@@ -196,22 +197,22 @@ func (s *session) notification(m *mcp.Message) {
 	case mcp.NotificationInitialized:
 		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
 			s.ready.Store(true)
-			s.catchUpNow() // of what changed since initialize
+			s.server.notices.catchUpNow(s) // of what changed since initialize
 			if s.server.opts.PingEvery > 0 {
 				s.ref.Send(startPings{})
 			}
 		}
 	case mcp.NotificationRootsChanged:
-		s.rootsNotice()
+		noteRoots(s)
 	}
 }
 
 // ping is answered in every state (PING-01).
-func (s *session) ping(*arrival) ([]byte, error) { return []byte("{}"), nil }
+func ping(s *session, _ *arrival) ([]byte, error) { return []byte("{}"), nil }
 
 // callTool begins a call (TOOL-07).
-func (s *session) callTool(a *arrival) (lost bool, err error) {
-	w, err := s.findTool(a)
+func callTool(s *session, a *arrival) (lost bool, err error) {
+	w, err := findTool(s, a)
 	if err != nil {
 		return false, err
 	}
@@ -219,7 +220,7 @@ func (s *session) callTool(a *arrival) (lost bool, err error) {
 }
 
 // findTool finds the tool of a call, or the task that it is to be, and what it takes.
-func (s *session) findTool(a *arrival) (work, error) {
+func findTool(s *session, a *arrival) (work, error) {
 	t, ok := s.toolNamed(a)
 	if string(a.Arguments) == "null" { // clients write an absent map so
 		a.Arguments = nil
@@ -257,10 +258,10 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 		return false, s.beginElsewhere(r, a, 0)
 	}
 	if cost := a.size(); a.reader != nil && cost > maxUncounted {
-		if !s.hold(cost) {
+		if !s.budget.hold(cost) {
 			return false, inbound.ErrBusy
 		}
-		defer s.held.Add(-cost)
+		defer s.budget.release(cost)
 	}
 	r.reader = a.reader
 	if err := s.calls.Serve(&r.Call, r, s.inboundRequest(a)); err != nil {
@@ -304,7 +305,7 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 // needs of the frame: that, and further bytes that it keeps.
 func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	cost := a.size() + further
-	if !s.hold(cost) {
+	if !s.budget.hold(cost) {
 		return inbound.ErrBusy
 	}
 	if a.Meta != nil {
@@ -315,14 +316,14 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 		own = keep(own, part)
 	}
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
-		s.held.Add(-cost)
+		s.budget.release(cost)
 		return err
 	}
 	if x, ok := a.port.(*web.Exchange); ok {
 		x.Began(&r.Call)
 	}
 	s.server.sys.GoBlocking(s.ref.Path(), func() {
-		defer s.held.Add(-cost)
+		defer s.budget.release(cost)
 		r.Run()
 	})
 	return nil
@@ -351,21 +352,22 @@ const (
 	maxInline        = 256 << 10
 )
 
-// hold counts what a call keeps, unless that is too much. One call is never too much.
-func (s *session) hold(cost int64) bool {
-	if held := s.held.Add(cost); held > s.maxHeld() && held > cost {
-		s.held.Add(-cost)
+// byteBudget bounds the bytes that calls under way keep. A single call is always accepted.
+type byteBudget struct {
+	most int64
+	held atomic.Int64
+}
+
+// hold counts what a call keeps, unless that is too much.
+func (b *byteBudget) hold(cost int64) bool {
+	if held := b.held.Add(cost); held > b.most && held > cost {
+		b.held.Add(-cost)
 		return false
 	}
 	return true
 }
 
-func (s *session) maxHeld() int64 {
-	if s.stateless {
-		return maxHeldStateless
-	}
-	return maxHeldSession
-}
+func (b *byteBudget) release(cost int64) { b.held.Add(-cost) }
 
 // shorten bounds what is said of a peer's name.
 func shorten(name string) string {

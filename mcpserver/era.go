@@ -12,18 +12,18 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// client is what a client has said of itself; it does not change.
+// client is the description that a client has sent of itself; it does not change.
 type client struct {
 	info         mcp.Implementation
 	capabilities *mcp.ClientCapabilities
 	level        mcp.LogLevel // of a modern request: "" for no log messages
 
 	// Of the sender of modern requests.
-	said  []byte // the members of _meta that this was read from
-	first []byte // the _meta that they came with first; nil if it was long
+	said  []byte // the members of _meta that this was decoded from
+	first []byte // their first _meta; nil if it was long
 }
 
-// handshake is what initialize has negotiated.
+// handshake is the result of initialize.
 type handshake struct {
 	version mcp.Version
 	client  *client
@@ -35,7 +35,7 @@ func (s *session) inboundRequest(a *arrival) inbound.Request {
 }
 
 // admitLegacy checks a request without the _meta of 2026-07-28.
-func (s *session) admitLegacy(a *arrival) error {
+func admitLegacy(s *session, a *arrival) error {
 	h := s.legacy.Load()
 	switch {
 	case a.Method == mcp.MethodInitialize:
@@ -44,7 +44,7 @@ func (s *session) admitLegacy(a *arrival) error {
 		a.version, a.client = h.version, h.client
 		return s.server.offers(h.version, a.Method)
 	case a.Method == mcp.MethodPing: // PING-01
-		return s.speaksLegacy(a.Method)
+		return speaksLegacy(s, a.Method)
 	case a.Method == mcp.MethodDiscover: // it is modern or nothing (MOD-01)
 		return mcp.Errorf(mcp.CodeInvalidParams, "the request has no _meta %s", mcp.MetaProtocolVersion)
 	case s.server.newestLegacy() == "":
@@ -54,20 +54,20 @@ func (s *session) admitLegacy(a *arrival) error {
 }
 
 // speaksLegacy refuses a legacy method of a server that only speaks 2026-07-28.
-func (s *session) speaksLegacy(method string) error {
+func speaksLegacy(s *session, method string) error {
 	if s.server.newestLegacy() == "" {
 		return s.server.offers(mcp.Latest, method)
 	}
 	return nil
 }
 
-// newestLegacy returns the newest revision with a handshake that we speak, or "".
+// newestLegacy returns the newest legacy revision that the server speaks; empty for none.
 func (s *Server) newestLegacy() mcp.Version {
 	v, _ := mcp.Newest(s.opts.Versions, mcp.LegacyVersions())
 	return v
 }
 
-// capabilities are what revision v hears of us: what was ever added (CAP-08).
+// capabilities returns the capabilities of revision v: of all that was ever added (CAP-08).
 func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 	c := mcp.ServerCapabilities{Logging: mcp.Present}
 	if s.hasTools() {
@@ -88,24 +88,12 @@ func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 	return *c.For(v)
 }
 
-func (s *Server) hasTools() bool { return s.opts.DeclareAll || s.tools.Declared() }
-func (s *Server) hasResources() bool {
-	return s.opts.DeclareAll || s.resources.Declared() || s.templates.Declared()
-}
-
-// hasSkills reports whether the Skills extension is declared: it is off until the
-// first skill (EXT-02).
-func (s *Server) hasSkills() bool { return s.skills.Declared() }
-
-func (s *Server) hasPrompts() bool     { return s.opts.DeclareAll || s.prompts.Declared() }
-func (s *Server) hasCompletions() bool { return s.opts.DeclareAll || s.suggests.Load() }
-
 // initialize opens the legacy session of this connection (LIFE-01 to LIFE-05).
-func (s *session) initialize(a *arrival) ([]byte, error) {
+func initialize(s *session, a *arrival) ([]byte, error) {
 	if _, ok := a.port.(*batch); ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch") // BASE-21
 	}
-	g, err := s.server.greeting(a)
+	g, err := readGreeting(s.server, a)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +105,7 @@ func (s *session) initialize(a *arrival) ([]byte, error) {
 		return nil, mcp.UnsupportedVersion(g.params.ProtocolVersion, s.server.opts.Versions) // MOD-10
 	}
 	if s.legacy.Load() == nil {
-		s.readUp()
+		s.server.notices.readUp(s)
 	}
 	offered := s.server.capabilities(v)
 	s.server.declareTasks(&offered, v, a.principal)
@@ -137,19 +125,19 @@ func (s *session) initialize(a *arrival) ([]byte, error) {
 	return result, nil
 }
 
-// greeting is what a legacy client says first.
+// greeting is the first message of a legacy client.
 type greeting struct {
-	raw    []byte // nil if it is too long to compare others with
+	raw    []byte // nil if it is too long to compare
 	params mcp.InitializeParams
 	client client
 }
 
-// maxGreeting bounds what is kept to compare with, in bytes.
+// maxGreeting bounds the greeting that is kept, in bytes.
 const maxGreeting = 4 << 10
 
-// greeting reads the params of initialize. The same bytes are read once: many sessions
-// are those of one program, and share what they say.
-func (s *Server) greeting(a *arrival) (*greeting, error) {
+// readGreeting decodes the params of initialize. The same bytes are decoded once: many sessions
+// belong to one program, and share its greeting.
+func readGreeting(s *Server, a *arrival) (*greeting, error) {
 	if g := s.greeted.Load(); g != nil && bytes.Equal(g.raw, a.Params) {
 		return g, nil
 	}
@@ -168,7 +156,7 @@ func (s *Server) greeting(a *arrival) (*greeting, error) {
 	return g, nil
 }
 
-// namesAnyVersion reports whether the params of initialize have a version, if only an
+// namesAnyVersion reports whether the params of initialize have a version, maybe an
 // empty one.
 func namesAnyVersion(params []byte) bool {
 	var p struct {
@@ -177,8 +165,8 @@ func namesAnyVersion(params []byte) bool {
 	return jsonx.Unmarshal(params, &p) == nil && p.ProtocolVersion != nil
 }
 
-// setLevel chooses which log messages the session gets (LOG-03).
-func (s *session) setLevel(a *arrival) ([]byte, error) {
+// setLevel chooses the log messages that the session gets (LOG-03).
+func setLevel(s *session, a *arrival) ([]byte, error) {
 	var p mcp.SetLevelParams
 	if err := a.DecodeParams(&p); err != nil {
 		return nil, err
@@ -191,7 +179,7 @@ func (s *session) setLevel(a *arrival) ([]byte, error) {
 }
 
 // admitModern checks a request that names its own revision (MOD-01, MOD-02).
-func (s *session) admitModern(a *arrival) error {
+func admitModern(s *session, a *arrival) error {
 	switch {
 	case a.Version == "":
 		return mcp.Errorf(mcp.CodeInvalidParams, "_meta %s is not a string", mcp.MetaProtocolVersion)
@@ -203,15 +191,22 @@ func (s *session) admitModern(a *arrival) error {
 		return err
 	}
 	var err error
-	a.client, err = s.sender(a.Meta)
+	a.client, err = s.senders.read(a.Meta)
 	return err
 }
 
-// sender reads who sends a modern request. The same bytes are read once: most
-// clients say the same with each request. Those that also say something new each time,
-// such as a progress token, are one sender all the same.
-func (s *session) sender(raw []byte) (*client, error) {
-	last := s.knownSender(raw)
+// senderCache remembers the newest senders of modern requests, so that their _meta is
+// decoded once.
+type senderCache struct {
+	newest atomic.Pointer[remembered]
+	shared *sharedSenders // instead of newest, of a session that many clients share
+}
+
+// read returns the sender of a modern request. Most clients send the same _meta with each
+// request; those that add something new each time, such as a progress token, are one sender
+// all the same.
+func (s *senderCache) read(raw []byte) (*client, error) {
+	last := s.place(raw)
 	if h := last.Load(); h != nil && bytes.Equal(h.raw, raw) {
 		return h.sender, nil
 	}
@@ -223,7 +218,7 @@ func (s *session) sender(raw []byte) (*client, error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is malformed")
 	}
 	said := saidOf(meta)
-	alike := s.knownSender(said)
+	alike := s.place(said)
 	if h := alike.Load(); h != nil && bytes.Equal(h.sender.said, said) {
 		h.sender.remember(raw, last, alike)
 		return h.sender, nil
@@ -239,7 +234,7 @@ func (s *session) sender(raw []byte) (*client, error) {
 	return c, nil
 }
 
-// remember makes c the sender that is known by raw, unless that is long.
+// remember makes c the sender of raw, unless that is long.
 func (c *client) remember(raw []byte, places ...*atomic.Pointer[remembered]) {
 	if len(raw) > maxKnownMeta {
 		return
@@ -253,13 +248,13 @@ func (c *client) remember(raw []byte, places ...*atomic.Pointer[remembered]) {
 	}
 }
 
-// saidOf joins what _meta says of its sender. As it is of JSON values, which none of the
-// separators is in, it is the same for nobody who says something else.
+// saidOf joins the members of _meta that describe its sender. JSON values do not contain the
+// separator, so distinct clients never share a key.
 func saidOf(meta mcp.Meta) []byte {
 	return bytes.Join([][]byte{meta[mcp.MetaClientCapabilities], meta[mcp.MetaClientInfo], meta[mcp.MetaLogLevel]}, []byte{0})
 }
 
-// newSender reads what was said.
+// newSender decodes the description of a sender.
 func newSender(meta mcp.Meta, said []byte) (*client, error) {
 	c, err := &client{said: said}, error(nil)
 	if c.capabilities, err = meta.ClientCapabilities(); err != nil {
@@ -274,36 +269,36 @@ func newSender(meta mcp.Meta, said []byte) (*client, error) {
 	return c, nil
 }
 
-// remembered is a sender, and the _meta that it was last known by.
+// remembered is a sender with its newest _meta.
 type remembered struct {
 	raw    []byte
 	sender *client
 }
 
-// senders is where the newest senders are remembered that share a session, by what
-// they have said: nothing of one is ever another's (CAP-05).
-type senders [256]atomic.Pointer[remembered]
+// sharedSenders are the newest senders that share a session, by their descriptions: no
+// property of one is ever taken for another's (CAP-05).
+type sharedSenders [256]atomic.Pointer[remembered]
 
 var senderSeed = maphash.MakeSeed()
 
 const (
-	// maxMeta bounds the _meta of a modern request, in bytes: what a client says of
-	// itself is decoded, and kept for as long as the call lasts (ROB-3).
+	// maxMeta bounds the _meta of a modern request, in bytes: the description of the client is
+	// decoded, and kept for as long as the call lasts (ROB-3).
 	maxMeta = 256 << 10
-	// maxKnownMeta bounds what is remembered of one sender, in bytes.
+	// maxKnownMeta bounds the _meta that is remembered of one sender, in bytes.
 	maxKnownMeta = 2 << 10
 )
 
-// knownSender is where the sender is remembered whose _meta raw is, or who has said raw.
-func (s *session) knownSender(raw []byte) *atomic.Pointer[remembered] {
-	if s.senders == nil {
-		return &s.modern
+// place returns where the sender with this _meta or description is remembered.
+func (s *senderCache) place(raw []byte) *atomic.Pointer[remembered] {
+	if s.shared == nil {
+		return &s.newest
 	}
-	return &s.senders[maphash.Bytes(senderSeed, raw)%uint64(len(s.senders))]
+	return &s.shared[maphash.Bytes(senderSeed, raw)%uint64(len(s.shared))]
 }
 
 // discover describes the server (MOD-04).
-func (s *session) discover(a *arrival) ([]byte, error) {
+func discover(s *session, a *arrival) ([]byte, error) {
 	ttl := s.server.opts.CacheFor.Milliseconds()
 	offered := s.server.capabilities(a.version)
 	s.server.declareTasks(&offered, a.version, a.principal)

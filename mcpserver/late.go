@@ -22,7 +22,7 @@ func (l *late) speed() *speed      { return nil }
 func (l *late) run(*request) error { return errOddResult } // see find
 
 // beginLate is begin for a method whose middleware may wait.
-func (s *session) beginLate(a *arrival, row method) error {
+func beginLate(s *session, a *arrival, row method) error {
 	own := a.apart()
 	r := &request{
 		session: s, port: a.port, version: a.version, client: a.client, principal: a.principal, seldom: &nothing,

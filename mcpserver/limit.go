@@ -73,7 +73,7 @@ func (l *limits) of(id string) *rate.Limiter {
 
 // throttle refuses a request that comes too soon. Pings are free: they cost nothing,
 // and whoever does not get one answered hangs up.
-func (s *session) throttle(a *arrival) error {
+func throttle(s *session, a *arrival) error {
 	l := s.server.limits
 	if l == nil || a.Method == mcp.MethodPing {
 		return nil

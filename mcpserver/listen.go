@@ -1,5 +1,5 @@
-// listen.go: subscriptions/listen, the stream of notices of 2026-07-28. It is a call
-// like any other that has answered nothing yet: no goroutine waits for it.
+// listen.go: subscriptions/listen, the stream of notifications of 2026-07-28. It is a call
+// like any other that has no answer yet: no goroutine waits for it.
 //
 //	          acknowledged           the client cancels or hangs up
 //	begun ─────────────────▶ open ───────────────────────────────────▶ dropped
@@ -28,23 +28,23 @@ type listen struct {
 	accepted mcp.SubscriptionFilter
 	quota    *quota
 	key      any // of the quota; nil if it is this stream's own
-	knows    [numLists]heardOf
+	knows    [numLists]knownList
 
-	acknowledged bool // it is only looked at and set in Emit
+	acknowledged bool // is read and set in Emit only
 }
 
-// taskNews is what the hub needs to know of tasks (XTASK-14).
+// taskNews is the part of the server that has tasks (XTASK-14).
 type taskNews interface {
-	// mayWatch returns those of the tasks that the sender may hear of. The error is
+	// mayWatch returns those of the tasks that the sender may subscribe to. The error is
 	// -32021 if it has not declared the extension.
 	mayWatch(a *arrival, ids []string) (accepted []string, err error)
-	// announce is called when somebody has begun to listen for a task: it is to be told
-	// how the task is now, lest it miss what happened before.
+	// announce is called when a stream has subscribed to a task: it notifies the stream of the
+	// status, which may have changed before.
 	announce(id string)
 }
 
 // listen begins a subscription. There is no limit to its time (SUB-12).
-func (s *session) listen(a *arrival) (lost bool, err error) {
+func startListen(s *session, a *arrival) (lost bool, err error) {
 	if _, ok := a.port.(*batch); ok {
 		return false, mcp.Errorf(mcp.CodeInvalidRequest, "a subscription can not be part of a batch: it is never answered in time")
 	}
@@ -56,7 +56,7 @@ func (s *session) listen(a *arrival) (lost bool, err error) {
 	if a.reader != nil {
 		l.port = s
 	}
-	if err := s.passes(a); err != nil {
+	if err := passMiddleware(s, a); err != nil {
 		return false, err
 	}
 	h := &s.server.notices
@@ -80,13 +80,13 @@ func (s *session) listen(a *arrival) (lost bool, err error) {
 	return false, nil
 }
 
-// passes asks the middleware whether a request may begin that waits for something.
-func (s *session) passes(a *arrival) error {
+// passMiddleware asks the middleware whether a request may begin that is answered later.
+func passMiddleware(s *session, a *arrival) error {
 	if len(s.server.opts.Middleware) == 0 {
 		return nil
 	}
 	passed := false
-	_, err := s.server.around(a.incoming(), func() (json.RawMessage, error) {
+	_, err := runAround(s.server, a.incoming(), func() (json.RawMessage, error) {
 		passed = true
 		return json.RawMessage("{}"), nil
 	})
@@ -96,7 +96,7 @@ func (s *session) passes(a *arrival) error {
 	return err
 }
 
-// accept returns the part of a wish that we can fulfil (SUB-04).
+// accept returns the part of a filter that the server supports (SUB-04).
 func (h *notices) accept(a *arrival, wish *mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	offered := h.server.capabilities(a.version)
 	got := mcp.SubscriptionFilter{
@@ -116,8 +116,8 @@ func (h *notices) accept(a *arrival, wish *mcp.SubscriptionFilter) (mcp.Subscrip
 	return got, err
 }
 
-// distinct returns what is ok of a list, each once, in its order; nil for nothing. It
-// looks no further than it has to for the most that may be: lists may be very long.
+// distinct returns the elements of a list that are ok, each once, in order; nil for none. It
+// reads at most twice as many as it may return: lists may be very long.
 func distinct(list []string, most int, ok func(string) bool) []string {
 	var out []string
 	seen := make(map[string]struct{})
@@ -133,11 +133,11 @@ func distinct(list []string, most int, ok func(string) bool) []string {
 	return out
 }
 
-// Handle implements [inbound.Handler]: it acknowledges (SUB-02) and leaves the rest
-// to the hub.
+// Handle implements [inbound.Handler]: it acknowledges (SUB-02) and leaves the notifications
+// to notices.
 //
-// What changes before the acknowledgement need not be told: nobody can have looked
-// at it as a subscriber yet.
+// Changes before the acknowledgement need no notification: the client reads the lists as a
+// subscriber only after it.
 func (l *listen) Handle(context.Context) error {
 	h := &l.session.server.notices
 	open := h.open(l)
@@ -154,8 +154,8 @@ func (l *listen) Handle(context.Context) error {
 	return inbound.ErrParked
 }
 
-// Answer implements [inbound.Handler]. Whatever ends the subscription from our side,
-// an error apart, is an end in good order (SUB-08).
+// Answer implements [inbound.Handler]. An end of the subscription by the server, other than
+// an error, is in good order (SUB-08).
 func (l *listen) Answer(err error) {
 	s := l.session
 	s.server.notices.leave(l)
@@ -176,21 +176,21 @@ func (l *listen) Answer(err error) {
 	}
 }
 
-// Drop implements [inbound.Dropper]: the client wants no more (SUB-07).
+// Drop implements [inbound.Dropper]: the client has ended the subscription (SUB-07).
 func (l *listen) Drop(error) {
 	l.session.server.notices.leave(l)
 	l.unpark()
 	l.port.Drop()
 }
 
-// unpark ends the handler of a call that has its outcome from elsewhere: until then its
-// actor waits. Finish looks at what Answer and Drop are called under, so not here.
+// unpark ends the handler of a call that has its outcome already: until then its
+// actor waits. Finish takes the lock that Answer and Drop are called under, so a task calls it.
 func (l *listen) unpark() {
 	l.session.server.sys.Go(l.session.ref.Path(), func() { l.Finish(nil) })
 }
 
-// appendMeta appends the _meta that all of a subscription has (SUB-03), and who we are
-// if it is a result.
+// appendMeta appends the _meta of all messages of a subscription (SUB-03), with the server's
+// identity in a result.
 func (l *listen) appendMeta(dst []byte, result bool) []byte {
 	dst = append(dst, `"_meta":{"`+mcp.MetaSubscriptionID+`":`...)
 	dst = l.ID().AppendJSON(dst)
@@ -213,8 +213,8 @@ func (l *listen) say(method, name string, value any) {
 	params := append(l.appendMeta([]byte{'{'}, false), '}')
 	if name != "" {
 		raw, err := mcp.Marshal(value)
-		if err != nil { // it is a filter or a text, which can not fail
-			l.session.server.log.Error("a notice cannot be encoded", "method", method, "error", err)
+		if err != nil { // a filter or a text always can be
+			l.session.server.log.Error("a notification cannot be encoded", "method", method, "error", err)
 			return
 		}
 		params = append(append(append(params[:len(params)-1], `,"`...), name...), `":`...)
@@ -232,18 +232,18 @@ func (l *listen) emit(f func()) {
 	})
 }
 
-// catchUp tells of the lists that have changed since it was told. It returns what
-// [session.catchUp] does.
+// catchUp notifies of the lists that have changed since the last notification. It returns what
+// [notices.catchUp] does.
 func (l *listen) catchUp() (again time.Duration) {
 	wants := [numLists]bool{
 		toolsList: l.accepted.ToolsListChanged, promptsList: l.accepted.PromptsListChanged, resourcesList: l.accepted.ResourcesListChanged,
 	}
 	n := &l.session.server.notices
 	for kind := range numLists {
-		if !wants[kind] || l.session.quiet(kind) {
+		if !wants[kind] || n.quiet(l.session, kind) {
 			continue
 		}
-		wait := n.tellOf(&l.knows[kind], n.lists[kind].Load(), func() { l.emit(func() { l.say(listNotices[kind], "", nil) }) })
+		wait := n.offer(&l.knows[kind], n.lists[kind].Load(), func() { l.emit(func() { l.say(listNotices[kind], "", nil) }) })
 		if again == 0 || wait > 0 && wait < again {
 			again = wait
 		}
@@ -251,13 +251,13 @@ func (l *listen) catchUp() (again time.Duration) {
 	return again
 }
 
-// hear implements [hearer].
-func (l *listen) hear(uri string) {
+// updated implements [subscriber].
+func (l *listen) updated(uri string) {
 	l.emit(func() { l.say(mcp.NotificationResourceUpdated, "uri", uri) })
 }
 
-// hearTask tells of a task. Params is an object without a _meta.
-func (l *listen) hearTask(params json.RawMessage) {
+// taskChanged notifies of a task. Params is an object without a _meta.
+func (l *listen) taskChanged(params json.RawMessage) {
 	l.emit(func() {
 		own := slices.Clone(params[:len(params)-1])
 		if len(params) > 2 {
@@ -268,15 +268,15 @@ func (l *listen) hearTask(params json.RawMessage) {
 	})
 }
 
-// open makes a stream one that is told of changes. False means that the session takes
-// no more: the stream ends as soon as it has begun.
+// open begins the notifications on a stream. False means that the session ends: the
+// stream ends as soon as it has begun.
 func (h *notices) open(l *listen) bool {
 	for kind, v := range h.now() {
 		l.knows[kind].version.Store(v)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.session.deaf {
+	if l.session.listensClosed {
 		return false
 	}
 	of := h.streams[l.session]
@@ -288,11 +288,11 @@ func (h *notices) open(l *listen) bool {
 	return true
 }
 
-// hush ends the subscriptions of a session that takes no more calls, and has it take
-// no more of them.
-func (h *notices) hush(s *session) {
+// closeListens ends the listen streams of a session that takes no more calls, and refuses
+// further subscriptions.
+func (h *notices) closeListens(s *session) {
 	h.mu.Lock()
-	s.deaf = true
+	s.listensClosed = true
 	var open []*listen
 	for l := range h.streams[s] {
 		open = append(open, l)
@@ -308,8 +308,8 @@ func (h *notices) hush(s *session) {
 	})
 }
 
-// task tells those who listen for a task how it is. Params is the task as tasks/get
-// shows it, an object without a _meta.
+// task notifies the subscribers of a task. Params is the task as tasks/get shows it, an object
+// without a _meta.
 func (h *notices) task(id string, params json.RawMessage) {
 	h.mu.Lock()
 	to := make([]*listen, 0, len(h.byTask[id]))
@@ -318,12 +318,12 @@ func (h *notices) task(id string, params json.RawMessage) {
 	}
 	h.mu.Unlock()
 	for _, l := range to {
-		l.hearTask(params)
+		l.taskChanged(params)
 	}
 }
 
-// heard reports whether anybody listens for a task.
-func (h *notices) heard(id string) bool {
+// taskWatched reports whether a stream has subscribed to a task.
+func (h *notices) taskWatched(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.byTask[id]) > 0

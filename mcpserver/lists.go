@@ -5,6 +5,7 @@ package mcpserver
 import (
 	"errors"
 	"maps"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
@@ -28,60 +29,72 @@ type lists struct {
 	templates *registry.List[*template]
 	prompts   *registry.List[*prompt]
 	skills    *registry.List[*skills.Skill]
+
+	declareAll bool        // capabilities are declared for empty lists, too
+	suggests   atomic.Bool // an argument has a completion
 }
 
-// newLists returns empty lists.
-func newLists(paging *registry.Paging, changed func(listKind)) lists {
+func (l *lists) hasTools() bool { return l.declareAll || l.tools.Declared() }
+func (l *lists) hasResources() bool {
+	return l.declareAll || l.resources.Declared() || l.templates.Declared()
+}
+func (l *lists) hasPrompts() bool { return l.declareAll || l.prompts.Declared() }
+
+// hasSkills reports whether the Skills extension is declared: it is off until the
+// first skill (EXT-02).
+func (l *lists) hasSkills() bool      { return l.skills.Declared() }
+func (l *lists) hasCompletions() bool { return l.declareAll || l.suggests.Load() }
+
+// init makes the lists, which are empty.
+func (l *lists) init(paging *registry.Paging, changed func(listKind)) {
 	tools := func() { changed(toolsList) }
 	prompts := func() { changed(promptsList) }
 	resources := func() { changed(resourcesList) }
-	return lists{
-		tools: registry.New(registry.Options[*tool]{
-			Kind: "tool", Key: (*tool).name, Taken: ErrToolExists, Changed: tools, Paging: paging,
-			Page: func(all []*tool, p registry.PageInfo) any {
-				return &mcp.ListToolsResult{
-					Tools:      definitions(all, func(t *tool) mcp.Tool { return *t.def }),
-					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
-				}
-			},
-		}),
-		resources: registry.New(registry.Options[*resource]{
-			Kind: "resource", Key: (*resource).name, Taken: ErrExists, Changed: resources, Paging: paging,
-			Page: func(all []*resource, p registry.PageInfo) any {
-				return &mcp.ListResourcesResult{
-					Resources:  definitions(all, func(r *resource) mcp.Resource { return *r.def }),
-					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
-				}
-			},
-		}),
-		templates: registry.New(registry.Options[*template]{
-			Kind: "resource template", Key: (*template).name, Taken: ErrExists, Changed: resources, Paging: paging,
-			Page: func(all []*template, p registry.PageInfo) any {
-				return &mcp.ListResourceTemplatesResult{
-					ResourceTemplates: definitions(all, func(t *template) mcp.ResourceTemplate { return *t.def }),
-					NextCursor:        p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
-				}
-			},
-		}),
-		prompts: registry.New(registry.Options[*prompt]{
-			Kind: "prompt", Key: (*prompt).name, Taken: ErrExists, Changed: prompts, Paging: paging,
-			Page: func(all []*prompt, p registry.PageInfo) any {
-				return &mcp.ListPromptsResult{
-					Prompts:    definitions(all, func(p *prompt) mcp.Prompt { return *p.def }),
-					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
-				}
-			},
-		}),
-		skills: registry.New(registry.Options[*skills.Skill]{
-			Kind: "skill", Key: (*skills.Skill).URI, Taken: ErrExists, Changed: resources, Paging: paging,
-			Page: func(all []*skills.Skill, p registry.PageInfo) any {
-				return &mcp.ListSkillsResult{
-					Skills:     definitions(all, func(k *skills.Skill) mcp.Skill { return k.Entry }),
-					NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
-				}
-			},
-		}),
-	}
+	l.tools = registry.New(registry.Options[*tool]{
+		Kind: "tool", Key: (*tool).name, Taken: ErrToolExists, Changed: tools, Paging: paging,
+		Page: func(all []*tool, p registry.PageInfo) any {
+			return &mcp.ListToolsResult{
+				Tools:      definitions(all, func(t *tool) mcp.Tool { return *t.def }),
+				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+			}
+		},
+	})
+	l.resources = registry.New(registry.Options[*resource]{
+		Kind: "resource", Key: (*resource).name, Taken: ErrExists, Changed: resources, Paging: paging,
+		Page: func(all []*resource, p registry.PageInfo) any {
+			return &mcp.ListResourcesResult{
+				Resources:  definitions(all, func(r *resource) mcp.Resource { return *r.def }),
+				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+			}
+		},
+	})
+	l.templates = registry.New(registry.Options[*template]{
+		Kind: "resource template", Key: (*template).name, Taken: ErrExists, Changed: resources, Paging: paging,
+		Page: func(all []*template, p registry.PageInfo) any {
+			return &mcp.ListResourceTemplatesResult{
+				ResourceTemplates: definitions(all, func(t *template) mcp.ResourceTemplate { return *t.def }),
+				NextCursor:        p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+			}
+		},
+	})
+	l.prompts = registry.New(registry.Options[*prompt]{
+		Kind: "prompt", Key: (*prompt).name, Taken: ErrExists, Changed: prompts, Paging: paging,
+		Page: func(all []*prompt, p registry.PageInfo) any {
+			return &mcp.ListPromptsResult{
+				Prompts:    definitions(all, func(p *prompt) mcp.Prompt { return *p.def }),
+				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+			}
+		},
+	})
+	l.skills = registry.New(registry.Options[*skills.Skill]{
+		Kind: "skill", Key: (*skills.Skill).URI, Taken: ErrExists, Changed: resources, Paging: paging,
+		Page: func(all []*skills.Skill, p registry.PageInfo) any {
+			return &mcp.ListSkillsResult{
+				Skills:     definitions(all, func(k *skills.Skill) mcp.Skill { return k.Entry }),
+				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
+			}
+		},
+	})
 }
 
 // definitions returns the parts of entries that clients see; never nil.
@@ -145,7 +158,7 @@ func listSkills(s *session, a *arrival) ([]byte, error) {
 }
 
 func listPage[T any](s *session, kind listKind, l *registry.List[T], a *arrival) ([]byte, error) {
-	s.given(kind)
+	s.server.notices.given(s, kind)
 	return l.Now().Page(a.Message, a.version)
 }
 

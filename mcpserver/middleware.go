@@ -72,9 +72,9 @@ func (a *arrival) incoming() *Incoming {
 	return in
 }
 
-// around runs what is no call inside of the middleware. It is done where others wait
+// runAround runs what is no call inside of the middleware. It is done where others wait
 // to be read, so a panic may not end the goroutine.
-func (s *Server) around(in *Incoming, last func() (json.RawMessage, error)) (json.RawMessage, error) {
+func runAround(s *Server, in *Incoming, last func() (json.RawMessage, error)) (json.RawMessage, error) {
 	result, err := actors.Guard(func() (json.RawMessage, error) {
 		return through(s.opts.Middleware, context.Background(), in, func(context.Context) (json.RawMessage, error) { return last() })
 	})
@@ -90,7 +90,7 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	var own json.RawMessage
 	in := a.incoming()
 	in.Peer = s.public()
-	result, err := s.server.around(in, func() (_ json.RawMessage, err error) {
+	result, err := runAround(s.server, in, func() (_ json.RawMessage, err error) {
 		own, err = row.quick(s, a)
 		return own, err
 	})

@@ -1,15 +1,16 @@
-// notices.go: what the server tells of changes, and to whom.
+// notices.go: notifications of changed lists and resources.
 //
-//	changed, ResourceUpdated      changeDelay          told
-//	quiet ───────────────────▶ waiting ──────▶ telling ─────▶ quiet
-//	                                              │ more came meanwhile
+//	changed, ResourceUpdated      changeDelay            notified
+//	quiet ───────────────────▶ waiting ──────▶ notifying ─────▶ quiet
+//	                                              │ further changes
 //	                                              └──────────▶ waiting
 //
-// A list that was told of less than NoticePace ago is told of when that time is over.
+// A client that was notified of a list less than NoticePace ago is notified when that time is
+// over.
 //
-// Legacy clients hear of lists once they have initialized, and of the resources that
-// they have subscribed to. Clients of 2026-07-28 hear of both on the listen streams
-// that asked for them. Nobody is waited for.
+// Legacy clients are notified of lists once they have initialized, and of the resources that
+// they have subscribed to; clients of 2026-07-28 on the listen streams that
+// asked for it. No notification waits for a client.
 
 package mcpserver
 
@@ -23,9 +24,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 )
 
-// listKind is a list that clients are told the changes of.
+// listKind is a list whose changes clients are notified of.
 type listKind uint8
 
 const (
@@ -38,7 +40,7 @@ const (
 // listNotices are the notifications by the list.
 var listNotices = [numLists]string{mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged}
 
-// announces reports whether changes of a list are declared (CAP-03, TOOL-01).
+// announces reports whether the capabilities declare changes of a list (CAP-03, TOOL-01).
 func announces(c *mcp.ServerCapabilities, kind listKind) bool {
 	switch kind {
 	case toolsList:
@@ -50,54 +52,49 @@ func announces(c *mcp.ServerCapabilities, kind listKind) bool {
 	}
 }
 
-// changeDelay gathers the changes of a program that changes many things.
+// changeDelay gathers changes that follow each other closely.
 const changeDelay = 20 * time.Millisecond
 
-// notices is the hub: it knows who listens, and what they have not heard yet. Its
+// notices knows the subscribers, and the changes that they were not notified of yet. Its
 // methods may be used from any goroutine, and none of them blocks.
 type notices struct {
 	server *Server
-	began  time.Time // what the times of heardOf are counted from
-	tasks  taskNews  // nil where there are no tasks; set before anybody is served
+	began  time.Time // the origin of the times of notified
+	tasks  taskNews  // nil without tasks; set before the first session
 	lists  [numLists]atomic.Uint64
-	fresh  atomic.Bool // there is something to tell, and the server's actor knows
+	fresh  atomic.Bool // there are changes, and the server's actor knows
 
-	telling sync.Mutex // held by whoever tells
+	notifying sync.Mutex // is held during notify, which a restarted actor may run while the earlier run goes on
 
-	mu       sync.Mutex
-	streams  map[*session]map[*listen]struct{} // that were acknowledged, or are about to be
-	shared   int                               // streams over HTTP, of all clients: half of what may be in flight there
-	watchers map[string]map[hearer]struct{}    // by the URI that was subscribed to
-	lengths  [maxURI + 1]int32                 // how many URIs of each length watchers has
-	watched  int                               // what watchers costs, in bytes
-	byTask   map[string]map[*listen]struct{}
-	quotas   map[any]*quota
-	updated  map[string]struct{} // resources to tell of
-	order    []string            // updated, the first first
+	mu        sync.Mutex                        // guards the fields below: quick methods change and read them where requests are read
+	streams   map[*session]map[*listen]struct{} // acknowledged, or about to be
+	shared    int                               // streams over HTTP, of all clients: half of what may be in flight there
+	resources *subscriptions.Table[subscriber]
+	byTask    map[string]map[*listen]struct{}
+	quotas    map[any]*quota
 }
 
-// hearer is a legacy session or a listen stream.
-type hearer interface {
-	// hear tells of an update of the resource.
-	hear(uri string)
+// subscriber is a legacy session or a listen stream.
+type subscriber interface {
+	// updated notifies of an update of a resource.
+	updated(uri string)
 }
 
 func (h *notices) init(s *Server) {
 	h.server, h.began = s, time.Now()
 	h.streams = make(map[*session]map[*listen]struct{})
-	h.watchers = make(map[string]map[hearer]struct{})
+	h.resources = subscriptions.New[subscriber](s.opts.OnWatched)
 	h.byTask = make(map[string]map[*listen]struct{})
 	h.quotas = make(map[any]*quota)
-	h.updated = make(map[string]struct{})
 }
 
-// changed says that a list is not what it was.
-func (s *Server) changed(kind listKind) {
-	s.notices.lists[kind].Add(1)
-	s.notices.wake()
+// changed records a change of a list.
+func (h *notices) changed(kind listKind) {
+	h.lists[kind].Add(1)
+	h.wake()
 }
 
-// wake has the clients told soon.
+// wake makes the server's actor notify the clients soon.
 func (h *notices) wake() {
 	if !h.fresh.Swap(true) {
 		h.server.ref.Send(news{})
@@ -106,30 +103,30 @@ func (h *notices) wake() {
 
 // Messages to the server's actor.
 type (
-	news    struct{}                      // there is something to tell
-	newsDue struct{}                      // the delay is over
-	told    struct{ again time.Duration } // who could be told was; again is when a list is due, 0 for none
-	listDue struct{}                      // a list that was told of not long ago may be told of again
+	news     struct{}                      // there are changes
+	newsDue  struct{}                      // the delay is over
+	notified struct{ again time.Duration } // clients are notified; again is when a list is due, 0 for none
+	listDue  struct{}                      // clients may be notified again of a list that has changed not long ago
 )
 
-// crier is the part of the server's actor that has the clients told.
-type crier struct {
-	hub  *notices
-	busy bool // waiting or telling
-	more bool // there is news since the telling began
-	late bool // a list is to be told of later
+// notifier is the part of the server's actor that notifies the clients.
+type notifier struct {
+	of      *notices
+	busy    bool // waiting or notifying
+	more    bool // there are changes since the notifying began
+	pending bool // a listDue is to come
 }
 
-// receive handles the messages that are the crier's.
-func (k *crier) receive(c *actors.Context, msg any) {
+// receive handles the messages of the notifier.
+func (k *notifier) receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
-	case actors.Started: // perhaps again, after a failure: what was under way is lost
-		if k.hub.fresh.Load() || k.hub.server.opts.NoticePace > 0 {
+	case actors.Started: // perhaps again, after a failure: earlier timers and tasks are lost
+		if k.of.fresh.Load() || k.of.server.opts.NoticePace > 0 {
 			k.wait(c)
 		}
 	case listDue:
-		k.late = false
-		k.hub.wake()
+		k.pending = false
+		k.of.wake()
 	case news:
 		if k.busy {
 			k.more = true
@@ -138,11 +135,11 @@ func (k *crier) receive(c *actors.Context, msg any) {
 		k.wait(c)
 	case newsDue:
 		actors.Await(c,
-			func(context.Context) (time.Duration, error) { return k.hub.tell(), nil },
-			func(again time.Duration, _ error) any { return told{again} })
-	case told:
-		if m.again > 0 && !k.late {
-			k.late = true
+			func(context.Context) (time.Duration, error) { return k.of.notify(), nil },
+			func(again time.Duration, _ error) any { return notified{again} })
+	case notified:
+		if m.again > 0 && !k.pending {
+			k.pending = true
 			c.After(m.again, listDue{})
 		}
 		if k.busy = false; k.more {
@@ -151,24 +148,23 @@ func (k *crier) receive(c *actors.Context, msg any) {
 	}
 }
 
-func (k *crier) wait(c *actors.Context) {
+func (k *notifier) wait(c *actors.Context) {
 	k.busy, k.more = true, false
 	c.After(changeDelay, newsDue{})
 }
 
-// tell tells everybody what they have not heard, and returns after what time somebody is
-// to hear of a list that was told of not long ago, 0 for nobody. It is a task of the
-// server's actor.
-func (h *notices) tell() (again time.Duration) {
-	h.telling.Lock()
-	defer h.telling.Unlock()
+// notify notifies all subscribers of the changes, and returns after what time the next
+// notification of a list is due, 0 for never. It is a task of the server's actor.
+func (h *notices) notify() (again time.Duration) {
+	h.notifying.Lock()
+	defer h.notifying.Unlock()
 	h.fresh.Store(false)
 	h.mu.Lock()
 	var streams []*listen
 	for _, of := range h.streams {
 		streams = slices.AppendSeq(streams, maps.Keys(of))
 	}
-	updates := h.takeUpdates()
+	updates := h.resources.Take()
 	h.mu.Unlock()
 	later := func(wait time.Duration) {
 		if wait > 0 && (again == 0 || wait < again) {
@@ -176,13 +172,13 @@ func (h *notices) tell() (again time.Duration) {
 		}
 	}
 	for _, n := range h.server.live() {
-		later(n.catchUp())
+		later(h.catchUp(n))
 	}
 	for _, l := range streams {
 		later(l.catchUp())
 	}
 	for _, u := range updates {
-		u.to.hear(u.uri)
+		u.To.updated(u.URI)
 	}
 	return again
 }
@@ -195,15 +191,15 @@ func (h *notices) now() (v [numLists]uint64) {
 	return v
 }
 
-// heardOf is what a session or stream has heard of one list.
-type heardOf struct {
+// knownList is what a session or stream was notified of one list.
+type knownList struct {
 	version atomic.Uint64
-	next    atomic.Int64 // when it may hear again, since the hub began
+	next    atomic.Int64 // the earliest time of the next notification, since notices began
 }
 
-// tellOf calls say if somebody has not heard of a version, and may hear of it now. It
-// returns after what time it is to be told otherwise, 0 for never.
-func (h *notices) tellOf(k *heardOf, version uint64, say func()) (wait time.Duration) {
+// offer calls send if k is behind a version and may be notified now. Otherwise it
+// returns after what time it is to be notified, 0 for never.
+func (h *notices) offer(k *knownList, version uint64, send func()) (wait time.Duration) {
 	if k.version.Load() >= version {
 		return 0
 	}
@@ -212,22 +208,21 @@ func (h *notices) tellOf(k *heardOf, version uint64, say func()) (wait time.Dura
 		return time.Duration(next) - now
 	}
 	if pace := h.server.opts.NoticePace; pace > 0 && !k.next.CompareAndSwap(next, int64(now+pace)) {
-		return pace // somebody else tells
+		return pace // another goroutine notifies
 	}
 	if newer(&k.version, version) {
-		say()
+		send()
 	}
 	return 0
 }
 
-// given says that a session is given a list: a client that is told only of lists that it
-// has asked for has not to be told of what this one has already.
-func (s *session) given(kind listKind) {
-	h := &s.server.notices
+// given records that a session gets a list: with QuietUntilListed it is notified of later
+// changes only.
+func (h *notices) given(s *session, kind listKind) {
 	if !h.server.opts.QuietUntilListed || s.listed[kind].Load() {
 		return
 	}
-	now := h.lists[kind].Load() // before the list is looked at
+	now := h.lists[kind].Load() // before the list is read
 	newer(&s.knows[kind].version, now)
 	h.mu.Lock()
 	for l := range h.streams[s] {
@@ -237,12 +232,12 @@ func (s *session) given(kind listKind) {
 	s.listed[kind].Store(true)
 }
 
-// quiet reports whether a session is not to hear of a list yet.
-func (s *session) quiet(kind listKind) bool {
-	return s.server.opts.QuietUntilListed && !s.listed[kind].Load()
+// quiet reports whether a session is not notified of a list yet.
+func (h *notices) quiet(s *session, kind listKind) bool {
+	return h.server.opts.QuietUntilListed && !s.listed[kind].Load()
 }
 
-// newer raises what somebody knows of a list, and reports whether it was older.
+// newer raises a known version, and reports whether it was older.
 func newer(known *atomic.Uint64, now uint64) bool {
 	for {
 		was := known.Load()
@@ -255,21 +250,20 @@ func newer(known *atomic.Uint64, now uint64) bool {
 	}
 }
 
-// catchUp tells a legacy client of the lists that have changed since it was told
-// (TOOL-13, RES-06, PRM-05), if it has initialized (LIFE-07) and if it can be told now:
-// an HTTP session without a stream is told when it has one. It returns after what time it
-// is to be told of a list that it has heard of not long ago, 0 for never.
-func (s *session) catchUp() (again time.Duration) {
+// catchUp notifies a legacy client of the lists that have changed since its last notification
+// (TOOL-13, RES-06, PRM-05), if it has initialized (LIFE-07) and can receive it now:
+// an HTTP session without a stream is notified when it has one. It returns after what time the
+// next notification of a list is due, 0 for never.
+func (n *notices) catchUp(s *session) (again time.Duration) {
 	h := s.legacy.Load()
 	if h == nil || !s.ready.Load() || !s.reachable() {
 		return 0
 	}
-	n := &s.server.notices
 	for kind := range numLists {
-		if s.quiet(kind) || !announces(&h.offered, kind) {
+		if n.quiet(s, kind) || !announces(&h.offered, kind) {
 			continue
 		}
-		wait := n.tellOf(&s.knows[kind], n.lists[kind].Load(), func() { s.push(mcp.AppendNotification(nil, listNotices[kind], nil)) })
+		wait := n.offer(&s.knows[kind], n.lists[kind].Load(), func() { s.push(mcp.AppendNotification(nil, listNotices[kind], nil)) })
 		if again == 0 || wait > 0 && wait < again {
 			again = wait
 		}
@@ -277,22 +271,22 @@ func (s *session) catchUp() (again time.Duration) {
 	return again
 }
 
-// catchUpNow is catchUp for a session that can be told since just now.
-func (s *session) catchUpNow() {
-	if s.catchUp() > 0 {
-		s.server.notices.wake()
+// catchUpNow is catchUp for a session that has become reachable.
+func (h *notices) catchUpNow(s *session) {
+	if h.catchUp(s) > 0 {
+		h.wake()
 	}
 }
 
-// reachable reports whether something pushed goes to the client rather than to wait.
+// reachable reports whether the client can receive a message that belongs to no request now.
 func (s *session) reachable() bool {
 	streams, ok := s.out.(interface{ Listening() bool }) // of an HTTP session
 	return !ok || streams.Listening()
 }
 
-// readUp says that a client who asks for the lists from now on gets them as they are.
-func (s *session) readUp() {
-	for kind, v := range s.server.notices.now() {
+// readUp records that a session begins with the lists as they are.
+func (h *notices) readUp(s *session) {
+	for kind, v := range h.now() {
 		newer(&s.knows[kind].version, v)
 	}
 }

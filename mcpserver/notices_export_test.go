@@ -14,11 +14,12 @@ func (s *Server) Subscribed() (streams, uris, tasks, quotas, bytes int) {
 	for _, of := range h.streams {
 		streams += len(of)
 	}
-	return streams, len(h.watchers), len(h.byTask), len(h.quotas), h.watched
+	uris, bytes = h.resources.Len()
+	return streams, uris, len(h.byTask), len(h.quotas), bytes
 }
 
 // Changed says that a list has changed: 0 is tools, 1 prompts, 2 resources.
-func (s *Server) Changed(list int) { s.changed(listKind(list)) }
+func (s *Server) Changed(list int) { s.notices.changed(listKind(list)) }
 
 // TaskNews is what a server of tasks does for listen streams.
 type TaskNews struct {

@@ -24,7 +24,7 @@ func (p *Peer) Client() Client {
 	if h := p.s.legacy.Load(); h != nil {
 		return h.client.public(h.version)
 	}
-	if newest := p.s.modern.Load(); newest != nil {
+	if newest := p.s.senders.newest.Load(); newest != nil {
 		return newest.sender.public(mcp.Latest)
 	}
 	return Client{}

@@ -1,4 +1,4 @@
-// ping.go: asking a legacy client for a sign of life (PING-02).
+// ping.go: pings of a legacy client (PING-02).
 //
 //	        PingEvery          answered
 //	still ────────────▶ asked ──────────▶ still
@@ -39,7 +39,7 @@ type pinging struct {
 }
 
 // receivePing handles the messages about pings.
-func (s *session) receivePing(c *actors.Context, msg any) {
+func receivePing(s *session, c *actors.Context, msg any) {
 	every := s.server.opts.PingEvery
 	switch m := msg.(type) {
 	case startPings:
@@ -53,13 +53,13 @@ func (s *session) receivePing(c *actors.Context, msg any) {
 		case !s.reachable(): // an HTTP session that has no stream now is not gone
 			s.pings.clock.Set(every)
 		default:
-			actors.Await(c, s.askForLife, func(_ struct{}, err error) any { return pinged{err} })
+			actors.Await(c, s.sendPing, func(_ struct{}, err error) any { return pinged{err} })
 		}
 	case pinged:
 		if _, answered := errors.AsType[*mcp.Error](m.err); m.err == nil || answered {
 			s.pings.misses = 0
 		} else if s.pings.misses++; s.pings.misses >= maxMisses {
-			s.server.log.Warn("a client gives no sign of life", "session", s.ref.Path(), "pings", s.pings.misses, "error", m.err)
+			s.server.log.Warn("a client does not answer pings", "session", s.ref.Path(), "pings", s.pings.misses, "error", m.err)
 			s.drain(ErrSilent)
 			c.Stop()
 			return
@@ -70,8 +70,8 @@ func (s *session) receivePing(c *actors.Context, msg any) {
 	}
 }
 
-// askForLife is one ping.
-func (s *session) askForLife(ctx context.Context) (struct{}, error) {
+// sendPing sends one ping.
+func (s *session) sendPing(ctx context.Context) (struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(pingTimeout, s.server.opts.PingEvery))
 	defer cancel()
 	_, err := s.ask(ctx, &call.Request{Method: mcp.MethodPing})

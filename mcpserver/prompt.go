@@ -257,15 +257,15 @@ func needMIMEType(mimeType string) error {
 }
 
 // getPrompt begins prompts/get.
-func (s *session) getPrompt(a *arrival) (lost bool, err error) {
-	w, err := s.findPrompt(a)
+func getPrompt(s *session, a *arrival) (lost bool, err error) {
+	w, err := findPrompt(s, a)
 	if err != nil {
 		return false, err
 	}
 	return s.begin(a, w, a.Arguments)
 }
 
-func (s *session) findPrompt(a *arrival) (work, error) {
+func findPrompt(s *session, a *arrival) (work, error) {
 	name, ok := a.NameString()
 	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")

@@ -196,8 +196,8 @@ func notNil(b []byte) []byte {
 }
 
 // readResource begins resources/read.
-func (s *session) readResource(a *arrival) (lost bool, err error) {
-	w, err := s.findResource(a)
+func readResource(s *session, a *arrival) (lost bool, err error) {
+	w, err := findResource(s, a)
 	if err != nil {
 		return false, err
 	}
@@ -205,7 +205,7 @@ func (s *session) readResource(a *arrival) (lost bool, err error) {
 }
 
 // findResource finds a resource, or else the template that fits best.
-func (s *session) findResource(a *arrival) (work, error) {
+func findResource(s *session, a *arrival) (work, error) {
 	uri, ok := a.URIString()
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")

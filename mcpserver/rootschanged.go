@@ -9,28 +9,33 @@ import (
 // Messages to a session about roots.
 type (
 	rootsChanged struct{} // the client says so
-	rootsHeard   struct{} // the program has heard
+	rootsHandled struct{} // OnRootsChanged has returned
 )
 
-// receiveRoots has the program told of changed roots (ROOT-02): one call at a time,
-// and one more if they have changed meanwhile.
-func (s *session) receiveRoots(c *actors.Context, msg any) {
+// rootsNews is the part of a session that calls OnRootsChanged (ROOT-02): one call at a time,
+// and one more if the roots have changed meanwhile.
+type rootsNews struct {
+	busy  bool // a call is under way
+	again bool // the roots have changed since it began
+}
+
+func (r *rootsNews) receive(s *session, c *actors.Context, msg any) {
 	switch msg.(type) {
 	case rootsChanged:
-		if s.rootsBusy {
-			s.rootsAgain = true
+		if r.busy {
+			r.again = true
 			return
 		}
-	case rootsHeard:
-		s.rootsBusy = false
-		if !s.rootsAgain {
+	case rootsHandled:
+		r.busy = false
+		if !r.again {
 			return
 		}
 	}
 	if s.draining {
 		return
 	}
-	s.rootsBusy, s.rootsAgain = true, false
+	r.busy, r.again = true, false
 	actors.Await(c,
 		func(ctx context.Context) (struct{}, error) {
 			s.server.opts.OnRootsChanged(ctx, &s.peer)
@@ -40,13 +45,12 @@ func (s *session) receiveRoots(c *actors.Context, msg any) {
 			if err != nil {
 				s.server.log.Error("OnRootsChanged failed", "session", s.ref.Path(), "error", err)
 			}
-			return rootsHeard{}
+			return rootsHandled{}
 		})
 }
 
-// rootsNotice takes notifications/roots/list_changed of a client that has declared
-// that it sends it.
-func (s *session) rootsNotice() {
+// noteRoots handles notifications/roots/list_changed of a client that has declared it.
+func noteRoots(s *session) {
 	h := s.legacy.Load()
 	if s.server.opts.OnRootsChanged == nil || h == nil || !s.ready.Load() {
 		return

@@ -36,13 +36,13 @@ func TestSender(t *testing.T) {
 		for _, test := range tests {
 			s := new(session)
 			if shared {
-				s.senders = new(senders)
+				s.senders.shared = new(sharedSenders)
 			}
-			first, err := s.sender(metaOf("", sampling, "one", ""))
+			first, err := s.senders.read(metaOf("", sampling, "one", ""))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.sender(test.raw)
+			got, err := s.senders.read(test.raw)
 			if err != nil || (got == first) != test.same {
 				t.Errorf("%s, shared %v: got the same sender %v, %v; want %v", test.name, shared, got == first, err, test.same)
 				continue
@@ -50,7 +50,7 @@ func TestSender(t *testing.T) {
 			if !test.same && got.info.Name == first.info.Name && got.level == first.level && (got.capabilities.Sampling == nil) == (first.capabilities.Sampling == nil) {
 				t.Errorf("%s, shared %v: got what the other has said: %+v", test.name, shared, got)
 			}
-			if again, err := s.sender(test.raw); again != got || err != nil {
+			if again, err := s.senders.read(test.raw); again != got || err != nil {
 				t.Errorf("%s, shared %v, again: got another sender, %v", test.name, shared, err)
 			}
 		}

@@ -37,8 +37,7 @@ type Server struct {
 
 	lists
 	skillTree  skillTree
-	suggests   atomic.Bool // something completes arguments
-	limits     *limits     // nil without
+	limits     *limits // nil without
 	records    store.Records
 	tasks      *tasks
 	serverMeta []byte // `"_meta":{…}` of every result of 2026-07-28
@@ -93,7 +92,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	}
 	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
-	if s.web, err = s.newWeb(); err != nil {
+	if s.web, err = newWeb(s); err != nil {
 		return nil, err
 	}
 	s.calls = s.newCalls()
@@ -109,10 +108,11 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	s.records, durable = recordsIn(s.opts.Records)
 	s.tasks = newTasks(s, durable)
 	s.notices.tasks = s.tasks
-	s.lists = newLists(&registry.Paging{
+	s.lists.declareAll = s.opts.DeclareAll
+	s.lists.init(&registry.Paging{
 		Versions: s.opts.Versions, Entries: s.opts.PageSize, Bytes: s.opts.PageBytes,
 		TTL: s.opts.CacheFor, Scope: s.listScope(), Finish: s.withMeta,
-	}, s.changed)
+	}, s.notices.changed)
 	s.limits = newLimits(s.opts.RatePerSecond, s.opts.RateBurst)
 	if err := s.start(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *Server) start() error {
 		}
 		s.sys, s.own = sys, true
 	}
-	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{crier{hub: &s.notices}} }})
+	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{notifier{of: &s.notices}} }})
 	if err != nil {
 		return fmt.Errorf("starting the server: %w", err)
 	}
@@ -148,7 +148,7 @@ type open struct {
 }
 
 // serverActor is the parent of the sessions.
-type serverActor struct{ crier }
+type serverActor struct{ notifier }
 
 // Receive implements [actors.Actor].
 func (a *serverActor) Receive(c *actors.Context, msg any) {
@@ -166,7 +166,7 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 	case *startLoop:
 		m.start(c)
 	default:
-		a.crier.receive(c, msg)
+		a.notifier.receive(c, msg)
 	}
 }
 

@@ -55,32 +55,31 @@ type session struct {
 	legacy  atomic.Pointer[handshake]    // nil before initialize
 	ready   atomic.Bool                  // the client has said notifications/initialized
 	level   atomic.Pointer[mcp.LogLevel] // never nil
-	modern  atomic.Pointer[remembered]   // the newest sender of a modern request
-	senders *senders                     // instead of modern, of a stateless session
+	senders senderCache                  // of modern requests
 	broken  atomic.Bool                  // a write has failed
-	knows   [numLists]heardOf            // what the legacy client may know of the lists
+	knows   [numLists]knownList          // what the legacy client may know of the lists
 	listed  [numLists]atomic.Bool        // it has asked for the list; only with QuietUntilListed
 	limit   *rate.Limiter                // of those that are nobody; nil without
 	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
 	logs    atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
-	held    atomic.Int64                 // bytes of arguments whose handlers run elsewhere
+	budget  byteBudget                   // of the arguments of calls that run on other goroutines
 
 	// Guarded by the lock of the server's notices.
-	deaf       bool                // nothing is subscribed to any more
-	subscribed map[string]struct{} // by the legacy client; nil for nothing
+	listensClosed bool                // the session ends, and takes no more subscriptions
+	subscribed    map[string]struct{} // by the legacy client; nil for nothing
 
 	// The actor's own.
-	cause      error
-	draining   bool
-	pings      *pinging // nil where there are none
-	rootsBusy  bool     // the program is told of changed roots
-	rootsAgain bool     // they have changed since
+	cause    error
+	draining bool
+	pings    *pinging // nil where there are none
+	roots    rootsNews
 }
 
 func newSession(s *Server) *session {
 	n := &session{server: s, hangUp: func() {}, limit: s.limits.fresh()}
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
 	n.level.Store(&defaultLevel)
+	n.budget.most = maxHeldSession
 	n.peer.s = n
 	return n
 }
@@ -93,7 +92,7 @@ var defaultLevel = mcp.LogInfo
 func newStateless(s *Server) *session {
 	n := newSession(s)
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxConcurrent, Idle: 256, Deadline: s.opts.CallTimeout})
-	n.stateless, n.out, n.senders = true, nowhere{}, new(senders)
+	n.stateless, n.out, n.senders.shared, n.budget.most = true, nowhere{}, new(sharedSenders), maxHeldStateless
 	return n
 }
 
@@ -123,9 +122,9 @@ func (s *session) Receive(c *actors.Context, msg any) {
 	case inbound.Drained, graceOver:
 		c.Stop()
 	case startPings, pingDue, pinged:
-		s.receivePing(c, msg)
-	case rootsChanged, rootsHeard:
-		s.receiveRoots(c, msg)
+		receivePing(s, c, msg)
+	case rootsChanged, rootsHandled:
+		s.roots.receive(s, c, msg)
 	case *openQuestions:
 		s.openQuestions(m)
 	case actors.Stopping:
@@ -143,7 +142,7 @@ func (s *session) drain(cause error) {
 	}
 	s.draining, s.cause = true, cause
 	s.calls.Drain()
-	s.server.notices.hush(s)
+	s.server.notices.closeListens(s)
 }
 
 // stop ends the calls that are left and closes the connection, which may wait for

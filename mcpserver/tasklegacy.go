@@ -77,7 +77,7 @@ type taskResult struct {
 }
 
 // resultOfTask answers tasks/result. It may wait for as long as the task is kept.
-func (s *session) resultOfTask(a *arrival) (lost bool, err error) {
+func resultOfTask(s *session, a *arrival) (lost bool, err error) {
 	id, live, err := s.aboutTask(a)
 	if err != nil {
 		return false, err
@@ -98,7 +98,7 @@ func (s *session) resultOfTask(a *arrival) (lost bool, err error) {
 	if a.reader != nil {
 		c.port = s
 	}
-	if err := s.passes(a); err != nil {
+	if err := passMiddleware(s, a); err != nil {
 		return false, err
 	}
 	r := s.inboundRequest(a)
@@ -179,7 +179,7 @@ const tasksPerPage = 50
 
 // listTasks answers tasks/list, for principals only (TASK-17): what the records know
 // from other processes, and then what this one has (TASK-13).
-func (s *session) listTasks(a *arrival) (lost bool, err error) {
+func listTasks(s *session, a *arrival) (lost bool, err error) {
 	who := ownerOf(a.principal)
 	if who == "" {
 		return false, mcp.Errorf(mcp.CodeMethodNotFound, "tasks can not be listed without authorization")

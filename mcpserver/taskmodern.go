@@ -116,7 +116,7 @@ func shown(v taskView, version mcp.Version) any {
 }
 
 // getTask answers tasks/get in both eras.
-func (s *session) getTask(a *arrival) (lost bool, err error) {
+func getTask(s *session, a *arrival) (lost bool, err error) {
 	id, live, err := s.aboutTask(a)
 	if err != nil {
 		return false, err
@@ -134,7 +134,7 @@ func (s *session) getTask(a *arrival) (lost bool, err error) {
 }
 
 // updateTask answers tasks/update (XTASK-10).
-func (s *session) updateTask(a *arrival) (lost bool, err error) {
+func updateTask(s *session, a *arrival) (lost bool, err error) {
 	id, live, err := s.aboutTask(a)
 	if err != nil {
 		return false, err
@@ -179,7 +179,7 @@ func (r *recorded) elsewhere() error {
 // cancelTask answers tasks/cancel in both eras. The result of 2026-07-28 says nothing of
 // the task, and there is one also if it has ended (XTASK-13); in 2025-11-25 that is an
 // error, and the result is the task as cancelled (TASK-12).
-func (s *session) cancelTask(a *arrival) (lost bool, err error) {
+func cancelTask(s *session, a *arrival) (lost bool, err error) {
 	id, live, err := s.aboutTask(a)
 	if err != nil {
 		return false, err

@@ -296,7 +296,7 @@ func (t *task) changed(w *watch.ServedTask) {
 func (t *task) tell() {
 	t.telling.Lock()
 	defer t.telling.Unlock()
-	if t.server.notices.heard(t.ID()) {
+	if t.server.notices.taskWatched(t.ID()) {
 		if raw, err := mcp.Marshal(t.Extension()); err == nil {
 			t.server.notices.task(t.ID(), raw)
 		}

@@ -104,10 +104,10 @@ func newTemplate(given *mcp.ResourceTemplate) (*template, error) {
 
 // templateFor returns the template that a URI fits best, and its variables. The time
 // is linear in the length of the URI, which is bounded (SECA-10).
-func (s *Server) templateFor(uri string) (*template, Vars) {
+func (l *lists) templateFor(uri string) (*template, Vars) {
 	var best *template
 	var vars Vars
-	for _, t := range s.templates.Now().All() {
+	for _, t := range l.templates.Now().All() {
 		if best != nil && t.literal <= best.literal || !strings.HasPrefix(uri, t.prefix) {
 			continue
 		}

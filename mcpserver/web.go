@@ -56,7 +56,7 @@ func (s *Server) Before(w http.ResponseWriter, r *http.Request) (p *Principal, b
 func IsModern(r *http.Request, m *mcp.Message) bool { return web.IsModern(r, m) }
 
 // newWeb returns the handler of HTTP requests.
-func (s *Server) newWeb() (*web.Handler, error) {
+func newWeb(s *Server) (*web.Handler, error) {
 	o := web.Options{
 		Backend: webBackend{s}, Versions: s.opts.Versions,
 		AllowedHosts: s.opts.AllowedHosts, AllowedOrigins: s.opts.AllowedOrigins,
@@ -70,14 +70,14 @@ func (s *Server) newWeb() (*web.Handler, error) {
 		},
 	}
 	if s.opts.Authenticate != nil {
-		o.Authenticate = s.authenticate
+		o.Authenticate = webBackend{s}.authenticate
 	}
 	return web.New(o)
 }
 
 // authenticate returns the sender of an HTTP request.
-func (s *Server) authenticate(r *http.Request) (web.Sender, error) {
-	p, err := s.opts.Authenticate(r)
+func (b webBackend) authenticate(r *http.Request) (web.Sender, error) {
+	p, err := b.opts.Authenticate(r)
 	if e, ok := errors.AsType[*AuthError](err); ok {
 		err = &web.Refusal{Status: e.Status, Challenge: e.Challenge, Err: err}
 	}
@@ -118,7 +118,7 @@ func (b webBackend) Modern(m *mcp.Message, from web.Sender, h http.Header, x *we
 	}
 	a := arrivals.Get().(*arrival)
 	*a = arrival{Message: m, principal: principalOf(from), port: x, here: true}
-	err := n.admitWeb(a, h)
+	err := admitWeb(n, a, h)
 	if err == nil {
 		n.proceed(a)
 	}
@@ -129,12 +129,12 @@ func (b webBackend) Modern(m *mcp.Message, from web.Sender, h http.Header, x *we
 
 // admitWeb is admit for a POST of 2026-07-28: it holds the headers against the body, in the
 // order of SHM-15. Nothing is executed on a mismatch (SECA-5).
-func (s *session) admitWeb(a *arrival, h http.Header) error {
-	err := s.server.namesVersion(a.Message)
+func admitWeb(s *session, a *arrival, h http.Header) error {
+	err := namesVersion(s.server, a.Message)
 	if err != nil {
 		return err
 	}
-	if a.client, err = s.sender(a.Meta); err != nil {
+	if a.client, err = s.senders.read(a.Meta); err != nil {
 		return err
 	}
 	if wire := web.CheckVersion(h, a.Message, s.server.opts.Versions); wire != nil {
@@ -150,12 +150,12 @@ func (s *session) admitWeb(a *arrival, h http.Header) error {
 	if err := s.server.offers(a.version, a.Method); err != nil { // MOD-09
 		return err
 	}
-	return s.checkMirrored(a, h)
+	return checkMirrored(s, a, h)
 }
 
 // namesVersion returns an error for a message without the version of a modern request
 // (MOD-01).
-func (s *Server) namesVersion(m *mcp.Message) error {
+func namesVersion(s *Server, m *mcp.Message) error {
 	switch {
 	case !m.Modern && m.Method == mcp.MethodInitialize && s.newestLegacy() == "":
 		var p mcp.InitializeParams
@@ -170,7 +170,7 @@ func (s *Server) namesVersion(m *mcp.Message) error {
 }
 
 // checkMirrored holds Mcp-Param headers against the arguments (HDR-24).
-func (s *session) checkMirrored(a *arrival, h http.Header) error {
+func checkMirrored(s *session, a *arrival, h http.Header) error {
 	if a.Method != mcp.MethodCallTool {
 		return nil
 	}
@@ -226,7 +226,7 @@ func (n webSession) Version() mcp.Version {
 func (n webSession) Busy() bool { return n.calls.Stats().IDs > 0 }
 
 // Reachable implements [web.Session].
-func (n webSession) Reachable() { n.catchUpNow() }
+func (n webSession) Reachable() { n.server.notices.catchUpNow(n.session) }
 
 // Close implements [web.Session].
 func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }
