@@ -155,7 +155,6 @@ func (n *handlerCall) askNested(ctx context.Context, live *request, qs []*Questi
 type nestedCall struct {
 	call    *call.Call
 	request call.Request
-	reply   actors.Reply[call.Result]
 }
 
 func (n *handlerCall) beginNested(table *call.Table, live *request, q *Question, c *nestedCall) error {
@@ -177,19 +176,13 @@ func (n *handlerCall) beginNested(table *call.Table, live *request, q *Question,
 	if q.method != mcp.MethodListRoots { // a person is asked (TIME-04)
 		c.request.Idle, c.request.Max = -1, n.server.opts.TicketTTL
 	}
-	c.call = table.Start(&c.request, &c.reply)
+	c.call = table.Start(&c.request, nil)
 	return nil
 }
 
 // end waits for the answer; when ctx ends the question is withdrawn.
 func (c *nestedCall) end(ctx context.Context, q *Question) error {
-	select {
-	case <-c.reply.Done():
-	case <-ctx.Done():
-		c.call.Cancel(context.Cause(ctx))
-		<-c.reply.Done() // it comes at once
-	}
-	res, err := c.reply.Result()
+	res, err := c.call.Wait(ctx)
 	if err == nil {
 		return q.settleOrErr(res.Raw)
 	}

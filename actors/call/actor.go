@@ -326,8 +326,8 @@ func (a *actor) progress(p Progress) {
 		a.last = a.table.now()
 	}
 	a.call.progress.push(p)
-	if a.call.then != nil {
-		a.call.then.wake(a.call, false)
+	if a.call.completion != nil {
+		a.call.completion.wake(a.call, false)
 	}
 }
 

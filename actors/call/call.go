@@ -18,22 +18,22 @@ const (
 	maxAttempts = 64
 )
 
-// Call is one logical request under way: what belongs to the request and not to
-// the actor that works on it. Its address is its identity, so that nothing meant
-// for it can reach the next request of the same actor.
+// Call is one logical request under way, and the handle of who began it: what belongs
+// to the request and not to the actor that works on it. Its address is its identity, so
+// that nothing meant for it can reach the next request of the same actor.
 type Call struct {
 	table *Table
 	req   *Request
-	reply *actors.Reply[Result]
+	reply actors.Reply[Result]
 	begin begin // sent once
 
 	answer response // the first answer; nearly always the only one
 
-	progress  *progressQueue // nil unless its caller takes progress
-	then      *sequel        // nil unless nobody waits for it, see [Table.Go]
-	cancelled atomic.Bool    // somebody has called Cancel
-	wire      atomic.Int32   // what became of the newest attempt, see wireState
-	holds     atomic.Int32   // how many keep its clocks still
+	progress   *progressQueue // nil unless its caller takes progress
+	completion *completion    // nil unless there is a function to call with the outcome
+	cancelled  atomic.Bool    // Cancel was called
+	wire       atomic.Int32   // what became of the newest attempt, see wireState
+	holds      atomic.Int32   // how many keep its clocks still
 
 	// Guarded by the table's lock.
 	actor      *actor // that works on it; nil before and after
@@ -61,13 +61,6 @@ type more struct {
 	next  *Retry        // what it goes on with after pause; nil when parked
 	pause time.Duration // when it goes on by itself, 0 for never
 	since time.Duration // when its clocks were stopped
-}
-
-// ownReply is a call with what [Table.Do] needs for it.
-type ownReply struct {
-	Call
-	request Request
-	own     actors.Reply[Result]
 }
 
 // Wire states. The attempt stands in the higher bits, so that whoever still
@@ -130,9 +123,18 @@ func (c *Call) Cancel(cause error) {
 	}
 }
 
-// wait returns the outcome. A caller that gives up cancels the call, and gets
-// whichever outcome came first.
-func (c *Call) wait(ctx context.Context) (Result, error) {
+// Done returns a channel that is closed when the call has its outcome.
+func (c *Call) Done() <-chan struct{} { return c.reply.Done() }
+
+// Completed reports whether the call has its outcome.
+func (c *Call) Completed() bool { return c.reply.Completed() }
+
+// Result returns the outcome; before there is one, zero values.
+func (c *Call) Result() (Result, error) { return c.reply.Result() }
+
+// Wait returns the outcome. When ctx ends before, it cancels the call, and returns
+// whichever outcome comes first.
+func (c *Call) Wait(ctx context.Context) (Result, error) {
 	if c.reply.Completed() { // answered before the frame was out: no channel is made
 		c.progress.drain(c.req)
 		return c.reply.Result()
@@ -147,7 +149,7 @@ func (c *Call) wait(ctx context.Context) (Result, error) {
 			c.progress.drain(c.req)
 		case <-ctx.Done():
 			c.Cancel(context.Cause(ctx))
-			<-done // the actor, or whoever answers for it, gives it at once
+			<-done // the actor, or its table, gives it at once
 			return c.reply.Result()
 		}
 	}

@@ -164,8 +164,7 @@ func TestWaitsForConnection(t *testing.T) {
 		if !errors.As(err, &timeout) || !timeout.Unsent || !errors.Is(err, errGone) {
 			t.Errorf("Do: got %v, want a timeout that says why there was no connection", err)
 		}
-		var first actors.Reply[call.Result]
-		b.Start(req, &first)
+		first := b.Start(req, nil)
 		synctest.Wait()
 		if _, err := b.Do(t.Context(), req); !errors.Is(err, call.ErrBusy) {
 			t.Errorf("a call beyond MaxWaiting: got %v, want %v", err, call.ErrBusy)
@@ -177,9 +176,8 @@ func TestWaitsForConnection(t *testing.T) {
 		if n := wanted.Load(); n != 2 {
 			t.Errorf("Wanted was called %d times, want 2", n)
 		}
-		var second actors.Reply[call.Result]
 		b.Lost(1, errGone)
-		b.Start(req, &second)
+		second := b.Start(req, nil)
 		synctest.Wait()
 		b.Unavailable(errGone)
 		if _, err := second.Wait(t.Context()); !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, errGone) {
@@ -200,8 +198,7 @@ func TestEarlyCallWhoseConnectionIsLost(t *testing.T) {
 		b.Open(1, w)
 		busy := make(hold)
 		b.ref.Send(busy)
-		var reply actors.Reply[call.Result]
-		b.Start(&call.Request{Method: mcp.MethodInitialize, Early: true, Idle: -1, Max: -1}, &reply)
+		reply := b.Start(&call.Request{Method: mcp.MethodInitialize, Early: true, Idle: -1, Max: -1}, nil)
 		b.Lost(1, errGone)
 		close(busy)
 		synctest.Wait()
@@ -240,9 +237,8 @@ func TestAgreeOfAnOlderGeneration(t *testing.T) {
 func TestSafeRequestIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTable(t, nil)
-		var safe, unsafe actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/list", Safe: true}, &safe)
-		b.Start(&call.Request{Method: "tools/call"}, &unsafe)
+		safe := b.Start(&call.Request{Method: "tools/list", Safe: true}, nil)
+		unsafe := b.Start(&call.Request{Method: "tools/call"}, nil)
 		synctest.Wait()
 		var ids []mcp.ID
 		for gen := range uint64(5) {
@@ -256,7 +252,7 @@ func TestSafeRequestIsSentAgain(t *testing.T) {
 			}
 			b.Lost(gen+1, errGone)
 		}
-		for name, r := range map[string]*actors.Reply[call.Result]{"safe": &safe, "unsafe": &unsafe} {
+		for name, r := range map[string]*call.Call{"safe": safe, "unsafe": unsafe} {
 			if _, err := r.Wait(t.Context()); !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, errGone) {
 				t.Errorf("%s: got %v, want the connection lost", name, err)
 			}
@@ -276,8 +272,7 @@ func TestUnsentIsSentAgain(t *testing.T) {
 		b := newTable(t, nil)
 		b.Open(1, &wire{err: errGone})
 		b.Ready()
-		var r actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/call"}, &r)
+		r := b.Start(&call.Request{Method: "tools/call"}, nil)
 		synctest.Wait()
 		b.Lost(1, errGone)
 		b.connect(2, b.echo(2))
@@ -310,9 +305,9 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := b.connect(1, nil)
-		var replies [2]actors.Reply[call.Result]
+		var replies [2]*call.Call
 		for i := range replies {
-			b.Start(&call.Request{Method: "tools/call"}, &replies[i])
+			replies[i] = b.Start(&call.Request{Method: "tools/call"}, nil)
 			synctest.Wait()
 		}
 		refs[0].Stop()
@@ -332,8 +327,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("its sibling: got %v, want a result", err)
 		}
 		// The next call gets another actor.
-		var next actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/call"}, &next)
+		next := b.Start(&call.Request{Method: "tools/call"}, nil)
 		synctest.Wait()
 		if err := sys.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -369,8 +363,7 @@ func TestFailureOfTheConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.connect(1, nil)
-		var r actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/call"}, &r)
+		r := b.Start(&call.Request{Method: "tools/call"}, nil)
 		synctest.Wait()
 		ref.Send(blow{})
 		if _, err := r.Wait(t.Context()); !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, errGone) {
@@ -389,9 +382,9 @@ func TestLimitAndDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTable(t, &call.Options{Limit: 2})
 		w := b.connect(1, nil)
-		var replies [3]actors.Reply[call.Result]
+		var replies [3]*call.Call
 		for i := range replies {
-			b.Start(&call.Request{Method: "tools/call"}, &replies[i])
+			replies[i] = b.Start(&call.Request{Method: "tools/call"}, nil)
 			synctest.Wait() // their order on the wire
 		}
 		if _, err := replies[2].Wait(t.Context()); !errors.Is(err, call.ErrBusy) {
@@ -429,10 +422,9 @@ func TestCancelBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t, nil)
 		table := call.NewTable(sys, nil)
-		var r actors.Reply[call.Result]
-		c := table.Start(&call.Request{Method: "tools/call"}, &r) // there is no parent yet
-		c.Cancel(errGone)
-		c.Cancel(nil)
+		r := table.Start(&call.Request{Method: "tools/call"}, nil) // there is no parent yet
+		r.Cancel(errGone)
+		r.Cancel(nil)
 		if _, err := sys.Spawn(actors.Spec{Kind: actors.KindClient, New: func() actors.Actor { return &parent{table: table} }}); err != nil {
 			t.Fatal(err)
 		}

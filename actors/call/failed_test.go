@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -85,8 +84,7 @@ func TestUnwritten(t *testing.T) {
 		b.Open(1, &wire{err: call.ErrBusy})
 		b.Ready()
 		asked := &asking{}
-		var reply actors.Reply[call.Result]
-		c := b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false), asked.step(false))}, &reply)
+		c := b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false), asked.step(false))}, nil)
 		synctest.Wait()
 		if out := b.Out(1); len(out) != 0 || asked.resume == nil {
 			t.Errorf("out: %+v, waits %v, want a call that waits", out, asked.resume != nil)
@@ -96,7 +94,7 @@ func TestUnwritten(t *testing.T) {
 		synctest.Wait()
 		c.Cancel(errLeft)
 		synctest.Wait()
-		if _, err := reply.Result(); !errors.Is(err, errLeft) || !slices.Equal(w.methods(), []string{"tools/call"}) {
+		if _, err := c.Result(); !errors.Is(err, errLeft) || !slices.Equal(w.methods(), []string{"tools/call"}) {
 			t.Errorf("outcome: got %v after %v, want %v after one attempt", err, w.methods(), errLeft)
 		}
 	})

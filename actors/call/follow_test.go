@@ -131,15 +131,14 @@ func TestEndOfAWait(t *testing.T) {
 					if pause {
 						step = call.Step{Retry: &call.Retry{After: time.Hour}}
 					}
-					var reply actors.Reply[call.Result]
-					c := b.Start(&call.Request{Method: "tools/call", Max: time.Minute, Follow: follower(step)}, &reply)
+					c := b.Start(&call.Request{Method: "tools/call", Max: time.Minute, Follow: follower(step)}, nil)
 					synctest.Wait()
-					if reply.Completed() {
+					if c.Completed() {
 						t.Fatal("the call has not waited")
 					}
 					tt.end(b, c)
 					synctest.Wait()
-					if _, err := reply.Result(); !errors.Is(err, tt.want) {
+					if _, err := c.Result(); !errors.Is(err, tt.want) {
 						t.Errorf("outcome: got %v, want %v", err, tt.want)
 					}
 					if !pause {
@@ -278,8 +277,7 @@ func TestKilledWhileItWaits(t *testing.T) {
 		b := newTableOn(t, sys, nil)
 		b.connect(1, b.echo(1))
 		asked := &asking{}
-		var reply actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false))}, &reply)
+		reply := b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false))}, nil)
 		synctest.Wait()
 		ref.Stop()
 		synctest.Wait()
@@ -298,8 +296,7 @@ func TestWaitSurvivesReconnect(t *testing.T) {
 		b := newTable(t, &call.Options{Wanted: func() { wanted.Add(1) }})
 		b.connect(1, b.echo(1))
 		asked := &asking{}
-		var reply actors.Reply[call.Result]
-		b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false))}, &reply)
+		reply := b.Start(&call.Request{Method: "tools/call", Follow: follower(asked.step(false))}, nil)
 		synctest.Wait()
 		b.Lost(1, errGone)
 		b.Unavailable(errGone)

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -147,9 +146,9 @@ func TestHoldAll(t *testing.T) { // TIME-05
 		b.connect(1, nil)
 		start := time.Now()
 		took := map[string]time.Duration{}
-		var replies [3]actors.Reply[call.Result]
+		var replies [3]*call.Call
 		begin := func(i int) {
-			b.Start(&call.Request{Method: "tools/call", Idle: 10 * time.Second, Tag: i}, &replies[i])
+			replies[i] = b.Start(&call.Request{Method: "tools/call", Idle: 10 * time.Second, Tag: i}, nil)
 			synctest.Wait()
 		}
 		begin(0)

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -69,13 +68,12 @@ func TestLateRace(t *testing.T) {
 			b := newTable(t, nil)
 			w := b.connect(1, nil)
 			var late, got atomic.Int32
-			var reply actors.Reply[call.Result]
-			c := b.Start(&call.Request{Method: "tools/call", Late: func(call.Result) { late.Add(1) }}, &reply)
+			c := b.Start(&call.Request{Method: "tools/call", Late: func(call.Result) { late.Add(1) }}, nil)
 			synctest.Wait()
 			id := w.all()[0].ID
 			go c.Cancel(nil)
 			go b.result(1, id, `{}`)
-			if _, err := reply.Wait(t.Context()); err == nil {
+			if _, err := c.Wait(t.Context()); err == nil {
 				got.Add(1)
 			}
 			synctest.Wait()

@@ -30,8 +30,8 @@ type Request struct {
 	// negative means no limit.
 	Idle, Max time.Duration
 	// OnProgress asks the peer for progress and takes it (PROG-01), on the
-	// goroutine that called Do, or on one of the system's after Go, in order. At most
-	// 64 reports wait for it; of more the oldest are dropped. [Table.Start] ignores it.
+	// goroutine that waits, or with a completion on one of the system's, in order. At most
+	// 64 reports wait for it; of more the oldest are dropped.
 	OnProgress func(Progress)
 	// Safe says that the request may be carried out twice, so that it is sent
 	// again if the connection was lost before the answer came.

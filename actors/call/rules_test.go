@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -44,12 +43,11 @@ func TestCancelDoesNotOvertakeItsRequest(t *testing.T) {
 				w := &slowWire{begun: make(chan struct{}), open: make(chan struct{})}
 				b.Open(1, w)
 				b.Ready()
-				var reply actors.Reply[call.Result]
-				c := b.Start(&call.Request{Method: tt.method}, &reply)
+				c := b.Start(&call.Request{Method: tt.method}, nil)
 				<-w.begun
 				c.Cancel(errGone)
 				c.Cancel(errGone)
-				if _, err := reply.Wait(t.Context()); err != errGone {
+				if _, err := c.Wait(t.Context()); err != errGone {
 					t.Errorf("outcome: got %v, want %v", err, errGone)
 				}
 				synctest.Wait()
@@ -71,9 +69,8 @@ func TestCancelOfAFinishedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTable(t, nil)
 		w := b.connect(1, b.echo(1))
-		var reply actors.Reply[call.Result]
-		c := b.Start(&call.Request{Method: "m"}, &reply)
-		if _, err := reply.Wait(t.Context()); err != nil {
+		c := b.Start(&call.Request{Method: "m"}, nil)
+		if _, err := c.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.Cancel(errGone)

@@ -117,23 +117,58 @@ func (t *Table) Stats() Stats {
 
 func (t *Table) now() time.Duration { return time.Since(t.epoch) }
 
+// Start begins a request and returns its handle. Done, if not nil, is called once with the
+// outcome, on a goroutine of the system, and so is OnProgress, before it: this is what actors
+// use. A panic in OnProgress ends the call and is its error, an [*actors.PanicError]. A call
+// that is refused has its outcome when Start returns.
+func (t *Table) Start(req *Request, done func(Result, error)) *Call {
+	return t.startUntil(context.Background(), req, done)
+}
+
+// Go is [Table.Start] with a context: when that ends the call is cancelled, and the error is
+// the cause of ctx. Thousands may be under way, none of which holds a goroutine. The request
+// is the table's from now on.
+func (t *Table) Go(ctx context.Context, req *Request, done func(Result, error)) {
+	t.startUntil(ctx, req, done)
+}
+
 // Do carries out a request and waits for its outcome. When ctx ends the call is
 // cancelled, and the error is the cause of ctx.
 func (t *Table) Do(ctx context.Context, req *Request) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	o := &ownReply{Call: Call{table: t, progress: newProgressQueue(req)}, request: *req}
-	c := &o.Call
-	c.req, c.reply = &o.request, &o.own
-	t.start(c)
-	return c.wait(ctx)
+	o := &struct { // one object, with a copy: the caller's request stays on its stack
+		Call
+		request Request
+	}{Call: Call{table: t, progress: newProgressQueue(req)}, request: *req}
+	o.req = &o.request
+	t.start(&o.Call)
+	return o.Wait(ctx)
 }
 
-// Start begins a request whose outcome goes to reply; nobody needs to wait for it.
-// A call that is refused has its outcome when Start returns.
-func (t *Table) Start(req *Request, reply *actors.Reply[Result]) *Call {
-	c := &Call{table: t, req: req, reply: reply}
+func (t *Table) startUntil(ctx context.Context, req *Request, done func(Result, error)) *Call {
+	if done == nil {
+		c := &Call{table: t, req: req}
+		t.start(c)
+		return c
+	}
+	o := &struct {
+		Call
+		then completion
+	}{Call: Call{table: t, req: req}, then: completion{done: done}}
+	c := &o.Call
+	c.completion = &o.then
+	if req.OnProgress != nil {
+		c.progress = new(progressQueue)
+	}
+	if ctx.Done() != nil {
+		o.then.leave = actors.AfterDone(ctx, func() { c.Cancel(context.Cause(ctx)) })
+	}
+	if ctx.Err() != nil {
+		c.complete(Result{}, context.Cause(ctx))
+		return c
+	}
 	t.start(c)
 	return c
 }
@@ -155,11 +190,11 @@ func (t *Table) start(c *Call) {
 		return
 	}
 	a := t.assign(c, free)
-	c.begun = c.then == nil // nobody else has the call yet
+	c.begun = c.completion == nil // no context can have cancelled it yet
 	t.mu.Unlock()
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
-	if c.then != nil {
+	if c.completion != nil {
 		t.told(c, a.ref)
 	}
 	switch {

@@ -212,14 +212,14 @@ func (k *Conn) Do(ctx context.Context, req *call.Request) (call.Result, error) {
 	return k.calls.Do(ctx, req)
 }
 
-// Go carries out a request that nobody waits for; see [call.Table.Go].
+// Go carries out a request and calls done with its outcome; see [call.Table.Go].
 func (k *Conn) Go(ctx context.Context, req *call.Request, done func(call.Result, error)) {
 	k.calls.Go(ctx, req, done)
 }
 
-// Begin starts a request whose outcome goes to reply; see [call.Table.Start].
-func (k *Conn) Begin(req *call.Request, reply *actors.Reply[call.Result]) *call.Call {
-	return k.calls.Start(req, reply)
+// Begin begins a request and returns its handle; see [call.Table.Start].
+func (k *Conn) Begin(req *call.Request, done func(call.Result, error)) *call.Call {
+	return k.calls.Start(req, done)
 }
 
 // Hold keeps the clocks of a call of the current session still; see [Session.Hold].

@@ -394,9 +394,8 @@ func TestCloseDrains(t *testing.T) {
 		if err := b.Connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		var slow, stuck actors.Reply[call.Result]
-		b.Begin(&call.Request{Method: "slow"}, &slow)
-		b.Begin(&call.Request{Method: "stuck"}, &stuck)
+		slow := b.Begin(&call.Request{Method: "slow"}, nil)
+		stuck := b.Begin(&call.Request{Method: "stuck"}, nil)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -437,8 +436,7 @@ func TestCrash(t *testing.T) {
 		if err := b.Connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		var r actors.Reply[call.Result]
-		b.Begin(&call.Request{Method: "stuck"}, &r)
+		r := b.Begin(&call.Request{Method: "stuck"}, nil)
 		synctest.Wait()
 		crash.Store(true)
 		p.last().cut(errRefused)
@@ -465,8 +463,7 @@ func TestStaleGeneration(t *testing.T) {
 		old := p.last()
 		old.cut(errRefused)
 		time.Sleep(time.Second)
-		var r actors.Reply[call.Result]
-		b.Begin(ping, &r)
+		r := b.Begin(ping, nil)
 		synctest.Wait()
 		old.result(ids[0])
 		old.sink.Lost(errRefused)
@@ -574,8 +571,7 @@ func TestShutdownEndsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peer{answer: func(*link, mcp.Outgoing) {}, closing: time.Second}
 		b := connect(t, p, conn.Options{})
-		var r actors.Reply[call.Result]
-		b.Begin(ping, &r)
+		r := b.Begin(ping, nil)
 		synctest.Wait()
 		if err := b.sys.Shutdown(t.Context()); err != nil {
 			t.Error(err)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -31,8 +30,7 @@ func FuzzFrame(f *testing.F) {
 				p.negotiate = func(_ context.Context, s *conn.Session) error { s.Agree(mcp.V2025_03_26, nil); return nil }
 			}
 			b := connect(t, p, conn.Options{})
-			var r actors.Reply[call.Result]
-			b.Begin(&call.Request{Method: mcp.MethodCallTool}, &r)
+			r := b.Begin(&call.Request{Method: mcp.MethodCallTool}, nil)
 			if _, err := r.Wait(t.Context()); b.Stats().Pending != 0 {
 				t.Errorf("pending after the outcome %v", err)
 			}

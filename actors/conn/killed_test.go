@@ -62,8 +62,7 @@ func TestTransportFails(t *testing.T) {
 				if err := k.Connect(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				var r actors.Reply[call.Result]
-				k.Begin(&call.Request{Method: "stuck"}, &r)
+				r := k.Begin(&call.Request{Method: "stuck"}, nil)
 				synctest.Wait()
 				end(transports[0])
 				if _, err := r.Wait(t.Context()); !errors.Is(err, call.ErrConnectionLost) {

@@ -92,7 +92,7 @@ type waiting struct {
 	conn    *conn.Conn
 	page    *page
 	sys     *actors.System
-	replies map[string][]*actors.Reply[call.Result]
+	replies map[string][]*call.Call
 }
 
 func newWaiting(t *testing.T, each int, trace func(actors.TraceEvent)) *waiting {
@@ -101,7 +101,7 @@ func newWaiting(t *testing.T, each int, trace func(actors.TraceEvent)) *waiting 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &waiting{sys: sys, page: &page{visited: map[string]bool{}}, replies: map[string][]*actors.Reply[call.Result]{}}
+	w := &waiting{sys: sys, page: &page{visited: map[string]bool{}}, replies: map[string][]*call.Call{}}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -129,9 +129,7 @@ func newWaiting(t *testing.T, each int, trace func(actors.TraceEvent)) *waiting 
 	}
 	for range each {
 		for _, id := range []string{"a", "b"} {
-			reply := new(actors.Reply[call.Result])
-			w.conn.Begin(request(w.Table, id), reply)
-			w.replies[id] = append(w.replies[id], reply)
+			w.replies[id] = append(w.replies[id], w.conn.Begin(request(w.Table, id), nil))
 		}
 	}
 	synctest.Wait()
@@ -215,8 +213,7 @@ func TestTrace(t *testing.T) {
 			return ev.Actor.Kind() == actors.KindCall || ev.Actor.Kind() == actors.KindElicitation
 		}}
 		w := newWaiting(t, 0, tracer.Record)
-		var reply actors.Reply[call.Result]
-		w.conn.Begin(request(w.Table, "a"), &reply)
+		reply := w.conn.Begin(request(w.Table, "a"), nil)
 		synctest.Wait()
 		time.Sleep(30 * time.Minute) // TIME-05: the call's clocks stand still
 		w.page.visit(w.Table, "a")
