@@ -50,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	out = h.run("run", "--store", filepath.Join(disk, "other.db"), "How are you?")
 	if out.code != env.ExitUsage || !strings.Contains(out.stderr, "other.db") || !strings.Contains(out.stderr, "no space left") || !strings.Contains(out.stderr, "name another file with --store") {
-		t.Errorf("a store that can not be made: exited with %d\n%s", out.code, out.stderr)
+		t.Errorf("a store that cannot be made: exited with %d\n%s", out.code, out.stderr)
 	}
 	// What was recorded before is there once there is room.
 	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
@@ -99,7 +99,7 @@ func TestStdoutThatIsFull(t *testing.T) {
 	}
 }
 
-// A folder that can not be written is said to be so, with a way out.
+// A folder that cannot be written is said to be so, with a way out.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "1m") // root writes anywhere but on what is mounted for reading
@@ -114,7 +114,7 @@ func TestReadOnlyFolder(t *testing.T) {
 		t.Errorf("run: exited with %d\n%s", out.code, out.stderr)
 	}
 	out = h.run("doctor", "--store", db)
-	if out.code != env.ExitUsage || !strings.Contains(out.stdout, "FAIL  store: "+db+" can not be made") {
+	if out.code != env.ExitUsage || !strings.Contains(out.stdout, "FAIL  store: "+db+" cannot be made") {
 		t.Errorf("doctor: exited with %d\n%s", out.code, out.stdout)
 	}
 	if out := h.run("run", "--no-store", "Hi."); out.code != 0 {

@@ -26,7 +26,7 @@ func TestTerminalAtALimit(t *testing.T) {
 		{"an amount", []string{"3\n"}, 0, ""},
 		{"no amount, then one", []string{"1.5\n", "all\n", "0\n", "3\n"}, 0, ""},
 		{"no", []string{"n\n"}, env.ExitLimit, "the user declined it"},
-		{"end of input", []string{"\x04"}, env.ExitLimit, "nobody answered"},
+		{"end of input", []string{"\x04"}, env.ExitLimit, "the question was not answered"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -112,7 +112,7 @@ func exitCodesTopic() *cobra.Command {
     3  a human has to decide; the run's id was printed
     4  a limit was reached
     5  a policy denied it
-    6  a model or an MCP server can not be reached
+    6  a model or an MCP server cannot be reached
   124  the time of --timeout was over
   130  SIGINT
   143  SIGTERM`,

@@ -224,7 +224,7 @@ func (h *home) processes() []int {
 	return found
 }
 
-// needProc skips a test where processes can not be looked at.
+// needProc skips a test where processes cannot be looked at.
 func needProc(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

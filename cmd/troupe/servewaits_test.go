@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
-// A call of an agent that waits for a human says where to answer, if the client can not be
+// A call of an agent that waits for a human says where to answer, if the client cannot be
 // asked; once that is done the call comes to its end.
 func TestCallOfAnAgentThatWaits(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func TestTerminal(t *testing.T) {
 		{"yes", []llmtest.Turn{one}, []string{"y\n"}, 1, "appended one"},
 		{"no", []llmtest.Turn{one}, []string{"no\n"}, 0, "the user declined it"},
 		{"neither, then yes", []llmtest.Turn{one}, []string{"perhaps\n", "YES\n"}, 1, "appended one"},
-		{"end of input", []llmtest.Turn{one}, []string{"\x04"}, 0, "nobody answered"},
+		{"end of input", []llmtest.Turn{one}, []string{"\x04"}, 0, "the question was not answered"},
 		{"each call", []llmtest.Turn{one, two}, []string{"y\n", "n\n"}, 1, "the user declined it"},
 		{"the whole run", []llmtest.Turn{one, two}, []string{"r\n"}, 2, "appended two"},
 		// The first call sees text of the server's, which the second might carry out (SECA-44).

@@ -44,9 +44,9 @@ type Agent struct {
 
 	// Source is its file, and the line where that has more in it.
 	Source string
-	// Foreign says that it came with a project whose file nobody has named.
+	// Foreign says that it came with a project whose file the user has not named.
 	Foreign bool
-	// Err says that it can not be used, and why; only agents of files of their own have
+	// Err says that it cannot be used, and why; only agents of files of their own have
 	// one, since those are shared with other programs.
 	Err error
 }
@@ -192,7 +192,7 @@ func (c *Config) noAgent(name string) string {
 	return fmt.Sprintf("there is no agent %.64q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Agent returns the definition of a name; the error says why it can not be used.
+// Agent returns the definition of a name; the error says why it cannot be used.
 func (c *Config) Agent(name string) (Agent, error) {
 	a, ok := c.Agents[name]
 	if !ok {

@@ -104,7 +104,7 @@ type Limits struct {
 }
 
 // over returns c with what it does not say taken from base, which counts less. A
-// foreign one, that of a project which nobody has named, can not widen what base allows.
+// foreign one, that of a project which the user has not named, cannot widen what base allows.
 func (c *Config) over(base *Config, foreign bool) *Config {
 	out := *c
 	out.Files = append(out.Files[:len(out.Files):len(out.Files)], base.Files...)
@@ -166,7 +166,7 @@ func (c *Config) within(base *Config) {
 	was, is := stated.fields(), c.Limits.fields()
 	for i, f := range is {
 		if was[i].amount != 0 && was[i].amount != f.amount {
-			c.Notes = append(c.Notes, c.problemAt("limits."+f.key, "the limit does not count: a project can not allow more than you do, or the program by itself"))
+			c.Notes = append(c.Notes, c.problemAt("limits."+f.key, "the limit does not count: a project cannot allow more than you do, or the program by itself"))
 			c.take("limits."+f.key, base)
 		}
 	}

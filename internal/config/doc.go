@@ -5,8 +5,8 @@
 // other: a file that is named stands alone; otherwise ./troupe.yaml lies over the
 // user's, and that over the system's.
 //
-// A ./troupe.yaml comes with a project that may be somebody else's, as do the agents in
-// .agents/agents. What the user has not named can not widen what the user, or else the
+// A ./troupe.yaml comes with a project that another person may have written, as do the agents in
+// .agents/agents. What the user has not named cannot widen what the user, or else the
 // program by itself, allows:
 //
 //   - Limits count where they are narrower, also those of agents.

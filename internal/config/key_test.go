@@ -45,7 +45,7 @@ func TestKeysAreNeverShown(t *testing.T) {
 		}
 		out.WriteString(fmt.Sprint(v) + fmt.Sprintln(v))
 		for _, encode := range []func(any) ([]byte, error){json.Marshal, jsonx.Marshal, yaml.Marshal, xml.Marshal} {
-			data, _ := encode(v) // some can not be encoded, which shows nothing either
+			data, _ := encode(v) // some cannot be encoded, which shows nothing either
 			out.Write(data)
 		}
 		for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {

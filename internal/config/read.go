@@ -65,8 +65,8 @@ func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
 	return data, info.Mode(), err
 }
 
-// Parse reads the text of a file; with foreign, as one that comes with a project and that
-// nobody has named.
+// Parse reads the text of a file; with foreign, as one that comes with a project and that the
+// user has not named.
 func Parse(path string, data []byte, foreign bool) (*Config, error) {
 	if len(data) > maxFile {
 		return nil, &Error{[]Problem{{File: path, Text: fmt.Sprintf("larger than %d MiB", maxFile>>20)}}}
@@ -110,7 +110,7 @@ type Places struct {
 // Here are the places of this process.
 func Here() Places {
 	var p Places
-	p.Project, _ = os.Getwd() // what can not be found out is not looked at
+	p.Project, _ = os.Getwd() // what cannot be found out is not looked at
 	p.Home, _ = os.UserHomeDir()
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		p.User = dir
@@ -208,7 +208,7 @@ func readIfThere(path string, foreign bool) (*Config, error) {
 // maxKey bounds the file of a key, in bytes.
 const maxKey = 16 << 10
 
-// readKey reads a file that holds nothing but a key, and that nobody else may read.
+// readKey reads a file that holds nothing but a key, and that only the user may read.
 func readKey(path string) (Key, error) {
 	data, mode, err := readFile(path, maxKey)
 	switch {

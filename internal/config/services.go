@@ -45,7 +45,7 @@ type Serve struct {
 	Agents   []string // names; nil means all
 	Servers  []string // names, of the gateway; nil means all
 	Names    string   // "", qualified or plain
-	// Unanswered is what happens to questions that the client can not be asked: "",
+	// Unanswered is what happens to questions that the client cannot be asked: "",
 	// inbox or decline.
 	Unanswered     string
 	AllowedHosts   []string
@@ -87,7 +87,7 @@ type Telemetry struct {
 	Content bool
 }
 
-// services are the sections of what runs on its own. Whoever may write into a project must
+// services are the sections of what runs on its own. An author of a project must
 // not open ports, choose where data goes, or start work there.
 func (d *decoder) services(c *Config, foreign bool) fields {
 	return fields{

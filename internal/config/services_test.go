@@ -142,7 +142,7 @@ func TestProjectsStartNothing(t *testing.T) {
 	}
 }
 
-// A project can not widen limits beyond those that a run has by itself, and chooses only
+// A project cannot widen limits beyond those that a run has by itself, and chooses only
 // among the models that the user names.
 func TestProjectsDoNotWiden(t *testing.T) {
 	user, project := t.TempDir(), t.TempDir()

@@ -9,7 +9,7 @@ import (
 // place, for it says what that is here, and keeps to what the user has forbidden the
 // name: sections of the user's, such as schedules, may mean it (SECA-45).
 func (a Agent) shadowing(own Agent) Agent {
-	if own.Err != nil { // nobody knows what it forbids
+	if own.Err != nil { // what it forbids is unknown
 		a.Err = own.Err
 		return a
 	}

@@ -3,7 +3,7 @@
 //
 // The schemas of forms are a small part of JSON Schema: one object of strings,
 // numbers, booleans and choices (ELIC-06, ELIC-07). [Parse] takes just that part
-// and says of anything else what it is and where, because what can not be shown
+// and says of anything else what it is and where, because what cannot be shown
 // and checked must not be answered (ELIC-10, SECA-48). The order of the fields is
 // that of the schema's text.
 //
@@ -88,7 +88,7 @@ func (f *Form) Field(name string) *Field {
 	return nil
 }
 
-// Defaults returns the values that the form is filled in with before anybody has
+// Defaults returns the values that the form is filled in with before a person has
 // touched it (ELIC-09). The caller owns the map.
 func (f *Form) Defaults() map[string]json.RawMessage {
 	d := make(map[string]json.RawMessage)

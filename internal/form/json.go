@@ -64,7 +64,7 @@ func counts(list []member, least, most string) (low, high int, err error) {
 		*b.to = n
 	}
 	if high >= 0 && low > high {
-		return 0, 0, fmt.Errorf("can not be filled in: %s is more than %s", least, most)
+		return 0, 0, fmt.Errorf("cannot be filled in: %s is more than %s", least, most)
 	}
 	return low, high, nil
 }

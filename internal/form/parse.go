@@ -367,17 +367,17 @@ func (f *Field) compile() error {
 	}
 	raw, err := jsonx.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("can not be checked: %w", err)
+		return fmt.Errorf("cannot be checked: %w", err)
 	}
 	if f.schema, err = schema.Compile(raw, &schema.Options{MaxProblems: 3, Lenient: true}); err != nil {
 		var e *schema.Error
 		if errors.As(err, &e) {
-			return fmt.Errorf("can not be checked: %s", e.Reason)
+			return fmt.Errorf("cannot be checked: %s", e.Reason)
 		}
 		return err
 	}
 	if f.Min != "" && f.schema.Validate([]byte(f.Min)) != nil && f.Kind == Number {
-		return errors.New("can not be filled in: minimum is more than maximum")
+		return errors.New("cannot be filled in: minimum is more than maximum")
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (q *question) review(f *form.Form, values map[string]json.RawMessage) (*mcp
 			q.shown(i, &f.Fields[i], content[f.Fields[i].Name])
 		}
 		if err != nil { // a field was cleared that is required
-			q.say("  It can not be sent: %s.", clean(err.Error()))
+			q.say("  It cannot be sent: %s.", clean(err.Error()))
 		}
 		key, argument, merr := q.menu("send it", choice{"e", "edit", "change a field: edit NUMBER"})
 		switch {

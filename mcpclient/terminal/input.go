@@ -17,7 +17,7 @@ const maxLine = 64 << 10
 // errLineTooLong is for input without a line end.
 var errLineTooLong = errors.New("the line is too long")
 
-// input reads lines so that a wait for one can be given up. A read can not: it goes
+// input reads lines so that a wait for one can be given up. A read cannot: it goes
 // on, in the one goroutine that there is, and what it brings is kept for the next.
 type input struct {
 	from     io.Reader

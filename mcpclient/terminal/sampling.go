@@ -196,7 +196,7 @@ func (q *question) contents(cs mcp.Contents, all []passage) []passage {
 			q.say("Other content (%s):", clean(c.ContentType()))
 			raw, err := mcp.Marshal(c)
 			if err != nil {
-				raw = []byte("it can not be shown: " + err.Error())
+				raw = []byte("it cannot be shown: " + err.Error())
 			}
 			q.quote(indent(raw))
 		}
@@ -204,10 +204,10 @@ func (q *question) contents(cs mcp.Contents, all []passage) []passage {
 	return all
 }
 
-// binary names data that can not be shown on a terminal.
+// binary names data that cannot be shown on a terminal.
 func binary(what, mimeType string, data []byte) string {
 	sum := sha256.Sum256(data)
-	return fmt.Sprintf("%s that can not be shown here: %s, %d bytes, SHA-256 %x…", what, clean(mimeType), len(data), sum[:6])
+	return fmt.Sprintf("%s that cannot be shown here: %s, %d bytes, SHA-256 %x…", what, clean(mimeType), len(data), sum[:6])
 }
 
 // edit replaces a text by what is typed. It reports whether it has.

@@ -21,7 +21,7 @@ type screen struct {
 	size       func() (columns, rows int)
 	onWithdraw func()
 
-	rows int // since the last time that somebody typed something
+	rows int // since the person last typed something
 	err  error
 }
 
@@ -60,7 +60,7 @@ func (s *screen) mixed(text string) {
 }
 
 // remark says how a question has ended. The end does not depend on it: it waits for
-// nobody, and what becomes of it does not matter.
+// no answer, and an error of writing does not matter.
 func (s *screen) remark(format string, args ...any) {
 	s.err, s.rows = nil, 0
 	s.say(format, args...)
@@ -123,7 +123,7 @@ func (s *screen) line(text string) {
 }
 
 // read shows the prompt and waits for a line. It fails if anything before could not
-// be shown: nobody answers what was not seen.
+// be shown: a person answers only what is on the screen.
 func (s *screen) read(prompt string) (string, error) {
 	if s.err != nil {
 		return "", s.err

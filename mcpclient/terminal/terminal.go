@@ -19,7 +19,7 @@
 //     line that was being typed for it answers no other.
 //
 // A Prompter may be used by any number of goroutines. It reads its input from the
-// first question on and keeps reading: nobody else should; see [Prompter.Ask].
+// first question on and keeps reading: no other code should; see [Prompter.Ask].
 package terminal
 
 import (
@@ -38,7 +38,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// ErrNoTerminal is the error of a question where there is nobody to answer it. It is
+// ErrNoTerminal is the error of a question where there is no person to answer it. It is
 // never taken for a yes.
 var ErrNoTerminal = errors.New("there is no terminal to ask on")
 

@@ -287,7 +287,7 @@ func TestFormRequired(t *testing.T) {
 	}
 }
 
-// What a server wrote can not pretend to be the program, nor hide, nor be a link to
+// What a server wrote cannot pretend to be the program, nor hide, nor be a link to
 // click on (SECA-37, SECA-41, ELIC-14, URL-15).
 func TestHostileTexts(t *testing.T) {
 	c := newConsole(t, Options{})
@@ -547,7 +547,7 @@ func TestSampling(t *testing.T) {
 	for _, want := range []string{
 		"The server files asks your model a question, at your cost.", "At most 100 tokens.", "more of your conversations (allServers)", `the model "small"`, `["END"]`,
 		"It wants a quick one (0.5 of 1).", "The model must ask for a tool.",
-		"1) Instructions for the model:\n  │ Be brief.", "Message 1 of 4, as user:\n2)\n  │ What is in it?", "A picture that can not be shown here: image/png, 3 bytes, SHA-256 ",
+		"1) Instructions for the model:\n  │ Be brief.", "Message 1 of 4, as user:\n2)\n  │ What is in it?", "A picture that cannot be shown here: image/png, 3 bytes, SHA-256 ",
 		"A call of the tool calc:\n  │ {\n  │   \"x\": 1", "The result of a tool:\n3)\n  │ 42", "Other content (odd):", `"y": 2`, "description: Adds\n", "1 hidden characters", `"a": 1`,
 	} {
 		if !strings.Contains(shown, want) {
@@ -604,7 +604,7 @@ func TestSample(t *testing.T) { // SAMP-40
 }
 
 // A change of a tool is shown as what it is, even if it is a single character that
-// can not be seen (SECA-37, SECA-38).
+// cannot be seen (SECA-37, SECA-38).
 func TestTool(t *testing.T) {
 	a := ask(mcpclient.AskTool)
 	a.Message = ""
@@ -738,7 +738,7 @@ func TestTypedAhead(t *testing.T) {
 	c.decided(mcp.ActionDecline)
 }
 
-// A screen that can not be written to shows nothing, so nothing is agreed to.
+// A screen that cannot be written to shows nothing, so nothing is agreed to.
 func TestWriteFails(t *testing.T) {
 	c := newConsole(t, Options{})
 	c.fail = errors.New("gone")

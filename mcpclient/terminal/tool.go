@@ -69,7 +69,7 @@ func definition(t *mcp.Tool) string {
 		}
 		raw, err := mcp.Marshal(part.value)
 		if err != nil {
-			raw = json.RawMessage(`"it can not be shown"`)
+			raw = json.RawMessage(`"it cannot be shown"`)
 		}
 		add(part.name, indent(raw))
 	}

@@ -38,7 +38,7 @@ func (q *question) url() (*mcpclient.Decision, error) {
 	for _, w := range warnings(page.Warnings, q.ask.URL.Warnings) {
 		q.warn("%s", clean(w))
 	}
-	q.say("  Nobody has looked at the page, and this program will not see what you do there.")
+	q.say("  This program has not checked the page, and does not see what you do there.")
 	for {
 		key, _, err := q.menu("open exactly this page, of "+site, choice{"o", "open myself", "yes, but I open it myself"})
 		if err != nil {

@@ -52,7 +52,7 @@ What stands out is said at the end: a slow tool, calls that wait for each other,
 failures, a rate that is too much. With --floor, and --beside as often as you like, the servers take turns, and each is shown as a
 multiple of the floor.
 
-It ends by itself; Ctrl-C prints what was measured by then. Exit codes: 0 measured, whatever the figures; 6 the server can not be
+It ends by itself; Ctrl-C prints what was measured by then. Exit codes: 0 measured, whatever the figures; 6 the server cannot be
 reached; see troupe help exit-codes.`,
 		Example: `  troupe bench -- npx -y @modelcontextprotocol/server-everything
   troupe bench --sessions 100 --in-flight 64 --duration 30s https://mcp.example/mcp
@@ -215,7 +215,7 @@ func (g *group) ownServer(ctx context.Context, f *benchFlags) (benchTarget, func
 		if err != nil {
 			return t, done, err
 		}
-		t.server, done = mcpclient.InProcess("troupe", s), func() { _ = s.Close() } // nobody is connected any more
+		t.server, done = mcpclient.InProcess("troupe", s), func() { _ = s.Close() } // no client is connected any more
 	default:
 		return t, done, env.Usagef("--transport %q: of Troupe's own server it is stdio, http or memory", f.transport)
 	}

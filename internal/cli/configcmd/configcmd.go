@@ -33,7 +33,7 @@ func Command(e *env.Env) *cobra.Command {
 		Long: `What the command line does not say, variables of the environment say (TROUPE_MAX_STEPS is --max-steps), or else
 ./troupe.yaml, or else your own troupe.yaml, or else the one of the system. A file that --config names stands alone.
 
-A ./troupe.yaml comes with a project that may be somebody else's: what it says may narrow what you allow, and not widen
+A ./troupe.yaml comes with a project that another person may have written: what it says may narrow what you allow, and not widen
 it. It chooses only among models that your own configuration names, if that has a default, and its limits count where
 they are smaller. Providers, prices, sampling, store, serve, worker and telemetry are yours to say: there it is refused.`,
 		Args: env.SubcommandOnly,
@@ -51,7 +51,7 @@ type setting struct {
 	Origin string `json:"origin"`
 }
 
-// known are the values that have a flag, and what they are where nobody says it.
+// known are the values that have a flag, and their defaults.
 var known = []struct{ key, flag, otherwise string }{
 	{"limits.cost", "max-cost", "no limit"},
 	{"limits.depth", "", "8"},
@@ -134,7 +134,7 @@ func (g *group) allSettings(s *env.Settings) []setting {
 		if _, ok := s.Value("agents." + name + ".instructions"); !ok && strings.HasSuffix(a.Source, ".md") {
 			text := cmp.Or(env.FirstLine(a.Description), env.FirstLine(a.Instructions))
 			if a.Err != nil {
-				text = "can not be used: " + env.FirstLine(a.Err.Error())
+				text = "cannot be used: " + env.FirstLine(a.Err.Error())
 			}
 			all["agents."+name] = setting{"agents." + name, text, a.Source}
 		}

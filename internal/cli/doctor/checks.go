@@ -48,7 +48,7 @@ func checkConfig(_ context.Context, d *doctor) []check {
 	return out
 }
 
-// checkState looks at the state folder: nobody else may look into it.
+// checkState checks that other users of the computer cannot read the state folder.
 func checkState(_ context.Context, d *doctor) []check {
 	dir, err := env.StateDir()
 	if err != nil {
@@ -125,7 +125,7 @@ func checkStore(ctx context.Context, d *doctor) []check {
 	}
 	// Nothing has this name; what is looked at is whether the file can be written.
 	if err := s.Revoke(ctx, "troupe doctor", "none", "none"); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return failed(fmt.Errorf("it can not be written: %w", err), "make room, or make the file and its folder writable: "+filepath.Dir(path))
+		return failed(fmt.Errorf("it cannot be written: %w", err), "make room, or make the file and its folder writable: "+filepath.Dir(path))
 	}
 	return []check{c}
 }
@@ -146,7 +146,7 @@ func checkNewStore(path string) []check {
 			err = writable(dir)
 		}
 		if err != nil {
-			return []check{{Area: "store", Status: checkFailed, Text: fmt.Sprintf("%s can not be made: %v", path, err),
+			return []check{{Area: "store", Status: checkFailed, Text: fmt.Sprintf("%s cannot be made: %v", path, err),
 				Fix: "make the folder writable, or name a file elsewhere with --store", code: env.ExitUsage}}
 		}
 		return []check{{Area: "store", Status: checkOK, Text: path + " is not there yet; the first run makes it"}}
@@ -188,7 +188,7 @@ func checkDisk(_ context.Context, d *doctor) []check {
 	c := check{Area: "disk", Status: checkOK, Text: fmt.Sprintf("%s free at %s", size(free), dir), Detail: map[string]any{"path": dir, "free": free}}
 	switch {
 	case free < noRoom:
-		c.Status, c.Fix, c.code = checkFailed, "make room there, or name a file elsewhere with --store: runs that can not be recorded end", env.ExitUsage
+		c.Status, c.Fix, c.code = checkFailed, "make room there, or name a file elsewhere with --store: runs that cannot be recorded end", env.ExitUsage
 	case free < littleRoom:
 		c.Status, c.Fix = checkWarning, "make room there, or name a file elsewhere with --store"
 	}
@@ -337,7 +337,7 @@ func checkDefault(ctx context.Context, s *env.Settings, list *models.ModelList) 
 	for _, u := range list.Unreachable {
 		switch {
 		case u.Provider != provider:
-		case u.Kind == models.Missing: // it tells nobody what it has
+		case u.Kind == models.Missing: // the provider has no list of its models
 			c.Text = full + ", which its provider neither lists nor denies"
 			return c
 		default:

@@ -68,7 +68,7 @@ func Command(e *env.Env) *cobra.Command {
 clock and the folders, all at the same time, and say of each failure exactly how to mend it.
 
 Servers are started if they may be: one that waits for your approval is shown with the command that gives it. The exit
-code is 2 if something is wrong on this computer, 6 if a model or a server can not be reached, else 0.`,
+code is 2 if something is wrong on this computer, 6 if a model or a server cannot be reached, else 0.`,
 		Example: "  troupe doctor\n  troupe doctor --json | jq '.checks[] | select(.status != \"ok\")'",
 		Args:    env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,7 +21,7 @@ const (
 	ExitWaiting     = 3 // a human has to decide; the run's id was printed
 	ExitLimit       = 4 // a limit was reached
 	ExitDenied      = 5 // a policy denied it
-	ExitUnreachable = 6 // a model or an MCP server can not be reached
+	ExitUnreachable = 6 // a model or an MCP server cannot be reached
 	ExitTimeout     = 124
 	ExitInterrupt   = 130 // SIGINT
 	ExitTerminated  = 143 // SIGTERM

@@ -73,7 +73,7 @@ func (e *Env) Table(rows [][]string) error {
 }
 
 // Plain makes text from a peer safe to show on a terminal, on one line: control
-// characters and such that change the direction or can not be seen are escaped.
+// characters and such that change the direction or cannot be seen are escaped.
 func Plain(s string) string {
 	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
 		return s

@@ -28,7 +28,7 @@ func (e *Env) Config() (*Settings, error) {
 	return e.settings, nil
 }
 
-// FoundConfig reports whether a file is the project's, which nobody has named.
+// FoundConfig reports whether a file is the project's and no flag or variable names it.
 func (e *Env) FoundConfig(file string) bool {
 	return cmp.Or(e.ConfigPath, os.Getenv("TROUPE_CONFIG")) == "" && file == config.Here().ProjectFile()
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
@@ -33,7 +34,7 @@ func UserName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
-	return "somebody"
+	return "unknown user"
 }
 
 // StateDir is where the program keeps its state: $XDG_STATE_HOME/troupe, or what
@@ -100,5 +101,17 @@ func (e *Env) StoreFile() (string, error) {
 func CloseStore(s store.Store, err *error) {
 	if closing := s.Close(); closing != nil {
 		*err = errors.Join(*err, fmt.Errorf("closing the store: %w", closing))
+	}
+}
+
+// Stored returns the RunE of a command that works with the store.
+func (e *Env) Stored(run func(cmd *cobra.Command, args []string, s store.Store) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		s, err := e.OpenStore()
+		if err != nil {
+			return err
+		}
+		defer CloseStore(s, &err)
+		return run(cmd, args, s)
 	}
 }

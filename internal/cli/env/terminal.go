@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/terminal"
 )
 
-// NewPrompter returns what asks on the terminal; nil if there is none. Nobody else
+// NewPrompter returns what asks on the terminal; nil if there is none. Nothing else
 // may read the terminal then. Clear makes room before a question; it may be nil.
 func (e *Env) NewPrompter(clear func()) *terminal.Prompter {
 	in, out := e.keyboard(), e.screen()
@@ -34,14 +34,14 @@ func (e *Env) keyboard() *os.File {
 	case e.tty == nil && !e.noTTY:
 		f, err := openTTY()
 		if e.noTTY = err != nil; err == nil {
-			e.tty = f // open until the program ends: a read of it can not be given up
+			e.tty = f // open until the program ends: a read of it cannot be given up
 		}
 	}
 	return e.tty
 }
 
 // AskOptions lets servers ask the user, if there is a terminal to ask on: otherwise
-// they are told that nobody is there.
+// servers see a client without elicitation.
 func (e *Env) AskOptions() mcpclient.AskOptions {
 	if prompter := e.NewPrompter(nil); prompter != nil {
 		return mcpclient.AskOptions{Human: prompter}
@@ -50,4 +50,4 @@ func (e *Env) AskOptions() mcpclient.AskOptions {
 }
 
 // ErrExpired ends a question that waited for too long.
-var ErrExpired = errors.New("nobody has answered in time")
+var ErrExpired = errors.New("the question was not answered in time")

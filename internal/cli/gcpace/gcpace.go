@@ -14,7 +14,7 @@ import (
 // free given back once nothing happens. By Go's own rule a process may grow to twice what
 // is live before it is collected, and keeps what is free for when it grows again, which is
 // good for a small one; with thousands of sessions that wait it is hundreds of megabytes
-// that nobody uses. Users who set GOGC or GOMEMLIMIT know better, and are left alone.
+// that no session uses. The pacer leaves a process alone whose user sets GOGC or GOMEMLIMIT.
 func Start() {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {

@@ -58,12 +58,7 @@ held against the form before anything is decided. An ask is decided once: who co
   troupe inbox answer -1 --more 20000
   troupe inbox answer -1 --retry`,
 		Args: env.OneArg("an ask"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
 			if err != nil {
 				return err
@@ -81,7 +76,7 @@ held against the form before anything is decided. An ask is decided once: who co
 				return err
 			}
 			return g.settle(cmd.Context(), s, &row, d, f.by)
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.accept, "accept", false, "yes: to the call, the page, the form with its defaults, as much more as is asked for")
@@ -105,12 +100,7 @@ func (g *group) inboxDenyCommand() *cobra.Command {
 		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.",
 		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
 		Args:    env.OneArg("an ask"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
 			if err != nil {
 				return err
@@ -120,7 +110,7 @@ func (g *group) inboxDenyCommand() *cobra.Command {
 				d = runlog.PageDecision(string(mcpclient.PageCancel))
 			}
 			return g.settle(cmd.Context(), s, &row, d, f.by)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the model: why not")
 	cmd.Flags().StringVar(&f.hash, "hash", "", "deny only if the ask has this `HASH`")

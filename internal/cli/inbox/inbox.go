@@ -52,12 +52,7 @@ func (g *group) inboxLsCommand() *cobra.Command {
 		Long:    "List the questions that runs and servers wait for an answer to, the newest first. A number such as -1 stands for the newest\nin all commands of the inbox.",
 		Example: "  troupe inbox ls\n  troupe inbox ls --all --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Limit, q.Status = limit, store.AskPending
 			if all {
 				q.Status = ""
@@ -85,7 +80,7 @@ func (g *group) inboxLsCommand() *cobra.Command {
 				table = append(table, views[i].row())
 			}
 			return g.Table(table)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&all, "all", false, "also what has been decided, or has expired")
@@ -103,12 +98,7 @@ func (g *group) inboxShowCommand() *cobra.Command {
 		Long:    "Show all of a question: who asks, on behalf of which run, with which arguments, and what can be answered.",
 		Example: "  troupe inbox show -1\n  troupe inbox show 3fa85f64-1-0 --json",
 		Args:    env.OneArg("an ask"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			row, err := findAsk(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
@@ -119,7 +109,7 @@ func (g *group) inboxShowCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprint(g.Stdout, v.text(&row, time.Now()))
 			return err
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the payload as it is stored")
 	return cmd
@@ -250,7 +240,7 @@ func (w *inboxWatch) show(ctx context.Context, row *store.Ask) error {
 		return err
 	}
 	err := w.p.askInTerminal(ctx, w.store, row, w.prompter)
-	if errors.Is(err, store.ErrSettled) { // by somebody else meanwhile
+	if errors.Is(err, store.ErrSettled) { // another person decided meanwhile
 		w.p.Note("%v", err)
 		return nil
 	}

@@ -183,7 +183,7 @@ func TestInboxInTerminal(t *testing.T) {
 	}
 }
 
-// What servers write can not look like the program's own words, nor move the cursor
+// What servers write cannot look like the program's own words, nor move the cursor
 // (SECA-37, SECA-41).
 func TestInboxShowsHostileText(t *testing.T) {
 	row := rowOf(t, runlog.AskForm, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Origin: "bank-server", Path: []string{"main"},
@@ -213,7 +213,7 @@ func TestInboxShowsHostileText(t *testing.T) {
 	}
 }
 
-// What can not be read is shown as such, and can only be declined.
+// What cannot be read is shown as such, and can only be declined.
 func TestInboxUnreadable(t *testing.T) {
 	for name, row := range map[string]store.Ask{
 		"another hash": {Kind: runlog.AskForm, Payload: formRow(t).Payload, Hash: "x"},

@@ -45,7 +45,7 @@ type AskView struct {
 	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
 
 	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
-	// Changed says that what is stored is not what was asked, or can not be read: it can
+	// Changed says that what is stored is not what was asked, or cannot be read: it can
 	// only be declined (SECA-41).
 	Changed bool      `json:"changed,omitzero"`
 	Created time.Time `json:"created"`
@@ -55,8 +55,8 @@ type AskView struct {
 
 	question *mcpclient.Ask // of a server; nil for others
 	form     *form.Form
-	bound    string // exactly this tool of exactly this server; empty if it can not be allowed for good
-	bad      error  // why it can not be shown
+	bound    string // exactly this tool of exactly this server; empty if it cannot be allowed for good
+	bad      error  // why it cannot be shown
 }
 
 // fieldView is a field of a form.
@@ -109,7 +109,7 @@ func viewOf(row *store.Ask) AskView {
 func (v *AskView) readCall(row *store.Ask) error {
 	var p runlog.ApprovalPayload
 	if err := jsonx.Unmarshal(row.Payload, &p); err != nil {
-		return fmt.Errorf("what is stored of it can not be read: %w", err)
+		return fmt.Errorf("what is stored of it cannot be read: %w", err)
 	}
 	if !sameHash(row) {
 		return errNotAsked
@@ -124,7 +124,7 @@ func (v *AskView) readCall(row *store.Ask) error {
 func (v *AskView) readLimit(row *store.Ask) error {
 	p := new(runlog.LimitPayload)
 	if err := jsonx.Unmarshal(row.Payload, p); err != nil {
-		return fmt.Errorf("what is stored of it can not be read: %w", err)
+		return fmt.Errorf("what is stored of it cannot be read: %w", err)
 	}
 	if !sameHash(row) {
 		return errNotAsked
@@ -137,7 +137,7 @@ func (v *AskView) readLimit(row *store.Ask) error {
 func (v *AskView) readQuestion(row *store.Ask) error {
 	q := new(mcpclient.Ask)
 	if err := jsonx.Unmarshal(row.Payload, q); err != nil {
-		return fmt.Errorf("what is stored of it can not be read: %w", err)
+		return fmt.Errorf("what is stored of it cannot be read: %w", err)
 	}
 	if hash, err := q.ContentHash(); err != nil || hash != row.Hash {
 		return errNotAsked

@@ -40,12 +40,22 @@ JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the 
 	return cmd
 }
 
-// openJobs is openStore for what makes no sense without one that lasts.
-func (g *group) openJobs() (store.Store, error) {
+// needsStore refuses --no-store: without a store that lasts there is no queue.
+func (g *group) needsStore() error {
 	if g.NoStore {
-		return nil, env.Usagef("jobs are in the store: --no-store does not go with them")
+		return env.Usagef("jobs are in the store: --no-store does not go with them")
 	}
-	return g.OpenStore()
+	return nil
+}
+
+// storedJobs is [env.Env.Stored] for a store that lasts.
+func (g *group) storedJobs(run func(*cobra.Command, []string, store.Store) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := g.needsStore(); err != nil {
+			return err
+		}
+		return g.Stored(run)(cmd, args)
+	}
 }
 
 // jobFlags are the flags of "jobs add".
@@ -136,7 +146,10 @@ func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err err
 	if err != nil {
 		return env.Usagef("%w", err)
 	}
-	s, err := g.openJobs()
+	if err := g.needsStore(); err != nil {
+		return err
+	}
+	s, err := g.OpenStore()
 	if err != nil {
 		return err
 	}
@@ -241,7 +254,7 @@ func resultText(j store.Job) string {
 
 // jobError is how a job's end becomes an exit code: as that of its run would.
 func jobError(j store.Job) error {
-	err := fmt.Errorf("the job %s is %s: %s", j.ID, j.State, env.Plain(cmp.Or(j.Error, "nobody knows why")))
+	err := fmt.Errorf("the job %s is %s: %s", j.ID, j.State, env.Plain(cmp.Or(j.Error, "for an unknown reason")))
 	switch j.State {
 	case store.JobDone:
 		return nil
@@ -263,12 +276,7 @@ func (g *group) jobsLsCommand() *cobra.Command {
 		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, how the prompt begins.",
 		Example: "  troupe jobs ls\n  troupe jobs ls --state failed --state unknown --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.openJobs()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.storedJobs(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Brief, q.States = true, nil
 			for _, state := range states {
 				q.States = append(q.States, store.JobState(state))
@@ -296,7 +304,7 @@ func (g *group) jobsLsCommand() *cobra.Command {
 			}
 			env.Fit(rows, g.TerminalWidth(), 5, 6)
 			return g.Table(rows)
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
@@ -330,12 +338,7 @@ func (g *group) jobsShowCommand() *cobra.Command {
 		Long:    "Show a job: its prompt, state, attempts and runs, and its result or error.",
 		Example: "  troupe jobs show -1\n  troupe jobs show job-7q2xk --json",
 		Args:    env.OneArg("a job"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.openJobs()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.storedJobs(func(cmd *cobra.Command, args []string, s store.Store) error {
 			j, err := findJob(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
@@ -344,7 +347,7 @@ func (g *group) jobsShowCommand() *cobra.Command {
 				return g.PrintJSON(jobapi.Show(j))
 			}
 			return g.showJob(j)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -390,18 +393,13 @@ func (g *group) jobsEachCommand(name, what string, do func(context.Context, stor
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.openJobs()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.storedJobs(func(cmd *cobra.Command, args []string, s store.Store) error {
 			ids, err := jobIDs(cmd.Context(), s, args, batch)
 			if err != nil {
 				return err
 			}
 			return g.each(cmd.Context(), s, ids, batch != "", do)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&batch, "batch", "", "all jobs of this `BATCH` that it can be done to")
 	return cmd
@@ -432,10 +430,10 @@ func jobIDs(ctx context.Context, s store.Jobs, names []string, batch string) ([]
 	return ids, nil
 }
 
-// errNotDone is of a job that something can not be done to.
-var errNotDone = errors.New("it can not be done")
+// errNotDone is of a job that something cannot be done to.
+var errNotDone = errors.New("it cannot be done")
 
-// each does something to jobs. Of a batch those are left out that it can not be done to.
+// each does something to jobs. Of a batch those are left out that it cannot be done to.
 func (g *group) each(ctx context.Context, s store.Store, ids []string, batch bool, do func(context.Context, store.Jobs, string) (string, error)) error {
 	var failed []error
 	done := 0

@@ -36,12 +36,7 @@ func (g *group) jobsSchedulesCommand() *cobra.Command {
 that section leaves the schedules of the store as they are: what none has any more is removed with --rm.`,
 		Example: "  troupe jobs schedules\n  troupe jobs schedules --json\n  troupe jobs schedules --rm morning",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.openJobs()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.storedJobs(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			if cmd.Flags().Changed("rm") {
 				return g.removeSchedule(cmd.Context(), s, remove)
 			}
@@ -65,7 +60,7 @@ that section leaves the schedules of the store as they are: what none has any mo
 				rows = append(rows, []string{e.Name, e.Cron, zoneOf(e), e.Agent, next, env.OrNone(e.LastJob), env.Shorten(e.Prompt, 40)})
 			}
 			return g.Table(rows)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().StringVar(&remove, "rm", "", "remove the schedule `NAME`; its jobs stay")

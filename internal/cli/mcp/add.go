@@ -171,7 +171,7 @@ func (g *group) approveAdded(ctx context.Context, s store.Approvals, path, name 
 	}
 	fmt.Fprintf(g.Stdout, "added %s to %s: %s\n", env.Plain(name), path, env.Plain(setup.Reach(def)))
 	if def.Err != nil {
-		g.Note("it can not be used yet: %s", env.PlainLines(def.Err.Error()))
+		g.Note("it cannot be used yet: %s", env.PlainLines(def.Err.Error()))
 	}
 	return nil
 }
@@ -227,12 +227,7 @@ func (g *group) mcpGetCommand() *cobra.Command {
 		Long:    "Show how a server is configured, and where; nothing is started. Values of the environment and of headers that stand in the file themselves are masked.",
 		Example: "  troupe mcp get filesystem\n  troupe mcp get github --json --show-secrets",
 		Args:    env.OneArg("the name of a server"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			all, err := setup.AllServers(g.Env, &f)
 			if err != nil {
 				return err
@@ -249,7 +244,7 @@ func (g *group) mcpGetCommand() *cobra.Command {
 				return g.PrintJSON(shown)
 			}
 			return g.printServer(shown)
-		},
+		}),
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -73,12 +73,7 @@ func (g *group) approvalsLsCommand() *cobra.Command {
 		Long:    "List the approvals of servers and of tools, with what each holds for, who gave it and when.",
 		Example: "  troupe mcp approvals ls\n  troupe mcp approvals ls --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			all, err := approvalsOf(cmd.Context(), s)
 			if err != nil {
 				return err
@@ -95,7 +90,7 @@ func (g *group) approvalsLsCommand() *cobra.Command {
 				rows = append(rows, []string{v.ID, v.Kind, v.Where, v.Server, what, v.By, v.At.Local().Format(time.DateTime)})
 			}
 			return g.Table(rows)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

@@ -84,7 +84,7 @@ func (g *group) listImports() error {
 	return g.Table(rows)
 }
 
-// importFrom copies servers, all or those that are named. One that can not be copied
+// importFrom copies servers, all or those that are named. One that cannot be copied
 // does not keep the others back.
 func (g *group) importFrom(sources []hostimport.Source, names []string, path string, force bool) error {
 	copied, seen, failed := 0, map[string]bool{}, false

@@ -48,12 +48,7 @@ func (g *group) mcpLsCommand() *cobra.Command {
 		Long:    "List the servers of the files that count, and whether each may be started. Nothing is started.",
 		Example: "  troupe mcp ls\n  troupe mcp ls --mcp-config other.json --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			servers, err := setup.AllServers(g.Env, &f)
 			if err != nil {
 				return err
@@ -83,7 +78,7 @@ func (g *group) mcpLsCommand() *cobra.Command {
 				rows = append(rows, []string{c.Name, c.Status, trusted, what})
 			}
 			return g.Table(rows)
-		},
+		}),
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -137,12 +132,7 @@ func (g *group) mcpCallCommand() *cobra.Command {
 The tool's text goes to stdout; a tool that fails exits with 1.`,
 		Example: `  troupe mcp call --mcp "npx -y @modelcontextprotocol/server-everything" echo '{"message":"hello"}'
   troupe mcp call filesystem list_directory '{"path":"."}' --json`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			all, err := setup.ServersOf(g.Env, &f)
 			if err != nil {
 				return err
@@ -166,7 +156,7 @@ The tool's text goes to stdout; a tool that fails exits with 1.`,
 				}
 				return g.printResult(res, asJSON)
 			})
-		},
+		}),
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
@@ -245,7 +235,7 @@ func (g *group) mcpApproveCommand() *cobra.Command {
 arguments, environment and folder; once one of them changes, it has to be given again.
 With --trust the user also believes what the server says of its own tools, such as that one only reads.
 
-A tool is held to what it was when it was first called: one that has changed is not called until somebody agrees.
+A tool is held to what it was when it was first called: one that has changed is not called until a person agrees.
 With --tools the servers are started, and their changed tools are shown and accepted; with --dry-run they are only shown.`,
 		Example: "  troupe mcp approve filesystem\n  troupe mcp approve --all --trust\n  troupe mcp approve --tools filesystem",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // testStep is one thing that "mcp test" tries.
@@ -57,12 +58,7 @@ func (g *group) mcpTestCommand() *cobra.Command {
 		Long: `Connect to servers and try what every host needs: the handshake, a sign of life, the lists of what they offer. It prints
 the era and revision of the protocol, the capabilities and how long each step took; where one fails, how to mend it.`,
 		Example: "  troupe mcp test\n  troupe mcp test filesystem --json\n  troupe mcp test --mcp https://docs.example/mcp",
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			servers, err := setup.Pick(g.Env, &f, args)
 			if err != nil {
 				return err
@@ -91,7 +87,7 @@ the era and revision of the protocol, the capabilities and how long each step to
 				}
 			}
 			return env.ExitWith(testExit(failed), failed)
-		},
+		}),
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

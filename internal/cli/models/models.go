@@ -144,7 +144,7 @@ func AllModels(ctx context.Context, s *env.Settings) ModelList {
 		}
 		at, err := s.Backends.Provider(provider)
 		if err != nil {
-			continue // a built-in one that nobody has a key for
+			continue // a built-in one without a key
 		}
 		if card, err := s.Backends.Card(ctx, name); err == nil {
 			list.Models = append(list.Models, modelRowOf(s, &card, at.Models.String(), false))

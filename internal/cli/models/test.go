@@ -27,7 +27,7 @@ func (g *group) modelsTestCommand() *cobra.Command {
 		Long: `Ask a model, or the default, three things, and say which of them work and how long each took: a text,
 a call of a tool, and JSON of a schema. Tokens are spent as by any other run.
 
-The exit code is 0 if the model answers, even if it can not do everything; 6 if it can not be
+The exit code is 0 if the model answers, even if it cannot do everything; 6 if it cannot be
 reached or does not exist; 1 if its answer to the first question is no text.`,
 		Example: "  troupe models test ollama/qwen3:8b\n  troupe models test openai/gpt-5-mini --json",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -212,7 +212,7 @@ func (t *modelTest) exit() error {
 	case first.Works:
 		return nil
 	case first.err != nil && env.Unreachable(first.err):
-		return env.ExitWith(env.ExitUnreachable, fmt.Errorf("the model %s can not be used: %w", t.Model, first.err))
+		return env.ExitWith(env.ExitUnreachable, fmt.Errorf("the model %s cannot be used: %w", t.Model, first.err))
 	case first.err != nil:
 		return fmt.Errorf("the model %s did not answer: %w", t.Model, first.err)
 	}

@@ -21,7 +21,7 @@ func (v *view) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, erro
 	for {
 		line, err := v.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
 		if err != nil {
-			return agent.Decline("nobody answered"), nil
+			return agent.Decline("the question was not answered"), nil
 		}
 		switch line = strings.ToLower(strings.TrimSpace(line)); line {
 		case "y", "yes":
@@ -84,7 +84,7 @@ func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error)
 	for {
 		line, err := v.ask.Ask(ctx, text, prompt)
 		if err != nil {
-			return agent.Decline("nobody answered"), nil
+			return agent.Decline("the question was not answered"), nil
 		}
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case word == "y" || word == "yes":

@@ -222,7 +222,7 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 	if said, reading := c.o.Runtime.Conversation(context.WithoutCancel(ctx), run.ID()); reading == nil {
 		c.history = said
 	} else {
-		c.p.Note("this turn can not be gone on with: %v", reading)
+		c.p.Note("this turn cannot be gone on with: %v", reading)
 	}
 	switch {
 	case waiting != nil:

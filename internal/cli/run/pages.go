@@ -70,7 +70,7 @@ func (v *view) awaitPage(ctx context.Context, q agent.Ask) {
 		if q.Question.URL != nil {
 			host = q.Question.URL.Host
 		}
-		v.note("waiting for a page of %s, %s; troupe inbox shows it", env.Plain(q.Server), env.Plain(cmp.Or(host, "whose address can not be read")))
+		v.note("waiting for a page of %s, %s; troupe inbox shows it", env.Plain(q.Server), env.Plain(cmp.Or(host, "whose address cannot be read")))
 		return
 	}
 	v.clear()

@@ -19,7 +19,7 @@ import (
 
 // view shows a run while it goes on: events on stdout as they come for
 // stream-json; on a terminal the model's text as it comes, a line for each call with its
-// result, and one with what goes on now; questions where there is somebody to answer them.
+// result, and one with what goes on now; questions where there is a terminal to answer them.
 type view struct {
 	p      *group
 	stream bool
@@ -28,7 +28,7 @@ type view struct {
 	speak  *speaker             // shows the text of the run itself as it comes; nil shows none
 	calls  []runningCall        // those under way, the oldest first
 	local  localFiles           // what calls may change here, for questions
-	tools  *setup.ToolApprovals // takes what is allowed for good; nil if that can not be kept
+	tools  *setup.ToolApprovals // takes what is allowed for good; nil if that cannot be kept
 	pages  openPages
 	many   map[string]bool // who was said to have too many tools, "" for the run itself
 }
@@ -51,7 +51,7 @@ func (v *view) clear() {
 func (v *view) close() { v.status.Close() }
 
 // watch shows the events of a run until it has ended. At the first question that
-// nobody is there to answer it suspends the run and returns the question. When ctx
+// has no terminal to be answered on it suspends the run and returns the question. When ctx
 // ends questions are withdrawn; the run itself is ended by others.
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 	defer v.pages.endAll()
@@ -145,8 +145,8 @@ func (v *view) noteMany(who string, count int) {
 		who, count, agent.ManyTools)
 }
 
-// asked answers a question, or leaves the run to wait for one that nobody is here to
-// answer: then it returns it.
+// asked answers a question, or suspends the run and returns the question where
+// there is no terminal.
 func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.Ask) (*agent.Ask, error) {
 	switch {
 	case ev.Kind == agent.KindPage && ev.Question != nil:
@@ -159,11 +159,11 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		v.show(v.doing())
 		return nil, nil
 	case ev.Question != nil:
-		// The server waits inside of a call that can not be left and taken up again.
+		// The server waits inside of a call that cannot be left and taken up again.
 		v.note("%s asks something, and there is no terminal to ask on: declined (%s)", env.Plain(ev.Server), env.Plain(ev.Question.Message))
 		return nil, v.declineUnasked(ctx, ev)
 	case who != "":
-		// A run that waits for another can not be left and taken up again either.
+		// A run that waits for another cannot be left and taken up again either.
 		v.note("%sa question, and there is no terminal to ask on: declined (%s)", who, env.Plain(cmp.Or(ev.Tool, ev.Kind)))
 		return nil, v.declineUnasked(ctx, ev)
 	}

@@ -48,15 +48,10 @@ func (g *group) runsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List runs, the newest first",
-		Long:    "List the runs of the store, the newest first: their state, when they were begun, how many events they have, and how they\nbegin. One that says it runs and that nobody holds any more was interrupted.",
+		Long:    "List the runs of the store, the newest first: their state, when they were begun, how many events they have, and how they\nbegin. A run that no process works on any more is shown as interrupted.",
 		Example: "  troupe runs ls --state failed\n  troupe runs ls --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Limit, q.States = limit, nil
 			for _, state := range states {
 				q.States = append(q.States, store.RunState(state))
@@ -76,7 +71,7 @@ func (g *group) runsLsCommand() *cobra.Command {
 				rows = append(rows, []string{r.ID, StateOf(r), env.When(r.Created, time.Now()), fmt.Sprint(r.Seq), env.Shorten(r.Title, 60)})
 			}
 			return g.Table(rows)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "at most so many `RUNS`")
@@ -87,7 +82,7 @@ func (g *group) runsLsCommand() *cobra.Command {
 }
 
 // StateOf is a run's state as a reader sees it: one that claims to be running
-// and that nobody holds any more was cut off.
+// and that no process holds any more was cut off.
 func StateOf(r store.Run) string {
 	if !r.State.Ended() && r.State != store.Waiting && !r.Leased(time.Now()) {
 		return "interrupted"
@@ -103,18 +98,13 @@ func (g *group) runsShowCommand() *cobra.Command {
 		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or -1 for the newest (\"last\" too), -2 for the one before it.",
 		Example: "  troupe runs show last\n  troupe runs show 0197c1 --json",
 		Args:    env.OneArg("a run"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			r, err := FindRun(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
 			return g.showRun(cmd.Context(), s, r, asJSON)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the run, its events, its open calls")
 	return cmd

@@ -21,22 +21,17 @@ func (g *group) runsTailCommand() *cobra.Command {
 		Short: "Follow a run, in whatever process it is",
 		Long: `Follow a run from its beginning to its end, in whatever process it is: what is in its journal comes within half a second.
 RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it.
-A run that nobody works on any more ends it with exit code 1, one that waits and that nobody holds with 3.`,
+The exit code is 1 for a run that no process works on any more, and 3 for one that waits and that no process holds.`,
 		Example: "  troupe runs tail -1\n  troupe runs tail 0197c1 --json",
 		Args:    env.OneArg("a run"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			s, err := g.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
+		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			r, err := FindRun(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
 			t := &tail{p: g, store: s, run: r.ID, json: asJSON, tools: make(map[string]string)}
 			return t.follow(cmd.Context())
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one event of the journal a line")
 	return cmd
@@ -55,7 +50,7 @@ type tail struct {
 	seq   int64             // of the last event that was shown
 }
 
-// follow shows events until the run has ended, or nobody works on it.
+// follow shows events until the run has ended, or no process works on it.
 func (t *tail) follow(ctx context.Context) error {
 	tick := time.NewTicker(tailEvery)
 	defer tick.Stop()
@@ -73,9 +68,9 @@ func (t *tail) follow(ctx context.Context) error {
 			return nil
 		case head.Leased(time.Now()):
 		case head.State == store.Waiting:
-			return env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and nobody holds it: troupe inbox", t.run))
+			return env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and no process holds it: troupe inbox", t.run))
 		default:
-			return env.ExitWith(env.ExitFailed, fmt.Errorf("the run %s was interrupted: nobody works on it", t.run))
+			return env.ExitWith(env.ExitFailed, fmt.Errorf("the run %s was interrupted: no process works on it", t.run))
 		}
 		select {
 		case <-tick.C:

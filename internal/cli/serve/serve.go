@@ -62,7 +62,7 @@ func Command(e *env.Env) *cobra.Command {
 With --expose agents (the default) each agent is a tool that runs it, its instructions are a prompt and its runs are
 resources: those of the configuration, or else one named "main" of the flags. With --expose tools the tools, resources
 and prompts of all MCP servers of the configuration are there, too: a gateway. What servers ask (forms, pages, sampling,
-roots) and what needs approval goes to the client whose call it is for; what the client can not be asked waits in
+roots) and what needs approval goes to the client whose call it is for; what the client cannot be asked waits in
 "troupe inbox", or is declined. Each client has connections of its own to the servers.
 
 Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
@@ -90,7 +90,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
 	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
 	flags.StringVar(&f.token, "token", "", "let in only who has this `TOKEN` (better: $TROUPE_TOKEN)")
-	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client can not be asked: inbox (default), decline")
+	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client cannot be asked: inbox (default), decline")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
 	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
@@ -177,7 +177,7 @@ func (f *serveFlags) refuse() error {
 		if len(f.agents) > 0 {
 			return env.Usagef("--agent without --expose agents")
 		}
-		f.LeaveModel = true // nobody needs one but servers that sample
+		f.LeaveModel = true // only servers that sample need one
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (g *group) serve(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.settle(&settings.Serve, g.NoStore); err != nil {
 		return err
 	}
-	var web *webServer // first: an address that can not be had is known at once
+	var web *webServer // first: an address that cannot be had is known at once
 	if f.http != "" {
 		if web, err = g.listenWeb(f); err != nil {
 			return err

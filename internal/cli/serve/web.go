@@ -39,7 +39,7 @@ func (g *group) listenWeb(f *serveFlags) (*webServer, error) {
 	}
 	if !loopback(host) {
 		if f.token == "" {
-			return nil, env.Usagef("--http %s is an address that others can reach, and whoever reaches it may do all that the agents and servers may: "+
+			return nil, env.Usagef("--http %s is an address that others can reach, and everyone who reaches it may do all that the agents and servers may: "+
 				"set a token as $TROUPE_TOKEN, or serve on 127.0.0.1", f.http)
 		}
 		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
@@ -62,7 +62,7 @@ func hostOf(host string) string {
 }
 
 // loopback reports whether only this machine reaches the host. A name but localhost may
-// be anybody's.
+// belong to any site.
 func loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -108,7 +108,7 @@ func (w *webServer) health(out http.ResponseWriter, _ *http.Request) {
 	out.Header().Set("Content-Type", "application/json")
 	if w.ending.Load() {
 		out.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = out.Write([]byte(`{"status":"draining"}` + "\n")) // who asks has gone: nobody is to be told
+		_, _ = out.Write([]byte(`{"status":"draining"}` + "\n")) // the client has gone: an error has no receiver
 		return
 	}
 	_, _ = out.Write([]byte(`{"status":"ok"}` + "\n"))

@@ -13,7 +13,7 @@ import (
 )
 
 // CallExit is the exit code for a request without a result: the server's own error is
-// a failure, everything else means that it can not be reached. What it sends may be
+// a failure, everything else means that it cannot be reached. What it sends may be
 // no answer in the sense of the protocol: that is no error of its own.
 func CallExit(err error) int {
 	switch {

@@ -66,7 +66,7 @@ func (f *ServerFlags) takeOverTrust(ctx context.Context, s store.Approvals, serv
 	return nil
 }
 
-// MayStart refuses a server of a file that nobody has consented to.
+// MayStart refuses a server of a file without the consent of the user.
 func (f *ServerFlags) MayStart(ctx context.Context, s store.Approvals, def *mcpclient.Server) error {
 	c, err := f.Describe(ctx, s, def)
 	if err != nil {

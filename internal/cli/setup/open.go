@@ -38,7 +38,7 @@ type Flags struct {
 	// The rest are no flags: a command sets them itself.
 
 	All         bool                 // open all agents of the configuration, not only the main one
-	LeaveModel  bool                 // do not look for a model that nobody has named
+	LeaveModel  bool                 // do not look for a model without a name
 	noModel     bool                 // go on where there is no model: agents that need one are left out then
 	NoWait      bool                 // do not wait for the servers, and do not say how they are
 	WithOptions func(*agent.Options) // has the last word on the runtime

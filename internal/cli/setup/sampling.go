@@ -23,10 +23,10 @@ func (f *samplingFlags) add(cmd *cobra.Command) {
 }
 
 // samplingOf joins the flags with the configuration: a flag that names the server comes
-// first, then one for all, the file's policy, and the file's default. Somebody says that
+// first, then one for all, the file's policy, and the file's default. Interactive says that
 // there is a terminal to ask on: without one, ask is deny, since a server should know
 // that it will get no answer.
-func (f *samplingFlags) samplingOf(c *config.Sampling, servers []mcpclient.Server, somebody bool) (*agent.Sampling, error) {
+func (f *samplingFlags) samplingOf(c *config.Sampling, servers []mcpclient.Server, interactive bool) (*agent.Sampling, error) {
 	modes := make(map[string]mcpclient.SamplingMode)
 	for _, flag := range f.modes {
 		name, mode, found := strings.Cut(flag, "=")
@@ -47,7 +47,7 @@ func (f *samplingFlags) samplingOf(c *config.Sampling, servers []mcpclient.Serve
 		}
 		p := policyOf(&policy)
 		p.Mode = cmp.Or(modes[server.Name], modes["*"], p.Mode, mcpclient.SamplingMode(c.Default.Mode), mcpclient.SamplingAsk)
-		if p.Mode == mcpclient.SamplingAsk && !somebody {
+		if p.Mode == mcpclient.SamplingAsk && !interactive {
 			p.Mode = mcpclient.SamplingDeny
 		}
 		s.Servers[server.Name] = p
@@ -68,9 +68,9 @@ func samplingFor(ctx context.Context, e *env.Env, f *samplingFlags, servers []mc
 	if err != nil {
 		return nil, err
 	}
-	somebody := e.NewPrompter(nil) != nil
-	sampling, err := f.samplingOf(&s.Sampling, servers, somebody)
-	if err == nil && !somebody && slices.ContainsFunc(f.modes, func(flag string) bool { return strings.HasSuffix(flag, "=ask") }) {
+	interactive := e.NewPrompter(nil) != nil
+	sampling, err := f.samplingOf(&s.Sampling, servers, interactive)
+	if err == nil && !interactive && slices.ContainsFunc(f.modes, func(flag string) bool { return strings.HasSuffix(flag, "=ask") }) {
 		e.Note("there is no terminal to ask on: --sampling with ask is deny")
 	}
 	if err != nil || s.Sampling.Model == "" {

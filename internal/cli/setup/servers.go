@@ -19,7 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/config"
-	"github.com/troupe-dev/troupe/internal/words"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -205,7 +205,7 @@ func ServerOf(line string) (mcpclient.Server, error) {
 	if m := NamePrefix.FindStringSubmatch(line); m != nil {
 		name, line = m[1], m[2]
 	}
-	parts, err := words.Split(line)
+	parts, err := shellwords.Split(line)
 	if err != nil {
 		return mcpclient.Server{}, env.Usagef("--mcp %q: %w", line, err)
 	}

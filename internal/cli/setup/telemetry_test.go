@@ -98,7 +98,7 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// What can not be told is said at once.
+// What cannot be told is said at once.
 func TestTelemetryRefuses(t *testing.T) {
 	for name, value := range map[string]string{"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (l *jobLines) begun(ev worker.Event) {
 	l.since[ev.Job.ID] = ev.Time
 }
 
-// took is how long the last attempt of a job took, zero if nobody knows.
+// took is how long the last attempt of a job took, zero if it is unknown.
 func (l *jobLines) took(ev worker.Event) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

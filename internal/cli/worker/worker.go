@@ -80,7 +80,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory (default 100000)")
 	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
-	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "what nobody answers in the inbox is declined after this time")
+	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "decline a question of the inbox without an answer after this `TIME`")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
 	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
 	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
@@ -123,7 +123,7 @@ func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
 	if err := f.settle(&settings.Worker); err != nil {
 		return err
 	}
-	intake, err := listenIntake(f, &settings.Worker) // first: an address that can not be had is known before servers start
+	intake, err := listenIntake(f, &settings.Worker) // first: an address that cannot be had is known before servers start
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
 	}
 	f.All = true
 	f.WithOptions = func(o *agent.Options) {
-		// A page is opened by who answers, and not where nobody sits.
+		// The person who answers opens a page, on another screen.
 		o.Host.OpenURL = func(context.Context, string) error { return nil }
 		// A job that is taken over has to wait for the lease of its run.
 		o.Lease = f.lease
@@ -187,7 +187,7 @@ func (g *group) newDaemon(o *setup.Opened, f *workerFlags, c *config.Worker, int
 		return jobapi.Places{Running: s.Running, Parked: s.Parked, Aside: s.Aside, MaxParked: s.MaxParked}
 	}, Stalled: func() int { return len(o.Runtime.Stalled()) }, Servers: func() []jobapi.ServerUse { return serverUse(o) }})
 	if c.HookSecret.IsZero() {
-		guard = nil // nobody could tell that a webhook is ours
+		guard = nil // a receiver could not verify our webhooks
 	} else if err := d.openHooks(c, guard); err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (d *daemon) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	// Anybody may ask, so it must cost little however many jobs there are.
+	// Any client may ask, so the check is cheap however many jobs there are.
 	if _, err := d.o.Store.Jobs(ctx, store.JobQuery{Brief: true, Limit: 1}); err != nil {
 		return errors.New("the store does not answer")
 	}
@@ -336,7 +336,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer signal.Stop(hups)
 	go d.reloads(ctx, hups) // ends with ctx
 	if d.stdin != nil {
-		go d.stdin.read(ctx) // ends with the input, which can not be taken from it
+		go d.stdin.read(ctx) // ends with the input, which cannot be taken from it
 		go func() {          // ends with ctx
 			if d.stdin.follow(ctx) {
 				stop(nil)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/words"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 )
 
 // Bounds on a headers helper.
@@ -24,7 +24,7 @@ const (
 // object of headers. It runs without a shell, in the folder of the server, with the
 // environment that a server's process gets; its output is a secret, and is in no error.
 func HeadersHelper(line, dir string) (func(context.Context) (map[string]string, error), error) {
-	argv, err := words.Split(line)
+	argv, err := shellwords.Split(line)
 	if err != nil {
 		return nil, fmt.Errorf("headersHelper: %w", err)
 	}

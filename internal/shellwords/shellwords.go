@@ -1,5 +1,5 @@
-// Package words splits command lines.
-package words
+// Package shellwords splits command lines.
+package shellwords
 
 import (
 	"errors"
