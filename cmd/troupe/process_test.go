@@ -238,22 +238,6 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(strings.TrimRight(string(data), "\x00"), "\x00", " ")
 }
 
-// find returns the process of the home whose command line has a part.
-func (h *home) find(part string) *os.Process {
-	h.t.Helper()
-	for _, pid := range h.processes() {
-		if line := commandLine(pid); strings.Contains(line, part) && !strings.HasPrefix(line, "troupe ") {
-			p, err := os.FindProcess(pid)
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			return p
-		}
-	}
-	h.t.Fatalf("there is no process %q", part)
-	return nil
-}
-
 // nobodyLeft holds a home to having no processes, within a time (ROB-7).
 func (h *home) nobodyLeft(within time.Duration) {
 	h.t.Helper()

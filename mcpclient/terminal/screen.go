@@ -7,8 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"golang.org/x/text/width"
-
+	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 )
 
@@ -155,18 +154,18 @@ func (s *screen) read(prompt string) (string, error) {
 	}
 }
 
-// wrap breaks a line at its columns, at a space where there is one in the second
+// wrap breaks a line at so many columns at most, at a space where there is one in the second
 // half. The parts together are the line.
-func wrap(line string, columns int) []string {
+func wrap(line string, most int) []string {
 	var parts []string
 	for {
 		end, space, used := 0, 0, 0
 		for i, r := range line {
-			if used += cells(r); used > columns {
+			if used += columns.Rune(r); used > most {
 				break
 			}
 			end = i + len(string(r))
-			if r == ' ' && used > columns/2 {
+			if r == ' ' && used > most/2 {
 				space = end
 			}
 		}
@@ -178,15 +177,6 @@ func wrap(line string, columns int) []string {
 		}
 		parts, line = append(parts, line[:end]), line[end:]
 	}
-}
-
-// cells is how many columns a character takes.
-func cells(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	}
-	return 1
 }
 
 // clean makes a name fit to stand in a line of the program's own.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -397,7 +398,7 @@ func TestPagesOfOneLine(t *testing.T) {
 		for line := range strings.SplitSeq(c.text(), "\n") {
 			width := 0
 			for _, r := range line {
-				width += cells(r)
+				width += columns.Rune(r)
 			}
 			if width >= 40 && !strings.HasPrefix(line, "--") && !strings.HasPrefix(line, "──") {
 				t.Errorf("%q: the line %q is wider than the terminal", letter, line)
@@ -795,20 +796,20 @@ func TestWrap(t *testing.T) {
 func FuzzWrap(f *testing.F) {
 	f.Add("one two three", 10)
 	f.Add("東京", 19)
-	f.Fuzz(func(t *testing.T, line string, columns int) {
+	f.Fuzz(func(t *testing.T, line string, most int) {
 		line = strings.ToValidUTF8(line, "")
-		columns = 2 + (columns&0xff)%100
-		parts := wrap(line, columns)
+		most = 2 + (most&0xff)%100
+		parts := wrap(line, most)
 		if strings.Join(parts, "") != line {
-			t.Errorf("wrap(%q, %d): got %q", line, columns, parts)
+			t.Errorf("wrap(%q, %d): got %q", line, most, parts)
 		}
 		for _, p := range parts {
 			used := 0
 			for _, r := range p {
-				used += cells(r)
+				used += columns.Rune(r)
 			}
-			if used > columns {
-				t.Errorf("wrap(%q, %d): %q is wider", line, columns, p)
+			if used > most {
+				t.Errorf("wrap(%q, %d): %q is wider", line, most, p)
 			}
 		}
 	})

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/troupe-dev/troupe/internal/bench"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -25,7 +22,7 @@ type benchLine struct {
 }
 
 func (g *group) benchProgress() *benchLine {
-	if f, ok := g.Stderr.(*os.File); ok && !g.Quiet && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+	if f := g.Progress(); f != nil {
 		return &benchLine{w: f}
 	}
 	return &benchLine{}

@@ -3,9 +3,10 @@ package env
 import (
 	"os"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/troupe-dev/troupe/internal/columns"
 )
 
 // When is a time as lists show it: the time of day, and the date where that is not today.
@@ -26,8 +27,8 @@ func whenTo(t, now time.Time, fraction string) string {
 const narrow = 16
 
 // Fit cuts the cells of these columns so that a table is no wider than width, the first
-// column first, each down to [narrow] runes at the least. Zero cuts nothing.
-func Fit(rows [][]string, width int, columns ...int) {
+// column first, each down to [narrow] columns at the least. Zero cuts nothing.
+func Fit(rows [][]string, width int, shrink ...int) {
 	if width == 0 {
 		return
 	}
@@ -37,14 +38,14 @@ func Fit(rows [][]string, width int, columns ...int) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(Plain(cell)))
+			widths[i] = max(widths[i], columns.Width(Plain(cell)))
 		}
 	}
 	over := 2*(len(widths)-1) - width // what table puts between two columns
 	for _, w := range widths {
 		over += w
 	}
-	for _, column := range columns {
+	for _, column := range shrink {
 		if over <= 0 {
 			return
 		}
@@ -58,13 +59,17 @@ func Fit(rows [][]string, width int, columns ...int) {
 
 // TerminalWidth is how many columns stdout has; zero where it is no terminal.
 func (e *Env) TerminalWidth() int {
-	f, ok := e.Stdout.(*os.File)
-	if !ok {
-		return 0
+	f, _ := e.Stdout.(*os.File)
+	return widthOf(f, 0)
+}
+
+// widthOf is how many columns a terminal has, or otherwise where that is unknown.
+func widthOf(f *os.File, otherwise int) int {
+	if f == nil {
+		return otherwise
 	}
-	w, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || w < 0 {
-		return 0
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return w
 	}
-	return w
+	return otherwise
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
@@ -106,13 +107,8 @@ func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp)
 }
 
-// Shorten cuts s to n runes.
-func Shorten(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
+// Shorten cuts s to n columns of a terminal.
+func Shorten(s string, n int) string { return columns.Shorten(s, n) }
 
 // OnTerminal reports whether what is written to w is shown on a terminal.
 func OnTerminal(w io.Writer) bool {

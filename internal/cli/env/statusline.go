@@ -31,18 +31,24 @@ const statusTime = time.Second
 
 // NewStatus returns the status line of the program; nil where there is no terminal for it.
 func (e *Env) NewStatus() *StatusLine {
-	f := e.screen()
-	if f == nil || e.Quiet || e.LogFormat == "json" {
+	f := e.Progress()
+	if f == nil {
 		return nil
 	}
-	return newStatusLine(f, func() int {
-		columns, _, err := term.GetSize(int(f.Fd()))
-		if err != nil || columns <= 0 {
-			return 80
-		}
-		return columns
-	})
+	return newStatusLine(f, func() int { return WidthOf(f) })
 }
+
+// Progress is the terminal that may show what goes on; nil where there is none, or the
+// user wants no such lines.
+func (e *Env) Progress() *os.File {
+	if e.Quiet || e.LogFormat == "json" {
+		return nil
+	}
+	return e.screen()
+}
+
+// WidthOf is how many columns a terminal has, 80 where that is unknown.
+func WidthOf(f *os.File) int { return widthOf(f, 80) }
 
 // screen is the terminal that stderr is; nil where it is none, or one that only writes on.
 func (e *Env) screen() *os.File {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/columns"
 )
 
 // painted is what was written to a terminal.
@@ -76,6 +78,10 @@ func TestStatusLine(t *testing.T) {
 		s.Set(strings.Repeat("x", 100))
 		if got := strings.TrimPrefix(screen.take(), erase); len([]rune(got)) > 39 {
 			t.Errorf("got %d columns of 40: %q", len([]rune(got)), got)
+		}
+		s.Set(strings.Repeat("世", 100))
+		if got := strings.TrimPrefix(screen.take(), erase); columns.Width(got) > 39 {
+			t.Errorf("got %d columns of 40: %q", columns.Width(got), got)
 		}
 		s.Close()
 	})

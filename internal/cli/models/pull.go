@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
@@ -66,7 +65,7 @@ func (g *group) pullModel(ctx context.Context, name string) error {
 type pullBar struct {
 	out   io.Writer // nil shows nothing
 	bar   bool
-	width func() int // of the terminal
+	width func() int // of the terminal; nil without a bar
 
 	step  string // the line that is shown now
 	tenth int64  // of the part, that was told last
@@ -75,18 +74,12 @@ type pullBar struct {
 }
 
 func (g *group) newPullBar() *pullBar {
-	b := &pullBar{out: g.Stderr, width: func() int { return 80 }}
+	b := &pullBar{out: g.Stderr}
 	if g.Quiet {
 		b.out = io.Discard
 	}
-	if f, ok := g.Stderr.(*os.File); ok && !g.Quiet && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		b.bar = true
-		b.width = func() int {
-			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-				return w
-			}
-			return 80
-		}
+	if f := g.Progress(); f != nil {
+		b.bar, b.width = true, func() int { return env.WidthOf(f) }
 	}
 	return b
 }
@@ -139,7 +132,7 @@ func pullLine(step string, completed, total int64, width int) string {
 	completed = max(0, min(completed, total))
 	figures := fmt.Sprintf(" %3d%% %s of %s", 100*completed/total, bytesText(completed), bytesText(total))
 	name := env.Shorten("  "+step, max(8, width-len(figures)-14))
-	cells := min(40, width-len([]rune(name))-len(figures)-3)
+	cells := min(40, width-columns.Width(name)-len(figures)-3)
 	if cells < 4 {
 		return env.Shorten(name+figures, width)
 	}

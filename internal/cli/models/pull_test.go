@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
 
@@ -57,7 +58,7 @@ func TestPullLineFits(t *testing.T) {
 		for _, step := range []string{"", "pulling aaaa", strings.Repeat("long ", 100)} {
 			for _, n := range []int64{-1, 0, 1, 1 << 30, 1 << 40} {
 				line := pullLine(step, n, 1<<30, width)
-				if got := len([]rune(line)); got > max(width-1, 20) {
+				if got := columns.Width(line); got > max(width-1, 20) {
 					t.Errorf("pullLine(%.12q, %d, width %d): got %d cells: %q", step, n, width, got, line)
 				}
 			}
