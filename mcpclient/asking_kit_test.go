@@ -284,16 +284,8 @@ func traced(t *testing.T, tracer *actors.Tracer) *actors.System {
 	return sys
 }
 
-// count is how many questions are open or wait.
-func (l *askLimits) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.n
-}
-
-// beginnings is how many requests wait to become actors.
-func (a *asks) beginnings() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.begun)
+// underWay is how many requests of the server are under way, or about to be.
+func underWay(c *Client) int {
+	all, beginning := c.questions.asks.UnderWay()
+	return all + beginning
 }

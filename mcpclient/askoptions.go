@@ -100,22 +100,22 @@ type boxed struct{ Human }
 
 // declared are the capabilities that the server is told of in every revision that
 // has them: what it may ask of us (CAP-03).
-func (c *Client) declared() *mcp.ClientCapabilities {
-	o := &c.opts
+func (q *questions) declared() *mcp.ClientCapabilities {
+	o := q.opts
 	caps := &mcp.ClientCapabilities{Extensions: o.Extensions}
-	if c.tellsRoots() {
+	if q.tellsRoots() {
 		caps.Roots = &mcp.RootsCapability{ListChanged: true}
 	}
-	if c.samples() {
+	if q.samples() {
 		caps.Sampling = new(mcp.SamplingCapability)
 		if o.SamplingTools {
 			caps.Sampling.Tools = mcp.Present
 		}
-		if o.SamplingContext || c.server.SamplingContext {
+		if o.SamplingContext || q.server.SamplingContext {
 			caps.Sampling.Context = mcp.Present
 		}
 	}
-	if c.elicits() {
+	if q.elicits() {
 		caps.Elicitation = new(mcp.ElicitationCapability)
 		if !o.NoForms {
 			caps.Elicitation.Form = mcp.Present
@@ -124,11 +124,11 @@ func (c *Client) declared() *mcp.ClientCapabilities {
 			caps.Elicitation.URL = mcp.Present
 		}
 	}
-	caps.Tasks = taskCapabilities(c.samples(), c.elicits())
+	caps.Tasks = taskCapabilities(q.samples(), q.elicits())
 	return caps
 }
 
 // elicits reports whether the server may ask a person anything itself.
-func (c *Client) elicits() bool {
-	return c.opts.Human != nil && !c.server.NoAsk && !(c.opts.NoForms && c.opts.NoURLs)
+func (q *questions) elicits() bool {
+	return q.opts.Human != nil && !q.server.NoAsk && !(q.opts.NoForms && q.opts.NoURLs)
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
@@ -283,8 +285,8 @@ func TestSamplingLimits(t *testing.T) {
 		if _, err := c.CallTool(t.Context(), "loop", nil, &CallOptions{Idle: -1}); err != nil {
 			t.Fatal(err)
 		}
-		if n != maxSamples {
-			t.Errorf("one call: got %d answers, want %d", n, maxSamples)
+		if n != asks.MaxSamples {
+			t.Errorf("one call: got %d answers, want %d", n, asks.MaxSamples)
 		}
 		time.Sleep(time.Minute)
 		answered := 0
@@ -293,8 +295,8 @@ func TestSamplingLimits(t *testing.T) {
 				answered++
 			}
 		}
-		if answered != samplesBurst {
-			t.Errorf("at once: got %d answers, want %d", answered, samplesBurst)
+		if answered != asks.SamplesBurst {
+			t.Errorf("at once: got %d answers, want %d", answered, asks.SamplesBurst)
 		}
 	})
 }
@@ -369,7 +371,7 @@ func TestQuestionsClose(t *testing.T) {
 			t.Errorf("CallTool: got %v", err)
 		}
 		synctest.Wait()
-		if why := <-closed; !errors.Is(why, errGone) {
+		if why := <-closed; !errors.Is(why, asks.ErrGone) {
 			t.Errorf("closed because of %v", why)
 		}
 		m := <-of
@@ -389,8 +391,8 @@ func TestCancelAtOnce(t *testing.T) {
 			answers := s.send(id, mcp.MethodElicit, elicitForm("?"))
 			s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"` + id + `"}}`)
 			synctest.Wait()
-			if len(answers) != 0 || c.asks.under.Load() != 0 || c.asks.limits.count() != 0 {
-				t.Fatalf("question %d: %d answers, %d under way, %d open", i, len(answers), c.asks.under.Load(), c.asks.limits.count())
+			if len(answers) != 0 || underWay(c) != 0 || c.questions.asks.Limits.Count() != 0 {
+				t.Fatalf("question %d: %d answers, %d under way, %d open", i, len(answers), underWay(c), c.questions.asks.Limits.Count())
 			}
 		}
 	})
@@ -430,36 +432,11 @@ func TestSetRoots(t *testing.T) {
 	}
 }
 
-func TestRootPath(t *testing.T) {
-	good := map[string]string{
-		"file:///": "/", "file:///a/b": "/a/b", "file:///a/b/": "/a/b/", "file:///C:/x": "/C:/x", "file:///a%20b": "/a b",
-	}
-	for uri, want := range good {
-		if got, err := rootPath(uri); err != nil || got != want {
-			t.Errorf("rootPath(%q): got %q, %v; want %q", uri, got, err, want)
-		}
-	}
-	for _, uri := range []string{ // SECA-46
-		"", "/a", "https://a/b", "FILE:///a", "file:/a", "file://a", "file://localhost/a", "file:////server/share",
-		"file:///a/../b", "file:///a/%2e%2e/b", "file:///a/./b", "file:///a//b", "file:///%2fserver", "file:///a%5c..%5cb",
-		"file:///a\\..\\b", "file:///a%00", "file:///a?x", "file:///a#x", "file:///%zz", "file:///..",
-	} {
-		if got, err := rootPath(uri); err == nil {
-			t.Errorf("rootPath(%q): got %q, want an error", uri, got)
-		}
-	}
-	c, err := Dial(t.Context(), InProcess("x", nil), &Options{Lazy: true, AskOptions: AskOptions{Roots: []mcp.Root{{URI: "file:///a/../.."}}}})
-	if err == nil {
-		t.Error("a client with such a root was made")
-		c.Close()
-	}
-}
-
 // Answers are read by servers that know their revision only: SAMP-03.
 func TestOldServersGetOneBlock(t *testing.T) {
 	two := mcp.Contents{&mcp.TextContent{Text: "a"}, &mcp.TextContent{Text: "b"}}
-	q := &sampleQuestion{version: mcp.V2025_06_18}
-	res, err := q.fit(&mcp.CreateMessageResult{Content: two}, &mcp.CreateMessageParams{})
+	q := &asks.Sampling{Version: mcp.V2025_06_18}
+	res, err := q.Fit(&mcp.CreateMessageResult{Content: two}, &mcp.CreateMessageParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,11 +445,11 @@ func TestOldServersGetOneBlock(t *testing.T) {
 		t.Errorf("fit: got %s", raw)
 	}
 	mixed := mcp.Contents{&mcp.TextContent{Text: "a"}, &mcp.ImageContent{Data: []byte("x"), MIMEType: "image/png"}}
-	if _, err := q.fit(&mcp.CreateMessageResult{Content: mixed}, &mcp.CreateMessageParams{}); err == nil {
+	if _, err := q.Fit(&mcp.CreateMessageResult{Content: mixed}, &mcp.CreateMessageParams{}); err == nil {
 		t.Error("fit of text and image for an old server: got no error")
 	}
-	q.version = mcp.V2025_11_25
-	if res, err := q.fit(&mcp.CreateMessageResult{Content: two}, &mcp.CreateMessageParams{}); err != nil || len(res.Content) != 2 {
+	q.Version = mcp.V2025_11_25
+	if res, err := q.Fit(&mcp.CreateMessageResult{Content: two}, &mcp.CreateMessageParams{}); err != nil || len(res.Content) != 2 {
 		t.Errorf("fit for a new server: got %v, %v", res, err)
 	}
 }
@@ -491,7 +468,7 @@ func TestQuestionOfADeadServer(t *testing.T) {
 		s.mu.Unlock()
 		first.end("exit status 1")
 		synctest.Wait()
-		if n := c.asks.limits.count(); n != 0 {
+		if n := c.questions.asks.Limits.Count(); n != 0 {
 			t.Errorf("%d questions are open", n)
 		}
 		time.Sleep(time.Minute) // it is started again
@@ -564,4 +541,13 @@ func TestModernServerRequests(t *testing.T) {
 			t.Errorf("%d answers, asked %d times", len(answers), len(human.seen()))
 		}
 	})
+}
+
+// Roots that may not be exposed are an error of Dial (SECA-46).
+func TestDialRoots(t *testing.T) {
+	c, err := Dial(t.Context(), InProcess("x", nil), &Options{Lazy: true, AskOptions: AskOptions{Roots: []mcp.Root{{URI: "file:///a/../.."}}}})
+	if err == nil {
+		t.Error("a client with such a root was made")
+		c.Close()
+	}
 }

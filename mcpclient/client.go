@@ -37,17 +37,17 @@ type Info struct {
 // Client is the connection to one server. It outlives the server's processes: a
 // server that ends is started again, and calls wait for it.
 type Client struct {
-	server  Server
-	opts    Options
-	log     *slog.Logger
-	sys     *actors.System
-	ownSys  bool
-	conn    *conn.Conn
-	events  events
-	cache   lists.Cache
-	watches atomic.Pointer[watching] // nil before it is needed, see watching
-	asks    asks
-	logs    logLimit
+	questions questions
+	server    Server
+	opts      Options
+	log       *slog.Logger
+	sys       *actors.System
+	ownSys    bool
+	conn      *conn.Conn
+	events    events
+	cache     lists.Cache
+	watches   atomic.Pointer[watching] // nil before it is needed, see watching
+	logs      logLimit
 
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel
@@ -123,7 +123,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.web = c.newWeb()
 	n := &negotiate.Negotiator{
 		Key: server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
-		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.agreed, Declared: c.declared, Unread: c.neverRead,
+		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.agreed, Declared: c.questions.declared, Unread: c.neverRead,
 		Mismatch: func(ours, theirs []mcp.Version) error { return &VersionError{Ours: ours, Theirs: theirs} },
 	}
 	if c.web != nil {
@@ -135,7 +135,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
 	})
-	if err := c.initAsks(); err != nil {
+	if err := c.initQuestions(); err != nil {
 		return nil, errors.Join(err, c.endSystem(context.Background()))
 	}
 	return c, nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/weburl"
@@ -17,7 +19,7 @@ const maxMessageText = 64 << 10
 // parseElicit checks an elicitation. The mode must be declared (ELIC-02), a form
 // within what may be shown (ELIC-06, ELIC-10), a URL one that a person may be asked
 // about (URL-16).
-func parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMessage) (question, error) {
+func (q *questions) parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMessage) (asks.Question, error) {
 	p := new(mcp.ElicitParams)
 	if err := mcp.Unmarshal(params, p); err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: %v", mcp.MethodElicit, err)
@@ -29,7 +31,7 @@ func parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMes
 		if !caps.ElicitURL() {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation was not declared")
 		}
-		return parseURL(v, p)
+		return q.parseURL(v, p)
 	}
 	if !caps.ElicitForm() {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "form elicitation was not declared")
@@ -39,29 +41,30 @@ func parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMes
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form can not be shown: %v", err)
 	}
-	return &formQuestion{p, f}, nil
+	return &formQuestion{q, p, f}, nil
 }
 
 type formQuestion struct {
+	*questions
 	params *mcp.ElicitParams
 	form   *form.Form
 }
 
-// answer shows the form. What is sent has the defaults of what was left open, and
+// Answer implements [asks.Question]: it shows the form. What is sent has the defaults of what was left open, and
 // fits the schema (ELIC-09).
-func (q *formQuestion) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
-	d := c.decide(ctx, o, &Ask{Kind: AskForm, Message: q.params.Message, Form: q.params})
+func (q *formQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
+	d := q.decide(ctx, o, &Ask{Kind: AskForm, Message: q.params.Message, Form: q.params})
 	res := &mcp.ElicitResult{Action: d.Action}
 	if d.Action == mcp.ActionAccept {
 		content, err := q.form.Complete(d.Content)
 		if err != nil { // a mistake of the Human: nothing of it leaves
-			c.log.Warn("the answer to a form does not fit it; it counts as dismissed", "error", err)
+			q.log.Warn("the answer to a form does not fit it; it counts as dismissed", "error", err)
 			res.Action = mcp.ActionCancel
 		} else if res.Content = content; content == nil {
 			res.Content = map[string]json.RawMessage{}
 		}
 		if extra := q.form.Foreign(d.Content); len(extra) > 0 {
-			c.log.Debug("the answer to a form has fields that the form does not have; they are not sent", "fields", len(extra), "first", sanitize.Line(extra[0], maxName))
+			q.log.Debug("the answer to a form has fields that the form does not have; they are not sent", "fields", len(extra), "first", sanitize.Line(extra[0], maxName))
 		}
 	}
 	return mcp.Marshal(res)
@@ -69,11 +72,12 @@ func (q *formQuestion) answer(ctx context.Context, c *Client, o *origin) (json.R
 
 // urlQuestion is a page that is to be opened.
 type urlQuestion struct {
+	*questions
 	params *mcp.ElicitParams
 	view   *URLView
 }
 
-func parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, error) {
+func (q *questions) parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, error) {
 	if v.Has(mcp.FeatureElicitationIDs) && p.ElicitationID == "" { // URL-01
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation without elicitationId")
 	}
@@ -85,51 +89,62 @@ func parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, error) {
 	if v.Has(mcp.FeatureElicitationIDs) {
 		view.ElicitationID = p.ElicitationID
 	}
-	return &urlQuestion{p, view}, nil
+	return &urlQuestion{q, p, view}, nil
 }
 
-// answer asks for consent, and opens the page with it: accept says no more than that
+// Answer implements [asks.Question]: it asks for consent, and opens the page with it: accept says no more than that
 // (URL-03). In 2025-11-25 the elicitation then is pending; see [Client.Elicitations].
-func (q *urlQuestion) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
-	action, _ := q.consent(ctx, c, o)
+func (q *urlQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
+	action, _ := q.consent(ctx, o)
 	return mcp.Marshal(&mcp.ElicitResult{Action: action}) // ELIC-04
+}
+
+// View implements [asks.URLQuestion].
+func (q *urlQuestion) View() (*asks.PageView, string) {
+	return (*asks.PageView)(q.view), q.params.Message
+}
+
+// Consent implements [asks.URLQuestion].
+func (q *urlQuestion) Consent(ctx context.Context, o *asks.Origin) *asks.Page {
+	_, p := q.consent(ctx, o)
+	return p
 }
 
 // consent returns the action. With accept the page was opened; where the server can
 // say that it is completed, or the call has to be retried by hand, it is pending.
-func (q *urlQuestion) consent(ctx context.Context, c *Client, o *origin) (action string, p *page) {
+func (q *urlQuestion) consent(ctx context.Context, o *asks.Origin) (action string, p *asks.Page) {
 	ask := &Ask{Kind: AskURL, Message: q.params.Message, URL: q.view}
-	d := c.decide(ctx, o, ask)
+	d := q.decide(ctx, o, ask)
 	if d.Action != mcp.ActionAccept {
 		return d.Action, nil
 	}
-	p, err := c.asks.pages.open(q.view, ask.ID) // before the server can complete it
+	p, err := q.asks.Open((*asks.PageView)(q.view), ask.ID) // before the server can complete it
 	if err != nil {
-		c.log.Warn("a page is not opened", "error", err)
+		q.log.Warn("a page is not opened", "error", err)
 		return mcp.ActionDecline, nil
 	}
-	note, err := c.openPage(ctx, q.view, d.ByHand)
+	note, err := q.openPage(ctx, q.view, d.ByHand)
 	if err != nil {
-		c.log.Warn("the browser can not be started", "error", err)
+		q.log.Warn("the browser can not be started", "error", err)
 		p.Cancel(err)
 		return mcp.ActionCancel, nil // ELIC-05
 	}
-	for _, t := range o.live() {
-		t.opened(p, q.params.Message)
+	for _, t := range o.Live() {
+		t.Opened(p, q.params.Message)
 	}
-	c.showPage(o, p, q.params.Message, note)
+	q.showPage(o, p, q.params.Message, note)
 	return mcp.ActionAccept, p
 }
 
 // openPage opens a page, unless the person does so. The note is to be shown where the
 // browser did not open it; the person has agreed to visit it all the same (URL-03).
-func (c *Client) openPage(ctx context.Context, view *URLView, byHand bool) (note string, err error) {
+func (q *questions) openPage(ctx context.Context, view *URLView, byHand bool) (note string, err error) {
 	if byHand {
 		return "You open the page yourself.", nil
 	}
-	err = c.opts.OpenURL(ctx, view.URL) // URL-10: nothing else of ours looks at it
+	err = q.opts.OpenURL(ctx, view.URL) // URL-10: nothing else of ours looks at it
 	if errors.Is(err, ErrNoBrowser) {
-		c.log.Warn("a page is to be opened by hand", "host", view.Host, "error", err)
+		q.log.Warn("a page is to be opened by hand", "host", view.Host, "error", err)
 		return "No browser could be started here: open the page yourself.", nil
 	}
 	return "", err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -165,7 +167,7 @@ func (e *InputError) Is(target error) bool {
 func inputError(question string, err error) error {
 	wire, ok := errors.AsType[*mcp.Error](err)
 	if !ok {
-		return &InputError{Question: question, Reason: brief(err.Error()), Refused: true}
+		return &InputError{Question: question, Reason: asks.Brief(err.Error()), Refused: true}
 	}
-	return &InputError{Question: question, Reason: brief(wire.Message), Refused: wire.Code == mcp.CodeUserRejected}
+	return &InputError{Question: question, Reason: asks.Brief(wire.Message), Refused: wire.Code == mcp.CodeUserRejected}
 }

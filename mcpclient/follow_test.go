@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -181,7 +183,7 @@ func TestRoundOfEachMethod(t *testing.T) {
 // answered ends the call at once, here, and nobody is asked.
 func TestUnanswerable(t *testing.T) {
 	form := ask("k", mcp.MethodElicit, elicitForm("?"))
-	many := make([]string, maxEntries+1)
+	many := make([]string, asks.MaxEntries+1)
 	for i := range many {
 		many[i] = ask(fmt.Sprint("k", i), mcp.MethodElicit, elicitForm("?"))
 	}
@@ -206,7 +208,7 @@ func TestUnanswerable(t *testing.T) {
 		{"MRTR-13 ELIC-06", human, inputs(form + "," + ask("l", mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"array"}}`)), false, 0},
 		{"URL-16 ROB-9", human, inputs(ask("k", mcp.MethodElicit, `{"mode":"url","message":"?","url":"http://x.example"}`)), false, 0},
 		{"MRTR-15 entries", human, inputs(strings.Join(many, ",")), false, 0},
-		{"MRTR-15 state", human, inputs(form, `"`+strings.Repeat("x", maxState+1)+`"`), false, 0},
+		{"MRTR-15 state", human, inputs(form, `"`+strings.Repeat("x", asks.MaxState+1)+`"`), false, 0},
 		{"MRTR-12 SAMP-41 refused sampling", AskOptions{Sampler: model("x"), Human: says("decline")}, inputs(ask("k", mcp.MethodCreateMessage, sampleHello)), true, 1},
 	}
 	for _, tt := range tests {
@@ -251,17 +253,17 @@ func TestRoundsAreBounded(t *testing.T) {
 		s.on[mcp.MethodCallTool] = rounds(inputs(ask("k", mcp.MethodElicit, elicitForm("?"))))
 		human := says("accept", "name", `"A"`)
 		c := s.dial(&Options{AskOptions: AskOptions{Human: human}})
-		if _, err := c.CallTool(t.Context(), "t", nil, nil); !errors.Is(err, ErrInput) || len(human.seen()) != maxRounds {
+		if _, err := c.CallTool(t.Context(), "t", nil, nil); !errors.Is(err, ErrInput) || len(human.seen()) != asks.MaxRounds {
 			t.Errorf("with questions: got %v after %d of them", err, len(human.seen()))
 		}
 		before := len(s.requests(mcp.MethodCallTool))
 		s.change(func() { s.on[mcp.MethodCallTool] = rounds(inputs("", `"wait"`)) })
 		began := time.Now()
 		_, err := c.CallTool(t.Context(), "t", nil, nil)
-		if n := len(s.requests(mcp.MethodCallTool)) - before; !errors.Is(err, ErrInput) || n != 1+maxStateOnly {
-			t.Errorf("state only: got %v after %d attempts, want %d", err, n, 1+maxStateOnly)
+		if n := len(s.requests(mcp.MethodCallTool)) - before; !errors.Is(err, ErrInput) || n != 1+asks.MaxStateOnly {
+			t.Errorf("state only: got %v after %d attempts, want %d", err, n, 1+asks.MaxStateOnly)
 		}
-		if took, want := time.Since(began), stateOnlyPause*(1+4+16); took != want {
+		if took, want := time.Since(began), asks.StateOnlyPause*(1+4+16); took != want {
 			t.Errorf("state only: took %v, want %v", took, want)
 		}
 		s.change(func() { s.on[mcp.MethodCallTool] = rounds(inputs("", `"wait"`), inputs("", `"wait"`), done) })
@@ -332,7 +334,7 @@ func TestCancelBetweenRounds(t *testing.T) {
 			t.Errorf("CallTool: got %v", err)
 		}
 		synctest.Wait()
-		if n := c.asks.limits.count(); n != 0 || len(human.seen()) != 2 {
+		if n := c.questions.asks.Limits.Count(); n != 0 || len(human.seen()) != 2 {
 			t.Errorf("%d of %d questions are open", n, len(human.seen()))
 		}
 		s.mu.Lock()
@@ -404,8 +406,8 @@ func TestQuestionIsKilled(t *testing.T) {
 			t.Errorf("CallTool: got %v", err)
 		}
 		synctest.Wait()
-		if n := len(s.requests(mcp.MethodCallTool)); n != 1 || c.asks.limits.count() != 0 {
-			t.Errorf("%d attempts, %d questions open; want 1, 0", n, c.asks.limits.count())
+		if n := len(s.requests(mcp.MethodCallTool)); n != 1 || c.questions.asks.Limits.Count() != 0 {
+			t.Errorf("%d attempts, %d questions open; want 1, 0", n, c.questions.asks.Limits.Count())
 		}
 	})
 }
@@ -422,7 +424,7 @@ func TestInboxIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		human.becomes(silent())
-		time.AfterFunc(time.Minute, func() { c.asks.inbox.ref.Stop() })
+		time.AfterFunc(time.Minute, func() { c.questions.asks.Inbox().Stop() })
 		if _, err := c.CallTool(t.Context(), "t", nil, nil); !errors.Is(err, ErrInput) {
 			t.Errorf("while it is stopped: got %v", err)
 		}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -112,7 +114,7 @@ type Host struct {
 	names atomic.Pointer[catalogue] // of the tools; replaced whole
 	mu    sync.Mutex                // guards the lists of the entries and the making of names
 	pins  pins
-	pool  askPool         // of the questions of all servers
+	pool  asks.HostLimit  // of the questions of all servers
 	eras  *negotiate.Eras // what is known of the servers, for all connections to them
 	roots atomic.Pointer[[]mcp.Root]
 }

@@ -95,8 +95,8 @@ func (c *Client) another(n int) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.consent, i.asks.limits = c.consent, c.asks.limits
-	i.asks.roots.Store(c.asks.roots.Load())
+	i.consent, i.questions.asks.Limits = c.consent, c.questions.asks.Limits
+	i.questions.roots.Store(c.questions.roots.Load())
 	i.level.Store(c.logLevel())
 	return i, nil
 }

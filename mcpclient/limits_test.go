@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -39,8 +41,8 @@ func TestFlood(t *testing.T) {
 			answers[i] = s.send(fmt.Sprint(i), mcp.MethodElicit, elicitForm("?"))
 		}
 		synctest.Wait()
-		if open.Load() != 5 || c.asks.limits.count() != 25 {
-			t.Errorf("%d open and %d waiting, want 5 and 20", open.Load(), c.asks.limits.count()-int(open.Load()))
+		if open.Load() != 5 || c.questions.asks.Limits.Count() != 25 {
+			t.Errorf("%d open and %d waiting, want 5 and 20", open.Load(), c.questions.asks.Limits.Count()-int(open.Load()))
 		}
 		close(gate)
 		counts := map[string]int{}
@@ -57,8 +59,8 @@ func TestFlood(t *testing.T) {
 				t.Errorf("question %d was answered twice", i)
 			}
 		}
-		if c.asks.limits.count() != 0 || c.opts.pool.n.Load() != 0 || c.asks.under.Load() != 0 || c.asks.beginnings() != 0 {
-			t.Errorf("left: %d open, %d in the pool, %d under way", c.asks.limits.count(), c.opts.pool.n.Load(), c.asks.under.Load())
+		if c.questions.asks.Limits.Count() != 0 || c.opts.pool.Count() != 0 || underWay(c) != 0 {
+			t.Errorf("left: %d open, %d in the pool, %d under way", c.questions.asks.Limits.Count(), c.opts.pool.Count(), underWay(c))
 		}
 	})
 }
@@ -118,12 +120,12 @@ func TestExpiry(t *testing.T) {
 					t.Errorf("expired after %v, want 10 min", took)
 				}
 				synctest.Wait()
-				if name == "deaf" && c.asks.limits.count() != 1 {
-					t.Errorf("a deaf Human keeps %d places, want 1", c.asks.limits.count())
+				if name == "deaf" && c.questions.asks.Limits.Count() != 1 {
+					t.Errorf("a deaf Human keeps %d places, want 1", c.questions.asks.Limits.Count())
 				}
 				time.Sleep(time.Hour)
-				if c.asks.limits.count() != 0 {
-					t.Errorf("%d places are kept", c.asks.limits.count())
+				if c.questions.asks.Limits.Count() != 0 {
+					t.Errorf("%d places are kept", c.questions.asks.Limits.Count())
 				}
 			})
 		})
@@ -180,15 +182,15 @@ func TestURLLimits(t *testing.T) {
 		for _, ch := range answers {
 			<-ch
 		}
-		if most.Load() != 1 || len(human.seen()) != urlsBurst {
-			t.Errorf("%d at a time and %d at all, want 1 and %d", most.Load(), len(human.seen()), urlsBurst)
+		if most.Load() != 1 || len(human.seen()) != asks.URLsBurst {
+			t.Errorf("%d at a time and %d at all, want 1 and %d", most.Load(), len(human.seen()), asks.URLsBurst)
 		}
 		time.Sleep(time.Minute)
 		for i := range 8 {
 			s.ask(fmt.Sprint("r", i), mcp.MethodElicit, urlElicit(fmt.Sprint(i), "https://x.example"))
 		}
-		if n := len(human.seen()); n < 2*urlsBurst || n > 2*urlsBurst+1 {
-			t.Errorf("%d a minute later, want %d", n, 2*urlsBurst)
+		if n := len(human.seen()); n < 2*asks.URLsBurst || n > 2*asks.URLsBurst+1 {
+			t.Errorf("%d a minute later, want %d", n, 2*asks.URLsBurst)
 		}
 	})
 }
@@ -269,16 +271,16 @@ func TestThousandServersAsk(t *testing.T) {
 		}
 		defer h.Close()
 		synctest.Wait()
-		if in := h.pool.n.Load(); in > maxAsks || open.Load() > in || n > 500 && in != maxAsks {
-			t.Errorf("%d questions are open or wait, %d open; want at most %d", in, open.Load(), maxAsks)
+		if in := int32(h.pool.Count()); in > asks.MaxAsks || open.Load() > in || n > 500 && in != asks.MaxAsks {
+			t.Errorf("%d questions are open or wait, %d open; want at most %d", in, open.Load(), asks.MaxAsks)
 		}
-		if left := int(h.pool.n.Load()); int(answered.Load()) != n*each-left {
+		if left := int(int32(h.pool.Count())); int(answered.Load()) != n*each-left {
 			t.Errorf("%d of %d were answered at once, want all but %d", answered.Load(), n*each, left)
 		}
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
-		if int(answered.Load()) != n*each || h.pool.n.Load() != 0 || open.Load() != 0 {
-			t.Errorf("%d of %d answered, %d left", answered.Load(), n*each, h.pool.n.Load())
+		if int(answered.Load()) != n*each || int32(h.pool.Count()) != 0 || open.Load() != 0 {
+			t.Errorf("%d of %d answered, %d left", answered.Load(), n*each, int32(h.pool.Count()))
 		}
 	})
 }

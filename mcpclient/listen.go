@@ -54,7 +54,7 @@ func (c *Client) newWatching() *watching {
 	w.tasks = watch.NewTasks(watch.Options{
 		Do: c.watchDo, Spawn: c.conn.SpawnChild, Logger: c.log,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
-			return c.answerInputs(ctx, t.Tag(), requests)
+			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
 		Cancels: func() bool { return c.era() == mcp.EraModern || c.coreTasks().cancel },
 	})

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/mirror"
@@ -63,36 +65,24 @@ func (c *Client) headersOf(name string, params json.RawMessage) ([]mcp.Header, e
 	return mirror.Headers(a.Params, p.Arguments)
 }
 
-// mirrored is what a call knows of the headers of its attempts.
-type mirrored struct {
-	headers   []mcp.Header    // of all retries; nil: as in the request
-	sent      json.RawMessage // the newest parameters; nil: those of the request
-	corrected bool
-}
-
 // headerMismatch follows an error about headers, once: the tool may have been changed,
 // so that the list is read anew for new headers (HDR-25).
-func (t *callTag) headerMismatch(a call.Answer) (call.Step, bool) {
+func (c *Client) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool) {
 	e, ok := errors.AsType[*mcp.Error](a.Err)
-	c := t.client
-	if !ok || e.Code != mcp.CodeHeaderMismatch || t.method != mcp.MethodCallTool || t.corrected || !c.mirrors() {
+	if !ok || e.Code != mcp.CodeHeaderMismatch || t.Method != mcp.MethodCallTool || !c.mirrors() || !t.Correct() {
 		return call.Step{}, false
 	}
-	t.corrected = true
-	params := t.sent
-	if params == nil {
-		params = t.params
-	}
+	params := t.Params()
 	return call.Step{Clocks: true, Wait: func(resume func(call.Step)) func(error) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		c.sys.Go("headers of a call to "+c.server.Name, func() {
 			defer cancel(nil)
-			headers, err := c.renewHeaders(ctx, t.name, params)
+			headers, err := c.renewHeaders(ctx, t.Name, params)
 			if err != nil {
 				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
 				return
 			}
-			t.headers = headers
+			t.Headers = headers
 			resume(call.Step{Retry: &call.Retry{Params: params, Headers: headers}})
 		})
 		return func(cause error) { cancel(cause) }

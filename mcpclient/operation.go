@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
@@ -36,7 +38,7 @@ type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end 
 
 // begin is the first step of an operation. The options may be nil, and so may end, which
 // reports to the trace.
-func (c *Client) begin(ctx context.Context, req *call.Request, o *CallOptions) (_ context.Context, tag *callTag, end func(bool, error)) {
+func (c *Client) begin(ctx context.Context, req *call.Request, o *CallOptions) (_ context.Context, tag *asks.Call, end func(bool, error)) {
 	tag = c.newTag(req.Method, req.Name, o)
 	if c.opts.Trace != nil {
 		ctx, end = c.opts.Trace(ctx, c.operation(req))
@@ -48,53 +50,56 @@ func (c *Client) begin(ctx context.Context, req *call.Request, o *CallOptions) (
 func (c *Client) do(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, err error) {
 	ctx, tag, end := c.begin(ctx, req, o)
 	err = errPanicked
-	defer func() { tag.ended(end, raw, err) }()
-	if failure := tag.ready(ctx, req, o, c.lent(ctx, tag, o)); failure != nil {
+	defer func() { finished(tag, end, raw, err) }()
+	if failure := of(tag).ready(ctx, tag, req, o, c.lent(ctx, tag, o)); failure != nil {
 		err = failure
 		return nil, err
 	}
-	res, failure := tag.client.conn.Do(ctx, req)
-	raw, err = tag.outcome(res, failure)
+	res, failure := of(tag).conn.Do(ctx, req)
+	raw, err = of(tag).outcome(tag, res, failure)
 	return raw, err
 }
 
 // start carries out a logical request. Done is called once with its outcome: before start
 // returns, or on a goroutine of the system.
 func (c *Client) start(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
-	var tag *callTag
+	var tag *asks.Call
 	var end func(bool, error)
 	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.begin(ctx, req, o); return }); err != nil {
 		done(nil, err)
 		return
 	}
-	ended := func(raw json.RawMessage, err error) {
+	over := func(raw json.RawMessage, err error) {
 		defer done(raw, err)
-		tag.ended(end, raw, err)
+		finished(tag, end, raw, err)
 	}
 	c.lend(ctx, tag, o, func(err error) {
-		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, tag.ready(ctx, req, o, err) }); err != nil {
-			ended(nil, err)
+		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, of(tag).ready(ctx, tag, req, o, err) }); err != nil {
+			over(nil, err)
 			return
 		}
-		tag.client.conn.Go(ctx, req, func(res call.Result, err error) {
-			ended(actors.Guard(func() (json.RawMessage, error) { return tag.outcome(res, err) }))
+		of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
+			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).outcome(tag, res, err) }))
 		})
 	})
 }
 
+// of returns the client that a call is made on.
+func of(t *asks.Call) *Client { return t.Client.(*Client) }
+
 // ready completes the request once the call has its instance, or has failed to get one.
-func (t *callTag) ready(ctx context.Context, req *call.Request, o *CallOptions, err error) error {
+func (c *Client) ready(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions, err error) error {
 	if err != nil {
-		return t.client.failed(req.Method, &notSentError{err})
+		return c.failed(req.Method, &notSentError{err})
 	}
-	return t.complete(ctx, req, o)
+	return c.complete(ctx, t, req, o)
 }
 
-// ended is the last step, whatever the operation has come to.
-func (t *callTag) ended(end func(toolError bool, err error), raw json.RawMessage, err error) {
-	t.leaveTurn(true)
+// finished is the last step, whatever the operation has come to.
+func finished(t *asks.Call, end func(toolError bool, err error), raw json.RawMessage, err error) {
+	t.LeaveTurn(true)
 	if end != nil {
-		end(err == nil && t.method == mcp.MethodCallTool && failedTool(raw), err)
+		end(err == nil && t.Method == mcp.MethodCallTool && failedTool(raw), err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -82,7 +84,7 @@ type Options struct {
 	number     int                    // of the instance; 0 for the first
 	spawn      func(*conn.Conn) error // starts the connection of an instance; nil is below the runtime
 	eras       *negotiate.Eras        // shared in a host
-	pool       *askPool               // shared in a host
+	pool       *asks.HostLimit        // shared in a host
 	start      starter                // a fake in tests
 	httpClient *http.Client           // of tests; nil is that of all servers
 }
@@ -100,7 +102,7 @@ func (o *Options) withDefaults() Options {
 		d.eras = negotiate.NewEras()
 	}
 	if d.pool == nil {
-		d.pool = new(askPool)
+		d.pool = new(asks.HostLimit)
 	}
 	d.AskOptions = d.AskOptions.withDefaults()
 	if d.start == nil {

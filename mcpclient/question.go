@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
+	"slices"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -18,8 +20,8 @@ import (
 // decide puts a question to the person that it is for, and waits for the answer, at
 // most until it expires. It is never nil: what can not be asked is declined, and what
 // is of no use any more is cancelled (ELIC-05).
-func (c *Client) decide(ctx context.Context, o *origin, a *Ask) *Decision {
-	d, err := c.ask(ctx, o, a)
+func (q *questions) decide(ctx context.Context, o *asks.Origin, a *Ask) *Decision {
+	d, err := q.ask(ctx, o, a)
 	if err == nil {
 		switch {
 		case d == nil || d.Action == "":
@@ -33,51 +35,52 @@ func (c *Client) decide(ctx context.Context, o *origin, a *Ask) *Decision {
 		}
 	}
 	switch {
-	case errors.Is(err, errNobody), errors.Is(err, errTooMany), errors.Is(err, errDeclined):
-		c.declinedUnasked(o, a, err)
+	case errors.Is(err, asks.ErrUnavailable), errors.Is(err, asks.ErrTooMany), errors.Is(err, asks.ErrDeclined):
+		q.declinedUnasked(o, a, err)
 		return &Decision{Action: mcp.ActionDecline}
-	case errors.Is(err, errExpired):
-		c.log.Warn("a question of the server is declined: it has expired", "kind", a.Kind.String())
+	case errors.Is(err, asks.ErrExpired):
+		q.log.Warn("a question of the server is declined: it has expired", "kind", a.Kind.String())
 		return &Decision{Action: mcp.ActionDecline}
 	}
-	c.log.Info("a question of the server was not answered", "kind", a.Kind.String(), "error", err)
+	q.log.Info("a question of the server was not answered", "kind", a.Kind.String(), "error", err)
 	return &Decision{Action: mcp.ActionCancel}
 }
 
 // ask is decide with the reason for which there is no answer.
-func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) {
-	human, why := o.human(c.opts.Human, c.opts.OnePerson)
+func (q *questions) ask(ctx context.Context, o *asks.Origin, a *Ask) (*Decision, error) {
+	who, why := o.Human(q.opts.Human, q.opts.OnePerson)
+	human, _ := who.(Human)
 	switch {
 	case human != nil && human != Nobody:
 	case why != nil:
-		return nil, fmt.Errorf("%w: %w", errNobody, why)
+		return nil, fmt.Errorf("%w: %w", asks.ErrUnavailable, why)
 	default:
-		return nil, errNobody
+		return nil, asks.ErrUnavailable
 	}
-	if a.Kind == AskURL && !c.asks.limits.gates().urls.Allow() {
-		return nil, errTooMany
+	if a.Kind == AskURL && !q.asks.Limits.AllowURL() {
+		return nil, asks.ErrTooMany
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a.Expires = time.Now().Add(c.opts.AskExpiry)
-	ctx, stop := context.WithDeadlineCause(ctx, a.Expires, errExpired)
+	a.Expires = time.Now().Add(q.opts.AskExpiry)
+	ctx, stop := context.WithDeadlineCause(ctx, a.Expires, asks.ErrExpired)
 	defer stop()
-	defer o.onGone(func() { cancel(errGone) })()
+	defer o.OnGone(func() { cancel(asks.ErrGone) })()
 
-	leave, err := c.asks.limits.enter(cancel)
+	leave, err := q.asks.Limits.Enter(cancel)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range o.live() {
-		t.wait(1)
-		defer t.wait(-1)
+	for _, t := range o.Live() {
+		t.Wait(1)
+		defer t.Wait(-1)
 	}
-	done, err := c.asks.limits.turn(ctx, a.Kind)
+	done, err := q.asks.Limits.Turn(ctx, a.Kind == AskURL)
 	if err != nil {
 		leave()
 		return nil, err
 	}
-	if err := c.describe(o, a); err != nil {
+	if err := q.describe(o, a); err != nil {
 		done()
 		leave()
 		return nil, err
@@ -85,7 +88,7 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 	// Not on this goroutine: a Human that does not heed ctx keeps its place under the
 	// limits, but not the server waiting.
 	reply, shown := new(actors.Reply[*Decision]), *a
-	c.sys.Go("asking about "+c.server.Name, func() {
+	q.sys.Go("asking about "+q.server.Name, func() {
 		d, err := actors.Guard(func() (*Decision, error) { return human.Decide(ctx, &shown) })
 		done()
 		leave()
@@ -96,13 +99,22 @@ func (c *Client) ask(ctx context.Context, o *origin, a *Ask) (*Decision, error) 
 
 // describe says who asks, and for which calls. None of it comes from the server
 // (SECA-34).
-func (c *Client) describe(o *origin, a *Ask) error {
+func (q *questions) describe(o *asks.Origin, a *Ask) error {
 	a.ID = rand.Text()
-	a.Server, a.Origin = c.server.Name, c.server.origin()
-	a.Calls, a.Path, a.Notes = o.asked(), o.path(), append(o.doubts(), a.Notes...)
+	a.Server, a.Origin = q.server.Name, q.server.origin()
+	a.Calls, a.Path, a.Notes = askCalls(o), o.Path(), append(o.Doubts(), a.Notes...)
 	var err error
 	a.Hash, err = a.ContentHash()
 	return err
+}
+
+// askCalls are the calls of an origin as an Ask shows them.
+func askCalls(o *asks.Origin) []AskCall {
+	calls := make([]AskCall, len(o.Calls))
+	for i, t := range o.Calls {
+		calls[i] = AskCall{Method: t.Method, Name: t.Name}
+	}
+	return calls
 }
 
 // ContentHash returns what Hash is for what the Ask holds now: for faces that have it
@@ -136,22 +148,31 @@ func (a *Ask) unchanged() bool {
 	return err == nil && hash == a.Hash
 }
 
-// origin says where a server is, as the configuration has it.
-func (s *Server) origin() string {
-	switch {
-	case s.Command != "":
-		return s.CommandLine()
-	case s.Connect != nil:
-		return "in this process"
-	case s.stream != nil:
-		return "a byte stream"
+// Bounds of what servers can write into logs by asking in vain (ROB-9).
+const (
+	declineWarnings      = 20 // without a limit; later one in declineWarningsEvery
+	declineWarningsEvery = time.Second
+)
+
+// warnDeclined logs that a question is declined unasked, and why.
+func (q *questions) warnDeclined(what string, why error) {
+	q.warned.Do(func() {
+		q.log.Warn("a question of the server is declined without being asked", "question", what, "reason", why)
+	})
+}
+
+// declinedUnasked reports to the log, and to the Humans of the calls that the question may
+// belong to, that no person was asked. None of them learns the text of the question: it may
+// be for another.
+func (q *questions) declinedUnasked(o *asks.Origin, a *Ask, why error) {
+	q.warnDeclined(a.Kind.String(), why)
+	var told []Human
+	for _, t := range o.Calls {
+		h, ok := t.Human.(DeclineRecorder)
+		if !ok || !t.Notice() || slices.ContainsFunc(told, func(o Human) bool { return asks.Same(o, h) }) {
+			continue
+		}
+		told = append(told, h)
+		h.Declined(a.Kind, why)
 	}
-	u, err := url.Parse(s.URL)
-	if err != nil || u.Scheme == "" {
-		return s.URL
-	}
-	if u.Host == "" { // a socket
-		return u.Scheme + "://" + u.Path
-	}
-	return u.Scheme + "://" + u.Host
 }

@@ -9,7 +9,7 @@ import (
 // goroutine. Related is the call on whose stream it came, zero if that is not known.
 func (c *Client) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	if m.Kind == mcp.KindRequest {
-		c.asked(s, m, related)
+		c.questions.asks.Asked(s, m, related)
 		return
 	}
 	c.observeNotification(m)
@@ -24,9 +24,9 @@ func (c *Client) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	case mcp.NotificationMessage:
 		c.logged(m)
 	case mcp.NotificationCancelled:
-		c.cancelled(s, m)
+		c.questions.asks.Cancelled(s, m)
 	case mcp.NotificationElicitationComplete:
-		c.completed(s, m)
+		c.questions.completed(s, m)
 	case mcp.NotificationTaskStatus:
 		c.taskNoticed(m)
 	}

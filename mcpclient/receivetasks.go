@@ -15,7 +15,7 @@ import (
 // ordinary one: it does not ask for a task, or it does and we have not declared that
 // we make any, so that the wish is ignored (TASK-02). Run is the work.
 func (c *Client) askedTask(s *conn.Session, m *mcp.Message, run func(context.Context) (json.RawMessage, error)) (result json.RawMessage, handled bool, err error) {
-	if c.declared().For(s.Version()).Tasks == nil {
+	if c.questions.declared().For(s.Version()).Tasks == nil {
 		return nil, false, nil
 	}
 	var p struct {

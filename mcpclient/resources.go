@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
@@ -95,7 +97,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 }
 
 // retried reports whether the answer is that of a retry with what the server had asked for.
-func retried(req *call.Request) bool { return req.Tag.(*callTag).rounds > 0 }
+func retried(req *call.Request) bool { return req.Tag.(*asks.Call).Retried() }
 
 // notFound tells a missing resource from other failures. In 2026-07-28 it is the
 // only use of -32602 that the parameters, which are in order, leave room for.

@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-func fixedRoots(uris ...string) rootsFunc {
+func fixedRoots(uris ...string) asks.RootsFunc {
 	return func(context.Context) ([]mcp.Root, error) {
 		roots := make([]mcp.Root, len(uris))
 		for i, uri := range uris {
@@ -29,7 +31,7 @@ func anywhere(string) bool { return true }
 func TestRootsFunc(t *testing.T) {
 	tests := []struct {
 		name string
-		tell rootsFunc
+		tell asks.RootsFunc
 		want string
 	}{
 		{"some", fixedRoots("file:///a", "file:///b/../c", "https://x.example/"), `{"roots":[{"uri":"file:///a"}]}`},
@@ -59,7 +61,7 @@ func TestRootsFunc(t *testing.T) {
 func TestRootsChangedFunc(t *testing.T) {
 	tests := []struct {
 		version mcp.Version
-		tell    rootsFunc
+		tell    asks.RootsFunc
 		told    int
 	}{{mcp.V2025_06_18, fixedRoots(), 1}, {mcp.V2025_06_18, nil, 0}, {mcp.V2026_07_28, fixedRoots(), 0}}
 	for _, tt := range tests {
@@ -83,7 +85,7 @@ func TestRootsOfACall(t *testing.T) {
 	mine, yours := fixedRoots("file:///mine"), func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///yours"}}, nil }
 	tests := []struct {
 		name          string
-		alice, bob    rootsFunc
+		alice, bob    asks.RootsFunc
 		one           bool // both calls have the same Human
 		together      bool
 		toAll, toBoth string

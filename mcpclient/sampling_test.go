@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
@@ -377,8 +379,8 @@ func TestSamplingLoopIsStopped(t *testing.T) {
 		if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		if turns != maxSamples || !strings.HasPrefix(last, "-1 sampling refused") {
-			t.Errorf("got %d turns and then %s, want %d and a refusal", turns, last, maxSamples)
+		if turns != asks.MaxSamples || !strings.HasPrefix(last, "-1 sampling refused") {
+			t.Errorf("got %d turns and then %s, want %d and a refusal", turns, last, asks.MaxSamples)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"path/filepath"
 	"strings"
@@ -288,4 +289,24 @@ func base(s string) string {
 		s = strings.TrimSuffix(s, ext)
 	}
 	return s
+}
+
+// origin says where a server is, as the configuration has it.
+func (s *Server) origin() string {
+	switch {
+	case s.Command != "":
+		return s.CommandLine()
+	case s.Connect != nil:
+		return "in this process"
+	case s.stream != nil:
+		return "a byte stream"
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme == "" {
+		return s.URL
+	}
+	if u.Host == "" { // a socket
+		return u.Scheme + "://" + u.Path
+	}
+	return u.Scheme + "://" + u.Host
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -180,7 +182,7 @@ func TestPageOfACallThatIsOver(t *testing.T) {
 		if _, err := c.CallTool(ctx, "t", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if pages, ends := human.shown(); len(pages) != 1 || len(ends) != 1 || !errors.Is(ends[0], errPageUnneeded) || len(c.Elicitations()) != 1 {
+		if pages, ends := human.shown(); len(pages) != 1 || len(ends) != 1 || !errors.Is(ends[0], asks.ErrPageUnneeded) || len(c.Elicitations()) != 1 {
 			t.Errorf("shown %d pages, ended with %v, %d pending", len(pages), ends, len(c.Elicitations()))
 		}
 		c.Elicitations()[0].Cancel()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -90,8 +92,8 @@ func (c *Client) asksForTask(ctx context.Context, name string, wanted bool) bool
 // created reads the answer that says that there is a task now.
 func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 	task = &Task{client: t.client, tool: t.name, tag: t.req.Tag}
-	if tag, ok := t.req.Tag.(*callTag); ok {
-		task.client = tag.client // of several processes, the one that has it
+	if tag, ok := t.req.Tag.(*asks.Call); ok {
+		task.client = of(tag) // of several processes, the one that has it
 	}
 	var s watch.State
 	var meta mcp.Meta

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -22,8 +24,8 @@ type Owned interface {
 // turnOf returns what a call needs before it is sent to a server that would not say which
 // of several calls it asks something for: an instance that has calls of the same owner
 // only. Nil is nothing.
-func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*pool.Turn, error) {
-	if c.opts.main != nil || !mayAsk(t.method) || !c.elicits() && !c.samples() && (t.roots == nil || !c.tellsRoots()) {
+func (c *Client) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*pool.Turn, error) {
+	if c.opts.main != nil || !asks.MayAsk(t.Method) || !c.questions.elicits() && !c.questions.samples() && (t.Roots == nil || !c.questions.tellsRoots()) {
 		return nil, nil // it has its instance, or the server may not ask anybody
 	}
 	info, err := c.Info(ctx)
@@ -36,7 +38,7 @@ func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*pool.
 	if c.web.Streamable() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
 		return nil, nil
 	}
-	w := &pool.Turn{Owner: t.party(o), Alone: c.opts.Serial}
+	w := &pool.Turn{Owner: partyOf(t, o), Alone: c.opts.Serial}
 	if o != nil {
 		w.Keep = o.Keep && c.instances.Most > 1
 		if report := o.OnInstance; report != nil {
@@ -44,19 +46,20 @@ func (c *Client) turnOf(ctx context.Context, t *callTag, o *CallOptions) (*pool.
 			w.OnEnd = func() { report(nil) }
 		}
 	}
-	if strings.HasPrefix(t.method, "tasks/") || o != nil && o.task != nil { // its id is known to one process
+	if strings.HasPrefix(t.Method, "tasks/") || o != nil && o.task != nil { // its id is known to one process
 		w.Only = c.instances.First()
 	}
 	return w, nil
 }
 
-// party is who answers for the call.
-func (t *callTag) party(o *CallOptions) party {
-	p := party{human: t.human}
+// partyOf is who answers for the call.
+func partyOf(t *asks.Call, o *CallOptions) party {
+	human, _ := t.Human.(Human)
+	p := party{human: human}
 	if o != nil {
 		p.sampler = o.Sampler
 	}
-	if p.human == nil && p.sampler == nil && t.roots != nil {
+	if p.human == nil && p.sampler == nil && t.Roots != nil {
 		p.roots = t
 	}
 	return p
@@ -64,32 +67,36 @@ func (t *callTag) party(o *CallOptions) party {
 
 // lend gives the call an instance, where it needs one, and then calls then: before lend
 // returns, or on a goroutine of the system. The wait holds no goroutine, and ends with ctx.
-func (c *Client) lend(ctx context.Context, t *callTag, o *CallOptions, then func(error)) {
+func (c *Client) lend(ctx context.Context, t *asks.Call, o *CallOptions, then func(error)) {
 	w, err := actors.Guard(func() (*pool.Turn, error) { return c.turnOf(ctx, t, o) })
 	if err != nil || w == nil {
 		then(err)
 		return
 	}
-	c.instances.Lend(ctx, w, t.lent(then))
+	c.instances.Lend(ctx, w, lentTo(t, then))
 }
 
 // lent is lend for a caller that waits.
-func (c *Client) lent(ctx context.Context, t *callTag, o *CallOptions) error {
+func (c *Client) lent(ctx context.Context, t *asks.Call, o *CallOptions) error {
 	w, err := c.turnOf(ctx, t, o)
 	if err != nil || w == nil {
 		return err
 	}
 	done := make(chan error, 1)
-	c.instances.Lend(ctx, w, t.lent(func(err error) { done <- err }))
+	c.instances.Lend(ctx, w, lentTo(t, func(err error) { done <- err }))
 	return <-done
 }
 
-// lent gives the call the instance that it was lent.
-func (t *callTag) lent(then func(error)) func(*pool.Instance, error) {
+// lentTo gives the call the instance that it was lent.
+func lentTo(t *asks.Call, then func(error)) func(*pool.Instance, error) {
 	return func(i *pool.Instance, err error) {
 		if err == nil {
-			t.client, t.instance = (*Client)(i.Member().(*member)), i
-			t.haveTurn(i.Leave)
+			c := (*Client)(i.Member().(*member))
+			t.SetClient(c.questions.asks, c)
+			t.Again = func(ctx context.Context, then func(error)) {
+				i.Pool().Lend(ctx, &pool.Turn{Owner: partyOf(t, nil), Alone: c.opts.Serial, Only: i}, lentTo(t, then))
+			}
+			t.HaveTurn(i.Leave)
 		}
 		then(err)
 	}
@@ -98,17 +105,17 @@ func (t *callTag) lent(then func(error)) func(*pool.Instance, error) {
 // party is who answers for what the server asks because of a call.
 type party struct {
 	human   Human
-	sampler Sampler  // of the call alone; nil if it has none of its own
-	roots   *callTag // the call itself, if nobody is asked and it tells roots of its own
+	sampler Sampler    // of the call alone; nil if it has none of its own
+	roots   *asks.Call // the call itself, if nobody is asked and it tells roots of its own
 }
 
 // Same implements [pool.Owner].
 func (p party) Same(other pool.Owner) bool {
 	o := other.(party)
 	if p.human != nil || o.human != nil {
-		return same(p.human, o.human)
+		return asks.Same(p.human, o.human)
 	}
-	return p.roots == o.roots && same(p.sampler, o.sampler)
+	return p.roots == o.roots && asks.Same(p.sampler, o.sampler)
 }
 
 // Is implements [pool.Owner]; the identity is that of an [Owned].

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
@@ -229,11 +231,11 @@ func TestURLRequiredFails(t *testing.T) {
 		{"URL-16 refused URL", mcp.V2025_11_25, says("accept"), []string{"a", "\u202eevil"}, nil, 1, 0, mcp.ErrURLElicitationRequired},
 		{"ROB-9 too many pages", mcp.V2025_11_25, says("accept"), strings.Split(strings.Repeat("a ", 20), " "), nil, 1, 0, mcp.ErrURLElicitationRequired},
 		{"URL-41 bounded", mcp.V2025_11_25, says("accept"), []string{"a"}, func(c *Client) {
-			for range maxURLRounds {
+			for range asks.MaxURLRounds {
 				c.Elicitations()[0].Retry()
 				synctest.Wait()
 			}
-		}, 1 + maxURLRounds, maxURLRounds, mcp.ErrURLElicitationRequired},
+		}, 1 + asks.MaxURLRounds, asks.MaxURLRounds, mcp.ErrURLElicitationRequired},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -373,8 +375,8 @@ func TestModernPage(t *testing.T) {
 			s.complete("\x00" + "1")
 			s.complete("1")
 			synctest.Wait()
-			if n := len(s.requests(mcp.MethodCallTool)); n != 2+maxStateOnly {
-				t.Errorf("%d attempts by themselves, want %d", n, 2+maxStateOnly)
+			if n := len(s.requests(mcp.MethodCallTool)); n != 2+asks.MaxStateOnly {
+				t.Errorf("%d attempts by themselves, want %d", n, 2+asks.MaxStateOnly)
 			}
 			for _, e := range c.Elicitations() {
 				e.Retry()

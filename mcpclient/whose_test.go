@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -161,7 +163,7 @@ func TestSame(t *testing.T) {
 		a, b Human
 		want bool
 	}{{a, a, true}, {a, b, false}, {f, f, false}, {a, f, false}, {nil, nil, true}, {nil, a, false}} {
-		if got := same(tt.a, tt.b); got != tt.want {
+		if got := asks.Same(tt.a, tt.b); got != tt.want {
 			t.Errorf("same(%v, %v): got %v", tt.a, tt.b, got)
 		}
 	}
@@ -226,7 +228,7 @@ func TestQuestionOfACallGivenUp(t *testing.T) {
 		if messages(alice)+messages(bob) != "" || messages(owner) != "Alice's secret of bob+alice" {
 			t.Errorf("seen: alice %q, bob %q, owner %q", messages(alice), messages(bob), messages(owner))
 		}
-		time.Sleep(abandonedLife)
+		time.Sleep(asks.AbandonedLife)
 		s.change(func() { askingTool(s) })
 		if _, err := c.CallTool(t.Context(), "later", nil, &CallOptions{Human: bob}); err != nil || messages(bob) != "for later of later" {
 			t.Errorf("later: got %v, bob has seen %q", err, messages(bob))
@@ -257,12 +259,12 @@ func TestQuestionAfterACancelledCall(t *testing.T) {
 				var log bytes.Buffer
 				s := newAsker(t, mcp.V2025_11_25)
 				askingTool(s)
-				asks := s.on[mcp.MethodCallTool]
+				serve := s.on[mcp.MethodCallTool]
 				s.on[mcp.MethodCallTool] = func(s *asker, m *mcp.Message) string {
 					if name, _ := m.NameString(); name == "alice" {
 						return "" // never answered
 					}
-					return asks(s, m)
+					return serve(s, m)
 				}
 				alice, bob := &recording{decider: naming("Alice")}, &recording{decider: naming("Bob")}
 				c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: Nobody, OnePerson: onePerson}})
@@ -281,11 +283,11 @@ func TestQuestionAfterACancelledCall(t *testing.T) {
 				}
 				if !onePerson {
 					wantJSON(t, "answer", res.Content.Text(), `{"action":"decline"}`)
-					want := "form: nobody is there to be asked: " + errAbandonedOwner.Error()
+					want := "form: no person is there to be asked: " + asks.ErrAbandonedOwner.Error()
 					if len(bob.seen()) != 0 || !slices.Equal(bob.declined, []string{want}) || !slices.Equal(alice.declined, []string{want}) {
 						t.Errorf("Bob was asked %d times; told %q and %q, want %q", len(bob.seen()), alice.declined, bob.declined, want)
 					}
-					if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, errAbandonedOwner.Error()) || strings.Contains(text, "for bob") {
+					if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, asks.ErrAbandonedOwner.Error()) || strings.Contains(text, "for bob") {
 						t.Errorf("the log says %q, want a warning with the reason and without the question", text)
 					}
 					return
@@ -298,7 +300,7 @@ func TestQuestionAfterACancelledCall(t *testing.T) {
 				if hash, err := a.ContentHash(); err != nil || hash != a.Hash { // SECA-41
 					t.Errorf("the hash is %s, want %s (%v)", a.Hash, hash, err)
 				}
-				time.Sleep(abandonedLife)
+				time.Sleep(asks.AbandonedLife)
 				if _, err := c.CallTool(t.Context(), "carol", nil, &CallOptions{Human: bob}); err != nil || len(bob.seen()[1].Notes) != 0 {
 					t.Errorf("later: got %v and the notes %q", err, bob.seen()[1].Notes)
 				}
@@ -322,10 +324,10 @@ func TestDeclinedAgainAndAgain(t *testing.T) {
 		human := &recording{decider: says("decline")}
 		tag := c.newTag(mcp.MethodCallTool, "x", &CallOptions{Human: human})
 		for range 500 {
-			c.declinedUnasked(&origin{calls: []*callTag{tag}}, &Ask{Kind: AskForm}, errTooMany)
+			c.questions.declinedUnasked(&asks.Origin{Calls: []*asks.Call{tag}}, &Ask{Kind: AskForm}, asks.ErrTooMany)
 		}
-		if n := len(human.declined); n != maxNotices {
-			t.Errorf("%d notices, want %d", n, maxNotices)
+		if n := len(human.declined); n != asks.MaxNotices {
+			t.Errorf("%d notices, want %d", n, asks.MaxNotices)
 		}
 	})
 }
@@ -401,14 +403,24 @@ func TestRelatedQuestion(t *testing.T) {
 // A sampling request that may belong to several calls counts for each of them.
 func TestSamplingCountsForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		c := &Client{}
-		c.opts.AskOptions = AskOptions{}.withDefaults()
-		c.asks.limits = newAskLimits(&c.opts.AskOptions, new(askPool))
-		a, b := &callTag{samples: maxSamples - 1}, &callTag{}
-		if !c.maySample(&origin{calls: []*callTag{a, b}}, 1) || a.samples != maxSamples || b.samples != 1 {
-			t.Errorf("counted: %d and %d", a.samples, b.samples)
+		q := &questions{opts: new(Options), asks: new(asks.Asks)}
+		q.opts.AskOptions = AskOptions{}.withDefaults()
+		q.asks.Limits = asks.NewLimits(asks.LimitOptions{Open: q.opts.AskLimit, Tokens: q.opts.SampleTokens}, new(asks.HostLimit))
+		a, b := new(asks.Call), new(asks.Call)
+		for range asks.MaxSamples - 1 {
+			a.Sample()
 		}
-		if c.maySample(&origin{calls: []*callTag{a, b}}, 1) {
+		if !q.maySample(&asks.Origin{Calls: []*asks.Call{a, b}}, 1) || a.Sample() {
+			t.Error("the last turn of the first call was refused, or not counted")
+		}
+		left := 0
+		for b.Sample() {
+			left++
+		}
+		if left != asks.MaxSamples-1 {
+			t.Errorf("the second call has %d turns left, want %d", left, asks.MaxSamples-1)
+		}
+		if q.maySample(&asks.Origin{Calls: []*asks.Call{a, new(asks.Call)}}, 1) {
 			t.Error("one more, though the first call has had all of its turns")
 		}
 	})

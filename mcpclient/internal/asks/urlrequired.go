@@ -1,4 +1,4 @@
-package mcpclient
+package asks
 
 import (
 	"context"
@@ -7,31 +7,29 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
 // urlRequired is the answer -32042 of 2025-11-25 (URL-40, URL-41): each of its pages
-// is asked about, and when all are completed, or somebody says so, the call is tried
+// is asked about, and when all are completed, or a person says so, the call is tried
 // again. False leaves the error as it is: to other revisions, and to us if we have
 // not declared URLs, it means nothing (URL-42, URL-43).
-func (t *callTag) urlRequired(e *mcp.Error) (call.Step, bool) {
-	c := t.client
-	v := c.info.Load().Version
-	caps := c.declared().For(v)
+func (t *Call) urlRequired(e *mcp.Error) (call.Step, bool) {
+	a := t.asks
+	v := a.Version()
+	caps := a.Declared().For(v)
 	pages, ok := e.URLElicitations()
-	if !ok || !v.Has(mcp.FeatureElicitationIDs) || !caps.ElicitURL() || len(pages) > maxEntries || t.urlRounds >= maxURLRounds {
+	if !ok || !v.Has(mcp.FeatureElicitationIDs) || !caps.ElicitURL() || len(pages) > MaxEntries || t.urlRounds >= MaxURLRounds {
 		return call.Step{}, false
 	}
 	t.urlRounds++
 	inputs := make([]input, 0, len(pages))
 	w := &pageWait{tag: t, err: e, left: len(pages)}
 	for i, p := range pages {
-		q, err := parseURL(v, p)
+		q, err := a.ParseURL(v, p)
 		if err != nil {
-			c.log.Warn("a page that the server wants opened is refused", "error", err)
+			a.Log.Warn("a page that the server wants opened is refused", "error", err)
 			return call.Step{}, false
 		}
 		inputs = append(inputs, input{fmt.Sprint(i), mcp.MethodElicit, &requiredURL{q, w}})
@@ -40,9 +38,9 @@ func (t *callTag) urlRequired(e *mcp.Error) (call.Step, bool) {
 		w.resume = resume
 		ctx, cancel := context.WithCancelCause(context.Background())
 		w.ctx = ctx
-		t.leaveTurn(false) // it may be an hour; the server has no request of the call meanwhile
-		t.wait(1)
-		abort := c.askAll(&origin{version: v, calls: []*callTag{t}}, inputs, func(_ mcp.InputResponses, err error) {
+		t.LeaveTurn(false) // it may be an hour; the server has no request of the call meanwhile
+		t.Wait(1)
+		abort := a.askAll(&Origin{Version: v, Calls: []*Call{t}}, inputs, func(_ mcp.InputResponses, err error) {
 			if err != nil {
 				w.end(err)
 			}
@@ -55,25 +53,34 @@ func (t *callTag) urlRequired(e *mcp.Error) (call.Step, bool) {
 	}}, true
 }
 
+// URLQuestion is a page that the server wants opened.
+type URLQuestion interface {
+	// View returns the page, and the server's words about it.
+	View() (*PageView, string)
+	// Consent asks for consent, opens the page with it, and returns it; nil without consent.
+	Consent(ctx context.Context, o *Origin) *Page
+}
+
 // errNotOpened ends a call whose user does not want the page.
 var errNotOpened = errors.New("the page was declined")
 
 // requiredURL is one page: answered as soon as the user has agreed to it, so that
 // nothing but its elicitation waits for what then happens there.
 type requiredURL struct {
-	*urlQuestion
+	URLQuestion
 	wait *pageWait
 }
 
-func (q *requiredURL) answer(ctx context.Context, c *Client, o *origin) (json.RawMessage, error) {
-	p := c.asks.pages.known(q.view) // another call has asked for it
+// Answer implements [Question].
+func (q *requiredURL) Answer(ctx context.Context, o *Origin) (json.RawMessage, error) {
+	view, message := q.View()
+	p := q.wait.tag.asks.pages.known(view) // another call has asked for it
 	if p == nil {
-		var action string
-		if action, p = q.consent(ctx, c, o); action != mcp.ActionAccept {
+		if p = q.Consent(ctx, o); p == nil {
 			return nil, errNotOpened
 		}
 	} else {
-		q.wait.tag.opened(p, q.params.Message)
+		q.wait.tag.Opened(p, message)
 	}
 	q.wait.add(p)
 	return nil, nil
@@ -81,19 +88,19 @@ func (q *requiredURL) answer(ctx context.Context, c *Client, o *origin) (json.Ra
 
 // pageWait is a call that waits for its pages.
 type pageWait struct {
-	tag    *callTag
+	tag    *Call
 	err    *mcp.Error // the server's
 	resume func(call.Step)
 	ctx    context.Context // ends with the call, if that waits
 
-	mu     sync.Mutex
-	left   int // pages that are not completed
+	mu     sync.Mutex // guards the fields below it: pages end on their own actors
+	left   int        // pages that are not completed
 	over   bool
 	aborts []func()
 }
 
 // add waits for one more of the pages.
-func (w *pageWait) add(p *page) {
+func (w *pageWait) add(p *Page) {
 	abort := p.Wait(w.completed)
 	w.mu.Lock()
 	over := w.over
@@ -117,7 +124,7 @@ func (w *pageWait) completed(err error) {
 	last := w.left == 0
 	w.mu.Unlock()
 	if last && w.abort() {
-		w.tag.client.sys.Go("a call whose pages are completed", w.goOn)
+		w.tag.asks.System.Go("a call whose pages are completed", w.goOn)
 	}
 }
 
@@ -130,13 +137,11 @@ func (w *pageWait) goOn() {
 		}
 		w.resume(call.Step{Retry: &call.Retry{}})
 	}
-	t := w.tag
-	if t.instance == nil {
+	if w.tag.Again == nil {
 		again(nil)
 		return
 	}
-	turn := &pool.Turn{Owner: t.party(nil), Alone: t.client.opts.Serial, Only: t.instance}
-	t.instance.Pool().Lend(w.ctx, turn, t.lent(again))
+	w.tag.Again(w.ctx, again)
 }
 
 // end fails the call with the server's error, and why it came to that.
@@ -157,7 +162,7 @@ func (w *pageWait) abort() (first bool) {
 		abort()
 	}
 	if first {
-		w.tag.wait(-1)
+		w.tag.Wait(-1)
 	}
 	return first
 }
