@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
@@ -252,7 +254,7 @@ func (h *Host) Prompts(ctx context.Context) ([]Prompt, error) {
 	return collect(h, func(e *entry) []Prompt {
 		out := make([]Prompt, len(e.prompts.items))
 		for i, p := range e.prompts.items {
-			out[i] = Prompt{Server: e.server.Name, Prompt: p, Warnings: hiddenInPrompt(&p)}
+			out[i] = Prompt{Server: e.server.Name, Prompt: p, Warnings: catalogue.HiddenInPrompt(&p)}
 		}
 		return out
 	}, func(a, b Prompt) int {

@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/callbacks"
+	"golang.org/x/time/rate"
+
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -44,7 +47,7 @@ type Client struct {
 	sys       *actors.System
 	ownSys    bool
 	conn      *conn.Conn
-	events    events
+	events    callbacks.Queue
 	cache     lists.Cache
 	watches   atomic.Pointer[watching] // nil before it is needed, see watching
 	logs      logLimit
@@ -117,7 +120,10 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	}
 	c.instances = c.newPool()
 	c.level.Store(c.opts.LogLevel)
-	c.events.sys, c.events.owner = c.sys, "events of "+c.instanceName()
+	if c.opts.OnLog != nil {
+		c.logs.rate = rate.NewLimiter(logRate, logBurst)
+	}
+	c.events.System, c.events.Owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := server.versions() // checked above
 	c.web = c.newWeb()

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
+
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
@@ -64,3 +67,11 @@ func (h *Host) logWarnings() {
 		}
 	}
 }
+
+// SafeIcons returns the icons that a renderer may use (ICON-03): data URLs of at most
+// 256 KiB that hold what they say, as PNG, JPEG, GIF, WebP or SVG, and https URLs of
+// the server's own origin. ServerURL is that of the server, "" for one that has none.
+// Nothing is fetched. Who does must send no credentials, follow no redirect to
+// another origin, bound what comes and look at its first bytes; SVG may hold script
+// (ICON-02).
+func SafeIcons(of []mcp.Icon, serverURL string) []mcp.Icon { return icons.Safe(of, serverURL) }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 
 	"github.com/troupe-dev/troupe/internal/form"
@@ -64,7 +66,7 @@ func (q *formQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMess
 			res.Content = map[string]json.RawMessage{}
 		}
 		if extra := q.form.Foreign(d.Content); len(extra) > 0 {
-			q.log.Debug("the answer to a form has fields that the form does not have; they are not sent", "fields", len(extra), "first", sanitize.Line(extra[0], maxName))
+			q.log.Debug("the answer to a form has fields that the form does not have; they are not sent", "fields", len(extra), "first", sanitize.Line(extra[0], catalogue.MaxName))
 		}
 	}
 	return mcp.Marshal(res)

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -57,7 +59,7 @@ func TestSafeIcons(t *testing.T) {
 		{mcp.Icon{Src: data("text/html", "<html>")}, "", false},
 		{mcp.Icon{Src: "data:image/png;base64,***"}, "", false},
 		{mcp.Icon{Src: "data:image/png"}, "", false},
-		{mcp.Icon{Src: data("image/png", png+strings.Repeat("x", maxIcon))}, "", false},
+		{mcp.Icon{Src: data("image/png", png+strings.Repeat("x", icons.Max))}, "", false},
 	}
 	for _, tt := range tests {
 		got := SafeIcons([]mcp.Icon{tt.icon}, tt.server)
@@ -317,7 +319,7 @@ func FuzzDescriptions(f *testing.F) {
 	f.Add(`{"name":"rеad","inputSchema":{}}`, "https://example.com/i.png")
 	f.Fuzz(func(t *testing.T, definition, icon string) {
 		for _, i := range SafeIcons([]mcp.Icon{{Src: icon}}, "https://example.com/mcp") {
-			if len(i.Src) > maxIcon || !strings.HasPrefix(strings.ToLower(i.Src), "data:image/") && !strings.HasPrefix(strings.ToLower(i.Src), "https://") {
+			if len(i.Src) > icons.Max || !strings.HasPrefix(strings.ToLower(i.Src), "data:image/") && !strings.HasPrefix(strings.ToLower(i.Src), "https://") {
 				t.Errorf("SafeIcons passes %q", i.Src)
 			}
 		}

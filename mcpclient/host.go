@@ -111,8 +111,8 @@ type Host struct {
 	closed  atomic.Bool
 	ended   error
 
-	names atomic.Pointer[catalogue] // of the tools; replaced whole
-	mu    sync.Mutex                // guards the lists of the entries and the making of names
+	names atomic.Pointer[toolCatalogue] // of the tools; replaced whole
+	mu    sync.Mutex                    // guards the lists of the entries and the making of names
 	pins  pins
 	pool  asks.HostLimit  // of the questions of all servers
 	eras  *negotiate.Eras // what is known of the servers, for all connections to them
@@ -133,12 +133,12 @@ type entry struct {
 	skills    shelf[mcp.Skill]
 }
 
-// catalogue is a snapshot of all tools.
-type catalogue struct {
+// toolCatalogue is a snapshot of all tools.
+type toolCatalogue struct {
 	tools []Tool // by name
 }
 
-func (c *catalogue) find(name string) *Tool {
+func (c *toolCatalogue) find(name string) *Tool {
 	if c == nil {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (h *Host) clientOptions(e *entry) *Options {
 	if h.opts.OnEvent != nil {
 		o.OnState = func(s Status) {
 			if c := e.client.Load(); c != nil {
-				c.events.add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
+				c.events.Add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
 			}
 		}
 	}
@@ -273,7 +273,7 @@ func (h *Host) merge() {
 	}
 	qualify(all)
 	flagLookAlikes(all)
-	h.names.Store(&catalogue{all})
+	h.names.Store(&toolCatalogue{all})
 }
 
 // Tools returns the merged catalogue, sorted by name, connecting to servers where

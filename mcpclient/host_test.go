@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -305,7 +307,7 @@ func TestQualifiedNames(t *testing.T) {
 		}
 	}
 	// A name made to look like another's is not taken for it.
-	forged := qualified("files", "write.all", 0)
+	forged := catalogue.Qualified("files", "write.all", 0)
 	tools = append(tools, tool("files", strings.TrimPrefix(forged, "files__")))
 	if third := names(tools); len(third) != len(tools) {
 		t.Errorf("%d names for %d tools: %v", len(third), len(tools), third)

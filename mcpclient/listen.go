@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -36,7 +38,7 @@ type watching struct {
 	served    *watch.Served
 	listens   *watch.Listens
 	resources *watch.Resources
-	keeper    keeper
+	keeper    *listening.Keeper
 }
 
 // watching returns what is watched; it is made when it is first needed, as most servers
@@ -62,14 +64,17 @@ func (c *Client) newWatching() *watching {
 	opts := watch.ListenOptions{Do: c.watchDo, Spawn: c.conn.SpawnChild, Permanent: conn.IsPermanent, Logger: c.log}
 	w.listens = watch.NewListens(opts)
 	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
-	w.keeper.client = c
+	w.keeper = &listening.Keeper{Options: listening.Options{
+		Listens: w.listens, Changed: c.changed, Closed: ErrClosed, NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
+		Failed: func(err error) error { return c.failed(mcp.MethodListen, err) }, Log: c.log,
+	}}
 	return w
 }
 
 // closeWatching ends what would keep the connection from draining.
 func (c *Client) closeWatching() {
 	w := c.watching() // made now if need be, so that nothing is watched from here on
-	w.keeper.close()
+	w.keeper.Close()
 	w.listens.Close(ErrClosed)
 }
 
@@ -88,7 +93,7 @@ func (c *Client) renewWatching(info *Info) {
 	if info.Era == mcp.EraLegacy {
 		w.resources.Connected() // STDIO-24
 	}
-	w.keeper.connected()
+	w.keeper.Connected()
 }
 
 // noticed takes a notification of a modern server that belongs to a subscription,
@@ -139,7 +144,6 @@ type Subscription struct {
 	stop  func()
 	over  actors.Reply[struct{}]
 	ready actors.Reply[struct{}] // the server's first word
-	uri   string                 // of a resource that the server does not announce
 }
 
 // Close ends the subscription. Its function may still be called for what was on the
@@ -187,7 +191,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		case watch.Ended:
 			s.end(c.failed(mcp.MethodListen, n.Err))
 		}
-		c.events.add(func() { f(n) })
+		c.events.Add(func() { f(n) })
 	})
 	s.stop = l.Close
 	if _, err := s.ready.Wait(ctx); err != nil {

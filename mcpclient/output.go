@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
@@ -56,7 +58,7 @@ func (c *Client) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
 	}
 	if skipped := s.Skipped(); len(skipped) > 0 && c.cache.Outputs.Warns(name) {
 		c.log.Warn("a part of a tool's output schema can not be checked and is left out; the rest is checked",
-			"tool", sanitize.Line(name, maxName), "first", skipped[0], "parts", len(skipped))
+			"tool", sanitize.Line(name, catalogue.MaxName), "first", skipped[0], "parts", len(skipped))
 	}
 	return s, nil
 }

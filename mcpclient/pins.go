@@ -1,17 +1,16 @@
 package mcpclient
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
-	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -94,62 +93,14 @@ func (e *ToolChangedError) Changes() []string {
 	return ToolChanges(e.Before, e.Now)
 }
 
-// definition is what a pin is about: all that says what a tool does.
-type definition struct {
-	Name         string               `json:"name"`
-	Title        string               `json:"title,omitzero"`
-	Description  string               `json:"description,omitzero"`
-	InputSchema  json.RawMessage      `json:"inputSchema"`
-	OutputSchema json.RawMessage      `json:"outputSchema,omitzero"`
-	Annotations  *mcp.ToolAnnotations `json:"annotations,omitzero"`
-}
-
-func definitionOf(t *mcp.Tool) *definition {
-	return &definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations}
-}
-
-// canonical writes v so that what means the same is the same text (RFC 8785).
-func canonical(v any) ([]byte, error) {
-	raw, err := mcp.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return jsonx.Canonical(raw)
-}
-
 // HashTool returns the hash that tools are pinned by: of name, title, description,
 // schemas and annotations. It does not depend on the order of members or on white
-// space. It is "" for a definition that can not be written, which nothing pins.
-func HashTool(t *mcp.Tool) string {
-	raw, err := canonical(definitionOf(t))
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
+// space. It is "" for a definition that cannot be written, which nothing pins.
+func HashTool(t *mcp.Tool) string { return catalogue.Hash(t) }
 
 // ToolChanges names the parts of a tool's definition in which two differ: name,
 // title, description, inputSchema, outputSchema and annotations.
-func ToolChanges(a, b *mcp.Tool) []string {
-	x, y := definitionOf(a), definitionOf(b)
-	var changes []string
-	for _, part := range []struct {
-		name string
-		a, b any
-	}{
-		{"name", x.Name, y.Name}, {"title", x.Title, y.Title}, {"description", x.Description, y.Description},
-		{"inputSchema", x.InputSchema, y.InputSchema}, {"outputSchema", x.OutputSchema, y.OutputSchema},
-		{"annotations", x.Annotations, y.Annotations},
-	} {
-		a, errA := canonical(part.a)
-		b, errB := canonical(part.b)
-		if errA != nil || errB != nil || !bytes.Equal(a, b) {
-			changes = append(changes, part.name)
-		}
-	}
-	return changes
-}
+func ToolChanges(a, b *mcp.Tool) []string { return catalogue.Changes(a, b) }
 
 // pins holds tools to what they were (SECA-38).
 type pins struct {
@@ -291,4 +242,14 @@ func (p *pins) keep(key pinned, tool *Tool) {
 	}
 	own := tool.Tool // not the whole catalogue
 	p.before[key] = seen{tool.Hash, &own}
+}
+
+// PinInstructions is the name under which a [PinStore] has a server's instructions, in
+// place of a tool's.
+const PinInstructions = "(instructions)"
+
+// HashInstructions returns the hash that a server's instructions are pinned by.
+func HashInstructions(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

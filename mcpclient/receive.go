@@ -1,8 +1,15 @@
 package mcpclient
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync/atomic"
+
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"golang.org/x/time/rate"
 )
 
 // received handles what the server sends on its own account, on the transport's
@@ -31,4 +38,90 @@ func (c *Client) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 		c.taskNoticed(m)
 	}
 	// Any other is unknown or of no use: ignored (BASE-14).
+}
+
+// Observers see what a server sends on its own account, before anything is done with
+// it, for programs that show the wire. They are called at once, on the goroutine that
+// reads, in the order of what came: they must not block, and what came before an
+// answer has been seen when the call returns. The parameters are the observer's.
+type Observers struct {
+	// OnNotification sees every notification of the server, known or not, progress
+	// included. Nil sees none.
+	OnNotification func(method string, params json.RawMessage)
+	// OnRequest sees every request of the server, answered or refused; in 2026-07-28,
+	// which has none, what a result asks for instead (MRTR-01). Nil sees none.
+	OnRequest func(method string, params json.RawMessage)
+}
+
+// observeNotification is to be called for each notification of the server.
+func (c *Client) observeNotification(m *mcp.Message) {
+	if c.opts.OnNotification != nil {
+		c.opts.OnNotification(m.Method, slices.Clone(m.Params))
+	}
+}
+
+// observeRequest is to be called for each request of the server, and for each entry
+// of inputRequests.
+func (c *Client) observeRequest(method string, params json.RawMessage) {
+	if c.opts.OnRequest != nil {
+		c.opts.OnRequest(method, slices.Clone(params))
+	}
+}
+
+// A server's log messages are for people: so many a second, after a burst, are
+// passed on (LOG-06).
+const (
+	logRate  = 100
+	logBurst = 1000
+)
+
+// logLimit bounds log messages.
+type logLimit struct {
+	rate    *rate.Limiter // nil if no function takes messages
+	dropped atomic.Int64  // since one was passed on
+}
+
+// leveled returns meta with the level of the log messages that a request of
+// 2026-07-28 asks for: its own, else the client's (LOG-05). Earlier revisions have no
+// such key.
+func (c *Client) leveled(meta mcp.Meta) mcp.Meta {
+	level := c.logLevel()
+	_, own := meta[mcp.MetaLogLevel]
+	switch modern := c.era() == mcp.EraModern; {
+	case modern && !own && level != "":
+		meta = cloned(meta)
+		meta[mcp.MetaLogLevel] = json.RawMessage(jsonx.AppendQuote(nil, string(level)))
+	case !modern && own:
+		meta = cloned(meta)
+		delete(meta, mcp.MetaLogLevel)
+	}
+	return meta
+}
+
+// cloned returns a copy that can be written to; it is the caller's own.
+func cloned(m mcp.Meta) mcp.Meta {
+	if m == nil {
+		return mcp.Meta{}
+	}
+	return maps.Clone(m)
+}
+
+// logged passes a log message of the server on, if the program takes it.
+func (c *Client) logged(m *mcp.Message) {
+	if c.opts.OnLog == nil {
+		return
+	}
+	if !c.logs.rate.Allow() {
+		c.logs.dropped.Add(1)
+		return
+	}
+	if dropped := c.logs.dropped.Swap(0); dropped > 0 {
+		c.log.Warn("the server logged too much; messages were dropped", "dropped", dropped)
+	}
+	var p mcp.LogParams
+	if err := m.DecodeParams(&p); err != nil {
+		c.log.Debug("dropping a malformed log message", "error", err)
+		return
+	}
+	c.events.AddSized(len(m.Params), func() { c.opts.OnLog(p) })
 }

@@ -134,10 +134,10 @@ func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 		_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 		return leave, err
 	}
-	k, resume := &c.watching().keeper, w.Resume
-	over := sync.OnceFunc(func() { k.removeTask(t.id) })
+	k, resume := c.watching().keeper, w.Resume
+	over := sync.OnceFunc(func() { k.RemoveTask(t.id) })
 	w.Resume = func(out call.Outcome) { over(); resume(out) }
-	k.addTask(t.id)
+	k.AddTask(t.id)
 	_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 	if err != nil {
 		over()

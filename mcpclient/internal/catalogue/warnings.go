@@ -1,10 +1,8 @@
-package mcpclient
+package catalogue
 
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,21 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// describe makes a catalogue entry of a tool. Its name is given later, by those
-// beside it.
-func describe(s *Server, t *mcp.Tool) Tool {
-	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: HashTool(t), AppOnly: appOnly(t)}
-	if d.Hash == "" { // it can not be written as canonical JSON: pinned by its own text
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
-		d.Hash = "raw-" + hex.EncodeToString(sum[:])
-	}
-	d.Warnings = hiddenIn(t)
-	return d
-}
-
-// hiddenIn names the parts of a definition in which something is hidden from people
+// Hidden names the parts of a definition in which something is hidden from people
 // and not from a model (SECA-37).
-func hiddenIn(t *mcp.Tool) []string {
+func Hidden(t *mcp.Tool) []string {
 	parts := []textPart{
 		{"name", t.Name}, {"title", t.Title}, {"description", t.Description},
 		{"inputSchema", unescaped(t.InputSchema)}, {"outputSchema", unescaped(t.OutputSchema)},
@@ -42,8 +28,8 @@ func hiddenIn(t *mcp.Tool) []string {
 	return warningsOf(parts)
 }
 
-// hiddenInPrompt is hiddenIn for a prompt.
-func hiddenInPrompt(p *mcp.Prompt) []string {
+// HiddenInPrompt is Hidden for a prompt.
+func HiddenInPrompt(p *mcp.Prompt) []string {
 	parts := []textPart{{"name", p.Name}, {"title", p.Title}, {"description", p.Description}}
 	for _, a := range p.Arguments {
 		parts = append(parts, textPart{fmt.Sprintf("argument %.40q", a.Name), a.Name + "\n" + a.Title + "\n" + a.Description})
@@ -79,31 +65,31 @@ func unescaped(raw json.RawMessage) string {
 
 var controls = strings.NewReplacer(`\\`, " ", `\u00`, "\x00")
 
-// flagLookAlikes warns of tools of different servers, or of one, whose names differ
-// and look the same (SECA-39). The tools are those of a whole catalogue.
-func flagLookAlikes(tools []Tool) {
+// LookAlikes returns a warning for each tool whose name differs from that of another tool and
+// looks the same (SECA-39), "" for all others. The tools are those of a whole catalogue.
+func LookAlikes(tools []Key) []string {
 	byLook := map[string][]int{}
-	for i := range tools {
-		look := lookOf(tools[i].Tool.Name)
+	for i, t := range tools {
+		look := lookOf(t.Tool)
 		byLook[look] = append(byLook[look], i)
 	}
+	warnings := make([]string, len(tools))
 	for _, alike := range byLook {
 		for _, i := range alike {
-			if w := lookAlike(tools, i, alike); w != "" {
-				tools[i].Warnings = append(slices.Clip(tools[i].Warnings), w)
-			}
+			warnings[i] = lookAlike(tools, i, alike)
 		}
 	}
+	return warnings
 }
 
 // maxAlike bounds how many others a warning names.
 const maxAlike = 3
 
-func lookAlike(tools []Tool, i int, alike []int) string {
+func lookAlike(tools []Key, i int, alike []int) string {
 	var others []string
 	for _, j := range alike {
-		if other := &tools[j]; other.Tool.Name != tools[i].Tool.Name {
-			others = append(others, fmt.Sprintf("%q of server %s", sanitize.Line(other.Tool.Name, maxName), other.Server))
+		if other := tools[j]; other.Tool != tools[i].Tool {
+			others = append(others, fmt.Sprintf("%q of server %s", sanitize.Line(other.Tool, MaxName), other.Server))
 		}
 	}
 	if len(others) == 0 {

@@ -1,7 +1,8 @@
-package mcpclient
+// Package tracecontext puts the trace context of the W3C into requests.
+package tracecontext
 
 import (
-	"context"
+	"log/slog"
 	"maps"
 	"regexp"
 
@@ -20,14 +21,10 @@ var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-
 
 const noTrace, noParent = "00000000000000000000000000000000", "0000000000000000"
 
-// traced returns meta with the members of the request's trace context (META-04).
+// Add returns meta with the members of the request's trace context (META-04).
 // What the caller has set itself goes on unchanged. What is not in the form of the
 // W3C is left out, with all that depends on it.
-func (c *Client) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
-	if c.opts.TraceContext == nil {
-		return meta
-	}
-	found := c.opts.TraceContext(ctx)
+func Add(found map[string]string, meta mcp.Meta, log *slog.Logger) mcp.Meta {
 	parent := found[mcp.MetaTraceParent]
 	add := map[string]string{}
 	if validTraceParent(parent) {
@@ -36,7 +33,7 @@ func (c *Client) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
 			add[mcp.MetaTraceState] = s
 		}
 	} else if parent != "" {
-		c.log.Debug("leaving out a trace context that is not in the form of the W3C")
+		log.Debug("leaving out a trace context that is not in the form of the W3C")
 	}
 	if s := found[mcp.MetaBaggage]; validMember(s, maxBaggage) {
 		add[mcp.MetaBaggage] = s
@@ -51,7 +48,7 @@ func (c *Client) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
 	merged := make(mcp.Meta, len(meta)+len(add))
 	for key, value := range add {
 		if err := merged.Set(key, value); err != nil {
-			c.log.Debug("leaving out a member of the trace context", "error", err)
+			log.Debug("leaving out a member of the trace context", "error", err)
 		}
 	}
 	maps.Copy(merged, meta)

@@ -1,4 +1,5 @@
-package mcpclient
+// Package callbacks calls the functions of the program that may block.
+package callbacks
 
 import (
 	"sync"
@@ -13,12 +14,13 @@ const (
 	maxEventSize = 8 << 20
 )
 
-// events calls the user's functions one at a time, away from the goroutine that
+// Queue calls functions one at a time, away from the goroutine that
 // reads: they may block.
-type events struct {
-	sys   *actors.System
-	owner string
+type Queue struct {
+	System *actors.System
+	Owner  string
 
+	// The lock guards the fields below it: the goroutine that reads adds, another one calls.
 	mu      sync.Mutex
 	waiting []event
 	size    int // of those
@@ -32,16 +34,16 @@ type event struct {
 	size int // in bytes
 }
 
-// add has f called after those before it, unless too many wait.
-func (e *events) add(f func()) { e.addSized(0, f) }
+// Add has f called after those before it, unless too many wait.
+func (e *Queue) Add(f func()) { e.AddSized(0, f) }
 
-// addSized is add for a call that holds size bytes of the server's.
-func (e *events) addSized(size int, f func()) {
+// AddSized is Add for a call that holds size bytes of the server's.
+func (e *Queue) AddSized(size int, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.waiting) >= maxEvents || size > 0 && e.size+size > maxEventSize {
 		if e.dropped++; e.dropped == 1 {
-			e.sys.Log().Warn("a callback is too slow; further events are dropped while it is", "owner", e.owner)
+			e.System.Log().Warn("a callback is too slow; further events are dropped while it is", "owner", e.Owner)
 		}
 		return
 	}
@@ -50,11 +52,11 @@ func (e *events) addSized(size int, f func()) {
 	e.size += size
 	if !e.running {
 		e.running = true
-		e.sys.Go(e.owner, e.run)
+		e.System.Go(e.Owner, e.run)
 	}
 }
 
-func (e *events) run() {
+func (e *Queue) run() {
 	for {
 		e.mu.Lock()
 		if len(e.waiting) == 0 {
@@ -71,9 +73,9 @@ func (e *events) run() {
 }
 
 // call keeps the queue alive when f panics, which is logged.
-func (e *events) call(f func()) {
+func (e *Queue) call(f func()) {
 	_, err := actors.Guard(func() (struct{}, error) { f(); return struct{}{}, nil })
 	if err != nil {
-		e.sys.Log().Error("a callback panicked", "owner", e.owner, "error", err)
+		e.System.Log().Error("a callback panicked", "owner", e.Owner, "error", err)
 	}
 }

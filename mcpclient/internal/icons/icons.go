@@ -1,4 +1,5 @@
-package mcpclient
+// Package icons tells the icons of servers that may be shown.
+package icons
 
 import (
 	"bytes"
@@ -11,16 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// maxIcon bounds an icon that comes within a data URL, in bytes of the URL.
-const maxIcon = 256 << 10
+// Max bounds an icon that comes within a data URL, in bytes of the URL.
+const Max = 256 << 10
 
-// SafeIcons returns the icons that a renderer may use (ICON-03): data URLs of at most
-// 256 KiB that hold what they say, as PNG, JPEG, GIF, WebP or SVG, and https URLs of
-// the server's own origin. ServerURL is that of the server, "" for one that has none.
-// Nothing is fetched. Who does must send no credentials, follow no redirect to
-// another origin, bound what comes and look at its first bytes; SVG may hold script
-// (ICON-02).
-func SafeIcons(icons []mcp.Icon, serverURL string) []mcp.Icon {
+// Safe returns the icons that a renderer may use (ICON-03).
+func Safe(icons []mcp.Icon, serverURL string) []mcp.Icon {
 	own, err := url.Parse(serverURL)
 	if err != nil {
 		own = new(url.URL)
@@ -35,7 +31,7 @@ func SafeIcons(icons []mcp.Icon, serverURL string) []mcp.Icon {
 }
 
 func safeIcon(icon *mcp.Icon, own *url.URL) bool {
-	if icon.MIMEType != "" && imageType(icon.MIMEType) == "" || len(icon.Src) > maxIcon {
+	if icon.MIMEType != "" && imageType(icon.MIMEType) == "" || len(icon.Src) > Max {
 		return false
 	}
 	if len(icon.Src) >= 5 && strings.EqualFold(icon.Src[:5], "data:") {
