@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
@@ -88,7 +89,7 @@ func RootsQuestion(key string) *Question {
 func (q *Request) Ask(ctx context.Context, questions ...*Question) error {
 	n := q.r.invocation.Load()
 	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
-		return errors.New("mcpserver: this handler can not ask")
+		return errNoAsking
 	}
 	if len(questions) == 0 {
 		return nil
@@ -110,7 +111,7 @@ func (q *Request) Ask(ctx context.Context, questions ...*Question) error {
 }
 
 // maxKey bounds a key, in bytes.
-const maxKey = 256
+const maxKey = asking.MaxKey
 
 // ask puts one question and returns its refusal too.
 func (q *Request) ask(ctx context.Context, one *Question) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // A call with a loop of two turns and two tools, over a pipe, with a model that costs
@@ -15,7 +16,7 @@ func BenchmarkSampleLoop(b *testing.B) {
 		llmtest.Calls(llmtest.Call("weather", `{"place":"Oslo"}`), llmtest.Call("trains", `{"place":"Oslo"}`)),
 		llmtest.Say("Go to Oslo."),
 	)
-	s, _ := newServer(b, &mcpserver.Options{Model: trip})
+	s, _ := newServer(b, &mcpserver.Options{Model: sampling.NewModel(trip, nil)})
 	addLoop(b, s, nil, nil)
 	a := openAsked(b, s, mcp.V2025_11_25, `{}`)
 	a.peer.check = nil

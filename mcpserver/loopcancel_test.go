@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // loopBench is a server whose loops can be watched and killed.
@@ -55,7 +56,7 @@ func (b *loopBench) record(ev actors.TraceEvent) {
 // newLoopBench returns a server with a tool "plan", whose loop has the tools "heeds",
 // which ends with its context, and "deaf", which does not. Everything must be gone when
 // the test has ended.
-func newLoopBench(t *testing.T, opts mcpserver.Options, o *mcpserver.LoopOptions, more ...func(context.Context, *mcpserver.ToolRequest) error) *loopBench {
+func newLoopBench(t *testing.T, opts mcpserver.Options, o *sampling.Options, more ...func(context.Context, *mcpserver.ToolRequest) error) *loopBench {
 	t.Helper()
 	b := &loopBench{begun: make(chan string, 100), open: make(chan struct{}), gate: llmtest.NewGate(), tracer: &actors.Tracer{}}
 	var err error
@@ -71,13 +72,13 @@ func newLoopBench(t *testing.T, opts mcpserver.Options, o *mcpserver.LoopOptions
 		b.gate.Open()
 		empty(t, b.s, b.sys)
 	})
-	b.p = addLoop(t, b.s, []*mcpserver.LoopTool{
-		mcpserver.LoopFunc(&mcp.Tool{Name: "heeds"}, func(ctx context.Context, _ struct{}) (string, error) {
+	b.p = addLoop(t, b.s, []*sampling.Tool{
+		sampling.Func(&mcp.Tool{Name: "heeds"}, func(ctx context.Context, _ struct{}) (string, error) {
 			b.begun <- "heeds"
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		}),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "deaf"}, func(context.Context, struct{}) (string, error) {
+		sampling.Func(&mcp.Tool{Name: "deaf"}, func(context.Context, struct{}) (string, error) {
 			b.begun <- "deaf"
 			<-b.open
 			return "late", nil
@@ -181,7 +182,7 @@ func TestLoopCancelledAnywhere(t *testing.T) {
 						var own *llmtest.Model
 						if at.own != nil {
 							own = llmtest.Script(at.own(gate)...)
-							opts.Model = own
+							opts.Model = sampling.NewModel(own, nil)
 						}
 						b := newLoopBench(t, opts, nil)
 						a := openAsked(t, b.s, v, at.caps)
@@ -253,11 +254,11 @@ func TestLoopOwnDeadline(t *testing.T) {
 			err := mcpserver.AddTool(b.s, &mcp.Tool{Name: "short"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 				ctx, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
-				heeds := mcpserver.LoopFunc(&mcp.Tool{Name: "heeds"}, func(ctx context.Context, _ struct{}) (string, error) {
+				heeds := sampling.Func(&mcp.Tool{Name: "heeds"}, func(ctx context.Context, _ struct{}) (string, error) {
 					<-ctx.Done()
 					return "", context.Cause(ctx)
 				})
-				_, err := req.SampleLoop(ctx, "short", question(), []*mcpserver.LoopTool{heeds}, nil)
+				_, err := sampling.Loop(ctx, req, "short", question(), []*sampling.Tool{heeds}, nil)
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, want the deadline", err)
 				}
@@ -293,14 +294,14 @@ func TestLoopOwnDeadline(t *testing.T) {
 func TestLoopTrace(t *testing.T) {
 	tests := []struct {
 		name  string
-		opts  *mcpserver.LoopOptions
+		opts  *sampling.Options
 		turns []string
 		end   func(a *asked)
 		want  []string
 	}{
 		{"answer", nil, []string{use("c", "unheard-of", `{}`), tripAnswer}, nil,
 			[]string{"Started", "listed", "modelReplied", "decided", "listed", "modelReplied"}},
-		{"limit", &mcpserver.LoopOptions{MaxTokens: 110}, []string{use("c", "unheard-of", `{}`), tripAnswer}, nil,
+		{"limit", &sampling.Options{MaxTokens: 110}, []string{use("c", "unheard-of", `{}`), tripAnswer}, nil,
 			[]string{"Started", "listed", "modelReplied", "decided", "listed", "limitHit"}},
 		{"cancel", nil, []string{use("c", "heeds", `{}`)}, (*asked).cancelLast,
 			[]string{"Started", "listed", "modelReplied", "decided", "cancelRun", "toolReturned"}},
@@ -399,7 +400,7 @@ func TestLoopsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := llmtest.NewGate()
 		defer gate.Open()
-		b := newLoopBench(t, mcpserver.Options{Model: llmtest.Loop(llmtest.Join(llmtest.Say("a"), llmtest.Hold(gate)))}, nil)
+		b := newLoopBench(t, mcpserver.Options{Model: sampling.NewModel(llmtest.Loop(llmtest.Join(llmtest.Say("a"), llmtest.Hold(gate))), nil)}, nil)
 		own := openAsked(t, b.s, mcp.V2025_11_25, `{}`)
 		asked := openAsked(t, b.s, mcp.V2025_11_25, withTools)
 		for i := range 1000 {

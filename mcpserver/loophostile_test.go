@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // manyCalls is an answer with n calls.
@@ -54,7 +55,7 @@ func TestLoopOfHostileModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachLoop(t, mcp.V2025_11_25, mcpserver.Options{}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
 				var ran atomic.Int64
-				p := addLoop(t, s, []*mcpserver.LoopTool{mcpserver.LoopFunc(&mcp.Tool{Name: "ok", InputSchema: json.RawMessage(`{"type":"object"}`)},
+				p := addLoop(t, s, []*sampling.Tool{sampling.Func(&mcp.Tool{Name: "ok", InputSchema: json.RawMessage(`{"type":"object"}`)},
 					func(_ context.Context, in json.RawMessage) (string, error) { ran.Add(1); return "done", nil })}, nil)
 				asked := 0
 				text := a.call("plan", `{}`, func(_ string, raw json.RawMessage) string {
@@ -92,7 +93,7 @@ func TestLoopReplayed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				paid := make(map[string]int)
 				s, _ := newServer(t, &mcpserver.Options{TicketKeys: ticketKeys, NoParking: noParking})
-				addLoop(t, s, []*mcpserver.LoopTool{mcpserver.LoopFunc(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
+				addLoop(t, s, []*sampling.Tool{sampling.Func(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
 					func(_ context.Context, in json.RawMessage) (string, error) { paid[string(in)]++; return "paid", nil })}, nil)
 				a := openAsked(t, s, mcp.V2026_07_28, withTools)
 				asks := func(extra string) said { return readMessage(t, a.ask(a.tool("plan", `{}`, extra))) }

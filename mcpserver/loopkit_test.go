@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 type placeIn struct {
@@ -29,18 +30,18 @@ type planner struct {
 	weather, trains atomic.Int64
 
 	mu    sync.Mutex
-	ended []*mcpserver.LoopResult
+	ended []*sampling.Result
 	errs  []error // of each loop in the order in which they began; nil until it returns
 }
 
 // tools are those of the loop: one with structured results, one with text.
-func (p *planner) tools() []*mcpserver.LoopTool {
-	return []*mcpserver.LoopTool{
-		mcpserver.LoopFunc(&mcp.Tool{Name: "weather", Description: "the weather of a place"}, func(_ context.Context, in placeIn) (weatherOut, error) {
+func (p *planner) tools() []*sampling.Tool {
+	return []*sampling.Tool{
+		sampling.Func(&mcp.Tool{Name: "weather", Description: "the weather of a place"}, func(_ context.Context, in placeIn) (weatherOut, error) {
 			p.weather.Add(1)
 			return weatherOut{Sky: "clear over " + in.Place, Warm: true}, nil
 		}),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "trains", InputSchema: json.RawMessage(`{"type":"object","properties":{"place":{"type":"string","maxLength":20}},"required":["place"]}`)},
+		sampling.Func(&mcp.Tool{Name: "trains", InputSchema: json.RawMessage(`{"type":"object","properties":{"place":{"type":"string","maxLength":20}},"required":["place"]}`)},
 			func(_ context.Context, in placeIn) (string, error) {
 				p.trains.Add(1)
 				return "a train to " + in.Place + " at 9:05", nil
@@ -54,7 +55,7 @@ func question() *mcp.CreateMessageParams {
 }
 
 // addLoop adds a tool "plan" that runs a loop.
-func addLoop(t testing.TB, s *mcpserver.Server, tools []*mcpserver.LoopTool, o *mcpserver.LoopOptions, more ...func(ctx context.Context, req *mcpserver.ToolRequest) error) *planner {
+func addLoop(t testing.TB, s *mcpserver.Server, tools []*sampling.Tool, o *sampling.Options, more ...func(ctx context.Context, req *mcpserver.ToolRequest) error) *planner {
 	t.Helper()
 	p := &planner{}
 	if tools == nil {
@@ -67,7 +68,7 @@ func addLoop(t testing.TB, s *mcpserver.Server, tools []*mcpserver.LoopTool, o *
 			}
 		}
 		n := p.begin()
-		r, err := req.SampleLoop(ctx, "plan", question(), tools, o)
+		r, err := sampling.Loop(ctx, req, "plan", question(), tools, o)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.errs[n] = err
@@ -84,7 +85,7 @@ func addLoop(t testing.TB, s *mcpserver.Server, tools []*mcpserver.LoopTool, o *
 }
 
 // result is what the only loop that has ended with an answer has returned.
-func (p *planner) result(t testing.TB) *mcpserver.LoopResult {
+func (p *planner) result(t testing.TB) *sampling.Result {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,12 +11,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // What is wrong with a loop is said before anybody is asked.
 func TestLoopRefused(t *testing.T) {
-	ok := mcpserver.LoopFunc(&mcp.Tool{Name: "ok"}, func(context.Context, struct{}) (string, error) { return "", nil })
-	bad := mcpserver.LoopFunc(&mcp.Tool{Name: "a.b"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	ok := sampling.Func(&mcp.Tool{Name: "ok"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	bad := sampling.Func(&mcp.Tool{Name: "a.b"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	if ok.Err() != nil || bad.Err() == nil {
 		t.Errorf("got %v and %v", ok.Err(), bad.Err())
 	}
@@ -25,19 +26,19 @@ func TestLoopRefused(t *testing.T) {
 	tests := map[string]struct {
 		key   string
 		p     *mcp.CreateMessageParams
-		tools []*mcpserver.LoopTool
-		o     *mcpserver.LoopOptions
+		tools []*sampling.Tool
+		o     *sampling.Options
 		want  string
 	}{
 		"no key":           {"", question(), nil, nil, "needs a key"},
 		"a long key":       {strings.Repeat("k", 300), question(), nil, nil, "needs a key"},
 		"no question":      {"k", nil, nil, nil, "no question"},
 		"tools of its own": {"k", withOwnTools, nil, nil, "its tools"},
-		"a bad tool":       {"k", question(), []*mcpserver.LoopTool{ok, bad}, nil, "names of 1 to 64"},
-		"a tool twice":     {"k", question(), []*mcpserver.LoopTool{ok, ok}, nil, "two tools"},
-		"a nil tool":       {"k", question(), []*mcpserver.LoopTool{nil}, nil, "is nil"},
-		"a nil definition": {"k", question(), []*mcpserver.LoopTool{mcpserver.LoopFunc(nil, func(context.Context, struct{}) (string, error) { return "", nil })}, nil, "it is nil"},
-		"negative turns":   {"k", question(), nil, &mcpserver.LoopOptions{MaxTurns: -1}, "negative"},
+		"a bad tool":       {"k", question(), []*sampling.Tool{ok, bad}, nil, "names of 1 to 64"},
+		"a tool twice":     {"k", question(), []*sampling.Tool{ok, ok}, nil, "two tools"},
+		"a nil tool":       {"k", question(), []*sampling.Tool{nil}, nil, "is nil"},
+		"a nil definition": {"k", question(), []*sampling.Tool{sampling.Func(nil, func(context.Context, struct{}) (string, error) { return "", nil })}, nil, "it is nil"},
+		"negative turns":   {"k", question(), nil, &sampling.Options{MaxTurns: -1}, "negative"},
 		"no messages":      {"k", &mcp.CreateMessageParams{MaxTokens: 1}, nil, nil, "messages"},
 	}
 	for name, tt := range tests {
@@ -45,7 +46,7 @@ func TestLoopRefused(t *testing.T) {
 			synctestOnce(t, func(t *testing.T) {
 				s, _ := newServer(t, nil)
 				err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
-					_, err := req.SampleLoop(ctx, tt.key, tt.p, tt.tools, tt.o)
+					_, err := sampling.Loop(ctx, req, tt.key, tt.p, tt.tools, tt.o)
 					return "", err
 				})
 				if err != nil {
@@ -63,11 +64,11 @@ func TestLoopRefused(t *testing.T) {
 // The bounds of a loop end it with an error that names them.
 func TestLoopLimits(t *testing.T) {
 	tests := map[string]struct {
-		o    *mcpserver.LoopOptions
+		o    *sampling.Options
 		want string
 	}{
-		"tokens":     {&mcpserver.LoopOptions{MaxTokens: 150}, "tokens"},
-		"tool calls": {&mcpserver.LoopOptions{MaxCalls: 1}, "tool calls"},
+		"tokens":     {&sampling.Options{MaxTokens: 150}, "tokens"},
+		"tool calls": {&sampling.Options{MaxCalls: 1}, "tool calls"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,13 +99,13 @@ func TestLoopDeclined(t *testing.T) {
 
 // PROG-01: the steps of a loop are progress of the call, where the client wants it.
 func TestLoopProgress(t *testing.T) {
-	var steps []mcpserver.LoopStep
+	var steps []sampling.Step
 	for _, own := range []bool{false, true} {
 		synctestOnce(t, func(t *testing.T) {
-			s, _ := newServer(t, &mcpserver.Options{Model: ownTrip()})
-			var o *mcpserver.LoopOptions
+			s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(ownTrip(), nil)})
+			var o *sampling.Options
 			if own {
-				o = &mcpserver.LoopOptions{Parallel: 1, OnStep: func(step mcpserver.LoopStep) {
+				o = &sampling.Options{Parallel: 1, OnStep: func(step sampling.Step) {
 					steps = append(steps, step)
 					panic("it must not break the loop")
 				}}
@@ -135,7 +136,7 @@ func TestLoopProgress(t *testing.T) {
 			}
 		})
 	}
-	want := []mcpserver.LoopStep{
+	want := []sampling.Step{
 		{N: 1, Turn: 1}, {N: 2, Turn: 1, Tool: "weather"}, {N: 3, Turn: 1, Tool: "weather", Done: true},
 		{N: 4, Turn: 1, Tool: "trains"}, {N: 5, Turn: 1, Tool: "trains", Done: true}, {N: 6, Turn: 2},
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // XTASK-06, XTASK-12: a loop in a task asks as the task asks, in as many turns as it
@@ -19,7 +20,7 @@ func TestLoopInTask(t *testing.T) {
 		withTasks(t, mcp.Latest, nil, func(t *testing.T, s *mcpserver.Server, p *taskPeer, _ *gate) {
 			plan, ended := &planner{}, make(chan error, 1)
 			err := mcpserver.AddTool(s, taskTool("plan", mcp.TaskRequired), func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
-				r, err := req.SampleLoop(ctx, "plan", question(), plan.tools(), &mcpserver.LoopOptions{MaxTurns: 12})
+				r, err := sampling.Loop(ctx, req, "plan", question(), plan.tools(), &sampling.Options{MaxTurns: 12})
 				if err != nil {
 					ended <- err
 					return "", err
@@ -67,7 +68,7 @@ func TestLoopToolAsks(t *testing.T) {
 	eachLoop(t, mcp.V2025_11_25, mcpserver.Options{}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
 		booked := 0
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
-			book := mcpserver.LoopFunc(&mcp.Tool{Name: "book"}, func(ctx context.Context, in placeIn) (string, error) {
+			book := sampling.Func(&mcp.Tool{Name: "book"}, func(ctx context.Context, in placeIn) (string, error) {
 				who, err := mcpserver.Elicit[nameForm](ctx, req, "who "+in.Place, "Who goes to "+in.Place+"?")
 				if err != nil {
 					return "", err
@@ -75,7 +76,7 @@ func TestLoopToolAsks(t *testing.T) {
 				booked++
 				return who.Name + " goes to " + in.Place, nil
 			})
-			r, err := req.SampleLoop(ctx, "plan", question(), []*mcpserver.LoopTool{book}, &mcpserver.LoopOptions{Parallel: 1})
+			r, err := sampling.Loop(ctx, req, "plan", question(), []*sampling.Tool{book}, &sampling.Options{Parallel: 1})
 			if err != nil {
 				return "", err
 			}
@@ -103,7 +104,7 @@ func TestLoopToolContext(t *testing.T) {
 	synctestOnce(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
-			who := mcpserver.LoopFunc(&mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
+			who := sampling.Func(&mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
 				within, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				if within.Err() != nil || context.Cause(ctx) != nil {
@@ -111,7 +112,7 @@ func TestLoopToolContext(t *testing.T) {
 				}
 				return fmt.Sprint(within.Value(contextKey{}), " ", ctx.Value(placeIn{})), nil
 			})
-			r, err := req.SampleLoop(context.WithValue(ctx, contextKey{}, "Ada"), "plan", question(), []*mcpserver.LoopTool{who}, nil)
+			r, err := sampling.Loop(context.WithValue(ctx, contextKey{}, "Ada"), req, "plan", question(), []*sampling.Tool{who}, nil)
 			if err != nil {
 				return "", err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // Once from several goroutines: with one key it is done by one of them, and the others
@@ -104,7 +105,7 @@ func TestSampleFromManyGoroutines(t *testing.T) {
 			t.Run(fmt.Sprint("the handler waits ", waits, " client with ", caps), func(t *testing.T) {
 				for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
 					synctestOnce(t, func(t *testing.T) {
-						s, _ := newServer(t, &mcpserver.Options{Model: llmtest.Loop(llmtest.Say("Paris"))})
+						s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(llmtest.Loop(llmtest.Say("Paris")), nil)})
 						err := mcpserver.AddTool(s, &mcp.Tool{Name: "many"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 							var wg sync.WaitGroup
 							for i := range 5 {

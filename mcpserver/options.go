@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -139,12 +138,10 @@ type Options struct {
 	RatePerSecond float64
 	RateBurst     int
 
-	// Model answers [Request.Sample] and [Request.SampleLoop] where the client has no
-	// model to offer: no sampling, or none with tools where tools are needed (SAMP-04). It
-	// is asked again after errors that allow it. Nil: such a question is refused.
-	Model llm.Model
-	// ModelLimits bounds what Model does for clients.
-	ModelLimits ModelLimits
+	// Model answers [Request.Sample] and sampling.Loop where the client has no model to
+	// offer: no sampling, or none with tools where tools are needed (SAMP-04). It is made
+	// by sampling.NewModel. Nil: such a question is refused.
+	Model Model
 
 	// NoParking lets handlers that ask clients of 2026-07-28 run again from the top in
 	// each round, instead of being kept between rounds.

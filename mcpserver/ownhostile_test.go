@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // lyingModel says a thousand tokens and a usage of its own invention.
@@ -37,7 +38,7 @@ func TestOwnModelAgainstLies(t *testing.T) {
 	for _, usage := range []llm.Usage{{}, {Input: -1, Output: -1}, {Input: 1, Output: 1}, {Input: 1 << 62, Output: 1 << 62}, {Input: math.MaxInt, Output: math.MaxInt}} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &lyingModel{usage: usage}
-			s, _ := newServer(t, &mcpserver.Options{Model: m, ModelLimits: mcpserver.ModelLimits{TokensPerHour: 5000}})
+			s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(m, &sampling.Limits{TokensPerHour: 5000})})
 			p := sampleParams("Hi")
 			p.MaxTokens = 1500
 			addAsk(t, s, p)
@@ -59,7 +60,7 @@ func TestOwnModelAgainstLies(t *testing.T) {
 func TestOwnModelAgainstManySessions(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
 		m := &lyingModel{usage: llm.Usage{Input: 10, Output: 1000}}
-		webBubble(t, &mcpserver.Options{Model: m, ModelLimits: mcpserver.ModelLimits{TokensPerHour: 5000}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+		webBubble(t, &mcpserver.Options{Model: sampling.NewModel(m, &sampling.Limits{TokensPerHour: 5000})}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 			p := sampleParams("Hi")
 			p.MaxTokens = 1500
 			addAsk(t, s, p)

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // addAsk adds a tool that asks the model whatever p says.
@@ -33,7 +34,7 @@ func addAsk(t testing.TB, s *mcpserver.Server, p *mcp.CreateMessageParams) {
 func TestSampleOwnModel(t *testing.T) {
 	for caps, want := range map[string]string{`{}`: "Hello endTurn", `{"sampling":{}}`: "Paris "} {
 		t.Run(caps, func(t *testing.T) {
-			eachLoop(t, mcp.V2024_11_05, mcpserver.Options{Model: llmtest.Loop(llmtest.Say("Hello"))}, caps, func(t *testing.T, s *mcpserver.Server, a *asked) {
+			eachLoop(t, mcp.V2024_11_05, mcpserver.Options{Model: sampling.NewModel(llmtest.Loop(llmtest.Say("Hello")), nil)}, caps, func(t *testing.T, s *mcpserver.Server, a *asked) {
 				addAsk(t, s, sampleParams("Hi"))
 				if got := a.call("ask", `{}`, respondAda); got != want {
 					t.Errorf("got %q, want %q", got, want)
@@ -47,7 +48,7 @@ func TestSampleOwnModel(t *testing.T) {
 func TestOwnModelIsAsked(t *testing.T) {
 	synctestOnce(t, func(t *testing.T) {
 		own := llmtest.Script(llmtest.Say("no call"), llmtest.Call("weather", `{"place":"Oslo"}`))
-		s, _ := newServer(t, &mcpserver.Options{Model: own, ModelLimits: mcpserver.ModelLimits{MaxTokens: 50}})
+		s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(own, &sampling.Limits{MaxTokens: 50})})
 		p := question()
 		p.Tools = []mcp.Tool{{Name: "weather", InputSchema: []byte(`{"type":"object"}`)}}
 		p.ToolChoice = &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired}
@@ -81,7 +82,7 @@ func TestOwnModelFails(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctestOnce(t, func(t *testing.T) {
-				s, _ := newServer(t, &mcpserver.Options{Model: llmtest.Script(tt.turn)})
+				s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(llmtest.Script(tt.turn), nil)})
 				addAsk(t, s, tt.p)
 				if got := openAsked(t, s, mcp.V2026_07_28, `{}`).call("ask", `{}`, respondAda); !hasAll(got, "isError", tt.want) {
 					t.Errorf("got %q, want %q in it", got, tt.want)
@@ -97,7 +98,7 @@ func TestModelLimits(t *testing.T) {
 		synctestOnce(t, func(t *testing.T) {
 			gate := llmtest.NewGate()
 			own := llmtest.Loop(llmtest.Join(llmtest.Hold(gate), llmtest.Say("Hello")))
-			s, _ := newServer(t, &mcpserver.Options{Model: own, ModelLimits: mcpserver.ModelLimits{PerPrincipal: 2, Concurrency: 3}})
+			s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(own, &sampling.Limits{PerPrincipal: 2, Concurrency: 3})})
 			addAsk(t, s, sampleParams("Hi"))
 			greedy, other := openAsked(t, s, mcp.V2025_11_25, `{}`), openAsked(t, s, mcp.V2025_11_25, `{}`)
 			for range 5 {
@@ -126,7 +127,7 @@ func TestModelLimits(t *testing.T) {
 	t.Run("tokens per hour", func(t *testing.T) {
 		synctestOnce(t, func(t *testing.T) {
 			own := llmtest.Loop(llmtest.Say("Hello").Usage(60, 40))
-			s, _ := newServer(t, &mcpserver.Options{Model: own, ModelLimits: mcpserver.ModelLimits{TokensPerHour: 250}})
+			s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(own, &sampling.Limits{TokensPerHour: 250})})
 			var last error
 			err := mcpserver.AddTool(s, &mcp.Tool{Name: "ask"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 				_, last = req.Sample(ctx, "ask", sampleParams("Hi"))
@@ -140,7 +141,7 @@ func TestModelLimits(t *testing.T) {
 			for range 4 {
 				got = append(got, a.call("ask", `{}`, respondAda))
 			}
-			if want := "[ok ok ok isError what this client may use of the server's model is used up, try again later]"; fmt.Sprint(got) != want || !errors.Is(last, mcpserver.ErrModelBudget) {
+			if want := "[ok ok ok isError what this client may use of the server's model is used up, try again later]"; fmt.Sprint(got) != want || !errors.Is(last, sampling.ErrBudget) {
 				t.Errorf("got %v, want %s", got, want)
 			}
 			if r := own.Requests()[2]; r.MaxTokens >= 50 { // what was left bounds the output
@@ -156,7 +157,7 @@ func TestModelLimits(t *testing.T) {
 		})
 	})
 	t.Run("negative", func(t *testing.T) {
-		_, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{Model: llmtest.Script(), ModelLimits: mcpserver.ModelLimits{MaxTokens: -1}})
+		_, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{Model: sampling.NewModel(llmtest.Script(), &sampling.Limits{MaxTokens: -1})})
 		if err == nil {
 			t.Error("got no error")
 		}
@@ -169,7 +170,7 @@ func TestLoopTooLong(t *testing.T) {
 	synctestOnce(t, func(t *testing.T) {
 		trip := llmtest.Calls(llmtest.Call("weather", `{"place":"Oslo"}`), llmtest.Call("trains", `{"place":"Oslo"}`))
 		own := llmtest.Script(trip, trip, trip, llmtest.Fail(&llm.Error{Provider: "own", Err: llm.ErrContextLength}), llmtest.Say("what is left"))
-		s, _ := newServer(t, &mcpserver.Options{Model: own})
+		s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(own, nil)})
 		p := addLoop(t, s, nil, nil)
 		got := openAsked(t, s, mcp.V2025_11_25, `{}`).call("plan", `{}`, respondAda)
 		if err := p.lastError(); !hasAll(got, "isError") || !errors.Is(err, llm.ErrContextLength) || len(own.Requests()) != 4 {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
@@ -39,15 +40,11 @@ func (n *handlerCall) askRound(ctx context.Context, qs []*Question) error {
 			return n.fail(err)
 		}
 	}
-	if count, ok := ctx.Value(askedKey{}).(*atomic.Int32); ok {
+	if count, ok := ctx.Value(asking.Asked{}).(*atomic.Int32); ok {
 		count.Add(int32(len(qs)))
 	}
 	return n.visit(ctx, qs)
 }
-
-// askedKey is the key of a counter in the context of what is done once: of the questions
-// answered in it, which are not asked again then.
-type askedKey struct{}
 
 // fail ends the call with an error of ours: the handler is not to mend it.
 func (n *handlerCall) fail(err error) error {

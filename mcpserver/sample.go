@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 )
 
 // Sample asks the client's model, with everything that p says. The error is
@@ -14,7 +15,7 @@ import (
 // sampling.tools is never sent tools (SAMP-04), nor one of 2025-11-25 or later without
 // sampling.context a wish for context (SAMP-07): that is a [*CapabilityError]. Calls and
 // results in the messages must balance (SAMP-20, SAMP-21). Handlers that let the model
-// call tools use [Request.SampleLoop], or bound the turns themselves, and say
+// call tools use sampling.Loop, or bound the turns themselves, and say
 // [mcp.ToolChoiceNone] in the last (SAMP-31).
 //
 // With [Options].Model a client that has no sampling, or none with tools where they are
@@ -44,34 +45,20 @@ func (q *Question) clientAnswers(c *mcp.ClientCapabilities) bool {
 // sampleOwn asks the server's own model, once for the key, unless the client is to be
 // asked: that too is decided once, or a handler that runs again for a client that has
 // changed would not ask again what it had asked.
-func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (ownAnswer, error) {
-	ctx, stop := n.within(ctx)
+func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (asking.Answer, error) {
+	ctx, stop := n.Within(ctx)
 	defer stop()
-	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (ownAnswer, error) {
+	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (asking.Answer, error) {
 		if client() {
-			return ownAnswer{Client: true}, nil
+			return asking.Answer{Client: true}, nil
 		}
-		return n.server.model.sample(ctx, n.current().patron(), p)
+		return n.server.model.Answer(ctx, n.current().quota(), p)
 	})
 	return a, err
 }
 
-// Keys of what is kept for the server itself, apart from those of handlers.
-const (
-	ownKey  = "\x00model:"
-	planKey = "\x00plan:"
-	callKey = "\x00call:"
-)
-
-// within returns ctx, which ends with the run too.
-func (n *handlerCall) within(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, end := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(n.Context(), func() { end(n.Cause()) })
-	return ctx, func() {
-		forget()
-		end(nil)
-	}
-}
+// ownKey begins the keys of what is kept for the server itself, apart from those of handlers.
+const ownKey = "\x00model:"
 
 // usesTools reports whether the question needs sampling.tools.
 func (q *Question) usesTools() bool {

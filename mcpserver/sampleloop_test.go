@@ -17,13 +17,14 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // SAMP-20, SAMP-21, SAMP-24, SAMP-25, SAMP-30: the client's model is asked turn by turn,
 // each time with all there was, and no tool runs twice for it.
 func TestLoopWithClientsModel(t *testing.T) {
-	eachLoop(t, mcp.V2025_11_25, mcpserver.Options{Model: llmtest.Script()}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
+	eachLoop(t, mcp.V2025_11_25, mcpserver.Options{Model: sampling.NewModel(llmtest.Script(), nil)}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
 		p := addLoop(t, s, nil, nil)
 		m := &clientModel{t: t, turns: []string{tripCalls, tripAnswer}}
 		if got := a.call("plan", `{}`, m.respond); got != "Go to Oslo." {
@@ -63,7 +64,7 @@ func TestLoopWithoutClientsModel(t *testing.T) {
 	for _, caps := range []string{`{}`, `{"sampling":{}}`} {
 		t.Run("own model, client with "+caps, func(t *testing.T) {
 			var own *llmtest.Model
-			opts := mcpserver.Options{Model: &relay{&own}}
+			opts := mcpserver.Options{Model: sampling.NewModel(&relay{&own}, nil)}
 			eachLoop(t, mcp.V2024_11_05, opts, caps, func(t *testing.T, s *mcpserver.Server, a *asked) {
 				own = ownTrip()
 				p := addLoop(t, s, nil, nil)
@@ -112,7 +113,7 @@ func linger() { time.Sleep(time.Second) }
 func TestOldClientsAndOwnModel(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V2024_11_05, mcp.V2025_06_18} {
 		synctestOnce(t, func(t *testing.T) {
-			s, _ := newServer(t, &mcpserver.Options{Model: ownTrip()})
+			s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(ownTrip(), nil)})
 			addLoop(t, s, nil, nil, func(ctx context.Context, req *mcpserver.ToolRequest) error {
 				r, err := req.Sample(ctx, "plain", sampleParams("Hi"))
 				if err == nil && r.Content.Text() != "Paris" {
@@ -137,15 +138,15 @@ func TestLoopLastTurn(t *testing.T) {
 	}
 	tests := []struct {
 		name           string
-		opts           *mcpserver.LoopOptions
+		opts           *sampling.Options
 		before         []func(context.Context, *mcpserver.ToolRequest) error
 		legacy, modern int
 	}{
 		{"by default", nil, nil, 8, 8},
-		{"of three", &mcpserver.LoopOptions{MaxTurns: 3}, nil, 3, 3},
-		{"of one", &mcpserver.LoopOptions{MaxTurns: 1}, nil, 1, 1},
-		{"of more than a client goes", &mcpserver.LoopOptions{MaxTurns: 12}, nil, 12, 8},
-		{"of more that a client goes all the same", &mcpserver.LoopOptions{MaxTurns: 12, MaxRounds: 12}, nil, 12, 12},
+		{"of three", &sampling.Options{MaxTurns: 3}, nil, 3, 3},
+		{"of one", &sampling.Options{MaxTurns: 1}, nil, 1, 1},
+		{"of more than a client goes", &sampling.Options{MaxTurns: 12}, nil, 12, 8},
+		{"of more that a client goes all the same", &sampling.Options{MaxTurns: 12, MaxRounds: 12}, nil, 12, 12},
 		{"after another question", nil, []func(context.Context, *mcpserver.ToolRequest) error{elicit}, 8, 7},
 	}
 	for _, tt := range tests {
@@ -184,7 +185,7 @@ func TestLoopToolChoice(t *testing.T) {
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 			q := question()
 			q.ToolChoice = &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired}
-			r, err := req.SampleLoop(ctx, "plan", q, p.tools(), nil)
+			r, err := sampling.Loop(ctx, req, "plan", q, p.tools(), nil)
 			if err != nil {
 				return "", err
 			}
@@ -206,17 +207,17 @@ func TestLoopToolChoice(t *testing.T) {
 // SAMP-20 to SAMP-26: whatever a tool does and a model asks for, each call has one
 // result, and the loop goes on.
 func TestLoopBalance(t *testing.T) {
-	tools := []*mcpserver.LoopTool{
-		mcpserver.LoopFunc(&mcp.Tool{Name: "ok"}, func(_ context.Context, in placeIn) (string, error) { return in.Place, nil }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "panics"}, func(context.Context, struct{}) (string, error) { panic("the password is hunter2") }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "fails"}, func(context.Context, struct{}) (string, error) { return "", errors.New("no paper") }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "nothing"}, func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "bytes"}, func(context.Context, struct{}) (string, error) { return "a\xffb", nil }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "long"}, func(context.Context, struct{}) (string, error) { return strings.Repeat("x", 500), nil }),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "picture"}, func(context.Context, struct{}) (mcp.Content, error) {
+	tools := []*sampling.Tool{
+		sampling.Func(&mcp.Tool{Name: "ok"}, func(_ context.Context, in placeIn) (string, error) { return in.Place, nil }),
+		sampling.Func(&mcp.Tool{Name: "panics"}, func(context.Context, struct{}) (string, error) { panic("the password is hunter2") }),
+		sampling.Func(&mcp.Tool{Name: "fails"}, func(context.Context, struct{}) (string, error) { return "", errors.New("no paper") }),
+		sampling.Func(&mcp.Tool{Name: "nothing"}, func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil }),
+		sampling.Func(&mcp.Tool{Name: "bytes"}, func(context.Context, struct{}) (string, error) { return "a\xffb", nil }),
+		sampling.Func(&mcp.Tool{Name: "long"}, func(context.Context, struct{}) (string, error) { return strings.Repeat("x", 500), nil }),
+		sampling.Func(&mcp.Tool{Name: "picture"}, func(context.Context, struct{}) (mcp.Content, error) {
 			return &mcp.ImageContent{Data: make([]byte, 1<<20), MIMEType: "image/png"}, nil
 		}),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		sampling.Func(&mcp.Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(_ context.Context, in json.RawMessage) (*mcp.CallToolResult, error) {
 				return mcp.ErrorResult("not %s", in), nil
 			}),
@@ -240,7 +241,7 @@ func TestLoopBalance(t *testing.T) {
 		{"a\uFFFDb", strings.Repeat("x", 100) + "\n[cut here: this text has 500 bytes, 100 of them are shown]", "isError the tool's result is larger than", `isError not {"n":1}`},
 	}
 	eachLoop(t, mcp.V2025_11_25, mcpserver.Options{}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
-		addLoop(t, s, tools, &mcpserver.LoopOptions{MaxResult: 100})
+		addLoop(t, s, tools, &sampling.Options{MaxResult: 100})
 		m := &clientModel{t: t, turns: turns}
 		if got := a.call("plan", `{}`, m.respond); got != "Go to Oslo." || len(m.asked) != len(turns) {
 			t.Fatalf("got %q after %d questions", got, len(m.asked))
@@ -274,7 +275,7 @@ func TestLoopParallelTools(t *testing.T) {
 		eachLoop(t, mcp.V2025_11_25, mcpserver.Options{}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
 			var mu sync.Mutex
 			busy, most := 0, 0
-			slow := mcpserver.LoopFunc(&mcp.Tool{Name: "slow"}, func(context.Context, struct{}) (string, error) {
+			slow := sampling.Func(&mcp.Tool{Name: "slow"}, func(context.Context, struct{}) (string, error) {
 				mu.Lock()
 				busy++
 				most = max(most, busy)
@@ -285,7 +286,7 @@ func TestLoopParallelTools(t *testing.T) {
 				mu.Unlock()
 				return "done", nil
 			})
-			addLoop(t, s, []*mcpserver.LoopTool{slow}, &mcpserver.LoopOptions{Parallel: parallel})
+			addLoop(t, s, []*sampling.Tool{slow}, &sampling.Options{Parallel: parallel})
 			calls := make([]string, 10)
 			for i := range calls {
 				calls[i] = fmt.Sprintf(`{"type":"tool_use","id":"c%d","name":"slow","input":{}}`, i)
@@ -310,7 +311,7 @@ func TestLoopInAnyProcess(t *testing.T) {
 				p := &planner{}
 				tools := p.tools()
 				if large {
-					tools = append(tools, mcpserver.LoopFunc(&mcp.Tool{Name: "book"}, func(context.Context, struct{}) (string, error) {
+					tools = append(tools, sampling.Func(&mcp.Tool{Name: "book"}, func(context.Context, struct{}) (string, error) {
 						p.weather.Add(1)
 						return strings.Repeat("All work and no play. ", 4000), nil
 					}))
@@ -318,8 +319,8 @@ func TestLoopInAnyProcess(t *testing.T) {
 				keys, records := [][]byte{make([]byte, 32)}, memstore.New(nil)
 				m := &clientModel{t: t, turns: []string{tripCalls, use("c1", "trains", `{"place":"Rome"}`), use("c1", "book", `{}`), tripAnswer}}
 				asks := func(text string) said {
-					s, _ := newServer(t, &mcpserver.Options{TicketKeys: keys, Records: records, Model: llmtest.Script()})
-					addLoop(t, s, tools, &mcpserver.LoopOptions{MaxResult: 100_000})
+					s, _ := newServer(t, &mcpserver.Options{TicketKeys: keys, Records: records, Model: sampling.NewModel(llmtest.Script(), nil)})
+					addLoop(t, s, tools, &sampling.Options{MaxResult: 100_000})
 					a := openAsked(t, s, mcp.V2026_07_28, withTools)
 					got := readMessage(t, a.ask(a.tool("plan", `{}`, text)))
 					if err := s.Close(); err != nil {
@@ -353,7 +354,7 @@ func TestLoopInAnyProcess(t *testing.T) {
 // The server's own model is not asked twice for a handler that runs again.
 func TestOwnModelOnce(t *testing.T) {
 	var own *llmtest.Model
-	eachLoop(t, mcp.V2026_07_28, mcpserver.Options{Model: &relay{&own}}, `{"elicitation":{"form":{}}}`, func(t *testing.T, s *mcpserver.Server, a *asked) {
+	eachLoop(t, mcp.V2026_07_28, mcpserver.Options{Model: sampling.NewModel(&relay{&own}, nil)}, `{"elicitation":{"form":{}}}`, func(t *testing.T, s *mcpserver.Server, a *asked) {
 		own = llmtest.Script(llmtest.Say("Hi"), llmtest.Call("weather", `{"place":"Oslo"}`), llmtest.Say("Go to Oslo."), llmtest.Say("Bye"))
 		p := &planner{}
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "all"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
@@ -365,7 +366,7 @@ func TestOwnModelOnce(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			trip, err := req.SampleLoop(ctx, "trip", question(), p.tools(), nil)
+			trip, err := sampling.Loop(ctx, req, "trip", question(), p.tools(), nil)
 			if err != nil {
 				return "", err
 			}
@@ -393,7 +394,7 @@ func TestOwnModelOnce(t *testing.T) {
 // A client whose capabilities have changed between two rounds has been asked, so its
 // answer counts (CAP-05).
 func TestSampleWithOtherCapabilities(t *testing.T) {
-	eachLoop(t, mcp.V2026_07_28, mcpserver.Options{Model: llmtest.Script()}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
+	eachLoop(t, mcp.V2026_07_28, mcpserver.Options{Model: sampling.NewModel(llmtest.Script(), nil)}, withTools, func(t *testing.T, s *mcpserver.Server, a *asked) {
 		addLoop(t, s, nil, nil, func(ctx context.Context, req *mcpserver.ToolRequest) error {
 			r, err := req.Sample(ctx, "plain", sampleParams("Hi"))
 			if err == nil {
@@ -413,11 +414,11 @@ func TestSampleWithOtherCapabilities(t *testing.T) {
 // A question may be shared by loops: nothing is written to it, nor to its empty slices.
 func TestLoopLeavesTheQuestion(t *testing.T) {
 	synctestOnce(t, func(t *testing.T) {
-		s, _ := newServer(t, &mcpserver.Options{Model: ownTrip()})
+		s, _ := newServer(t, &mcpserver.Options{Model: sampling.NewModel(ownTrip(), nil)})
 		p := question()
 		p.Tools = make([]mcp.Tool, 0, 4)
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "plan"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
-			r, err := req.SampleLoop(ctx, "plan", p, new(planner).tools(), nil)
+			r, err := sampling.Loop(ctx, req, "plan", p, new(planner).tools(), nil)
 			if err != nil {
 				return "", err
 			}

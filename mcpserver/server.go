@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
@@ -54,8 +55,8 @@ type Server struct {
 	calls   *invocation.Calls // that have been asked
 	sealer  *ticket.Sealer
 	visits  visits
-	model   *ownModel     // nil without
-	loops   atomic.Uint64 // names sampling loops
+	model   asking.OpenModel // nil without
+	loops   atomic.Uint64    // names sampling loops
 
 	starting sync.Mutex              // held while common is made
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
@@ -99,8 +100,10 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
 		return nil, err
 	}
-	if s.model, err = newOwnModel(s.opts.Model, s.opts.ModelLimits); err != nil {
-		return nil, err
+	if s.opts.Model != nil {
+		if err := s.opts.Model.Check(); err != nil {
+			return nil, err
+		}
 	}
 	s.visits.table = elicit.New(s.spawnChild, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
 	s.notices.init(s)
@@ -134,11 +137,13 @@ func (s *Server) start() error {
 		return fmt.Errorf("starting the server: %w", err)
 	}
 	s.ref = ref
-	if err := s.model.open(s.sys, "model-"+path.Base(ref.Path())); err != nil {
-		ref.Stop()
-		return err
+	if s.opts.Model == nil {
+		return nil
 	}
-	return nil
+	if s.model, err = s.opts.Model.Open(s.sys, "model-"+path.Base(ref.Path())); err != nil {
+		ref.Stop()
+	}
+	return err
 }
 
 // open is a message to the server's actor: it starts the actor of a session.
@@ -271,7 +276,9 @@ func (s *Server) shutDown(ctx context.Context) error {
 		}
 	}
 	s.web.Close()
-	s.model.close(wait)
+	if s.model != nil {
+		s.model.Close(wait)
+	}
 	s.ref.Stop()
 	select {
 	case <-s.ref.Stopped():

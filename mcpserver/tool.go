@@ -73,7 +73,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		return err
 	}
 	t.takes = asks
-	defaults, binder := t.defaults(), schema.NewBinder(reflect.TypeFor[In]())
+	defaults, binder := t.Defaults(), schema.NewBinder(reflect.TypeFor[In]())
 	inputs := sync.Pool{New: func() any { return new(In) }} // handlers get a copy, and may wait for long
 	// read returns the arguments; if they do not fit, err is how the call ends.
 	read := func(r *request) (given In, fits bool, err error) {
@@ -184,8 +184,8 @@ func isObjectSchema(raw json.RawMessage) bool {
 	return jsonx.Unmarshal(raw, &root) == nil && string(root.Type) == `"object"`
 }
 
-// defaults returns the defaults of the arguments as one object, nil if there are none.
-func (t *tool) defaults() []byte {
+// Defaults returns the defaults of the arguments as one object, nil if there are none.
+func (t *tool) Defaults() []byte {
 	d := t.in.Defaults()
 	if len(d) == 0 {
 		return nil
@@ -335,4 +335,47 @@ func (r *request) badArguments(t *tool, err error) error {
 		return r.encode(t, mcp.ErrorResult("%s", text))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)
+}
+
+// Definition implements [asking.Tool].
+func (t *tool) Definition() *mcp.Tool { return t.def }
+
+// Input implements [asking.Tool].
+func (t *tool) Input() *schema.Schema { return t.in }
+
+// Result makes a result of what a function returned, as [AddTool] describes.
+func (t *tool) Result(out any) (*mcp.CallToolResult, error) {
+	result := new(mcp.CallToolResult)
+	switch v := out.(type) {
+	case *mcp.CallToolResult:
+		if v == nil {
+			return nil, errors.New("it returned no result")
+		}
+		result = v
+	case nil:
+	case mcp.Contents:
+		result.Content = v
+	case mcp.Content:
+		result.Content = mcp.Contents{v}
+	default:
+		if v := reflect.ValueOf(out); v.Kind() == reflect.String {
+			result.Content = mcp.Contents{mcp.Text(v.String())}
+			break
+		}
+		raw, err := jsonx.Marshal(out)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the result of tool %q: %w", t.def.Name, err)
+		}
+		result.Content, result.StructuredContent = mcp.Contents{mcp.Text(string(raw))}, raw
+	}
+	if t.out == nil || result.IsError {
+		return result, nil
+	}
+	if result.StructuredContent == nil { // SAMP-26
+		return nil, fmt.Errorf("tool %q returned no structured content, against its output schema", t.def.Name)
+	}
+	if err := t.out.Validate(result.StructuredContent); err != nil {
+		return nil, fmt.Errorf("tool %q returned what its output schema forbids: %w", t.def.Name, err)
+	}
+	return result, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/ollama"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 func main() {
@@ -50,9 +51,7 @@ func main() {
 
 func newServer(model llm.Model) (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "detective", Version: "1.0.0"}, &mcpserver.Options{
-		Model: model,
-		// What strangers may use of it.
-		ModelLimits: mcpserver.ModelLimits{MaxTokens: 2000, TokensPerHour: 200_000},
+		Model: sampling.NewModel(model, &sampling.Limits{MaxTokens: 2000, TokensPerHour: 200_000}), // what strangers may use of it
 	})
 	if err != nil {
 		return nil, err
@@ -65,11 +64,11 @@ type explainIn struct {
 }
 
 func explain(ctx context.Context, req *mcpserver.ToolRequest, in explainIn) (string, error) {
-	r, err := req.SampleLoop(ctx, "explain", &mcp.CreateMessageParams{
+	r, err := sampling.Loop(ctx, req, "explain", &mcp.CreateMessageParams{
 		SystemPrompt: "You explain failures of a web shop from its log. Look before you answer, and cite the lines.",
 		Messages:     []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.Contents{mcp.Text(in.Question)}}},
 		MaxTokens:    1000,
-	}, tools, &mcpserver.LoopOptions{MaxTurns: 6})
+	}, tools, &sampling.Options{MaxTurns: 6})
 	if err != nil {
 		return "", err // no model, a person who says no, a cancel: the caller reads which
 	}
@@ -77,9 +76,9 @@ func explain(ctx context.Context, req *mcpserver.ToolRequest, in explainIn) (str
 }
 
 // tools are what the model may call; they may be used by many calls at once.
-var tools = []*mcpserver.LoopTool{
-	mcpserver.LoopFunc(&mcp.Tool{Name: "search_log", Description: "Returns the lines of the log that contain a text."}, search),
-	mcpserver.LoopFunc(&mcp.Tool{Name: "count_by_service", Description: "Counts the lines of a level for each service."}, count),
+var tools = []*sampling.Tool{
+	sampling.Func(&mcp.Tool{Name: "search_log", Description: "Returns the lines of the log that contain a text."}, search),
+	sampling.Func(&mcp.Tool{Name: "count_by_service", Description: "Counts the lines of a level for each service."}, count),
 }
 
 type searchIn struct {

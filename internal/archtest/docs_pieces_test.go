@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // What follows is what the documentation shows, with what is around it there in words.
@@ -75,10 +76,9 @@ var _ = func(ctx context.Context, model llm.Model, servers []mcpclient.Server) (
 
 // docs/guides/sampling.md, Whose model.
 var _ = &mcpserver.Options{
-	Model: ollama.New("qwen3:8b", nil),
-	ModelLimits: mcpserver.ModelLimits{
+	Model: sampling.NewModel(ollama.New("qwen3:8b", nil), &sampling.Limits{
 		Concurrency: 8, PerPrincipal: 2, // turns at once: of all, of one client
 		MaxTokens:     2000,    // output of one turn
-		TokensPerHour: 200_000, // of one client; beyond it ErrModelBudget
-	},
+		TokensPerHour: 200_000, // of one client; beyond it sampling.ErrBudget
+	}),
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,17 @@ func TestWeight(t *testing.T) {
 		}
 		if got > want+want/20 || got < want-want/20 {
 			t.Errorf("%s: agent links %d packages, %d of the standard library, of %d modules", said[0], all, standard, len(modules))
+		}
+	}
+}
+
+// A server links no model and no loop, unless it samples.
+func TestServerWeight(t *testing.T) {
+	for _, p := range list(t, "-deps", "./mcpserver") {
+		for _, heavy := range []string{"/llm", "/actors/loop", "/actors/provider", "/actors/budget"} {
+			if path, ok := strings.CutPrefix(p.ImportPath, module); ok && (path == heavy || strings.HasPrefix(path, heavy+"/")) {
+				t.Errorf("mcpserver links %s", p.ImportPath)
+			}
 		}
 	}
 }

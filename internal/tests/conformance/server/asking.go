@@ -15,7 +15,7 @@ import (
 // 2026-07-28 the answer comes with the next try of the call.
 func addAsking(s *mcpserver.Server) error {
 	return errors.Join(
-		mcpserver.AddTool(s, tool("test_sampling", "Asks the client's model."), sampling),
+		mcpserver.AddTool(s, tool("test_sampling", "Asks the client's model."), sampleOnce),
 		mcpserver.AddTool(s, tool("test_sample_loop", "Lets the client's model call functions of its own."), sampleLoop),
 		mcpserver.AddTool(s, tool("test_missing_capability", "Needs a client that has a model to ask."), func(ctx context.Context, req *mcpserver.ToolRequest, _ nothing) (string, error) {
 			return sample(ctx, req, "question", "Is anybody there?", 10)
@@ -29,8 +29,8 @@ func addAsking(s *mcpserver.Server) error {
 	)
 }
 
-// sampling asks the client's model.
-func sampling(ctx context.Context, req *mcpserver.ToolRequest, in struct {
+// sampleOnce asks the client's model.
+func sampleOnce(ctx context.Context, req *mcpserver.ToolRequest, in struct {
 	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
 }) (string, error) {
 	text, err := sample(ctx, req, "prompt", in.Prompt, 100)

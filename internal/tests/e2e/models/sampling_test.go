@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/sampling"
 )
 
 // lent is a model that calls the tools which ask a model, and then is that model.
@@ -36,7 +37,7 @@ type planner struct {
 	called atomic.Int64
 
 	mu    sync.Mutex
-	loops []*mcpserver.LoopResult
+	loops []*sampling.Result
 }
 
 type place struct {
@@ -45,17 +46,17 @@ type place struct {
 
 func newPlanner(t *testing.T, own llm.Model) *planner {
 	t.Helper()
-	s, err := mcpserver.New(mcp.Implementation{Name: "planner", Version: "1"}, &mcpserver.Options{Model: own})
+	s, err := mcpserver.New(mcp.Implementation{Name: "planner", Version: "1"}, &mcpserver.Options{Model: sampling.NewModel(own, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := new(planner)
-	tools := []*mcpserver.LoopTool{
-		mcpserver.LoopFunc(&mcp.Tool{Name: "weather"}, func(_ context.Context, in place) (string, error) {
+	tools := []*sampling.Tool{
+		sampling.Func(&mcp.Tool{Name: "weather"}, func(_ context.Context, in place) (string, error) {
 			p.called.Add(1)
 			return "clear over " + in.Place, nil
 		}),
-		mcpserver.LoopFunc(&mcp.Tool{Name: "trains"}, func(_ context.Context, in place) (string, error) {
+		sampling.Func(&mcp.Tool{Name: "trains"}, func(_ context.Context, in place) (string, error) {
 			p.called.Add(1)
 			return "a train to " + in.Place, nil
 		}),
@@ -64,7 +65,7 @@ func newPlanner(t *testing.T, own llm.Model) *planner {
 		question := &mcp.CreateMessageParams{MaxTokens: 200, SystemPrompt: "You plan trips.", Messages: []mcp.SamplingMessage{
 			{Role: mcp.RoleUser, Content: mcp.Contents{mcp.Text("Where to? #trip")}},
 		}}
-		r, err := req.SampleLoop(ctx, "plan", question, tools, nil)
+		r, err := sampling.Loop(ctx, req, "plan", question, tools, nil)
 		if err != nil {
 			return "", err
 		}

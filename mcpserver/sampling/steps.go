@@ -1,4 +1,4 @@
-package mcpserver
+package sampling
 
 import (
 	"fmt"
@@ -8,45 +8,45 @@ import (
 	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
-// loopSteps tells of a loop's steps. It is called by the loop's actor.
-type loopSteps struct {
-	loop  *sampleLoop
-	steps int
+// steps reports the steps of a loop, whose actor calls it.
+type steps struct {
+	loop  *run
+	taken int
 	names map[string]string // of the tools, by their calls' keys
 }
 
 // Journalled implements [loop.Sink].
-func (s *loopSteps) Journalled(entries []runlog.Entry) {
+func (s *steps) Journalled(entries []runlog.Entry) {
 	for _, e := range entries {
 		switch b := e.Body.(type) {
 		case *runlog.ModelIntent:
-			s.tell(LoopStep{Turn: b.Turn})
+			s.report(Step{Turn: b.Turn})
 		case *runlog.ToolIntent:
 			s.names[e.Key] = b.Tool
 		case *runlog.ToolDispatched:
-			s.tell(LoopStep{Turn: b.Turn, Tool: s.names[e.Key]})
+			s.report(Step{Turn: b.Turn, Tool: s.names[e.Key]})
 		case *runlog.ToolResult:
 			if b.Made {
-				s.tell(LoopStep{Turn: b.Turn, Tool: b.Tool, Done: true})
+				s.report(Step{Turn: b.Turn, Tool: b.Tool, Done: true})
 			}
 		}
 	}
 }
 
-func (s *loopSteps) tell(step LoopStep) {
-	s.steps++
-	step.N = s.steps
+func (s *steps) report(step Step) {
+	s.taken++
+	step.N = s.taken
 	l := s.loop
 	if l.opts.OnStep == nil {
-		l.request.Progress(float64(step.N), 0, step.describe(l.plan.Turns))
+		l.progress(float64(step.N), 0, step.describe(l.plan.Turns))
 		return
 	}
 	if _, err := actors.Guard(func() (struct{}, error) { l.opts.OnStep(step); return struct{}{}, nil }); err != nil {
-		l.run.server.log.Error("a loop's OnStep panicked", "name", l.run.request.work.name(), "error", err)
+		l.handler.Log().Error("a loop's OnStep panicked", "name", l.handler.Name(), "error", err)
 	}
 }
 
-func (s LoopStep) describe(turns int) string {
+func (s Step) describe(turns int) string {
 	switch {
 	case s.Tool == "":
 		return fmt.Sprintf("asking the model, turn %d of at most %d", s.Turn, turns)
@@ -57,13 +57,13 @@ func (s LoopStep) describe(turns int) string {
 }
 
 // Text implements [loop.Sink].
-func (*loopSteps) Text(int, string) {}
+func (*steps) Text(int, string) {}
 
 // Thinking implements [loop.Sink].
-func (*loopSteps) Thinking(int, string) {}
+func (*steps) Thinking(int, string) {}
 
 // Progress implements [loop.Sink].
-func (*loopSteps) Progress(string, loop.Progress) {}
+func (*steps) Progress(string, loop.Progress) {}
 
 // Closed implements [loop.Sink].
-func (*loopSteps) Closed(loop.Outcome) {}
+func (*steps) Closed(loop.Outcome) {}

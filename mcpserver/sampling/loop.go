@@ -1,28 +1,30 @@
-package mcpserver
+package sampling
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 )
 
-// LoopOptions changes how a [Request.SampleLoop] works; nil is the same as the zero
-// value.
-type LoopOptions struct {
-	// MaxTurns is how often the model is asked. In the last turn it may call no more
-	// (SAMP-31). Zero means 8.
+// Options changes how a [Loop] works; nil is the same as the zero value.
+type Options struct {
+	// MaxTurns is how often the model is asked. In the last turn it may call no more.
+	// Zero means 8.
 	MaxTurns int
 	// MaxRounds bounds the rounds of the whole call where a client of 2026-07-28 is asked,
-	// those before the loop included: clients end a call after some ten (MRTR-15). A loop
+	// those before the loop included: clients end a call after some ten. A loop
 	// has at least one turn. Zero means 8.
 	MaxRounds int
 	// Parallel is how many tools run at once. Zero means 8.
@@ -34,24 +36,24 @@ type LoopOptions struct {
 	// ones are cut, with a note. Zero means 16 KiB.
 	MaxResult int
 	// MaxTokens bounds input and output of all turns together. What a client's model costs
-	// is estimated, since MCP does not tell it. Zero means no bound.
+	// is estimated, since MCP does not report it. Zero means no bound.
 	MaxTokens int
-	// OnStep hears of each step before it is taken, and of each tool that has returned. It
-	// must not block. Nil reports them as progress ([Request.Progress]).
-	OnStep func(LoopStep)
+	// OnStep is called before each step, and after each tool that has returned. It must not
+	// block. Nil reports them as progress ([mcpserver.Request.Progress]).
+	OnStep func(Step)
 }
 
-// LoopStep is one step of a loop: a question to the model, a call of a tool, or the end
+// Step is one step of a loop: a question to the model, a call of a tool, or the end
 // of one.
-type LoopStep struct {
+type Step struct {
 	N    int    // counts the steps from one
 	Turn int    // of the model, from one
 	Tool string // that is called; "" is a question to the model
 	Done bool   // the tool has returned
 }
 
-// LoopResult is how a loop has ended.
-type LoopResult struct {
+// Result is how a loop has ended.
+type Result struct {
 	// Answer is the model's last, without calls.
 	Answer *mcp.CreateMessageResult
 	// Messages are the whole conversation, Answer last: calls and results balance, so that
@@ -66,10 +68,10 @@ type LoopResult struct {
 }
 
 // Text returns the text of the answer.
-func (r *LoopResult) Text() string { return r.Answer.Content.Text() }
+func (r *Result) Text() string { return r.Answer.Content.Text() }
 
-func (o *LoopOptions) withDefaults() (LoopOptions, error) {
-	var d LoopOptions
+func (o *Options) withDefaults() (Options, error) {
+	var d Options
 	if o != nil {
 		d = *o
 	}
@@ -81,44 +83,48 @@ func (o *LoopOptions) withDefaults() (LoopOptions, error) {
 	return d, nil
 }
 
-// SampleLoop asks the model p, lets it call the tools, gives it their results, and so on,
-// until it answers without a call (SAMP-30):
+// Loop asks the model p, lets it call the tools, gives it their results, and so on,
+// until it answers without a call:
 //
-//	answer, err := req.SampleLoop(ctx, "plan", p, []*mcpserver.LoopTool{weather, trains}, nil)
+//	answer, err := sampling.Loop(ctx, req, "plan", p, []*sampling.Tool{weather, trains}, nil)
 //
-// The key tells the loop from what else the handler asks. Who answers is decided as in
-// [Request.Sample], once for the loop: the client's model if it has sampling.tools, else
-// [Options].Model, else the error is a [*CapabilityError]. p.Tools must be empty;
-// p.ToolChoice is that of the first turn.
+// The key tells the loop from what else the handler asks. [mcpserver.Request.Sample] says
+// which model answers; it is decided once for the loop: the client's if it has
+// sampling.tools, else [mcpserver.Options].Model, else the error is a
+// [*mcpserver.CapabilityError]. p.Tools must be empty; p.ToolChoice is that of the first
+// turn.
 //
 // A handler that runs again finds the turns and the tools' results as they were: no tool
-// is called twice for them, with the reserve of [Once]. A tool that fails, panics or is
-// unknown is a result that the model reads. When ctx ends, or the call does, so do the
+// is called twice for them, with the reserve of [mcpserver.Once]. A tool that fails, panics
+// or is unknown is a result that the model reads. When ctx ends, or the call does, so do the
 // question that is open, the tools and the model; the error is then the context's cause.
 // Other errors are those of Sample, and a [*budget.LimitError] where an option's bound
 // was reached.
-func (q *Request) SampleLoop(ctx context.Context, key string, p *mcp.CreateMessageParams, tools []*LoopTool, o *LoopOptions) (*LoopResult, error) {
-	l, err := q.newLoop(ctx, key, p, tools, o)
+func Loop(ctx context.Context, req mcpserver.Requester, key string, p *mcp.CreateMessageParams, tools []*Tool, o *Options) (*Result, error) {
+	l, err := newRun(ctx, req, key, p, tools, o)
 	if err != nil {
 		return nil, err
 	}
-	run, err := loop.New(l.config())
+	actor, err := loop.New(l.config())
 	if err != nil {
 		return nil, fmt.Errorf("starting the loop %q: %w", key, err)
 	}
-	return l.carry(ctx, run)
+	return l.carry(ctx, actor)
 }
 
-// sampleLoop is a loop that a handler waits for.
-type sampleLoop struct {
-	request *Request
-	run     *handlerCall
-	key     string
-	params  mcp.CreateMessageParams // of the first turn
-	tools   []*LoopTool
-	opts    LoopOptions
-	plan    loopPlan
-	values  context.Context // the handler's: for the values in it
+// run is a loop that a handler waits for.
+type run struct {
+	handler asking.Handler
+	// Of the handler's request, which mcpserver has behind the type that it gives.
+	ask      func(ctx context.Context, questions ...*mcpserver.Question) error
+	progress func(progress, total float64, message string)
+
+	key    string
+	params mcp.CreateMessageParams // of the first turn
+	tools  []*Tool
+	opts   Options
+	plan   plan
+	values context.Context // the handler's: for the values in it
 
 	// Of the turn that the model is asked; each one comes after the other.
 	asked  []mcp.SamplingMessage
@@ -126,18 +132,18 @@ type sampleLoop struct {
 	answer *mcp.CreateMessageResult
 }
 
-// loopPlan is decided once for a loop.
-type loopPlan struct {
+// plan is decided once for a loop.
+type plan struct {
 	Own   bool `json:"own,omitzero"`
 	Turns int  `json:"turns"`
 }
 
-func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageParams, tools []*LoopTool, o *LoopOptions) (*sampleLoop, error) {
-	n := q.r.invocation.Load()
-	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
-		return nil, errors.New("mcpserver: this handler can not ask")
+func newRun(ctx context.Context, req mcpserver.Requester, key string, p *mcp.CreateMessageParams, tools []*Tool, o *Options) (*run, error) {
+	handler, err := asking.Of(req)
+	if err != nil { // MRTR-01
+		return nil, err
 	}
-	if key == "" || len(key) > maxKey-len("/999") {
+	if key == "" || len(key) > asking.MaxKey-len("/999") {
 		return nil, errors.New("mcpserver: a loop needs a key")
 	}
 	opts, err := o.withDefaults()
@@ -151,7 +157,11 @@ func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageP
 	if err != nil {
 		return nil, fmt.Errorf("the loop %q: %w", key, err)
 	}
-	l := &sampleLoop{request: q, run: n, key: key, params: *p, tools: tools, opts: opts, values: ctx}
+	client := req.(interface {
+		Ask(ctx context.Context, questions ...*mcpserver.Question) error
+		Progress(progress, total float64, message string)
+	})
+	l := &run{handler: handler, ask: client.Ask, progress: client.Progress, key: key, params: *p, tools: tools, opts: opts, values: ctx}
 	l.params.Tools = nil // what is appended must not be in the caller's array
 	for _, t := range tools {
 		if err := t.Err(); err != nil {
@@ -162,96 +172,72 @@ func (q *Request) newLoop(ctx context.Context, key string, p *mcp.CreateMessageP
 		}
 		l.params.Tools = append(l.params.Tools, *t.def)
 	}
-	l.plan, _, err = onceIn(ctx, n, planKey+key, l.makePlan)
+	l.plan, _, err = once(ctx, handler, planKey+key, l.makePlan)
 	return l, err
 }
 
-// makePlan decides who answers, and how often. A client that can not be asked is found
-// out before a tool has run.
-func (l *sampleLoop) makePlan(ctx context.Context) (loopPlan, error) {
-	live := l.run.current()
-	one := SampleQuestion(l.key, &l.params)
-	plan := loopPlan{Turns: l.opts.MaxTurns}
-	if !one.clientAnswers(live.capabilities()) {
-		if plan.Own = l.run.server.model != nil; !plan.Own {
-			return plan, missing(live.capabilities(), []*Question{one})
+// makePlan decides which model answers, and how often. A client without what a question
+// needs is refused before a tool has run.
+func (l *run) makePlan(ctx context.Context) (plan, error) {
+	made := plan{Turns: l.opts.MaxTurns}
+	if !l.handler.HasModel(&l.params) {
+		if made.Own = l.handler.Model() != nil; !made.Own {
+			return made, l.handler.Missing(&l.params)
 		}
+		return made, nil
 	}
-	if plan.Own || live.version.Era() == mcp.EraLegacy || live.task != nil {
-		return plan, nil
-	}
-	leave, err := l.run.enter(ctx) // the rounds are his who asks
-	if err != nil {
-		return plan, err
-	}
-	defer leave()
-	plan.Turns = max(1, min(plan.Turns, l.opts.MaxRounds-l.run.dialogue().round))
-	return plan, nil
+	turns, err := l.handler.Turns(ctx, made.Turns, l.opts.MaxRounds)
+	made.Turns = turns
+	return made, err
 }
 
 // never is longer than any call takes: what bounds a loop is its call.
 const never = 10 * 365 * 24 * time.Hour
 
 // config is what the loop is for the actor that carries it out.
-func (l *sampleLoop) config() *loop.Config {
-	s := l.run.server
+func (l *run) config() *loop.Config {
 	input := make([]llm.Message, len(l.params.Messages))
 	for i, m := range l.params.Messages {
 		input[i] = llm.Message{Role: m.Role, Content: m.Content}
 	}
 	return &loop.Config{
-		ID: strconv.FormatUint(s.loops.Add(1), 36), Kind: actors.KindLoop, Nonce: l.key,
+		ID: l.handler.LoopID(), Kind: actors.KindLoop, Nonce: l.key,
 		System: l.params.SystemPrompt, Input: input, MaxTokens: int(l.params.MaxTokens), Model: l, Tools: l,
-		Gate: allow, Sink: &loopSteps{loop: l, names: make(map[string]string)},
+		Gate: allow, Sink: &steps{loop: l, names: make(map[string]string)},
 		// Equal calls are not told apart from a loop that turns on the spot: its turns are bounded.
 		Limits:      loop.Limits{Steps: l.plan.Turns, Tokens: l.opts.MaxTokens, ToolCalls: l.opts.MaxCalls, Wall: never},
-		LastAnswers: true, Repeats: -1, Parallel: l.opts.Parallel, MaxResult: l.opts.MaxResult + maxNote, Grace: s.opts.Grace,
-	}
-}
-
-// startLoop is a message to the server's actor, which is the parent of all loops.
-type startLoop struct {
-	run   *loop.Run
-	reply *actors.Reply[struct{}]
-}
-
-func (m *startLoop) start(c *actors.Context) {
-	err := m.run.Start(c)
-	if !m.reply.Complete(struct{}{}, err) && err == nil { // nobody waits for it any more
-		m.run.Cancel(actors.ErrStopped)
+		LastAnswers: true, Repeats: -1, Parallel: l.opts.Parallel, MaxResult: l.opts.MaxResult + maxNote, Grace: l.handler.Grace(),
 	}
 }
 
 // carry runs the loop until its outcome.
-func (l *sampleLoop) carry(ctx context.Context, run *loop.Run) (*LoopResult, error) {
-	n := l.run
-	ctx, stop := n.within(ctx)
+func (l *run) carry(ctx context.Context, actor *loop.Run) (*Result, error) {
+	ctx, stop := l.handler.Within(ctx)
 	defer stop()
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	_, err := actors.Ask(ctx, n.server.ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{run, reply} })
-	if err != nil {
+	if err := l.handler.Start(ctx, actor.Start, actor.Cancel); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, fmt.Errorf("starting the loop %q: %w", l.key, err)
 	}
 	select {
-	case <-run.Ended():
+	case <-actor.Ended():
 	case <-ctx.Done():
-		run.Cancel(context.Cause(ctx))
-		<-run.Ended() // within the grace
+		actor.Cancel(context.Cause(ctx))
+		<-actor.Ended() // within the grace
 	}
-	<-run.Stopped()
+	<-actor.Stopped()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return l.result(run.Outcome())
+	return l.result(actor.Outcome())
 }
 
 // result is what the handler gets.
-func (l *sampleLoop) result(out loop.Outcome) (*LoopResult, error) {
+func (l *run) result(out loop.Outcome) (*Result, error) {
 	if out.Err != nil {
 		if asked, ok := errors.AsType[*turnError](out.Err); ok {
 			return nil, asked.err
@@ -262,7 +248,7 @@ func (l *sampleLoop) result(out loop.Outcome) (*LoopResult, error) {
 		return nil, fmt.Errorf("the loop %q: %w", l.key, out.Err)
 	}
 	answer := mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: l.answer.Content}
-	return &LoopResult{
+	return &Result{
 		Answer: l.answer, Messages: append(slices.Clip(l.asked), answer), Turns: out.Steps, Calls: out.ToolCalls,
 		Usage: llm.Usage{Input: out.Usage.Input, Output: out.Usage.Output, Estimated: out.Usage.Estimated}, Own: l.plan.Own,
 	}, nil
@@ -270,3 +256,24 @@ func (l *sampleLoop) result(out loop.Outcome) (*LoopResult, error) {
 
 // errLoopDied ends a loop whose actor has failed.
 var errLoopDied = errors.New("the loop has failed: internal error")
+
+// Keys of what is kept for a loop, apart from those of handlers.
+const (
+	planKey = "\x00plan:"
+	callKey = "\x00call:"
+)
+
+// once does f once for the key. Done says that it was done before.
+func once[T any](ctx context.Context, h asking.Handler, key string, f func(ctx context.Context) (T, error)) (value T, done bool, err error) {
+	raw, done, err := h.Once(ctx, key, func(ctx context.Context) (json.RawMessage, error) {
+		made, err := f(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return jsonx.Marshal(made)
+	})
+	if err == nil {
+		err = jsonx.Unmarshal(raw, &value)
+	}
+	return value, done, err
+}

@@ -1,9 +1,10 @@
-package mcpserver
+package sampling
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -16,20 +17,22 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/llm/sampling"
+	wire "github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 )
 
 // Name implements [llm.Model].
-func (l *sampleLoop) Name() string {
+func (l *run) Name() string {
 	if l.plan.Own {
-		return l.run.server.model.model.Name()
+		return l.handler.Model().Name()
 	}
 	return "sampling"
 }
 
 // Stream implements [llm.Model]: a turn is a question of the call, with a key of its own.
-func (l *sampleLoop) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+func (l *run) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		resp, err := l.turn(ctx, req)
 		if err != nil {
@@ -58,25 +61,33 @@ type turnError struct{ err error }
 func (e *turnError) Error() string { return e.err.Error() }
 
 // turn asks the model once.
-func (l *sampleLoop) turn(ctx context.Context, req *llm.Request) (*llm.Response, error) {
+func (l *run) turn(ctx context.Context, req *llm.Request) (*llm.Response, error) {
 	p := l.question(req)
 	key := l.key + "/" + strconv.Itoa(len(l.said)+1)
 	ctx = withValues(ctx, l.values)
 	var res *mcp.CreateMessageResult
 	var usage llm.Usage
 	if l.plan.Own {
-		if l.run.server.model == nil {
+		if l.handler.Model() == nil {
 			return nil, errors.New("the server has no model any more")
 		}
-		a, err := l.run.sampleOwn(ctx, key, p, func() bool { return false })
+		a, err := l.handler.AskModel(ctx, key, p)
 		if err != nil {
 			return nil, err
 		}
-		res, usage = a.Result, a.Usage
+		if len(a.Usage) > 0 {
+			if err := jsonx.Unmarshal(a.Usage, &usage); err != nil {
+				return nil, fmt.Errorf("reading what the model has cost: %w", err)
+			}
+		}
+		res = a.Result
 	} else {
-		one := SampleQuestion(key, p)
-		if err := l.request.ask(ctx, one); err != nil {
+		one := mcpserver.SampleQuestion(key, p)
+		if err := l.ask(ctx, one); err != nil {
 			return nil, err
+		}
+		if one.Err != nil {
+			return nil, one.Err
 		}
 		res = one.Sampled
 	}
@@ -84,7 +95,7 @@ func (l *sampleLoop) turn(ctx context.Context, req *llm.Request) (*llm.Response,
 	if p.ToolChoice != nil && p.ToolChoice.Mode == mcp.ToolChoiceRequired {
 		asked.ToolChoice = llm.ToolChoiceRequired
 	}
-	resp, err := sampling.Response(&asked, res)
+	resp, err := wire.Response(&asked, res)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +109,7 @@ func (l *sampleLoop) turn(ctx context.Context, req *llm.Request) (*llm.Response,
 
 // question is what the model is asked in a turn: the first question, and the messages
 // since, with the model's own as it has said them (SAMP-24, SAMP-25).
-func (l *sampleLoop) question(req *llm.Request) *mcp.CreateMessageParams {
+func (l *run) question(req *llm.Request) *mcp.CreateMessageParams {
 	p := l.params
 	p.Messages = slices.Clone(l.params.Messages)
 	said := 0
@@ -140,7 +151,7 @@ func renamed(content mcp.Contents, calls []*mcp.ToolUseContent) mcp.Contents {
 }
 
 // List implements [loop.Tools].
-func (l *sampleLoop) List(context.Context) ([]loop.Tool, []runlog.Absent) {
+func (l *run) List(context.Context) ([]loop.Tool, []runlog.Absent) {
 	all := make([]loop.Tool, len(l.tools))
 	for i, t := range l.tools {
 		all[i] = loop.Tool{
@@ -164,32 +175,32 @@ const maxNote = 200
 const maxLoopResult = 256 << 10
 
 // do calls a tool, once: however it ends, that is its result, unless the call has ended.
-func (l *sampleLoop) do(ctx context.Context, t *LoopTool, call *loop.Call) (*mcp.CallToolResult, error) {
-	out, done, err := onceIn(ctx, l.run, callKey+call.Key, func(ctx context.Context) (loopCall, error) {
+func (l *run) do(ctx context.Context, t *Tool, call *loop.Call) (*mcp.CallToolResult, error) {
+	out, done, err := once(ctx, l.handler, callKey+call.Key, func(ctx context.Context) (toolCall, error) {
 		var asked atomic.Int32
-		ctx = context.WithValue(ctx, askedKey{}, &asked)
+		ctx = context.WithValue(ctx, asking.Asked{}, &asked)
 		res, err := actors.Guard(func() (*mcp.CallToolResult, error) { return t.call(ctx, call.Arguments) })
 		if err == nil {
 			res, err = clip.Result(res, l.opts.MaxResult)
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return loopCall{}, context.Cause(ctx)
-		case err != nil && l.run.Cause() != nil:
-			return loopCall{}, l.run.Cause()
+			return toolCall{}, context.Cause(ctx)
+		case err != nil && l.handler.Cause() != nil:
+			return toolCall{}, l.handler.Cause()
 		case err != nil:
 			res = l.toolFailed(t, err)
 		}
-		return loopCall{Result: sameAgain(res), Asked: asked.Load()}, nil
+		return toolCall{Result: sameAgain(res), Asked: asked.Load()}, nil
 	})
 	if done {
-		l.run.dialogue().skip.Add(out.Asked)
+		l.handler.Skip(out.Asked)
 	}
 	return out.Result, err
 }
 
-// loopCall is what is kept of a call.
-type loopCall struct {
+// toolCall is what is kept of a call.
+type toolCall struct {
 	Result *mcp.CallToolResult `json:"r"`
 	Asked  int32               `json:"n,omitzero"` // questions of the tool itself that were answered
 }
@@ -203,15 +214,15 @@ func sameAgain(res *mcp.CallToolResult) *mcp.CallToolResult {
 	}
 	again := new(mcp.CallToolResult)
 	if err != nil || jsonx.Unmarshal(raw, again) != nil {
-		return mcp.ErrorResult("the tool's result can not be written as JSON")
+		return mcp.ErrorResult("the tool's result cannot be written as JSON")
 	}
 	return again
 }
 
 // toolFailed is what the model reads of a tool's error. A panic's text is for the log.
-func (l *sampleLoop) toolFailed(t *LoopTool, err error) *mcp.CallToolResult {
+func (l *run) toolFailed(t *Tool, err error) *mcp.CallToolResult {
 	if p, ok := errors.AsType[*actors.PanicError](err); ok {
-		l.run.server.log.Error("a loop's tool panicked", "name", l.run.request.work.name(), "tool", t.def.Name, "error", p, "stack", string(p.Stack))
+		l.handler.Log().Error("a loop's tool panicked", "name", l.handler.Name(), "tool", t.def.Name, "error", p, "stack", string(p.Stack))
 		return mcp.ErrorResult("the tool failed: internal error")
 	}
 	text := err.Error()

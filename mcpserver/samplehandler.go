@@ -1,0 +1,121 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+)
+
+// Model is a model of the server's own, for [Options].Model. Package mcpserver/sampling
+// makes it.
+type Model interface{ asking.Model }
+
+func init() {
+	asking.Of = func(requester any) (asking.Handler, error) {
+		q := requester.(Requester).asking()
+		n := q.r.invocation.Load()
+		if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
+			return nil, errNoAsking
+		}
+		return n, nil
+	}
+	asking.NewTool = func(t *mcp.Tool, in, out reflect.Type) (asking.Tool, error) {
+		made, err := newTool(t, in, out)
+		if err != nil {
+			return nil, err
+		}
+		return made, nil
+	}
+}
+
+var errNoAsking = errors.New("mcpserver: this handler cannot ask")
+
+// The methods from here on implement [asking.Handler].
+
+func (n *handlerCall) Name() string            { return n.request.work.name() }
+func (n *handlerCall) Log() *slog.Logger       { return n.server.log }
+func (n *handlerCall) Grace() time.Duration    { return n.server.opts.Grace }
+func (n *handlerCall) Skip(answers int32)      { n.dialogue().skip.Add(answers) }
+func (n *handlerCall) Model() asking.OpenModel { return n.server.model }
+func (n *handlerCall) LoopID() string          { return strconv.FormatUint(n.server.loops.Add(1), 36) }
+
+func (n *handlerCall) Within(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(n.Context(), func() { end(n.Cause()) })
+	return ctx, func() {
+		forget()
+		end(nil)
+	}
+}
+
+func (n *handlerCall) Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, bool, error) {
+	raw, done, err := onceIn(ctx, n, key, func(ctx context.Context) (jsonx.Value, error) {
+		raw, err := f(ctx)
+		return jsonx.Value(raw), err
+	})
+	return json.RawMessage(raw), done, err
+}
+
+func (n *handlerCall) AskModel(ctx context.Context, key string, p *mcp.CreateMessageParams) (asking.Answer, error) {
+	return n.sampleOwn(ctx, key, p, func() bool { return false })
+}
+
+func (n *handlerCall) HasModel(p *mcp.CreateMessageParams) bool {
+	return SampleQuestion("", p).clientAnswers(n.current().capabilities())
+}
+
+func (n *handlerCall) Missing(p *mcp.CreateMessageParams) error {
+	return missing(n.current().capabilities(), []*Question{SampleQuestion("", p)})
+}
+
+func (n *handlerCall) Turns(ctx context.Context, turns, rounds int) (int, error) {
+	live := n.current()
+	if live.version.Era() == mcp.EraLegacy || live.task != nil {
+		return turns, nil
+	}
+	leave, err := n.enter(ctx) // the rounds belong to the goroutine that asks
+	if err != nil {
+		return turns, err
+	}
+	defer leave()
+	return max(1, min(turns, rounds-n.dialogue().round)), nil
+}
+
+func (n *handlerCall) Start(ctx context.Context, start func(*actors.Context) error, cancel func(error)) error {
+	_, err := actors.Ask(ctx, n.server.ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{start, cancel, reply} })
+	return err
+}
+
+// startLoop is a message to the server's actor, which is the parent of all loops.
+type startLoop struct {
+	begin  func(*actors.Context) error
+	cancel func(error)
+	reply  *actors.Reply[struct{}]
+}
+
+func (m *startLoop) start(c *actors.Context) {
+	err := m.begin(c)
+	if !m.reply.Complete(struct{}{}, err) && err == nil { // its handler does not wait any more
+		m.cancel(actors.ErrStopped)
+	}
+}
+
+// quota names for whom the server's model works.
+func (r *request) quota() string {
+	if id := r.principal.id(); id != "" {
+		return "principal " + id
+	}
+	if r.session.in == nil { // each could have a session for each call
+		return "nobody"
+	}
+	return "session " + r.session.ref.Path()
+}
