@@ -20,7 +20,7 @@ func (e *outcomeError) Error() string { return e.text }
 // Unwrap returns the wire error.
 func (e *outcomeError) Unwrap() error { return e.wire }
 
-// codeRefused is ours: a prompt or resource could not be had because of what somebody
+// codeRefused is ours: a prompt or resource could not be had because of what a person
 // has said. It lies outside of the range that is JSON-RPC's (BASE-17).
 const codeRefused = -1
 
@@ -47,8 +47,8 @@ var (
 )
 
 // CapabilityError says that a client does not support what a handler wants of it.
-// Returned by the handler, it is answered with -32021 in 2026-07-28 (CAP-06), and with a
-// text that says so before (MRTR-33).
+// Returned by the handler, it is answered with -32021 in 2026-07-28, and with a
+// text that says so before.
 type CapabilityError struct {
 	Missing *mcp.ClientCapabilities // just that
 }
@@ -97,8 +97,7 @@ func (r *request) told(err error) error {
 	return err
 }
 
-// AnswerError says that what a client has answered is not an answer to the question
-// (MRTR-07, ELIC-09).
+// AnswerError says that what a client has answered is not an answer to the question.
 type AnswerError struct {
 	Key string
 	Err error

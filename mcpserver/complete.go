@@ -14,12 +14,12 @@ import (
 )
 
 // CompletionOut is what completions return: the values, best first, or also how many
-// there are. Clients get the first hundred (CMP-02).
+// there are. Clients get the first hundred.
 type CompletionOut interface {
 	[]string | *mcp.Completion
 }
 
-// CompleteRequest is the [Request] of completion/complete. It can not ask the client.
+// CompleteRequest is the [Request] of completion/complete. It cannot ask the client.
 type CompleteRequest struct{ Request }
 
 func (q *CompleteRequest) params() *mcp.CompleteParams { return q.r.job().(*completing).params }
@@ -54,8 +54,8 @@ func (c completers) with(argument string, f completer) completers {
 }
 
 // CompletePrompt sets what suggests values for an argument of a prompt that was added
-// before (CMP-01). Suggestions go to whoever may send the request: they must disclose
-// nothing that reading would not (CMP-04).
+// before. Suggestions go to every client that may send the request: they must disclose
+// nothing that reading would not.
 func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.prompts.Replace(name, func(old *prompt) (*prompt, error) {
 		if !old.has(argument) {
@@ -202,7 +202,7 @@ func (c *completing) find(s *Server) error {
 	return nil
 }
 
-// Rank returns the choices that what was typed may stand for, best first (CMP-02):
+// Rank returns the choices that what was typed may stand for, best first:
 // those that begin with it, those that have it within, and those that have its
 // characters in their order. Case does not matter; equals keep their order.
 func Rank(typed string, choices ...string) []string {

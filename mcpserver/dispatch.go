@@ -124,7 +124,7 @@ func (s *session) proceed(a *arrival) (lost bool) {
 	if err == nil {
 		switch row := methods[a.Method]; {
 		case s.server.opts.Waits && (row.waits || row.find != nil):
-			err = beginLate(s, a, row)
+			err = beginDeferred(s, a, row)
 		case row.start != nil:
 			lost, err = row.start(s, a)
 		default:
@@ -246,10 +246,10 @@ func findTool(s *session, a *arrival) (work, error) {
 func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err error) {
 	r := &request{
 		session: s, port: a.port, work: w, version: a.version, client: a.client, principal: a.principal,
-		arguments: arguments, seldom: &nothing,
+		arguments: arguments, optional: &noOptional,
 	}
 	if !a.Progress.IsZero() || a.InputResponses != nil || a.RequestState != nil {
-		r.seldom = &seldom{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
+		r.optional = &optional{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
 	}
 	if a.reader != nil {
 		r.port = s

@@ -20,7 +20,7 @@ import (
 //
 //	who, err := mcpserver.Elicit[Name](ctx, req, "name", "What is your name?")
 //
-// Forms must not ask for secrets (ELIC-11): a field that looks like one is an error. Use
+// Forms must not ask for secrets: a field that looks like one is an error. Use
 // [Request.ElicitURL].
 func Elicit[T any](ctx context.Context, req Requester, key, message string) (T, error) {
 	var answer T
@@ -134,9 +134,9 @@ func names(object []byte) []string {
 	return all
 }
 
-// ElicitForm asks a person to fill in a form whose schema is p's, verbatim (ELIC-06). A
-// refusal is a result: see its Action. The content of an accepted form fits the schema
-// (ELIC-09, SECA-32): no field is missing that is required, none is there that was not
+// ElicitForm asks a person to fill in a form whose schema is p's, verbatim. A
+// refusal is a result: see its Action. The content of an accepted form fits the schema:
+// no field is missing that is required, none is there that was not
 // asked for, and none was filled in by us.
 func (q *Request) ElicitForm(ctx context.Context, key string, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	one := FormQuestion(key, p)
@@ -160,7 +160,7 @@ func (q *Question) prepareForm(known *forms, v mcp.Version) (any, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	// A client that can not show the form is told apart from one that can: by its
+	// A client that cannot show the form is told apart from one that can: by its
 	// capabilities, later.
 	parse := v
 	if !v.Has(mcp.FeatureElicitation) {

@@ -49,7 +49,7 @@ func (r *request) newHandlerCall(id string, base context.Context) *handlerCall {
 func (r *request) detached() *request {
 	return &request{
 		session: r.session, port: r.port, work: r.job(), version: r.version, client: r.client, principal: r.principal, arguments: r.arguments,
-		seldom: &seldom{token: r.token, responses: r.responses, state: r.state, meta: r.meta},
+		optional: &optional{token: r.token, responses: r.responses, state: r.state, meta: r.meta},
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // NeedURL is for handlers that do not wait: it returns an error to be returned, which
 // sends the person to a page and lets the client call again when that is done. A client
-// of 2025-11-25 gets -32042 (URL-40), one of 2026-07-28 input_required, with the answer
+// of 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answer
 // in [Request.Responses], and others, and those without the capability, a text with the
 // address and what to do. Only a handler that knows by itself whether the page was visited
 // can use it. The same principal, or legacy session, gets the same page for the same key

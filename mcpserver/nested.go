@@ -69,7 +69,7 @@ func (s *session) ask(ctx context.Context, req *call.Request) (call.Result, erro
 	return t.Do(ctx, req)
 }
 
-// response handles what the client answers. What nobody has asked is ignored
+// response handles what the client answers. An answer without a question is ignored
 // (BASE-15).
 func (s *session) response(m *mcp.Message) {
 	t := s.nested.Load()
@@ -86,7 +86,7 @@ type backLink struct{ session *session }
 
 var (
 	errOver    = errors.New("the request it belongs to is over")
-	errUnheard = errors.New("the client has closed the connection, and can not be asked any more")
+	errUnheard = errors.New("the client has closed the connection, and cannot be asked any more")
 )
 
 // Send implements [mcp.Link].

@@ -141,7 +141,7 @@ func (s *Server) RelayOthers(read func(ctx context.Context, req *ResourceRequest
 }
 
 // LogLevel returns the lowest level of log messages that the client wants with this
-// request (LOG-03, LOG-05); "" is none at all.
+// request; "" is none at all.
 func (q *Request) LogLevel() mcp.LogLevel {
 	r := q.live()
 	return r.logLevel()

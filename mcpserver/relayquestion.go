@@ -4,7 +4,7 @@ import "github.com/troupe-dev/troupe/mcp"
 
 // RelayedForm asks a person to fill in a form as [FormQuestion] does, for a program that
 // passes on the question of another server. It goes as it is, also where it seems to ask
-// for a secret: whoever shows it warns of that (SECA-31), and knows who asks.
+// for a secret: the client that shows it warns of that, and knows who asks.
 func RelayedForm(key string, p *mcp.ElicitParams) *Question {
 	q := FormQuestion(key, p)
 	q.relayed = true
@@ -15,7 +15,7 @@ func RelayedForm(key string, p *mcp.ElicitParams) *Question {
 // passes on the question of another server: it has its answer once the person has
 // agreed, and the page may take its time. Url is sent as it is. Who asks says itself when
 // the page is done, by [Server.CompleteElicitation] of the [Question.ElicitationID], so
-// that the client hears of it (URL-30).
+// that the client hears of it.
 func ConsentQuestion(key, message, url string) *Question {
 	q := URLQuestion(key, message, url)
 	q.page.consent = true

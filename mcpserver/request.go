@@ -25,11 +25,11 @@ type request struct {
 	work       work
 	version    mcp.Version
 	client     *client
-	principal  *Principal                  // nil for nobody
+	principal  *Principal                  // nil without
 	arguments  json.RawMessage             // of a tool or prompt
-	*seldom                                // to be written through own
+	*optional                              // to be written through own
 	logs       atomic.Pointer[logPace]     // nil before the first log message
-	invocation atomic.Pointer[handlerCall] // that it belongs to; nil for one whose handler can not ask
+	invocation atomic.Pointer[handlerCall] // that it belongs to; nil for one whose handler cannot ask
 
 	out     *[]byte // the encoded answer, once Handle has returned nil
 	settled *[]byte // the same, of one that was concluded while its handler may write to out
@@ -38,27 +38,27 @@ type request struct {
 	lost    bool    // the reader was taken away
 }
 
-// seldom is what most requests do not have.
-type seldom struct {
+// optional is what most requests do not have.
+type optional struct {
 	token     mcp.ProgressToken
 	responses json.RawMessage         // inputResponses, nil when absent
 	state     json.RawMessage         // requestState, nil when absent
-	meta      keptMeta                // empty when absent, and for a handler that can not see it
+	meta      keptMeta                // empty when absent, and for a handler that cannot see it
 	outer     context.Context         // what a middleware has made of the call; nil without
 	task      asker                   // of a task that a client watches; nil for others
 	waits     chan invocation.Outcome // for a middleware; nil without
 }
 
-// nothing is what they share who have nothing of it. Nobody writes to it.
-var nothing seldom
+// noOptional is shared by the requests without any of it. It is never written.
+var noOptional optional
 
 // own returns what is the request's own of it, before others know of the request or on
 // the goroutine of its handler.
-func (r *request) own() *seldom {
-	if r.seldom == &nothing {
-		r.seldom = new(seldom)
+func (r *request) own() *optional {
+	if r.optional == &noOptional {
+		r.optional = new(optional)
 	}
-	return r.seldom
+	return r.optional
 }
 
 // buffer returns an empty buffer for the answer.

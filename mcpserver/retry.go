@@ -179,7 +179,7 @@ func digest(got map[string]json.RawMessage) (sum [sha256.Size]byte, err error) {
 	return sha256.Sum256(raw), err
 }
 
-// id is that of a principal; "" is nobody.
+// id is that of a principal; "" is none.
 func (p *Principal) id() string {
 	if p == nil {
 		return ""

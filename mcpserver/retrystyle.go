@@ -11,10 +11,10 @@ import (
 // that have to be answered before it can go on, and whatever it wants to find again
 // then. It runs again, from the top, with the answers in [Request.Responses] and its
 // State in [Request.State]. The state is sealed: what comes back is what was given, to
-// the same principal and for the same arguments (MRTR-06).
+// the same principal and for the same arguments.
 //
 // Clients of 2026-07-28 are answered with input_required; older ones are asked, and the
-// handler runs again at once (MRTR-30).
+// handler runs again at once.
 type InputRequired struct {
 	Requests mcp.InputRequests
 	State    string
@@ -32,7 +32,7 @@ type retryStyle struct {
 }
 
 // Responses returns the answers to what the handler has asked by [InputRequired], by
-// their keys; nil in the first round. There may be fewer than questions (MRTR-05). Those
+// their keys; nil in the first round. There may be fewer than questions. Those
 // that are there are of the right form.
 func (q *Request) Responses() mcp.InputResponses {
 	if n := q.r.invocation.Load(); n != nil && n.retry != nil {

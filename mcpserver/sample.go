@@ -12,11 +12,11 @@ import (
 
 // Sample asks the client's model, with everything that p says. The error is
 // [ErrDeclined] if a person has said no, or one of [Request.Ask]. A client without
-// sampling.tools is never sent tools (SAMP-04), nor one of 2025-11-25 or later without
-// sampling.context a wish for context (SAMP-07): that is a [*CapabilityError]. Calls and
-// results in the messages must balance (SAMP-20, SAMP-21). Handlers that let the model
+// sampling.tools is never sent tools, nor one of 2025-11-25 or later without
+// sampling.context a wish for context: that is a [*CapabilityError]. Calls and
+// results in the messages must balance. Handlers that let the model
 // call tools use sampling.Loop, or bound the turns themselves, and say
-// [mcp.ToolChoiceNone] in the last (SAMP-31).
+// [mcp.ToolChoiceNone] in the last.
 //
 // With [Options].Model a client that has no sampling, or none with tools where they are
 // needed, is not asked: that model answers, once for the call, also if the handler runs

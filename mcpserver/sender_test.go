@@ -73,7 +73,7 @@ func TestKeptMeta(t *testing.T) {
 		{`{"a":1}`, "{}", 0},
 	}
 	for _, test := range tests {
-		r := &request{client: &client{first: []byte(test.first)}, seldom: new(seldom)}
+		r := &request{client: &client{first: []byte(test.first)}, optional: new(optional)}
 		r.meta = r.client.meta([]byte(test.raw))
 		if got := r.rawMeta(); string(got) != test.raw || r.meta.size() != len(test.raw) {
 			t.Errorf("keeping %s beside %s: got %s, size %d", test.raw, test.first, got, r.meta.size())
@@ -82,7 +82,7 @@ func TestKeptMeta(t *testing.T) {
 			t.Errorf("keeping %s beside %s: kept %q, want %d bytes", test.raw, test.first, r.meta.own, test.own)
 		}
 	}
-	if r := (&request{client: &client{first: first}, seldom: &nothing}); r.rawMeta() != nil {
+	if r := (&request{client: &client{first: first}, optional: &noOptional}); r.rawMeta() != nil {
 		t.Errorf("no _meta: got %s", bytes.Clone(r.rawMeta()))
 	}
 }

@@ -53,7 +53,7 @@ func (s *session) asTask(a *arrival, t *tool) (work, error) {
 	case a.Task == nil:
 		return t, nil
 	case support == mcp.TaskForbidden:
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the tool %q can not be called as a task", t.name())
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the tool %q cannot be called as a task", t.name())
 	}
 	var wish *mcp.TaskOptions
 	if err := jsonx.Unmarshal(a.Task, &wish); err != nil || wish == nil {
@@ -182,7 +182,7 @@ const tasksPerPage = 50
 func listTasks(s *session, a *arrival) (lost bool, err error) {
 	who := ownerOf(a.principal)
 	if who == "" {
-		return false, mcp.Errorf(mcp.CodeMethodNotFound, "tasks can not be listed without authorization")
+		return false, mcp.Errorf(mcp.CodeMethodNotFound, "tasks cannot be listed without authorization")
 	}
 	var p mcp.ListParams
 	if err := a.DecodeParams(&p); err != nil {

@@ -167,8 +167,8 @@ func updateTask(s *session, a *arrival) (lost bool, err error) {
 // errElsewhere is what a task gets that another process works on.
 var errElsewhere = mcp.Errorf(mcp.CodeInternal, "another instance of the server works on the task")
 
-// elsewhere reports what can not be done with a task because it is worked on, but not
-// here.
+// elsewhere refuses what only the process can do that works on the task, which is not
+// this one.
 func (r *recorded) elsewhere() error {
 	if r.Task.Terminal() {
 		return nil
@@ -225,9 +225,9 @@ func (t *task) cancelled(v mcp.Version) (result any, err error) {
 	return &now, nil
 }
 
-// ErrNoTask is returned by [ToolRequest.BeginTask] for a call that can not become a
+// ErrNoTask is returned by [ToolRequest.BeginTask] for a call that cannot become a
 // task.
-var ErrNoTask = errors.New("mcpserver: the call can not become a task")
+var ErrNoTask = errors.New("mcpserver: the call cannot become a task")
 
 // BeginTask makes the call a task, for tools whose [TaskPolicy] leaves it to the
 // handler: the client gets its answer, and the handler goes on without it. Questions it

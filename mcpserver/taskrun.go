@@ -31,7 +31,7 @@ import (
 // task is one task of this process. It is the port of its handler's request, and
 // what that asks with.
 type task struct {
-	*watch.ServedTask // set before anybody knows the task
+	*watch.ServedTask // set before the task can be found
 	server            *Server
 	owner             string
 	policy            TaskPolicy
@@ -39,7 +39,7 @@ type task struct {
 	from              *session    // the legacy one that it was made in; else nil
 	outcome           actors.Reply[watch.Ending]
 	to                *request    // of its handler
-	taken             atomic.Bool // somebody brings that to its end
+	taken             atomic.Bool // its end is under way
 
 	keeping sync.Mutex // held while records are written
 	kept    string     // the status that was recorded last
@@ -106,7 +106,7 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 	t := &task{server: ts.server, owner: ownerOf(r.principal), policy: ts.opts.Tools[w.name()], version: r.version}
 	to := &request{
 		session: r.session, port: t, work: w, version: r.version, client: r.client, principal: r.principal,
-		arguments: bytes.Clone(r.arguments), seldom: &seldom{task: t, meta: r.meta.clone()},
+		arguments: bytes.Clone(r.arguments), optional: &optional{task: t, meta: r.meta.clone()},
 	}
 	if r.version.Era() == mcp.EraLegacy {
 		t.from, to.token = r.session, r.token // PROG-06; none in 2026-07-28 (XTASK-15)
@@ -143,7 +143,7 @@ func (ts *tasks) begin(r *request, w *tool, ttl *int64, work func(*task, *reques
 }
 
 // run waits for the end of the handler, and records what it has ended with before
-// anybody is told.
+// the client learns of it.
 func (t *task) run(ctx context.Context, to *request, work func(*task, *request)) (watch.Ending, error) {
 	if t.taken.Swap(true) {
 		return watch.Ending{}, watch.ErrTaskCancelled
@@ -192,7 +192,7 @@ func (t *task) deliver(frame []byte, question bool) {
 	}
 }
 
-// newest is who reads; nil if there is nobody, and the frame went another way.
+// newest is the request that reads; nil if there is none, and the frame went another way.
 func (t *task) newest(frame []byte, question bool) *taskResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +204,7 @@ func (t *task) newest(frame []byte, question bool) *taskResult {
 	case len(t.held) < maxHeldFrames:
 		t.held = append(t.held, bytes.Clone(frame))
 	default:
-		t.server.log.Warn("a question of a task was dropped: nobody has asked for its result", "task", t.ID())
+		t.server.log.Warn("a question of a task was dropped: no request waits for its result", "task", t.ID())
 	}
 	return nil
 }

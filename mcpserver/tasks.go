@@ -28,18 +28,18 @@ import (
 // refuses clients without tasks, and the default is never. A client of a revision
 // that has no tasks at all gets an ordinary call in each case.
 //
-// The limits are for one principal. Requests of nobody share theirs: they are told
-// apart by nothing but the ids of tasks, which can not be guessed (TASK-17).
+// The limits are for one principal. Requests without one share theirs: nothing tells them
+// apart but the ids of tasks, which cannot be guessed.
 type TaskOptions struct {
-	// Working bounds the tasks that are worked on at once, Limit all that are kept
-	// (TASK-21). Zero means 16 and 128 for a principal, 64 and 512 for nobody.
+	// Working bounds the tasks that are worked on at once, Limit all that are kept.
+	// Zero means 16 and 128 for a principal, 64 and 512 without one.
 	Working, Limit int
 	// MaxBytes bounds what tasks keep, in bytes: of results, and of arguments three times
 	// as much as they are long, for they are decoded. Zero means 32 MiB.
 	MaxBytes int64
 	// TTL is how long a task is kept from its creation if the client does not say, MaxTTL
-	// how long at most (TASK-15, TASK-21). Work that has not ended by then is given up.
-	// Zero means 30 min and 2 h, for nobody 5 min and 30 min.
+	// how long at most. Work that has not ended by then is given up.
+	// Zero means 30 min and 2 h, without a principal 5 min and 30 min.
 	TTL, MaxTTL time.Duration
 	// Poll is how often clients are told to ask. Zero means 1 s.
 	Poll time.Duration
@@ -50,15 +50,15 @@ type TaskOptions struct {
 // TaskPolicy says how calls of one tool become tasks.
 type TaskPolicy struct {
 	// ByHandler leaves it to the handler when a call of 2026-07-28 becomes a task: with
-	// [ToolRequest.BeginTask]. What it asks before is asked in rounds of the call
-	// (XTASK-05), and a call for which it does not say so is answered as any other.
+	// [ToolRequest.BeginTask]. What it asks before is asked in rounds of the call,
+	// and a call for which it does not say so is answered as any other.
 	// False means at once.
 	ByHandler bool
 	// TTL is how long these tasks are kept if the client does not say. Zero is
 	// [TaskOptions].TTL.
 	TTL time.Duration
 	// Immediate is for the model of a 2025-11-25 client to go on with meanwhile; it may
-	// be empty (TASK-19).
+	// be empty.
 	Immediate string
 }
 
@@ -76,10 +76,10 @@ type tasks struct {
 	durable  bool
 	instance string // names this process in them
 
-	mu  sync.Mutex
-	of  map[string]*watch.Served // by the id of the principal
-	sun *time.Timer              // rings while there is work, for beat; nil while there is none
-	lit time.Time                // when the process last said that it is alive
+	mu        sync.Mutex               // guards what follows, which requests of all sessions look into
+	of        map[string]*watch.Served // by the id of the principal
+	heartbeat *time.Timer              // runs while there is work; nil while there is none
+	lastBeat  time.Time                // when the records last had that the process is alive
 }
 
 func newTasks(s *Server, durable bool) *tasks {
@@ -94,7 +94,7 @@ func newTasks(s *Server, durable bool) *tasks {
 // hasTasks reports whether the server has tasks at all (TASK-01, TASK-20).
 func (s *Server) hasTasks() bool { return s.tasks.declared.Load() }
 
-// declareTasks adds what revision v hears of tasks. Without principals nobody can list
+// declareTasks adds what revision v hears of tasks. Without a principal there is no list
 // (TASK-17), and a legacy capability is not shown to modern clients (XTASK-19).
 func (s *Server) declareTasks(caps *mcp.ServerCapabilities, v mcp.Version, p *Principal) {
 	switch {
@@ -109,7 +109,7 @@ func (s *Server) declareTasks(caps *mcp.ServerCapabilities, v mcp.Version, p *Pr
 	}
 }
 
-// ownerOf is who a task belongs to; "" is nobody.
+// ownerOf names the principal that a task belongs to; "" is none.
 func ownerOf(p *Principal) string {
 	if p == nil {
 		return ""
@@ -271,19 +271,20 @@ func (ts *tasks) read(ctx context.Context, kept store.Record) (*recorded, error)
 	return r, err
 }
 
-// A process that works on tasks says so each beatEvery; when it has said nothing for
-// beatFor, it is gone.
+// A process that works on tasks writes a heartbeat each beatEvery; without one for beatFor
+// it is gone.
 const (
 	beatEvery = 5 * time.Second
 	beatFor   = 15 * time.Second
 )
 
-// alive has the process known as alive, before a task of it is recorded.
+// alive writes a heartbeat unless there is a fresh one, before a task of the process is
+// recorded.
 func (ts *tasks) alive(ctx context.Context) error {
 	ts.mu.Lock()
-	fresh := time.Since(ts.lit) < beatEvery
-	if ts.sun == nil {
-		ts.sun = time.AfterFunc(beatEvery, ts.beat)
+	fresh := time.Since(ts.lastBeat) < beatEvery
+	if ts.heartbeat == nil {
+		ts.heartbeat = time.AfterFunc(beatEvery, ts.beat)
 	}
 	ts.mu.Unlock()
 	if fresh {
@@ -292,13 +293,13 @@ func (ts *tasks) alive(ctx context.Context) error {
 	err := ts.server.records.PutRecord(ctx, store.Record{Kind: recordServer, Owner: ts.instance, Key: ts.instance, Expires: time.Now().Add(beatFor)})
 	if err == nil {
 		ts.mu.Lock()
-		ts.lit = time.Now()
+		ts.lastBeat = time.Now()
 		ts.mu.Unlock()
 	}
 	return err
 }
 
-// beat runs at each ring.
+// beat renews the heartbeat while there is work.
 func (ts *tasks) beat() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -308,16 +309,16 @@ func (ts *tasks) beat() {
 		working += n
 	}
 	if working == 0 || ts.server.closed.Load() {
-		ts.sun = nil
+		ts.heartbeat = nil
 		return
 	}
-	ts.sun.Reset(beatEvery)
-	ts.lit = time.Time{}
+	ts.heartbeat.Reset(beatEvery)
+	ts.lastBeat = time.Time{}
 	ts.server.sys.Go("tasks", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), beatFor)
 		defer cancel()
 		if err := ts.alive(ctx); err != nil {
-			ts.server.log.Error("it could not be recorded that tasks are worked on", "error", err)
+			ts.server.log.Error("the heartbeat of the tasks cannot be written", "error", err)
 		}
 	})
 }

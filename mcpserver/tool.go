@@ -46,10 +46,10 @@ func (t *tool) run(r *request) error { return t.call(r) }
 //   - string, mcp.Contents or any other type that implements mcp.Content, which
 //     become content blocks;
 //   - anything else, which becomes structured content and, for clients that do
-//     not know that, its JSON as text (TOOL-11).
+//     not know that, its JSON as text.
 //
-// An error of the handler is a result with isError that the model can read
-// (TOOL-09), but an [*mcp.Error] that it returns itself, not wrapped, is a
+// An error of the handler is a result with isError that the model can read,
+// but an [*mcp.Error] that it returns itself, not wrapped, is a
 // protocol error. Arguments that do not fit are answered without the handler.
 //
 // Connected clients are notified of the new tool.

@@ -25,7 +25,7 @@ func (q *Request) live() *request {
 // Principal is who sends requests, as [Options].Authenticate has found out.
 type Principal struct {
 	// ID names the principal for ever, such as the issuer and subject of a token: what
-	// is bound to one is given to nobody with another.
+	// is bound to one is never given to another.
 	ID string
 	// Attributes are whatever Authenticate wants handlers to have.
 	Attributes any
@@ -35,7 +35,7 @@ type Principal struct {
 type ToolRequest struct{ Request }
 
 // Client is who sent a request, as it says itself: for display and logs, never
-// for behaviour or security (META-07).
+// for behaviour or security.
 type Client struct {
 	Info         mcp.Implementation // empty if the client does not say
 	Capabilities *mcp.ClientCapabilities
@@ -51,7 +51,7 @@ func (q *Request) ID() mcp.ID { return q.live().ID() }
 // Arguments returns the arguments as they came. They must not be changed.
 func (t *ToolRequest) Arguments() json.RawMessage { return t.r.arguments }
 
-// Principal returns who sends the request; nil if nobody asked who it is.
+// Principal returns who sends the request; nil if the server does not authenticate.
 func (q *Request) Principal() *Principal { return q.live().principal }
 
 // Meta returns the _meta of the request; nil when it has none.
@@ -76,7 +76,7 @@ func (c *client) public(v mcp.Version) Client {
 
 // Progress tells the client how far the handler has come; total is 0 when it is
 // not known. It does nothing if the client did not ask for it, or if progress
-// does not increase (PROG-01, PROG-03), and holds back what comes too fast.
+// does not increase, and holds back what comes too fast.
 func (q *Request) Progress(progress, total float64, message string) {
 	if r := q.live(); !r.token.IsZero() {
 		r.Call.Progress(progress, total, message)
@@ -85,8 +85,8 @@ func (q *Request) Progress(progress, total float64, message string) {
 
 // Log sends a log message to the client, if the client wants that level: by
 // logging/setLevel in a legacy session, where everything from info on is sent
-// unless it says so, and by the request itself in 2026-07-28 (LOG-03, LOG-05).
-// Data is encoded as JSON; it must hold no secrets (LOG-06). What comes too fast, over
+// unless it says so, and by the request itself in 2026-07-28.
+// Data is encoded as JSON; it must hold no secrets. What comes too fast, over
 // some hundred messages a second, or is larger than 256 KiB is dropped.
 func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
 	r := q.live()

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// page is a question by URL: somebody is sent to a web page, where what must not pass
+// page is a question by URL: a person is sent to a web page, where what must not pass
 // through the client is done (URL-02).
 type page struct {
 	message string
@@ -31,15 +31,14 @@ type page struct {
 
 // ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
 // [Request.ElicitURL]: by it the page knows what to pass to [Server.CompleteElicitation].
-// The id is no proof of anything: the page must find out who visits it (URL-21).
+// The id is no proof of anything: the page must find out who visits it.
 const ElicitationID = "{elicitationId}"
 
 // ErrNoElicitation says that no elicitation of that id is open for that principal.
 var ErrNoElicitation = errors.New("mcpserver: no such elicitation")
 
 // URLQuestion sends a person to a web page. Url is https, or http on this machine, with
-// [ElicitationID] where the page wants that; there must be nothing secret in it
-// (URL-20).
+// [ElicitationID] where the page wants that; there must be nothing secret in it.
 func URLQuestion(key, message, url string) *Question {
 	return &Question{key: key, method: mcp.MethodElicit, page: &page{message: message, url: url}}
 }
@@ -48,8 +47,8 @@ func URLQuestion(key, message, url string) *Question {
 // [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
 // became of the wait, or one of [Request.Ask].
 //
-// Clients of 2026-07-28 are told with input_required, and ask again until it is done
-// (MRTR-20); those of 2025-11-25 with a request, and of the end with a notification;
+// Clients of 2026-07-28 are told with input_required, and ask again until it is done;
+// those of 2025-11-25 with a request, and of the end with a notification;
 // others, and those without the capability, not at all: the error is a
 // [*CapabilityError]. See [Request.NeedURL] for the error -32042.
 func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
@@ -127,7 +126,7 @@ func (n *handlerCall) openPage(q *Question) error {
 		}
 	}
 	if !fresh || !live.version.Has(mcp.FeatureElicitationIDs) {
-		return nil // whoever waits for it opens it
+		return nil // the handler that waits for it opens it
 	}
 	id := q.page.id
 	if !s.visits.tell(id, concerned{live.session, n}) {
@@ -228,18 +227,18 @@ func (p *visits) leave(id string) {
 	p.end(id)
 }
 
-// end ends an elicitation that nobody waits for.
+// end ends an elicitation that no handler waits for.
 func (p *visits) end(id string) {
 	p.mu.Lock()
 	_, told := p.open[id]
 	idle := !told && p.waits[id] == 0
 	p.mu.Unlock()
 	if pending := p.table.Pending(id); idle && pending != nil {
-		pending.Cancel(errNobodyWaits)
+		pending.Cancel(errNoneWaits)
 	}
 }
 
-var errNobodyWaits = errors.New("nobody waits for the page any more")
+var errNoneWaits = errors.New("no handler waits for the page any more")
 
 // over says that the call for which an elicitation was opened has ended: the client may
 // hear of the end all the same.
@@ -289,9 +288,9 @@ func (s *Server) doneElsewhere(principal, id string) func(context.Context) (bool
 // CompleteElicitation says that what a person was sent to a page for is done: the
 // handler that waits goes on, at another server that shares [Options].Records within
 // seconds, and a client of 2025-11-25 is told, the one that was asked
-// and no other (URL-30). Principal is the ID of who has visited the page, which the page
+// and no other. Principal is the ID of who has visited the page, which the page
 // must have found out for itself: if it is not who was asked, the error is
-// [ErrNoElicitation], as for an id that is not known or has expired (URL-21).
+// [ErrNoElicitation], as for an id that is not known or has expired.
 func (s *Server) CompleteElicitation(id, principal string) error {
 	if id == "" || len(id) > len(uuid.Nil.String()) {
 		return ErrNoElicitation
@@ -334,7 +333,7 @@ var errLater = errors.New("the page is not done yet")
 func (n *handlerCall) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
 	for {
 		err := n.waitOnce(ctx, q, limit)
-		if !errors.Is(err, errNobodyWaits) { // the last one has left just before
+		if !errors.Is(err, errNoneWaits) { // the last one has left just before
 			return err
 		}
 	}

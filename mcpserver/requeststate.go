@@ -24,7 +24,7 @@ const recordTicket = "ticket"
 const recordsWait = 10 * time.Second
 
 // seal makes the requestState of a ticket. What is too large to travel is kept here,
-// under a name that nobody can guess, for the same principal.
+// under a name that cannot be guessed, for the same principal.
 func (s *Server) seal(ctx context.Context, t *ticket.Ticket, r *request) (string, error) {
 	state, err := s.sealer.Seal(t, r.binding())
 	if !errors.Is(err, ticket.ErrTooLarge) {

@@ -7,26 +7,26 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// late is the work of a request whose middleware may wait: what it is, is found out when
-// the middleware goes on.
-type late struct {
+// deferredWork is the work of a request whose middleware may wait: what it is, is found
+// when the middleware goes on.
+type deferredWork struct {
 	label   string
 	method  method
 	arrival *arrival // a copy
-	found   work     // nil before; set on the goroutine of the call, before anybody asks for it
+	found   work     // nil before; set on the goroutine of the call, before it is asked for
 }
 
-func (l *late) name() string       { return l.label }
-func (l *late) asks() bool         { return true }
-func (l *late) speed() *speed      { return nil }
-func (l *late) run(*request) error { return errOddResult } // see find
+func (l *deferredWork) name() string       { return l.label }
+func (l *deferredWork) asks() bool         { return true }
+func (l *deferredWork) speed() *speed      { return nil }
+func (l *deferredWork) run(*request) error { return errOddResult } // see find
 
-// beginLate is begin for a method whose middleware may wait.
-func beginLate(s *session, a *arrival, row method) error {
+// beginDeferred is begin for a method whose middleware may wait.
+func beginDeferred(s *session, a *arrival, row method) error {
 	own := a.apart()
 	r := &request{
-		session: s, port: a.port, version: a.version, client: a.client, principal: a.principal, seldom: &nothing,
-		work: &late{label: a.label(), method: row, arrival: own},
+		session: s, port: a.port, version: a.version, client: a.client, principal: a.principal, optional: &noOptional,
+		work: &deferredWork{label: a.label(), method: row, arrival: own},
 	}
 	switch {
 	case a.Method == mcp.MethodReadResource:
@@ -37,7 +37,7 @@ func beginLate(s *session, a *arrival, row method) error {
 		r.arguments = own.Arguments
 	}
 	if !a.Progress.IsZero() || a.InputResponses != nil || a.RequestState != nil {
-		r.seldom = &seldom{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
+		r.optional = &optional{token: a.Progress, responses: a.InputResponses, state: a.RequestState}
 	}
 	if a.reader != nil {
 		r.port = s
@@ -71,7 +71,7 @@ func (a *arrival) label() string {
 
 // find finds out what the request's work is. It must be called before job.
 func (r *request) find() (err error) {
-	l, ok := r.work.(*late)
+	l, ok := r.work.(*deferredWork)
 	switch {
 	case !ok:
 	case l.method.find != nil:
@@ -84,14 +84,14 @@ func (r *request) find() (err error) {
 
 // job is the work, once it was found.
 func (r *request) job() work {
-	if l, ok := r.work.(*late); ok {
+	if l, ok := r.work.(*deferredWork); ok {
 		return l.found
 	}
 	return r.work
 }
 
 // answering is a method that is otherwise answered where it is read.
-type answering struct{ *late }
+type answering struct{ *deferredWork }
 
 func (w *answering) asks() bool { return false }
 
