@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
@@ -214,6 +215,7 @@ func TestQuestionAfterACancelledRun(t *testing.T) {
 						first.Cancel(errTest)
 					}
 				}
+				synctest.Wait() // until the client, too, has cancelled the call
 				var notes []string
 				var asked, declined int
 				for ev, err := range start(t, rt, "second").Events(t.Context()) {

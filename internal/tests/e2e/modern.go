@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// Patience bounds each wait on a real process.
-const Patience = 45 * time.Second
+// Patience bounds the waits on a real process, those of all steps of a test together.
+const Patience = 2 * time.Minute
 
 // watched is a resource of the servers that [Modern] tests against.
 const watched = "fixture://watched"
