@@ -77,7 +77,7 @@ func (o *AgentsOptions) check() error {
 	case o.Tools < 1 || o.Tools > 1000:
 		return fmt.Errorf("%d tools: want 1 to 1000", o.Tools)
 	case o.Think < 0 || o.Work < 0:
-		return errors.New("a model or a tool can not take less than no time")
+		return errors.New("the time that a model or a tool takes is negative")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ type toolIn struct {
 func (f *fleet) newServer() (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "tools", Version: "1"}, &mcpserver.Options{
 		MaxInFlight: f.opts.Sessions + 16, Logger: f.opts.Logger,
-		CacheFor: time.Hour, // its list does not change: nobody need ask for it before each turn
+		CacheFor: time.Hour, // its list does not change: a turn does not ask for it again
 	})
 	if err != nil {
 		return nil, err

@@ -102,13 +102,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-// ErrOptions says that what was asked for can not be measured.
+// ErrOptions is for options that no measurement fits.
 var ErrOptions = errors.New("benchmarking")
 
 // Server measures an MCP server. It ends by itself, at the latest a timeout after the
 // last call was begun. If ctx ends before, the report has what was measured by then and
 // says that it was cut short. Calls that fail are part of the report; the error is of
-// what kept it from being made, such as a server that can not be reached.
+// what kept it from being made, such as a server that is not reachable.
 func Server(ctx context.Context, server mcpclient.Server, opts *Options) (rep *Report, err error) {
 	o := opts.withDefaults()
 	if err := o.check(); err != nil {
@@ -327,8 +327,8 @@ func (l *load) caller(ctx context.Context, c *mcpclient.Client, rec *recorder, s
 	}
 }
 
-// maxRest is how long a caller rests after failures, at the most: what can not be
-// reached is not to be hammered.
+// maxRest is how long a caller rests after failures, at the most: it does not
+// hammer a server that is not reachable.
 const maxRest = 100 * time.Millisecond
 
 func pauseUntil(ctx context.Context, at time.Time, over <-chan struct{}) error {

@@ -25,7 +25,7 @@ type operation struct {
 const (
 	FailTimeout    = "timeout"    // no answer in time
 	FailConnection = "connection" // lost, or none; an HTTP status
-	FailProtocol   = "protocol"   // an error of the protocol, or an answer that can not be used
+	FailProtocol   = "protocol"   // an error of the protocol, or an answer that is of no use
 	FailTool       = "tool"       // a result with isError
 	FailCancelled  = "cancelled"  // we have taken it back
 )

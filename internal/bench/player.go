@@ -84,7 +84,7 @@ func (p *player) began(session, turn int) {
 	}
 }
 
-// numberOf is which session asks, -1 if it can not be known.
+// numberOf returns which session asks, -1 if that is unknown.
 func numberOf(req *llm.Request) int {
 	_, rest, _ := strings.Cut(req.Messages[0].Content.Text(), "session ")
 	word, _, _ := strings.Cut(rest, " ")

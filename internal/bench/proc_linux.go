@@ -46,6 +46,13 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// ProcessUse returns the CPU time that a process has used, and what of it is in memory, in
+// bytes; zero where it has gone.
+func ProcessUse(pid int) (cpu time.Duration, resident int64) {
+	u := usageOf([]int{pid})
+	return u.cpu, u.Resident
+}
+
 // usageOf adds up what processes use now; those that have gone count nothing.
 func usageOf(pids []int) (u Usage) {
 	for _, pid := range pids {

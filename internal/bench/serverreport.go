@@ -37,7 +37,7 @@ type Report struct {
 	Failures []Fail  `json:"failures"`
 	// Windows are pieces of the run, in order.
 	Windows  []Window  `json:"windows"`
-	Server   *Process  `json:"server,omitzero"` // nil where it can not be seen
+	Server   *Process  `json:"server,omitzero"` // nil where the system does not show it
 	Verdicts []Verdict `json:"verdicts"`
 }
 

@@ -103,7 +103,7 @@ func thinned(all []Sample) []Sample {
 	return all[:len(all)/2]
 }
 
-// goroutines asks net/http/pprof how many there are; 0 where nobody says.
+// goroutines asks net/http/pprof how many there are; 0 where the server has none.
 func (w *serverWatch) goroutines() int {
 	if w.load.opts.Goroutines == "" {
 		return 0

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/bench"
 	"github.com/troupe-dev/troupe/internal/tests/compare/kit"
 )
 
@@ -159,7 +160,7 @@ func (p *process) measure(work func() error) (usage, error) {
 	if u.before, err = p.stats(false); err != nil {
 		return u, err
 	}
-	start, err := cpuTime(p.cmd.Process.Pid)
+	start, _, err := p.use()
 	if err != nil {
 		return u, err
 	}
@@ -167,7 +168,7 @@ func (p *process) measure(work func() error) (usage, error) {
 	if err := work(); err != nil {
 		return u, fmt.Errorf("%s: %w", p.server.name, err)
 	}
-	end, err := cpuTime(p.cmd.Process.Pid)
+	end, _, err := p.use()
 	if err := errors.Join(err, <-profiled); err != nil {
 		return u, err
 	}
@@ -204,7 +205,20 @@ func (p *process) save(profile, file string) error {
 	return os.WriteFile(file, data, 0o666)
 }
 
-func (p *process) resident() (float64, error) { return residentBytes(p.cmd.Process.Pid) }
+var errSystem = errors.New("the CPU time and memory of another process are read on Linux only")
+
+// use returns the CPU time that the server has used, and what of it is in memory.
+func (p *process) use() (cpu time.Duration, resident int64, err error) {
+	if cpu, resident = bench.ProcessUse(p.cmd.Process.Pid); resident == 0 {
+		return 0, 0, errSystem
+	}
+	return cpu, resident, nil
+}
+
+func (p *process) resident() (float64, error) {
+	_, resident, err := p.use()
+	return float64(resident), err
+}
 
 // stats asks the debug endpoint, after a collection if gc says so.
 func (p *process) stats(gc bool) (kit.Stats, error) {

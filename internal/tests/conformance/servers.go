@@ -14,7 +14,7 @@ import (
 )
 
 // ways are how the fixture is run: handlers that ask are kept between the rounds, or
-// run again from the top in each. Whoever drives the server must not notice.
+// run again from the top in each. The client must not notice.
 var ways = []struct {
 	name string
 	args []string

@@ -62,7 +62,7 @@ func NewTroupe(t testing.TB, program string, servers map[string][]string) (p *pe
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No names that are found by themselves: a file that nobody has named counts for less.
+	// Names that the program does not find by itself: such a file counts for less.
 	mine, others := filepath.Join(p.Home, "agents.yaml"), filepath.Join(p.Home, "servers.json")
 	for name, text := range map[string][]byte{mine: []byte(served), others: data} {
 		if err := os.WriteFile(name, text, 0o600); err != nil {

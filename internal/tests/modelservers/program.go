@@ -118,7 +118,7 @@ func (p *Program) Build(ctx context.Context, log io.Writer) (string, error) {
 	}
 	defer unlock()
 	if path, err := p.Path(); !errors.Is(err, ErrNotBuilt) {
-		return path, err // somebody else has built it
+		return path, err // another process has built it
 	}
 	if err := p.Lacking(); err != nil {
 		return "", err

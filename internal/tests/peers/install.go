@@ -102,7 +102,7 @@ func Install(ctx context.Context, b Bundle) (string, error) {
 	}
 	if err := os.Rename(work, dir); err != nil {
 		if _, there := os.Stat(dir); there == nil {
-			return dir, nil // somebody else was quicker
+			return dir, nil // another process was quicker
 		}
 		return "", fmt.Errorf("moving the packages into the cache: %w", err)
 	}

@@ -152,7 +152,7 @@ func (p *probe) options(o *order) *mcpclient.Options {
 			SamplingTools: true,
 			Roots:         append([]mcp.Root{}, o.Roots...),
 			RootAvailable: func(string) bool { return true },
-			OpenURL:       func(context.Context, string) error { return nil }, // nobody is here to look at it
+			OpenURL:       func(context.Context, string) error { return nil }, // the page is not for a person
 		},
 	}
 }

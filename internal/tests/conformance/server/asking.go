@@ -18,7 +18,7 @@ func addAsking(s *mcpserver.Server) error {
 		mcpserver.AddTool(s, tool("test_sampling", "Asks the client's model."), sampleOnce),
 		mcpserver.AddTool(s, tool("test_sample_loop", "Lets the client's model call functions of its own."), sampleLoop),
 		mcpserver.AddTool(s, tool("test_missing_capability", "Needs a client that has a model to ask."), func(ctx context.Context, req *mcpserver.ToolRequest, _ nothing) (string, error) {
-			return sample(ctx, req, "question", "Is anybody there?", 10)
+			return sample(ctx, req, "question", "Are you there?", 10)
 		}),
 		mcpserver.AddTool(s, tool("test_elicitation", "Asks the user what it was told to ask."), eliciting),
 		mcpserver.AddTool(s, tool("test_streaming_elicitation", "Asks the user, after it has reported progress."), streaming),

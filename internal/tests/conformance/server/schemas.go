@@ -18,7 +18,7 @@ import (
 var contact json.RawMessage
 
 // region is an input schema one of whose properties travels as a header too, so that
-// whoever routes the request need not read its body (SEP-2243).
+// a router of the request does not read its body (SEP-2243).
 var region = json.RawMessage(`{
 	"type": "object",
 	"properties": {
@@ -30,7 +30,7 @@ var region = json.RawMessage(`{
 
 // addSchemas adds tools that bring their own schemas.
 func addSchemas(s *mcpserver.Server) error {
-	schemas := &mcp.Tool{Name: "json_schema_2020_12_tool", Description: "Takes somebody's address, by phone or by mail.", InputSchema: contact}
+	schemas := &mcp.Tool{Name: "json_schema_2020_12_tool", Description: "Takes a person's address, by phone or by mail.", InputSchema: contact}
 	headers := &mcp.Tool{Name: "test_x_mcp_header", Description: "Takes an argument that is a header as well.", InputSchema: region}
 	return errors.Join(
 		mcpserver.AddFunc(s, schemas, func(_ context.Context, in map[string]json.RawMessage) (string, error) {
