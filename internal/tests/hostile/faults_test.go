@@ -100,7 +100,7 @@ func TestCloseFromEveryState(t *testing.T) {
 						if err == nil {
 							t.Error("a call: got no error")
 						}
-					case <-time.After(time.Second):
+					case <-time.After(mcptest.Patience):
 						t.Fatal("a call goes on after Close")
 					}
 				}
@@ -133,7 +133,7 @@ func TestCloseFromEveryState(t *testing.T) {
 					if err == nil {
 						t.Error("the call: got no error")
 					}
-				case <-time.After(2 * time.Second):
+				case <-time.After(mcptest.Patience):
 					t.Error("the call goes on after Close")
 				}
 			})
@@ -434,7 +434,7 @@ func TestRestartedServer(t *testing.T) {
 				if err == nil {
 					t.Error("the call under way: got no error")
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(mcptest.Patience):
 				t.Error("the call under way does not end")
 			}
 		})

@@ -257,7 +257,7 @@ func heap() uint64 {
 // peak runs f and returns how far the heap has grown meanwhile. How much of that is
 // garbage depends on what else the machine does; a collector that is eager keeps it small.
 func peak(f func()) (grown int64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()
 	debug.FreeOSMemory()
 	before := heap()

@@ -119,7 +119,7 @@ func TestKilledInACall(t *testing.T) {
 			if err == nil {
 				t.Error("the call under way: got no error")
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(mcptest.Patience):
 			t.Fatal("the call under way does not end")
 		}
 		if got, err := text(t, other, "good", answerBound); err != nil {
