@@ -62,6 +62,9 @@ func child(path string, agents []string) error {
 	out.say(line{Type: "ready"})
 	rt, err := agent.Open(ctx, &agent.Options{Model: llmtest.Loop(llmtest.Func(does)), Store: s, Approve: agent.NeverAsk,
 		Lease: childLease, Tools: childTools(path+".effects", out)})
+	if ctx.Err() != nil && err != nil {
+		return nil // SIGTERM came before it had begun
+	}
 	if err != nil {
 		return err
 	}
