@@ -6,13 +6,20 @@
 //	 error that passes│      │ due
 //	                  ▼      │
 //	                 stalled ┘──── the lease is over, or another error ──▶ (the run fails)
+//
+// A run whose store does not take its events at the moment, as it is locked, full or out of
+// reach, waits: nothing goes on without its acknowledgement, so that only the events under
+// way are kept meanwhile.
 
 package loop
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -28,8 +35,7 @@ type batch struct {
 	settle  *settling // decides an ask with its one entry; nil for none
 }
 
-// settling is the decision on an ask that a batch writes together with the event that
-// says so.
+// settling is the decision on an ask that a batch writes together with its event.
 type settling struct {
 	store.Settlement
 	beaten bool                  // the ask was settled before; nothing of the batch was written
@@ -37,212 +43,146 @@ type settling struct {
 	failed func(error)           // called if nothing can be written any more
 }
 
-// part is one append, and the entries that its events are.
-type part struct {
-	store.Append
-	entries []*runlog.Entry
-	settle  *settling
-}
-
-// writing is what one task appends, in order. It is the task's while that runs.
-type writing struct {
-	batches []*batch
-	encoded bool
-	parts   []part // that are not durable yet
-	last    int64  // number of the last event that is
-}
-
-// appended is a message to itself: an append has ended.
-type appended struct {
-	w   *writing
-	err error
-}
+// Messages to itself.
+type (
+	appended struct { // an append has ended
+		w   *writing
+		err error
+	}
+	appendAgain struct{} // a wait for the store is over
+)
 
 // journal is a run's writer: one append at a time, all that waits in the next.
 type journal struct {
+	*parts
+
+	recorded bool // the run is in the journal, if there is one
+	final    bool // the run's last event is on its way
+
 	epoch int64
 	last  int64 // number of the last event that is durable
+	lease lease
 
 	waiting []*batch
 	under   *writing                // under way or stalled; nil for none
 	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
 	stalled *stall                  // nil unless the store does not take what is under way
-	leased  time.Time               // when the lease is over
 	err     error                   // why nothing is written any more
 }
 
-// write puts entries into the next append; then runs once they are durable, and
-// not at all if they can not be written. It must look whether the run is ending.
-// Without a journal then runs at once.
-func (r *run) write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
-	r.writeBatch(c, &batch{entries: entries, then: then})
+// receive takes the messages of the journal, and reports whether msg was one.
+func (j *journal) receive(c *actors.Context, msg any) bool {
+	switch m := msg.(type) {
+	case appended:
+		j.acked(c, m)
+	case appendAgain:
+		if j.under != nil && j.cancel == nil {
+			j.append(c)
+		}
+	case renewLease:
+		j.renew(c)
+	case renewed:
+		j.leaseRenewed(c, m)
+	default:
+		return false
+	}
+	return true
 }
 
-func (r *run) writeBatch(c *actors.Context, b *batch) {
+// opened notes under which lease the run writes, which it asked for at a time.
+func (j *journal) opened(c *actors.Context, head store.Run, began time.Time) {
+	j.epoch, j.last, j.recorded = head.Epoch, head.Seq, true
+	if j.cfg.Journal != nil {
+		j.lease.start(c, j.cfg.Lease, began)
+	}
+}
+
+// write puts entries into the next append; then runs once they are durable, and
+// not at all if they cannot be written. It must look whether the run is ending.
+// Without a journal then runs at once.
+func (j *journal) write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
+	j.writeBatch(c, &batch{entries: entries, then: then})
+}
+
+func (j *journal) writeBatch(c *actors.Context, b *batch) {
 	now := store.Clock(time.Now())
 	for i := range b.entries {
 		b.entries[i].Time = now
 	}
-	if r.cfg.Journal == nil {
-		r.written(c, b)
+	if j.cfg.Journal == nil {
+		j.written(c, b)
 		return
 	}
-	r.journal.waiting = append(r.journal.waiting, b)
-	r.flush(c)
+	j.waiting = append(j.waiting, b)
+	j.flush(c)
 }
 
 // flush begins an append unless one is under way.
-func (r *run) flush(c *actors.Context) {
-	j := &r.journal
-	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !r.last {
+func (j *journal) flush(c *actors.Context) {
+	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !j.final {
 		return
 	}
 	j.under = &writing{batches: j.waiting, last: j.last}
 	j.waiting = nil
-	r.append(c)
+	j.append(c)
 }
 
 // append has what is under way written, or what is left of it.
-func (r *run) append(c *actors.Context) {
-	w, h, epoch := r.journal.under, r.h, r.journal.epoch
-	r.journal.cancel = actors.Await(c,
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, h.append(ctx, epoch, w) },
+func (j *journal) append(c *actors.Context) {
+	w, to, run, epoch := j.under, j.cfg.Journal, j.cfg.ID, j.epoch
+	j.cancel = actors.Await(c,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, w.append(ctx, to, run, epoch) },
 		func(_ struct{}, err error) any { return appended{w, err} })
 }
 
-// append writes what is left, in order, and numbers the entries. After an error it can be
-// called again: an append that has come through all the same is not made twice.
-func (r *Run) append(ctx context.Context, epoch int64, w *writing) error {
-	if err := w.encode(r.cfg.ID, epoch); err != nil {
-		return err
-	}
-	for len(w.parts) > 0 {
-		p := &w.parts[0]
-		p.After = w.last
-		last, err := r.cfg.Journal.Append(ctx, p.Append)
-		switch {
-		case err == nil:
-			w.last = last
-			for i, e := range p.entries {
-				e.Seq = last - int64(len(p.entries)-1-i)
-			}
-		case p.settle != nil && errors.Is(err, store.ErrSettled):
-			p.settle.beaten = true
-		default:
-			return err
-		}
-		w.parts = w.parts[1:]
-	}
-	return nil
-}
-
-// encode makes the appends, as few as the store's bounds allow. It does so once: what is
-// appended again must be the same.
-func (w *writing) encode(run string, epoch int64) error {
-	if w.encoded {
-		return nil
-	}
-	next, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0
-	cut := func() {
-		w.parts = append(w.parts, next)
-		next, size = part{Append: store.Append{Run: run, Epoch: epoch}}, 0
-	}
-	for _, b := range w.batches {
-		alone := b.settle != nil // it may not be written, and nothing else depends on it
-		if alone && len(next.entries) > 0 {
-			cut()
-		}
-		for i := range b.entries {
-			e := &b.entries[i]
-			ev, err := e.Encode()
-			if err != nil {
-				return err
-			}
-			if len(next.entries) == store.MaxEvents || len(next.entries) > 0 && size+len(ev.Body) > store.MaxPageBytes {
-				cut()
-			}
-			if opened, ok := e.Body.(*runlog.AskOpened); ok {
-				next.Asks = append(next.Asks, opened.Ask)
-			}
-			next.Events, next.entries, size = append(next.Events, ev), append(next.entries, e), size+len(ev.Body)
-		}
-		if b.state != "" {
-			next.State = b.state
-		}
-		if b.summary != "" {
-			next.Summary = b.summary
-		}
-		if alone {
-			next.settle, next.Settle = b.settle, []store.Settlement{b.settle.Settlement}
-			cut()
-		}
-	}
-	if len(next.entries) > 0 || next.State != "" || next.Summary != "" || len(w.parts) == 0 {
-		cut()
-	}
-	w.encoded = true
-	return nil
-}
-
 // acked goes on with what was waiting for an append.
-func (r *run) acked(c *actors.Context, m appended) {
-	j := &r.journal
+func (j *journal) acked(c *actors.Context, m appended) {
 	if m.w != j.under {
 		return // given up
 	}
 	j.cancel = nil
 	switch {
 	case m.err == nil:
-	case m.w.encoded && j.err == nil && r.stall(c, m.err):
+	case m.w.encoded && j.err == nil && j.stall(c, m.err):
 		return
 	default:
-		r.journalFailed(c, m.err)
+		j.fail(c, m.err)
 		return
 	}
 	j.under, j.last = nil, m.w.last
-	r.unstall(c)
+	j.unstall(c)
 	for _, b := range m.w.batches {
 		if b.settle != nil && b.settle.beaten {
 			b.settle.lost(c)
 			continue
 		}
-		r.written(c, b)
+		j.written(c, b)
 	}
-	r.flush(c)
+	j.flush(c)
 }
 
-// written tells the sink what is durable and goes on with what was waiting for it.
-func (r *run) written(c *actors.Context, b *batch) {
+// written passes on durable entries and goes on with what was waiting for them.
+func (j *journal) written(c *actors.Context, b *batch) {
 	if len(b.entries) > 0 {
-		r.cfg.Sink.Journalled(b.entries)
+		j.cfg.Sink.Journalled(b.entries)
 	}
 	if b.then != nil {
 		b.then(c)
 	}
 }
 
-// journalFailed ends a run that can not be recorded any more. It tries to write
-// that down, unless another owner has the run.
-func (r *run) journalFailed(c *actors.Context, err error) {
-	first := r.journal.err == nil
+// fail gives up writing.
+func (j *journal) fail(c *actors.Context, err error) {
+	first := j.err == nil
 	if first {
-		r.journal.err = &JournalError{err}
+		j.err = &JournalError{err}
 	}
-	r.dropWrites()
-	switch {
-	case r.last:
-		r.complete(c, r.journal.err)
-	case r.out != nil && first:
-		r.out.Err = errors.Join(r.out.Err, r.journal.err)
-		r.finish(c)
-	case first:
-		r.failed(c, r.journal.err)
-	}
+	j.drop()
+	j.shutdown.journalFailed(c, first)
 }
 
-// dropWrites gives up what is not durable.
-func (r *run) dropWrites() {
-	j := &r.journal
+// drop gives up what is not durable.
+func (j *journal) drop() {
 	batches := j.waiting
 	if j.under != nil {
 		batches = append(j.under.batches, batches...)
@@ -269,3 +209,81 @@ func (j *journal) fenced() bool {
 
 // busy reports whether an append is under way or waits.
 func (j *journal) busy() bool { return j.under != nil || len(j.waiting) > 0 }
+
+// StallSink is what a [Sink] may implement to be told when its run waits for the store,
+// and when it goes on. Its methods must not block; the run's actor calls them.
+type StallSink interface {
+	// Stalled is called once for each stall, with the store's first error.
+	Stalled(err error)
+	// Resumed ends a stall. There is none at the end of the run.
+	Resumed()
+}
+
+const (
+	stallFirst = 50 * time.Millisecond
+	stallMost  = 2 * time.Second
+)
+
+// errLeaseOver says why a stalled run does not wait any longer.
+var errLeaseOver = errors.New("the store did not take the run's events until its lease was over, and another may have it now")
+
+// stall is a wait for the store.
+type stall struct {
+	since time.Time
+	waits *backoff.ExponentialBackOff
+	again *actors.Timer
+}
+
+func newStall(c *actors.Context, msg any) *stall {
+	return &stall{since: time.Now(), again: c.NewTimer(msg), waits: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(stallFirst), backoff.WithMaxInterval(stallMost),
+		backoff.WithMultiplier(2), backoff.WithMaxElapsedTime(0))}
+}
+
+// passing reports whether what has failed with err may be tried again. A panic is a bug.
+func passing(err error) bool {
+	_, panicked := errors.AsType[*actors.PanicError](err)
+	return !panicked && store.Passing(err)
+}
+
+// stall has the append under way made again later, and reports whether it will be. A run
+// whose lease others may claim does not wait for longer than that lasts.
+func (j *journal) stall(c *actors.Context, err error) bool {
+	if !passing(err) {
+		return false
+	}
+	first := j.stalled == nil
+	if first {
+		j.stalled = newStall(c, appendAgain{})
+	}
+	wait := j.stalled.waits.NextBackOff()
+	if j.cfg.claimed && !time.Now().Add(wait).Before(j.lease.ends) {
+		j.fail(c, fmt.Errorf("%w: %w", errLeaseOver, err))
+		return true
+	}
+	if first {
+		c.Log().Warn("a run waits for its store", "run", j.cfg.ID, "error", err)
+		if s, ok := j.cfg.Sink.(StallSink); ok {
+			s.Stalled(err)
+		}
+	}
+	j.stalled.again.Set(wait)
+	return true
+}
+
+// unstall ends a stall: the store takes events again.
+func (j *journal) unstall(c *actors.Context) {
+	s := j.stalled
+	if s == nil {
+		return
+	}
+	j.stalled = nil
+	s.again.Clear()
+	c.Log().Info("a run goes on: its store takes its events again", "run", j.cfg.ID, "stalled", time.Since(s.since))
+	if sink, ok := j.cfg.Sink.(StallSink); ok {
+		sink.Resumed()
+	}
+	if j.out == nil {
+		j.renew(c) // which may have failed, too
+	}
+}

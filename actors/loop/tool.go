@@ -3,10 +3,12 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -72,7 +74,7 @@ type Call struct {
 
 	run   actors.Ref
 	call  *call
-	spend *spending // nil outside of a run
+	spend *spend.Spending // nil outside of a run
 	left  time.Duration
 }
 
@@ -83,7 +85,7 @@ func (c *Call) Budget() *budget.Account {
 	if c.spend == nil {
 		return nil
 	}
-	return c.spend.account
+	return c.spend.Account()
 }
 
 // Charge settles a hold of [Call.Budget] with what was spent during the call, and has it
@@ -91,10 +93,10 @@ func (c *Call) Budget() *budget.Account {
 // goroutine. What comes after the run's end is charged only.
 func (c *Call) Charge(hold *budget.Hold, s runlog.Spent) {
 	if c.spend == nil {
-		hold.Settle(spentAmount(&s))
+		hold.Settle(spend.Amount(&s))
 		return
 	}
-	c.spend.beside(hold, c.Key, s)
+	c.spend.Note(hold, c.Key, s)
 	c.run.Send(noteSpent{})
 }
 
@@ -110,3 +112,32 @@ func (e *UnknownError) Error() string { return "the outcome of the call is unkno
 
 // Unwrap returns the cause.
 func (e *UnknownError) Unwrap() error { return e.Err }
+
+// TaintState is what a tree of runs has seen so far. Its zero value has seen nothing.
+// Its methods may be called from any goroutine.
+type TaintState struct{ seen atomic.Uint32 }
+
+const (
+	seenUntrusted = 1 << iota
+	seenPrivate
+)
+
+// Seen returns what was seen. Outbound is never set.
+func (s *TaintState) Seen() runlog.Taint {
+	seen := s.seen.Load()
+	return runlog.Taint{Untrusted: seen&seenUntrusted != 0, Private: seen&seenPrivate != 0}
+}
+
+// Lethal reports whether both halves were seen: then nothing may go out unasked.
+func (s *TaintState) Lethal() bool { return s.seen.Load() == seenUntrusted|seenPrivate }
+
+// add notes the result of a tool, and returns all that was seen.
+func (s *TaintState) add(t runlog.Taint) runlog.Taint {
+	if t.Untrusted {
+		s.seen.Or(seenUntrusted)
+	}
+	if t.Private {
+		s.seen.Or(seenPrivate)
+	}
+	return s.Seen()
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -56,7 +57,7 @@ func (e *JournalError) Unwrap() error { return e.Err }
 // Start has returned, Answer also before: from when a [Sink] has been told of the ask.
 type Run struct {
 	cfg    config // as it begins: a hand-off gives the actor another
-	spend  *spending
+	spend  *spend.Spending
 	begin  sync.Mutex // held by Start until ref is set: whoever a [Sink] tells may answer before
 	ref    actors.Ref
 	opened actors.Reply[begun]
@@ -74,12 +75,12 @@ type begun struct {
 func (r *Run) Start(c *actors.Context) error {
 	sys := c.System()
 	// The model's own code is asked what it is and what it costs.
-	spend, err := actors.Guard(func() (*spending, error) { return openSpending(&r.cfg) })
+	spent, err := actors.Guard(func() (*spend.Spending, error) { return openSpending(&r.cfg) })
 	if err != nil {
 		r.opened.Complete(begun{}, err)
 		return err
 	}
-	r.spend = spend
+	r.spend = spent
 	r.begin.Lock()
 	defer r.begin.Unlock()
 	ref, err := c.Spawn(actors.Spec{
@@ -87,12 +88,12 @@ func (r *Run) Start(c *actors.Context) error {
 		Name: r.cfg.Kind.String() + "-" + r.cfg.ID,
 		New:  func() actors.Actor { return newRun(r) },
 		OnStop: func(err error) {
-			spend.close(err) // also after a kill: nothing stays held for who is gone
+			spent.Close(err) // also after a kill: nothing stays held for who is gone
 			r.died(sys, err)
 		},
 	})
 	if err != nil {
-		spend.close(err)
+		spent.Close(err)
 		r.opened.Complete(begun{}, err)
 		return err
 	}
@@ -170,7 +171,7 @@ func (r *Run) died(sys *actors.System, cause error) {
 		return
 	}
 	out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: fmt.Errorf("the run's actor: %w", cause)}
-	notes := r.spend.bill(&out)
+	notes := out.take(r.spend.Bill())
 	if r.cfg.Journal == nil {
 		r.complete(out)
 		return

@@ -1,4 +1,4 @@
-package loop
+package window
 
 import (
 	"encoding/json"
@@ -50,7 +50,7 @@ func FuzzShorten(f *testing.F) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		history := conversation(r, int(turns%64))
 		before := describe(history)
-		w := new(window)
+		w := new(Window)
 		for _, limit := range []int{int(first), int(second)} {
 			req := &llm.Request{Messages: history}
 			total := llm.EstimateTokens(req)
@@ -73,7 +73,7 @@ func FuzzShorten(f *testing.F) {
 			if after := llm.EstimateTokens(got); after > total+note || after > s.total+note {
 				t.Errorf("limit %d: %d tokens of %d, counted as %d", limit, after, total, s.total)
 			}
-			w.take(s.cut)
+			w.Take(s.cut)
 			if describe(history) != before {
 				t.Fatal("the conversation itself has changed")
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -29,7 +30,7 @@ type TurnSink interface {
 // streaming is one turn on its way, on the goroutine of its task.
 type streaming struct {
 	cfg     *config
-	spend   *turnSpend
+	spend   *spend.Turn
 	turn    int
 	last    bool            // its request was not prepared
 	counted bool            // a restart has, what the retry that follows it would
@@ -75,7 +76,7 @@ func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Requ
 	if last.MaxTokens <= 0 || last.MaxTokens > req.MaxTokens {
 		last.MaxTokens = req.MaxTokens
 	}
-	if err := s.spend.grow(llm.EstimateTokens(&last) - llm.EstimateTokens(req)); err != nil {
+	if err := s.spend.Grow(llm.EstimateTokens(&last) - llm.EstimateTokens(req)); err != nil {
 		return nil, g, fmt.Errorf("what the guards have made of the request: %w", err)
 	}
 	return &last, g, nil
@@ -138,7 +139,7 @@ func (s *streaming) retry(a llm.Attempt) {
 
 func (s *streaming) chose(c llm.Choice) {
 	s.countAttempt(c.After)
-	s.spend.chosen(c.Model)
+	s.spend.Chosen(c.Model)
 	s.chosen = &runlog.Chosen{Model: clip.Valid(c.Model), Reason: clip.Short(c.Reason), Fallback: c.Fallback}
 	s.turnSink().Chose(s.turn, c)
 	if s.around.Chose != nil {
@@ -149,14 +150,14 @@ func (s *streaming) chose(c llm.Choice) {
 // countAttempt counts an attempt that has failed, if one has.
 func (s *streaming) countAttempt(err error) {
 	if err != nil && !s.counted {
-		s.again(mayBeBilled(err))
+		s.again(spend.MayBeBilled(err))
 	}
 	s.counted = false
 }
 
 // again makes room for another attempt, or ends the turn.
 func (s *streaming) again(billed bool) {
-	if err := s.spend.again(billed); err != nil {
+	if err := s.spend.Again(billed); err != nil {
 		actors.CancelTask(s.ctx, err)
 	}
 }
@@ -187,7 +188,7 @@ func (s *streaming) stream(ctx context.Context, req *llm.Request) (*llm.Response
 
 // take counts an event, and passes it on.
 func (s *streaming) take(ev llm.Event, maxTokens int) error {
-	s.spend.saw(ev)
+	s.spend.Saw(ev)
 	if err := s.said(maxTokens).Add(ev); err != nil {
 		return err
 	}

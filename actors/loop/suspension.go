@@ -35,24 +35,12 @@ func (r *Run) Suspend(ctx context.Context) error {
 
 // suspend begins no more calls, and waits for what is under way.
 func (r *run) suspend(c *actors.Context, m suspendRun) {
-	if r.out != nil || r.suspending != nil || r.waitsFor() == 0 {
+	if r.out != nil || r.suspending != nil || r.asks.approvals() == 0 {
 		m.reply.Complete(struct{}{}, ErrNotWaiting)
 		return
 	}
 	r.suspending = m.reply
-	r.startGrace(c)
-}
-
-// waitsFor counts the calls that wait to be allowed. A call that asks something while
-// it runs can not be left alone: what it asks dies with it.
-func (r *run) waitsFor() int {
-	n := 0
-	for _, a := range r.asks {
-		if a.raised == nil {
-			n++
-		}
-	}
-	return n
+	r.shutdown.startGrace(c)
 }
 
 // trySuspend comes after every message while a suspension waits.
@@ -62,28 +50,28 @@ func (r *run) trySuspend(c *actors.Context) {
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
 		return
-	case r.waitsFor() == 0: // all answered: the run goes on
+	case r.asks.approvals() == 0: // all answered: the run goes on
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
-		r.grace.Clear()
+		r.shutdown.grace.Clear()
 		if r.turn != nil && r.turn.left > 0 {
-			r.advance(c)
+			r.calls.advance(c)
 		}
 		return
 	case r.turn != nil && r.turn.busy > 0 || r.journal.busy():
 		return
 	}
-	for _, a := range r.asks {
+	for _, a := range r.asks.open {
 		if !a.stored || a.raised != nil { // the latter is being withdrawn
 			return
 		}
 	}
 	r.out = &Outcome{State: store.Waiting, Stop: runlog.StopWaiting, Err: ErrSuspended}
-	r.last = true
+	r.journal.final = true
 	r.state = (*run).releasing
-	r.wall.Clear()
-	r.askTimer.Clear()
-	r.startGrace(c)
+	r.clock.stop()
+	r.asks.timer.Clear()
+	r.shutdown.startGrace(c)
 	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, j.Release(ctx, id, owner, epoch)
@@ -103,20 +91,5 @@ func (r *run) releasing(c *actors.Context, msg any) {
 	}
 	r.suspending.Complete(struct{}{}, nil)
 	r.suspending = nil
-	r.complete(c, nil)
-}
-
-// giveUpCalls ends the wait of a suspension for calls under way.
-func (r *run) giveUpCalls(c *actors.Context) {
-	for _, cl := range r.turn.calls {
-		if cl.phase == sent {
-			if cl.cancel != nil {
-				cl.cancel(ErrSuspended)
-			}
-			r.turn.busy--
-			r.letGo(cl)
-			r.takeBack(c, cl)
-			r.advance(c, r.abandon(cl, "the run was suspended before the call returned"))
-		}
-	}
+	r.shutdown.complete(c, nil)
 }

@@ -101,19 +101,6 @@ func (p *Pricing) Unknown(model string) string {
 	return p.Missing
 }
 
-// of is the price of a model.
-func (p *Pricing) of(model string) llm.Price {
-	if p == nil {
-		return llm.Price{}
-	}
-	if p.Of != nil {
-		if price, ok := p.Of(model); ok {
-			return price
-		}
-	}
-	return p.Most
-}
-
 // NoPriceError refuses a run with a limit of money whose model has no price.
 type NoPriceError struct{ Model string }
 

@@ -1,0 +1,232 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// answerCheck checks what the model wants, and bounds how often it may try again.
+type answerCheck struct {
+	*parts
+	repeated repeated
+	redos    int // answers that were not of the form that was asked for
+	refusals int // how often guards had the model answer again
+	handOffs int // how often the run went to another agent
+}
+
+// maxRefusals bounds how often in a run guards have the model answer again.
+const maxRefusals = 5
+
+// checkAnswer looks whether an answer is as it should be, and shows it to the guards.
+func checkAnswer(ctx context.Context, cfg *config, turn int, text string) (decided, error) {
+	check := func(text string) (json.RawMessage, error) {
+		if cfg.Check == nil {
+			return nil, nil
+		}
+		return cfg.Check(text)
+	}
+	structured, err := check(text)
+	if err != nil {
+		return decided{}, err
+	}
+	in := guard.Answer{Run: cfg.ID, Agent: cfg.Agent, Turn: turn, Text: text, Structured: structured}
+	v, g := guard.Final.Pass(ctx, cfg.Guards, in, func(v *guard.Answer) (err error) {
+		v.Structured, err = check(v.Text)
+		return err
+	})
+	out := decided{structured: v.Structured, guards: g}
+	if v.Text != text {
+		out.text = &v.Text
+	}
+	return out, nil
+}
+
+// withhold takes out of a refused answer all but its calls.
+func withhold(resp *llm.Response) *llm.Response {
+	out := *resp
+	out.Thinking, out.Content = "", mcp.Contents{mcp.Text("[withheld by a guard]")}
+	for _, call := range resp.Calls() {
+		out.Content = append(out.Content, call)
+	}
+	return &out
+}
+
+// check looks at an answer without calls.
+func (ac *answerCheck) check(c *actors.Context) {
+	t, cfg, text := ac.turn, ac.cfg, ac.turn.resp.Text()
+	if refused := t.guards.Refused; refused != "" {
+		ac.again(c, refused)
+		return
+	}
+	if cfg.Check == nil && !guard.Final.Guarded(cfg.Guards) {
+		ac.answered(c, nil)
+		return
+	}
+	actors.Await(c, func(ctx context.Context) (decided, error) { return checkAnswer(ctx, cfg, t.n, text) },
+		func(d decided, err error) any { d.turn, d.err = t, err; return d })
+}
+
+// checked goes on with an answer that fits.
+func (ac *answerCheck) checked(c *actors.Context, m decided) {
+	ac.turn.guards, ac.turn.text = m.guards, m.text
+	switch {
+	case m.guards.Stop != nil:
+		ac.journal.write(c, nil, m.guards.Entries("")...)
+		ac.run.failed(c, m.guards.Stop)
+	case m.guards.Refused != "":
+		ac.again(c, m.guards.Refused, m.guards.Entries("")...)
+	default:
+		if len(m.guards.Acted) > 0 {
+			ac.journal.write(c, nil, m.guards.Entries("")...)
+		}
+		ac.answered(c, m.structured)
+	}
+}
+
+// redo tells the model what is wrong with its answer, a bounded number of times.
+func (ac *answerCheck) redo(c *actors.Context, wrong error) {
+	if ac.limits.cutShort(c) {
+		return
+	}
+	if ac.redos++; ac.redos > maxRedos || ac.turn.resp.Finish == llm.FinishLength {
+		ac.run.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
+		return
+	}
+	ac.talk.say(ac.turn.resp.Message())
+	note := llm.User("That is not an answer of the form that was asked for: " + clip.Short(wrong.Error()) +
+		"\nAnswer again, with nothing but the JSON.")
+	ac.talk.say(note)
+	ac.journal.write(c, func(c *actors.Context) {
+		if ac.out == nil {
+			ac.run.list(c)
+		}
+	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})
+}
+
+// again has the model answer once more, and tells it why.
+func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.Entry) {
+	if err := ac.refuse(why); err != nil {
+		ac.journal.write(c, nil, entries...)
+		ac.run.failed(c, err)
+		return
+	}
+	ac.talk.say(ac.turn.resp.Message())
+	note := llm.User(why)
+	ac.talk.say(note)
+	ac.journal.write(c, func(c *actors.Context) {
+		if ac.out == nil {
+			ac.run.list(c)
+		}
+	}, append(entries, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})...)
+}
+
+// refuse counts that the model was refused, and returns why that is enough.
+func (ac *answerCheck) refuse(why string) error {
+	if ac.refusals++; ac.refusals <= maxRefusals {
+		return nil
+	}
+	return ac.turn.guards.Last(fmt.Sprintf("the model was refused more than %d times, the last time: %s", maxRefusals, why))
+}
+
+// answered ends the run with the model's answer.
+func (ac *answerCheck) answered(c *actors.Context, structured json.RawMessage) {
+	resp := ac.turn.resp
+	if ac.limits.cutShort(c) {
+		return
+	}
+	out := Outcome{State: store.Finished, Stop: string(resp.Finish), Text: resp.Text(), Structured: structured}
+	if ac.turn.text != nil {
+		out.Text = *ac.turn.text
+	}
+	ac.run.end(c, out)
+}
+
+// judged takes over what guards and loop detector say of calls. It returns the events
+// of that, and why the run can not go on.
+func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error) {
+	if t.guards.Refused != "" {
+		if err := ac.refuse(t.guards.Refused); err != nil {
+			return nil, err
+		}
+	}
+	var entries []runlog.Entry
+	transfers := 0
+	n := ac.repeated.see(rulings)
+	for i, cl := range t.calls {
+		g := &rulings[i].guards
+		entries = append(entries, g.Entries(cl.key)...)
+		if g.Stop != nil {
+			return entries, g.Stop
+		}
+		if ac.cfg.Repeats > 0 && n >= ac.cfg.Repeats {
+			cl.nth = n
+			if n >= 2*ac.cfg.Repeats {
+				return entries, &RepeatError{Tool: cl.name, Times: n}
+			}
+		}
+		if rulings[i].args != nil {
+			cl.args = rulings[i].args
+		}
+		if cl.tool != nil && cl.tool.HandOff != nil && rulings[i].refusal == "" {
+			rulings[i].refusal = mayHandOff(ac.handOffs, transfers)
+			transfers++
+		}
+	}
+	return entries, nil
+}
+
+// RepeatError ends a run whose model does nothing but make the same calls again.
+type RepeatError struct {
+	Tool  string // of the first of them
+	Times int    // in a row
+}
+
+func (e *RepeatError) Error() string {
+	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
+}
+
+// repeated counts turns in a row with the same calls. Equal ones of one turn count as
+// one: the model had not seen a result when it asked for the next. One equal call beside
+// others that change is no circle: it may look at what the others have done.
+type repeated struct {
+	last [][sha256.Size]byte // the calls of the last turn, in order, each once
+	n    int
+}
+
+// see counts a turn, and returns which of its kind in a row it is.
+func (r *repeated) see(rulings []ruling) int {
+	prints := make([][sha256.Size]byte, len(rulings))
+	for i := range rulings {
+		prints[i] = rulings[i].print
+	}
+	slices.SortFunc(prints, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
+	prints = slices.Compact(prints)
+	if !slices.Equal(prints, r.last) {
+		r.last, r.n = prints, 0
+	}
+	r.n++
+	return r.n
+}
+
+// fingerprint is the same for calls of one tool with the same arguments, in whatever
+// order and layout they are written.
+func fingerprint(tool string, args []byte) [sha256.Size]byte {
+	canonical, err := jsonx.Canonical(args)
+	if err != nil {
+		canonical = args
+	}
+	return sha256.Sum256(slices.Concat([]byte(tool), []byte{0}, canonical))
+}

@@ -1,0 +1,370 @@
+package loop
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+const askPoll = time.Second // how often the store is asked for an answer given elsewhere
+
+// Answers reports to runs the decisions on their asks that come from elsewhere, other
+// processes too: one that looks at the store for all runs, in place of each that looks for
+// itself. Its methods must not block.
+type Answers interface {
+	// Watch calls settled, which does not block, once the ask is decided. It may do so
+	// more than once, and not for one that expires. It ends with Forget, or with run.
+	Watch(ask string, run actors.Ref, settled func(store.Ask))
+	Forget(ask string)
+}
+
+// answer is a message from outside that decides an ask.
+type answer struct {
+	ask      string
+	decision store.Decision
+	reply    *actors.Reply[store.Ask]
+}
+
+// Messages to itself.
+type (
+	askSeen struct { // how an ask stands in the store
+		open *openAsk
+		ask  store.Ask
+		err  error
+	}
+	pollAsks struct{}
+)
+
+// openAsk is a question that waits. The store decides which answer was the first.
+type openAsk struct {
+	row    store.Ask
+	call   *call  // that it is about; nil for none
+	raised *raise // the call itself asks; nil for its approval
+	// then goes on with the decision. The entries are those of it that are still to be
+	// written.
+	then func(c *actors.Context, d store.Decision, entries []runlog.Entry)
+
+	stored  bool     // it is durable: answers may be given
+	writing int      // decisions on their way to the store, which says how it was settled
+	settled bool     // it is decided, and off the list
+	answers []answer // given before it was stored
+}
+
+// asks are the open questions of a run. The clock of its wall time stands still while there
+// is one (TIME-05).
+type asks struct {
+	*parts
+	open    map[string]*openAsk // by ID
+	timer   *actors.Timer
+	closing int // being withdrawn, as the run ends
+}
+
+// receive takes the messages of the asks.
+func (as *asks) receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case askSeen:
+		as.seen(c, m)
+	case pollAsks:
+		if as.out == nil {
+			as.poll(c)
+		}
+	}
+}
+
+// add adds a question to those that are open, and returns the event that opens it, in the
+// store too: see [writing.encode].
+func (as *asks) add(a *openAsk) runlog.Entry {
+	as.clock.hold()
+	if as.open == nil {
+		as.open = make(map[string]*openAsk)
+	}
+	as.open[a.row.ID] = a
+	return runlog.Entry{Type: store.AskOpened, Key: a.row.ID, Body: &runlog.AskOpened{Ask: a.row}}
+}
+
+// stored goes on with questions that can be answered from any process now.
+func (as *asks) stored(c *actors.Context, asks ...*openAsk) {
+	for _, a := range asks {
+		if a.settled {
+			continue
+		}
+		a.stored = true
+		if as.out != nil {
+			as.withdraw(c, a)
+			continue
+		}
+		if as.cfg.Answers != nil {
+			self := c.Self()
+			as.cfg.Answers.Watch(a.row.ID, self, func(seen store.Ask) { self.Send(askSeen{a, seen, nil}) })
+		}
+		for _, given := range a.answers {
+			as.settle(c, a, given)
+		}
+		a.answers = nil
+	}
+	if as.out == nil && len(asks) > 0 {
+		as.setTimer(c)
+	}
+}
+
+// setTimer polls again soon, and exactly when the next ask expires.
+func (as *asks) setTimer(c *actors.Context) {
+	now := time.Now()
+	var next time.Time // [Answers] reports all but the expiry
+	if as.cfg.Answers == nil {
+		next = now.Add(askPoll)
+	}
+	for _, a := range as.open {
+		e := a.row.Expires
+		if !e.After(now) { // the store did not answer then
+			e = now.Add(askPoll)
+		}
+		if next.IsZero() || e.Before(next) {
+			next = e
+		}
+	}
+	if !next.IsZero() {
+		as.timer = timer(c, as.timer, pollAsks{})
+		as.timer.SetAt(next)
+	}
+}
+
+// timer makes a timer that is seldom needed when it first is.
+func timer(c *actors.Context, t *actors.Timer, msg any) *actors.Timer {
+	if t == nil {
+		t = c.NewTimer(msg)
+	}
+	return t
+}
+
+// poll looks at the store for answers given elsewhere, and settles what has expired.
+func (as *asks) poll(c *actors.Context) {
+	now := time.Now()
+	for _, open := range as.open {
+		if !open.stored {
+			continue
+		}
+		j, id, expired := as.cfg.Journal, open.row.ID, !now.Before(open.row.Expires)
+		if !expired && as.cfg.Answers != nil {
+			continue
+		}
+		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
+			if !expired {
+				return j.Ask(ctx, id)
+			}
+			// The store may go by another clock. The first decision counts.
+			a, err := j.SettleAsk(ctx, id, store.Decision{Status: store.AskExpired, By: "clock"})
+			if errors.Is(err, store.ErrSettled) {
+				err = nil
+			}
+			return a, err
+		}, func(a store.Ask, err error) any { return askSeen{open, a, err} })
+	}
+	as.setTimer(c)
+}
+
+func (as *asks) seen(c *actors.Context, m askSeen) {
+	switch {
+	case m.open.settled, m.open.writing > 0: // meanwhile
+		return
+	case m.err == nil:
+	case as.out != nil: // it was answered before it could be withdrawn
+		c.Log().Warn("a question could not be withdrawn", "run", as.cfg.ID, "error", m.err)
+		m.ask.Decision = store.Decision{Status: store.AskCancelled, By: "runtime"}
+	case !time.Now().Before(m.open.row.Expires):
+		// The store does not answer. Whatever it holds, this is no yes.
+		m.ask.Decision = store.Decision{Status: store.AskExpired, By: "clock"}
+	default:
+		return
+	}
+	if d := m.ask.Decision; d.Status != store.AskPending {
+		as.decided(c, m.open, d, []runlog.Entry{settledEntry(m.open.row.ID, d)})
+	}
+}
+
+// answer decides an ask, as soon as the question is durable.
+func (as *asks) answer(c *actors.Context, m answer) {
+	if as.cfg.Journal == nil {
+		m.reply.Complete(store.Ask{}, store.ErrNotFound)
+		return
+	}
+	switch open := as.open[m.ask]; {
+	case open == nil || as.out != nil:
+		j := as.cfg.Journal
+		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
+			return j.SettleAsk(ctx, m.ask, m.decision)
+		}, func(a store.Ask, err error) any {
+			m.reply.Complete(a, err)
+			return nil
+		})
+	case !open.stored:
+		open.answers = append(open.answers, m)
+	default:
+		as.settle(c, open, m)
+	}
+}
+
+// settle writes a decision together with its event; the store decides whether it is the
+// first.
+func (as *asks) settle(c *actors.Context, open *openAsk, m answer) {
+	if m.decision.At.IsZero() {
+		m.decision.At = store.Clock(time.Now())
+	}
+	if err := m.decision.Check(); err != nil {
+		m.reply.Complete(store.Ask{}, err)
+		return
+	}
+	id, d := open.row.ID, m.decision
+	open.writing++
+	as.journal.writeBatch(c, &batch{
+		entries: []runlog.Entry{settledEntry(id, d)},
+		settle: &settling{
+			Settlement: store.Settlement{Ask: id, Decision: d},
+			lost: func(c *actors.Context) {
+				open.writing--
+				as.seeSettled(c, open, m)
+			},
+			failed: func(err error) { m.reply.Complete(store.Ask{}, err) },
+		},
+		then: func(c *actors.Context) {
+			open.writing--
+			row := open.row
+			row.Decision = d
+			m.reply.Complete(row, nil)
+			as.decided(c, open, d, nil)
+		},
+	})
+}
+
+// seeSettled looks how an ask was settled by an answer that was faster.
+func (as *asks) seeSettled(c *actors.Context, open *openAsk, m answer) {
+	j, id := as.cfg.Journal, open.row.ID
+	actors.Await(c, func(ctx context.Context) (store.Ask, error) {
+		return j.Ask(ctx, id)
+	}, func(a store.Ask, err error) any {
+		settled := err
+		if err == nil {
+			settled = store.ErrSettled
+		}
+		m.reply.Complete(a, settled)
+		return askSeen{open, a, err}
+	})
+}
+
+func settledEntry(id string, d store.Decision) runlog.Entry {
+	return runlog.Entry{Type: store.AskSettled, Key: id, Body: &runlog.AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: runlog.Reason(d.Answer)}}
+}
+
+// decided goes on with a decision. The entries are those of it that are still to be written.
+func (as *asks) decided(c *actors.Context, a *openAsk, d store.Decision, entries []runlog.Entry) {
+	switch {
+	case a.settled:
+	case as.out == nil:
+		as.close(a)
+		a.then(c, d, entries)
+	case !as.journal.final: // a call that waits to be allowed is not made in any case
+		a.fail(store.ErrFinished)
+		switch {
+		case a.raised != nil:
+			a.raised.reply.Complete(d, nil)
+		case a.call != nil:
+			a.call.hold.Release()
+			a.call.phase = returned
+		}
+		as.close(a)
+		as.closing--
+		if len(entries) > 0 {
+			as.journal.write(c, nil, entries...)
+		}
+		as.shutdown.finish(c)
+	}
+}
+
+// fail answers those who have answered the ask that it can be answered no more.
+func (a *openAsk) fail(err error) {
+	for _, waiting := range a.answers {
+		waiting.reply.Complete(store.Ask{}, err)
+	}
+	a.answers = nil
+}
+
+// close takes an ask off the list.
+func (as *asks) close(a *openAsk) {
+	delete(as.open, a.row.ID)
+	a.settled = true
+	if as.cfg.Answers != nil {
+		as.cfg.Answers.Forget(a.row.ID)
+	}
+	if len(as.open) == 0 && as.out == nil {
+		as.timer.Clear()
+	}
+	as.clock.release()
+}
+
+// withdrawAll takes all questions back, as the run ends.
+func (as *asks) withdrawAll(c *actors.Context) {
+	for _, a := range as.open {
+		as.closing++ // until it is settled; one that is not durable yet is withdrawn once it is
+		if a.stored {
+			as.withdraw(c, a)
+		}
+	}
+}
+
+// withdraw takes a question back, unless it has been answered.
+func (as *asks) withdraw(c *actors.Context, a *openAsk) {
+	as.settle(c, a, answer{ask: a.row.ID, decision: store.Decision{Status: store.AskCancelled, By: "runtime"},
+		reply: new(actors.Reply[store.Ask])})
+}
+
+// abandon ends the wait for all questions of a run that has ended.
+func (as *asks) abandon() {
+	for _, a := range as.open {
+		a.fail(store.ErrFinished)
+		if a.raised != nil {
+			a.raised.reply.Complete(store.Decision{Status: store.AskCancelled, By: "runtime"}, nil)
+		}
+	}
+}
+
+// approvals counts the questions that no call under way waits for. A call that asks
+// something while it runs cannot be left alone: its question dies with it.
+func (as *asks) approvals() int {
+	n := 0
+	for _, a := range as.open {
+		if a.raised == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// state says whether the run waits for a person.
+func (as *asks) state() store.RunState {
+	if len(as.open) > 0 {
+		return store.Waiting
+	}
+	return store.Running
+}
+
+// payloadOf is the exact subject of a decision, and its hash.
+func payloadOf(v any) (json.RawMessage, string) {
+	raw, err := jsonx.Marshal(v)
+	if err != nil { // the arguments were found to be valid JSON before
+		return nil, ""
+	}
+	canonical, err := jsonx.Canonical(raw)
+	if err != nil {
+		canonical = raw
+	}
+	sum := sha256.Sum256(canonical)
+	return raw, "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,91 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// phase is where a call stands.
+type phase uint8
+
+const (
+	fresh    phase = iota // not decided
+	asking                // waits for a human
+	ready                 // waits for room
+	sent                  // its dispatch is being written, or it is running
+	returned              // it has a result
+)
+
+// call is one tool call of a turn.
+type call struct {
+	key  string
+	turn *turn
+	id   string // the model's
+	name string
+	args json.RawMessage
+	tool *Tool // nil if there is none of that name
+
+	phase   phase
+	hold    *budget.Hold            // its room; nil for a call that was refused
+	cancel  context.CancelCauseFunc // while it runs
+	result  *mcp.ToolResultContent  // what the model will see
+	raised  int                     // how often it has asked
+	unasked int                     // its notes of questions that were declined unasked
+	made    bool                    // it was neither refused nor declined
+	again   bool                    // it is asked about whatever was allowed before
+	nth     int                     // which of its kind in a row, once the model is to be told
+	held    int                     // how much of the run's
+
+	// Of a tool that dispatches its calls itself.
+	waits      string // what it waits for before it is sent; empty for nothing
+	dispatched bool   // that it is about to be sent is recorded, or on its way there
+	goes       bool   // it was let go on to be sent
+}
+
+func (cl *call) intent() runlog.Entry {
+	return runlog.Entry{Type: store.ToolIntent, Key: cl.key, Body: &runlog.ToolIntent{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.tool.Server, Hash: cl.tool.Hash, Arguments: cl.args, Safe: cl.tool.Safe}}
+}
+
+// child is the run that the call starts, empty for none.
+func (cl *call) child() string {
+	if cl.tool.Child == nil {
+		return ""
+	}
+	return cl.tool.Child(cl.key)
+}
+
+func (cl *call) server() string {
+	if cl.tool == nil {
+		return ""
+	}
+	return cl.tool.Server
+}
+
+// dispatchOf is the event that says that a call is being made.
+func (cl *call) dispatchOf() runlog.Entry {
+	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
+}
+
+// unsent reports whether a call that was begun was surely not sent.
+func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
+
+// tellRepeated adds to a call's result that the model turns in circles.
+func (cl *call) tellRepeated() {
+	if cl.nth == 0 {
+		return
+	}
+	res := cl.result
+	if len(res.Content) == 0 && len(res.StructuredContent) > 0 {
+		res.Content = append(res.Content, mcp.Text(string(res.StructuredContent)))
+	}
+	res.Content = append(res.Content, mcp.Text(fmt.Sprintf(
+		"[You have made this same call with the same arguments %d times in a row. "+
+			"Its result will not help you any further: do something else, or answer with what you know.]", cl.nth)))
+}

@@ -1,0 +1,105 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+)
+
+// rule decides on one call. What is wrong with it is told so that the model can do
+// better.
+func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *call) ruling {
+	switch {
+	case i >= maxCalls:
+		return ruling{refusal: fmt.Sprintf("not called: one turn may ask for %d calls at the most", maxCalls)}
+	case cl.tool == nil:
+		return ruling{refusal: fmt.Sprintf("there is no tool %q. The tools are: %s", clip.Text(cl.name, 100), names(tools))}
+	case slices.Contains(cl.turn.spoilt, cl.id):
+		return ruling{refusal: "not called: the arguments are not one valid JSON object"}
+	case cl.turn.guards.Refused != "":
+		return ruling{refusal: "not called: " + cl.turn.guards.Refused}
+	}
+	if wrong := misfit(cl.tool, cl.args); wrong != nil {
+		return ruling{refusal: "not called: " + wrong.Error()}
+	}
+	args, out := beforeToolCall(ctx, cfg, cl)
+	if out.refusal != "" || out.guards.Stop != nil {
+		return out
+	}
+	return gated(ctx, cfg, cl.tool, args, out)
+}
+
+// misfit says what is wrong with arguments, in words for the model.
+func misfit(t *Tool, args json.RawMessage) error {
+	if t.Validate == nil {
+		return nil
+	}
+	if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, t.Validate(args) }); err != nil {
+		return errors.New("the arguments do not fit the tool's schema: " + clip.Short(err.Error()))
+	}
+	return nil
+}
+
+// gated adds to a ruling what the gate says.
+func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out ruling) ruling {
+	if cfg.Gate == nil {
+		return out
+	}
+	verdict, err := actors.Guard(func() (Verdict, error) { return cfg.Gate(ctx, t, args), nil })
+	switch {
+	case err != nil || verdict > AskAgain:
+		out.verdict = Ask
+	case verdict == Deny:
+		out.refusal = "not called: the policy of this agent does not allow it"
+	default:
+		out.verdict = verdict
+	}
+	return out
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && jsonx.Valid(raw)
+}
+
+// names lists what there is, as much as is useful.
+func names(tools map[string]*Tool) string {
+	if len(tools) == 0 {
+		return "none"
+	}
+	all := make([]string, 0, len(tools))
+	for name := range tools {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return clip.Short(strings.Join(all, ", "))
+}
+
+// beforeToolCall asks the guards about a call, and returns its arguments as they leave
+// them.
+func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage, ruling) {
+	in := guard.Call{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args}
+	v, g := guard.BeforeTool.Pass(ctx, cfg.Guards, in, func(v *guard.Call) error {
+		if !isObject(v.Arguments) {
+			return errors.New("the arguments are not one valid JSON object")
+		}
+		return misfit(cl.tool, v.Arguments)
+	})
+	out := ruling{guards: g}
+	if g.Refused != "" {
+		out.refusal = "not called: " + g.Refused
+	}
+	if g.Changed() {
+		out.args = v.Arguments
+		return v.Arguments, out
+	}
+	return cl.args, out
+}

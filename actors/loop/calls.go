@@ -1,0 +1,459 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// toolReturned is a message to itself: a tool call has ended.
+type toolReturned struct {
+	call   *call
+	result *mcp.CallToolResult
+	guards guard.Outcome
+	err    error
+}
+
+// calls are the tool calls of a turn: each is refused, asked about, or made once there is
+// room, and comes to exactly one result.
+type calls struct {
+	*parts
+	allowed map[string]allowance // by the hashes of tools
+	seen    runlog.Taint         // as last written
+}
+
+// receive takes the messages of calls under way, and reports whether msg was one.
+func (cs *calls) receive(c *actors.Context, msg any) bool {
+	switch m := msg.(type) {
+	case *raise:
+		cs.raise(c, m)
+	case unraise:
+		cs.unraise(c, m)
+	case declinedUnasked:
+		cs.declinedUnasked(c, m)
+	case hold:
+		cs.hold(m)
+	case dispatchWanted:
+		cs.dispatchCall(c, m)
+	case waitsFor:
+		cs.waitFor(c, m)
+	default:
+		return false
+	}
+	return true
+}
+
+// returned goes on with a call that has returned, while the run acts.
+func (cs *calls) returned(c *actors.Context, m *toolReturned) {
+	if m.call.turn != cs.turn || m.call.phase != sent {
+		return // late
+	}
+	cs.turn.busy--
+	cs.takeBack(c, m.call)
+	cs.releaseClock(m.call)
+	cs.advance(c, cs.outcomes(c, m)...)
+	if m.guards.Stop != nil {
+		cs.run.failed(c, m.guards.Stop)
+	}
+}
+
+// returnedLate records a call that has returned while the run ends.
+func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
+	if m.call.turn != cs.turn || m.call.phase != sent || cs.journal.final {
+		return // given up already
+	}
+	cs.turn.busy--
+	cs.journal.write(c, nil, cs.outcomes(c, m)...)
+	cs.shutdown.finish(c)
+}
+
+// act begins the calls of a turn: each is refused, asked about, or made once there
+// is room.
+func (cs *calls) act(c *actors.Context, rulings []ruling) {
+	for i := range rulings {
+		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
+			rulings[i].refusal = "not called: it needs a human's consent, and there is nobody to ask"
+		}
+	}
+	if !cs.admit(c, rulings) {
+		return
+	}
+	cs.run.act()
+	t := cs.turn
+	var entries []runlog.Entry
+	for i, cl := range t.calls {
+		if refusal := rulings[i].refusal; refusal != "" {
+			entries = append(entries, cs.settle(cl, mcp.ErrorResult("%s", refusal), false))
+			continue
+		}
+		entries = append(entries, cl.intent())
+		cl.again = rulings[i].verdict == AskAgain
+		if rulings[i].verdict == Allow || cs.allowedForRun(cl) {
+			cl.phase = ready
+		} else if asked, err := cs.openAsk(cl); err == nil {
+			entries = append(entries, asked)
+		} else {
+			cl.hold.Release()
+			entries = append(entries, cs.settle(cl, mcp.ErrorResult("not called: it needs a human's consent, and can not be asked about: %v", err), false))
+		}
+	}
+	cs.advance(c, entries...)
+}
+
+// admit holds room for the calls of a turn. Calls without any are refused, unless a
+// human is to be asked for more: it then returns false, and act comes again.
+func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
+	t := cs.turn
+	for i, cl := range t.calls {
+		if rulings[i].refusal != "" || cl.hold != nil {
+			continue
+		}
+		if t.over == nil {
+			hold, err := cs.spend.ReserveCall()
+			if err == nil {
+				cl.hold = hold
+				continue
+			}
+			if limit, ok := errors.AsType[*LimitError](err); ok && cs.cfg.Limits.OnLimit == runlog.LimitAsk {
+				cs.run.hit(c, limitHit{ask: &limitAsk{err: limit,
+					again: func(c *actors.Context) { cs.act(c, rulings) },
+					stop: func(c *actors.Context, err error) {
+						t.over = err
+						cs.act(c, rulings)
+					}}})
+				return false
+			}
+			t.over = err
+		}
+		rulings[i].refusal = "not called: " + t.over.Error()
+	}
+	return true
+}
+
+// openAsk makes the question whether a call may be made. The error is that of a question
+// that no store takes.
+func (cs *calls) openAsk(cl *call) (runlog.Entry, error) {
+	payload, hash := payloadOf(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
+		Source: cl.tool.Source, Arguments: cl.args, Tainted: cs.outbound(cl.tool), Again: cl.again})
+	row := store.Ask{
+		ID: cl.key, Run: cs.cfg.ID, Kind: runlog.AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
+		Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
+		Expires: store.Clock(time.Now().Add(cs.cfg.AskExpiry)),
+	}
+	if err := row.Check(); err != nil {
+		return runlog.Entry{}, err
+	}
+	cl.phase = asking
+	return cs.asks.add(&openAsk{row: row, call: cl, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
+		cs.approved(c, cl, d, entries)
+	}}), nil
+}
+
+// approved goes on with the decision whether a call may be made.
+func (cs *calls) approved(c *actors.Context, cl *call, d store.Decision, entries []runlog.Entry) {
+	if d.Status == store.AskAccepted {
+		cl.phase = ready
+		if hash := cl.tool.Hash; d.Scope == runlog.ScopeRun && hash != "" {
+			if cs.allowed == nil {
+				cs.allowed = make(map[string]allowance)
+			}
+			cs.allowed[hash] = max(cs.allowed[hash], allowanceOf(cl))
+		}
+	} else {
+		cl.hold.Release()
+		entries = append(entries, cs.settle(cl, declined(d), false))
+	}
+	cs.advance(c, entries...)
+}
+
+// declined is the result of a call that was not allowed.
+func declined(d store.Decision) *mcp.CallToolResult {
+	text := "not called: the user declined it"
+	switch d.Status {
+	case store.AskExpired:
+		text = "not called: it needs a human's consent, and nobody answered in time"
+	case store.AskCancelled:
+		text = "not called: it needs a human's consent, and the question was withdrawn"
+	}
+	if reason := runlog.Reason(d.Answer); reason != "" {
+		text += ": " + clip.Short(reason)
+	}
+	return mcp.ErrorResult("%s", text)
+}
+
+// allowance says how far a person has allowed a tool for the rest of the run.
+type allowance uint8
+
+const (
+	allowedOnce  allowance = iota // not for the rest of the run
+	allowedRun                    // but for calls with [AskAgain]
+	allowedAgain                  // those too: the question was about one
+)
+
+// allowanceOf is the allowance that a decision about the call gives, and that it needs.
+func allowanceOf(cl *call) allowance {
+	if cl.again {
+		return allowedAgain
+	}
+	return allowedRun
+}
+
+// allowedForRun reports whether a person has allowed the call's tool for the rest of the
+// run.
+func (cs *calls) allowedForRun(cl *call) bool { return cs.allowed[cl.tool.Hash] >= allowanceOf(cl) }
+
+// outbound reports whether a call of the tool may carry out what must not get out.
+func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Taint.Lethal() }
+
+// advance writes what has happened together with the dispatch of the calls that
+// now have room, and makes those once that is durable.
+func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
+	t := cs.turn
+	var start []*call
+	var asks []*openAsk
+	settled := 0
+	for _, e := range entries {
+		switch e.Type {
+		case store.ToolResult, store.ToolUnknown:
+			settled++
+		case store.AskOpened:
+			asks = append(asks, cs.asks.open[e.Key])
+		}
+	}
+	for _, cl := range t.calls {
+		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.suspending == nil {
+			cl.phase = sent
+			t.busy++
+			start = append(start, cl)
+			if !cl.tool.Dispatches {
+				entries = append(entries, cl.dispatchOf())
+			}
+		}
+	}
+	cs.journal.writeBatch(c, &batch{entries: entries, state: cs.asks.state(), then: func(c *actors.Context) {
+		t.left -= settled
+		cs.begin(c, t, start, asks)
+	}})
+}
+
+// begin makes the calls and asks whose events are durable.
+func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
+	cs.asks.stored(c, asks...)
+	if cs.out != nil {
+		cs.unmade(c, t, start)
+		return
+	}
+	for _, cl := range start {
+		cs.dispatch(c, cl)
+	}
+	if t.left == 0 && !t.acted && len(cs.asks.open) == cs.asks.approvals() {
+		t.acted = true
+		cs.run.acted(c)
+	}
+}
+
+// dispatch makes a call, in a task: a panic in it is its own error.
+func (cs *calls) dispatch(c *actors.Context, cl *call) {
+	sink, cfg := cs.cfg.Sink, cs.cfg
+	todo := &Call{Run: cs.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	if !cl.tool.Dispatches {
+		cs.pay(cl, true)
+	}
+	todo.spend, todo.left = cs.spend, cs.clock.remaining()
+	look := cs.afterTool(cl)
+	over := func(m *toolReturned, err error) any {
+		if m == nil {
+			m = new(toolReturned)
+		}
+		m.call, m.err = cl, err
+		return m
+	}
+	if cl.tool.Go != nil { // a server's: its result has passed a decoder
+		cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(*toolReturned, error)) {
+			cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) {
+				answer(actors.Guard(func() (*toolReturned, error) { return look(ctx, res, err) }))
+			})
+		}, over)
+		return
+	}
+	cl.cancel = actors.AwaitBlocking(c, func(ctx context.Context) (*toolReturned, error) {
+		res, err := cfg.traced(ctx, cl, todo)
+		if err == nil {
+			res, err = clip.Writable(res)
+		}
+		return look(ctx, res, err)
+	}, over)
+}
+
+// afterTool returns what is done with what a call has returned, on its goroutine.
+func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, error) (*toolReturned, error) {
+	cfg := cs.cfg
+	return func(ctx context.Context, res *mcp.CallToolResult, err error) (*toolReturned, error) {
+		if !guard.AfterTool.Guarded(cfg.Guards) {
+			return &toolReturned{result: res}, err
+		}
+		if _, unknown := errors.AsType[*UnknownError](err); err != nil && !unknown && ctx.Err() == nil {
+			res, err = clip.ErrorResult(err), nil // guards see errors too
+		}
+		if err != nil || res == nil {
+			return nil, err
+		}
+		in := guard.Return{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args, Result: res}
+		v, g := guard.AfterTool.Pass(ctx, cfg.Guards, in, func(v *guard.Return) (err error) {
+			if v.Result, err = clip.Writable(v.Result); err == nil && v.Result == nil {
+				err = errors.New("there is no result")
+			}
+			return err
+		})
+		switch {
+		case g.Stop != nil:
+			return &toolReturned{result: mcp.ErrorResult("[withheld: a guard has stopped the run]"), guards: g}, nil
+		case g.Refused != "":
+			return &toolReturned{result: mcp.ErrorResult("%s", g.Refused), guards: g}, nil
+		}
+		return &toolReturned{result: v.Result, guards: g}, nil
+	}
+}
+
+// outcomes are the events of a call that has returned: what it has come to, and what
+// follows from that.
+func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
+	out := []runlog.Entry{cs.outcomeOf(c, m)}
+	out = append(out, m.guards.Entries(m.call.key)...)
+	if !m.call.made { // it has brought nothing
+		return out
+	}
+	return append(out, cs.taint(m.call)...)
+}
+
+// outcomeOf says what a call that has returned has come to.
+func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
+	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
+		c.Log().Error("a tool panicked", "run", cs.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
+	}
+	unknown, isUnknown := errors.AsType[*UnknownError](m.err)
+	unsent := m.err != nil && m.call.unsent()
+	cs.pay(m.call, !unsent)
+	switch {
+	case unsent:
+		return cs.settle(m.call, clip.ErrorResult(m.err), false)
+	case isUnknown:
+		return cs.lose(m.call, unknown.Err.Error())
+	case m.err != nil && cs.out != nil:
+		return cs.lose(m.call, m.err.Error())
+	case m.err != nil:
+		return cs.settle(m.call, clip.ErrorResult(m.err), true)
+	case m.result == nil:
+		return cs.settle(m.call, mcp.ErrorResult("the tool gave no result"), true)
+	}
+	return cs.settle(m.call, m.result, true)
+}
+
+// settle gives a call its result, for the model and for the journal.
+func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Entry {
+	cl.phase, cl.made = returned, made
+	cl.result = clip.ForModel(cl.id, res, cs.cfg.MaxResult)
+	cl.tellRepeated()
+	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.out != nil && made,
+		Repeated: cl.nth, Result: res}}
+}
+
+// lose gives a call whose outcome nobody knows a result that says so.
+func (cs *calls) lose(cl *call, reason string) runlog.Entry {
+	cl.phase, cl.made = returned, true
+	reason = clip.Short(reason)
+	cl.result = clip.ForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), cs.cfg.MaxResult)
+	return runlog.Entry{Type: store.ToolUnknown, Key: cl.key, Body: &runlog.ToolUnknown{
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
+}
+
+// abandon gives a call that has not returned in time its result.
+func (cs *calls) abandon(cl *call, reason string) runlog.Entry {
+	if !cl.unsent() {
+		return cs.lose(cl, reason)
+	}
+	cs.pay(cl, false)
+	return cs.settle(cl, mcp.ErrorResult("not called: %s", clip.Short(reason)), false)
+}
+
+// pay charges a call if it is made, and gives back its room if it is not; once.
+func (cs *calls) pay(cl *call, made bool) {
+	switch {
+	case cl.hold == nil:
+	case made:
+		cs.spend.Made(cl.hold)
+	default:
+		cl.hold.Release()
+	}
+	cl.hold = nil
+}
+
+// taint notes what a call that was made has brought, and returns the event of it if
+// that is news to the run: its own journal says what it knows, also if another run of
+// the tree has seen it.
+func (cs *calls) taint(cl *call) []runlog.Entry {
+	seen := cs.cfg.Taint.add(cl.tool.Taint)
+	if seen == cs.seen {
+		return nil
+	}
+	cs.seen = seen
+	return []runlog.Entry{{Type: runlog.TaintedType, Key: cl.key, Body: &runlog.Tainted{Seen: seen, Tool: cl.name, Server: cl.tool.Server}}}
+}
+
+// unmade records that calls were not made after all: the run has ended between
+// their dispatch and themselves.
+func (cs *calls) unmade(c *actors.Context, t *turn, calls []*call) {
+	for _, cl := range calls {
+		t.busy--
+		cl.hold.Release()
+		cs.journal.write(c, nil, cs.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
+	}
+	cs.shutdown.finish(c)
+}
+
+// abandonAll gives the calls that have not returned in time their results, as the run ends.
+func (cs *calls) abandonAll(c *actors.Context) {
+	if cs.turn == nil {
+		return
+	}
+	for _, cl := range cs.turn.calls {
+		if cl.phase == sent {
+			cs.journal.write(c, nil, cs.abandon(cl, "the run ended before the call returned"))
+		}
+	}
+	cs.turn.busy = 0
+}
+
+// giveUp ends the wait of a suspension for calls under way.
+func (cs *calls) giveUp(c *actors.Context) {
+	for _, cl := range cs.turn.calls {
+		if cl.phase == sent {
+			if cl.cancel != nil {
+				cl.cancel(ErrSuspended)
+			}
+			cs.turn.busy--
+			cs.releaseClock(cl)
+			cs.takeBack(c, cl)
+			cs.advance(c, cs.abandon(cl, "the run was suspended before the call returned"))
+		}
+	}
+}
+
+// trust is the trust in a tool as questions show it.
+func trust(t *Tool) string {
+	switch {
+	case t.Server == "":
+		return "program"
+	case t.Trusted:
+		return "trusted"
+	}
+	return "untrusted"
+}

@@ -1,0 +1,91 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/guard"
+)
+
+// decided is a message to itself: what becomes of each call of a turn, or whether
+// its answer is as it should be.
+type decided struct {
+	turn       *turn
+	rulings    []ruling
+	structured json.RawMessage
+	text       *string       // what a guard has put in place of the model's; nil for nothing
+	guards     guard.Outcome // what they have said of the answer
+	err        error         // what is wrong with the answer
+}
+
+// ruling is what becomes of one call. A refusal is a result for the model.
+type ruling struct {
+	verdict Verdict
+	refusal string
+	print   [32]byte        // of the call, for the loop detector
+	args    json.RawMessage // that a guard has put in place of the model's; nil for none
+	guards  guard.Outcome
+}
+
+// decide looks at what the model wants. The gate, the schemas and the answer's
+// check may be slow, so they run in a task.
+func (r *run) decide(c *actors.Context) {
+	r.state = (*run).deciding
+	t := r.turn
+	for _, use := range t.resp.Calls() {
+		t.calls = append(t.calls, &call{
+			key:  fmt.Sprintf("%s-%d-%d", r.cfg.Nonce, t.n, len(t.calls)),
+			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: r.talk.tools.byName[use.Name]})
+	}
+	t.left = len(t.calls)
+	if t.left == 0 {
+		r.check.check(c)
+		return
+	}
+	cfg, tools := r.cfg, r.talk.tools.byName
+	actors.Await(c, func(ctx context.Context) ([]ruling, error) {
+		rulings := make([]ruling, len(t.calls))
+		for i, cl := range t.calls {
+			rulings[i] = rule(ctx, cfg, tools, i, cl)
+			rulings[i].print = fingerprint(cl.name, cl.args)
+			if rulings[i].guards.Stop != nil {
+				break
+			}
+		}
+		return rulings, nil
+	}, func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} })
+}
+
+func (r *run) deciding(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case decided:
+		switch {
+		case m.turn != r.turn: // late
+		case m.rulings != nil:
+			r.judge(c, m.rulings)
+		case m.err != nil && len(m.turn.calls) > 0:
+			r.failed(c, fmt.Errorf("deciding on the calls: %w", m.err))
+		case m.err != nil:
+			r.check.redo(c, m.err)
+		default:
+			r.check.checked(c, m)
+		}
+	}
+}
+
+// judge goes on with the calls of a turn, if guards and loop detector let it.
+func (r *run) judge(c *actors.Context, rulings []ruling) {
+	entries, err := r.check.judged(r.turn, rulings)
+	if len(entries) > 0 {
+		r.journal.write(c, nil, entries...)
+	}
+	if err != nil {
+		r.failed(c, err)
+		return
+	}
+	if r.out == nil {
+		r.calls.act(c, rulings)
+	}
+}

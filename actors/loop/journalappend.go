@@ -1,0 +1,98 @@
+package loop
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// part is one append, and the entries that its events are.
+type part struct {
+	store.Append
+	entries []*runlog.Entry
+	settle  *settling
+}
+
+// writing is what one task appends, in order. It is the task's while that runs.
+type writing struct {
+	batches []*batch
+	encoded bool
+	parts   []part // that are not durable yet
+	last    int64  // number of the last event that is
+}
+
+// append writes what is left, in order, and numbers the entries. After an error it can be
+// called again: an append that has come through all the same is not made twice.
+func (w *writing) append(ctx context.Context, to Journal, run string, epoch int64) error {
+	if err := w.encode(run, epoch); err != nil {
+		return err
+	}
+	for len(w.parts) > 0 {
+		p := &w.parts[0]
+		p.After = w.last
+		last, err := to.Append(ctx, p.Append)
+		switch {
+		case err == nil:
+			w.last = last
+			for i, e := range p.entries {
+				e.Seq = last - int64(len(p.entries)-1-i)
+			}
+		case p.settle != nil && errors.Is(err, store.ErrSettled):
+			p.settle.beaten = true
+		default:
+			return err
+		}
+		w.parts = w.parts[1:]
+	}
+	return nil
+}
+
+// encode makes the appends, as few as the store's bounds allow. It does so once: what is
+// appended again must be the same.
+func (w *writing) encode(run string, epoch int64) error {
+	if w.encoded {
+		return nil
+	}
+	next, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0
+	cut := func() {
+		w.parts = append(w.parts, next)
+		next, size = part{Append: store.Append{Run: run, Epoch: epoch}}, 0
+	}
+	for _, b := range w.batches {
+		alone := b.settle != nil // it may not be written, and nothing else depends on it
+		if alone && len(next.entries) > 0 {
+			cut()
+		}
+		for i := range b.entries {
+			e := &b.entries[i]
+			ev, err := e.Encode()
+			if err != nil {
+				return err
+			}
+			if len(next.entries) == store.MaxEvents || len(next.entries) > 0 && size+len(ev.Body) > store.MaxPageBytes {
+				cut()
+			}
+			if opened, ok := e.Body.(*runlog.AskOpened); ok {
+				next.Asks = append(next.Asks, opened.Ask)
+			}
+			next.Events, next.entries, size = append(next.Events, ev), append(next.entries, e), size+len(ev.Body)
+		}
+		if b.state != "" {
+			next.State = b.state
+		}
+		if b.summary != "" {
+			next.Summary = b.summary
+		}
+		if alone {
+			next.settle, next.Settle = b.settle, []store.Settlement{b.settle.Settlement}
+			cut()
+		}
+	}
+	if len(next.entries) > 0 || next.State != "" || next.Summary != "" || len(w.parts) == 0 {
+		cut()
+	}
+	w.encoded = true
+	return nil
+}

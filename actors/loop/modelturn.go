@@ -1,0 +1,175 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// modelReplied is a message to itself: a turn of the model has ended.
+type modelReplied struct {
+	turn   *turn
+	resp   *llm.Response
+	chosen *runlog.Chosen // by a router; nil without one
+	guards guard.Outcome
+	err    error
+}
+
+// roomFreed is a message to itself: another run of the tree has given something back.
+type roomFreed struct {
+	req    *llm.Request
+	before []runlog.Entry
+}
+
+// awaitRoom has the run wait, if a limit lacks room for a whole turn only because of the
+// turns of other runs. The run's wall time goes on.
+func (r *run) awaitRoom(c *actors.Context, req *llm.Request, before []runlog.Entry) bool {
+	self := c.Self()
+	leave, waits := r.spend.Account().WaitForRoom(r.wholeTurn(req), func() { self.Send(roomFreed{req, before}) })
+	if waits {
+		r.state, r.leaveQueue = (*run).awaitingRoom, leave
+	}
+	return waits
+}
+
+func (r *run) awaitingRoom(c *actors.Context, msg any) {
+	if m, ok := msg.(roomFreed); ok {
+		r.leaveQueue, r.talk.prepared = nil, m.req
+		r.think(c, m.before...)
+	}
+}
+
+// think asks the model, if the limits allow it.
+func (r *run) think(c *actors.Context, before ...runlog.Entry) {
+	req := r.talk.request(r.cfg)
+	if r.awaitRoom(c, req, before) {
+		return
+	}
+	r.state = (*run).thinking
+	spend, err := r.reserve(req)
+	if err != nil {
+		r.limits.atLimit(c, err, before, r.list)
+		return
+	}
+	req.MaxTokens = spend.Output()
+	t := r.begins(spend)
+	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
+		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
+	}
+	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req))...)
+}
+
+// ask runs the turn in a task, which a cancel of the run ends.
+func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
+	if r.out != nil {
+		return
+	}
+	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
+	t.cancel = actors.AwaitBlocking(c,
+		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
+		func(m *modelReplied, err error) any {
+			if m == nil {
+				m = new(modelReplied)
+			}
+			m.turn, m.err = t, err
+			return m
+		})
+}
+
+func (r *run) thinking(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case *modelReplied:
+		switch {
+		case m.turn != r.turn: // late: that turn has ended
+		case m.err != nil:
+			r.lostTurn(c, m.err)
+		default:
+			m.turn.guards = m.guards
+			r.replied(c, m.resp, m.chosen)
+		}
+	}
+}
+
+// replied records what the model said, and goes on to what it wants.
+func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) {
+	t := r.turn
+	t.resp = resp
+	r.talk.window.Measure(resp.Usage)
+	usage := t.spend.Settle()
+	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
+	resp.Content = r.talk.inOrder(t, resp.Content)
+	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
+		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen}}
+	r.journal.write(c, func(c *actors.Context) {
+		switch {
+		case r.out != nil:
+		case t.guards.Stop != nil:
+			r.failed(c, t.guards.Stop)
+		case r.wrapping != nil:
+			r.conclude(c)
+		case mute:
+			r.limited(c, overLimit("steps", r.cfg.Limits.Steps))
+		default:
+			r.decide(c)
+		}
+	}, append(t.guards.Entries(""), result)...)
+}
+
+// lostTurn ends the run after a turn that has no answer.
+func (r *run) lostTurn(c *actors.Context, err error) {
+	over := r.turn.spend.Abandon(spend.MayBeBilled(err))
+	r.journal.write(c, nil, r.turn.spend.Failed(err))
+	switch {
+	case r.wrapping != nil:
+		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.wrapping, err))
+	case over != nil:
+		r.limits.atLimit(c, over, nil, r.list)
+	case errors.Is(err, llm.ErrContextLength) && r.squeeze(c): // it is asked again
+	default:
+		r.failed(c, fmt.Errorf("asking the model: %w", err))
+	}
+}
+
+// intent is the event that precedes a turn.
+func (t *turn) intent(req *llm.Request) runlog.Entry {
+	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{
+		Turn: t.n, Reserved: t.spend.Reserved(), MaxTokens: req.MaxTokens, Held: t.spend.Held()}}
+}
+
+// reserve holds what the next turn may cost, and in a run that wraps up the last turn
+// before it, as large as it would be now.
+func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
+	ask := budget.Turn{Input: p.spend.Input(req), Output: req.MaxTokens, Steps: 1}
+	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
+		if err := p.spend.HoldLast(p.spend.Input(lastRequest(req)), p.cfg.MaxTokens); err != nil {
+			return nil, err
+		}
+		ask.Least = spend.MinTurnOutput
+	}
+	return p.spend.ReserveTurn(ask, p.cfg.Model.Name())
+}
+
+// wholeTurn is the next turn with all that is held beside it, the last turn of a run that
+// wraps up among it.
+func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
+	t := budget.Turn{Input: p.spend.Input(req), Output: req.MaxTokens, Steps: 1, Price: p.spend.Most()}
+	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.spend.HoldsLast() {
+		t.Input += p.spend.Input(lastRequest(req)) + spend.MaxLastOutput
+	}
+	return t
+}
+
+// begins makes a turn that is paid for the run's.
+func (p *parts) begins(spend *spend.Turn) *turn {
+	p.turn = &turn{n: spend.Number(), spend: spend}
+	return p.turn
+}
