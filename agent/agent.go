@@ -88,7 +88,7 @@ type Agent struct {
 	name    string
 	cfg     Config
 	model   llm.Model
-	pricing *loop.Pricing // nil where nobody knows what the model costs
+	pricing *loop.Pricing // nil where the model has no known price
 	tools   []loop.Tool
 	team    map[string]Tool // those of them that are agents, by name
 	hash    string

@@ -42,12 +42,12 @@ type (
 )
 
 func startAnswers(sys *actors.System, asks store.Asks) (*answers, error) {
-	watched := make(map[string]*watchedAsk) // outlives a restart, for nobody else asks for it
+	watched := make(map[string]*watchedAsk) // outlives a restart: the runs do not ask again
 	ref, err := sys.Spawn(actors.Spec{Kind: actors.KindInbox, Name: "answers", New: func() actors.Actor {
 		for _, w := range watched {
 			w.seen = false
 		}
-		return &lookout{asks: asks, watched: watched, last: -1}
+		return &answerPoller{asks: asks, watched: watched, last: -1}
 	}})
 	return &answers{ref}, err
 }
@@ -64,7 +64,7 @@ func (a *answers) Forget(ask string) { a.ref.Send(forgetAsk{ask}) }
 // within a second without it.
 func (rt *Runtime) Wake() { rt.answers.ref.Send(lookNow{}) }
 
-// watchedAsk is a question that somebody waits for.
+// watchedAsk is a question that a run waits for.
 type watchedAsk struct {
 	run     actors.Ref
 	settled func(store.Ask)
@@ -72,18 +72,18 @@ type watchedAsk struct {
 	told    *store.Ask // what it was decided as; told again until it is forgotten
 }
 
-// lookout is touched by its own goroutine only.
-type lookout struct {
+// answerPoller is touched by its own goroutine only.
+type answerPoller struct {
 	asks    store.Asks
 	watched map[string]*watchedAsk
 	last    int64 // place in the order of settled asks; below zero for none yet
 	timer   *actors.Timer
 	looking bool
-	again   bool // somebody wants another look after the one under way
+	again   bool // another look follows the one under way
 }
 
 // Receive implements [actors.Actor].
-func (a *lookout) Receive(c *actors.Context, msg any) {
+func (a *answerPoller) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
 		a.timer = c.NewTimer(lookNow{})
@@ -102,8 +102,8 @@ func (a *lookout) Receive(c *actors.Context, msg any) {
 	}
 }
 
-// rest waits for the next look; with nobody waiting there is none.
-func (a *lookout) rest() {
+// rest waits for the next look; without a watched question there is none.
+func (a *answerPoller) rest() {
 	if len(a.watched) == 0 {
 		a.last = -1 // not to read, later, all that was settled meanwhile
 		return
@@ -113,7 +113,7 @@ func (a *lookout) rest() {
 
 // look asks the store what was settled since the last look, and how those stand that
 // were not there then.
-func (a *lookout) look(c *actors.Context) {
+func (a *answerPoller) look(c *actors.Context) {
 	if a.looking {
 		a.again = true
 		return
@@ -178,7 +178,7 @@ func news(ctx context.Context, asks store.Asks, last int64, fresh []string) (m l
 	return m, nil
 }
 
-func (a *lookout) looked(c *actors.Context, m looked) {
+func (a *answerPoller) looked(c *actors.Context, m looked) {
 	a.looking = false
 	if m.err != nil {
 		c.Log().Warn("the store does not say what was answered", "error", m.err)

@@ -1,5 +1,5 @@
 // Package agent runs agents: a model, instructions, tools of MCP servers and of the
-// program, limits, and somebody who is asked before something is changed.
+// program, limits, and a person who is asked before something is changed.
 //
 //	rt, err := agent.Open(ctx, &agent.Options{
 //		Model:   ollama.New("qwen3:8b", nil),

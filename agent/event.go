@@ -100,12 +100,12 @@ type (
 		Tool    string              `json:"tool"`
 		Made    bool                `json:"made"`
 		Late    bool                `json:"late,omitzero"`    // it came when the run was ending
-		Unknown bool                `json:"unknown,omitzero"` // nobody knows whether it took effect
+		Unknown bool                `json:"unknown,omitzero"` // it may have taken effect or not
 		Result  *mcp.CallToolResult `json:"result"`           // whole; the model may have seen less
 	}
 	// Ask is a question that waits for a human: may this call be made? Or, while a
-	// call runs, what its server asks: see Question. Answer it, or leave it to somebody
-	// else.
+	// call runs, what its server asks: see Question. Answer it, or leave it to another
+	// reader.
 	Ask struct {
 		Header
 		ID        string          `json:"id"`

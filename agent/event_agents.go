@@ -89,7 +89,7 @@ type (
 	}
 	// Nested is an event of a run that a call has started: a sub-agent's. The events
 	// of that run all come, in its own order and before the call's [ToolResult], an
-	// [Ask] among them: whoever answers for a run answers for its sub-agents. [Unnest]
+	// [Ask] among them: the person who answers for a run answers for its sub-agents. [Unnest]
 	// returns the event itself, however deep it is. The events of a run that is read
 	// from the store, of another process or of the past, have none: the store has that
 	// run by the name in [ToolStarted].

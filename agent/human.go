@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// callHuman is who answers what a server asks during one call of a run: whoever
-// answers for the run.
+// callHuman answers the questions of a server during one call of a run: it passes them
+// to the person who answers for the run.
 type callHuman struct{ call *loop.Call }
 
 // Owner implements [mcpclient.Owned]: all calls of a run have the same, those of two
@@ -67,7 +67,7 @@ func (h *callHuman) Declined(kind mcpclient.AskKind, why error) {
 	h.call.DeclinedUnasked(kinds[kind], why.Error())
 }
 
-// decided is a decision as the server's client takes it. Nobody's answer is no yes.
+// decided is a decision as the server's client takes it. A missing answer is no yes.
 func decided(d store.Decision) *mcpclient.Decision {
 	out := new(mcpclient.Decision)
 	switch d.Status {

@@ -20,7 +20,7 @@ import (
 type InboxOptions struct {
 	// Path is shown before the path of each question: who it is asked for.
 	Path []string
-	// Expiry is how long a question waits. Zero means as long as whoever asks: see
+	// Expiry is how long a question waits. Zero means as long as the caller's: see
 	// [mcpclient.AskOptions].AskExpiry.
 	Expiry time.Duration
 	// By says who settles a question that is given up. Empty is "program".
@@ -29,10 +29,10 @@ type InboxOptions struct {
 	Poll time.Duration
 }
 
-// InboxHuman returns a Human that puts questions into a store and waits for whoever
-// settles them there: the command troupe inbox, a web page, another process. They are of
-// no run. A question that is given up before is settled as cancelled, so that nobody
-// answers it in vain; one that expires is declined. Who settles one gives as answer what
+// InboxHuman returns a Human that puts questions into a store and waits until
+// they are settled there: by the command troupe inbox, a web page, another process. They are of
+// no run. A question that is given up before is settled as cancelled, so that no
+// person answers it in vain; one that expires is declined. Who settles one gives as answer what
 // [Accept], [Fill], [DecideAs] or [Decline] make.
 func InboxHuman(s store.Asks, o *InboxOptions) mcpclient.Human {
 	h := &inboxHuman{store: s}
@@ -108,7 +108,7 @@ func (h *inboxHuman) wait(ctx context.Context, id string) (*mcpclient.Decision, 
 	}
 }
 
-// giveUpTime bounds the settling of a question that nobody waits for any more.
+// giveUpTime bounds the settling of a question whose caller has gone.
 const giveUpTime = 5 * time.Second
 
 // giveUp settles a question as cancelled, unless it was decided at the same moment.

@@ -18,9 +18,9 @@ import (
 )
 
 // lending returns what lends a model to the server "bank".
-func lending(t *testing.T, model llm.Model, p SamplingPolicy) *lender {
+func lending(t *testing.T, model llm.Model, p SamplingPolicy) *samplingService {
 	t.Helper()
-	l, err := newLender(&Sampling{Default: p}, []mcpclient.Server{{Name: "bank"}}, model, func(string) (llm.Price, bool) { return llm.Price{}, false })
+	l, err := newSamplingService(&Sampling{Default: p}, []mcpclient.Server{{Name: "bank"}}, model, func(string) (llm.Price, bool) { return llm.Price{}, false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func checkPrices(prices map[string]llm.Price) error {
 }
 
 // pricing is what a model costs, a router's as much as the dearest of its models; nil
-// where nobody knows of any.
+// where no price is known.
 func (rt *Runtime) pricing(m llm.Model) *loop.Pricing {
 	names := namesOfModel(m)
 	p := &loop.Pricing{Of: func(model string) (llm.Price, bool) { return rt.price(m, model) }}

@@ -19,7 +19,7 @@ type Standing struct {
 	// For is what is waited for where no question is open, such as: an instance of server
 	// "files" (4 of 4 in use).
 	For string
-	// Ended says that the run has its outcome, or that nobody works on it any more:
+	// Ended says that the run has its outcome, or that no process works on it any more:
 	// [Run.Wait] returns at once, or very soon.
 	Ended bool
 }
@@ -28,7 +28,7 @@ type Standing struct {
 // ended. It takes no goroutine, so that any number of runs can wait. f is called from
 // any goroutine, but not from two at once; it must not block, nor call methods of the
 // run. Observe reports whether there will be a call: a run of another process, or of
-// the past, can not be observed. A later Observe takes the place of the one before. An f
+// the past, cannot be observed. A later Observe takes the place of the one before. An f
 // that panics is not called again.
 func (r *Run) Observe(f func(Standing)) bool {
 	if r.record == nil {
@@ -44,7 +44,7 @@ type standing struct {
 	open map[string]*record // the questions, and whose they are
 	held map[string]heldUp  // the calls that wait before they are sent, by their keys; nil at first
 	last Standing
-	f    func(Standing) // nil for nobody
+	f    func(Standing) // nil for none
 	log  *slog.Logger
 }
 
@@ -125,7 +125,7 @@ func (r *record) noteAsks(entries []runlog.Entry) {
 	}
 }
 
-// noteEnd takes note of the end of a run; its questions are nobody's any more.
+// noteEnd takes note of the end of a run; its questions are closed.
 func (r *record) noteEnd() {
 	s := &r.root().standing
 	s.update(func() {

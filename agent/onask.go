@@ -11,7 +11,7 @@ import (
 
 // AskFunc answers the questions of runs: see [Options].OnAsk. It is called once for each,
 // on a goroutine of its own, with a ctx that ends when the question is of no use any more:
-// somebody else has decided it, it has expired, or its run has ended. Each call
+// another answer has decided it, it has expired, or its run has ended. Each call
 // costs a goroutine while it waits: leave questions that wait for days in the store.
 //
 // The zero [Decision] leaves the question to others: readers of [Run.Events], the inbox,
@@ -27,7 +27,7 @@ type answering struct {
 	open   map[string]context.CancelCauseFunc
 }
 
-// newAnswering returns nil where nobody is set to answer.
+// newAnswering returns nil for a run without an AskFunc.
 func newAnswering(run *Run, rt *Runtime) *answering {
 	if run.onAsk == nil {
 		return nil

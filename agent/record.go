@@ -31,7 +31,7 @@ type record struct {
 	maximum int      // bytes
 	from    *starter // the call that has started the run; nil for none
 	asks    *answering
-	traced  *tracing // nil where nobody traces
+	traced  *tracing // nil without a [Tracer]
 
 	stalls   *stalls  // of the runtime; it has a lock of its own
 	over     func()   // is called when the run has ended; nil for nothing
@@ -46,12 +46,12 @@ type record struct {
 	bytes    int
 	finished bool // the run's last event is there, or was
 	closed   bool
-	unread   bool              // nobody has asked for events, and the store keeps them for good
+	unread   bool              // no reader has asked for events, and the store keeps them for good
 	progress []progress        // of the calls under way: as a rule a few, often none
 	changes  uint64            // counts progress
-	wake     chan struct{}     // closed by the next change, here or below; nil if nobody waits
+	wake     chan struct{}     // closed by the next change, here or below; nil without a reader that waits
 	below    []nested          // runs that calls have started
-	waits    map[string]func() // what the clocks above are let go with, by the ask or call that waits
+	waits    map[string]func() // release the clocks above, by the ask or call that waits
 }
 
 // item is an event of the journal, a growing text, or something that is not written
@@ -108,7 +108,7 @@ func (r *record) update(f func()) {
 	r.wakeAll()
 }
 
-// bound is how much may be kept now. What nobody has asked for yet is not kept at all
+// bound is how much may be kept now. Events without a reader yet are not kept at all
 // where the store has it: of ten thousand runs most have no reader. It is called under
 // the lock.
 func (r *record) bound() int {
@@ -126,7 +126,7 @@ func (r *record) read(c converter) *reader {
 	return &reader{converter: c, record: r}
 }
 
-// wakeAll wakes whoever waits. It is called under the lock.
+// wakeAll wakes the readers that wait. It is called under the lock.
 func (r *record) wakeAll() {
 	if r.wake != nil {
 		close(r.wake)

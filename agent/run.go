@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Run is one run of an agent. It goes on whether or not anybody waits or watches.
+// Run is one run of an agent. It goes on with and without a reader.
 type Run struct {
 	id     string
 	hash   digest // of what it was started with
@@ -20,7 +20,7 @@ type Run struct {
 	loop   *loop.Run // nil for a run of another process or of the past
 	record *record   // nil likewise
 	onAsk  AskFunc   // answers its questions; nil leaves them to others
-	traced *tracing  // nil where nobody traces
+	traced *tracing  // nil without a [Tracer]
 	tenant *Tenant   // whose connections it uses; nil for the runtime's
 }
 
@@ -40,7 +40,7 @@ func (r *Run) Cancel(cause error) {
 
 // Suspend ends the work on a run that waits for a human, and leaves it and its
 // questions waiting in the store. Calls under way may end within [Options].Grace.
-// Wait then returns [ErrSuspended]. The error is nil once nobody works on the run
+// Wait then returns [ErrSuspended]. The error is nil once no process works on the run
 // any more, and [ErrNotWaiting] if it has no question open.
 func (r *Run) Suspend(ctx context.Context) error {
 	if r.loop == nil {
@@ -134,7 +134,7 @@ func (r *Run) waitStored(ctx context.Context) (*Result, error) {
 }
 
 // storedReader reads a run that is not of this runtime, and follows it while
-// somebody works on it.
+// a process works on it.
 type storedReader struct {
 	converter
 	store store.Journal

@@ -29,7 +29,7 @@ type RunOptions struct {
 	// own.
 	Tenant *Tenant
 	// Sampler answers for a model what servers ask during calls of this run, in place of
-	// [Options].Sampling and the tenant's Sampler; nothing of it is charged to anybody. It
+	// [Options].Sampling and the tenant's Sampler; nothing of it is charged. It
 	// is asked only where sampling is declared to servers at all. Nil is those.
 	Sampler mcpclient.Sampler
 	// Roots tells servers the roots during calls of this run, where they are declared at

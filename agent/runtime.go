@@ -32,7 +32,7 @@ type Options struct {
 	Providers map[string]ProviderOptions
 	// Prices says what models cost, by their full names such as "openai/gpt-5-mini", in
 	// whatever currency [Limits].Cost is in. A router's own prices count where the name
-	// is not here. Nothing else is a price: no list of anybody's is trusted.
+	// is not here. Nothing else is a price: no public list is trusted.
 	Prices map[string]llm.Price
 	// Servers are the MCP servers whose tools agents may use. Those that come from a
 	// file start only with consent, see Consent; naming one here in Go is consent.
@@ -42,7 +42,7 @@ type Options struct {
 	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
 	Consent func(ctx context.Context, server mcpclient.Server) error
 	// Sampling lets servers ask a model, and says what each may have of it. It takes the
-	// place of the Host's Sampler. Nil means that they can not.
+	// place of the Host's Sampler. Nil refuses.
 	Sampling *Sampling
 	// Host changes how servers are talked to; its Consent is not used. Nil means the
 	// defaults; its Pins, if they are nil, are those of the Store: see [Pins].
@@ -54,14 +54,14 @@ type Options struct {
 	Approve ApprovePolicy
 	// OnAsk answers the questions of runs, those of sub-agents among them: may this call be
 	// made, what does this server's form want? Nil leaves them to readers of [Run.Events]
-	// and to whoever settles them in the store. What it does not answer they still can, and
-	// what nobody answers is declined after [Config].AskExpiry, 10 minutes: where there is
-	// nobody, set it, or Approve, or trust a server whose tools only read.
+	// and to those who settle them in the store. They can still answer what it leaves open, and
+	// a question without an answer is declined after [Config].AskExpiry, 10 minutes: in a
+	// program without a person, set it, or Approve, or trust a server whose tools only read.
 	OnAsk AskFunc
 	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
 	// them in memory, the last 128 runs that have ended among them.
 	Store store.Store
-	// Tracer is told of runs, turns and tool calls. Nil is nobody.
+	// Tracer observes runs, turns and tool calls. Nil means none.
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after
 	// that others may take a run over whose process has gone or stands still. Zero means a
@@ -150,8 +150,8 @@ type Runtime struct {
 }
 
 // Open starts a runtime. It waits for the servers that are marked as Required, and returns
-// an error if one of them can not be connected to. It does not wait for the others: one
-// that can not be started, now or later, is a warning in the log, and named in
+// an error if one of them cannot be connected to. It does not wait for the others: one
+// that cannot be started, now or later, is a warning in the log, and named in
 // [ToolsListed] as absent.
 func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	o := opts.withDefaults()

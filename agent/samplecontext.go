@@ -20,7 +20,7 @@ const (
 // addContext adds to a request what its includeContext wishes, as far as the server was
 // granted it (SAMP-07): to the system prompt, where the person who reviews the request
 // sees it, as does everybody whom it is shown to.
-func (s *lender) addContext(ctx context.Context, one *borrower, run string, p *mcp.CreateMessageParams) error {
+func (s *samplingService) addContext(ctx context.Context, one *serverAccount, run string, p *mcp.CreateMessageParams) error {
 	wish := p.IncludeContext
 	p.IncludeContext = mcp.ContextNone
 	if one.policy.Context == "" || wish != mcp.ContextThisServer && wish != mcp.ContextAllServers {
@@ -45,7 +45,7 @@ func (s *lender) addContext(ctx context.Context, one *borrower, run string, p *m
 }
 
 // callsOf tells the calls that a run has made of servers, in their order.
-func (s *lender) callsOf(ctx context.Context, run string, of func(server string) bool) ([]string, error) {
+func (s *samplingService) callsOf(ctx context.Context, run string, of func(server string) bool) ([]string, error) {
 	var told []string
 	arguments := make(map[string]string)
 	after := int64(0)

@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// sampler answers what no call of a run has led to, or nobody knows which.
-type sampler struct{ of *lender }
+// sampler answers requests that belong to no call of a run, or to an unknown one.
+type sampler struct{ of *samplingService }
 
 // PrepareSample implements [mcpclient.SamplePreparer].
 func (s sampler) PrepareSample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageParams, error) {
@@ -30,7 +30,7 @@ func (s sampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp
 
 // callSampler answers what a server asks during one call of a run.
 type callSampler struct {
-	of   *lender
+	of   *samplingService
 	call *loop.Call
 	over atomic.Bool // the call has ended: nothing more is the run's
 }
@@ -40,12 +40,12 @@ type callSampler struct {
 func (s *callSampler) Owner() any { return s.call.Run }
 
 // callSampler makes what answers for the model during a call; over says that the call
-// has ended. It is nil where servers can not ask the runtime's.
+// has ended. It is nil where servers may not ask the runtime's.
 func (s *servers) callSampler(call *loop.Call) (_ mcpclient.Sampler, over func()) {
-	if s.lender == nil {
+	if s.sampling == nil {
 		return nil, func() {}
 	}
-	own := &callSampler{of: s.lender, call: call}
+	own := &callSampler{of: s.sampling, call: call}
 	return own, func() { own.over.Store(true) }
 }
 
@@ -90,10 +90,10 @@ func refuse(format string, args ...any) error {
 	return mcp.Errorf(mcp.CodeUserRejected, "sampling refused: "+format, args...)
 }
 
-// prepare refuses what the policy does not allow before anybody is bothered with it,
+// prepare refuses a request that the policy does not allow before a person sees it,
 // and adds the context that was granted. Run and account are those of the call, if it is
 // known.
-func (s *lender) prepare(ctx context.Context, req *mcpclient.SampleRequest, run string, account *budget.Account) (*mcp.CreateMessageParams, error) {
+func (s *samplingService) prepare(ctx context.Context, req *mcpclient.SampleRequest, run string, account *budget.Account) (*mcp.CreateMessageParams, error) {
 	one := s.servers[req.Server]
 	switch {
 	case one == nil || one.account == nil:
@@ -120,7 +120,7 @@ func (s *lender) prepare(ctx context.Context, req *mcpclient.SampleRequest, run 
 
 // sample asks the model within the limits of the server, and of the run that makes the
 // call; nil is none.
-func (s *lender) sample(ctx context.Context, req *mcpclient.SampleRequest, call payer) (*mcp.CreateMessageResult, error) {
+func (s *samplingService) sample(ctx context.Context, req *mcpclient.SampleRequest, call payer) (*mcp.CreateMessageResult, error) {
 	one := s.servers[req.Server]
 	if one == nil || one.account == nil {
 		return nil, refuse("the server may not ask a model")
@@ -161,7 +161,7 @@ func unsuited(err error) error {
 }
 
 // turn runs one turn of the model, and charges it.
-func (s *lender) turn(ctx context.Context, one *borrower, call payer, req *llm.Request) (*llm.Response, error) {
+func (s *samplingService) turn(ctx context.Context, one *serverAccount, call payer, req *llm.Request) (*llm.Response, error) {
 	var run *budget.Account
 	if call != nil {
 		run = call.Budget()
@@ -189,7 +189,7 @@ func (s *lender) turn(ctx context.Context, one *borrower, call payer, req *llm.R
 
 // reserve holds a turn in the account of the server, and in that of the run. If it is
 // only to be tried, nothing is held.
-func (s *lender) reserve(one *borrower, run *budget.Account, req *llm.Request, keep bool) (held []*budget.Hold, output int, err error) {
+func (s *samplingService) reserve(one *serverAccount, run *budget.Account, req *llm.Request, keep bool) (held []*budget.Hold, output int, err error) {
 	turn := budget.Turn{Input: llm.EstimateTokens(req), Output: req.MaxTokens}
 	price, unknown := s.dearest(one.models)
 	if unknown == "" {
@@ -224,7 +224,7 @@ func release(held []*budget.Hold) {
 }
 
 // refusal is the error of a reservation of account a as the server is told it.
-func refusal(err error, one *borrower, a *budget.Account) error {
+func refusal(err error, one *serverAccount, a *budget.Account) error {
 	limit, ok := errors.AsType[*budget.LimitError](err)
 	switch {
 	case ok && a == one.account:

@@ -23,7 +23,7 @@ import (
 // and without tools, which the server alone carries out. The zero value asks a person
 // before each request is made and before its answer goes out: who answers for the run
 // whose call it belongs to, or [mcpclient.AskOptions].Human of [Options].Host where it
-// belongs to none. Where there is nobody, nothing is sampled.
+// belongs to none. Without a person nothing is sampled.
 //
 // What is sampled during a call of a run is charged to that run, and holds to its
 // limits; everything is charged to the server, and holds to its policy.
@@ -87,20 +87,20 @@ func (p *SamplingPolicy) check() error {
 	return nil
 }
 
-// lender lends a model to servers. It does not change.
-type lender struct {
+// samplingService answers the sampling requests of servers. It does not change.
+type samplingService struct {
 	model   llm.Model // as it is asked, with its retries
 	names   []string  // of all models that may answer
 	price   func(model string) (llm.Price, bool)
 	journal store.Journal
 	log     *slog.Logger
-	servers map[string]*borrower
+	servers map[string]*serverAccount
 	// instructions are what a server says of itself. It is set before the first request.
 	instructions func(server string) string
 }
 
-// borrower is what one server may have, and has had.
-type borrower struct {
+// serverAccount is the share of one server in the model, and its use of it.
+type serverAccount struct {
 	name    string
 	policy  SamplingPolicy
 	models  []string // those that may answer
@@ -109,7 +109,7 @@ type borrower struct {
 }
 
 // openSampling makes what answers these servers, and tells each of them apart.
-func (rt *Runtime) openSampling(servers []mcpclient.Server) (*lender, error) {
+func (rt *Runtime) openSampling(servers []mcpclient.Server) (*samplingService, error) {
 	model := rt.opts.Sampling.Model
 	if model == nil {
 		model = rt.opts.Model
@@ -117,7 +117,7 @@ func (rt *Runtime) openSampling(servers []mcpclient.Server) (*lender, error) {
 	if model == nil {
 		return nil, errors.New("sampling: there is no model: set Options.Model or Sampling.Model")
 	}
-	s, err := newLender(rt.opts.Sampling, servers, model, func(name string) (llm.Price, bool) { return rt.price(model, name) })
+	s, err := newSamplingService(rt.opts.Sampling, servers, model, func(name string) (llm.Price, bool) { return rt.price(model, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,9 @@ func (rt *Runtime) openSampling(servers []mcpclient.Server) (*lender, error) {
 	return s, nil
 }
 
-// newLender checks the policies of all servers and opens their accounts.
-func newLender(o *Sampling, servers []mcpclient.Server, model llm.Model, price func(string) (llm.Price, bool)) (*lender, error) {
-	s := &lender{names: namesOfModel(model), price: price, servers: make(map[string]*borrower)}
+// newSamplingService checks the policies of all servers and opens their accounts.
+func newSamplingService(o *Sampling, servers []mcpclient.Server, model llm.Model, price func(string) (llm.Price, bool)) (*samplingService, error) {
+	s := &samplingService{names: namesOfModel(model), price: price, servers: make(map[string]*serverAccount)}
 	for name := range o.Servers {
 		if !slices.ContainsFunc(servers, func(srv mcpclient.Server) bool { return srv.Name == name }) {
 			return nil, fmt.Errorf("sampling: there is no server %q", name)
@@ -158,8 +158,8 @@ func newLender(o *Sampling, servers []mcpclient.Server, model llm.Model, price f
 }
 
 // open makes the account of a server.
-func (s *lender) open(name string, p SamplingPolicy) (*borrower, error) {
-	one := &borrower{name: name, policy: p}
+func (s *samplingService) open(name string, p SamplingPolicy) (*serverAccount, error) {
+	one := &serverAccount{name: name, policy: p}
 	for _, model := range s.names {
 		if p.Models == nil || slices.ContainsFunc(p.Models, func(allowed string) bool { return isModel(model, allowed) }) {
 			one.models = append(one.models, model)
@@ -204,8 +204,8 @@ func namesOfModel(m llm.Model) []string {
 }
 
 // dearest is the price at which a turn is reserved that any of these models may answer,
-// or the name of one whose price nobody knows.
-func (s *lender) dearest(models []string) (most llm.Price, unknown string) {
+// or the name of one without a known price.
+func (s *samplingService) dearest(models []string) (most llm.Price, unknown string) {
 	for _, model := range models {
 		p, ok := s.price(model)
 		if !ok {

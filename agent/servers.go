@@ -31,9 +31,9 @@ import (
 type servers struct {
 	all    []mcpclient.Server
 	host   *mcpclient.Host
-	lender *lender // nil if servers may not ask a model of the runtime's
+	sampling *samplingService // nil if servers may not ask a model of the runtime's
 
-	defined []mcpclient.Server    // all, before a lender has said what they may have
+	defined []mcpclient.Server    // all, as they are defined, without sampling policies
 	options mcpclient.HostOptions // of host
 
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ type servers struct {
 
 // startServers starts those that may be. The host asks for consent itself, before it
 // starts a command.
-func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*lender, error)) (_ *servers, err error) {
+func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*samplingService, error)) (_ *servers, err error) {
 	s := &servers{all: slices.Clone(o.Servers), log: sys.Log()}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
@@ -66,11 +66,11 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	}
 	s.defined = slices.Clone(s.all)
 	if o.Sampling != nil {
-		if s.lender, err = sample(s.all); err != nil {
+		if s.sampling, err = sample(s.all); err != nil {
 			return nil, err
 		}
-		s.lender.instructions = s.instructions
-		h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = sampler{s.lender}, true, false, false
+		s.sampling.instructions = s.instructions
+		h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = sampler{s.sampling}, true, false, false
 	}
 	if _, said := h.Extensions[mcp.ExtensionTasks]; !said { // calls wait for tasks by themselves
 		h.Extensions = maps.Clone(h.Extensions)
@@ -103,7 +103,7 @@ func trust(ctx context.Context, approvals store.Approvals, s *mcpclient.Server) 
 	return nil
 }
 
-// consented refuses a server of a file that nobody has agreed to (SECA-45). A server
+// consented refuses a server of a file without consent (SECA-45). A server
 // that the program itself defines is consent.
 func consented(ctx context.Context, approvals store.Approvals, ask func(context.Context, mcpclient.Server) error, s *mcpclient.Server) error {
 	if s.File == "" {
@@ -122,7 +122,7 @@ func consented(ctx context.Context, approvals store.Approvals, ask func(context.
 	return ask(ctx, *s)
 }
 
-var errNoConsent = errors.New("nobody has agreed to this definition of it")
+var errNoConsent = errors.New("this definition of it has not been approved")
 
 // forget says that a run makes no more calls.
 func (s *servers) forget(run string) {
@@ -381,8 +381,8 @@ func callError(err error) (*mcp.CallToolResult, error) {
 	return nil, &loop.UnknownError{Err: err}
 }
 
-// taskGoesOn reports whether the server had made a task of the call of which nobody
-// knows how it has ended, or how far it came before it was cancelled. The errors of
+// taskGoesOn reports whether the server had made a task of the call whose end is not
+// known, or how far it came before it was cancelled. The errors of
 // requests about a task must not be taken for answers to the call.
 func taskGoesOn(err error) bool {
 	return errors.Is(err, mcpclient.ErrTaskUnknown) || errors.Is(err, mcpclient.ErrTaskCancelled) || errors.Is(err, watch.ErrLeft)

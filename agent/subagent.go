@@ -84,7 +84,7 @@ func transferName(agent string) string {
 	return name[:min(len(name), 64)]
 }
 
-// checkTeam refuses what can not work between agents.
+// checkTeam refuses tools that cannot work between agents.
 func (a *Agent) checkTeam() error {
 	if len(a.cfg.Input) > 0 {
 		if _, err := schema.Compile(a.cfg.Input, nil); err != nil {

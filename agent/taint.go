@@ -7,8 +7,8 @@ import (
 )
 
 // Taint says what a tool has to do with the lethal trio (SECA-44): untrusted text in
-// the conversation can make the model send private data that is there too to whoever
-// wrote the text, if only some tool leads outside.
+// the conversation can make the model send private data that is there too to the
+// author of the text, if only some tool leads outside.
 //
 // What is known of a server's tool decides, and the worst is taken for granted where
 // nothing is known. A server that the user has not marked as trusted may do all three.

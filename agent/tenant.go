@@ -35,7 +35,7 @@ type TenantOptions struct {
 	// found by tenants of that name only.
 	Name string
 	// What the connections declare to servers, whatever [Options].Host says: never more
-	// than somebody can answer. Forms and URLs are the modes of elicitation (ELIC-02). A
+	// than it can answer. Forms and URLs are the modes of elicitation (ELIC-02). A
 	// server whose own definition says [mcpclient.SamplingDeny] is not told of sampling.
 	Forms, URLs                              bool
 	Sampling, SamplingTools, SamplingContext bool
@@ -49,7 +49,7 @@ type TenantOptions struct {
 	// Human answers what belongs to no call, and for calls that have no Human. Nil declines.
 	Human mcpclient.Human
 	// Sampler answers sampling of servers where the call, or its run, has none. Nil
-	// refuses. Nobody reviews what is sampled so: that is the Sampler's business.
+	// refuses. No person reviews it: that is the Sampler's business.
 	Sampler mcpclient.Sampler
 	// RootsFunc tells the roots where the call, or its run, has none of its own; it is
 	// asked each time. Nil tells that there are none.
@@ -114,7 +114,7 @@ func (rt *Runtime) NewTenant(ctx context.Context, o *TenantOptions) (*Tenant, er
 		}
 		return nil, fmt.Errorf("opening a tenant: %w", err)
 	}
-	if !rt.tenants.opened(t, own) { // nobody else closes it
+	if !rt.tenants.opened(t, own) { // NewTenant closes it itself
 		return nil, errors.Join(fmt.Errorf("opening a tenant: %w", ErrClosed), own.close(ctx))
 	}
 	return t, nil
@@ -241,10 +241,10 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 		}
 	}
 	servers := own.all
-	if o.Lend && s.lender != nil {
-		lender := *s.lender // the accounts are the same
-		lender.instructions = own.instructions
-		own.lender, h.Sampler = &lender, sampler{&lender}
+	if o.Lend && s.sampling != nil {
+		service := *s.sampling // the accounts are the same
+		service.instructions = own.instructions
+		own.sampling, h.Sampler = &service, sampler{&service}
 	} else {
 		servers = o.sampling(&h, s.defined)
 	}
@@ -279,5 +279,5 @@ func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
 
 // noModel refuses to sample for what belongs to no call.
 var noModel = mcpclient.SamplerFunc(func(context.Context, *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
-	return nil, refuse("nobody answers for this")
+	return nil, refuse("the tenant has no model for this")
 })

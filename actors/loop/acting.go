@@ -130,7 +130,7 @@ func (c *config) takeOver(next *Config) *config {
 	return &d
 }
 
-// mayHandOff says why the conversation can not be handed over; n calls of the turn
+// mayHandOff says why the conversation cannot be handed over; n calls of the turn
 // have asked for it before.
 func mayHandOff(done, n int) string {
 	switch {

@@ -155,7 +155,7 @@ func (ac *answerCheck) answered(c *actors.Context, structured json.RawMessage) {
 }
 
 // judged takes over what guards and loop detector say of calls. It returns the events
-// of that, and why the run can not go on.
+// of that, and why the run cannot go on.
 func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error) {
 	if t.guards.Refused != "" {
 		if err := ac.refuse(t.guards.Refused); err != nil {

@@ -40,7 +40,7 @@ func TestAsk(t *testing.T) {
 		{"accept", accept(), `{"a":1}`, "i ask.opened ask.settled d r"},
 		{"decline", store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer("not today"), By: "ada"},
 			"error: not called: the user declined it: not today", "i ask.opened ask.settled r"},
-		{"nobody answers", store.Decision{}, "error: not called: it needs a human's consent, and nobody answered in time",
+		{"nobody answers", store.Decision{}, "error: not called: it needs a human's consent, and no answer came in time",
 			"i ask.opened ask.settled r"},
 	}
 	for _, tt := range tests {

@@ -45,7 +45,7 @@ type call struct {
 	// Of a tool that dispatches its calls itself.
 	waits      string // what it waits for before it is sent; empty for nothing
 	dispatched bool   // that it is about to be sent is recorded, or on its way there
-	goes       bool   // it was let go on to be sent
+	goes       bool   // its dispatch is durable: it may be sent
 }
 
 func (cl *call) intent() runlog.Entry {

@@ -29,9 +29,9 @@ type Question struct {
 // server must not fill the journal with them (ROB-9).
 const maxRaised = 64
 
-// ErrNotAsked says that a question can not be asked: the run ends, or the call has
+// ErrNotAsked refuses a question: the run ends, or the call has
 // asked too much.
-var ErrNotAsked = errors.New("the question can not be asked")
+var ErrNotAsked = errors.New("the question cannot be asked")
 
 // Messages from the goroutines of calls.
 type (
@@ -50,7 +50,7 @@ type (
 	}
 )
 
-// Ask puts a question to whoever answers for the run, and waits for the decision,
+// Ask puts a question to the person who answers for the run, and waits for the decision,
 // which is durable by then. The clock of the run's wall time stands still meanwhile
 // (TIME-05). When ctx ends the question is withdrawn. It is for the goroutine that
 // [Tool.Do] runs on, or others of the call.
@@ -111,8 +111,8 @@ func (c *Call) Dispatch(proceed func(error)) {
 }
 
 // WaitsFor says what the call waits for before it can be sent, and with "" that it does not
-// any more. The run's wall time stands still meanwhile: as a rule somebody else's question
-// is what is waited for.
+// any more. The run's wall time stands still meanwhile: as a rule it
+// waits for the question of another run.
 func (c *Call) WaitsFor(what string) {
 	if c.call != nil {
 		c.run.Send(waitsFor{c.call, what})
@@ -211,7 +211,7 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 	case m.reply.Completed(): // withdrawn before
 		return
 	case cs.cfg.Journal == nil:
-		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: there is nobody to ask", ErrNotAsked))
+		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the run has no person to ask", ErrNotAsked))
 		return
 	case cs.out != nil, cs.turn == nil, cl.turn != cs.turn, cl.phase != sent:
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the call or its run has ended", ErrNotAsked))

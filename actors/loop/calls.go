@@ -79,7 +79,7 @@ func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
 func (cs *calls) act(c *actors.Context, rulings []ruling) {
 	for i := range rulings {
 		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
-			rulings[i].refusal = "not called: it needs a human's consent, and there is nobody to ask"
+			rulings[i].refusal = "not called: it needs a human's consent, and the run has no person to ask"
 		}
 	}
 	if !cs.admit(c, rulings) {
@@ -101,7 +101,7 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 			entries = append(entries, asked)
 		} else {
 			cl.hold.Release()
-			entries = append(entries, cs.settle(cl, mcp.ErrorResult("not called: it needs a human's consent, and can not be asked about: %v", err), false))
+			entries = append(entries, cs.settle(cl, mcp.ErrorResult("not called: it needs a human's consent, and cannot be asked about: %v", err), false))
 		}
 	}
 	cs.advance(c, entries...)
@@ -178,7 +178,7 @@ func declined(d store.Decision) *mcp.CallToolResult {
 	text := "not called: the user declined it"
 	switch d.Status {
 	case store.AskExpired:
-		text = "not called: it needs a human's consent, and nobody answered in time"
+		text = "not called: it needs a human's consent, and no answer came in time"
 	case store.AskCancelled:
 		text = "not called: it needs a human's consent, and the question was withdrawn"
 	}
@@ -366,7 +366,7 @@ func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Ent
 		Repeated: cl.nth, Result: res}}
 }
 
-// lose gives a call whose outcome nobody knows a result that says so.
+// lose gives a call of unknown outcome a result that says so.
 func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 	cl.phase, cl.made = returned, true
 	reason = clip.Short(reason)

@@ -94,7 +94,7 @@ type Config struct {
 	// Taint is what the tree of runs has seen. Nil means a tree of its own.
 	Taint *TaintState
 
-	// Journal keeps the events of the run. Nil keeps none: there is no lease, nobody can
+	// Journal keeps the events of the run. Nil keeps none: there is no lease, no person can
 	// be asked, so that a call whose verdict is [Ask] is refused, and the sink is told of
 	// events as they happen.
 	Journal Journal
@@ -108,7 +108,7 @@ type Config struct {
 	// Journal once a second, for itself.
 	Answers Answers
 	Sink    Sink
-	// Trace is told of turns and calls. Nil is nobody.
+	// Trace observes turns and calls. Nil means none.
 	Trace Trace
 	// Kind is what the run is to the census: [actors.KindLoop] for a loop that serves
 	// another's work. Zero means [actors.KindRun].
@@ -167,7 +167,7 @@ func (c *Config) withDefaults() (*shared, error) {
 	}
 	d.Limits = d.Limits.withDefaults()
 	if d.Limits.OnLimit == runlog.LimitAsk && d.Journal == nil {
-		return nil, errors.New("loop: a run without a Journal can not ask for more at a limit")
+		return nil, errors.New("loop: a run without a Journal cannot ask for more at a limit")
 	}
 	d.Parallel = cmp.Or(d.Parallel, 8)
 	d.Repeats = cmp.Or(d.Repeats, 3)
@@ -197,7 +197,7 @@ type shared struct {
 // the place of what the template says.
 type Own struct {
 	ID     string
-	Origin *Origin // nil is none of it; let go once the run has begun
+	Origin *Origin // nil is none of it; released once the run has begun
 	Path   []string
 	Tools  Tools
 	Schema json.RawMessage

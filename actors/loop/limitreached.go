@@ -2,7 +2,7 @@
 //
 //	             stop, or wall time
 //	limiting ──┬─────────────────────────────────────────▶ ending
-//	           │ ask                  no, or nobody
+//	           │ ask                  no, or no answer
 //	           ├─────▶ askingMore ───────────────────────▶ ending
 //	           │           │ yes: the limit is raised
 //	           │           └──▶ back to what was to be done
@@ -85,7 +85,7 @@ func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
 	switch d.Status {
 	case store.AskAccepted:
 	case store.AskExpired:
-		return budget.Limits{}, errors.New("nobody answered in time")
+		return budget.Limits{}, errors.New("no answer came in time")
 	case store.AskCancelled:
 		return budget.Limits{}, errors.New("the question was withdrawn")
 	default:
@@ -130,7 +130,7 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 	a.then = func(c *actors.Context, d store.Decision, entries []runlog.Entry) { l.settled(c, of, d, entries) }
 	if err := a.row.Check(); err != nil {
 		l.journal.write(c, nil, before...)
-		of.stop(c, fmt.Errorf("%w; more can not be asked for: %w", limit, err))
+		of.stop(c, fmt.Errorf("%w; more cannot be asked for: %w", limit, err))
 		return
 	}
 	entries := append(before, l.reached(limit, runlog.LimitAsk), l.asks.add(a))

@@ -58,7 +58,7 @@ func (e *JournalError) Unwrap() error { return e.Err }
 type Run struct {
 	cfg    config // as it begins: a hand-off gives the actor another
 	spend  *spend.Spending
-	begin  sync.Mutex // held by Start until ref is set: whoever a [Sink] tells may answer before
+	begin  sync.Mutex // held by Start until ref is set: a reader of the [Sink] may answer before. No actor's state: Run is the handle of one
 	ref    actors.Ref
 	opened actors.Reply[begun]
 	ended  actors.Reply[*Outcome]
@@ -141,7 +141,7 @@ func (r *Run) Ref() actors.Ref { return r.ref }
 func (r *Run) Stopped() <-chan struct{} { return r.ref.Stopped() }
 
 // Answer decides an ask of this run. It returns [store.ErrSettled] and the ask as
-// it was decided if somebody was faster, the clock included.
+// it was decided if another answer was faster, the clock included.
 func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
 	r.begin.Lock()
 	ref := r.ref
@@ -209,7 +209,7 @@ func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error 
 	return nil
 }
 
-// complete gives the one outcome. The sink hears of it first, so that whoever waits
+// complete gives the one outcome. The sink gets it first, so that a reader who waits
 // for the outcome finds all events there.
 func (r *Run) complete(out Outcome) {
 	if r.ended.Completed() {

@@ -104,7 +104,7 @@ func (c *Call) Charge(hold *budget.Hold, s runlog.Spent) {
 // outside of a run. A run that the call starts has no longer than that.
 func (c *Call) Left() time.Duration { return c.left }
 
-// UnknownError is a call whose outcome nobody knows, such as one whose connection
+// UnknownError is a call of unknown outcome, such as one whose connection
 // was lost after it had been sent.
 type UnknownError struct{ Err error }
 

@@ -26,7 +26,7 @@ type FakeHuman struct {
 // Human returns a scripted human with these answers. A question takes the first one that
 // fits it and is not used up, so that answers that fit everything are given in their order.
 // A question without an answer fails the test and is declined; so does, at the end of the
-// test, an answer that nobody has asked for. Pages that are open ([agent.KindPage]) take only
+// test, an answer without its question. Pages that are open ([agent.KindPage]) take only
 // answers of that kind, and wait without one.
 func Human(answers ...Answer) *FakeHuman {
 	h := new(FakeHuman)
@@ -51,7 +51,7 @@ func (h *FakeHuman) OnAsk(_ context.Context, ask agent.Ask) (agent.Decision, err
 		return agent.Decision{}, nil
 	}
 	if a == nil {
-		h.fail("nobody answers a question of the %s", describe(&ask))
+		h.fail("the human has no answer to a question of the %s", describe(&ask))
 		return agent.Decline("the test has no answer to this question"), nil
 	}
 	d, err := a.decide(&ask)
@@ -68,7 +68,7 @@ func (h *FakeHuman) Decide(_ context.Context, q *mcpclient.Ask) (*mcpclient.Deci
 	a := h.take(&ask)
 	switch {
 	case a == nil:
-		h.fail("nobody answers a question of the %s", describe(&ask))
+		h.fail("the human has no answer to a question of the %s", describe(&ask))
 		return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
 	case a.unprompted == nil:
 		h.fail("the answer to a question of the %s can only be given in a run", describe(&ask))
@@ -105,7 +105,7 @@ func (h *FakeHuman) start(t testing.TB) {
 		defer h.mu.Unlock()
 		for _, a := range h.answers {
 			if !a.given {
-				t.Errorf("nobody asked for the human's answer to %s", a.question())
+				t.Errorf("the human's answer to %s was not asked for", a.question())
 			}
 		}
 	})
@@ -127,7 +127,7 @@ type Answer struct {
 	given              bool
 
 	decide     func(*agent.Ask) (agent.Decision, error)
-	unprompted func() (*mcpclient.Decision, error) // outside of runs; nil if it can not be given there
+	unprompted func() (*mcpclient.Decision, error) // outside of runs; nil if it cannot be given there
 }
 
 // Accept says yes to a question: once, with what is offered.
@@ -155,7 +155,7 @@ func Fill(values map[string]any) Answer {
 	}
 }
 
-// Decide has a function answer, for all that the other answers can not: which may look at
+// Decide has a function answer, for all that the other answers cannot express: it may look at
 // the question, and fails the test by an error. It may be called by several goroutines.
 func Decide(f func(ask *agent.Ask) (agent.Decision, error)) Answer { return Answer{decide: f} }
 

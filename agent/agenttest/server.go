@@ -27,7 +27,7 @@ type FakeServer struct {
 	server *mcpserver.Server
 	lines  []*line // its connections, broken ones too
 	calls  []Call
-	down   error // why nobody can connect; nil if one can
+	down   error // why no client can connect; nil if one can
 }
 
 // Call is a call that a [FakeServer] has got.

@@ -96,7 +96,7 @@ func Text(text string) Reply {
 	return Reply{result: &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(text)}}}
 }
 
-// JSON answers with a structured result, and its JSON as text. What can not be written as
+// JSON answers with a structured result, and its JSON as text. A value that cannot be written as
 // JSON is an error of the call.
 func JSON(v any) Reply {
 	raw, err := jsonx.Marshal(v)

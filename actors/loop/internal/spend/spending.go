@@ -172,11 +172,11 @@ func (s *Spending) begin(t *Turn) *Turn {
 // Again charges an attempt that broke off, and reserves another. An attempt that had
 // said nothing and is not billed cost nothing, and its reservation is the next one's.
 // soFar is what an attempt has cost: what the provider counted, or else, and where that
-// can not be true, an estimate (SECA-43).
+// cannot be true, an estimate (SECA-43).
 // charge settles the hold with one attempt. It is called under the lock.
 // Settle charges a turn that has completed, and returns what it has cost with all its
 // attempts.
-// Abandon charges a turn that has not completed: what it has cost nobody says, and it
+// Abandon charges a turn that has not completed: its cost is an estimate, and it
 // may be billed even if it has said nothing. The error is that of an attempt that there
 // was no room for.
 // abandoned is called under the lock.
