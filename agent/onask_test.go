@@ -39,9 +39,9 @@ func TestOnAsk(t *testing.T) {
 		{"answered by itself", func(ctx context.Context, ask agent.Ask) (agent.Decision, error) {
 			return agent.Decline("too late"), ask.Answer(ctx, agent.Accept())
 		}, "4"},
-		{"left", leave, "nobody answered in time"},
-		{"an error", func(context.Context, agent.Ask) (agent.Decision, error) { return agent.Accept(), errTest }, "nobody answered in time"},
-		{"a panic", func(context.Context, agent.Ask) (agent.Decision, error) { panic("for the test") }, "nobody answered in time"},
+		{"left", leave, "no answer came in time"},
+		{"an error", func(context.Context, agent.Ask) (agent.Decision, error) { return agent.Accept(), errTest }, "no answer came in time"},
+		{"a panic", func(context.Context, agent.Ask) (agent.Decision, error) { panic("for the test") }, "no answer came in time"},
 	}
 	for _, tt := range tests {
 		for _, ofRun := range []bool{false, true} {

@@ -37,6 +37,8 @@ type record struct {
 	over     func()   // is called when the run has ended; nil for nothing
 	standing standing // of the tree of runs below; it has a lock of its own
 
+	// mu guards what follows. Readers are goroutines of the program, and text comes from the
+	// one of the model's stream: an actor between them would copy every piece of text.
 	mu       sync.Mutex
 	items    []*item
 	base     int   // index of items[0] since the beginning

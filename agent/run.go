@@ -49,17 +49,37 @@ func (r *Run) Suspend(ctx context.Context) error {
 	return r.loop.Suspend(ctx)
 }
 
-// Wait waits until the run has ended, or for ctx, which does not cancel it. The
-// error is nil exactly if there is an answer. A run that ended without one has a
-// Result too, which says what it has cost; only if the wait itself fails there is none.
+// Done returns a channel that is closed once the run has ended. It is nil for a run of
+// another process or of the past: use Wait for those.
+func (r *Run) Done() <-chan struct{} {
+	if r.loop == nil {
+		return nil
+	}
+	return r.loop.Ended()
+}
+
+// Wait waits until the run has ended, or for ctx, which does not cancel it, and returns
+// what Result does. Only if the wait itself fails there is no Result.
 func (r *Run) Wait(ctx context.Context) (*Result, error) {
 	if r.loop == nil {
 		return r.waitStored(ctx)
 	}
 	select {
-	case <-r.loop.Ended():
+	case <-r.Done():
+		return r.Result()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// Result returns the result of a run that has ended; before that, and for a run of another
+// process or of the past, the error is [ErrNotEnded]. The error is nil exactly if there is
+// an answer. A run that ended without one has a Result too, which says what it has cost.
+func (r *Run) Result() (*Result, error) {
+	select {
+	case <-r.Done():
+	default:
+		return nil, ErrNotEnded
 	}
 	out := r.loop.Outcome()
 	if out.Err != nil {
@@ -200,4 +220,38 @@ func (r *Run) opened(ctx context.Context) (*Run, error) {
 		return existing(head, r.hash, r.store)
 	}
 	return nil, err
+}
+
+// Past yields what has happened in the run so far, as [Run.Events] does, and then ends:
+// it does not wait for what is to come.
+func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
+	return events(ctx, r.past)
+}
+
+// past returns a function that gives the next events that there are, none if there are
+// no more.
+func (r *Run) past() func(context.Context) ([]Event, error) {
+	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
+	if r.record != nil {
+		rd := r.record.read(c)
+		return func(ctx context.Context) ([]Event, error) {
+			events, _, err := rd.poll(ctx)
+			return events, err
+		}
+	}
+	return func(ctx context.Context) ([]Event, error) {
+		for {
+			page, err := r.store.Events(ctx, r.id, c.seq, 64)
+			if err != nil {
+				return nil, fmt.Errorf("reading the run's journal: %w", err)
+			}
+			if len(page) == 0 {
+				return nil, nil
+			}
+			events, err := c.decode(page, page[len(page)-1].Seq)
+			if err != nil || len(events) > 0 {
+				return events, err
+			}
+		}
+	}
 }

@@ -29,19 +29,20 @@ import (
 
 // servers joins a host of MCP servers with the loops that use their tools.
 type servers struct {
-	all    []mcpclient.Server
-	host   *mcpclient.Host
+	all      []mcpclient.Server
+	host     *mcpclient.Host
 	sampling *samplingService // nil if servers may not ask a model of the runtime's
 
 	defined []mcpclient.Server    // all, as they are defined, without sampling policies
 	options mcpclient.HostOptions // of host
+	log     *slog.Logger
 
+	// mu guards what follows: caches that the tasks of all runs share.
 	mu   sync.Mutex
 	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
 	made []loop.Tool
 
-	log      *slog.Logger
-	warned   map[string]bool   // what was warned of; guarded by mu, as is what follows
+	warned   map[string]bool   // what was warned of
 	accepted map[string]string // the hash of the instructions of servers that models get
 }
 

@@ -230,9 +230,9 @@ func TestConsent(t *testing.T) {
 		ask      func(context.Context, mcpclient.Server) error
 		want     string // in the reason of its absence
 	}{
-		{"nobody asked", "", nil, "nobody has agreed"},
+		{"nobody asked", "", nil, "this definition of it has not been approved"},
 		{"refused", "", no, "the user said no"},
-		{"another definition was approved", "old", nil, "nobody has agreed"},
+		{"another definition was approved", "old", nil, "this definition of it has not been approved"},
 		{"approved", "hash", nil, "executable file not found"}, // it tries
 		{"agreed", "", yes, "executable file not found"},
 	}

@@ -87,6 +87,8 @@ type Tenant struct {
 
 // tenants are those of a runtime that are open.
 type tenants struct {
+	// mu guards the set: NewTenant and Close are called by goroutines of the program, and
+	// none of it takes longer than a map access.
 	mu     sync.Mutex
 	all    map[*Tenant]struct{}
 	last   int  // number, for their names

@@ -258,7 +258,7 @@ func TestAskThatCannotBeStored(t *testing.T) {
 		long.Origin = strings.Repeat("x", store.MaxText+1)
 		cfg.Tools = tools{long}
 		out := b.finish(b.start(cfg))
-		want := "error: not called: it needs a human's consent, and can not be asked about: store: ask.Origin has size 4097, at most 4096 is allowed"
+		want := "error: not called: it needs a human's consent, and cannot be asked about: store: ask.Origin has size 4097, at most 4096 is allowed"
 		if got := results(model.Requests()[1]); out.Err != nil || got[0] != want {
 			t.Errorf("result: got %q, outcome %+v", got, out)
 		}

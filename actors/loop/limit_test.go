@@ -222,7 +222,7 @@ func TestAskForMore(t *testing.T) {
 		{"withdrawn", loop.Limits{Steps: 3}, []store.Decision{{Status: store.AskCancelled, By: "ada"}},
 			"", 3, "no more was allowed: the question was withdrawn", "limit.reached ask.opened ask.settled run.finished"},
 		{"nobody answers", loop.Limits{Steps: 3}, nil,
-			"", 3, "no more was allowed: nobody answered in time", "limit.reached ask.opened ask.settled run.finished"},
+			"", 3, "no more was allowed: no answer came in time", "limit.reached ask.opened ask.settled run.finished"},
 		{"a yes to nothing", loop.Limits{Steps: 3}, []store.Decision{more("0")},
 			"", 3, `"0" is no amount of steps`, "limit.reached ask.opened ask.settled run.finished"},
 		{"a yes to something else", loop.Limits{Steps: 3}, []store.Decision{{Status: store.AskAccepted, Answer: []byte(`{"more":5}`)}},

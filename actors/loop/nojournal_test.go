@@ -86,7 +86,7 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 			t.Errorf("got %+v after %d calls", out, made)
 		}
 		last := model.Requests()[1].Messages
-		if got := last[len(last)-1].Content[0].(*mcp.ToolResultContent); !got.IsError || !strings.Contains(got.Content.Text(), "nobody to ask") {
+		if got := last[len(last)-1].Content[0].(*mcp.ToolResultContent); !got.IsError || !strings.Contains(got.Content.Text(), "no person to ask") {
 			t.Errorf("the model reads %+v", got)
 		}
 		if err := run.Suspend(t.Context()); err == nil {

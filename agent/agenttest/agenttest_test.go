@@ -199,12 +199,12 @@ func TestFailures(t *testing.T) {
 		{"by a function", agenttest.Human(agenttest.Decide(func(ask *agent.Ask) (agent.Decision, error) {
 			return agent.Decline(ask.Tool), nil
 		})), nil},
-		{"nobody", nil, []string{`nobody answers a question of the kind "tool", tool "remove": may it be called with {"name":"x"}?`}},
+		{"nobody", nil, []string{`the human has no answer to a question of the kind "tool", tool "remove": may it be called with {"name":"x"}?`}},
 		{"of another", agenttest.Human(agenttest.Accept().Tool("move")), []string{
-			`nobody answers a question of the kind "tool", tool "remove": may it be called with {"name":"x"}?`,
-			`nobody asked for the human's answer to a question of the tool "move"`}},
+			`the human has no answer to a question of the kind "tool", tool "remove": may it be called with {"name":"x"}?`,
+			`the human's answer to a question of the tool "move" was not asked for`}},
 		{"too many", agenttest.Human(agenttest.Accept(), agenttest.Accept()), []string{
-			"nobody asked for the human's answer to any question"}},
+			"the human's answer to any question was not asked for"}},
 		{"no decision", agenttest.Human(agenttest.Decide(func(*agent.Ask) (agent.Decision, error) {
 			return agent.Accept(), errors.New("I can not decide")
 		})), []string{`answering a question of the kind "tool", tool "remove": may it be called with {"name":"x"}?: I can not decide`}},

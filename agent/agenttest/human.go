@@ -17,7 +17,7 @@ import (
 // FakeHuman is a scripted human, who answers what runs and servers ask. Make it with
 // [Human]. It may be used by many goroutines at once.
 type FakeHuman struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows: every run of the test asks on a goroutine of its own
 	tb      testing.TB // of the runtime that it answers for; nil before
 	answers []*Answer  // those that are left
 	asked   []agent.Ask

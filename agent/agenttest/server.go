@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -23,7 +24,7 @@ type FakeServer struct {
 	def   mcpclient.Server // what the runtime is told of it
 	opts  mcpserver.Options
 
-	mu     sync.Mutex // guards what is below
+	mu     sync.Mutex // guards what follows: the test and the server's connections use it
 	server *mcpserver.Server
 	lines  []*line // its connections, broken ones too
 	calls  []Call
@@ -157,8 +158,7 @@ type line struct {
 	to   mcp.Sink
 	lost sync.Once
 
-	mu     sync.RWMutex
-	broken bool
+	broken atomic.Bool
 }
 
 // errDropped is how a connection has ended that was dropped.
@@ -166,10 +166,7 @@ var errDropped = errors.New("the connection broke, as the test's script says")
 
 // Frame implements [mcp.Sink].
 func (l *line) Frame(frame []byte) {
-	l.mu.RLock()
-	broken := l.broken
-	l.mu.RUnlock()
-	if !broken {
+	if !l.broken.Load() {
 		l.to.Frame(frame)
 	}
 }
@@ -178,9 +175,7 @@ func (l *line) Frame(frame []byte) {
 func (l *line) Lost(err error) { l.lost.Do(func() { l.to.Lost(err) }) }
 
 func (l *line) drop() {
-	l.mu.Lock()
-	l.broken = true
-	l.mu.Unlock()
+	l.broken.Store(true)
 	l.Lost(errDropped)
 	_ = l.Close()
 }

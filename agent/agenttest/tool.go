@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -18,8 +18,8 @@ type FakeTool struct {
 	def mcp.Tool
 	add func(t *FakeTool, f *FakeServer, s *mcpserver.Server) error
 
-	mu      sync.Mutex
-	replies []Reply // those that are left; the last one stays
+	replies []Reply
+	calls   atomic.Int64 // so far: which reply is next; the last one stays
 }
 
 // Tool returns a tool that takes any arguments and plays the replies, one for each call,
@@ -73,13 +73,7 @@ func addScript(t *FakeTool, f *FakeServer, s *mcpserver.Server) error {
 }
 
 func (t *FakeTool) next() Reply {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.replies[0]
-	if len(t.replies) > 1 {
-		t.replies = t.replies[1:]
-	}
-	return r
+	return t.replies[min(t.calls.Add(1), int64(len(t.replies)))-1]
 }
 
 // Reply is what a scripted tool does when it is called once.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // Events of what happens between an agent and its models, guards and other agents.
@@ -157,47 +156,3 @@ func (ToolWaiting) EventType() string { return "tool_waiting" }
 
 // EventType implements [Event].
 func (Nested) EventType() string { return "nested" }
-
-// convertMore returns what the other entries are to a reader.
-func (c *converter) convertMore(h Header, e *runlog.Entry) []Event {
-	switch b := e.Body.(type) {
-	case *runlog.ToolWaiting:
-		return []Event{ToolWaiting{h, e.Key, b.Server, b.Tool, b.For}}
-	case *runlog.GuardActed:
-		return []Event{GuardActed{h, e.Key, b.Guard, GuardPoint(b.Point), b.Action, b.Text}}
-	case *runlog.HistoryCut:
-		return []Event{HistoryCut{Header: h, Turn: b.Turn, Before: b.Before, After: b.After,
-			Results: len(b.Results), Messages: b.Messages, Summary: b.Summary, Forced: b.Forced}}
-	case *runlog.AgentChanged:
-		c.path = b.Path
-		return []Event{HandedOff{c.head(e), e.Key, b.From, b.To, b.Model}}
-	case *runlog.StopMet:
-		return []Event{StopConditionMet{h, b.Turn, b.Condition}}
-	case *runlog.QuestionDeclined:
-		return []Event{QuestionDeclined{h, e.Key, b.Kind, b.Server, b.Tool, b.Reason}}
-	case *runlog.Tainted:
-		return []Event{Tainted{h, e.Key, b.Server, b.Tool, Taint(b.Seen)}}
-	}
-	return nil
-}
-
-// chosen tells a reader who was not there which model was chosen for a turn.
-func (c *converter) chosen(h Header, b *runlog.ModelResult) []Event {
-	if b.Chosen == nil || c.chose {
-		return nil
-	}
-	return []Event{ModelChosen{h, b.Turn, b.Chosen.Model, b.Chosen.Reason, b.Chosen.Fallback}}
-}
-
-// passed notes what an event that is not written down means for later ones.
-func (c *converter) passed(ev Event) []Event {
-	switch ev := ev.(type) {
-	case ModelChosen:
-		c.enter(ev.Turn)
-		c.chose = true
-	case TurnRestarted:
-		c.enter(ev.Turn)
-		c.said, c.thought = 0, 0
-	}
-	return []Event{ev}
-}

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -40,7 +42,9 @@ func (r *Run) Observe(f func(Standing)) bool {
 
 // standing counts the questions that are open in a tree of runs; it is that of the root.
 type standing struct {
-	mu   sync.Mutex         // held while f is called
+	// mu guards all of it, and is held while f is called: runs of the whole tree report
+	// from their own actors, and f gets their reports in order.
+	mu   sync.Mutex
 	open map[string]*record // the questions, and whose they are
 	held map[string]heldUp  // the calls that wait before they are sent, by their keys; nil at first
 	last Standing
@@ -135,4 +139,50 @@ func (r *record) noteEnd() {
 			s.last.Ended = true
 		}
 	})
+}
+
+// StalledRun is a run that waits for the store, which does not take its events at the
+// moment: it is locked by another process, full, or out of reach. The run goes on by
+// itself once the store takes them.
+type StalledRun struct {
+	ID    string
+	Since time.Time
+	Err   error // the store's
+}
+
+// Stalled returns the runs that wait for the store, the longest first.
+func (rt *Runtime) Stalled() []StalledRun { return rt.stalls.list() }
+
+// IsStalled reports whether the run with that ID waits for the store.
+func (rt *Runtime) IsStalled(id string) bool {
+	_, ok := rt.stalls.runs.Load(id)
+	return ok
+}
+
+// stalls are the stalled runs of a runtime.
+type stalls struct{ runs sync.Map } // of StalledRun by ID
+
+func (s *stalls) add(r StalledRun) { s.runs.Store(r.ID, r) }
+
+func (s *stalls) remove(id string) { s.runs.Delete(id) }
+
+func (s *stalls) list() []StalledRun {
+	out := []StalledRun{}
+	for _, r := range s.runs.Range {
+		out = append(out, r.(StalledRun))
+	}
+	slices.SortFunc(out, func(a, b StalledRun) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	return out
+}
+
+// Stalled implements [loop.StallSink].
+func (r *record) Stalled(err error) {
+	r.stalls.add(StalledRun{ID: r.runID, Since: time.Now(), Err: err})
+	r.pass(func(h Header) Event { return StoreStalled{h, err.Error()} })
+}
+
+// Resumed implements [loop.StallSink].
+func (r *record) Resumed() {
+	r.stalls.remove(r.runID)
+	r.pass(func(h Header) Event { return StoreResumed{h} })
 }

@@ -3,17 +3,20 @@ package agent
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // offers keeps the newest offer of an agent's tools, which its runs share: ten tools are
-// four kilobytes, and there may be thousands of runs.
-type offers struct {
-	mu    sync.Mutex
-	of    *loop.Tool // the first of the servers' tools that it was made of; nil for none
+// four kilobytes, and there may be thousands of runs. Of two runs that make one at the same
+// moment one is kept.
+type offers struct{ newest atomic.Pointer[cachedOffer] }
+
+// cachedOffer is an offer, and the list that it was made of.
+type cachedOffer struct {
+	of    *loop.Tool // the first of the servers' tools; nil for none
 	count int        // how many those were
 	offer *loop.Offer
 }
@@ -24,24 +27,22 @@ func (o *offers) get(found []loop.Tool, choose func([]loop.Tool) []loop.Tool) *l
 	if len(found) > 0 {
 		of = &found[0]
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.offer == nil || o.of != of || o.count != len(found) {
-		o.of, o.count, o.offer = of, len(found), loop.NewOffer(choose(found))
+	if c := o.newest.Load(); c != nil && c.of == of && c.count == len(found) {
+		return c.offer
 	}
-	return o.offer
+	c := &cachedOffer{of, len(found), loop.NewOffer(choose(found))}
+	o.newest.Store(c)
+	return c.offer
 }
 
-// with returns the offer with what servers say, the same one for all runs.
+// with returns the offer with the instructions of servers, the same one for all runs.
 func (o *offers) with(offer *loop.Offer, texts []runlog.ServerText) *loop.Offer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if slices.Equal(offer.Texts(), texts) {
 		return offer
 	}
 	with := offer.With(texts)
-	if o.offer == offer {
-		o.offer = with
+	if c := o.newest.Load(); c != nil && c.offer == offer {
+		o.newest.CompareAndSwap(c, &cachedOffer{c.of, c.count, with})
 	}
 	return with
 }

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Options says what a runtime is made of; nil is the same as the zero value.
+type Options struct {
+	// Model is asked by agents that have none of their own.
+	Model llm.Model
+	// Retry changes how a model that fails is asked again; see [llm.Retry]. Nil means
+	// its defaults, MaxAttempts 1 switches it off.
+	Retry *llm.RetryOptions
+	// Providers says how each provider of models is asked, by its name: "openai" and
+	// "ollama" for their usual servers, "openai@host" for others, or the name that a
+	// client was given; see package actors/provider. "" is for all that are not named.
+	// Where Retry is nil there it is the one above. Nil means the defaults.
+	Providers map[string]ProviderOptions
+	// Prices says what models cost, by their full names such as "openai/gpt-5-mini", in
+	// whatever currency [Limits].Cost is in. A router's own prices count where the name
+	// is not here. Nothing else is a price: no public list is trusted.
+	Prices map[string]llm.Price
+	// Servers are the MCP servers whose tools agents may use. Those that come from a
+	// file start only with consent, see Consent; naming one here in Go is consent.
+	Servers []mcpclient.Server
+	// Consent is asked about a server that comes from a file, before its command is
+	// started, unless the store has a recorded approval of exactly this definition
+	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
+	Consent func(ctx context.Context, server mcpclient.Server) error
+	// Sampling lets servers ask a model, and says what each may have of it. It takes the
+	// place of the Host's Sampler. Nil refuses.
+	Sampling *Sampling
+	// Host changes how servers are talked to; its Consent is not used. Nil means the
+	// defaults; its Pins, if they are nil, are those of the Store: see [Pins].
+	Host *mcpclient.HostOptions
+	// Tools are functions of the program that every agent has.
+	Tools []Tool
+	// Approve decides which calls wait for a human, for agents that do not say it
+	// themselves. Nil means [AskBeforeWrites].
+	Approve ApprovePolicy
+	// OnAsk answers the questions of runs, those of sub-agents among them: may this call be
+	// made, what does this server's form want? Nil leaves them to readers of [Run.Events]
+	// and to those who settle them in the store. They can still answer what it leaves open, and
+	// a question without an answer is declined after [Config].AskExpiry, 10 minutes: in a
+	// program without a person, set it, or Approve, or trust a server whose tools only read.
+	OnAsk AskFunc
+	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
+	// them in memory, the last 128 runs that have ended among them.
+	Store store.Store
+	// Tracer observes runs, turns and tool calls. Nil means none.
+	Tracer Tracer
+	// Lease is how long the lease on a run lasts, which is renewed three times in it: after
+	// that others may take a run over whose process has gone or stands still. Zero means a
+	// minute, and that there are no others. It is also how long a run waits for a Store that
+	// is locked, full or out of reach: see [Runtime.Stalled]. With zero it waits until it is
+	// cancelled.
+	Lease time.Duration
+	// MaxRuns bounds the runs at once. Zero means 10,000.
+	MaxRuns int
+	// MaxTenants bounds the tenants at once. Zero means 1000.
+	MaxTenants int
+	// Grace is how long a run that was cancelled waits for tools that do not heed it,
+	// and once more for its store. Zero means 5 seconds.
+	Grace time.Duration
+	// Logger takes structured logs. Nil passes warnings and errors to [slog.Default], as it
+	// is when the runtime is opened, and discards the rest: a server that does not start or
+	// a tool that panics is seen without any set-up. [slog.DiscardHandler] silences all.
+	Logger *slog.Logger
+}
+
+type options struct {
+	Options
+	Retry llm.RetryOptions
+}
+
+func (o *Options) withDefaults() options {
+	var d options
+	if o != nil {
+		d.Options = *o
+	}
+	if d.Options.Retry != nil {
+		d.Retry = *d.Options.Retry
+	}
+	if d.Approve == nil {
+		d.Approve = AskBeforeWrites
+	}
+	if d.MaxRuns == 0 {
+		d.MaxRuns = 10_000
+	}
+	if d.MaxTenants == 0 {
+		d.MaxTenants = maxTenants
+	}
+	if d.Grace == 0 {
+		d.Grace = 5 * time.Second
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(warnings{slog.Default().Handler()})
+	}
+	return d
+}
+
+// warnings is a handler that drops what is below a warning.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
