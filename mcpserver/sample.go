@@ -46,7 +46,7 @@ func (q *Question) clientAnswers(c *mcp.ClientCapabilities) bool {
 // asked: that too is decided once, or a handler that runs again for a client that has
 // changed would not ask again what it had asked.
 func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (asking.Answer, error) {
-	ctx, stop := n.Within(ctx)
+	ctx, stop := sampler{n}.Within(ctx)
 	defer stop()
 	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (asking.Answer, error) {
 		if client() {

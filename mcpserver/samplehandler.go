@@ -26,7 +26,7 @@ func init() {
 		if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 			return nil, errNoAsking
 		}
-		return n, nil
+		return sampler{n}, nil
 	}
 	asking.NewTool = func(t *mcp.Tool, in, out reflect.Type) (asking.Tool, error) {
 		made, err := newTool(t, in, out)
@@ -39,16 +39,18 @@ func init() {
 
 var errNoAsking = errors.New("mcpserver: this handler cannot ask")
 
-// The methods from here on implement [asking.Handler].
+// sampler is a handler's call as package sampling sees it: its methods implement
+// [asking.Handler].
+type sampler struct{ *handlerCall }
 
-func (n *handlerCall) Name() string            { return n.request.work.name() }
-func (n *handlerCall) Log() *slog.Logger       { return n.server.log }
-func (n *handlerCall) Grace() time.Duration    { return n.server.opts.Grace }
-func (n *handlerCall) Skip(answers int32)      { n.dialogue().skip.Add(answers) }
-func (n *handlerCall) Model() asking.OpenModel { return n.server.model }
-func (n *handlerCall) LoopID() string          { return strconv.FormatUint(n.server.loops.Add(1), 36) }
+func (n sampler) Name() string            { return n.request.work.name() }
+func (n sampler) Log() *slog.Logger       { return n.server.log }
+func (n sampler) Grace() time.Duration    { return n.server.opts.Grace }
+func (n sampler) Skip(answers int32)      { n.dialogue().skip.Add(answers) }
+func (n sampler) Model() asking.OpenModel { return n.server.model }
+func (n sampler) LoopID() string          { return strconv.FormatUint(n.server.loops.Add(1), 36) }
 
-func (n *handlerCall) Within(ctx context.Context) (_ context.Context, stop func()) {
+func (n sampler) Within(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	forget := context.AfterFunc(n.Context(), func() { end(n.Cause()) })
 	return ctx, func() {
@@ -57,27 +59,27 @@ func (n *handlerCall) Within(ctx context.Context) (_ context.Context, stop func(
 	}
 }
 
-func (n *handlerCall) Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, bool, error) {
-	raw, done, err := onceIn(ctx, n, key, func(ctx context.Context) (jsonx.Value, error) {
+func (n sampler) Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, bool, error) {
+	raw, done, err := onceIn(ctx, n.handlerCall, key, func(ctx context.Context) (jsonx.Value, error) {
 		raw, err := f(ctx)
 		return jsonx.Value(raw), err
 	})
 	return json.RawMessage(raw), done, err
 }
 
-func (n *handlerCall) AskModel(ctx context.Context, key string, p *mcp.CreateMessageParams) (asking.Answer, error) {
+func (n sampler) AskModel(ctx context.Context, key string, p *mcp.CreateMessageParams) (asking.Answer, error) {
 	return n.sampleOwn(ctx, key, p, func() bool { return false })
 }
 
-func (n *handlerCall) HasModel(p *mcp.CreateMessageParams) bool {
+func (n sampler) HasModel(p *mcp.CreateMessageParams) bool {
 	return SampleQuestion("", p).clientAnswers(n.current().capabilities())
 }
 
-func (n *handlerCall) Missing(p *mcp.CreateMessageParams) error {
+func (n sampler) Missing(p *mcp.CreateMessageParams) error {
 	return missing(n.current().capabilities(), []*Question{SampleQuestion("", p)})
 }
 
-func (n *handlerCall) Turns(ctx context.Context, turns, rounds int) (int, error) {
+func (n sampler) Turns(ctx context.Context, turns, rounds int) (int, error) {
 	live := n.current()
 	if live.version.Era() == mcp.EraLegacy || live.task != nil {
 		return turns, nil
@@ -90,7 +92,7 @@ func (n *handlerCall) Turns(ctx context.Context, turns, rounds int) (int, error)
 	return max(1, min(turns, rounds-n.dialogue().round)), nil
 }
 
-func (n *handlerCall) Start(ctx context.Context, start func(*actors.Context) error, cancel func(error)) error {
+func (n sampler) Start(ctx context.Context, start func(*actors.Context) error, cancel func(error)) error {
 	_, err := actors.Ask(ctx, n.server.ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{start, cancel, reply} })
 	return err
 }
