@@ -271,7 +271,7 @@ func parseAgent(file string, data []byte, foreign bool) (a Agent, name string) {
 		return a, ""
 	}
 	a.Instructions = strings.ToValidUTF8(strings.TrimSpace(body), "\uFFFD")
-	d := &decoder{file: file, tolerant: true}
+	d := &decoder{reader{file: file, tolerant: true}}
 	own := new(Config)
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(head), &doc); err != nil {

@@ -23,8 +23,9 @@ const (
 	maxText    = 8 << 10
 )
 
-// decoder walks the nodes of one file and notes what is wrong with each.
-type decoder struct {
+// reader reads the nodes of one file, whatever they are about, and notes what is wrong with
+// each.
+type reader struct {
 	file     string
 	tolerant bool // keys that are not known are others', and no problem
 	path     []string
@@ -32,8 +33,11 @@ type decoder struct {
 	problems []Problem
 }
 
+// decoder reads the sections of a file.
+type decoder struct{ reader }
+
 // fail notes a problem at a node.
-func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
+func (d *reader) fail(n *yaml.Node, format string, args ...any) {
 	if len(d.problems) < maxProblems {
 		d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Column: n.Column, Text: fmt.Sprintf(format, args...)})
 	}
@@ -44,7 +48,7 @@ type fields map[string]func(*yaml.Node)
 
 // object reads a mapping whose keys are known. A value that is null is as if it were not
 // there.
-func (d *decoder) object(n *yaml.Node, known fields) {
+func (d *reader) object(n *yaml.Node, known fields) {
 	d.entries(n, func(key, value *yaml.Node) {
 		read, ok := known[key.Value]
 		if !ok && d.tolerant {
@@ -66,7 +70,7 @@ func (d *decoder) object(n *yaml.Node, known fields) {
 }
 
 // entries calls f for each entry of a mapping.
-func (d *decoder) entries(n *yaml.Node, f func(key, value *yaml.Node)) {
+func (d *reader) entries(n *yaml.Node, f func(key, value *yaml.Node)) {
 	switch {
 	case n.Kind != yaml.MappingNode:
 		d.fail(n, "want a mapping, of keys and values, got %s", kind(n))
@@ -117,10 +121,10 @@ func kind(n *yaml.Node) string {
 }
 
 // scalar reports whether a node is a plain value, and complains if it is not.
-func (d *decoder) scalar(n *yaml.Node, want string) bool { return d.sized(n, want, maxText) }
+func (d *reader) scalar(n *yaml.Node, want string) bool { return d.sized(n, want, maxText) }
 
 // sized is scalar with another bound.
-func (d *decoder) sized(n *yaml.Node, want string, limit int) bool {
+func (d *reader) sized(n *yaml.Node, want string, limit int) bool {
 	tag := n.ShortTag()
 	if strings.HasPrefix(tag, "!") && !strings.HasPrefix(tag, "!!") {
 		d.fail(n, "tags are not taken")
@@ -134,7 +138,7 @@ func (d *decoder) sized(n *yaml.Node, want string, limit int) bool {
 }
 
 // text reads a text. Numbers and dates count as what is written: they may be names.
-func (d *decoder) text(out *string) func(*yaml.Node) {
+func (d *reader) text(out *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.scalar(n, "a text") {
 			return
@@ -148,7 +152,7 @@ func (d *decoder) text(out *string) func(*yaml.Node) {
 }
 
 // oneOf reads one of several words; none means "".
-func (d *decoder) oneOf(out *string, words ...string) func(*yaml.Node) {
+func (d *reader) oneOf(out *string, words ...string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		var got string
 		d.text(&got)(n)
@@ -163,7 +167,7 @@ func (d *decoder) oneOf(out *string, words ...string) func(*yaml.Node) {
 }
 
 // texts reads a list of texts, or one text as a list of one. The result is not nil.
-func (d *decoder) texts(out *[]string) func(*yaml.Node) {
+func (d *reader) texts(out *[]string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		items := n.Content
 		switch {
@@ -188,7 +192,7 @@ func (d *decoder) texts(out *[]string) func(*yaml.Node) {
 }
 
 // flag reads true or false.
-func (d *decoder) flag(out **bool) func(*yaml.Node) {
+func (d *reader) flag(out **bool) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
 			d.fail(n, "want true or false, got %s", kind(n))
@@ -200,7 +204,7 @@ func (d *decoder) flag(out **bool) func(*yaml.Node) {
 }
 
 // count reads a whole number from zero on.
-func (d *decoder) count(out *int) func(*yaml.Node) {
+func (d *reader) count(out *int) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.scalar(n, "a number") {
 			return
@@ -215,7 +219,7 @@ func (d *decoder) count(out *int) func(*yaml.Node) {
 }
 
 // number reads a number within bounds.
-func (d *decoder) number(least, most float64, set func(float64)) func(*yaml.Node) {
+func (d *reader) number(least, most float64, set func(float64)) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.scalar(n, "a number") {
 			return
@@ -230,7 +234,7 @@ func (d *decoder) number(least, most float64, set func(float64)) func(*yaml.Node
 }
 
 // money reads an amount as it is written, without rounding.
-func (d *decoder) money(out *llm.Money) func(*yaml.Node) {
+func (d *reader) money(out *llm.Money) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.scalar(n, "an amount of money") {
 			return
@@ -245,7 +249,7 @@ func (d *decoder) money(out *llm.Money) func(*yaml.Node) {
 }
 
 // duration reads a time such as 10m.
-func (d *decoder) duration(out *time.Duration) func(*yaml.Node) {
+func (d *reader) duration(out *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.scalar(n, "a time such as 10m") {
 			return

@@ -178,7 +178,7 @@ func (d *decoder) apiKey(p *Provider) func(*yaml.Node) {
 }
 
 // variable reads the name of a variable of the environment.
-func (d *decoder) variable(out *string) func(*yaml.Node) {
+func (d *reader) variable(out *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		d.text(out)(n)
 		if *out != "" && !variableName.MatchString(*out) {
@@ -203,7 +203,7 @@ func (d *decoder) headers(p *Provider) func(*yaml.Node) {
 }
 
 // keepAlive reads a time, or the word forever.
-func (d *decoder) keepAlive(out *time.Duration) func(*yaml.Node) {
+func (d *reader) keepAlive(out *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Value == "forever" {
 			*out = -1

@@ -72,7 +72,7 @@ func Parse(path string, data []byte, foreign bool) (*Config, error) {
 		return nil, &Error{[]Problem{{File: path, Text: fmt.Sprintf("larger than %d MiB", maxFile>>20)}}}
 	}
 	c := &Config{Files: []string{path}}
-	d := &decoder{file: path}
+	d := &decoder{reader{file: path}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	switch err := dec.Decode(&doc); {

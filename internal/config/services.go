@@ -198,10 +198,10 @@ func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
 }
 
 // at is the place of a node as it is told.
-func (d *decoder) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
+func (d *reader) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
 
 // beside is where a file is that is named in this one.
-func (d *decoder) beside(name string) string {
+func (d *reader) beside(name string) string {
 	return besideFile(d.file, name)
 }
 
@@ -211,7 +211,7 @@ func besideFile(file, name string) string {
 }
 
 // lines reads a text that may have several lines.
-func (d *decoder) lines(out *string) func(*yaml.Node) {
+func (d *reader) lines(out *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if !d.sized(n, "a text", maxInstructions) {
 			return
@@ -225,7 +225,7 @@ func (d *decoder) lines(out *string) func(*yaml.Node) {
 }
 
 // someOf reads a list of known words.
-func (d *decoder) someOf(out *[]string, words ...string) func(*yaml.Node) {
+func (d *reader) someOf(out *[]string, words ...string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		d.texts(out)(n)
 		for _, word := range *out {
@@ -237,7 +237,7 @@ func (d *decoder) someOf(out *[]string, words ...string) func(*yaml.Node) {
 }
 
 // secret reads what is to be kept secret: it consists of variables, see [decoder.apiKey].
-func (d *decoder) secret(out *Key) func(*yaml.Node) {
+func (d *reader) secret(out *Key) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		var text string
 		d.text(&text)(n)

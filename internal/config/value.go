@@ -31,7 +31,7 @@ func (v *Value) Origin() string {
 var secretKey = regexp.MustCompile(`(^|\.)(api_key|token|hook_secret|headers\.[^.]+)$`)
 
 // remember notes the value that the path leads to.
-func (d *decoder) remember(n *yaml.Node) {
+func (d *reader) remember(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode || n.ShortTag() == "!!null" {
 		return
 	}
