@@ -21,7 +21,7 @@ type arrival struct {
 	port      port
 
 	reader *reader // whose goroutine this is; nil elsewhere
-	here   bool    // its work may be done on this goroutine, which nobody else waits for
+	here   bool    // its work may be done on this goroutine, which no other request waits for
 }
 
 // method is a row of the method table.
@@ -35,7 +35,7 @@ type method struct {
 	// find returns the work of a call; nil for methods whose call begins otherwise. The
 	// arguments are those of a.
 	find func(s *session, a *arrival) (work, error)
-	// waits says that the method is a call if [Options].Waits is set.
+	// waits says that the method is a call if the middleware may wait.
 	waits bool
 	// declared reports whether the capability is declared that the method needs; nil
 	// is always (CAP-07).
@@ -123,7 +123,7 @@ func (s *session) proceed(a *arrival) (lost bool) {
 	err := throttle(s, a)
 	if err == nil {
 		switch row := methods[a.Method]; {
-		case s.server.opts.Waits && (row.waits || row.find != nil):
+		case s.server.opts.middlewareWaits && (row.waits || row.find != nil):
 			err = beginDeferred(s, a, row)
 		case row.start != nil:
 			lost, err = row.start(s, a)

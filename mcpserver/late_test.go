@@ -22,7 +22,7 @@ func filledLate(t *testing.T, o mcpserver.Options) *mcpserver.Server {
 	t.Helper()
 	var s *mcpserver.Server
 	var once sync.Once
-	o.Waits, o.DeclareAll = true, true
+	o.LetMiddlewareWait(true).DeclareAll = true
 	o.Middleware = []mcpserver.Middleware{func(ctx context.Context, in *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
 		switch in.Method {
 		case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodSetLevel:
@@ -160,7 +160,7 @@ func TestWaitsOverHTTP(t *testing.T) {
 		}
 		return next(ctx)
 	}
-	opts := &mcpserver.Options{Waits: true, Middleware: []mcpserver.Middleware{wait}}
+	opts := (&mcpserver.Options{Middleware: []mcpserver.Middleware{wait}}).LetMiddlewareWait(true)
 	webBubble(t, opts, func(t *testing.T, own *mcpserver.Server, client *http.Client, _ *gate) {
 		s = own
 		if err := addResources(s); err != nil {
@@ -222,7 +222,7 @@ func testLateTask(t *testing.T, waits bool) {
 			}
 			return next(ctx)
 		}
-		s, _ = newServer(t, &mcpserver.Options{Waits: waits, DeclareAll: true, Tasks: new(mcpserver.TaskOptions), Middleware: []mcpserver.Middleware{middleware}})
+		s, _ = newServer(t, (&mcpserver.Options{DeclareAll: true, Tasks: new(mcpserver.TaskOptions), Middleware: []mcpserver.Middleware{middleware}}).LetMiddlewareWait(waits))
 		if !waits { // then it must be there before
 			_, _ = middleware(t.Context(), &mcpserver.Incoming{Method: mcp.MethodCallTool}, func(context.Context) (json.RawMessage, error) { return nil, nil })
 		}

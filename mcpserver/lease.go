@@ -8,7 +8,7 @@ import (
 // lease lets a quick handler run on the goroutine that reads a connection: while
 // it runs it offers its place, and a clock that ticks each millisecond gives the
 // place to another goroutine when it finds the same handler still running. Once
-// the place is offered, the reader and its buffer belong to whoever wins it.
+// the place is offered, the reader and its buffer belong to the goroutine that wins it.
 type lease struct {
 	take  func() // runs the reader on another goroutine
 	clock *time.Timer
@@ -38,7 +38,7 @@ func (l *lease) offer() {
 	}
 }
 
-// reclaim is called by whoever has offered the place, and reports whether it is
+// reclaim is called by the goroutine that has offered the place, and reports whether it is
 // still the owner.
 func (l *lease) reclaim() bool {
 	open := l.state.Load()

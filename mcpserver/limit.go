@@ -15,7 +15,7 @@ import (
 // is {"retryAfterMs": n}. It lies outside of the codes that are not ours (BASE-17).
 const CodeRateLimited = web.CodeRateLimited
 
-// limits are the rate limits of principals (TOOL-15, CMP-04). Sessions of nobody have
+// limits are the rate limits of principals (TOOL-15, CMP-04). Anonymous sessions have
 // their own.
 type limits struct {
 	every rate.Limit
@@ -72,7 +72,7 @@ func (l *limits) of(id string) *rate.Limiter {
 }
 
 // throttle refuses a request that comes too soon. Pings are free: they cost nothing,
-// and whoever does not get one answered hangs up.
+// and a client without an answer to one hangs up.
 func throttle(s *session, a *arrival) error {
 	l := s.server.limits
 	if l == nil || a.Method == mcp.MethodPing {

@@ -46,7 +46,7 @@ type taskNews interface {
 // listen begins a subscription. There is no limit to its time (SUB-12).
 func startListen(s *session, a *arrival) (lost bool, err error) {
 	if _, ok := a.port.(*batch); ok {
-		return false, mcp.Errorf(mcp.CodeInvalidRequest, "a subscription can not be part of a batch: it is never answered in time")
+		return false, mcp.Errorf(mcp.CodeInvalidRequest, "a subscription cannot be part of a batch: it is answered when it ends")
 	}
 	var p mcp.ListenParams
 	if err := a.DecodeParams(&p); err != nil {

@@ -3,6 +3,8 @@ package mcpserver
 import (
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // Log messages of one request may come in bursts of logBurst, and one each logEvery
@@ -51,4 +53,11 @@ func (r *request) mayLog() bool {
 			"session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String())
 	}
 	return ok
+}
+
+// LogLevel returns the lowest level of log messages that the client wants with this
+// request, empty for none.
+func (q *Request) LogLevel() mcp.LogLevel {
+	r := q.live()
+	return r.logLevel()
 }

@@ -29,8 +29,7 @@ import (
 //
 // Requests that never reach their method (malformed, of an unknown method or tool,
 // beyond the rate limit) and notifications do not pass. Methods without a handler, such
-// as tools/list, run where the pipe is read: a middleware must not wait there, but see
-// [Options].Waits. With a middleware no handler runs there.
+// as tools/list, run where the pipe is read: a middleware must not wait there. With a middleware no handler runs there.
 type Middleware func(ctx context.Context, in *Incoming, next Next) (result json.RawMessage, err error)
 
 // Next goes on with the request. It must be called once at most, by the same goroutine.
@@ -45,7 +44,7 @@ type Incoming struct {
 	Meta      json.RawMessage // the _meta of the request; nil where there is none
 	Version   mcp.Version
 	Client    Client
-	Principal *Principal // nil for nobody
+	Principal *Principal // nil for an anonymous sender
 	Peer      *Peer      // as [Request.Peer]; may be nil
 	// Task is the id of the task whose work this is. A call that becomes a task at once
 	// passes twice: with the creation for its result, and then as this work.
@@ -106,7 +105,7 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	return result, nil
 }
 
-// errOddResult is told in place of what a middleware has returned and can not be sent.
+// errOddResult replaces a result of a middleware that cannot be sent.
 var errOddResult = mcp.Errorf(mcp.CodeInternal, "internal error")
 
 // checkObject sees that what a middleware has put in the place of a result is one.

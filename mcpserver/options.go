@@ -56,10 +56,10 @@ type Options struct {
 	// 2 s.
 	Grace time.Duration
 
-	// Principal is who is at the other end of pipes and in-memory links; nil is nobody.
+	// Principal is the sender of requests over pipes and in-memory links; nil for an anonymous one.
 	Principal *Principal
 	// Authenticate finds out who sends an HTTP request. An error refuses it: with 401,
-	// or as an [*AuthError] says. Nil takes everybody as nobody.
+	// or as an [*AuthError] says. Nil takes all senders as anonymous.
 	Authenticate func(r *http.Request) (*Principal, error)
 	// AllowedHosts are the values of Host that HTTP requests may have, beside loopback
 	// names and addresses: a name, or a name and a port (SHL-02).
@@ -71,7 +71,7 @@ type Options struct {
 	AllowedOrigins []string
 
 	// MaxListens bounds the streams of subscriptions/listen of one pipe, or of one
-	// principal over HTTP; those of nobody in particular are bounded by MaxConcurrent.
+	// principal over HTTP; streams of anonymous clients are bounded by MaxConcurrent.
 	// Zero means 64.
 	MaxListens int
 	// MaxSubscriptions bounds the resources that one pipe, session or principal is
@@ -94,7 +94,7 @@ type Options struct {
 	// logging/setLevel. It must not block.
 	OnLogLevel func(p *Peer, level mcp.LogLevel)
 	// OnClose hears of the end of each pipe, link and legacy HTTP session, once, after the
-	// last answer. It may block; nobody waits for it.
+	// last answer. It may block.
 	OnClose func(p *Peer)
 
 	// Tasks says how tool calls become tasks. Nil is the same as the zero value; there are
@@ -123,16 +123,11 @@ type Options struct {
 
 	// Middleware stands around every request, the first outermost.
 	Middleware []Middleware
-	// Waits lets a Middleware wait before it goes on: the lists, resources/subscribe and
-	// unsubscribe are then calls as tools/call is, each with a goroutine of its own, and
-	// the tool, prompt or resource of a call is looked for only when the Middleware goes
-	// on: it may be added until then. Requests of one pipe are no longer answered in the
-	// order they came in. What stays where it was read is initialize, server/discover,
-	// ping, logging/setLevel and what begins subscriptions/listen and tasks/*.
-	Waits bool
+	// middlewareWaits is set by gatewayhook.Hooks.LetMiddlewareWait.
+	middlewareWaits bool
 
 	// RatePerSecond bounds the requests of one principal, and of each pipe or session
-	// that has none; the 2026-07-28 requests of nobody over HTTP share one bound. More
+	// that has none; anonymous 2026-07-28 requests over HTTP share one bound. More
 	// are answered with the error [CodeRateLimited]. RateBurst is how many may come at
 	// once; zero is those of a second. Zero is no bound.
 	RatePerSecond float64

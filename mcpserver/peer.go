@@ -30,7 +30,7 @@ func (p *Peer) Client() Client {
 	return Client{}
 }
 
-// Principal returns whose session it is; nil if nobody asked who it is.
+// Principal returns the principal of the session; nil for an anonymous one.
 func (p *Peer) Principal() *Principal { return p.s.principal }
 
 // LogLevel returns which log messages a legacy client wants; info if it has not said so

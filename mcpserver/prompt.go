@@ -195,7 +195,7 @@ func (p *prompt) run(r *request) error {
 	return r.respondWith(&c, &c.Meta)
 }
 
-// arguments reads those that the prompt declares; others are nobody's.
+// arguments decodes those that the prompt declares, and ignores others.
 func (p *prompt) arguments(raw json.RawMessage) (map[string]string, error) {
 	var given map[string]jsonx.Value
 	if len(raw) > 0 {

@@ -48,7 +48,7 @@ func (r *reader) start() { r.session.ref.Go(r.runs) }
 var errIdle = errors.New("nothing to read for now")
 
 // run reads until there is no more, or until this goroutine has lost the lease. What
-// panics here is the program's stream, or we: nobody hears the client any more, so its
+// panics here is the program's stream, or this package: the client is not read any more, so its
 // session ends (ROB-1). The goroutine's owner logs it.
 func (r *reader) run() {
 	defer func() {

@@ -1,4 +1,4 @@
-// relay.go: what a program passes on from other servers, as it is: a gateway.
+// relay.go: what a gateway passes on from other servers.
 
 package mcpserver
 
@@ -8,20 +8,24 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/troupe-dev/troupe/internal/gatewayhook"
 	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
+	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
-// RelayTool adds a tool of another server, or puts it in the place of the one that has
-// its name; clients are told of either, and calls under way go on. Arguments and
-// results are that server's and the client's affair: they are passed as they are, and
-// neither is held to the tool's schemas, which the definition must have. An [*mcp.Error]
-// of the handler that is not wrapped is a protocol error, any other a result with
-// isError.
-//
-// An error changes nothing.
-func RelayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *ToolRequest) (*mcp.CallToolResult, error)) error {
+func init() {
+	gatewayhook.Register(&gatewayhook.Hooks[Options, Server, Principal, ToolRequest, ResourceRequest, PromptRequest, CompleteRequest, Question]{
+		LetMiddlewareWait: func(o *Options) { o.middlewareWaits = true },
+		RelayTool:         relayTool, RelayResource: relayResource, RelayTemplate: relayTemplate, RelayPrompt: relayPrompt, RelayOthers: relayOthers,
+		RelayedForm: relayedForm, ConsentQuestion: consentQuestion, ElicitationID: elicitationID,
+		Admit: admitHTTP, IsModern: web.IsModern, InUse: func(s *Server) bool { return s.web.InUse() },
+	})
+}
+
+// relayTool is gatewayhook.Hooks.RelayTool.
+func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *ToolRequest) (*mcp.CallToolResult, error)) error {
 	if def == nil {
 		return errors.New("relaying a tool: it is nil")
 	}
@@ -57,8 +61,8 @@ func RelayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 	return nil
 }
 
-// RelayResource is [RelayTool] for a resource; its handler is as with [AddResource].
-func RelayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error)) error {
+// relayResource is gatewayhook.Hooks.RelayResource.
+func relayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error)) error {
 	if def == nil {
 		return errors.New("relaying a resource: it is nil")
 	}
@@ -74,16 +78,15 @@ func RelayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, 
 	return nil
 }
 
-// relayed is the supply of what another server reads.
+// relayed is the supply of a resource of another server.
 func relayed(mimeType string, read func(context.Context, *ResourceRequest) (*mcp.ReadResourceResult, error)) supply {
 	return supply{mimeType, true, new(speed), func(r *request, _ *reading) (*mcp.ReadResourceResult, error) {
 		return read(r.context(), &ResourceRequest{Request{r}})
 	}}
 }
 
-// RelayTemplate is [RelayTool] for a resource template. Suggest completes all of its
-// variables, nil none; see [CompleteTemplate].
-func RelayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error),
+// relayTemplate is gatewayhook.Hooks.RelayTemplate.
+func relayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error),
 	suggest func(ctx context.Context, req *CompleteRequest) (*mcp.Completion, error)) error {
 	t, err := newTemplate(def)
 	if err != nil {
@@ -101,10 +104,8 @@ func RelayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.C
 	return nil
 }
 
-// RelayPrompt is [RelayTool] for a prompt: its handler is as with [AddPrompt], so that
-// arguments are strings, and those that are required are there. Suggest completes all
-// of them, nil none; see [CompletePrompt].
-func RelayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *PromptRequest, args map[string]string) (*mcp.GetPromptResult, error),
+// relayPrompt is gatewayhook.Hooks.RelayPrompt.
+func relayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *PromptRequest, args map[string]string) (*mcp.GetPromptResult, error),
 	suggest func(ctx context.Context, req *CompleteRequest) (*mcp.Completion, error)) error {
 	p, err := newPrompt(def, reflect.TypeFor[map[string]string]())
 	if err != nil {
@@ -128,10 +129,8 @@ func RelayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *
 	return nil
 }
 
-// RelayOthers reads the resources that are not listed here and that no template is
-// for: links in results need not be to what a server lists. The handler is as with
-// [AddResource]. It replaces the one before; nil is none.
-func (s *Server) RelayOthers(read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error)) {
+// relayOthers is gatewayhook.Hooks.RelayOthers.
+func relayOthers(s *Server, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error)) {
 	if read == nil {
 		s.others.Store(nil)
 		return
@@ -140,9 +139,24 @@ func (s *Server) RelayOthers(read func(ctx context.Context, req *ResourceRequest
 	s.others.Store(&other)
 }
 
-// LogLevel returns the lowest level of log messages that the client wants with this
-// request; "" is none at all.
-func (q *Request) LogLevel() mcp.LogLevel {
-	r := q.live()
-	return r.logLevel()
+// relayedForm is gatewayhook.Hooks.RelayedForm. The client warns of secrets (SECA-31).
+func relayedForm(key string, p *mcp.ElicitParams) *Question {
+	q := FormQuestion(key, p)
+	q.relayed = true
+	return q
+}
+
+// consentQuestion is gatewayhook.Hooks.ConsentQuestion (URL-30).
+func consentQuestion(key, message, url string) *Question {
+	q := URLQuestion(key, message, url)
+	q.page.consent = true
+	return q
+}
+
+// elicitationID is gatewayhook.Hooks.ElicitationID.
+func elicitationID(q *Question) string {
+	if q.page == nil {
+		return ""
+	}
+	return q.page.id
 }

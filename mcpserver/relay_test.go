@@ -73,7 +73,7 @@ func TestRelay(t *testing.T) {
 	if _, err := c.ReadResource(t.Context(), "test://other", nil); !errors.Is(err, mcpclient.ErrNotFound) {
 		t.Errorf("ReadResource of what nobody has: got error %v, want that it is not there", err)
 	}
-	s.RelayOthers(reads("others"))
+	mcpserver.RelayOthers(s, reads("others"))
 	for uri, want := range map[string]string{"test://r": "second", "test://t/1": "second template", "test://other": "others"} {
 		read, err := c.ReadResource(t.Context(), uri, &mcpclient.CallOptions{Fresh: true})
 		if err != nil || read.Contents[0].Text != want {

@@ -25,7 +25,7 @@ type request struct {
 	work       work
 	version    mcp.Version
 	client     *client
-	principal  *Principal                  // nil without
+	principal  *Principal                  // nil for an anonymous sender
 	arguments  json.RawMessage             // of a tool or prompt
 	*optional                              // to be written through own
 	logs       atomic.Pointer[logPace]     // nil before the first log message

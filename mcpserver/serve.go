@@ -48,7 +48,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) er
 		return err
 	}
 	n.ref.Send(&closeSession{cause: context.Cause(ctx)})
-	_, err := n.ended.Wait(context.WithoutCancel(ctx)) // bounded: nobody is waited for but a writer, for a second
+	_, err := n.ended.Wait(context.WithoutCancel(ctx)) // bounded: it waits for the writer only, for a second
 	return err
 }
 

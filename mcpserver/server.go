@@ -66,7 +66,7 @@ type Server struct {
 	others  atomic.Pointer[supply] // of RelayOthers; nil without
 }
 
-// New returns a server without tools. It serves nobody until Serve, ServeStdio or
+// New returns a server without tools. It serves no client until Serve, ServeStdio or
 // Connect is called.
 func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	s := &Server{opts: opts.withDefaults(), info: info, sessions: make(map[*session]struct{})}
@@ -165,7 +165,7 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 			New:    func() actors.Actor { return n },
 			OnStop: n.stopped,
 		})
-		if !m.reply.Complete(ref, err) { // nobody waits for it any more
+		if !m.reply.Complete(ref, err) { // the caller has stopped waiting
 			ref.Stop()
 		}
 	case *startLoop:

@@ -42,7 +42,7 @@ type session struct {
 	server    *Server
 	ref       actors.Ref // set when the actor starts, before anything is read
 	calls     *inbound.Table
-	principal *Principal // nil for nobody
+	principal *Principal // nil for an anonymous client
 	stateless bool       // of many clients at once: no request leaves anything in it
 	in        *reader    // nil but for a pipe or link
 	out       web.Output
@@ -59,7 +59,7 @@ type session struct {
 	broken  atomic.Bool                  // a write has failed
 	knows   [numLists]knownList          // what the legacy client may know of the lists
 	listed  [numLists]atomic.Bool        // it has asked for the list; only with QuietUntilListed
-	limit   *rate.Limiter                // of those that are nobody; nil without
+	limit   *rate.Limiter                // of anonymous senders; nil without
 	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
 	logs    atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
 	budget  byteBudget                   // of the arguments of calls that run on other goroutines
@@ -202,7 +202,7 @@ func (s *session) stopped(err error) {
 // push sends a message to a legacy client that belongs to none of its requests.
 func (s *session) push(frame []byte) { s.write(frame) }
 
-// write sends a frame. What can not be written any more is dropped: the peer does
+// write sends a frame. A frame that cannot be written is dropped: the peer does
 // not read, so the connection ends.
 func (s *session) write(frame []byte) { s.wrote(s.out.Write(frame)) }
 

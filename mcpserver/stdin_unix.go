@@ -9,8 +9,8 @@ import (
 )
 
 // standardInput returns standard input as a file whose reads can be interrupted,
-// where it is a pipe or a socket: the other end is the client's alone, so nobody
-// else sees that it no longer blocks. A terminal is left as it is.
+// where it is a pipe or a socket: the other end is the client's alone, so no
+// other process sees that it no longer blocks. A terminal is left as it is.
 func standardInput() io.Reader {
 	info, err := os.Stdin.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {

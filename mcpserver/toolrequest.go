@@ -24,8 +24,8 @@ func (q *Request) live() *request {
 
 // Principal is who sends requests, as [Options].Authenticate has found out.
 type Principal struct {
-	// ID names the principal for ever, such as the issuer and subject of a token: what
-	// is bound to one is never given to another.
+	// ID names the principal for ever, such as the issuer and subject of a token: sessions,
+	// tasks and answers bound to one ID are accessible with no other.
 	ID string
 	// Attributes are whatever Authenticate wants handlers to have.
 	Attributes any
@@ -51,7 +51,7 @@ func (q *Request) ID() mcp.ID { return q.live().ID() }
 // Arguments returns the arguments as they came. They must not be changed.
 func (t *ToolRequest) Arguments() json.RawMessage { return t.r.arguments }
 
-// Principal returns who sends the request; nil if the server does not authenticate.
+// Principal returns the sender of the request; nil for an anonymous one.
 func (q *Request) Principal() *Principal { return q.live().principal }
 
 // Meta returns the _meta of the request; nil when it has none.
@@ -138,4 +138,12 @@ func (r *request) Report(p inbound.Progress) {
 		return
 	}
 	r.port.Notify(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
+}
+
+// Task returns the id of the task that the call has become, empty while it is none.
+func (q *Request) Task() string {
+	if t, ok := q.live().task.(*task); ok {
+		return t.ID()
+	}
+	return ""
 }

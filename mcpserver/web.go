@@ -38,22 +38,11 @@ func (s *Server) Handler() http.Handler { return s.web.Streamable() }
 // those of Handler.
 func (s *Server) SSEHandler() http.Handler { return s.web.SSE() }
 
-// InUse reports whether a client has an event stream open over HTTP, or a request in flight
-// on a legacy session over HTTP.
-func (s *Server) InUse() bool { return s.web.InUse() }
-
-// Before does with a request what [Server.Handler] does before it looks at the message,
-// for a program that stands before several servers and has to know which of them a
-// request is for: it checks the origin, authenticates the sender, and reads the body of a POST, which is
-// nil for other methods. With ok false the request was answered. The body must not be
-// used after release.
-func (s *Server) Before(w http.ResponseWriter, r *http.Request) (p *Principal, body []byte, release func(), ok bool) {
+// admitHTTP is gatewayhook.Hooks.Admit.
+func admitHTTP(s *Server, w http.ResponseWriter, r *http.Request) (p *Principal, body []byte, release func(), ok bool) {
 	from, body, release, ok := s.web.Admit(w, r)
 	return principalOf(from), body, release, ok
 }
-
-// IsModern reports whether a message over HTTP is one of 2026-07-28.
-func IsModern(r *http.Request, m *mcp.Message) bool { return web.IsModern(r, m) }
 
 // newWeb returns the handler of HTTP requests.
 func newWeb(s *Server) (*web.Handler, error) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
@@ -230,7 +231,7 @@ func (t *clients) restSessions(now time.Time) (ends []func()) {
 		return nil
 	}
 	for _, u := range t.found[bySession] {
-		if u.row.busy > 0 || u.client.Working() || u.server.InUse() {
+		if u.row.busy > 0 || u.client.Working() || hook.Server.InUse(u.server) {
 			u.row.idle = now
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose/internal/agenttools"
 	"github.com/troupe-dev/troupe/agent/expose/internal/gateway"
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/store"
@@ -108,7 +109,7 @@ func (f *Front) newServer(u *clientSession) (*mcpserver.Server, error) {
 	o.CallTimeout = cmp.Or(o.CallTimeout, -1)
 	o.Authenticate = identified
 	o.DeclareAll = f.opts.Gateway
-	o.Waits = true
+	hook.Server.LetMiddlewareWait(&o)
 	o.Middleware = append(slices.Clone(o.Middleware), u.middleware)
 	o.OnRootsChanged = func(context.Context, *mcpserver.Peer) { u.RootsChanged() }
 	o.OnClose = func(*mcpserver.Peer) { u.close(errHungUp) }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -33,7 +34,7 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ids := r.Header[headerSession]
-	if mcpserver.IsModern(r, new(mcp.Message)) { // by the header that it must have
+	if hook.Server.IsModern(r, new(mcp.Message)) { // by the header that it must have
 		ids = nil // this revision has no sessions (SHM-01)
 	}
 	if len(ids) == 1 {
@@ -47,7 +48,7 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		byDefault.ServeHTTP(w, r)
 		return
 	}
-	_, body, release, ok := f.defaultServer.Before(w, r)
+	_, body, release, ok := hook.Server.Admit(f.defaultServer, w, r)
 	if !ok {
 		return
 	}
@@ -110,7 +111,7 @@ func (f *Front) route(r *http.Request, body []byte) (u *clientSession, opens boo
 		return nil, false, nil
 	}
 	p := principalOf(r)
-	if !mcpserver.IsModern(r, &m) {
+	if !hook.Server.IsModern(r, &m) {
 		if m.Method != mcp.MethodInitialize {
 			return nil, false, nil
 		}
@@ -180,7 +181,7 @@ func (f *Front) serveSSE(w http.ResponseWriter, r *http.Request) {
 		byDefault.ServeHTTP(w, r)
 		return
 	}
-	if _, _, _, ok := f.defaultServer.Before(w, r); !ok {
+	if _, _, _, ok := hook.Server.Admit(f.defaultServer, w, r); !ok {
 		return
 	}
 	u, err := f.open(principalOf(r))

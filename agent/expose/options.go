@@ -55,7 +55,7 @@ type Options struct {
 	// Names says how the gateway names tools and prompts. Empty means qualified.
 	Names NameMode
 	// Server changes how clients are served: authentication, the allowed hosts and origins,
-	// versions, limits. The front replaces System, Waits, DeclareAll, OnClose, OnLogLevel and
+	// versions, limits. The front replaces System, DeclareAll, OnClose, OnLogLevel and
 	// OnRootsChanged; Middleware runs outside of the front's own. A zero CallTimeout means
 	// none here: runs and calls of backends have their own.
 	Server mcpserver.Options

@@ -32,7 +32,6 @@ var unread = []string{
 	"mcpclient/internal/oldsse",
 	"mcpclient/internal/streamable",
 	"mcpserver",
-	"mcpserver/internal/ticket",
 }
 
 // vague are words that hide the subject of a sentence, see CONTRIBUTING.md.

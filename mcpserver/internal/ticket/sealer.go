@@ -21,9 +21,8 @@ import (
 const MaxState = 32 << 10
 
 var (
-	// ErrInvalid says that a state is none of ours, was changed, has expired, or
-	// belongs to somebody else or to another request: which of these is nobody's
-	// business (SECA-12).
+	// ErrInvalid says that a state is foreign, was changed, has expired, or belongs to another
+	// principal or request. The client does not learn which (SECA-12).
 	ErrInvalid = errors.New("ticket: not valid for this request")
 	// ErrTooLarge says that a ticket has more in it than may travel.
 	ErrTooLarge = errors.New("ticket: too large")
@@ -33,7 +32,7 @@ var (
 
 // Binding is what a ticket belongs to.
 type Binding struct {
-	Principal string // its ID; "" is nobody
+	Principal string // its ID; "" for an anonymous sender
 	Method    string
 	Params    [32]byte // digest of the parameters that make the request what it is
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -69,7 +70,7 @@ func New(ctx context.Context, o *Options, client *relay.Client) *Gateway {
 // Attach makes s the server that is kept in step.
 func (g *Gateway) Attach(s *mcpserver.Server) {
 	g.server = s
-	s.RelayOthers(g.readUnlisted)
+	hook.Server.RelayOthers(s, g.readUnlisted)
 }
 
 // Start connects to the backends of a host. After a pause the known lists stay until the

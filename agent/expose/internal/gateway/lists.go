@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpserver"
 )
 
 // lists are the last good lists of all backends, and what of them is registered.
@@ -225,26 +225,26 @@ func (g *Gateway) putTool(o *offer[mcp.Tool]) error {
 		def.Execution = &e
 	}
 	handler := g.callTool(o.target)
-	return register(func() error { return mcpserver.RelayTool(g.server, &def, handler) },
+	return register(func() error { return hook.Server.RelayTool(g.server, &def, handler) },
 		func() { def.Icons, def.Execution = nil, nil })
 }
 
 func (g *Gateway) putResource(o *offer[mcp.Resource]) error {
 	def, handler := o.def, g.readResource(o.target)
-	return register(func() error { return mcpserver.RelayResource(g.server, &def, handler) },
+	return register(func() error { return hook.Server.RelayResource(g.server, &def, handler) },
 		func() { def.Icons, def.Annotations, def.Size = nil, nil, nil })
 }
 
 func (g *Gateway) putTemplate(o *offer[mcp.ResourceTemplate]) error {
 	def, handler := o.def, g.readTemplate(o.server, o.own == o.public)
 	suggest := g.suggest(o.completes, o.server, mcp.CompletionRef{Type: mcp.RefResource, URI: o.own})
-	return register(func() error { return mcpserver.RelayTemplate(g.server, &def, handler, suggest) },
+	return register(func() error { return hook.Server.RelayTemplate(g.server, &def, handler, suggest) },
 		func() { def.Icons, def.Annotations = nil, nil })
 }
 
 func (g *Gateway) putPrompt(o *offer[mcp.Prompt]) error {
 	def, handler := o.def, g.getPrompt(o.target)
 	suggest := g.suggest(o.completes, o.server, mcp.CompletionRef{Type: mcp.RefPrompt, Name: o.own})
-	return register(func() error { return mcpserver.RelayPrompt(g.server, &def, handler, suggest) },
+	return register(func() error { return hook.Server.RelayPrompt(g.server, &def, handler, suggest) },
 		func() { def.Icons = nil })
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -66,7 +67,7 @@ func (op *Operation) Ask(ctx context.Context, a *mcpclient.Ask) (*mcpclient.Deci
 func (op *Operation) askForm(ctx context.Context, asker string, p *mcp.ElicitParams) (*mcpclient.Decision, error) {
 	form := &mcp.ElicitParams{Message: asks(asker, p.Message), RequestedSchema: p.RequestedSchema}
 	got, err := op.ask(ctx, &question{person: true, needs: (*mcp.ClientCapabilities).ElicitForm, build: func(key string) *mcpserver.Question {
-		return mcpserver.RelayedForm(key, form)
+		return hook.Server.RelayedForm(key, form)
 	}})
 	if err != nil {
 		return nil, err
@@ -79,12 +80,12 @@ func (op *Operation) askForm(ctx context.Context, asker string, p *mcp.ElicitPar
 func (op *Operation) askPage(ctx context.Context, asker string, a *mcpclient.Ask) (*mcpclient.Decision, error) {
 	message := asks(asker, a.Message)
 	got, err := op.ask(ctx, &question{person: true, needs: (*mcp.ClientCapabilities).ElicitURL, build: func(key string) *mcpserver.Question {
-		return mcpserver.ConsentQuestion(key, message, a.URL.URL)
+		return hook.Server.ConsentQuestion(key, message, a.URL.URL)
 	}})
 	if err != nil {
 		return nil, err
 	}
-	op.client.pageOpened(pageKey{a.Server, a.URL.URL}, got.ElicitationID())
+	op.client.pageOpened(pageKey{a.Server, a.URL.URL}, hook.Server.ElicitationID(got))
 	return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
 }
 
