@@ -90,7 +90,7 @@ func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
 }
 
 // told is an error as a request is answered with it where no run is.
-func (r *request) told(err error) error {
+func told(r *request, err error) error {
 	if e, ok := errors.AsType[*CapabilityError](err); ok {
 		return e.wire(r.version)
 	}
@@ -124,7 +124,7 @@ func (e *ClientError) Is(target error) bool { return e.Wire.Is(target) }
 
 // endsRound reports whether an error of a handler is none of its results: it ends a
 // round, or is told in a way of its own.
-func (r *request) endsRound(err error) bool {
+func endsRound(r *request, err error) bool {
 	if _, ok := errors.AsType[*InputRequired](err); ok {
 		return true
 	}

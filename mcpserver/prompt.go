@@ -192,7 +192,7 @@ func (p *prompt) run(r *request) error {
 		return fmt.Errorf("prompt %q returned a result that is none: %w", p.def.Name, err)
 	}
 	c := *result
-	return r.respondWith(&c, &c.Meta)
+	return respondWith(r, &c, &c.Meta)
 }
 
 // arguments decodes those that the prompt declares, and ignores others.

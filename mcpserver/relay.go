@@ -50,9 +50,9 @@ func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 		out, err := call(r.context(), &ToolRequest{Request{r}})
 		r.leave()
 		if err != nil {
-			return r.failed(t, err)
+			return t.failed(r, err)
 		}
-		return r.result(t, out)
+		return t.result(r, out)
 	}
 	s.tools.Put(t)
 	if t.taskSupport() != mcp.TaskForbidden {

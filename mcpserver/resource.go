@@ -94,7 +94,7 @@ func (g *reading) run(r *request) error {
 		}
 		c.Contents[i] = one
 	}
-	return r.respondWith(&c, &c.Meta)
+	return respondWith(r, &c, &c.Meta)
 }
 
 // failed makes the error of a handler one for the client.
@@ -109,7 +109,7 @@ func (g *reading) failed(r *request, err error) error {
 }
 
 // respondWith encodes a result whose _meta is a handler's as the answer.
-func (r *request) respondWith(result any, meta *mcp.Meta) error {
+func respondWith(r *request, result any, meta *mcp.Meta) error {
 	*meta = r.session.server.identified(*meta, r.version)
 	raw, err := mcp.MarshalResult(result, r.version)
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *request) askAgain(n *handlerCall, asked []Question, t *ticket.Ticket) e
 		}
 	}
 	if err := missing(r.capabilities(), open); err != nil {
-		return r.told(err)
+		return told(r, err)
 	}
 	again := *t
 	again.Until = time.Now().Add(n.server.opts.TicketTTL)

@@ -84,7 +84,7 @@ func (n *handlerCall) retryStyle(wants *InputRequired) (suspended bool, err erro
 // failed tells an error in the way of the work, as if the handler had returned it.
 func (n *handlerCall) failed(err error) error {
 	if t, ok := n.request.job().(*tool); ok && err != nil {
-		return n.request.failed(t, err)
+		return t.failed(n.request, err)
 	}
 	return err
 }

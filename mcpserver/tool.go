@@ -88,7 +88,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 			}
 		}
 		if err := binder.DecodeValid(t.in, r.arguments, in); err != nil {
-			return given, false, r.badArguments(t, err)
+			return given, false, t.badArguments(r, err)
 		}
 		return *in, true, nil
 	}
@@ -101,16 +101,16 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		out, err := handle(r, in)
 		r.leave()
 		if err != nil {
-			return r.failed(t, err)
+			return t.failed(r, err)
 		}
 		switch out := any(&out).(type) {
 		case **mcp.CallToolResult:
-			return r.result(t, *out)
+			return t.result(r, *out)
 		case *string: // the usual thing, so it costs no allocation
-			return r.text(t, *out, nil)
+			return t.text(r, *out, nil)
 		}
 		other := out // out itself need not be allocated
-		return r.finished(t, &other)
+		return t.finished(r, &other)
 	}
 	if err := s.tools.Add(t); err != nil {
 		return err
@@ -241,51 +241,51 @@ type textResult struct {
 var textResults = sync.Pool{New: func() any { return new(textResult) }}
 
 // text encodes a result of one text, and what it is the text of: nil for nothing.
-func (r *request) text(t *tool, text string, structured []byte) error {
+func (t *tool) text(r *request, text string, structured []byte) error {
 	one := textResults.Get().(*textResult)
 	one.text.Text = text
 	one.block[0] = &one.text
 	one.result.Content, one.result.StructuredContent = one.block[:], structured
-	err := r.encode(t, &one.result)
+	err := t.encode(r, &one.result)
 	*one = textResult{}
 	textResults.Put(one)
 	return err
 }
 
 // result encodes the result that a handler returned.
-func (r *request) result(t *tool, result *mcp.CallToolResult) error {
+func (t *tool) result(r *request, result *mcp.CallToolResult) error {
 	if result == nil {
 		return fmt.Errorf("tool %q returned no result", t.def.Name)
 	}
-	return r.encode(t, result)
+	return t.encode(r, result)
 }
 
 // finished encodes what a handler returned instead of a result. Out is a pointer
 // to the value.
-func (r *request) finished(t *tool, out any) error {
+func (t *tool) finished(r *request, out any) error {
 	switch v := out.(type) {
 	case *mcp.Contents:
-		return r.encode(t, &mcp.CallToolResult{Content: *v})
+		return t.encode(r, &mcp.CallToolResult{Content: *v})
 	}
 	v := reflect.ValueOf(out).Elem()
 	if v.Kind() == reflect.Interface && v.IsNil() {
-		return r.encode(t, &mcp.CallToolResult{})
+		return t.encode(r, &mcp.CallToolResult{})
 	}
 	if v.Type().Implements(contentType) {
-		return r.encode(t, &mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
+		return t.encode(r, &mcp.CallToolResult{Content: mcp.Contents{v.Interface().(mcp.Content)}})
 	}
 	if v.Kind() == reflect.String {
-		return r.text(t, v.String(), nil)
+		return t.text(r, v.String(), nil)
 	}
 	raw, err := jsonx.Marshal(out)
 	if err != nil {
 		return fmt.Errorf("encoding the result of tool %q: %w", t.def.Name, err)
 	}
-	return r.text(t, string(raw), raw)
+	return t.text(r, string(raw), raw)
 }
 
 // encode writes the answer with the result to r.out.
-func (r *request) encode(t *tool, result *mcp.CallToolResult) error {
+func (t *tool) encode(r *request, result *mcp.CallToolResult) error {
 	if t.out != nil && !result.IsError { // TOOL-11
 		if result.StructuredContent == nil {
 			return fmt.Errorf("tool %q returned no structured content, against its output schema", t.def.Name)
@@ -314,25 +314,25 @@ func (r *request) encode(t *tool, result *mcp.CallToolResult) error {
 }
 
 // failed turns an error of a handler into a result, unless it is a protocol error.
-func (r *request) failed(t *tool, err error) error {
+func (t *tool) failed(r *request, err error) error {
 	if wire, ok := err.(*mcp.Error); ok {
 		return wire
 	}
 	if panicked, ok := err.(*actors.PanicError); ok {
 		return panicked
 	}
-	if r.endsRound(err) {
+	if endsRound(r, err) {
 		return err
 	}
-	return r.encode(t, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
+	return t.encode(r, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
 }
 
 // badArguments answers arguments that do not fit the schema: as a result that the
 // model can act on since 2025-11-25, as a protocol error before (TOOL-09).
-func (r *request) badArguments(t *tool, err error) error {
+func (t *tool) badArguments(r *request, err error) error {
 	text := fmt.Sprintf("invalid arguments for tool %q: %v", t.def.Name, err)
 	if r.version.Has(mcp.FeatureURLElicitation) { // came with the same revision
-		return r.encode(t, mcp.ErrorResult("%s", text))
+		return t.encode(r, mcp.ErrorResult("%s", text))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)
 }
