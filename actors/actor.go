@@ -57,7 +57,7 @@ type Spec struct {
 	// New makes an incarnation; it is called again for each restart. A panic in
 	// it is a failure of the new actor.
 	New func() Actor
-	// Inline runs the actor on the goroutine of whoever sends to it; see the
+	// Inline runs the actor on the goroutine of its senders; see the
 	// package's rules.
 	Inline bool
 	// OnStop, if set, is called once after the actor has stopped for good, on
@@ -74,7 +74,7 @@ type Context struct {
 	kids  map[string]*process // by path, until ChildStopped
 	times *Timer              // those of this incarnation whose clock runs
 	tasks *taskDone           // those of Await under way
-	work  *scope              // of Work; nil until somebody asks for it
+	work  *scope              // of Work; nil until the first call of Work
 
 	inside bool // the actor's own code runs
 	broken bool // it panicked: this incarnation only waits for its end
@@ -121,7 +121,7 @@ func (c *Context) Spawn(spec Spec) (Ref, error) {
 func (c *Context) Stop() { c.self.Stop() }
 
 // cell joins one incarnation of an Actor to the library: it turns the library's
-// lifecycle into ours, keeps panics out of places where the library can not bear
+// lifecycle into ours, keeps panics out of places where the library cannot bear
 // them, and carries out the supervision table for its children.
 type cell struct{ Context }
 
@@ -150,12 +150,12 @@ func (c *cell) Receive(lib actor.Context) {
 }
 
 // start makes the incarnation, here and not in the library's producer: a panic
-// in New is then the actor's failure and not that of whoever spawns it.
+// in New is then the actor's failure and not that of its parent.
 func (c *cell) start() {
 	p := c.self.p
 	if p.stopping {
 		// The library lets a restart that was under way undo a stop, even one that
-		// has ended: then this cell is nobody's.
+		// has ended: then this cell has no actor.
 		if !p.gone.Load() {
 			p.stop()
 		}
@@ -356,7 +356,7 @@ func (c *cell) stopped() {
 	}
 }
 
-// remove takes the actor out of the census and tells whoever wants to know.
+// remove takes the actor out of the census and calls its OnStop.
 func (c *cell) remove() {
 	p := c.self.p
 	p.sys.census.remove(p)

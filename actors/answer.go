@@ -8,7 +8,7 @@ import (
 )
 
 // AwaitAnswer is [Await] for work that does not keep a goroutine while it waits: work
-// begins something and returns, and whoever ends it calls answer, on any goroutine. The
+// begins something and returns, and answer is called at its end, on any goroutine. The
 // first answer counts; done is called on its goroutine. The context ends with the
 // incarnation, with the function that is returned, and with the answer. Work that
 // panics or ends its goroutine before there is an answer has given one by that; work
@@ -24,7 +24,7 @@ func AwaitAnswer[T any](c *Context, work func(ctx context.Context, answer func(T
 
 // AfterDone has f called when ctx ends, unless stop is called before, which reports whether it
 // prevents that. It is [context.AfterFunc], but for a context of [AwaitAnswer] it takes
-// neither memory nor a goroutine: f is called by whoever ends it, and must not block.
+// neither memory nor a goroutine: f is called where the context ends, and must not block.
 func AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(*answerContext); ok && c.onEnd(f) {
 		return c.forget

@@ -113,7 +113,7 @@ type tasks struct {
 	mu    sync.Mutex
 	of    map[any]int
 	total int
-	none  chan struct{} // made by whoever waits
+	none  chan struct{} // made by the first that waits
 }
 
 func (t *tasks) begin(owner any) {

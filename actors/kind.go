@@ -125,7 +125,7 @@ var policies = [numKinds]Policy{
 	KindProvider:   kernel,
 	KindCompletion: {On: Stop},
 
-	// Restarting from the journal is the business of whoever owns the run.
+	// Restarting from the journal is the business of the run's owner.
 	KindRun:  {On: Stop},
 	KindLoop: {On: Stop},
 	// A job that is not renewed any more is claimed again, here or elsewhere, and what

@@ -19,7 +19,7 @@ func (n *Node) mailboxNode() *Node { return n }
 
 type linked interface{ mailboxNode() *Node }
 
-// mailbox runs its actor on a worker, or else on the goroutine of whoever finds it
+// mailbox runs its actor on a worker, or else on the goroutine of the sender that finds it
 // idle. It is two lists, pushed to by compare-and-swap and taken whole, and so needs
 // no queues, which in the library are four objects more. System messages go first, as
 // there.
@@ -64,7 +64,7 @@ func take(list *atomic.Pointer[Node]) *Node {
 	return oldest
 }
 
-// PostUserMessage queues msg and runs the actor if nobody does.
+// PostUserMessage queues msg and runs the actor if it is idle.
 func (m *mailbox) PostUserMessage(msg any) {
 	if l, ok := msg.(linked); ok {
 		n := l.mailboxNode()
@@ -76,7 +76,7 @@ func (m *mailbox) PostUserMessage(msg any) {
 	m.wake()
 }
 
-// PostSystemMessage queues msg and runs the actor if nobody does.
+// PostSystemMessage queues msg and runs the actor if it is idle.
 func (m *mailbox) PostSystemMessage(msg any) {
 	push(&m.system, &Node{msg: msg})
 	m.wake()
@@ -93,8 +93,8 @@ func (m *mailbox) Start() {}
 // UserMessageCount is asked for by the library's metrics only, which are off.
 func (m *mailbox) UserMessageCount() int { return 0 }
 
-// wake sees to it that what was posted is handled. Whoever lets go of busy looks
-// again, so that no message is left behind.
+// wake sees to it that what was posted is handled. The runner looks again when it has released
+// busy, so that no message is left behind.
 func (m *mailbox) wake() {
 	switch {
 	case m.busy.Add(1) != 1: // the runner sees the count and goes round again

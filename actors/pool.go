@@ -94,8 +94,8 @@ func (p *Pool[A]) Take() (a A) {
 
 // Await lends an actor that is still to be started, which [Pool.Grow] brings about. Take is
 // called once, with the lock, with the actor or with the reason why there is none; what it
-// returns is called then, without the lock, on the goroutine of the parent or of whoever
-// calls Grow or Refuse, and must not block.
+// returns is called then, without the lock, on the goroutine of the parent or of the
+// caller of Grow or Refuse, and must not block.
 func (p *Pool[A]) Await(take func(a A, err error) (then func())) {
 	p.wanted = append(p.wanted, take)
 }

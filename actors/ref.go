@@ -30,12 +30,12 @@ func (e *NameTakenError) Error() string { return fmt.Sprintf("actors: %q is runn
 // Is reports that the error is [ErrNameTaken].
 func (e *NameTakenError) Is(target error) bool { return target == ErrNameTaken }
 
-// Ref is the address of an actor. The zero Ref is nobody: what is sent to it is
+// Ref is the address of an actor. The zero Ref has no actor: what is sent to it is
 // dropped. Refs of the same actor are equal, also across its restarts, and may
 // be used from any goroutine.
 type Ref struct{ p *process }
 
-// IsZero reports whether r is nobody.
+// IsZero reports whether r is the zero Ref.
 func (r Ref) IsZero() bool { return r.p == nil }
 
 // Path returns the actor's place in the tree, such as "runtime/host/client-files".
@@ -141,7 +141,7 @@ type process struct {
 	stopping bool // the actor's own: a stop has begun
 
 	// To post to the mailbox, and not to the identifier, is quicker, and what is sent
-	// late can not reach a later actor of the same name.
+	// late cannot reach a later actor of the same name.
 	box   mailbox
 	first cell
 }

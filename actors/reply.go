@@ -16,7 +16,7 @@ type Reply[T any] struct {
 	err   error
 
 	mu    sync.Mutex
-	ready chan struct{} // made by the first who waits, let go by the answer
+	ready chan struct{} // made by the first who waits, released by the answer
 }
 
 // Complete gives the answer and reports whether it was the first.

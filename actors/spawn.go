@@ -110,7 +110,7 @@ type visit struct {
 	ended atomic.Bool
 }
 
-// end is called by whoever finds the visit; the first one counts.
+// end ends the visit; the first call counts.
 func (v *visit) end(c *Context, err error) {
 	if v.ended.CompareAndSwap(false, true) {
 		v.do(c, err)

@@ -60,8 +60,8 @@ func NewSystem(opts *Options) (*System, error) {
 	s.lib = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return libraryLogger(s.log) }),
 	)
-	// Nobody hears the library's events: its subscribers log what the kit logs better,
-	// start a goroutine for a dead letter, and answer watchers, which the kit has none of.
+	// The library's events have no subscribers: those would log what the kit logs better,
+	// start a goroutine for a dead letter, and answer watchers, of which the kit has none.
 	s.lib.EventStream = eventstream.NewEventStream()
 	shrinkRegistry(s.lib)
 	if err := s.startRoot(); err != nil {

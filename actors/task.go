@@ -178,7 +178,7 @@ func (c *Context) Work() context.Context {
 
 // Go runs f on a goroutine of the system. Owner names who answers for its end:
 // it is what [System.Shutdown] reports if f does not return. A panic in f is
-// logged with its stack. After Shutdown f runs still, but nobody waits for it.
+// logged with its stack. After Shutdown f still runs, but Shutdown does not wait for it.
 func (s *System) Go(owner string, f func()) { s.run(owner, f) }
 
 // run runs f for owner, a text or a process.
@@ -197,7 +197,7 @@ func (s *System) GoBlocking(owner string, f func()) {
 }
 
 // Go runs f as [System.Go] does, and the actor answers for its end. The zero Ref
-// can not.
+// panics.
 func (r Ref) Go(f func()) { r.p.sys.run(r.p, f) }
 
 func (s *System) endTask(owner any) {

@@ -24,8 +24,8 @@ type Timer struct {
 // NewTimer returns a timer that is clear. It sends msg each time it is due.
 func (c *Context) NewTimer(msg any) *Timer { return &Timer{c: c, msg: msg} }
 
-// After sends msg to the actor itself once, after d. It can not be taken back
-// but by the end of the incarnation; where that is needed, use NewTimer.
+// After sends msg to the actor itself once, after d. Only the end of the
+// incarnation takes it back; use NewTimer where more is needed.
 func (c *Context) After(d time.Duration, msg any) {
 	c.NewTimer(msg).Set(d)
 }

@@ -111,7 +111,7 @@ func (w *workers) offer(worker chan job) bool {
 	return true
 }
 
-// endUnneeded ends the workers that nobody needed since it last looked; those
+// endUnneeded ends the workers that were not needed since it last looked; those
 // are at the bottom of the list.
 func (w *workers) endUnneeded() {
 	w.mu.Lock()

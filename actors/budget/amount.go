@@ -15,7 +15,7 @@ import (
 const Unlimited = math.MaxInt
 
 // ErrNegative is returned for an amount below zero.
-var ErrNegative = errors.New("a negative amount can not be reserved")
+var ErrNegative = errors.New("a negative amount cannot be reserved")
 
 // Amount is something to reserve, or that was spent. Its zero value is nothing.
 type Amount struct {

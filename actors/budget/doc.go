@@ -1,8 +1,9 @@
 // Package budget holds what a tree of runs may spend: tokens, money, model calls,
 // tool calls and turns.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 // An [Account] belongs to one run, and the accounts of what it starts (sub-agents,
-// sampling loops) are its children. Whoever is about to spend reserves the most it may
+// sampling loops) are its children. A spender reserves the most it may
 // cost, first and of the whole path up to the root, and settles afterwards with what it
 // has cost:
 //

@@ -22,7 +22,7 @@ import (
 //	           resumed│      ▼
 //	                  └─ between ── cancel, deadline, resumed ────▶ idle
 //
-// It is run inline: it decides, and whoever sent to it does the writing.
+// It is run inline: it decides, and its sender does the writing.
 type actor struct {
 	actors.Worker
 	table    *Table

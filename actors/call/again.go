@@ -143,8 +143,8 @@ func (r *Retry) apply(req *Request) *Request {
 	return &out
 }
 
-// setAside keeps a call that is between two attempts. The error is why it can not
-// be kept.
+// setAside keeps a call that is between two attempts. The error is why it is
+// not kept.
 func (t *Table) setAside(c *Call) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

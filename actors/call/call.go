@@ -63,13 +63,13 @@ type more struct {
 	since time.Duration // when its clocks were stopped
 }
 
-// Wire states. The attempt stands in the higher bits, so that whoever still
+// Wire states. The attempt stands in the higher bits, so that a writer that still
 // holds an older attempt changes nothing.
 //
 //	unwritten ──claim──▶ writing ──wrote──▶ written
 //	    │ withdraw          │ withdraw
 //	    ▼                   ▼
-//	withdrawn           recalled: whoever writes it takes it back
+//	withdrawn           recalled: its writer takes it back
 const (
 	unwritten int32 = iota
 	writing
@@ -105,7 +105,7 @@ func (c *Call) unsent(attempt int32) bool {
 }
 
 // withdraw is unsent for a call that has ended: it reports whether there is
-// nothing to take back from the peer, or somebody else does so. What tells the peer
+// nothing to take back from the peer, or the writer does so. The notification
 // must not overtake the request (CANC-02).
 func (c *Call) withdraw(attempt int32) bool {
 	return c.unsent(attempt) || !cancellable(c.req) ||

@@ -1,10 +1,12 @@
 // Package call holds outgoing requests: one logical request is one actor, from
 // the moment it is accepted until its one outcome.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 // A [Table] belongs to a connection. Its calls are actors of kind
 // [actors.KindCall], children of the connection's actor, used again and run on
-// the goroutine of whoever sends to them, so that a pending call costs about a
-// kilobyte and no goroutine. [Table.Do] is all that most callers need:
+// the goroutine of their senders, so that a pending call costs about a
+// kilobyte and no goroutine. [Table.Do] is all that most callers need;
+// [Table.Start] returns a handle, and is what actors use:
 //
 //	res, err := calls.Do(ctx, &call.Request{Method: mcp.MethodPing, Safe: true})
 //
@@ -17,7 +19,7 @@
 //     notifications/cancelled (CANC-03), except initialize (CANC-04). What the
 //     peer still answers is ignored and counted (BASE-15, CANC-06).
 //   - A call may be sent more than once, each time with an id that was never
-//     used before (BASE-04): when the peer can not have carried it out, when its
+//     used before (BASE-04): when the peer has certainly not carried it out, when its
 //     caller said that it is safe, or because its Follow wants to (MRTR-11, URL-41);
 //     all of it a bounded number of times.
 //   - Between two attempts nothing is on the wire: a person may be asked, for as

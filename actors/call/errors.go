@@ -16,7 +16,7 @@ var (
 	// ErrBusy refuses a call at a limit: of pending calls, of calls that wait for
 	// a connection, or of what the transport may queue.
 	ErrBusy = errors.New("call: too many calls")
-	// ErrTooLong refuses a request that the transport can not carry. As after
+	// ErrTooLong refuses a request that the transport cannot carry. As after
 	// ErrBusy, the connection goes on.
 	ErrTooLong = errors.New("call: the request is too long")
 	// ErrClosed refuses or ends a call because the connection is being closed.
@@ -113,7 +113,7 @@ func (e *TransportError) Error() string {
 // Unwrap returns what went wrong.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// ResponseError says that the peer's response can not be used (BASE-06, BASE-12).
+// ResponseError says that the peer's response cannot be used (BASE-06, BASE-12).
 type ResponseError struct {
 	Method string
 	Err    error

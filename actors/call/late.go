@@ -27,7 +27,7 @@ func (t *Table) unsentLate(c *Call, end ending) {
 	delete(t.late, end.id)
 }
 
-// deliverLate takes the result of a call that has ended, if somebody wants it.
+// deliverLate takes the result of a call that has ended, if its request has a Late.
 func (t *Table) deliverLate(gen uint64, m *mcp.Message) {
 	n, ok := m.ID.Int64()
 	t.mu.Lock()

@@ -196,7 +196,7 @@ func (t *Table) answered(gen uint64, id mcp.ID) (*response, actors.Ref, mcp.Vers
 	return r, c.actor.Ref(), t.version
 }
 
-// Failed ends the attempt with this id, whose answer can not come any more, while
+// Failed ends the attempt with this id, whose answer will not come, while
 // generation gen goes on. If err wraps [ErrUnsent] the request is sent again: on the
 // next connection, or on this one if that is still there after a moment. If not, a
 // [TransportError] or an [*mcp.Error] in err is the answer; after any other error a

@@ -45,7 +45,7 @@ type Table struct {
 
 	current atomic.Uint64 // the generation that has a link; 0 without one
 
-	mu sync.Mutex // guards what follows; nothing is sent and nobody waits under it
+	mu sync.Mutex // guards what follows; nothing is sent under it, and no goroutine waits
 
 	pool      actors.Pool[*actor]
 	parentErr error // what the connection's actor failed with; nil while it works
@@ -76,7 +76,7 @@ type counters struct{ late, oddProgress, resent atomic.Int64 }
 type Stats struct {
 	Pending         int   // calls without an outcome
 	Waiting         int   // of them, those that wait for a connection
-	Late            int64 // answers nobody waited for (BASE-15)
+	Late            int64 // answers that no call waited for (BASE-15)
 	DroppedProgress int64 // progress that was not increasing, or for an unknown token
 	Resent          int64 // attempts after the first
 }
@@ -248,7 +248,7 @@ func (t *Table) refusal(req *Request) error {
 func (t *Table) canSend(req *Request) bool { return t.link != nil && (t.ready || req.Early) }
 
 // attempt is what is needed to write one attempt of a call. The actor is told
-// of it before, so that the answer can not be handled first.
+// of it before, so that the answer is not handled first.
 type attempt struct {
 	call    *Call
 	ref     actors.Ref
@@ -454,6 +454,6 @@ func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
 	b := borrow()
 	defer giveBack(b)
 	*b = appendCancelled((*b)[:0], id, why)
-	// A link that can not take it is as good as lost: the peer will find out.
+	// A link that does not take it is as good as lost: the peer will notice.
 	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id, Tag: tag})
 }

@@ -17,7 +17,7 @@ import (
 //	idle ─────────▶ dialing ─────────▶ negotiating ───────▶ ready
 //	  ▲  (or eager)  ▲    │ error, timeout  │ error, timeout  │ lost
 //	  │              │    ▼                 ▼                 ▼
-//	  │ nobody waits │ ◀─ backoff ◀─────────┴─────────────────┘
+//	  │ no waiter    │ ◀─ backoff ◀─────────┴─────────────────┘
 //	  └── (lazy) ────┘ due  │ permanent error
 //	                 ▲      ▼
 //	                 └─── failed          any ── close ──▶ closing ──▶ (stopped)
@@ -51,7 +51,7 @@ const maxRedials = 3
 type (
 	wake        struct{} // a call waits for a connection
 	connect     struct{ reply *actors.Reply[struct{}] }
-	retryWanted struct{} // somebody can not wait for the end of a pause
+	retryWanted struct{} // a caller asks for an attempt within a pause
 	closeWanted struct{}
 	closeNow    struct{}
 

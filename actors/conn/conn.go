@@ -26,7 +26,7 @@ type Options struct {
 	// Received takes the peer's requests and its notifications, progress that its
 	// call has got already among them, on the transport's goroutine: it must not
 	// block. The message is valid until it returns. Related is the request of ours on whose stream it came
-	// (SHL-13), zero if the transport can not tell. Nil drops them.
+	// (SHL-13), zero if the transport cannot tell. Nil drops them.
 	Received func(s *Session, m *mcp.Message, related mcp.ID)
 	// Inbound, if set, gives each generation a table for the peer's requests, which
 	// is closed when the generation ends; see [Session.Inbound].

@@ -1,5 +1,6 @@
 // Package conn holds connections: one actor of kind [actors.KindClient] keeps one
 // peer reachable, over as many transports as that takes.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 // Each transport is a generation with an actor of its own; whatever comes from an
 // older generation is dropped. Dialing and negotiation are ordinary functions that
@@ -16,7 +17,7 @@
 //     and within their own time limits.
 //   - A failed attempt is followed by another after a delay that doubles up to 30
 //     seconds, with jitter, and starts anew once a connection has held. An error
-//     marked [Permanent] is not retried unless somebody asks for the connection.
+//     marked [Permanent] is not retried until a caller asks for the connection.
 //   - A request of the peer's ends with the transport it came on ([Options].Inbound);
 //     a child of the connection ([Conn.Spawn]) ends with the connection.
 //   - Over a silent transport the peer is pinged if that is wanted, and given up

@@ -303,7 +303,7 @@ func (s *Session) received(m *mcp.Message, related mcp.ID) {
 	}
 }
 
-// fault is a message that can not be read. A call that it seems to answer ends;
+// fault is a message that cannot be read. A call that it seems to answer ends;
 // a peer that sends nothing else is given up (WIRE-04).
 func (s *Session) fault(m *mcp.Message, frame []byte, err error) {
 	s.mu.Lock()
@@ -311,12 +311,12 @@ func (s *Session) fault(m *mcp.Message, frame []byte, err error) {
 	n := s.malformed
 	s.mu.Unlock()
 	if n <= loggedFaults {
-		s.conn.log.Warn("ignoring a message that can not be read", "error", err, "bytes", len(frame), "start", string(frame[:min(len(frame), 80)]))
+		s.conn.log.Warn("ignoring a message that cannot be read", "error", err, "bytes", len(frame), "start", string(frame[:min(len(frame), 80)]))
 	}
 	if m != nil && !m.ID.IsZero() && m.Kind != mcp.KindRequest && m.Method == "" {
 		s.conn.calls.Malformed(s.gen, m.ID, err)
 	}
 	if n == maxMalformed {
-		s.Fail(fmt.Errorf("the peer sent %d messages that can not be read, the last: %w", n, err))
+		s.Fail(fmt.Errorf("the peer sent %d messages that cannot be read, the last: %w", n, err))
 	}
 }

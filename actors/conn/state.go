@@ -7,12 +7,12 @@ type State uint8
 
 // The states.
 const (
-	Idle        State = iota // nobody has asked for it yet
+	Idle        State = iota // no caller has asked for it yet
 	Dialing                  // a transport is being made
 	Negotiating              // both sides agree on a version
 	Ready                    // calls go out
 	Backoff                  // between two attempts
-	Failed                   // for good; another attempt is made when somebody asks
+	Failed                   // for good; another attempt is made when a caller asks
 	Closing                  // no more calls are taken
 	Closed
 )

@@ -1,7 +1,8 @@
-// Package elicit holds pending URL elicitations: a server has sent somebody to a
+// Package elicit holds pending URL elicitations: a server has sent a person to a
 // web page, and says later that it is done (URL-30). One that is pending is an actor
 // of kind [actors.KindElicitation], a child of the connection, so that it outlives
 // transports and costs no goroutine.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 //	table := elicit.New(k.SpawnChild, elicit.Options{})
 //	p, err := table.Open(elicitationID)
@@ -13,8 +14,8 @@
 //   - Everybody who waits is told once: nil after the completion or a manual retry
 //     (URL-17, URL-32), else [ErrExpired], [ErrCancelled] or [ErrFailed].
 //   - A completion may come before Open: ids are remembered for a while, within a
-//     bound. Those nobody has opened by then, and duplicates, are ignored (URL-31).
-//   - Whoever kills or breaks the actor of a pending elicitation ends the waits for
-//     that one, and no other.
+//     bound. Those that were not opened by then, and duplicates, are ignored (URL-31).
+//   - The end of the actor of a pending elicitation ends the waits for that one,
+//     and no other.
 //   - Nothing here blocks: all of it may be used from a Receive.
 package elicit

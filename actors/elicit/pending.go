@@ -145,7 +145,7 @@ func (p *Pending) end(err error) {
 	for w := range waiters { // all of them, whatever one does
 		_, panicked := actors.Guard(func() (struct{}, error) { w.resume(err); return struct{}{}, nil })
 		if panicked != nil {
-			p.table.opts.Logger.Error("somebody who waited for an elicitation panicked", "error", panicked)
+			p.table.opts.Logger.Error("a waiter of an elicitation panicked", "error", panicked)
 		}
 	}
 }

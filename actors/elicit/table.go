@@ -16,7 +16,7 @@ import (
 var (
 	// ErrExpired says that neither a completion nor a person came in time.
 	ErrExpired = errors.New("elicit: expired")
-	// ErrCancelled says that somebody gave it up; the error wraps the cause too.
+	// ErrCancelled says that Cancel gave it up; the error wraps the cause too.
 	ErrCancelled = errors.New("elicit: cancelled")
 	// ErrFailed says that its actor has failed or was stopped.
 	ErrFailed = errors.New("elicit: failed")
@@ -80,8 +80,8 @@ func New(spawn actors.SpawnFunc, opts Options) *Table {
 // [ErrID].
 func (t *Table) Open(id string) (*Pending, error) { return t.OpenLooking(id, nil) }
 
-// OpenLooking is Open for an elicitation that may be completed elsewhere, where nobody
-// calls Complete: its actor calls done every [Options].LookEvery, and once more before it
+// OpenLooking is Open for an elicitation that may be completed elsewhere, where no
+// notification calls Complete: its actor calls done every [Options].LookEvery, and once more before it
 // expires. Done is called on a task of the actor and must heed ctx; an error means that it
 // does not know. Nil, and the done of one that is pending already, are not called.
 func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, error)) (*Pending, error) {

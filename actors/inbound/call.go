@@ -32,7 +32,7 @@ type Dropper interface{ Drop(err error) }
 // call of Report, which does not block. It is not called after Answer or Drop.
 type Reporter interface{ Report(p Progress) }
 
-// Looker is a [Handler] that wants to know when somebody looks at Done or Value of
+// Looker is a [Handler] that wants to know when Done or Value is called of
 // its [Call] for the first time, or derives a context from it: until then nothing that
 // would end it need be watched. Looked may come from any goroutine; it must not use the
 // Call before it returns.
@@ -45,7 +45,7 @@ type Request struct {
 	// Deadline bounds the time to the outcome. Zero is the table's, negative is none.
 	Deadline time.Duration
 	// Unlisted keeps the id out of the table: requests of several peers share it, and
-	// nobody can cancel one by its id.
+	// none is cancelled by its id.
 	Unlisted bool
 }
 
@@ -87,7 +87,7 @@ type Call struct {
 	writing  sync.Mutex  // held while anything is written for the request
 
 	mu    sync.Mutex
-	extra atomic.Pointer[extra] // nil as long as nobody needs it; set under mu
+	extra atomic.Pointer[extra] // nil until it is needed; set under mu
 }
 
 // extra is what most calls never have. It is guarded by the call's mu.
@@ -188,7 +188,7 @@ func (c *Call) settle(by origin, err error) bool {
 		return false
 	}
 	x := c.extra.Load()
-	if x == nil { // whoever makes a context later sees the outcome
+	if x == nil { // a context that is made later sees the outcome
 		return true
 	}
 	c.mu.Lock()
@@ -200,7 +200,7 @@ func (c *Call) settle(by origin, err error) bool {
 	return true
 }
 
-// conclude writes the answer of a settled call, if nobody has. Whoever comes
+// conclude writes the answer of a settled call, if it is not written. The caller that comes
 // second waits for the first to have written.
 func (c *Call) conclude() {
 	c.writing.Lock()

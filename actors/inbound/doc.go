@@ -1,6 +1,7 @@
 // Package inbound runs incoming requests: each one is a supervised actor from
 // its acceptance to its outcome. Both sides of MCP use it, a server for what a
 // client asks and a client for what a server asks.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 // A connection has one [Table], which belongs to the actor that stands for the
 // connection: that calls [Table.Bind] when it starts and [Table.Close] when it stops.
@@ -29,7 +30,7 @@
 //     or that of the cancel, deadline, failure or stop that came first. One call
 //     of Answer, or of Drop for a cancelled request, follows (CANC-03, CANC-09).
 //   - A handler that hangs keeps its actor and its place under the limit, but
-//     delays nobody's answer, not even its own request's.
+//     delays no answer, not even its own request's.
 //   - A panic of a handler ends its actor alone; the peer learns nothing of it.
 //   - After the answer no progress is sent (PROG-04), and before it progress
 //     always increases (PROG-03).

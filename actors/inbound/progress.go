@@ -20,7 +20,7 @@ type Progress struct {
 // (PROG-05). The [Handler] must be a [Reporter].
 func (c *Call) Progress(progress, total float64, message string) {
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
-		return // JSON can not say it
+		return // JSON has no text for it
 	}
 	if _, ok := c.handler.(Reporter); !ok {
 		return

@@ -17,7 +17,7 @@ type Options struct {
 	Limit int
 	// Idle bounds the actors kept for the next requests. Zero means 64.
 	Idle int
-	// Trim is how long an idle actor is kept that nobody needs. Zero means 5 s.
+	// Trim is how long an idle actor is kept that is not needed. Zero means 5 s.
 	Trim time.Duration
 	// Deadline bounds the time from acceptance to outcome of a request that does
 	// not say otherwise. Zero means none.

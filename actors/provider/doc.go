@@ -1,5 +1,6 @@
 // Package provider supervises language models: one actor for each backend, one for
 // each request.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 //	llm (Group) ─┬─ provider "ollama" ─┬─ completion
 //	             │                     └─ completion

@@ -150,7 +150,7 @@ func (g *group) Receive(c *actors.Context, msg any) {
 		}
 	case spawn:
 		g.start(c, m.p)
-	case actors.ChildStopped: // by somebody outside: the next request shall work
+	case actors.ChildStopped: // stopped from outside: the next request shall work
 		for _, p := range g.providers() {
 			if p.actor() == m.Ref {
 				g.start(c, p)

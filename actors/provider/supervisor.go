@@ -21,7 +21,7 @@ import (
 // The circuit is in [Circuit].
 type supervisor struct {
 	p     *Provider
-	timer *actors.Timer // only while the rate makes somebody wait
+	timer *actors.Timer // only while the rate makes a request wait
 
 	out   int
 	queue []*ticket // oldest first
@@ -150,7 +150,7 @@ func (s *supervisor) enqueue(t *ticket) {
 // gone takes a request out, wherever it is.
 func (s *supervisor) gone(t *ticket) {
 	switch t.place {
-	case outside: // somebody else has ended it, which says nothing of the server
+	case outside: // its caller has ended it, which says nothing of the server
 		s.free(t, verdict{})
 	case queued:
 		for i, q := range s.queue {

@@ -1,10 +1,11 @@
 // Package watch holds what a client watches at its peer over a long time, one
 // actor each: tasks, and subscriptions.
+// It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 // A task ([Task], kind [actors.KindTask]) is a request of ours that the peer works
 // on without holding the request open. Both designs of the protocol, the core tasks
 // of 2025-11-25 and the extension of 2026-07-28, are a [Generation] of the same
-// actor: it polls while somebody waits, fetches the result, answers what the peer
+// actor: it polls while it has a waiter, fetches the result, answers what the peer
 // wants to know, and cancels. A subscription ([Listen], kind
 // [actors.KindSubscription]) owns a subscriptions/listen request of 2026-07-28, and
 // [Resources] keeps the subscriptions to resources of the revisions before. [Tasks]
@@ -12,11 +13,11 @@
 //
 // # What is promised
 //
-//   - Whoever waits for a task gets one outcome: its result, its error, that it
+//   - A waiter of a task gets one outcome: its result, its error, that it
 //     was cancelled ([CancelledError]), is not known any more ([UnknownError]), could
 //     not be reached, the limit of the waiter, or what killed the actor.
-//   - A task is asked for no more often than it wishes, and not at all while nobody
-//     waits for it. An actor that pauses has no goroutine.
+//   - A task is asked for no more often than it wishes, and not at all while it has
+//     no waiter. An actor that pauses has no goroutine.
 //   - Each question of a task is put once, however often it is read (XTASK-11).
 //   - A subscription ends once (SUB-08). One that broke is opened again after a
 //     growing pause, and says that notices may have been missed (SUB-09).

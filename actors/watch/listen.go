@@ -244,7 +244,7 @@ type Peer struct {
 	Generation uint64
 	Out        func() []call.OutCall      // the requests that are out
 	Failed     func(id mcp.ID, err error) // ends one of them
-	Related    mcp.ID                     // the request on whose stream the notice came; zero if there is no such thing
+	Related    mcp.ID                     // the request on whose stream the notice came; zero if there is none
 }
 
 // Notify takes a notification of a server of 2026-07-28, and reports whether it is

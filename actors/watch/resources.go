@@ -53,7 +53,7 @@ type ResourceUser struct {
 	Ended func(error)
 }
 
-// Add subscribes to a resource, unless somebody has already, and waits for the
+// Add subscribes to a resource, unless it is subscribed to already, and waits for the
 // server to agree.
 func (rs *Resources) Add(ctx context.Context, uri string, u *ResourceUser) (*Resource, error) {
 	rs.mu.Lock()
@@ -117,7 +117,7 @@ func (r *Resource) Ref() actors.Ref {
 }
 
 // Updated passes on that a resource has changed to those who subscribed to it or
-// to what it lies below, and reports whether anybody did.
+// to what it lies below, and reports whether there was one.
 func (rs *Resources) Updated(uri string) bool {
 	rs.mu.Lock()
 	var tell []*ResourceUser
@@ -176,7 +176,7 @@ func (r *Resource) stopped(failure error) { r.end(errors.Join(ErrFailed, failure
 //
 //	             agreed              new session
 //	subscribing ────────▶ subscribed ───────────▶ subscribing
-//	   │    ▲ due              │ nobody wants it
+//	   │    ▲ due              │ no user is left
 //	   │    └─ pausing         ├─ unsubscribe ──▶ (stopped)
 //	   └ refused ──────────────┴────────────────▶ (stopped)
 type subscriber struct {
@@ -251,7 +251,7 @@ func (a *subscriber) subscribed(c *actors.Context, err error) {
 		a.subscribe(c)
 	case err == nil:
 		a.broken = 0
-		if a.agreed { // what changed meanwhile nobody knows
+		if a.agreed { // what changed meanwhile is not known
 			a.resource.table.renewed(a.resource)
 		}
 		a.agreed = true
@@ -278,7 +278,7 @@ func (rs *Resources) renewed(r *Resource) {
 	}
 }
 
-// unsubscribeLimit bounds the last request, whose answer nobody waits for.
+// unsubscribeLimit bounds the last request, whose answer has no waiter.
 const unsubscribeLimit = 10 * time.Second
 
 func (a *subscriber) unsubscribe(c *actors.Context) {

@@ -34,11 +34,11 @@ type ServedOptions struct {
 	// Lasting keeps a task whose actor is gone, as a failed one, for its time. Without
 	// it nothing is left of the tasks of a connection that has ended.
 	Lasting bool
-	// OnStatus hears of each change of a task. It must not block. Nil is nobody.
+	// OnStatus is called at each change of a task. It must not block. Nil ignores changes.
 	OnStatus func(*ServedTask)
 	// OnGone hears of each task that is not known any more. It runs under the table's
 	// lock: it must neither block nor call a method of the table or the task but ID and
-	// Tag. Nil is nobody.
+	// Tag. Nil does nothing.
 	OnGone func(*ServedTask)
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
@@ -88,7 +88,7 @@ type Work struct {
 	// Run does the work. It must heed its context, which ends when the task is cancelled,
 	// and when its time is over; it may go on after the request that it came with.
 	Run func(ctx context.Context, t *ServedTask) (Ending, error)
-	// Keep makes the task durable, before its work begins and anybody hears of it
+	// Keep makes the task durable, before its work begins and a client learns of it
 	// (XTASK-04). It may block; an error refuses the task. Nil keeps nothing.
 	Keep func(ctx context.Context, t *ServedTask) error
 }
@@ -130,7 +130,7 @@ func (s *Served) Begin(ctx context.Context, work Work) (*ServedTask, error) {
 	var started actors.Reply[actors.Ref]
 	spec := actors.Spec{Kind: actors.KindTask, New: func() actors.Actor { return &worker{served: w} }, OnStop: w.stopped}
 	s.opts.Spawn(spec, func(ref actors.Ref, err error) {
-		if !started.Complete(ref, err) { // nobody waits for it any more
+		if !started.Complete(ref, err) { // its caller has left
 			ref.Stop()
 		}
 	})

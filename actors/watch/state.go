@@ -103,7 +103,7 @@ func (s *State) outcome() call.Outcome {
 	return call.Outcome{Result: call.Result{Raw: s.Result, Type: inner.ResultType}}
 }
 
-// older reports whether s was true before what is known by now. What can not be
+// older reports whether s was true before what is known by now. What cannot be
 // compared is taken for new.
 func (s *State) older(known *State) bool {
 	mine, err := time.Parse(time.RFC3339, s.Updated)
@@ -123,7 +123,7 @@ var (
 	ErrBusy = errors.New("watch: too many tasks")
 	// ErrLeft is what an error is after which the task may go on: it could not be
 	// asked for any more, or its questions could not be answered.
-	ErrLeft = errors.New("watch: nobody knows how the task ends")
+	ErrLeft = errors.New("watch: the end of the task is not known")
 	// ErrFailed is what those who wait get when the actor that watches has failed
 	// or was stopped.
 	ErrFailed = errors.New("watch: the watcher has ended")

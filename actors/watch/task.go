@@ -29,13 +29,13 @@ type Task struct {
 	since   time.Time // it was held first
 }
 
-// Waiter is somebody who waits for a task.
+// Waiter waits for a task.
 type Waiter struct {
 	// Limit ends the wait after so long, with Timeout as its outcome. Zero is none.
 	// While the task is held it stands still.
 	Limit   time.Duration
 	Timeout error
-	// Owner says that nobody else has a use for the task: when this waiter leaves
+	// Owner says that no other waiter has a use for the task: when this waiter leaves
 	// or runs out of time, the task is cancelled.
 	Owner bool
 	// Resume gets the outcome, once, unless the waiter leaves before. It must not block.
@@ -100,7 +100,7 @@ func (t *Task) Wait(w *Waiter) (leave func()) {
 	}
 }
 
-// Hold lets the limits of those who wait stand still: somebody is asked on the
+// Hold lets the limits of those who wait stand still: a person is asked on the
 // task's behalf (TIME-05). It may be called several times; each release counts once.
 func (t *Task) Hold() (release func()) {
 	t.mu.Lock()
@@ -122,7 +122,7 @@ func (t *Task) Hold() (release func()) {
 	})
 }
 
-// Poke asks for the task's state as soon as that is allowed, if anybody waits.
+// Poke asks for the task's state as soon as that is allowed, if there is a waiter.
 func (t *Task) Poke() { t.send(&noticed{State{ID: t.id}}) }
 
 // maxEarly bounds the messages before there is an actor: of notices there may be more.
@@ -151,7 +151,7 @@ func (t *Task) attach(ref actors.Ref) {
 	}
 }
 
-// idle reports whether nobody waits.
+// idle reports whether there is no waiter.
 func (t *Task) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *Task) learn(s State) {
 }
 
 // expired takes out those whose time is up, and returns when the next one's is;
-// zero if that is not known, as nobody has a limit or the task is held.
+// zero if that is not known, as no waiter has a limit or the task is held.
 func (t *Task) expired(now time.Time) (out []*Waiter, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

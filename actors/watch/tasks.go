@@ -21,14 +21,14 @@ type Options struct {
 	// [conn.Conn.SpawnChild] does.
 	Spawn actors.SpawnFunc
 	// Answer answers questions of a task of the extension: all the ones of a reading
-	// that were not put before. Its context ends when nobody waits for the task any
+	// that were not put before. Its context ends when no waiter of the task is left
 	// more, or when the peer has taken the questions back. An error ends the task:
-	// it can not be answered. Nil refuses all.
+	// it cannot be answered. Nil refuses all.
 	Answer func(ctx context.Context, t *Task, requests mcp.InputRequests) (mcp.InputResponses, error)
 	// Cancels reports whether the peer lets tasks be cancelled. Nil means it does.
 	Cancels func() bool
-	// Limit bounds the tasks that are watched. Zero means 1000. Tasks that nobody
-	// waits for are forgotten first.
+	// Limit bounds the tasks that are watched. Zero means 1000. Tasks without a
+	// waiter are forgotten first.
 	Limit int
 	// Poll is how often a task is asked for that does not say: at first, doubling up
 	// to ten times as much. Zero means 1 s. MinPoll and MaxPoll bound what a task
@@ -109,7 +109,7 @@ func (ts *Tasks) entry(g Generation, id string, seed *State, tag any) (t *Task, 
 	return t, true, nil
 }
 
-// forgetOne ends the watch of a task that nobody waits for. It is called under
+// forgetOne ends the watch of a task that has no waiter. It is called under
 // the lock.
 func (ts *Tasks) forgetOne() bool {
 	for id, t := range ts.byID {
@@ -129,7 +129,7 @@ func (ts *Tasks) Find(id string) *Task {
 	return ts.byID[id]
 }
 
-// IDs returns the ids of the tasks that somebody waits for, of one generation.
+// IDs returns the ids of the tasks that have a waiter, of one generation.
 func (ts *Tasks) IDs(g Generation) []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -1,9 +1,9 @@
 // watcher.go: the actor that watches one task.
 //
-//	        somebody waits              answer: working
+//	        a waiter                    answer: working
 //	resting ──────────────▶ asking ──────────────────────▶ pausing
 //	   ▲                     ▲  │ ▲  due, or a hint           │
-//	   │ nobody waits        │  │ └───────────────────────────┘
+//	   │ no waiter           │  │ └───────────────────────────┘
 //	   └─────────────────────┼──┼── from every state
 //	                         │  │ Core: terminal, or input_required     result
 //	                         │  ├──────────────────────▶ fetching ─────────────▶ (stopped)
@@ -69,7 +69,7 @@ type round struct {
 
 // Messages. Those with a pointer carry the outcome of work outside of the mailbox.
 type (
-	wanted    struct{} // somebody waits
+	wanted    struct{} // there is a waiter
 	left      struct{ owner bool }
 	noticed   struct{ state State } // only the id: a hint
 	announced struct{ on bool }
@@ -138,11 +138,11 @@ func (a *watcher) started(c *actors.Context) {
 	a.asked, a.rounds, a.answers = map[string]bool{}, map[*round]struct{}{}, mcp.InputResponses{}
 	a.last = time.Now()
 	a.task.attach(c.Self())
-	a.setLimit(c) // somebody may wait already
+	a.setLimit(c) // there may be a waiter already
 	a.schedule(c)
 }
 
-// schedule has the task asked for when its interval is over, if somebody waits.
+// schedule has the task asked for when its interval is over, if there is a waiter.
 func (a *watcher) schedule(c *actors.Context) {
 	state, known := a.task.State()
 	switch {
@@ -358,7 +358,7 @@ func (a *watcher) rest() {
 		a.fetching(ErrFailed)
 		a.fetching = nil
 	}
-	for r := range a.rounds { // they are put again to whoever waits next
+	for r := range a.rounds { // they are put again when there is a waiter
 		a.withdraw(r)
 		for _, key := range r.keys {
 			delete(a.asked, key)
@@ -393,7 +393,7 @@ func (a *watcher) cancel(c *actors.Context) {
 	}
 	if t.tasks.opts.Cancels != nil && !t.tasks.opts.Cancels() {
 		if t.idle() {
-			a.end(c, call.Outcome{Err: &CancelledError{ID: t.id, Message: "nobody waits, and the peer lets no task be cancelled"}})
+			a.end(c, call.Outcome{Err: &CancelledError{ID: t.id, Message: "no waiter is left, and the peer lets no task be cancelled"}})
 		}
 		return
 	}
