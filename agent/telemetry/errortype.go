@@ -15,7 +15,7 @@ import (
 // toolError is the error.type of a tool that ran and failed.
 const toolError = "tool_error"
 
-// kinds are what errors are counted as, the first that fits.
+// kinds are the values of error.type; the first that fits counts.
 var kinds = []struct {
 	err  error
 	name string
@@ -34,7 +34,7 @@ var kinds = []struct {
 	{context.Canceled, "cancelled"},
 }
 
-// errorType names the class of an error, as the attribute error.type wants it.
+// errorType returns the class of an error, for the attribute error.type.
 func errorType(err error) string {
 	var (
 		limit     *agent.LimitError

@@ -19,8 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// Request is a [mcpclient.TraceFunc]: a span of the client for each request to a server,
-// but for the call of a tool by a run, which has its span already.
+// Request is a [mcpclient.TraceFunc]: a client span for each request to a server, except for
+// the tool call of a run, which has a span already.
 func (t *Telemetry) Request(ctx context.Context, op *mcpclient.Operation) (context.Context, func(toolFailed bool, err error)) {
 	begun := time.Now()
 	attrs := append(about(op.Method, op.Name, op.Version), attribute.String("network.transport", op.Transport))
@@ -65,15 +65,15 @@ func (t *Telemetry) Middleware(ctx context.Context, in *mcpserver.Incoming, next
 	if kind := outcome(span, err == nil && in.Method == mcp.MethodCallTool && failed(result), err, t.words); kind != "" {
 		attrs = append(attrs, attribute.String("error.type", kind))
 	}
-	if errors.Is(err, mcp.ErrInvalidParams) { // maybe there is none of that name: clients must not make up values
+	if errors.Is(err, mcp.ErrInvalidParams) { // the name may be unknown: clients must not choose the values
 		attrs = slices.DeleteFunc(slices.Clone(attrs), func(kv attribute.KeyValue) bool { return kv.Key == toolName || kv.Key == promptName })
 	}
 	t.serverOps.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(attrs...))
 	return result, err
 }
 
-// extract puts the trace that a request carries into the context. What is not in the form
-// of the W3C is not there.
+// extract puts the trace of a request into the context. It ignores what is not in the form of
+// the W3C.
 func (t *Telemetry) extract(ctx context.Context, meta json.RawMessage) context.Context {
 	var carried struct {
 		Parent  string `json:"traceparent"`
@@ -87,8 +87,7 @@ func (t *Telemetry) extract(ctx context.Context, meta json.RawMessage) context.C
 		mcp.MetaTraceParent: carried.Parent, mcp.MetaTraceState: carried.State, mcp.MetaBaggage: carried.Baggage})
 }
 
-// about are the attributes that spans and metrics of a request share: of those there are
-// few values.
+// about are the attributes that spans and metrics of a request share; each has few values.
 func about(method, name string, version mcp.Version) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{attribute.String("mcp.method.name", method)}
 	if version != "" {
@@ -111,7 +110,7 @@ func spanName(method, name string) string {
 	return method
 }
 
-// outcome marks a span that has failed, and returns its error.type, empty for none.
+// outcome marks a failed span, and returns its error.type, empty for none.
 func outcome(span trace.Span, toolFailed bool, err error, words func(error) string) string {
 	switch {
 	case err != nil:
@@ -128,7 +127,7 @@ func outcome(span trace.Span, toolFailed bool, err error, words func(error) stri
 	return ""
 }
 
-// failed reports whether the result of a tool says that it failed.
+// failed reports whether a tool result has isError.
 func failed(result json.RawMessage) bool {
 	var res struct {
 		IsError bool `json:"isError"`
@@ -136,7 +135,7 @@ func failed(result json.RawMessage) bool {
 	return jsonx.Unmarshal(result, &res) == nil && res.IsError
 }
 
-// words are those of an error, which may quote what is secret.
+// words returns the text of an error if content is recorded: it may quote secrets.
 func (t *Telemetry) words(err error) string {
 	if t.content {
 		return cut(err.Error(), maxContent)
@@ -144,7 +143,7 @@ func (t *Telemetry) words(err error) string {
 	return ""
 }
 
-// asJSON is an attribute with the JSON text of v, cut to what exporters take.
+// asJSON is an attribute with the JSON text of v, cut to the bound of exporters.
 func asJSON(key string, v any) attribute.KeyValue {
 	raw, err := jsonx.Marshal(v)
 	if err != nil {
@@ -153,15 +152,13 @@ func asJSON(key string, v any) attribute.KeyValue {
 	return attribute.String(key, cut(string(raw), maxContent))
 }
 
-// Bounds of attributes, in bytes: of one with what was said, and of a name, which may be
-// a client's own.
+// Bounds of attributes, in bytes: of content, and of a name, which a client may choose.
 const (
 	maxContent = 64 << 10
 	maxName    = 128
 )
 
-// cut is a text cut to what exporters take: not in the midst of a character, for they
-// refuse all that they were to send with it.
+// cut cuts a text between two characters: exporters refuse a whole batch with a broken one.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -118,6 +118,6 @@ func (t *Telemetry) Tool(ctx context.Context, tool *agent.ToolTrace) (context.Co
 	}
 }
 
-// toolSpan is the context key of the span of a tool call whose request is not made yet:
-// it becomes that of the request (one span, not two).
+// toolSpan is the context key of the span of a tool call before its request, which continues
+// the span.
 type toolSpan struct{}

@@ -1,5 +1,5 @@
-// Package telemetry tells OpenTelemetry what agents, MCP clients and MCP servers do, by
-// the conventions for generative AI and for MCP.
+// Package telemetry exports the work of agents, MCP clients and MCP servers to OpenTelemetry,
+// by the conventions for generative AI and for MCP.
 //
 //	t, err := telemetry.New(&telemetry.Options{TracerProvider: tp, MeterProvider: mp})
 //	opts := &agent.Options{…}
@@ -9,11 +9,10 @@
 // A run is a span invoke_agent, below it there is one chat for each turn of the model
 // and one for each tool call: tools/call of a server's tool, execute_tool of a
 // function of the program. Requests to MCP servers carry the trace in their _meta
-// (META-04), and [Telemetry.Middleware] goes on with it in a server, so that a trace leads
-// through every agent and server of a job.
+// and [Telemetry.Middleware] continues it in a server, so that one trace covers every agent
+// and server of a job.
 //
-// What people and models say, and arguments and results of tools, are only recorded with
-// [Options].Content.
+// Messages, and the arguments and results of tools, are recorded with [Options].Content only.
 package telemetry
 
 import (
@@ -39,15 +38,14 @@ const scope = "github.com/troupe-dev/troupe/agent/telemetry"
 
 // Options says where telemetry goes; nil is the same as the zero value, which sends none.
 type Options struct {
-	// TracerProvider takes spans. Nil takes none; nothing global is looked at.
+	// TracerProvider takes spans. Nil takes none; global providers are ignored.
 	TracerProvider trace.TracerProvider
 	// MeterProvider takes metrics. Nil takes none.
 	MeterProvider metric.MeterProvider
 	// Propagator writes the trace into requests and reads it from them. Nil is that of
 	// the W3C: traceparent, tracestate and baggage.
 	Propagator propagation.TextMapPropagator
-	// Content records messages, arguments and results too. They hold what people say and
-	// what is secret to them.
+	// Content records messages, arguments and results too, which may hold secrets.
 	Content bool
 }
 
@@ -102,8 +100,7 @@ func New(opts *Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Instrument makes the runtime of these options tell what it does. What they have of it
-// already is replaced.
+// Instrument adds telemetry to the runtime of these options. It replaces earlier telemetry.
 func (t *Telemetry) Instrument(o *agent.Options) {
 	var host mcpclient.HostOptions
 	if o.Host != nil {
@@ -113,19 +110,19 @@ func (t *Telemetry) Instrument(o *agent.Options) {
 	o.Host, o.Tracer = &host, t
 }
 
-// InstrumentHost makes a host without a runtime tell what it asks of its servers.
+// InstrumentHost adds telemetry to a host without a runtime.
 func (t *Telemetry) InstrumentHost(o *mcpclient.HostOptions) {
 	o.Trace, o.TraceContext = t.Request, t.inject
 }
 
-// inject is what a request carries of the trace that it is part of.
+// inject returns the trace of a request, for its _meta.
 func (t *Telemetry) inject(ctx context.Context) map[string]string {
 	carrier := make(propagation.MapCarrier)
 	t.propagator.Inject(ctx, carrier)
 	return carrier
 }
 
-// fail marks a span as failed. Kind is a class of errors, of which there are few.
+// fail marks a span as failed. Kind is one of few classes of errors.
 func fail(span trace.Span, kind, message string) {
 	span.SetAttributes(attribute.String("error.type", kind))
 	span.SetStatus(codes.Error, message)

@@ -15,19 +15,19 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// lastBound is how long the claimer waits, once the time of a drain is over, for runs to
-// end and for the store to take what is written of them.
+// lastBound is how long the claimer waits, once the time of a drain is over, until runs have
+// ended and the store has their outcomes.
 const lastBound = 15 * time.Second
 
-// maxRecovering is how many jobs of lost workers are looked into at once: one at a time
-// may have to wait for the lease of its run, while there are others to do.
+// maxRecovering bounds the jobs of lost workers that are examined at once: each may have to
+// wait until the lease of its run expires.
 const maxRecovering = 256
 
 // Messages.
 type (
 	lookNow struct{ whole bool } // also for cancels and schedules
 	pollNow struct{}
-	found   struct { // what a look has found
+	found   struct { // the outcome of a look
 		claimed    []store.Job
 		cancelling []string
 		adopted    []store.Job // by a claim whose outcome was not known
@@ -108,7 +108,7 @@ func (k *claimer) Receive(c *actors.Context, msg any) {
 	}
 }
 
-// room is how many jobs may be claimed.
+// room returns how many jobs may be claimed.
 func (k *claimer) room() int {
 	n, suspects := k.w.board.count()
 	k.notePlaces(n[parked])
@@ -118,22 +118,22 @@ func (k *claimer) room() int {
 	return min(max(k.w.opts.Concurrency-n[active], 0), store.MaxClaim)
 }
 
-// notePlaces says in the log when parked jobs begin to stop the worker from claiming, and
-// when they no longer do.
+// notePlaces logs when parked jobs begin to stop the worker from claiming, and when they no
+// longer do.
 func (k *claimer) notePlaces(parked int) {
 	full := parked >= k.w.opts.MaxParked
 	switch {
 	case full && !k.full:
-		k.w.opts.Logger.Warn("no more jobs are claimed: as many wait for a human as may; answer them (troupe inbox) or raise the bound (worker.max_parked)",
+		k.w.opts.Logger.Warn("no more jobs are claimed: the bound of jobs that wait for a person is reached; answer them (troupe inbox) or raise the bound (worker.max_parked)",
 			"parked", parked, "max", k.w.opts.MaxParked)
 	case !full && k.full:
-		k.w.opts.Logger.Info("jobs are claimed again: fewer wait for a human", "parked", parked, "max", k.w.opts.MaxParked)
+		k.w.opts.Logger.Info("jobs are claimed again: fewer wait for a person", "parked", parked, "max", k.w.opts.MaxParked)
 	}
 	k.full = full
 }
 
-// tick compares the clocks. After a jump, a sleep or a pause it renews the leases before
-// anything is claimed, and gives other workers, which noticed the same, the time to do so.
+// tick compares the clocks. After a jump, a sleep or a pause it renews the leases before it
+// claims jobs, and gives other workers, which noticed the same, the time to do so.
 func (k *claimer) tick(c *actors.Context) {
 	gap, jump := k.ticks.tick()
 	late := k.w.late()
@@ -147,11 +147,10 @@ func (k *claimer) tick(c *actors.Context) {
 	k.renewAll(c)
 }
 
-// late is by how much a renewal may come after its time: it still finds a third of the
-// lease left.
+// late is the longest delay of a renewal: a third of the lease is still left then.
 func (w *Worker) late() time.Duration { return w.opts.Lease / 3 }
 
-// look asks the store for work, and what else there is.
+// look asks the store for work, cancels and due schedules.
 func (k *claimer) look(c *actors.Context, m lookNow) {
 	if k.looking {
 		k.again = &lookNow{whole: m.whole || k.again != nil && k.again.whole}
@@ -173,7 +172,7 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 		func(f found, err error) any { f.err = errors.Join(f.err, err); return f })
 }
 
-// order says what a look is to do.
+// order says what a look has to do.
 type order struct {
 	whole, holds, draining bool
 	room                   int // jobs that may be claimed
@@ -182,7 +181,7 @@ type order struct {
 	held map[string]*held
 }
 
-// look is what a look does at the store. What it can not do it leaves to the next one.
+// look carries out an order at the store. What fails is left to the next look.
 func (w *Worker) look(ctx context.Context, o order) (f found, err error) {
 	var errs []error
 	if o.whole && o.holds {
@@ -211,8 +210,8 @@ func (w *Worker) look(ctx context.Context, o order) (f found, err error) {
 	return f, errors.Join(errs...)
 }
 
-// unknown returns the jobs that are this worker's in the store and not among those it has:
-// a claim was made, and its answer lost. ClaimJobs does not give them to it again.
+// unknown returns the jobs that the store has for this worker and the worker does not know:
+// the answer to a claim was lost. ClaimJobs does not return them again.
 func (w *Worker) unknown(ctx context.Context, held map[string]*held) (list []store.Job, err error) {
 	for q := (store.JobQuery{Owner: w.owner, Brief: true}); ; {
 		page, err := w.store.Jobs(ctx, q)
@@ -234,7 +233,7 @@ func (k *claimer) found(c *actors.Context, m found) {
 		c.Log().Warn("looking for work", "error", m.err)
 	}
 	for _, j := range m.adopted {
-		j.Lost = true // it is closed and queued again, as that of a lost worker
+		j.Lost = true // it is closed and queued again, like the job of a lost worker
 		k.begin(c, j)
 	}
 	for _, j := range m.claimed {
@@ -254,7 +253,7 @@ func (k *claimer) found(c *actors.Context, m found) {
 	k.finish(c)
 }
 
-// beginAside lets a job that was put aside begin once no other job runs.
+// beginAside begins a job that was put aside, once no other job runs.
 func (k *claimer) beginAside() {
 	n, suspects := k.w.board.count()
 	if n[aside] == 0 || n[active]+suspects > 0 {
@@ -290,7 +289,7 @@ func (k *claimer) begin(c *actors.Context, j store.Job) {
 	k.jobs[j.ID], k.refs[ref] = h, h
 }
 
-// ended lets a job go. One whose actor failed is looked into as a lost one is.
+// ended releases a job. A job whose actor failed is examined like a lost one.
 func (k *claimer) ended(c *actors.Context, m actors.ChildStopped) {
 	h := k.refs[m.Ref]
 	if h == nil {
@@ -335,7 +334,7 @@ func (k *claimer) renewAll(c *actors.Context) {
 	}, func(held []store.JobLease, err error) any { return renewed{asked, held, err} })
 }
 
-// renewed tells the jobs that are others' now.
+// renewed tells the jobs whose leases are lost.
 func (k *claimer) renewed(c *actors.Context, m renewed) {
 	if m.err != nil {
 		c.Log().Warn("the leases of jobs were not renewed", "error", m.err)
@@ -352,7 +351,7 @@ func (k *claimer) renewed(c *actors.Context, m renewed) {
 	}
 }
 
-// drain takes no more jobs; the second time, those under way have no more time.
+// drain claims no more jobs; the second time, those under way have no more time.
 func (k *claimer) drain(c *actors.Context) {
 	if k.draining {
 		k.drainOver(c)

@@ -9,49 +9,51 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// EventType says what has happened.
+// EventType is the type of an event.
 type EventType string
 
 // The types of events.
 const (
 	JobStarted    EventType = "job.started"  // an attempt begins
-	JobWaiting    EventType = "job.waiting"  // its run waits for a human, or for what For says
-	JobResumed    EventType = "job.resumed"  // and does not any more
+	JobWaiting    EventType = "job.waiting"  // its run waits for a person, or for For
+	JobResumed    EventType = "job.resumed"  // its run goes on
 	JobRetried    EventType = "job.retried"  // an attempt failed or was lost, and another follows after Wait
-	JobReturned   EventType = "job.returned" // the worker ends, and leaves the job to others
+	JobReturned   EventType = "job.returned" // the worker ends, and returns the job to the queue
 	JobEnded      EventType = "job.ended"    // Job.State says how
-	JobLost       EventType = "job.lost"     // another worker has it: what is done here does not count
+	JobLost       EventType = "job.lost"     // another worker has it, and the work here does not count
 	ScheduleFired EventType = "schedule.fired"
 )
 
-// Event is something that has happened to a job.
+// Event is an event of a job.
 type Event struct {
 	Type EventType `json:"type"`
 	Time time.Time `json:"time"`
-	// Job is how it stands now, without its prompt and input.
+	// Job is its state now, without its prompt and input.
 	Job   store.Job     `json:"job"`
 	Wait  time.Duration `json:"wait,omitzero"` // in nanoseconds
 	Error string        `json:"error,omitempty"`
-	// For is what a job waits for, if not for a human.
+	// For is the reason of the wait, if not a person.
 	For string `json:"for,omitempty"`
-	// Attempt is what an attempt came to that is not the last, and what it has cost: the
-	// JSON of an [agent.Result]. Of the last one that is Job.Result.
+	// Attempt is the outcome and cost of an attempt before the last: the JSON of an
+	// [agent.Result]. That of the last one is Job.Result.
 	Attempt json.RawMessage `json:"attempt,omitzero"`
 }
 
 // maxEvents is how many events may wait for OnEvent before no more jobs are claimed.
 const maxEvents = 4096
 
-// emitter hands events to an observer, in order and one after the other, on a
-// goroutine that there is only while there are some.
+// emitter passes events to an observer, in order and one after the other, in a task that
+// runs while there are events.
 type emitter struct {
 	sys *actors.System
 	to  func(Event)
 
+	// mu guards the fields below. The claimer and the actors of jobs emit in passing; the
+	// observer may block, which no actor may.
 	mu      sync.Mutex
 	waiting []Event
 	busy    bool
-	idle    chan struct{} // closed when there is nothing left; nil if nobody waits
+	idle    chan struct{} // closed when no event is left; nil without a waiter
 }
 
 func (e *emitter) emit(ev Event) {
@@ -104,7 +106,7 @@ func (e *emitter) full() bool {
 	return len(e.waiting) >= maxEvents
 }
 
-// done returns a channel that is closed once the observer has heard of everything.
+// done returns a channel that is closed once the observer has received all events.
 func (e *emitter) done() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -3,7 +3,8 @@
 //	claimed ─┬──────────────▶ starting ───▶ running ───▶ judging ───▶ writing ───▶ (stops)
 //	         └─ lost, or an old run is open ─▶ closing ─────────────────▲
 //
-// A job that waits for a human is running, too: it has a message coming and nothing else.
+// A job that waits for a person is running, too: it waits for one message, and holds no
+// goroutine.
 
 package worker
 
@@ -30,7 +31,7 @@ type (
 		run *agent.Run
 		err error
 	}
-	stands struct { // how a run stands
+	stands struct { // the standing of a run
 		run *agent.Run
 		now agent.Standing
 	}
@@ -38,7 +39,7 @@ type (
 		res *agent.Result
 		err error
 	}
-	judged struct { // what a run that has ended has done
+	judged struct { // by a run that has ended
 		effects *effects
 		err     error
 	}
@@ -46,15 +47,15 @@ type (
 		effects *effects
 		err     error
 	}
-	parkable  judged // what a run that waits has done
+	parkable  judged // by a run that waits
 	suspended struct{ err error }
 	wrote     struct {
 		job store.Job
 		err error
 	}
 	timeUp   struct{}
-	tryNext  struct{} // what could not be done before
-	tryWrite struct{} // what could not be written before
+	tryNext  struct{} // a step that failed
+	tryWrite struct{} // a write that failed
 )
 
 // work is one job. It is touched by its own goroutine only.
@@ -66,8 +67,8 @@ type work struct {
 	begins  bool       // the run is being started
 	run     *agent.Run // nil for none
 	waiting bool
-	waits   string // what for, if not for a human
-	why     error  // what the run was cancelled with by this actor; nil for nothing
+	waits   string // its reason, if not a person
+	why     error  // the cause with which this actor cancelled the run; nil for none
 	clock   *actors.Timer
 	left    time.Duration // of the attempt's time, while the clock stands still
 	ends    time.Time
@@ -107,7 +108,7 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	case wrote:
 		j.wrote(c, m)
 	case leaseLost:
-		if !j.leaves { // else the lease is lost by what is being written, or that will say so
+		if !j.leaves { // else the last write releases the lease, or finds it lost
 			j.lost(c)
 		}
 	case drain:
@@ -122,10 +123,10 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	}
 }
 
-// idle hears nothing: the job is about to leave.
+// idle ignores all messages: the job is about to leave.
 func (j *work) idle(*actors.Context, any) {}
 
-// claimed begins with a job.
+// claimed chooses the first step of a job.
 func (j *work) claimed(c *actors.Context) {
 	switch {
 	case j.job.Lost:
@@ -140,11 +141,11 @@ func (j *work) claimed(c *actors.Context) {
 // suspectAfter is how often a job's worker is lost until the job runs alone.
 const suspectAfter = 2
 
-// suspect reports whether j may be what ends the processes of its workers. It begins with
-// no other job beside it, so that it takes none with it.
+// suspect reports whether j may have ended the processes of its workers. It runs with no
+// other job beside it, so that it takes none with it.
 func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
 
-// waitingAside waits for the claimer to let the job begin alone.
+// waitingAside waits until the job can begin alone.
 func (j *work) waitingAside(c *actors.Context, msg any) {
 	switch msg.(type) {
 	case beginAlone:
@@ -157,8 +158,8 @@ func (j *work) waitingAside(c *actors.Context, msg any) {
 	}
 }
 
-// beginAfterLast starts an attempt once the run of the one before it is closed: that may
-// have been left to wait.
+// beginAfterLast starts an attempt once the run of the earlier one, which may still wait, is
+// closed.
 func (j *work) beginAfterLast(c *actors.Context) {
 	j.aside = false
 	if j.job.Attempts == 1 {
@@ -168,8 +169,8 @@ func (j *work) beginAfterLast(c *actors.Context) {
 	j.close(c, j.job.RunID(j.job.Attempts-1), func(c *actors.Context, _ *effects) { j.begin(c) })
 }
 
-// close ends a run that nobody works on any more, and its tree, and goes on with what
-// they have done. Where somebody may still work on them it waits.
+// close ends a run without a worker, and its tree, and goes on with their effects. If another
+// worker may still hold them, it waits for the end of its lease.
 func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *effects)) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state = func(c *actors.Context, msg any) {
@@ -187,18 +188,18 @@ func (j *work) close(c *actors.Context, run string, then func(*actors.Context, *
 			}
 		case cancelJob:
 			j.job.Cancelling = true
-		case drainOver: // its lease expires, and another worker looks into it
+		case drainOver: // its lease expires, and another worker examines it
 			j.leave(c, JobReturned, nil)
 		}
 	}
-	// A run of an attempt before this one that is not there was given back unbegun.
+	// A missing run of an earlier attempt was returned before it began.
 	cl := &closer{store: j.w.store, owner: j.w.owner, ttl: j.w.opts.Lease, why: "its worker was lost", past: run != j.job.Run}
 	name := j.job.Agent
 	actors.Await(c, func(ctx context.Context) (*effects, error) { return cl.close(ctx, name, run) },
 		func(d *effects, err error) any { return closed{d, err} })
 }
 
-// later does something again after a while.
+// later repeats a step after a while.
 func (j *work) later(c *actors.Context, wait time.Duration, f func(*actors.Context)) {
 	j.retry = f
 	j.again.Set(wait)
@@ -207,18 +208,18 @@ func (j *work) later(c *actors.Context, wait time.Duration, f func(*actors.Conte
 	}
 }
 
-// storeDelay is how long to wait for a store that fails.
+// storeDelay returns how long to wait for a store that fails.
 func (j *work) storeDelay(err error) time.Duration {
 	j.failures++
 	j.w.opts.Logger.Warn("the store fails", "job", j.job.ID, "error", err, "times", j.failures)
 	return min(100*time.Millisecond<<min(j.failures, 6), 5*time.Second)
 }
 
-// recovered goes on with a job whose worker was lost, by what that has done.
+// recovered decides about a job whose worker was lost, by the effects of its run.
 func (j *work) recovered(c *actors.Context, d *effects) {
 	if end := d.end; end != nil {
 		switch end.State {
-		case store.Finished: // and could not say so
+		case store.Finished: // its worker could not record that
 			j.end(c, store.JobDone, resultOf(j.job.Run, end), "")
 			return
 		case store.Limited:
@@ -232,14 +233,14 @@ func (j *work) recovered(c *actors.Context, d *effects) {
 		j.end(c, store.JobCancelled, cost, "cancelled; its worker was lost before")
 	case len(unsafe) > 0:
 		j.end(c, store.JobUnknown, cost, fmt.Sprintf(
-			"its worker was lost after it may have called what is not declared safe to call twice: %s", names(unsafe)))
+			"its worker was lost after the run may have called tools that are not declared safe to call twice: %s", names(unsafe)))
 	default:
 		j.wasLost(c, cost, d.begun)
 	}
 }
 
-// wasLost queues a job again whose worker was lost. It counts only if the job was running:
-// one that waits for a human, or was not begun, has not ended the worker.
+// wasLost queues the job of a lost worker again. The loss counts only if the job was running:
+// a job that waits for a person, or has not begun, did not end its worker.
 func (j *work) wasLost(c *actors.Context, cost json.RawMessage, begun bool) {
 	u := store.JobUpdate{State: store.JobQueued, Lost: begun && j.job.State == store.JobRunning, Error: "its worker was lost"}
 	if losses := j.job.Losses + 1; u.Lost && losses >= j.w.opts.Retry.MaxLosses {
@@ -295,7 +296,7 @@ func (j *work) started(c *actors.Context, m started) {
 	case errors.Is(m.err, agent.ErrClosed), errors.Is(m.err, agent.ErrTooManyRuns):
 		j.giveBack(c, nil)
 		return
-	case errors.Is(m.err, agent.ErrRunExists): // another worker has closed it, or somebody has taken the name
+	case errors.Is(m.err, agent.ErrRunExists): // another worker has closed it, or a run of another user has its name
 		j.close(c, j.job.Run, j.recovered)
 		return
 	case m.err != nil:
@@ -354,8 +355,8 @@ func (j *work) stop(why error) {
 	}
 }
 
-// wait notes that the run waits for a human, or for what other runs have, or does not any
-// more. The time of the attempt stands still meanwhile (TIME-05).
+// wait notes that the run waits for a person or for an instance of a server, or no longer
+// does. The time of the attempt stands still meanwhile (TIME-05).
 func (j *work) wait(c *actors.Context, now agent.Standing) {
 	before := j.waiting
 	j.waiting, j.waits = now.Waiting, now.For
@@ -381,7 +382,7 @@ func (j *work) wait(c *actors.Context, now agent.Standing) {
 	j.park(c)
 }
 
-// waitsFor begins the error of a job that waits for what other runs have.
+// waitsFor begins the error of a job that waits for an instance of a server.
 const waitsFor = "waits for "
 
 func (j *work) startClock() {
@@ -391,8 +392,8 @@ func (j *work) startClock() {
 	}
 }
 
-// park leaves a job that waits for a human alone when the worker ends: it begins again
-// elsewhere if it has done nothing that must not be done twice, and else stays waiting.
+// park releases a job that waits for a person when the worker ends: it begins again elsewhere
+// if all its effects may happen twice, and else stays waiting.
 func (j *work) park(c *actors.Context) {
 	if !j.draining || !j.waiting || j.run == nil || j.why != nil {
 		return
@@ -404,9 +405,9 @@ func (j *work) park(c *actors.Context) {
 
 func (j *work) parked(c *actors.Context, m parkable) {
 	switch {
-	case !j.waiting || j.why != nil: // it goes on meanwhile
+	case !j.waiting || j.why != nil: // it has gone on meanwhile
 	case m.err != nil:
-		c.Log().Warn("a job that waits could not be looked at", "job", j.job.ID, "error", m.err)
+		c.Log().Warn("the journal of a waiting job could not be read", "job", j.job.ID, "error", m.err)
 	case len(m.effects.unsafe()) == 0:
 		j.stop(errReturned)
 	default:

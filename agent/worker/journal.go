@@ -17,29 +17,29 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// maxTree bounds the runs of one job that are looked at.
+// maxTree bounds the runs of one job that are read.
 const maxTree = 1000
 
-// effects is what a run has done, as its journal tells it, with all runs it has started.
+// effects are the effects of a run and of all runs that it started, by their journals.
 type effects struct {
 	end  *runlog.RunFinished // of the run itself; nil while it has not ended
-	cost *runlog.RunFinished // of a run that was closed: what it has cost with all that it has started; nil for nothing
-	open []string            // calls without an outcome that must not be made twice
-	made []string            // calls with one, likewise
+	cost *runlog.RunFinished // of a run that was closed: its cost with all runs that it started; nil for none
+	open []string            // calls without an outcome that must not be repeated
+	made []string            // calls with an outcome that must not be repeated
 	runs int
-	// begun says that the run was there when it was closed: a worker may be lost between
-	// the claim of a job and the start of its run.
+	// begun says that the run existed when it was closed: a worker may be lost between the
+	// claim of a job and the start of its run.
 	begun bool
 }
 
-// unsafe returns the names of the tools that must not be called again.
+// unsafe returns the tools whose calls must not be repeated.
 func (d *effects) unsafe() []string {
 	all := slices.Concat(d.open, d.made)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// intent is what is read of a call before it was made.
+// intent is the part of a call's intent that matters here.
 type intent struct {
 	Turn   int    `json:"turn"`
 	CallID string `json:"callId"`
@@ -48,7 +48,7 @@ type intent struct {
 	Safe   bool   `json:"safe"`
 }
 
-// step is a call as its run's journal tells of it.
+// step is a call in its run's journal.
 type step struct {
 	intent
 	key   string
@@ -58,10 +58,10 @@ type step struct {
 	made  bool // and was made
 }
 
-// read is one run's journal, as far as it matters.
+// read is the part of one run's journal that matters here.
 type read struct {
 	head  store.Run
-	begun bool // it was not made to take the place of one
+	begun bool // it is no placeholder
 	steps []*step
 	end   *runlog.RunFinished
 	usage runlog.Usage
@@ -128,8 +128,8 @@ func (r *read) event(calls map[string]*step, ev store.Event) error {
 	return nil
 }
 
-// note adds what a run has done to d, and returns the runs it has started. A call that
-// starts a run does nothing else: what counts is what that has done.
+// note adds the effects of a run to d, and returns the runs that it started. A call that starts
+// a run has no effect itself: those of that run count.
 func (d *effects) note(r *read) (children []string) {
 	for _, s := range r.steps {
 		switch {
@@ -146,7 +146,7 @@ func (d *effects) note(r *read) (children []string) {
 	return children
 }
 
-// look reads what a run of this worker has done, and changes nothing.
+// look reads the effects of a run of this worker, and changes nothing.
 func look(ctx context.Context, s store.Store, id string) (*effects, error) {
 	d := new(effects)
 	for ids := []string{id}; len(ids) > 0; ids = ids[1:] {
@@ -175,7 +175,7 @@ func look(ctx context.Context, s store.Store, id string) (*effects, error) {
 type leasedError struct{ until time.Time }
 
 func (e *leasedError) Error() string {
-	return "somebody may still work on the run, until " + e.until.Format(time.RFC3339)
+	return "another worker may hold the run until " + e.until.Format(time.RFC3339)
 }
 
 // closer ends runs whose worker was lost.
@@ -183,14 +183,14 @@ type closer struct {
 	store store.Store
 	owner string
 	ttl   time.Duration
-	why   string // what they have failed with
-	past  bool   // nobody is about to begin the run: one that is not there stays so
+	why   string // the error of those runs
+	past  bool   // no worker is about to begin the run: a missing one stays missing
 }
 
-// close fences a job's run and the runs it has started off, so that nothing can be
-// appended any more by whoever had them, ends them as failed, withdraws their
-// questions, and returns what they have done. A run that had ended stays as it is; one
-// that was about to begin never does. A [*leasedError] says when to come again.
+// close fences off a job's run and the runs that it started, so that their former owner can
+// append no more, ends them as failed, withdraws their questions, and returns their effects. A
+// run that had ended stays as it is; one that was about to begin never does. A [*leasedError]
+// says when to try again.
 func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error) {
 	d := new(effects)
 	var all []*read
@@ -209,7 +209,7 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error)
 		all = append(all, r)
 	}
 	first, whole := all[0], budget.Amount{}
-	for _, r := range slices.Backward(all) { // the first last: it is what says that all are
+	for _, r := range slices.Backward(all) { // the first run last: its end says that all have ended
 		whole = plus(whole, r.spent)
 		whole.Steps = r.spent.Steps // a run's own
 		if r.end != nil {
@@ -229,21 +229,21 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error)
 	return d, nil
 }
 
-// plus adds what b has cost to a, but for its steps.
+// plus adds b to a, without its steps.
 func plus(a, b budget.Amount) budget.Amount {
 	return budget.Amount{Tokens: a.Tokens + b.Tokens, Cost: a.Cost + b.Cost, ModelCalls: a.ModelCalls + b.ModelCalls,
 		ToolCalls: a.ToolCalls + b.ToolCalls, Steps: a.Steps}
 }
 
-// ended is how a run ends that somebody has lost.
+// ended is the end of a lost run.
 func (cl *closer) ended(r *read, spent budget.Amount) *runlog.RunFinished {
 	return &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: cl.why, Usage: r.usage,
 		Steps: r.spent.Steps, ToolCalls: r.spent.ToolCalls, Spent: spent}
 }
 
-// fence takes a run's lease, or the place of a run that is not there yet.
+// fence takes a run's lease, or the place of a missing run.
 func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
-	for range 3 { // it may come into being meanwhile
+	for range 3 { // another worker may create it meanwhile
 		head, err := cl.store.Claim(ctx, id, cl.owner, cl.ttl)
 		switch {
 		case err == nil, errors.Is(err, store.ErrFinished):
@@ -298,7 +298,7 @@ func (cl *closer) finish(ctx context.Context, r *read, spent budget.Amount) erro
 	}
 	_, err := cl.store.Append(ctx, store.Append{Run: r.head.ID, Epoch: r.head.Epoch, After: store.Unchecked, State: store.Failed, Summary: cl.why, Events: events})
 	switch {
-	case errors.Is(err, store.ErrFinished): // by whoever has claimed it since
+	case errors.Is(err, store.ErrFinished): // by a later owner
 		return nil
 	case errors.Is(err, store.ErrFenced):
 		return &leasedError{time.Now()}
@@ -323,7 +323,7 @@ func (cl *closer) withdraw(ctx context.Context, run string) error {
 	}
 }
 
-// resultOf is the result of a run that has ended, as a job has it.
+// resultOf is the result of an ended run, for its job.
 func resultOf(id string, end *runlog.RunFinished) json.RawMessage {
 	if end == nil {
 		return nil
@@ -332,8 +332,8 @@ func resultOf(id string, end *runlog.RunFinished) json.RawMessage {
 		Usage: agent.Usage(end.Usage), Steps: end.Steps, ToolCalls: end.ToolCalls, Spent: agent.Spent(end.Spent)})
 }
 
-// encodeResult writes a result down. One that is too large for a store is in its run's
-// journal only.
+// encodeResult encodes a result. A result that is too large for a job is in its run's journal
+// only.
 func encodeResult(res *agent.Result) json.RawMessage {
 	if res == nil {
 		return nil
@@ -355,7 +355,7 @@ func names(tools []string) string {
 	return strings.Join(tools[:min(len(tools), 5)], ", ")
 }
 
-// clip cuts an error to what a store takes.
+// clip cuts an error to the bound of a store.
 func clip(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 	if len(s) <= store.MaxText {

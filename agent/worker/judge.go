@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// collect takes the outcome of the run.
+// collect waits for the outcome of the run.
 func (j *work) collect(c *actors.Context) {
 	j.clock.Clear()
 	j.state = j.judging
@@ -36,7 +36,7 @@ func (j *work) judging(c *actors.Context, msg any) {
 	}
 }
 
-// judge decides what the job has come to.
+// judge decides how the job ends.
 func (j *work) judge(c *actors.Context, m outcome) {
 	result := encodeResult(m.res)
 	var limit *agent.LimitError
@@ -48,19 +48,19 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	case errors.Is(m.err, agent.ErrSuspended):
 		j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true}, event: Event{Type: JobReturned}, last: true})
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
-		j.close(c, j.job.Run, j.recovered) // somebody has claimed the run; if not the job, too, it is to be looked into
+		j.close(c, j.job.Run, j.recovered) // another worker has claimed the run, but maybe not the job
 	case j.why == errTimeout:
 		j.end(c, store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout))
 	case j.why == errReturned, errors.Is(m.err, agent.ErrClosed):
 		j.judgeEffects(c, func(c *actors.Context, d *effects) {
 			if unsafe := d.unsafe(); len(unsafe) > 0 {
 				j.end(c, store.JobUnknown, result, fmt.Sprintf(
-					"its worker ended after it had called what is not declared safe to call twice: %s", names(unsafe)))
+					"its worker ended after the run had called tools that are not declared safe to call twice: %s", names(unsafe)))
 				return
 			}
 			j.giveBack(c, result)
 		})
-	case errors.As(m.err, &cancelled): // by the job's, or somebody who has cancelled the run
+	case errors.As(m.err, &cancelled): // with the job, or the run alone
 		j.end(c, store.JobCancelled, result, m.err.Error())
 	case errors.As(m.err, &limit):
 		j.end(c, store.JobLimited, result, m.err.Error())
@@ -69,8 +69,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	}
 }
 
-// failed tries a job again whose failure may pass, unless it has done what must not be
-// done twice.
+// failed queues a job again if its failure may pass and its effects may happen twice.
 func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 	if !j.w.opts.Retryable(err) {
 		j.fail(c, result, err.Error())
@@ -84,9 +83,9 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 	j.judgeEffects(c, func(c *actors.Context, d *effects) {
 		switch {
 		case len(d.open) > 0:
-			j.end(c, store.JobUnknown, result, fmt.Sprintf("%v; nobody can know what this has done: %s", err, names(d.open)))
+			j.end(c, store.JobUnknown, result, fmt.Sprintf("%v; the effect of these calls is unknown: %s", err, names(d.open)))
 		case len(d.made) > 0:
-			j.fail(c, result, fmt.Sprintf("%v; it is not tried again, for it has called what is not declared safe to call twice: %s", err, names(d.made)))
+			j.fail(c, result, fmt.Sprintf("%v; it is not tried again, since the run has called tools that are not declared safe to call twice: %s", err, names(d.made)))
 		case j.job.Cancelling:
 			j.end(c, store.JobCancelled, result, err.Error())
 		default:
@@ -95,7 +94,7 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 	})
 }
 
-// judgeEffects reads what the run has done, however often the store has to be asked.
+// judgeEffects reads the effects of the run; while the store fails it tries again.
 func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effects)) {
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
@@ -116,8 +115,8 @@ func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effec
 		func(d *effects, err error) any { return judged{d, err} })
 }
 
-// requeue leaves the job to whoever claims it next. What the attempt has come to is told,
-// and not kept: the job's result is the last one's.
+// requeue returns the job to the queue. The outcome of the attempt is reported and not kept:
+// the job's result is that of the last one.
 func (j *work) requeue(c *actors.Context, attempt json.RawMessage, wait time.Duration, failed bool, why string) {
 	u := store.JobUpdate{State: store.JobQueued, Failed: failed, Error: clip(why)}
 	if wait > 0 {
@@ -130,7 +129,7 @@ func (j *work) requeue(c *actors.Context, attempt json.RawMessage, wait time.Dur
 	j.write(c, write{update: u, event: ev, last: true})
 }
 
-// giveBack leaves the job to others, without a failure of its own.
+// giveBack returns the job to the queue, without a failure of its own.
 func (j *work) giveBack(c *actors.Context, attempt json.RawMessage) {
 	wait := time.Duration(0)
 	if !j.draining { // the runtime has no room, or is about to end

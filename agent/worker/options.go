@@ -17,21 +17,20 @@ import (
 
 // Options says how a worker works.
 type Options struct {
-	// Agents are those whose jobs are claimed. At least one is required, and no two may
+	// Agents are the agents whose jobs are claimed. At least one is required, and no two may
 	// have the same name.
 	Agents []*agent.Agent
 	// Store holds the jobs. It is required, and has to be the runtime's own: see
 	// [agent.Options].Store.
 	Store store.Store
-	// Concurrency is how many jobs are worked on at once, without those that wait for a
-	// human. Zero means 8.
+	// Concurrency bounds the jobs at work, without those that wait for a person. Zero
+	// means 8.
 	Concurrency int
-	// MaxParked is how many jobs may wait for a human here. It bounds memory, of which a
-	// parked job takes about 10 KB. With as many no more are claimed, which the log and
-	// [Status] say. Zero means 100,000.
+	// MaxParked bounds the jobs that wait for a person here, and so memory: a parked job takes
+	// about 10 KB. At the bound the worker claims no more, and says so in the log and in
+	// [Status]. Zero means 100,000.
 	MaxParked int
-	// Lease is how long a job is this worker's without a sign of life. Zero means 30
-	// seconds. The runs have leases of their own: see [agent.Options].Lease.
+	// Lease is how long a job stays this worker's without a renewal. Zero means 30 seconds. The runs have leases of their own: see [agent.Options].Lease.
 	Lease time.Duration
 	// Poll is how often the store is asked for work, cancels and schedules. Zero means
 	// half a second.
@@ -40,12 +39,12 @@ type Options struct {
 	Drain time.Duration
 	// Retry says how often and when a job is tried again.
 	Retry Retry
-	// Retryable says which failures are worth another attempt. Nil means [Retryable].
+	// Retryable reports which failures get another attempt. Nil means [Retryable].
 	Retryable func(err error) bool
-	// Name is part of what the worker is called in the store. Empty means the host's name.
+	// Name is part of the worker's name in the store. Empty means the host's name.
 	Name string
-	// OnEvent hears of everything that happens, one event after the other. While it takes
-	// its time no more than some thousand events are kept, and then no more jobs claimed.
+	// OnEvent receives all events, one after the other. When some thousand events wait for
+	// it, the worker claims no more jobs.
 	OnEvent func(Event)
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
@@ -53,7 +52,7 @@ type Options struct {
 
 // Retry is how a job that failed is tried again.
 type Retry struct {
-	// MaxAttempts is how many attempts may fail, where the job does not say it. Zero
+	// MaxAttempts is how many attempts may fail, unless the job says so itself. Zero
 	// means 3.
 	MaxAttempts int
 	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
@@ -106,7 +105,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, nil
 }
 
-// ownerName makes the name of a worker's leases, of which there is no second.
+// ownerName makes the name of a worker's leases, which no other worker has.
 func ownerName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < '!' || r > '~' {

@@ -14,8 +14,8 @@ import (
 )
 
 // Retryable reports whether a run that ended with this error may do better later: the
-// model, a server or the store can not be reached, or not so often. It is false for
-// what would end the same way again: a limit, a refusal, a bad request, a bug.
+// model, a server or the store is unreachable or limits its rate. It is false for a limit, a
+// refusal, a bad request and a bug, which would end the same way again.
 func Retryable(err error) bool {
 	if _, ok := errors.AsType[*agent.LimitError](err); ok {
 		return false
@@ -40,8 +40,8 @@ func (o *Options) maxAttempts(j store.Job) int {
 	return o.Retry.MaxAttempts
 }
 
-// delay is the wait after that many failures, from one. A longer one that a provider has
-// asked for is heeded, up to an hour.
+// delay is the wait after that many failures, from one. A provider may ask for a longer one,
+// up to an hour.
 func (o *Options) delay(failures int, err error) time.Duration {
 	b := backoff.NewExponentialBackOff(backoff.WithInitialInterval(o.Retry.First), backoff.WithMaxInterval(o.Retry.Max),
 		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))

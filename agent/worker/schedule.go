@@ -11,18 +11,17 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Check reports what is wrong with a cron expression and a time zone, as [Next] takes
-// them.
+// Check reports the fault of a cron expression and a time zone, as [Next] accepts them.
 func Check(cron, zone string) error {
 	_, err := Next(cron, zone, time.Now())
 	return err
 }
 
-// Next returns the first time after that time which a cron expression names: five
-// fields, or six with seconds in front, or one of @hourly, @daily and their like. Zone
-// is a name of the IANA database, such as "Europe/Berlin"; empty is UTC. Where clocks
-// are set back an hour of the night counts once, where they are set forward a time in
-// the hour that is left out does not come that day.
+// Next returns the first time of a cron expression after that time. The expression has five
+// fields, or six with seconds in front, or is @hourly, @daily and the like. Zone is a name
+// of the IANA database, such as "Europe/Berlin"; empty is UTC. When clocks are set back, the
+// repeated hour counts once; when they are set forward, a time in the missing hour is left
+// out that day.
 func Next(cron, zone string, after time.Time) (time.Time, error) {
 	if len(cron) > 256 {
 		return time.Time{}, errors.New("the cron expression is longer than 256 bytes")
@@ -30,7 +29,7 @@ func Next(cron, zone string, after time.Time) (time.Time, error) {
 	if !gronx.IsValid(cron) {
 		return time.Time{}, fmt.Errorf("the cron expression %q is not valid: want five fields (minute hour day month weekday) or @hourly, @daily, @weekly, @monthly", cron)
 	}
-	if zone == "Local" { // what it means would depend on who reads it
+	if zone == "Local" { // each process reads it in another way
 		return time.Time{}, errors.New(`the time zone "Local" is not the same everywhere: name it, such as "Europe/Berlin"`)
 	}
 	loc, err := time.LoadLocation(zone)
@@ -48,8 +47,8 @@ func Next(cron, zone string, after time.Time) (time.Time, error) {
 }
 
 // PutSchedule adds a schedule, or replaces the one of that name, and sets when it fires
-// next. One whose times have not changed keeps its next one: to put the same schedule
-// at every start neither loses a firing nor makes one.
+// next. A schedule whose times have not changed keeps its next one: putting the same
+// schedule at every start neither loses a firing nor makes one.
 func PutSchedule(ctx context.Context, jobs store.Jobs, in store.Schedule) (store.Schedule, error) {
 	next, err := Next(in.Cron, in.Zone, time.Now())
 	if err != nil {
@@ -63,8 +62,8 @@ func PutSchedule(ctx context.Context, jobs store.Jobs, in store.Schedule) (store
 	return out, nil
 }
 
-// fire adds the jobs of the schedules that are due. Of several workers that find one
-// due the store lets one have it; times that nobody was there for are one firing.
+// fire adds the jobs of the schedules that are due. Of several workers that find one due, one
+// fires it; times that passed without a worker are one firing.
 func (w *Worker) fire(ctx context.Context) error {
 	list, err := w.store.Schedules(ctx)
 	if err != nil {
@@ -77,7 +76,7 @@ func (w *Worker) fire(ctx context.Context) error {
 			continue
 		}
 		next, err := Next(s.Cron, s.Zone, now)
-		if err != nil { // it was put by something else than PutSchedule
+		if err != nil { // it was not put by PutSchedule
 			next = time.Time{}
 			errs = append(errs, fmt.Errorf("schedule %q does not fire any more: %w", s.Name, err))
 		}

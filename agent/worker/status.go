@@ -12,24 +12,24 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Status is what a worker does at the moment.
+// Status is the state of a worker at one moment.
 type Status struct {
-	Owner       string    `json:"owner"` // what it is called in the store
+	Owner       string    `json:"owner"` // its name in the store
 	Started     time.Time `json:"started,omitzero"`
 	Agents      []string  `json:"agents"` // whose jobs it claims, by name
 	Draining    bool      `json:"draining"`
 	Concurrency int       `json:"concurrency"`
-	Running     int       `json:"running"`    // jobs worked on
-	Parked      int       `json:"parked"`     // jobs that wait for a human, or for what other runs have
-	MaxParked   int       `json:"maxParked"`  // with as many parked no more are claimed
-	Recovering  int       `json:"recovering"` // jobs of lost workers that are looked into
-	Aside       int       `json:"aside"`      // jobs that may end the process, until they can run alone
+	Running     int       `json:"running"`    // jobs at work
+	Parked      int       `json:"parked"`     // jobs that wait for a person, or for an instance of a server
+	MaxParked   int       `json:"maxParked"`  // at this bound no more are claimed
+	Recovering  int       `json:"recovering"` // jobs of lost workers that are examined
+	Aside       int       `json:"aside"`      // jobs that may end the process, and wait until they can run alone
 	// Ended counts the jobs that have ended here, by their state; Retried the attempts
 	// that another follows.
 	Ended   map[store.JobState]int64 `json:"ended"`
 	Retried int64                    `json:"retried"`
 	Lost    int64                    `json:"lost"`     // jobs that other workers took over
-	Returns int64                    `json:"returned"` // jobs that were left to others
+	Returns int64                    `json:"returned"` // jobs that were returned to the queue
 	Jobs    []JobStatus              `json:"jobs"`     // the longest held first, at most 1000
 }
 
@@ -41,12 +41,12 @@ type JobStatus struct {
 	State   store.JobState `json:"state"`
 	Attempt int            `json:"attempt"`
 	Since   time.Time      `json:"since"` // it was claimed
-	// For is what it waits for, if not for a human, such as: an instance of server "files"
+	// For is the reason of its wait, if not a person, such as: an instance of server "files"
 	// (4 of 4 in use).
 	For string `json:"for,omitempty"`
 }
 
-// phase is where a job is, for the worker.
+// phase is the stage of a job in the worker.
 type phase uint8
 
 const (
@@ -62,11 +62,13 @@ type entry struct {
 	phase phase
 	since time.Time
 	run   *agent.Run // nil for none
-	waits string     // what for, if not for a human
+	waits string     // the reason, if not a person
 }
 
-// board is what the worker and its jobs know together.
+// board is the state that the claimer, the jobs and readers of [Status] share.
 type board struct {
+	// mu guards all fields. Status, Counts and WaitsFor read them at any time, also when no
+	// claimer runs; the actors change them in passing.
 	mu       sync.Mutex
 	jobs     map[string]*entry
 	phases   [4]int // how many jobs are in each
@@ -79,7 +81,7 @@ type board struct {
 
 	started  time.Time
 	draining bool
-	left     []string // jobs that could not be given back
+	left     []string // jobs that could not be returned
 }
 
 // update changes the board.
@@ -89,7 +91,7 @@ func (b *board) update(f func(*board)) {
 	f(b)
 }
 
-// place notes how a job stands.
+// place notes the phase of a job.
 func (b *board) place(j store.Job, p phase, run *agent.Run) {
 	b.update(func(b *board) {
 		e := b.jobs[j.ID]
@@ -107,7 +109,7 @@ func (b *board) place(j store.Job, p phase, run *agent.Run) {
 	})
 }
 
-// waits notes what a job waits for; empty for nothing, or a human.
+// waits notes the reason of a wait; empty for none, or a person.
 func (b *board) waits(id, what string) {
 	b.update(func(b *board) {
 		if e := b.jobs[id]; e != nil {
@@ -116,8 +118,8 @@ func (b *board) waits(id, what string) {
 	})
 }
 
-// WaitsFor returns what a run of one of the worker's jobs waits for, if not for a human;
-// else it is empty.
+// WaitsFor returns why a run of one of the worker's jobs waits; empty if it does not, or waits
+// for a person.
 func (w *Worker) WaitsFor(run string) (what string) {
 	id := run
 	if dot := strings.LastIndexByte(run, '.'); dot >= 0 {
@@ -150,7 +152,7 @@ func (b *board) tally(e *entry, by int) {
 }
 
 // count returns how many jobs are in each phase, and how many suspects were begun and are
-// not parked. It costs the same however many there are.
+// not parked, in constant time.
 func (b *board) count() (phases [4]int, suspects int) {
 	b.update(func(b *board) { phases, suspects = b.phases, b.suspects })
 	return phases, suspects
@@ -174,7 +176,7 @@ func (b *board) next() (id string) {
 	return id
 }
 
-// Counts is [Worker.Status] without Jobs. It costs the same however many there are.
+// Counts is [Worker.Status] without Jobs, in constant time.
 func (w *Worker) Counts() Status {
 	s := Status{Owner: w.owner, Agents: slices.Clone(w.names), Concurrency: w.opts.Concurrency, MaxParked: w.opts.MaxParked, Jobs: []JobStatus{}}
 	w.board.update(func(b *board) {
@@ -188,7 +190,7 @@ func (w *Worker) Counts() Status {
 // maxShown bounds the jobs of a [Status].
 const maxShown = 1000
 
-// Status returns what the worker does at the moment.
+// Status returns the state of the worker.
 func (w *Worker) Status() Status {
 	s := w.Counts()
 	w.board.update(func(b *board) {

@@ -2,7 +2,7 @@ package worker
 
 import "time"
 
-// ticks watches how regularly the claimer comes to look. Leases expire by the wall clock,
+// ticks watches how regularly the claimer looks for work. Leases expire by the wall clock,
 // timers go by the monotonic one, which stands still while the machine sleeps: after a
 // sleep, a pause of the process or a jump of the wall clock all leases look expired
 // before any worker could renew its own.

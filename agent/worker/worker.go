@@ -18,7 +18,7 @@ import (
 // ErrRunning is returned by Run for a worker that runs, or has run.
 var ErrRunning = errors.New("the worker runs already, or has")
 
-// What runs are cancelled with.
+// Causes with which runs are cancelled.
 var (
 	errCancelled = errors.New("its job was cancelled")
 	errTimeout   = errors.New("its job took too long")
@@ -27,16 +27,16 @@ var (
 	errFailed    = errors.New("the actor of its job failed")
 )
 
-// DrainError says which jobs could not be left to others in an orderly way when a
-// worker ended: they are claimed again when their leases expire.
+// DrainError names the jobs that a worker could not return to the queue when it ended: other
+// workers claim them when their leases expire.
 type DrainError struct{ Jobs []string }
 
 func (e *DrainError) Error() string {
-	return fmt.Sprintf("the worker has ended with %d jobs in its hands, which others get when their leases expire: %s",
+	return fmt.Sprintf("the worker has ended without returning %d jobs, which other workers get when their leases expire: %s",
 		len(e.Jobs), strings.Join(e.Jobs[:min(len(e.Jobs), 10)], ", "))
 }
 
-// Worker works off a queue. Make it with [New]; its methods may be called from any
+// Worker runs the jobs of a queue. Make it with [New]; its methods may be called from any
 // goroutine.
 type Worker struct {
 	rt     *agent.Runtime
@@ -54,7 +54,7 @@ type Worker struct {
 	claimer atomic.Pointer[actors.Ref]
 }
 
-// New makes a worker for a runtime, which has to be closed after it.
+// New makes a worker for a runtime, which must be closed after it.
 func New(rt *agent.Runtime, o *Options) (*Worker, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -73,13 +73,13 @@ func New(rt *agent.Runtime, o *Options) (*Worker, error) {
 	return w, nil
 }
 
-// Owner returns what the worker is called in the store.
+// Owner returns the name of the worker in the store.
 func (w *Worker) Owner() string { return w.owner }
 
 // Run works until ctx ends or [Worker.Drain] is called, and then until no job is left
-// here: those under way have [Options].Drain to end, and are then left to others, as
-// those that wait for a human are at once. The error is nil after that; a [*DrainError]
-// if some could not be left in order; or what went wrong with the worker itself.
+// here: those under way have [Options].Drain to end, and are then returned to the queue;
+// those that wait for a person are returned at once. The error is nil after that, a
+// [*DrainError] if some could not be returned, or the failure of the worker itself.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.begun.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -111,7 +111,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends the runs of jobs that nobody looks after any more, and names the jobs.
+// abandon ends the runs of the jobs that are left, and names the jobs.
 func (w *Worker) abandon() []string {
 	var left []string
 	var runs []*agent.Run
@@ -137,8 +137,8 @@ func (w *Worker) abandon() []string {
 // once more, jobs under way get no more time.
 func (w *Worker) Drain() { w.send(drain{}) }
 
-// Wake makes the worker look at once at the queue and at answers that were given in
-// other processes. It does so by itself after [Options].Poll.
+// Wake makes the worker check the queue, and the answers of other processes, at once. It
+// does so by itself after [Options].Poll.
 func (w *Worker) Wake() {
 	w.rt.Wake()
 	w.send(lookNow{whole: true})

@@ -8,20 +8,20 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// write is something to be written of the job, and what comes after it.
+// write is an update of the job in the store, and the event that follows it.
 type write struct {
 	update store.JobUpdate
-	event  Event // nothing without a type
+	event  Event // none if it has no type
 	last   bool  // the job leaves the worker
 }
 
-// write queues something to be written of the job; one at a time, in order.
+// write queues an update of the job. Updates are written one at a time, in order.
 func (j *work) write(c *actors.Context, w write) {
 	if w.last {
 		j.state, j.leaves = j.leaving, true
 	}
 	j.writes = append(j.writes, w)
-	if len(j.writes) > 2 && !j.writing { // the newest of what passes will do
+	if len(j.writes) > 2 && !j.writing { // of passing states the newest is enough
 		j.writes = j.writes[len(j.writes)-1:]
 	}
 	j.flush(c)
@@ -58,7 +58,7 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 		j.leave(c, "", nil)
 		return
 	case m.err != nil:
-		j.rewrite.Set(j.storeDelay(m.err)) // not by later: there may be something to try again, too
+		j.rewrite.Set(j.storeDelay(m.err)) // not by later, which another step may use
 		return
 	}
 	j.failures = 0
@@ -68,7 +68,7 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	j.job = m.job
 	if w.last {
 		w.event.Job = m.job
-		if w.update.State == store.JobQueued && m.job.State.Ended() { // somebody has cancelled it meanwhile
+		if w.update.State == store.JobQueued && m.job.State.Ended() { // it was cancelled meanwhile
 			w.event.Type, w.event.Wait, w.event.Error = JobEnded, 0, ""
 		}
 		j.leave(c, w.event.Type, &w.event)
@@ -81,10 +81,10 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	j.flush(c)
 }
 
-// lost lets a job go that is another worker's now. Its run, if there is one, is fenced
-// off or about to be, and ended here.
+// lost releases a job that another worker has now. Its run, if there is one, is or will be
+// fenced off, and ends here.
 func (j *work) lost(c *actors.Context) {
-	if j.begins { // there will be one in a moment
+	if j.begins { // its run is about to exist
 		j.why = errLost
 		return
 	}
@@ -94,7 +94,7 @@ func (j *work) lost(c *actors.Context) {
 	j.leave(c, JobLost, nil)
 }
 
-// leave tells of how the job has left the worker, and stops.
+// leave reports how the job has left the worker, and stops.
 func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 	j.w.board.update(func(b *board) {
 		switch typ {
@@ -106,7 +106,7 @@ func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 			b.returns++
 		case JobLost:
 			b.lost++
-		default: // in nobody's hands
+		default: // not returned
 			b.left = append(b.left, j.job.ID)
 		}
 		if e := b.jobs[j.job.ID]; e != nil && e.job.Epoch == j.job.Epoch {

@@ -148,8 +148,8 @@ func TestWhoGetsIn(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := admin.Dial(s.Path()).Health(t.Context()); !errors.Is(err, admin.ErrNobody) {
-		t.Errorf("after Close: got %v, want %v", err, admin.ErrNobody)
+	if _, err := admin.Dial(s.Path()).Health(t.Context()); !errors.Is(err, admin.ErrGone) {
+		t.Errorf("after Close: got %v, want %v", err, admin.ErrGone)
 	}
 	if found, err := admin.Find(dir); err != nil || len(found) != 0 {
 		t.Errorf("Find after Close: got %v, %v, want none", found, err)

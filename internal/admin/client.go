@@ -21,11 +21,11 @@ import (
 // maxAnswer bounds what a client reads: [MaxActors] with long paths fit.
 const maxAnswer = 32 << 20
 
-// maxSockets bounds the sockets that are looked at.
+// maxSockets bounds the sockets that are tried.
 const maxSockets = 1000
 
-// ErrNobody is the error of a socket whose process is gone.
-var ErrNobody = errors.New("nobody listens there")
+// ErrGone is the error of a socket whose process is gone.
+var ErrGone = errors.New("no process listens there")
 
 // Client asks one process.
 type Client struct {
@@ -34,8 +34,7 @@ type Client struct {
 	http *http.Client
 }
 
-// Dial returns a client of the socket. It connects with the first request, and keeps
-// nothing open between requests.
+// Dial returns a client of the socket. It connects for each request.
 func Dial(socket string) *Client {
 	pid, _ := pidOf(socket)
 	return &Client{path: socket, pid: pid, http: &http.Client{
@@ -50,7 +49,7 @@ func Dial(socket string) *Client {
 // Path is the socket.
 func (c *Client) Path() string { return c.path }
 
-// PID is the process that the socket's name tells, zero if it tells none.
+// PID is the process in the name of the socket, zero if there is none.
 func (c *Client) PID() int { return c.pid }
 
 // Tree asks for the live actors.
@@ -59,19 +58,19 @@ func (c *Client) Tree(ctx context.Context) (*Tree, error) {
 	return t, c.get(ctx, "/tree", t)
 }
 
-// Health asks what the process is.
+// Health asks for the identity of the process.
 func (c *Client) Health(ctx context.Context) (*Process, error) {
 	p := new(Process)
 	return p, c.get(ctx, "/health", p)
 }
 
-// Status asks how its work stands; what is in it depends on the process.
+// Status asks for the state of its work; the content depends on the process.
 func (c *Client) Status(ctx context.Context) (json.RawMessage, error) {
 	var raw json.RawMessage
 	return raw, c.get(ctx, "/status", &raw)
 }
 
-// Wake tells it to look at the store.
+// Wake makes it check the store.
 func (c *Client) Wake(ctx context.Context) error {
 	_, err := c.do(ctx, http.MethodPost, "/wake")
 	return err
@@ -96,7 +95,7 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
-			err = ErrNobody
+			err = ErrGone
 		}
 		return nil, fmt.Errorf("process %d: %w", c.pid, err)
 	}
@@ -114,7 +113,7 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 }
 
 // Find returns clients for the processes that listen in dir, by their ids. Sockets whose
-// process is gone are removed. A folder that is not there has none.
+// process is gone are removed. A missing folder has none.
 func Find(dir string) ([]*Client, error) {
 	if err := checkDir(dir, false); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -134,7 +133,7 @@ func Find(dir string) ([]*Client, error) {
 		conn, err := net.DialTimeout("unix", path, time.Second)
 		switch {
 		case err == nil:
-			_ = conn.Close() // it was only to see
+			_ = conn.Close() // it was only a test
 			found = append(found, Dial(path))
 		case errors.Is(err, syscall.ECONNREFUSED) && gone(path):
 			_ = os.Remove(path) // if that fails the next one tries
@@ -144,8 +143,8 @@ func Find(dir string) ([]*Client, error) {
 	return found, nil
 }
 
-// gone reports that the process of a socket has died: one that is about to listen refuses
-// connections, too.
+// gone reports whether the process of a socket has died: one that is about to listen
+// refuses connections, too.
 func gone(path string) bool {
 	pid, _ := pidOf(path)
 	p, err := os.FindProcess(pid)
@@ -157,8 +156,8 @@ func gone(path string) bool {
 	return errors.Is(err, os.ErrProcessDone)
 }
 
-// WakeAll tells all processes in dir to look at their store, and returns how many heard
-// it. It is a courtesy: whoever is not told sees by itself, later.
+// WakeAll makes all processes in dir check their store, and returns how many it reached. The
+// others check by themselves, later.
 func WakeAll(ctx context.Context, dir string) int {
 	clients, err := Find(dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package admin lets the processes of one user look at each other: what runs in
-// them, and that there is something new in the store they share.
+// Package admin connects the processes of one user: each shows its actors, and wakes the
+// others when it has changed the store that they share.
 //
 // A process that runs agents listens on a Unix socket in the state folder:
 //
@@ -13,14 +13,14 @@
 //		tree, err := c.Tree(ctx)
 //	}
 //
-// It is plain HTTP: GET /tree, GET /status, GET /health and POST /wake. Nothing that
-// goes over it changes a run or carries a prompt: whoever may do that has the store.
+// It is plain HTTP: GET /tree, GET /status, GET /health and POST /wake. No request changes
+// a run or carries a prompt: a process that may do that has the store.
 //
-// # Who gets in
+// # Access
 //
 // The folder is the user's own (0700) and so is the socket (0600); a folder that is
-// somebody else's or a link is refused. A web page can not reach a Unix socket, so
-// there is no token.
+// another user's or a link is refused. A web page cannot reach a Unix socket, so there
+// is no token.
 //
 // # What is promised
 //

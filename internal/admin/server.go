@@ -19,17 +19,16 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Options says what a process shows. System is required.
+// Options says what a process shows to others. System is required.
 type Options struct {
 	System  *actors.System
-	Command string // what the process is, such as "worker"
+	Command string // such as "worker"
 	// Store has the runs of the process, whose states and titles the tree shows. Nil
 	// shows none.
 	Store store.Journal
-	// Labels says more of an actor of the tree than its kind does; it must not block.
-	// Nil says nothing.
+	// Labels describes an actor of the tree; it must not block. Nil adds nothing.
 	Labels func(actors.Info) Label
-	// Wake is called when another process has put something into the store. It must not
+	// Wake is called when another process has changed the store. It must not
 	// block. Nil does nothing.
 	Wake func()
 	// Status is the answer of GET /status, as JSON. Nil answers {}.
@@ -122,7 +121,7 @@ func (s *Server) handler() http.Handler {
 	return http.MaxBytesHandler(mux, 0)
 }
 
-// answer writes v; the peer is a process of the same user, which is told of an error.
+// answer writes v, or an error: the peer is a process of the same user.
 func (s *Server) answer(w http.ResponseWriter, v any) {
 	body, err := jsonx.Marshal(v)
 	if err != nil {
@@ -133,10 +132,10 @@ func (s *Server) answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(body, '\n')) // if it does not arrive the peer knows
 }
 
-// maxDescribed bounds the runs that are looked up in the store for one tree.
+// maxDescribed bounds the runs that are read from the store for one tree.
 const maxDescribed = 200
 
-// describe adds what the store knows of the runs.
+// describe adds states and titles of runs from the store.
 func (s *Server) describe(ctx context.Context, all []Actor) {
 	if s.opts.Store == nil {
 		return
@@ -155,7 +154,7 @@ func (s *Server) describe(ctx context.Context, all []Actor) {
 		}
 		if r, err := s.opts.Store.Run(ctx, id); err == nil { // else it has no journal
 			title := clip(r.Title, 200)
-			if a.Title == "" { // nothing is known here
+			if a.Title == "" { // Labels had nothing
 				a.State, a.Title = string(r.State), title
 			} else {
 				a.Title += ": " + title

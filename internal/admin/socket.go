@@ -12,15 +12,14 @@ import (
 	"strings"
 )
 
-// maxSocketPath is how long the path of a socket may be: systems have room for 104
-// to 108 bytes.
+// maxSocketPath bounds the path of a socket: systems have room for 104 to 108 bytes.
 const maxSocketPath = 100
 
 // suffix is that of a socket's file name; before it is the process's id.
 const suffix = ".sock"
 
-// Dir is where the sockets are that belong to a state folder: a folder in it, or where
-// its path is too long for a socket one among the temporary files, named after it.
+// Dir is the folder of the sockets of a state folder: a folder in it, or one among the
+// temporary files, named after it, if its path is too long for a socket.
 func Dir(state string) string {
 	dir := filepath.Join(state, "sockets")
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -33,7 +32,7 @@ func Dir(state string) string {
 	return filepath.Join(os.TempDir(), "troupe-"+hex.EncodeToString(sum[:8]))
 }
 
-// own makes dir a folder that nobody else can enter, or says why it is none.
+// own makes dir a folder that only this user can enter, or says why that fails.
 func own(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -44,10 +43,10 @@ func own(dir string) error {
 	return checkDir(dir, true)
 }
 
-// checkDir refuses a folder that is a link, or somebody else's; with tighten it takes
-// away what others may do in one that is ours.
+// checkDir refuses a folder that is a link, or another user's; with tighten it takes the
+// permissions of others from the user's own.
 func checkDir(dir string, tighten bool) error {
-	info, err := os.Lstat(dir) // a link is not followed: somebody else may have put it there
+	info, err := os.Lstat(dir) // a link is not followed: another user may have put it there
 	switch {
 	case err != nil:
 		return err
@@ -63,7 +62,7 @@ func checkDir(dir string, tighten bool) error {
 	return fmt.Errorf("%s is open to other users: its mode is %v, want 0700", dir, info.Mode().Perm())
 }
 
-// pidOf is the process that a socket's file name tells.
+// pidOf is the process in the name of a socket's file.
 func pidOf(name string) (int, bool) {
 	pid, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(name), suffix))
 	return pid, err == nil && pid > 0 && strings.HasSuffix(name, suffix)

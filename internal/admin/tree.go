@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// Process says what answers at a socket. It is the answer of GET /health.
+// Process identifies the process behind a socket. It is the answer of GET /health.
 type Process struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"` // such as "worker"
@@ -40,10 +40,9 @@ const MaxActors = 20_000
 type Actor struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
-	// State is what the process says of it, such as "waiting" of a run; "live" if it
-	// says nothing, "restarting" if it has failed and another incarnation is to come.
+	// State is the label of the process, such as "waiting" for a run, and else "live".
 	State     string    `json:"state"`
-	Title     string    `json:"title,omitempty"` // of a run: what it is about
+	Title     string    `json:"title,omitempty"` // of a run
 	Started   time.Time `json:"started"`
 	AgeMS     int64     `json:"ageMs"`
 	Restarts  int       `json:"restarts"`
@@ -66,13 +65,13 @@ type Task struct {
 	Running int    `json:"running"`
 }
 
-// Label is what a process says of one of its actors.
+// Label describes an actor.
 type Label struct{ State, Title string }
 
 // maxError bounds the text of an actor's failure.
 const maxError = 500
 
-// treeOf looks at a system; labels may be nil.
+// treeOf returns the tree of a system; labels may be nil.
 func treeOf(sys *actors.System, now time.Time, labels func(actors.Info) Label) Tree {
 	census, infos := sys.Census(), sys.Tree()
 	t := Tree{Actors: []Actor{}, Kinds: []Kind{}, Tasks: []Task{}, Dropped: census.Dropped}

@@ -13,12 +13,6 @@ import (
 // list only shrinks.
 var unread = []string{
 	"agent",
-	"agent/worker",
-	"internal/admin",
-	"internal/hostconfig",
-	"internal/hostimport",
-	"internal/jobapi",
-	"internal/modelconfig",
 	"mcpclient",
 	"mcpclient/internal/httpguard",
 	"mcpclient/internal/oldsse",

@@ -16,7 +16,7 @@ import (
 
 const maxDepth = 100
 
-// document is a parsed file whose parts know where they stand.
+// document is a parsed file whose parts know their place.
 type document struct {
 	path  string
 	data  []byte
@@ -54,8 +54,8 @@ func parseDocument(path string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// terminated is the text with a newline behind a comment in its last line,
-// which the parser insists on.
+// terminated is the text with a newline behind a comment in its last line: the parser
+// demands it.
 func (d *document) terminated() []byte {
 	last := d.data[d.lines[len(d.lines)-1]:]
 	if !bytes.Contains(last, []byte("//")) {
@@ -64,8 +64,8 @@ func (d *document) terminated() []byte {
 	return append(bytes.Clone(d.data), '\n')
 }
 
-// tooDeep returns where the nesting becomes too deep, or -1. It skips strings
-// and comments, and leaves everything else to the parser.
+// tooDeep returns the offset at which the nesting becomes too deep, or -1. It skips strings
+// and comments; the parser checks the rest.
 func tooDeep(data []byte) int {
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -106,7 +106,7 @@ func commentEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// syntaxError turns the parser's error, which has the position as text, into ours.
+// syntaxError turns the parser's error, which has the position as text, into a ConfigError.
 func (d *document) syntaxError(err error) error {
 	e := &ConfigError{File: d.path, Err: errors.New(shorten(strings.TrimPrefix(err.Error(), "hujson: ")))}
 	if n, _ := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &e.Line, &e.Col); n == 2 {
@@ -117,7 +117,7 @@ func (d *document) syntaxError(err error) error {
 	return e
 }
 
-// strict refuses duplicate names and broken text, with their place.
+// strict refuses duplicate names and invalid text, with their place.
 func (d *document) strict(v *hujson.Value) error {
 	switch t := v.Value.(type) {
 	case hujson.Literal:
@@ -169,7 +169,7 @@ func (d *document) position(offset int) (line, col int) {
 	offset = min(max(offset, 0), len(d.data))
 	line = d.lineAt(offset)
 	before := d.data[d.lines[line-1]:offset]
-	if len(before) > 10_000 { // nobody counts so far, and a file can have many errors
+	if len(before) > 10_000 { // counting characters that far helps no reader, and a file can have many errors
 		return line, 1 + len(before)
 	}
 	return line, 1 + utf8.RuneCount(before)

@@ -51,7 +51,7 @@ func (e *entry) readEnvFile() {
 }
 
 // parseDotenv reads KEY=value lines: comments, an optional export, 'literal'
-// and "escaped" values. It expands nothing and takes nothing else; an error
+// and "escaped" values. It expands nothing and accepts nothing else; an error
 // names the line, never the value.
 func parseDotenv(data string) (map[string]string, error) {
 	vars := map[string]string{}

@@ -49,10 +49,10 @@ var (
 )
 
 // Add writes a server into a file, which is made if it is missing, with mode 0600:
-// definitions hold secrets at times. Comments, order and everything else stay as
+// definitions sometimes hold secrets. Comments, order and everything else stay as
 // they are. A server of that name is [ErrExists] unless replace is set. The result
-// is read back before it takes the place of the file, so that a definition that can
-// not be read is an error and changes nothing.
+// is read back before it replaces the file, so that an unreadable definition is an
+// error and changes nothing.
 func Add(path, server string, d *Definition, replace bool) error {
 	return edit(path, server, func(doc *document) error {
 		list, err := listOf(doc)
@@ -63,7 +63,7 @@ func Add(path, server string, d *Definition, replace bool) error {
 		if err != nil {
 			return &ConfigError{File: doc.path, Server: server, Err: err}
 		}
-		var lines bytes.Buffer // what stands on several lines stays so
+		var lines bytes.Buffer // one member a line
 		if err := json.Indent(&lines, text, "", "\t"); err != nil {
 			return &ConfigError{File: doc.path, Server: server, Err: err}
 		}
@@ -87,7 +87,7 @@ func Add(path, server string, d *Definition, replace bool) error {
 	})
 }
 
-// Remove takes a server out of a file; one that is not there is [ErrNoServer].
+// Remove removes a server from a file; an unknown one is [ErrNoServer].
 func Remove(path, server string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return &ConfigError{File: path, Server: server, Err: ErrNoServer}
@@ -132,8 +132,8 @@ func listOf(doc *document) (*hujson.Object, error) {
 	return list, nil
 }
 
-// edit changes a file as a whole: others see it as it was, or as it is to be. The
-// server that it is about must be one afterwards, if it is there.
+// edit changes a file as a whole: readers see the old or the new one. The server that it
+// changes must be valid afterwards, if it is there.
 func edit(path, server string, change func(*document) error) error {
 	data, err := os.ReadFile(path)
 	mode := fs.FileMode(0o600)

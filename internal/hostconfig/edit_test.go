@@ -103,6 +103,6 @@ func TestAddRefuses(t *testing.T) {
 		t.Errorf("a refused definition left a file: %v", err)
 	}
 	if text, _ := os.ReadFile(bad); string(text) != `{"mcpServers": ` {
-		t.Errorf("a file that can not be read was changed: %q", text)
+		t.Errorf("a file that cannot be read was changed: %q", text)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// answer is what an input was answered with.
+// answer is the answer to an input.
 type answer struct {
 	text string
 	err  error
@@ -21,7 +21,7 @@ var (
 	bare     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// expandText replaces the variables of one text, or notes what is wrong.
+// expandText replaces the variables of one text, or notes why that fails.
 func (e *entry) expandText(field, shown string, s *string) {
 	expanded, err := e.expandString(*s)
 	if err != nil {
@@ -40,8 +40,8 @@ func (e *entry) expandText(field, shown string, s *string) {
 	*s = expanded
 }
 
-// expandString replaces ${…}, and $VAR in Gemini's files. What is put in is not
-// looked at again, and no shell ever sees it.
+// expandString replaces ${…}, and $VAR in Gemini's files. Values are not expanded again,
+// and no shell ever sees them.
 func (r *reader) expandString(s string) (string, error) {
 	var b strings.Builder
 	for {
@@ -96,7 +96,7 @@ func closing(s string) int {
 	return -1
 }
 
-// value is what stands for ${inside}. A default is taken as it is written,
+// value returns the value of ${inside}. A default is taken as it is written,
 // braces included.
 func (r *reader) value(inside string) (string, error) {
 	switch inside {
@@ -137,7 +137,7 @@ func (r *reader) environment(name, fallback string, hasDefault bool) (string, er
 	return v, nil
 }
 
-// input is the answer to ${input:id}; nobody is asked twice.
+// input is the answer to ${input:id}; each input is asked for once.
 func (r *reader) input(id string) (string, error) {
 	if a, known := r.answers[id]; known {
 		return a.text, a.err

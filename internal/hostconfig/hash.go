@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// definition is what decides what is started or contacted. Its texts are not
-// expanded: a secret that changes needs no new approval, another variable does.
+// definition is the part of a server that decides what is started or contacted. Its texts
+// are not expanded: a changed secret needs no new approval, another variable does.
 type definition struct {
 	Type          string             `json:"type"`
 	Command       string             `json:"command"`

@@ -49,7 +49,7 @@ type Server struct {
 	Command string
 	Args    []string
 	// Env is added to a minimal environment; nil removes a variable. It
-	// includes what EnvFile sets and the file itself does not.
+	// includes the variables of EnvFile that the file itself does not set.
 	Env     map[string]*string
 	EnvFile string // absolute; empty if none
 	Dir     string // absolute; where the command runs
@@ -61,8 +61,8 @@ type Server struct {
 	OAuth         json.RawMessage // as it stands in the file
 
 	Timeout time.Duration // of a call; zero if not said
-	// Instances bounds the processes that calls are shared out to; zero if not said. NoAsk
-	// says that the server asks neither a person nor a model anything.
+	// Instances bounds the processes among which calls are distributed; zero if not said.
+	// NoAsk says that the server asks neither a person nor a model anything.
 	Instances int
 	NoAsk     bool
 	Allow     []string // only these tools; nil is all
@@ -78,15 +78,15 @@ type Server struct {
 	MaxMessage int
 	// NoInstructions keeps the server's instructions from models.
 	NoInstructions bool
-	// Warnings say what of the definition is ignored, and what to do about it.
+	// Warnings name ignored parts of the definition, and what to do about them.
 	Warnings []string
 
-	// Unknown are the members nobody here understands.
+	// Unknown are the members that no field has.
 	Unknown map[string]json.RawMessage
 
 	File string // absolute path of the configuration
 	Line int    // of the name in it, from 1
-	// Hash identifies what would be started or contacted, before expansion:
+	// Hash identifies the command or address, before expansion:
 	// approvals are for a file, a name and a hash.
 	Hash string
 	// Err says why this server cannot be used; one or more [*ConfigError].
@@ -112,15 +112,15 @@ type File struct {
 	Path     string   // absolute
 	Servers  []Server // in the order of the file
 	Inputs   []Input
-	Warnings []string // about what was ignored; each once
+	Warnings []string // about ignored parts; each once
 }
 
-// Options says what expansion may use; nil is the same as the zero value.
+// Options says which values expansion may use; nil is the same as the zero value.
 type Options struct {
 	// LookupEnv finds a variable. Nil is os.LookupEnv.
 	LookupEnv func(string) (string, bool)
 	// Input asks for the value of ${input:id}, once for each id, after the
-	// environment variable TROUPE_INPUT_ID. Nil asks nobody: the value is missing.
+	// environment variable TROUPE_INPUT_ID. Nil never asks: the value is missing.
 	// It is called while reading: a host that asks for approval first reads the
 	// file without it, then again with it.
 	Input func(Input) (string, error)
@@ -169,7 +169,7 @@ var (
 	ErrNoServers = errors.New("no servers in the file")
 )
 
-// ConfigError says what is wrong, where, and how to mend it.
+// ConfigError is a fault in a file: where it is, and how to mend it.
 type ConfigError struct {
 	File   string
 	Line   int    // from 1; 0 if it is about the file
@@ -292,7 +292,7 @@ func (r *reader) read() error {
 			}
 		}
 	}
-	if project != nil { // last: what is for one project counts more
+	if project != nil { // last: the servers of one project count more
 		lists = append(lists, project)
 	}
 	if len(lists) == 0 && !r.shared() {
@@ -350,7 +350,7 @@ func (r *reader) servers(v *hujson.Value) error {
 	return nil
 }
 
-// inputs reads VS Code's list of what to ask for.
+// inputs reads VS Code's list of inputs.
 func (r *reader) inputs(v *hujson.Value) error {
 	if _, ok := v.Value.(*hujson.Array); !ok {
 		return r.fault(v, "inputs must be an array, is %s", kindOf(v))
@@ -390,7 +390,7 @@ func (r *reader) warn(format string, args ...any) {
 	r.file.Warnings = append(r.file.Warnings, r.path+": "+fmt.Sprintf(format, args...))
 }
 
-// warnKey warns once of a key that is not known, and of the one that was meant.
+// warnKey warns once of an unknown key, and names the one that was probably meant.
 func (r *reader) warnKey(m *hujson.ObjectMember, key, server string, known ...string) {
 	if r.warned[key] {
 		return

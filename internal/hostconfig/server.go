@@ -16,32 +16,60 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// canonical are our names for all spellings of a server's keys.
-var canonical = map[string]string{
-	"type": "type", "transport": "type",
-	"command": "command", "args": "args",
-	"env": "env", "environment": "env", "envs": "env", "envFile": "envFile",
-	"cwd": "cwd", "workingDirectory": "cwd",
-	"url": "url", "httpUrl": "url", "serverUrl": "url", "uri": "url",
-	"headers": "headers", "headersHelper": "headersHelper",
-	"oauth": "oauth", "auth": "oauth",
-	"timeout": "timeout", "maxMessageBytes": "maxMessageBytes", "instructions": "instructions",
-	"disabled": "disabled", "enabled": "disabled",
-	"tools": "tools", "includeTools": "allow", "allowedTools": "allow", "enabled_tools": "allow",
-	"excludeTools": "deny", "excludedTools": "deny", "disabledTools": "deny", "disabled_tools": "deny",
-	"trust": "trust", "alwaysAllow": "trustTools", "autoApprove": "trustTools",
-	"instances": "instances", "noAsk": "noAsk",
-	"deferTools": "deferTools", "sandboxEnabled": "sandbox", "sandbox": "sandbox", "description": "description",
+// field is one field of a server: its spellings in the files of all hosts, and its reader.
+type field struct {
+	keys []string // the first one is the field's name in entry.given
+	read func(e *entry, key string, v *hujson.Value)
+	many bool // several spellings of it may stand in one server
 }
 
-// quiet keys are kept as unknown without a warning: other hosts use them for what is no concern of ours.
+// fields are all fields of a server.
+var fields = []field{
+	{keys: []string{"type", "transport"}, read: (*entry).readType},
+	{keys: []string{"command"}, read: (*entry).readCommand},
+	{keys: []string{"args"}, read: func(e *entry, key string, v *hujson.Value) { e.Args = append(e.Args, e.list(key, v)...) }},
+	{keys: []string{"env", "environment", "envs"}, read: (*entry).readEnv},
+	{keys: []string{"envFile"}, read: textOf(func(e *entry) *string { return &e.EnvFile })},
+	{keys: []string{"cwd", "workingDirectory"}, read: textOf(func(e *entry) *string { return &e.Dir })},
+	{keys: []string{"url", "httpUrl", "serverUrl", "uri"}, read: textOf(func(e *entry) *string { return &e.URL })},
+	{keys: []string{"headers"}, read: (*entry).readHeaders},
+	{keys: []string{"headersHelper"}, read: textOf(func(e *entry) *string { return &e.HeadersHelper })},
+	{keys: []string{"oauth", "auth"}, read: (*entry).readOAuth},
+	{keys: []string{"timeout"}, read: (*entry).readTimeout},
+	{keys: []string{"maxMessageBytes"}, read: (*entry).readMaxMessage},
+	{keys: []string{"instructions"}, read: func(e *entry, key string, v *hujson.Value) { e.NoInstructions = !e.boolean(key, v) }},
+	{keys: []string{"instances"}, read: (*entry).readInstances},
+	{keys: []string{"noAsk"}, read: func(e *entry, key string, v *hujson.Value) { e.NoAsk = e.boolean(key, v) }},
+	{keys: []string{"disabled", "enabled"}, read: func(e *entry, key string, v *hujson.Value) {
+		e.Disabled = e.boolean(key, v) == (key == "disabled")
+	}},
+	{keys: []string{"tools"}, read: (*entry).readTools},
+	{keys: []string{"includeTools", "allowedTools", "enabled_tools"}, read: func(e *entry, key string, v *hujson.Value) { e.Allow = e.list(key, v) }},
+	{keys: []string{"excludeTools", "excludedTools", "disabledTools", "disabled_tools"}, read: func(e *entry, key string, v *hujson.Value) { e.Deny = e.list(key, v) }},
+	{keys: []string{"trust"}, read: func(e *entry, key string, v *hujson.Value) { e.TrustAll = e.boolean(key, v) }},
+	{keys: []string{"alwaysAllow", "autoApprove"}, many: true, read: func(e *entry, key string, v *hujson.Value) {
+		e.TrustTools = append(e.TrustTools, e.list(key, v)...)
+	}},
+	{keys: []string{"deferTools"}, read: (*entry).readDefer},
+	{keys: []string{"sandbox", "sandboxEnabled"}, many: true, read: func(e *entry, key string, v *hujson.Value) {
+		_, object := v.Value.(*hujson.Object)
+		e.Sandbox = e.Sandbox || object || e.boolean(key, v)
+	}},
+	{keys: []string{"description"}, read: textOf(func(e *entry) *string { return &e.Description })},
+}
+
+func textOf(to func(*entry) *string) func(*entry, string, *hujson.Value) {
+	return func(e *entry, key string, v *hujson.Value) { *to(e) = e.text(key, v) }
+}
+
+// quiet keys are kept as unknown without a warning: other hosts use them for themselves.
 var quiet = []string{"dev", "gallery", "version", "_comment", "$comment", "name"}
 
 // entry is one server being read.
 type entry struct {
 	*reader
 	Server
-	given  map[string]*hujson.ObjectMember // by canonical key
+	given  map[string]*hujson.ObjectMember // by the first key of its field
 	faults []error
 }
 
@@ -83,7 +111,7 @@ func (r *reader) server(m *hujson.ObjectMember) Server {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// fail notes what is wrong with a field.
+// fail notes a fault of a field.
 func (e *entry) fail(v *hujson.Value, field, format string, args ...any) {
 	if len(e.faults) == maxFaults {
 		return
@@ -94,7 +122,7 @@ func (e *entry) fail(v *hujson.Value, field, format string, args ...any) {
 	})
 }
 
-// warn notes what of a field is ignored, and what to do about it.
+// warn notes that a field is ignored, and what to do about it.
 func (e *entry) warn(v *hujson.Value, field, text string) {
 	if len(e.Warnings) < maxFaults {
 		e.Warnings = append(e.Warnings, fmt.Sprintf("%s:%d: server %q: %s %s", e.path, e.line(v), e.Name, field, text))
@@ -104,81 +132,47 @@ func (e *entry) warn(v *hujson.Value, field, text string) {
 // member reads one key of a server.
 func (e *entry) member(m *hujson.ObjectMember) {
 	key := name(m)
-	field, known := canonical[key]
-	if !known {
-		if e.Unknown == nil {
-			e.Unknown = make(map[string]json.RawMessage)
-		}
-		e.Unknown[key] = raw(&m.Value)
-		if !slices.Contains(quiet, key) {
-			e.warnKey(m, key, e.Name, slices.Sorted(maps.Keys(canonical))...)
-			e.warn(&m.Name, key, "is not known and is ignored")
-		}
+	at := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(f.keys, key) })
+	if at < 0 {
+		e.unknown(m, key)
 		return
 	}
-	if other := e.given[field]; other != nil && field != "trustTools" && field != "sandbox" {
+	f := &fields[at]
+	if other := e.given[f.keys[0]]; other != nil && !f.many {
 		e.fail(&m.Name, key, "says the same as %q; keep one of them", name(other))
 		return
 	}
-	e.given[field] = m
-	e.field(field, key, &m.Value)
+	e.given[f.keys[0]] = m
+	f.read(e, key, &m.Value)
 }
 
-func (e *entry) field(field, key string, v *hujson.Value) {
-	switch field {
-	case "type":
-		e.readType(key, v)
-	case "command":
-		e.readCommand(key, v)
-	case "args":
-		e.Args = append(e.Args, e.list(key, v)...)
-	case "env":
-		e.Env = e.readEnv(key, v)
-	case "envFile":
-		e.EnvFile = e.text(key, v)
-	case "cwd":
-		e.Dir = e.text(key, v)
-	case "url":
-		e.URL = e.text(key, v)
-	case "headers":
-		e.Headers = e.readHeaders(key, v)
-	case "headersHelper":
-		e.HeadersHelper = e.text(key, v)
-	case "oauth":
-		if e.OAuth = raw(v); literal(v) != "false" && literal(v) != "null" {
-			e.warn(v, key, `is not supported yet, so no token is fetched; set "headers": {"Authorization": "Bearer ${TOKEN}"}, or a headersHelper that prints them`)
-		}
-	case "maxMessageBytes":
-		e.readMaxMessage(key, v)
-	case "instructions":
-		e.NoInstructions = !e.boolean(key, v)
-	case "timeout":
-		e.readTimeout(key, v)
-	case "instances":
-		e.readInstances(key, v)
-	case "noAsk":
-		e.NoAsk = e.boolean(key, v)
-	case "disabled":
-		e.Disabled = e.boolean(key, v) == (key == "disabled")
-	case "tools":
-		e.readTools(key, v)
-	case "allow":
-		e.Allow = e.list(key, v)
-	case "deny":
-		e.Deny = e.list(key, v)
-	case "trust":
-		e.TrustAll = e.boolean(key, v)
-	case "trustTools":
-		e.TrustTools = append(e.TrustTools, e.list(key, v)...)
-	case "deferTools":
-		if e.DeferTools = e.text(key, v); e.DeferTools != "never" {
-			e.warn(v, key, `is not supported yet, so all tools of the server are offered from the start; choose among them with "tools"`)
-		}
-	case "sandbox":
-		_, object := v.Value.(*hujson.Object)
-		e.Sandbox = e.Sandbox || object || e.boolean(key, v)
-	case "description":
-		e.Description = e.text(key, v)
+// unknown keeps a key that no field has, with a warning.
+func (e *entry) unknown(m *hujson.ObjectMember, key string) {
+	if e.Unknown == nil {
+		e.Unknown = make(map[string]json.RawMessage)
+	}
+	e.Unknown[key] = raw(&m.Value)
+	if slices.Contains(quiet, key) {
+		return
+	}
+	var known []string
+	for _, f := range fields {
+		known = append(known, f.keys...)
+	}
+	slices.Sort(known)
+	e.warnKey(m, key, e.Name, known...)
+	e.warn(&m.Name, key, "is not known and is ignored")
+}
+
+func (e *entry) readOAuth(key string, v *hujson.Value) {
+	if e.OAuth = raw(v); literal(v) != "false" && literal(v) != "null" {
+		e.warn(v, key, `is not supported yet, so no token is fetched; set "headers": {"Authorization": "Bearer ${TOKEN}"}, or a headersHelper that prints them`)
+	}
+}
+
+func (e *entry) readDefer(key string, v *hujson.Value) {
+	if e.DeferTools = e.text(key, v); e.DeferTools != "never" {
+		e.warn(v, key, `is not supported yet, so all tools of the server are offered from the start; choose among them with "tools"`)
 	}
 }
 
@@ -235,7 +229,7 @@ func (e *entry) readType(key string, v *hujson.Value) {
 	}
 }
 
-// readCommand takes a text, or a list of the command and its first arguments.
+// readCommand accepts a text, or a list of the command and its first arguments.
 func (e *entry) readCommand(key string, v *hujson.Value) {
 	if _, ok := v.Value.(*hujson.Array); !ok {
 		e.Command = e.text(key, v)
@@ -246,51 +240,47 @@ func (e *entry) readCommand(key string, v *hujson.Value) {
 	}
 }
 
-// readEnv takes texts, null to remove a variable, and what other hosts turn into text.
-func (e *entry) readEnv(key string, v *hujson.Value) map[string]*string {
+// object calls f for each member of an object of texts whose name is good; what is what such
+// a name stands for.
+func (e *entry) object(key string, v *hujson.Value, what string, good func(string) bool, f func(name string, v *hujson.Value)) {
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
 		e.fail(v, key, "must be an object of strings, is %s", kindOf(v))
-		return nil
+		return
 	}
-	env := make(map[string]*string, len(o.Members))
 	for i := range o.Members {
 		m := &o.Members[i]
-		variable := name(m)
-		if variable == "" || strings.ContainsAny(variable, "=\x00") {
-			e.fail(&m.Name, key, "%q cannot be the name of a variable", shorten(variable))
-			continue
+		if n := name(m); good(n) {
+			f(n, &m.Value)
+		} else {
+			e.fail(&m.Name, key, "%q cannot be the name of a %s", shorten(n), what)
 		}
-		lit := literal(&m.Value)
-		switch lit {
-		case "null":
-			env[variable] = nil
-			continue
-		case "":
-			lit = e.text(key+"."+variable, &m.Value)
-		}
-		env[variable] = &lit
 	}
-	return env
 }
 
-func (e *entry) readHeaders(key string, v *hujson.Value) map[string]string {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		e.fail(v, key, "must be an object of strings, is %s", kindOf(v))
-		return nil
-	}
-	headers := make(map[string]string, len(o.Members))
-	for i := range o.Members {
-		m := &o.Members[i]
-		header := name(m)
-		if header == "" || strings.ContainsFunc(header, func(c rune) bool { return !isToken(c) }) {
-			e.fail(&m.Name, key, "%q cannot be the name of a header", shorten(header))
-			continue
+// readEnv accepts texts, null to remove a variable, and the values that other hosts turn into
+// text.
+func (e *entry) readEnv(key string, v *hujson.Value) {
+	e.Env = make(map[string]*string)
+	e.object(key, v, "variable", func(n string) bool { return n != "" && !strings.ContainsAny(n, "=\x00") }, func(n string, v *hujson.Value) {
+		lit := literal(v)
+		switch lit {
+		case "null":
+			e.Env[n] = nil
+			return
+		case "":
+			lit = e.text(key+"."+n, v)
 		}
-		headers[header] = e.text(key+"."+header, &m.Value)
-	}
-	return headers
+		e.Env[n] = &lit
+	})
+}
+
+func (e *entry) readHeaders(key string, v *hujson.Value) {
+	e.Headers = make(map[string]string)
+	e.object(key, v, "header", func(n string) bool {
+		return n != "" && !strings.ContainsFunc(n, func(c rune) bool { return !isToken(c) })
+	},
+		func(n string, v *hujson.Value) { e.Headers[n] = e.text(key+"."+n, v) })
 }
 
 // isToken is the alphabet of header names (RFC 9110, 5.6.2).
@@ -298,7 +288,7 @@ func isToken(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
 
-// readTimeout takes milliseconds or a duration such as "30s".
+// readTimeout accepts milliseconds or a duration such as "30s".
 func (e *entry) readTimeout(key string, v *hujson.Value) {
 	if s, ok := text(v); ok {
 		d, err := time.ParseDuration(s)
@@ -316,27 +306,25 @@ func (e *entry) readTimeout(key string, v *hujson.Value) {
 	e.Timeout = time.Duration(ms * float64(time.Millisecond))
 }
 
-// readInstances takes a whole number of processes.
 func (e *entry) readInstances(key string, v *hujson.Value) {
-	n, err := strconv.Atoi(literal(v))
-	if err != nil || n < 1 || n > MaxInstances {
-		e.fail(v, key, "must be a whole number from 1 to %d", MaxInstances)
-		return
-	}
-	e.Instances = n
+	e.Instances = e.number(key, v, "whole number", MaxInstances)
 }
 
-// readMaxMessage takes a number of bytes.
 func (e *entry) readMaxMessage(key string, v *hujson.Value) {
-	n, err := strconv.ParseInt(literal(v), 10, 64)
-	if err != nil || n < 1 || n > MaxMessage {
-		e.fail(v, key, "must be a number of bytes from 1 to %d", MaxMessage)
-		return
-	}
-	e.MaxMessage = int(n)
+	e.MaxMessage = e.number(key, v, "number of bytes", MaxMessage)
 }
 
-// readTools takes Copilot's list, where "*" is all, or {allow, deny}.
+// number reads a whole number from 1 to most.
+func (e *entry) number(key string, v *hujson.Value, what string, most int) int {
+	n, err := strconv.Atoi(literal(v))
+	if err != nil || n < 1 || n > most {
+		e.fail(v, key, "must be a %s from 1 to %d", what, most)
+		return 0
+	}
+	return n
+}
+
+// readTools accepts Copilot's list, where "*" is all, or {allow, deny}.
 func (e *entry) readTools(key string, v *hujson.Value) {
 	if _, ok := v.Value.(*hujson.Object); ok {
 		if allow := member(v, "allow"); allow != nil {
@@ -374,7 +362,7 @@ func (e *entry) complete(m *hujson.ObjectMember) {
 	}
 }
 
-// expand puts values for variables into every field that may have them.
+// expand replaces the variables in every field that may have them.
 func (e *entry) expand() {
 	e.expandText("command", "command", &e.Command)
 	for i := range e.Args {
@@ -402,7 +390,7 @@ func (e *entry) expand() {
 	e.settle()
 }
 
-// settle makes paths absolute and looks at the expanded texts.
+// settle makes paths absolute and checks the expanded texts.
 func (e *entry) settle() {
 	if e.Type == TypeStdio {
 		if e.Dir = e.absolute(e.Dir); strings.TrimSpace(e.Command) == "" {
@@ -418,7 +406,7 @@ func (e *entry) settle() {
 	}
 }
 
-// absolute resolves a path against where the file stands.
+// absolute resolves a path against the folder of the file.
 func (e *entry) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -450,7 +438,7 @@ func (e *entry) checkURL() {
 	}
 }
 
-// at returns where a field stands: a member of it, if there is such a member.
+// at returns the place of a field, or of its member key if there is one.
 func (e *entry) at(field, key string) *hujson.Value {
 	m := e.given[field]
 	if m == nil {

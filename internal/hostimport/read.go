@@ -23,11 +23,11 @@ import (
 // maxServers bounds what one file may define.
 const maxServers = 1000
 
-// Server is one server of another host, as it would be written to a file of ours.
+// Server is one server of another host, as Troupe would write it.
 type Server struct {
 	Name string
 	Def  hostconfig.Definition
-	// Err says why it can not be taken over.
+	// Err says why the server cannot be imported.
 	Err error
 	// Notes say what was left out or changed.
 	Notes []string
@@ -106,8 +106,8 @@ var (
 	notID  = regexp.MustCompile(`[^A-Z0-9]`)
 )
 
-// ownVariables rewrites what only the other host expands. What an input was asked
-// for comes from the environment, where our own reader looks for it too.
+// ownVariables rewrites variables that only the other host expands. The value of an input
+// comes from the environment, where hostconfig looks for it too.
 func ownVariables(text string, gemini bool) string {
 	if gemini {
 		text = dollar.ReplaceAllString(text, `$${$1}`)
@@ -122,7 +122,7 @@ func (s *Server) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// choice takes over which tools are allowed.
+// choice keeps the lists of allowed and denied tools.
 func (s *Server) choice(allow, deny []string) {
 	if len(allow) > 0 || len(deny) > 0 {
 		s.Def.Tools = &hostconfig.Choice{Allow: allow, Deny: deny}
@@ -216,8 +216,7 @@ func decode(path string, data []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-// entry reads one server of those formats. They are near enough to each other to be
-// read by the same names.
+// entry reads one server of those formats, which differ little in their names.
 func entry(name string, m map[string]any, dir, file string) Server {
 	e := &tree{Server: Server{Name: name}, members: m}
 	d := &e.Def
@@ -290,7 +289,7 @@ func (e *tree) text(names ...string) string {
 	return ""
 }
 
-// list takes a list of texts, or one text for a list of one.
+// list accepts a list of texts, or one text for a list of one.
 func (e *tree) list(name string) []string {
 	switch v := e.members[name].(type) {
 	case string:
@@ -318,7 +317,7 @@ func (e *tree) table(names ...string) map[string]string {
 	return nil
 }
 
-// scalar is a value as the environment has it.
+// scalar is a value as a text, for the environment.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 					t.Errorf("%s: got %s, %v, want %s", s.Name, got, err, want)
 				}
 				if err := hostconfig.Add(filepath.Join(t.TempDir(), "ours.json"), s.Name, &s.Def, false); err != nil {
-					t.Errorf("%s can not be written: %v", s.Name, err)
+					t.Errorf("%s cannot be written: %v", s.Name, err)
 				}
 			}
 			if !strings.Contains(notes, tc.note) {

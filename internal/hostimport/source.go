@@ -14,12 +14,12 @@ type Source struct {
 	Path string
 }
 
-// Hosts are the names of the hosts whose files are known.
+// Hosts are the names of the known hosts.
 func Hosts() []string {
 	return []string{"claude-code", "claude-desktop", "copilot", "crush", "cursor", "fast-agent", "gemini", "goose", "kit", "opencode", "vscode"}
 }
 
-// Places says where to look. The zero value looks nowhere.
+// Places are the folders to search. The zero value has none.
 type Places struct {
 	Project string // the folder of the project
 	Home    string
@@ -30,7 +30,7 @@ type Places struct {
 // Here are the places of this process.
 func Here() Places {
 	p := Places{Getenv: os.Getenv}
-	p.Project, _ = os.Getwd() // what can not be found out is not looked at
+	p.Project, _ = os.Getwd() // an unknown folder is not searched
 	p.Home, _ = os.UserHomeDir()
 	p.Config, _ = os.UserConfigDir()
 	return p
@@ -63,7 +63,7 @@ func (p *Places) known() []Source {
 		}
 	}
 	xdg := p.Config
-	if runtime.GOOS != "windows" && p.Home != "" { // many programs go by ~/.config on every system but Windows
+	if runtime.GOOS != "windows" && p.Home != "" { // many programs use ~/.config on every system but Windows
 		xdg = filepath.Join(p.Home, ".config")
 		if dir := p.getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 			xdg = dir
@@ -101,7 +101,7 @@ func (p *Places) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// hostOf guesses by the name of a file whose it is; "" reads as .mcp.json does.
+// hostOf guesses the host by the name of its file; "" means the format of .mcp.json.
 func hostOf(path string) string {
 	base, dir := strings.ToLower(filepath.Base(path)), filepath.Base(filepath.Dir(path))
 	switch {

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// ErrHookRefused is what every error of a URL is that is not told anything.
+// ErrHookRefused is the error of a URL to which no webhook is sent.
 var ErrHookRefused = errors.New("the URL is refused")
 
 // maxHookURL bounds the URL of a webhook, in bytes.
 const maxHookURL = 2048
 
-// Guard decides which URLs are told of jobs: those of https, at public addresses
-// (SECA-16). What is allowed beyond is the user's decision.
+// Guard decides which URLs get webhooks: those of https at public addresses, and others that
+// the user allows.
 type Guard struct {
 	hosts []string       // "host" or "host:port", in small letters
 	nets  []netip.Prefix // private networks
 }
 
-// NewGuard returns a guard that also allows these: "host" and "host:port" wherever they
-// lead and over plain http too, addresses and networks such as "10.1.0.0/16".
+// NewGuard returns a guard that also allows these: "host" and "host:port", at any address and
+// over plain http too, addresses and networks such as "10.1.0.0/16".
 func NewGuard(allow []string) (*Guard, error) {
 	g := new(Guard)
 	for _, a := range allow {
@@ -49,7 +49,7 @@ func NewGuard(allow []string) (*Guard, error) {
 	return g, nil
 }
 
-// Check looks at a URL without asking anybody for its address.
+// Check checks a URL without a look-up of its address.
 func (g *Guard) Check(raw string) error {
 	_, err := g.parse(raw)
 	return err
@@ -84,7 +84,7 @@ func (g *Guard) parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// allowsHost reports whether the user has named the host.
+// allowsHost reports whether the user allows the host.
 func (g *Guard) allowsHost(u *url.URL) bool {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	return slices.Contains(g.hosts, host) || slices.Contains(g.hosts, net.JoinHostPort(host, port(u)))
@@ -131,12 +131,11 @@ func public(ip netip.Addr) bool {
 	return !slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// errRedirect is of an answer that leads elsewhere.
 var errRedirect = errors.New("it redirects, which is not followed")
 
-// client returns what talks to one URL that has passed [Guard.Check]. Whatever the name
-// leads to by then is looked at when the connection is made, so that it can not change in
-// between (SECA-16). No proxy of the environment is used: it would look the name up.
+// client returns a client for one URL that has passed [Guard.Check]. It checks the address
+// of the connection itself, so that the name cannot lead elsewhere in between (SECA-16). It
+// uses no proxy of the environment, which would look the name up.
 func (g *Guard) client(u *url.URL) *http.Client {
 	named := g.allowsHost(u)
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {

@@ -65,10 +65,10 @@ func (k *hook) send(c *actors.Context) {
 		func(wait time.Duration, err error) any { return answered{wait, err} })
 }
 
-// errGone is a receiver that wants nothing more.
+// errGone is the error of a receiver that wants no more.
 var errGone = errors.New("the receiver wants no more of it (410)")
 
-// answered ends the webhook, or has it sent again.
+// answered ends the webhook, or schedules the next attempt.
 func (k *hook) answered(c *actors.Context, m answered) {
 	log := k.of.opts.Logger.With("hook", k.ID, "attempt", k.Attempts+1)
 	k.Attempts++
@@ -89,14 +89,14 @@ func (k *hook) answered(c *actors.Context, m answered) {
 		p, h := k.pending, k.of
 		c.Go(func(ctx context.Context) {
 			if err := h.put(ctx, &p); err != nil {
-				log.Warn("the store does not know of a webhook's attempt", "error", err)
+				log.Warn("the attempt of a webhook is not in the store", "error", err)
 			}
 		})
 		k.clock.SetAt(k.Due)
 	}
 }
 
-// end forgets it, and then the actor stops.
+// end removes the record, and then the actor stops.
 func (k *hook) end(c *actors.Context, result string) {
 	if k.of.opts.OnEnd != nil {
 		k.of.opts.OnEnd(result)
@@ -106,7 +106,7 @@ func (k *hook) end(c *actors.Context, result string) {
 		func(_ struct{}, err error) any { return dropped{err} })
 }
 
-// post sends a webhook once. The error says why it does not count as delivered.
+// post sends a webhook once. An error says that it is not delivered.
 func post(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait time.Duration, err error) {
 	u, err := o.Guard.parse(p.URL)
 	if err != nil {
@@ -126,7 +126,7 @@ func post(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait
 		return 0, err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReply)) // so that the receiver is not cut off
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReply)) // the receiver can finish its answer
 	switch {
 	case resp.StatusCode/100 == 2:
 		return 0, nil
@@ -138,7 +138,7 @@ func post(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait
 	return retryAfter(resp.Header.Get("Retry-After")), fmt.Errorf("the receiver answered %d", resp.StatusCode)
 }
 
-// retryAfter reads the seconds a receiver asks for; dates are not worth it.
+// retryAfter reads the seconds that a receiver asks for; it ignores dates.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 || seconds > int(maxRetry/time.Second) {

@@ -1,11 +1,10 @@
-// hooks.go: the actor that sees to it that webhooks are delivered.
+// hooks.go: the actor that has webhooks delivered.
 //
 //	Tell ──▶ (recorded) ──▶ hook/<id>  waits for a free place, posts, waits, posts again …
 //
-// What is to be delivered is kept in the store until it has been, or was given up: a
-// worker that dies leaves it to the next. One that dies before it was recorded leaves a
-// job that is untold, as does whoever cancels a job that waits in the queue: these are
-// looked for.
+// The store keeps a webhook until it is delivered or given up: if the worker dies, another one
+// delivers it. If the worker dies before it has recorded the webhook, or a queued job is
+// cancelled, the job stays untold in the store; the actor looks for such jobs.
 
 package jobapi
 
@@ -36,18 +35,18 @@ const (
 	maxRetry     = time.Hour        // that a receiver may ask for
 )
 
-// waits are the times between attempts.
+// waits are the delays between attempts.
 var waits = [hookAttempts - 1]time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
 }
 
-// hookKind and hookOwner are where the store keeps webhooks.
+// hookKind and hookOwner are the keys of webhooks in the store.
 const (
 	hookKind  = "webhook"
 	hookOwner = "webhooks"
 )
 
-// HookStore is what webhooks need of a store.
+// HookStore is the part of a store that webhooks need.
 type HookStore interface {
 	store.Records
 	store.Jobs
@@ -58,7 +57,7 @@ type HooksOptions struct {
 	Store  HookStore
 	Guard  *Guard
 	Secret Secret
-	// OnEnd hears how each webhook has ended: "delivered", "failed" or "refused". It must
+	// OnEnd receives the end of each webhook: "delivered", "failed" or "refused". It must
 	// not block. Nil does nothing.
 	OnEnd func(result string)
 	// Logger takes structured logs. Nil discards them.
@@ -70,8 +69,8 @@ type HooksOptions struct {
 // Hooks delivers webhooks.
 type Hooks struct{ ref actors.Ref }
 
-// StartHooks starts delivering, with what is left in the store. It ends with Stop, or
-// with the system.
+// StartHooks starts the delivery, with the webhooks that are in the store. It ends with Stop,
+// or with the system.
 func StartHooks(sys *actors.System, o HooksOptions) (*Hooks, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -88,18 +87,18 @@ func StartHooks(sys *actors.System, o HooksOptions) (*Hooks, error) {
 	return &Hooks{ref}, nil
 }
 
-// Tell has the URL of a job told how it stands. It does not wait.
+// Tell sends the state of a job to its URL. It does not wait.
 func (h *Hooks) Tell(j store.Job) {
 	if j.Hook != "" {
 		h.ref.Send(tell{j})
 	}
 }
 
-// Look has the store looked at now for ends of jobs that nobody tells of. It does not
-// wait; without it that is done every minute.
+// Look searches the store now for ended jobs whose webhook no worker has claimed, as happens
+// every minute. It does not wait.
 func (h *Hooks) Look() { h.ref.Send(look{}) }
 
-// Flush waits until everything that was told has been sent at least once, or for ctx.
+// Flush waits until each webhook was sent at least once, or for ctx.
 func (h *Hooks) Flush(ctx context.Context) error {
 	_, err := actors.Ask(ctx, h.ref, func(r *actors.Reply[struct{}]) any { return flush{r} })
 	if errors.Is(err, actors.ErrStopped) {
@@ -108,7 +107,7 @@ func (h *Hooks) Flush(ctx context.Context) error {
 	return err
 }
 
-// Stop ends delivering; what has not been delivered is left in the store.
+// Stop ends the delivery; undelivered webhooks stay in the store.
 func (h *Hooks) Stop() { h.ref.Stop() }
 
 // message is the body of a webhook.
@@ -127,7 +126,7 @@ type pending struct {
 	Due      time.Time   `json:"due"`
 	Made     time.Time   `json:"made"`
 
-	job store.JobLease // whose end it tells of, until that is noted; not of one that was loaded
+	job store.JobLease // the job whose notification is not claimed yet; none of one that was loaded
 }
 
 // Messages to hooks.
@@ -135,7 +134,7 @@ type (
 	tell     struct{ job store.Job }
 	recorded struct { // a new one is in the store, or could not be put there
 		hook *pending
-		mine bool // to be delivered here
+		mine bool // this process delivers it
 		err  error
 	}
 	loaded struct {
@@ -149,7 +148,7 @@ type (
 	sent    struct{ from actors.Ref } // and has
 )
 
-// send lets a hook send.
+// send permits a hook to send.
 type send struct{}
 
 // hooks is touched by its own goroutine only.
@@ -158,13 +157,13 @@ type hooks struct {
 	started bool
 	live    map[string]actors.Ref // by ID
 	sending map[actors.Ref]bool
-	queue   []actors.Ref // want to send
+	queue   []actors.Ref // hooks that want to send
 	again   *actors.Timer
 	loading bool
-	met     map[string]bool // IDs told or ended since loading began: what it finds of them is old
+	met     map[string]bool // IDs told or ended since loading began: its result for them is stale
 
-	recording int                 // on their way to the store
-	first     map[actors.Ref]bool // have not been sent yet
+	recording int                 // webhooks on their way to the store
+	first     map[actors.Ref]bool // hooks that have not sent yet
 	flushing  []flush
 }
 
@@ -183,7 +182,7 @@ func (h *hooks) Receive(c *actors.Context, msg any) {
 		h.tell(c, m.job)
 	case recorded:
 		if m.err != nil {
-			h.opts.Logger.Warn("the store does not know of a webhook yet", "hook", m.hook.ID, "error", m.err)
+			h.opts.Logger.Warn("a webhook is not in the store yet", "hook", m.hook.ID, "error", m.err)
 		}
 		h.recording--
 		if m.mine {
@@ -206,14 +205,14 @@ func (h *hooks) Receive(c *actors.Context, msg any) {
 	}
 }
 
-// tell records a webhook, and then has it delivered.
+// tell records a webhook, and then starts its delivery.
 func (h *hooks) tell(c *actors.Context, j store.Job) {
 	shown := Show(j)
 	shown.Prompt, shown.Input = "", nil
 	now := time.Now()
 	body, err := jsonx.Marshal(message{Type: "job." + string(j.State), Timestamp: j.Updated, Data: shown})
 	if err != nil {
-		h.opts.Logger.Error("a webhook can not be written", "job", j.ID, "error", err)
+		h.opts.Logger.Error("a webhook cannot be encoded", "job", j.ID, "error", err)
 		return
 	}
 	p := &pending{ID: fmt.Sprintf("%s.%d.%s", j.ID, j.Attempts, j.State), URL: j.Hook, Body: body, Due: store.Clock(now), Made: store.Clock(now),
@@ -224,9 +223,9 @@ func (h *hooks) tell(c *actors.Context, j store.Job) {
 		func(mine bool, err error) any { return recorded{p, mine, err} })
 }
 
-// record puts a new webhook into the store and notes there that its job is told of, both
-// or none, and reports whether that is to be done here: another worker may have been
-// faster. One that can not be recorded is delivered all the same, and noted afterwards.
+// record claims the notification of a job and puts the webhook into the store, both or none,
+// and reports whether this process delivers it: another worker may have been faster. A webhook
+// that cannot be recorded is delivered all the same, and claimed afterwards.
 func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
 	r, err := p.record()
 	if err != nil {
@@ -245,7 +244,7 @@ func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
 	}
 }
 
-// put records how a webhook stands.
+// put records the state of a webhook.
 func (h *hooks) put(ctx context.Context, p *pending) error {
 	r, err := p.record()
 	if err != nil {
@@ -276,8 +275,7 @@ func (h *hooks) drop(ctx context.Context, p *pending) error {
 	return errors.Join(told, err)
 }
 
-// load looks for webhooks that nobody works on any more, and for jobs that nobody tells
-// of.
+// load looks for webhooks that no process delivers any more, and for untold jobs.
 func (h *hooks) load(c *actors.Context) {
 	if h.loading {
 		return
@@ -289,7 +287,7 @@ func (h *hooks) load(c *actors.Context) {
 	}
 	first := !h.started
 	wanted := func(p *pending) bool {
-		// Another worker may be about to send it: its receiver would see it twice.
+		// Another worker may be about to send it: the receiver would get it twice.
 		late := time.Since(p.Due)
 		return !live[p.ID] && (late >= orphaned || first && late >= 0)
 	}
@@ -322,7 +320,7 @@ func (h *hooks) left(ctx context.Context, n int, wanted func(*pending) bool) (fo
 func (h *hooks) loaded(c *actors.Context, m loaded) {
 	h.loading, h.started = false, true
 	if m.err != nil {
-		h.opts.Logger.Warn("webhooks can not be read from the store", "error", m.err)
+		h.opts.Logger.Warn("webhooks cannot be read from the store", "error", m.err)
 	}
 	for _, p := range m.hooks {
 		if !h.met[p.ID] {
@@ -332,7 +330,7 @@ func (h *hooks) loaded(c *actors.Context, m loaded) {
 	h.met = nil
 	for _, j := range m.jobs {
 		switch age := time.Since(j.Updated); {
-		case age < untold && j.Attempts > 0: // its worker does, if that lives
+		case age < untold && j.Attempts > 0: // left to its worker, which may live
 		case len(h.live)+h.recording >= maxPending:
 		case age > hookLife:
 			h.forget(c, j)
@@ -347,8 +345,8 @@ func (h *hooks) loaded(c *actors.Context, m loaded) {
 	h.again.Set(wait)
 }
 
-// meet notes that a webhook is this process's own affair while the store is looked at: it
-// may be delivered and gone before the result of that look is here.
+// meet notes that this process handles a webhook while the store is read: it may be delivered
+// and removed before the result arrives.
 func (h *hooks) meet(id string) {
 	if !h.loading {
 		return
@@ -359,10 +357,9 @@ func (h *hooks) meet(id string) {
 	h.met[id] = true
 }
 
-// forget notes that the end of a job is not told any more: nobody was there to do it in
-// time.
+// forget claims the notification of a job whose end is too old to be delivered.
 func (h *hooks) forget(c *actors.Context, j store.Job) {
-	h.opts.Logger.Warn("a webhook is not sent: nobody was there to do it for a day", "job", j.ID)
+	h.opts.Logger.Warn("a webhook is not sent: the job ended more than a day ago, and no worker has sent it since", "job", j.ID)
 	h.recording++
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, h.opts.Store.ClaimNotification(ctx, j.ID, j.Epoch, nil)
@@ -390,7 +387,7 @@ func (h *hooks) spawn(c *actors.Context, p *pending) {
 	h.live[p.ID], h.first[ref] = ref, true
 }
 
-// flushed tells those who wait that nothing is left that was not sent.
+// flushed answers the waiting flushes once every hook has sent.
 func (h *hooks) flushed() {
 	if h.recording > 0 || len(h.first) > 0 {
 		return
@@ -401,7 +398,7 @@ func (h *hooks) flushed() {
 	h.flushing = nil
 }
 
-// next lets hooks send while there is a place for them.
+// next permits hooks to send while there are places.
 func (h *hooks) next() {
 	for len(h.queue) > 0 && len(h.sending) < maxSending {
 		ref := h.queue[0]

@@ -17,20 +17,20 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// IntakeOptions says what an [Intake] works on. Jobs and Token are required.
+// IntakeOptions are the options of an [Intake]. Jobs and Token are required.
 type IntakeOptions struct {
 	Jobs store.Jobs
-	// Token is what clients send as a bearer token. It is never empty: who may hand in a
-	// job may do all that the agents may.
+	// Token is the bearer token of clients. It is never empty: a client that may queue a job
+	// may do all that the agents may.
 	Token string
 	// Agents are the names that jobs may have. Nil takes all: another worker may have them.
 	Agents []string
-	// Guard looks at the URLs of webhooks. Nil takes no jobs with one.
+	// Guard checks the URLs of webhooks. Nil refuses jobs with one.
 	Guard *Guard
-	// Added is called after a job was queued, and Cancelled after somebody wants one
-	// cancelled. They must not block. Nil does nothing.
+	// Added is called after a job was queued, and Cancelled after the cancellation of one was
+	// requested. They must not block. Nil does nothing.
 	Added, Cancelled func(store.Job)
-	// Ready says why the worker takes no jobs; nil, or an error of nil, is that it does.
+	// Ready returns why the worker takes no jobs; nil, or a nil error, means that it does.
 	Ready func(ctx context.Context) error
 	// Metrics answers GET /metrics. Nil answers 404.
 	Metrics http.Handler
@@ -48,14 +48,14 @@ type IntakeOptions struct {
 //	GET    /readyz         200 while it takes jobs
 //	GET    /metrics        Prometheus' text
 //
-// All but /healthz and /readyz want the token. Errors are [Problem]s.
+// All but /healthz and /readyz need the token. Errors are [Problem]s.
 type Intake struct {
 	opts  IntakeOptions
 	token bearer.Token
 	http.Handler
 }
 
-// NewIntake returns an Intake. It refuses to be without a token.
+// NewIntake returns an Intake. Without a token it fails.
 func NewIntake(o IntakeOptions) (*Intake, error) {
 	if err := bearer.Check(o.Token); err != nil {
 		return nil, fmt.Errorf("the token of the HTTP intake: %w", err)
@@ -81,7 +81,7 @@ func NewIntake(o IntakeOptions) (*Intake, error) {
 		o.Metrics.ServeHTTP(w, r)
 	}))
 	mux.HandleFunc("/", in.other)
-	// A page in a browser has no business here, whatever it knows (SECA-02).
+	// Pages in a browser are refused, with or without the token (SECA-02).
 	pages := http.NewCrossOriginProtection()
 	pages.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusForbidden, "pages of other origins may not do this")
@@ -97,7 +97,7 @@ const (
 	maxList  = 500
 )
 
-// authorized lets requests in that have the token. It takes as long for any wrong one.
+// authorized passes on requests with the token. Every wrong token takes the same time.
 func (in *Intake) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !in.token.In(r) {
@@ -109,7 +109,7 @@ func (in *Intake) authorized(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// other answers what is not there. It asks for no token, and tells nothing.
+// other answers unknown paths and methods. It needs no token, and reveals nothing.
 func (in *Intake) other(w http.ResponseWriter, r *http.Request) {
 	allow := map[string]string{"/v1/jobs": "GET, POST", "/healthz": "GET", "/readyz": "GET", "/metrics": "GET"}[r.URL.Path]
 	if strings.HasPrefix(r.URL.Path, "/v1/jobs/") {
@@ -139,12 +139,12 @@ func (in *Intake) add(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if in.opts.Agents != nil && !slices.Contains(in.opts.Agents, agentOf(req)) {
-		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no agent %.60q; there are %s", agentOf(req), strings.Join(in.opts.Agents, ", ")))
-		return
-	}
 	j, err := req.Job(in.opts.Guard)
-	if err != nil {
+	switch {
+	case in.opts.Agents != nil && !slices.Contains(in.opts.Agents, j.Agent):
+		problem(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no agent %.60q; there are %s", j.Agent, strings.Join(in.opts.Agents, ", ")))
+		return
+	case err != nil:
 		problem(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
@@ -168,14 +168,7 @@ func (in *Intake) add(w http.ResponseWriter, r *http.Request) {
 	in.answer(w, http.StatusCreated, j)
 }
 
-func agentOf(r Request) string {
-	if r.Agent == "" {
-		return MainAgent
-	}
-	return r.Agent
-}
-
-// read reads the body of a job, or answers why it can not be read.
+// read reads the body of a job; if that fails it answers the request.
 func (in *Intake) read(w http.ResponseWriter, r *http.Request) (Request, bool) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
@@ -192,7 +185,7 @@ func (in *Intake) read(w http.ResponseWriter, r *http.Request) (Request, bool) {
 		return Request{}, false
 	}
 	if err != nil {
-		problem(w, http.StatusBadRequest, "the body can not be read")
+		problem(w, http.StatusBadRequest, "the body cannot be read")
 		return Request{}, false
 	}
 	req, err := ParseRequest(body)
@@ -261,7 +254,7 @@ type Page struct {
 	Next string `json:"next,omitempty"` // for the parameter after, where there may be more
 }
 
-// show answers a job, with the parameter wait once it has ended.
+// show answers a job; with the parameter wait it first waits for its end.
 func (in *Intake) show(w http.ResponseWriter, r *http.Request) {
 	var wait time.Duration
 	if text := r.URL.Query().Get("wait"); text != "" {
@@ -297,7 +290,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// cancel cancels a job: one that is worked on is being cancelled from then on.
+// cancel cancels a job. The worker of one that is at work cancels it soon.
 func (in *Intake) cancel(w http.ResponseWriter, r *http.Request) {
 	j, err := in.opts.Jobs.CancelJob(r.Context(), r.PathValue("id"))
 	switch {
@@ -331,7 +324,7 @@ func (in *Intake) failed(w http.ResponseWriter, err error) {
 	case errors.Is(err, store.ErrNotFound):
 		problem(w, http.StatusNotFound, "there is no such job")
 	case errors.Is(err, context.Canceled): // the client has gone
-		problem(w, http.StatusServiceUnavailable, "the request was given up")
+		problem(w, http.StatusServiceUnavailable, "the request was cancelled")
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
 		problem(w, http.StatusUnprocessableEntity, strings.TrimPrefix(err.Error(), "store: "))
 	case errors.Is(err, store.ErrFull):

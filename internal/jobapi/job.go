@@ -1,6 +1,7 @@
 package jobapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,26 +16,26 @@ import (
 // MainAgent is the agent of jobs that name none.
 const MainAgent = "main"
 
-// MaxRequest bounds a job as it is handed in, in bytes: a prompt and an input of
+// MaxRequest bounds the JSON of a new job, in bytes: a prompt and an input of
 // [store.MaxInput] each, escaped.
 const MaxRequest = 4 << 20
 
-// Request is a job as it is handed in: the body of POST /v1/jobs, a line of a worker's
-// stdin. A prompt or an input is required.
+// Request is a new job: the body of POST /v1/jobs, or a line of a worker's stdin. A prompt or
+// an input is required.
 type Request struct {
 	ID     string          `json:"id,omitempty"`    // empty makes one up
 	Agent  string          `json:"agent,omitempty"` // empty is [MainAgent]
 	Prompt string          `json:"prompt,omitempty"`
 	Input  json.RawMessage `json:"input,omitempty"`
-	// Key makes handing in twice harmless: a job of that key and the same agent, prompt
-	// and input is the one that is there already.
+	// Key makes a repeated request harmless: the same key, agent, prompt and input are the
+	// job that is there already.
 	Key         string    `json:"key,omitempty"`
 	Batch       string    `json:"batch,omitempty"`
 	MaxAttempts int       `json:"maxAttempts,omitzero"` // zero is the worker's choice
 	NotBefore   time.Time `json:"notBefore,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"`
 	Timeout     string    `json:"timeout,omitempty"` // such as "10m"
-	Hook        string    `json:"hook,omitempty"`    // URL that is told of its end
+	Hook        string    `json:"hook,omitempty"`    // the URL of its webhook
 }
 
 // ParseRequest reads a job strictly: an unknown member is an error, as is one twice.
@@ -44,24 +45,20 @@ func ParseRequest(data []byte) (Request, error) {
 		return r, fmt.Errorf("the job is longer than %d bytes", MaxRequest)
 	}
 	if err := jsonx.UnmarshalKnown(data, &r); err != nil {
-		text := strings.ReplaceAll(err.Error(), " into Go jobapi.Request", "") // whose name means nothing to a client
+		text := strings.ReplaceAll(err.Error(), " into Go jobapi.Request", "") // a name that means nothing to a client
 		return r, fmt.Errorf("the job is not as expected: %s", text)
 	}
 	return r, nil
 }
 
-// plainID are the IDs that can stand in a path and in a header as they are. The store
-// takes others, too.
+// plainID are the IDs that a path and a header can hold as they are. The store accepts
+// others, too.
 var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Job is the job to be queued, or why it can not be. Guard looks at the hook; nil takes
-// none.
+// Job returns the job to be queued. Guard checks its hook; a nil guard refuses hooks.
 func (r *Request) Job(guard *Guard) (store.Job, error) {
-	j := store.Job{ID: r.ID, Agent: r.Agent, Key: r.Key, Batch: r.Batch, Prompt: r.Prompt, Input: r.Input,
+	j := store.Job{ID: r.ID, Agent: cmp.Or(r.Agent, MainAgent), Key: r.Key, Batch: r.Batch, Prompt: r.Prompt, Input: r.Input,
 		MaxAttempts: r.MaxAttempts, NotBefore: r.NotBefore, Expires: r.Expires, Hook: r.Hook}
-	if j.Agent == "" {
-		j.Agent = MainAgent
-	}
 	if r.ID != "" && !plainID.MatchString(r.ID) {
 		return j, errors.New("id: want letters, digits, dots, dashes and underscores, with a letter or digit first")
 	}
@@ -86,15 +83,15 @@ func (r *Request) Job(guard *Guard) (store.Job, error) {
 	return j, nil
 }
 
-// Job is a job as it is shown: the answer of GET /v1/jobs/{id}, the data of a webhook,
-// what "troupe jobs show --json" prints.
+// Job is the JSON of a job: the answer of GET /v1/jobs/{id}, the data of a webhook, and the
+// output of "troupe jobs show --json".
 type Job struct {
 	ID          string          `json:"id"`
 	Agent       string          `json:"agent"`
 	State       store.JobState  `json:"state"`
 	Key         string          `json:"key,omitempty"`
 	Batch       string          `json:"batch,omitempty"`
-	Schedule    string          `json:"schedule,omitempty"` // that has added it
+	Schedule    string          `json:"schedule,omitempty"` // that added it
 	Prompt      string          `json:"prompt,omitempty"`   // in lists its first [store.BriefPrompt] characters
 	Input       json.RawMessage `json:"input,omitempty"`    // not in lists
 	Attempts    int             `json:"attempts"`           // runs begun
@@ -102,7 +99,7 @@ type Job struct {
 	Losses      int             `json:"losses,omitzero"`    // of them, those whose worker was lost
 	MaxAttempts int             `json:"maxAttempts,omitzero"`
 	Run         string          `json:"run,omitempty"`    // of the newest attempt
-	Result      json.RawMessage `json:"result,omitempty"` // what it has come to; not in lists
+	Result      json.RawMessage `json:"result,omitempty"` // not in lists
 	Error       string          `json:"error,omitempty"`  // why there is no result, or not yet
 	Cancelling  bool            `json:"cancelling,omitzero"`
 	NotBefore   time.Time       `json:"notBefore,omitzero"`
@@ -115,7 +112,7 @@ type Job struct {
 	Lease       time.Time       `json:"lease,omitzero"`   // when its lease expires
 }
 
-// Show is how a job is shown.
+// Show returns the JSON of a job.
 func Show(j store.Job) Job {
 	return Job{ID: j.ID, Agent: j.Agent, State: j.State, Key: j.Key, Batch: j.Batch, Schedule: j.Schedule, Prompt: j.Prompt,
 		Input: j.Input, Attempts: j.Attempts, Failures: j.Failures, Losses: j.Losses, MaxAttempts: j.MaxAttempts, Run: j.Run, Result: j.Result,

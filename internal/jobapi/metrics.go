@@ -16,15 +16,16 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// MetricsOptions says what is looked at when somebody asks for the metrics.
+// MetricsOptions are the sources of the metrics.
 type MetricsOptions struct {
 	System *actors.System // required
 	Jobs   store.Jobs     // required
-	// Now says what this worker has. Nil leaves it out.
+	// Now returns the jobs of this worker. Nil leaves them out.
 	Now func() Places
-	// Servers says how the MCP servers stand. Nil leaves them out.
+	// Servers returns the use of the MCP servers. Nil leaves it out.
 	Servers func() []ServerUse
-	// Stalled says how many runs wait for the store to take their events. Nil leaves it out.
+	// Stalled returns how many runs wait until the store takes their events. Nil leaves it
+	// out.
 	Stalled func() int
 }
 
@@ -36,12 +37,12 @@ type ServerUse struct {
 
 // Places are the jobs that a worker has.
 type Places struct {
-	Running, Parked, Aside int // worked on, waiting for a human, waiting to run alone
-	MaxParked              int // with as many parked no more are claimed
+	Running, Parked, Aside int // at work, waiting for a person, waiting to run alone
+	MaxParked              int // the bound of parked jobs
 }
 
-// Metrics counts what a worker does. No prompt, argument or result is in it: the labels
-// are names of the configuration.
+// Metrics counts the work of a worker. It holds no prompt, argument or result: the labels are
+// names of the configuration.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -87,10 +88,10 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Event counts that something has happened to a job, such as "job.started".
+// Event counts an event of a job, such as "job.started".
 func (m *Metrics) Event(name string) { m.events.WithLabelValues(name).Inc() }
 
-// Started counts the beginning of a job, and for how long it was due by then.
+// Started counts the beginning of a job, and how long it had been due.
 func (m *Metrics) Started(j store.Job, waited time.Duration) {
 	m.wait.WithLabelValues(j.Agent).Observe(max(0, waited).Seconds())
 }
@@ -98,7 +99,7 @@ func (m *Metrics) Started(j store.Job, waited time.Duration) {
 // Hook counts a webhook that has ended.
 func (m *Metrics) Hook(result string) { m.hooks.WithLabelValues(result).Inc() }
 
-// Ended counts the end of a job, and what it has cost. Took is zero where nobody knows.
+// Ended counts the end of a job, and its cost. An unknown duration is zero.
 func (m *Metrics) Ended(j store.Job, took time.Duration) {
 	m.ended.WithLabelValues(j.Agent, string(j.State)).Inc()
 	if took > 0 {
@@ -107,7 +108,7 @@ func (m *Metrics) Ended(j store.Job, took time.Duration) {
 	m.Spent(j, j.Result)
 }
 
-// Spent counts what an attempt has cost, by its result; nil counts nothing.
+// Spent counts the cost of an attempt, by its result; nil counts nothing.
 func (m *Metrics) Spent(j store.Job, attempt json.RawMessage) {
 	var result struct {
 		Spent budget.Amount `json:"spent"`
@@ -122,7 +123,7 @@ func (m *Metrics) Spent(j store.Job, attempt json.RawMessage) {
 	m.toolCalls.WithLabelValues(j.Agent).Add(float64(max(0, s.ToolCalls)))
 }
 
-// snapshot is what is counted when somebody asks.
+// snapshot collects the values that are read at each request.
 type snapshot struct{ opts MetricsOptions }
 
 var (

@@ -6,13 +6,13 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Problem is what is wrong with a request (RFC 9457).
+// Problem is the answer to a faulty request (RFC 9457).
 type Problem struct {
 	Type   string `json:"type"` // "about:blank": the status says what kind it is
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	Job    *Job   `json:"job,omitempty"` // that is in the way
+	Job    *Job   `json:"job,omitempty"` // the job that conflicts
 }
 
 func problem(w http.ResponseWriter, status int, detail string) {
@@ -24,11 +24,11 @@ func writeProblem(w http.ResponseWriter, p Problem) {
 	writeJSON(w, p.Status, "application/problem+json", p)
 }
 
-// writeJSON writes an answer. That it does not arrive is the client's affair.
+// writeJSON writes an answer. It ignores a client that has gone.
 func writeJSON(w http.ResponseWriter, status int, contentType string, v any) {
 	body, err := jsonx.Marshal(v)
 	if err != nil {
-		http.Error(w, "the answer can not be written", http.StatusInternalServerError)
+		http.Error(w, "the answer cannot be written", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()

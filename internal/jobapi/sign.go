@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Headers of a webhook, as standardwebhooks.com has them.
+// Headers of a webhook, by standardwebhooks.com.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
 	HeaderSignature = "Webhook-Signature"
 )
 
-// minSecret is how short the secret of webhooks may be, in bytes.
+// minSecret is the least length of the secret of webhooks, in bytes.
 const minSecret = 16
 
 // Secret signs webhooks.
@@ -48,10 +48,10 @@ func (s Secret) sign(id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// tolerance is how old a webhook may be, or how far in the future.
+// tolerance bounds the age of a webhook, and how far in the future it may be.
 const tolerance = 5 * time.Minute
 
-// Verify holds what has arrived against the secret: for receivers, and tests.
+// Verify checks a webhook that has arrived against the secret: for receivers, and tests.
 func (s Secret) Verify(h http.Header, body []byte, now time.Time) error {
 	seconds, err := strconv.ParseInt(h.Get(HeaderTimestamp), 10, 64)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/llm/router"
 )
 
-// Resolve returns the full name that a name stands for: itself, the first model of an alias,
-// or the one model that servers have under it. The error wraps [llm.ErrNotFound] if no server
-// has one, [llm.ErrUnreachable] if none has that answers and not all do, and [ErrAmbiguous] if
-// they have several.
+// Resolve returns the full name of a name: itself, the first model of an alias, or the one
+// model that servers have under it. The error wraps [llm.ErrNotFound] if no server has one,
+// [llm.ErrUnreachable] if no server that answered has one, and [ErrAmbiguous] if there are
+// several.
 func (s *Set) Resolve(ctx context.Context, name string) (string, error) {
 	if _, _, ok := s.Qualified(name); ok {
 		return name, nil
@@ -45,7 +45,7 @@ func (s *Set) Resolve(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: %s; name one of them with its provider", ErrAmbiguous, strings.Join(names, ", "))
 }
 
-// alias is the full name of the first model that an alias of the configuration stands for.
+// alias is the full name of the first model of an alias in the configuration.
 func (s *Set) alias(name string) string {
 	if targets := s.cfg.Models.Aliases[name]; len(targets) > 0 {
 		return targets[0]
@@ -79,10 +79,9 @@ func (s *Set) notFound(name string, found []discover.Found) error {
 }
 
 // Router returns the router whose default is the model of the full name, followed by the
-// fallbacks of the configuration. With all it also has every other model that the
-// configuration says something of, for callers that prefer one: those of a run do not, and what can
-// not be reached needs no price. Fallbacks that can not be used are left out and told in the second
-// result.
+// fallbacks of the configuration. With all it also has every other model of the
+// configuration, for callers that prefer one; runs do not. The second result are the faults of
+// fallbacks that are left out.
 func (s *Set) Router(ctx context.Context, name string, all bool) (*router.Router, []error, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*probe) // for all together
 	defer cancel()
@@ -92,7 +91,7 @@ func (s *Set) Router(ctx context.Context, name string, all bool) (*router.Router
 	}
 	b := &builder{set: s, cards: []router.Card{first}}
 	m := &s.cfg.Models
-	fallback := []string{} // not nil: nobody else is asked
+	fallback := []string{} // not nil, which would mean all others
 	for _, next := range m.Fallback {
 		if full := b.add(ctx, next); full != "" && full != name {
 			fallback = append(fallback, full)
@@ -120,8 +119,8 @@ type builder struct {
 	faults []error
 }
 
-// add adds a model, if it is not there yet, and returns its full name, or "" if it can not
-// be used.
+// add adds a model, if it is not there yet, and returns its full name, or "" if it is
+// unusable.
 func (b *builder) add(ctx context.Context, name string) string {
 	full, err := b.set.Resolve(ctx, name)
 	if err == nil && slices.ContainsFunc(b.cards, func(c router.Card) bool { return c.Name() == full }) {
@@ -139,7 +138,7 @@ func (b *builder) add(ctx context.Context, name string) string {
 	return full
 }
 
-// aliases are those of the configuration whose models are there.
+// aliases are the aliases of the configuration whose models the router has.
 func (b *builder) aliases(m *config.Models) map[string][]string {
 	all := make(map[string][]string)
 	for alias, targets := range m.Aliases {
@@ -152,19 +151,19 @@ func (b *builder) aliases(m *config.Models) map[string][]string {
 	return all
 }
 
-// ErrNone says that nothing was found that an agent could use.
+// ErrNone says that no model was found that an agent could use.
 var ErrNone = errors.New("no model was found")
 
-// maxAsked bounds the models that Find looks at, of each server.
+// maxAsked bounds the models that Find considers, of each server.
 const maxAsked = 16
 
-// defaultOpenAI is asked of OpenAI itself where nothing names a model.
+// defaultOpenAI is the model of OpenAI itself if none is named.
 const defaultOpenAI = "gpt-5-mini"
 
-// Find picks a model where nobody has named one: the first that takes tools, of Ollama, then
-// of what the OPENAI_ variables lead to, then of the other servers of the configuration. The
-// built-in vendors are not asked: which of their models to pay for is not ours to say. The
-// error is [ErrNone], joined with why each server has none.
+// Find picks a model if none is named: the first that takes tools, of Ollama, then of the
+// server of the OPENAI_ variables, then of the other servers of the configuration. It does not
+// pick among the models of built-in vendors, which cost money. The error is [ErrNone], joined
+// with the reason for each server.
 func (s *Set) Find(ctx context.Context) (string, error) {
 	errs := []error{ErrNone}
 	order := slices.Clone(s.providers)
@@ -209,7 +208,7 @@ func (s *Set) first(ctx context.Context, p *Provider) (string, error) {
 	return "", fmt.Errorf("it has %d models and none that takes tools", len(cards))
 }
 
-// never is the place of what is not looked at.
+// never is the place of providers that Find skips.
 const never = 9
 
 // place orders providers for Find.

@@ -1,5 +1,5 @@
-// Package modelconfig makes models of a configuration: it knows which server a name leads to,
-// what the servers say of their models, and what the user says instead.
+// Package modelconfig makes the models of a configuration: it finds the server of a name, and
+// joins the servers' descriptions of their models with the user's own.
 //
 // It is for programs. A program that has no troupe.yaml uses packages llm/discover and
 // llm/router.
@@ -49,8 +49,8 @@ type Set struct {
 	finder    *discover.Finder
 }
 
-// New makes the providers of a configuration, with variables from getenv. Nothing is sent
-// yet. Providers of which a key is missing are there and say so.
+// New makes the providers of a configuration, with variables from getenv. It sends
+// nothing yet. Providers without their key are there, with Err.
 func New(cfg *config.Config, getenv func(string) string) *Set {
 	s := &Set{cfg: cfg, getenv: getenv}
 	servers, faults := cfg.Servers(getenv)
@@ -90,14 +90,14 @@ func (p *Provider) open(getenv func(string) string) {
 	p.Models = discover.OpenAI(o)
 }
 
-// Listed reports whether the provider is asked what it has: those that somebody speaks of,
-// and Ollama.
+// Listed reports whether the provider is asked for its models: those that the configuration
+// or the environment names, and Ollama.
 func (p *Provider) Listed() bool { return p.Configured || p.Name == config.TypeOllama }
 
 // Providers returns all providers, sorted by name.
 func (s *Set) Providers() []Provider { return slices.Clone(s.providers) }
 
-// Provider returns the provider of a name; the error says why it can not be asked.
+// Provider returns the provider of a name; the error says why it is unusable.
 func (s *Set) Provider(name string) (*Provider, error) {
 	for i := range s.providers {
 		if p := &s.providers[i]; p.Name == name {
@@ -117,8 +117,8 @@ func (s *Set) Qualified(name string) (provider, model string, ok bool) {
 	return provider, model, ok
 }
 
-// Discover asks every provider that is spoken of for its models; see [discover.Finder].
-// The cards have what the configuration says.
+// Discover asks every listed provider for its models; see [discover.Finder]. The values of the
+// configuration replace those of the servers.
 func (s *Set) Discover(ctx context.Context) []discover.Found {
 	all := s.finder.Discover(ctx)
 	for i := range all {
@@ -129,8 +129,8 @@ func (s *Set) Discover(ctx context.Context) []discover.Found {
 	return all
 }
 
-// Card returns the card of a full name. Its server is asked, but need not answer: where it
-// does not, a turn will show it.
+// Card returns the card of a full name. It asks the server, which need not answer: a later
+// turn shows its failure.
 func (s *Set) Card(ctx context.Context, name string) (router.Card, error) {
 	provider, model, ok := s.Qualified(name)
 	if !ok {
@@ -147,7 +147,7 @@ func (s *Set) Card(ctx context.Context, name string) (router.Card, error) {
 	return card, nil
 }
 
-// correct puts what the configuration says over what the server said.
+// correct replaces values of a server by those of the configuration.
 func (s *Set) correct(card *router.Card) {
 	if price, ok := s.cfg.Models.Prices[card.Name()]; ok {
 		card.Price = &price.Price

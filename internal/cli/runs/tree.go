@@ -78,7 +78,7 @@ func (t *treeView) trees(ctx context.Context) ([]admin.Tree, error) {
 			all = append(all, *tree)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !errors.Is(err, admin.ErrNobody):
+		case !errors.Is(err, admin.ErrGone):
 			t.p.Note("%v", err)
 		}
 	}
