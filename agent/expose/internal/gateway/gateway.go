@@ -84,7 +84,7 @@ func (g *Gateway) Start(host *mcpclient.Host) {
 	for _, s := range host.Servers() {
 		if !s.Disabled && (g.Servers == nil || slices.Contains(g.Servers, s.Name)) {
 			g.order = append(g.order, s.Name)
-			g.backends[s.Name] = &serverSync{server: s.Name, ctx: ctx, wake: make(chan struct{}, 1), first: make(chan struct{})}
+			g.backends[s.Name] = &serverSync{g: g, server: s.Name, ctx: ctx, wake: make(chan struct{}, 1), first: make(chan struct{})}
 		}
 	}
 	g.logs.restarted()

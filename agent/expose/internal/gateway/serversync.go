@@ -61,12 +61,13 @@ func newsOf(tools, resources, prompts bool) (n news) {
 
 // serverSync is a gateway's row for one backend.
 type serverSync struct {
+	g      *Gateway
 	server string
 	ctx    context.Context // ends with the gateway, or its pause
 	wake   chan struct{}   // has room for one: there is news
 	first  chan struct{}   // closed when the lists were read once, or could not be
 
-	// Only the gateway changes these, and it holds its lock.
+	// Guarded by the lock of the gateway, whose row this is.
 	news       news
 	busy       bool   // a task reads the lists
 	listed     bool   // first is closed
@@ -90,38 +91,38 @@ func (g *Gateway) notify(server string, n news) {
 	}
 	if !s.busy {
 		s.busy = true
-		g.System.Go("gateway "+server, func() { g.sync(s) })
+		g.System.Go("gateway "+server, s.sync)
 	}
 }
 
 // sync works off the news of a backend until there is none.
-func (g *Gateway) sync(s *serverSync) {
-	defer g.markListed(s)
+func (s *serverSync) sync() {
+	defer s.markListed()
 	var pause, least time.Duration
 	for s.rest(pause, least) {
-		n := g.takeNews(s)
+		n := s.takeNews()
 		if n == 0 {
 			return
 		}
-		failed := g.read(s, n&newLists)
+		failed := s.read(n & newLists)
 		began := time.Now()
-		g.offer()
+		s.g.offer()
 		least = min(offerShare*time.Since(began), maxOfferRest)
-		g.markListed(s)
+		s.markListed()
 		if n&newLevel != 0 {
-			g.setWantedLevel(s.ctx, s.server)
+			s.g.setWantedLevel(s.ctx, s.server)
 		}
 		if n&(newWatch|newResources|newTemplates) != 0 {
-			g.checkWatches()
+			s.g.checkWatches()
 		}
-		pause = g.delay(s, failed)
+		pause = s.delay(failed)
 	}
 }
 
 // takeNews returns the news of a backend. If there is none its task is over.
-func (g *Gateway) takeNews(s *serverSync) news {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (s *serverSync) takeNews() news {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
 	n := s.news
 	s.news = 0
 	if n == 0 {
@@ -160,13 +161,13 @@ func (s *serverSync) rest(pause, least time.Duration) bool {
 
 // delay returns when to read a backend again, and makes failed lists news. A backend that is
 // not connected is read when it is.
-func (g *Gateway) delay(s *serverSync, failed news) time.Duration {
+func (s *serverSync) delay(failed news) time.Duration {
 	ready := false
-	if c, err := g.backend(s.server); err == nil {
+	if c, err := s.g.backend(s.server); err == nil {
 		ready = c.Status().State == conn.Ready
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
 	if failed == 0 {
 		s.failures = 0
 		return relistPause
@@ -180,9 +181,9 @@ func (g *Gateway) delay(s *serverSync, failed news) time.Duration {
 }
 
 // markListed notes that the lists of a backend were read, or could not be.
-func (g *Gateway) markListed(s *serverSync) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (s *serverSync) markListed() {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
 	if !s.listed {
 		s.listed = true
 		close(s.first)
@@ -190,39 +191,39 @@ func (g *Gateway) markListed(s *serverSync) {
 }
 
 // read reads lists of a backend and returns those that failed: their last contents stay.
-func (g *Gateway) read(s *serverSync, n news) (failed news) {
+func (s *serverSync) read(n news) (failed news) {
 	if n == 0 {
 		return 0
 	}
-	c, err := g.backend(s.server)
+	c, err := s.g.backend(s.server)
 	if err != nil {
 		return n
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, max(listTimeout, g.ListWait))
+	ctx, cancel := context.WithTimeout(s.ctx, max(listTimeout, s.g.ListWait))
 	defer cancel()
 	info, err := c.Info(ctx)
 	if err != nil {
 		if s.ctx.Err() == nil {
-			g.Log.Warn("a server cannot be reached; its last lists stay", "server", s.server, "error", err)
+			s.g.Log.Warn("a server cannot be reached; its last lists stay", "server", s.server, "error", err)
 		}
 		return n
 	}
 	generation := c.Status().Generation // before the lists: reading once too often does no harm
-	g.mu.Lock()
+	s.g.mu.Lock()
 	if s.generation != generation {
 		s.generation, s.announced = generation, 0
 	}
-	g.mu.Unlock()
-	l := &g.lists
+	s.g.mu.Unlock()
+	l := &s.g.lists
 	l.setCompletes(s.server, info.Capabilities.Completions != nil || !info.Version.Has(mcp.FeatureCompletions))
 	for _, list := range []struct {
 		kind news
 		read func() error
 	}{
-		{newTools, func() error { return fill(ctx, g, &l.tools, s.server, c.ListTools) }},
-		{newResources, func() error { return fill(ctx, g, &l.resources, s.server, c.ListResources) }},
-		{newTemplates, func() error { return fill(ctx, g, &l.templates, s.server, c.ListResourceTemplates) }},
-		{newPrompts, func() error { return fill(ctx, g, &l.prompts, s.server, c.ListPrompts) }},
+		{newTools, func() error { return fill(ctx, s.g, &l.tools, s.server, c.ListTools) }},
+		{newResources, func() error { return fill(ctx, s.g, &l.resources, s.server, c.ListResources) }},
+		{newTemplates, func() error { return fill(ctx, s.g, &l.templates, s.server, c.ListResourceTemplates) }},
+		{newPrompts, func() error { return fill(ctx, s.g, &l.prompts, s.server, c.ListPrompts) }},
 	} {
 		if n&list.kind == 0 {
 			continue
@@ -230,7 +231,7 @@ func (g *Gateway) read(s *serverSync, n news) (failed news) {
 		if err := list.read(); err != nil {
 			failed |= list.kind
 			if s.ctx.Err() == nil {
-				g.Log.Warn("a list of a server cannot be read; its last contents stay", "server", s.server, "error", err)
+				s.g.Log.Warn("a list of a server cannot be read; its last contents stay", "server", s.server, "error", err)
 			}
 		}
 	}

@@ -22,9 +22,10 @@ import (
 
 // watch is a gateway's row for one resource that the client watches.
 type watch struct {
+	g   *Gateway
 	uri string // as the client knows it
 
-	// Only the gateway changes these, and it holds its lock.
+	// Guarded by the lock of the gateway, whose row this is.
 	wanted bool
 	busy   bool          // a task settles it
 	again  bool          // the task has to check once more
@@ -45,11 +46,11 @@ func (g *Gateway) Watched(uri string, on bool) {
 		if !on {
 			return
 		}
-		w = &watch{uri: uri}
+		w = &watch{g: g, uri: uri}
 		g.watches[uri] = w
 	}
 	w.wanted = on
-	g.check(w)
+	w.check()
 }
 
 // subscribeTime bounds how long a client's subscription waits for the backend's answer.
@@ -91,48 +92,48 @@ func (g *Gateway) checkWatches() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, w := range g.watches {
-		g.check(w)
+		w.check()
 	}
 }
 
-// check has a task settle a resource. The caller holds mu.
-func (g *Gateway) check(w *watch) {
+// check has a task settle a resource. The caller holds the gateway's lock.
+func (w *watch) check() {
 	w.again = true
-	if w.busy || g.host.Load() == nil || g.ctx.Err() != nil {
+	if w.busy || w.g.host.Load() == nil || w.g.ctx.Err() != nil {
 		return
 	}
 	w.busy, w.idle = true, make(chan struct{})
-	g.System.Go("gateway", func() {
+	w.g.System.Go("gateway", func() {
 		for {
-			wanted, again := g.nextCheck(w)
+			wanted, again := w.nextCheck()
 			if !again {
 				return
 			}
-			g.settle(w, wanted)
+			w.settle(wanted)
 		}
 	})
 }
 
 // nextCheck reports whether the task of a resource has to settle it again; if not the task is
 // over.
-func (g *Gateway) nextCheck(w *watch) (wanted, again bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if w.again && g.ctx.Err() == nil {
+func (w *watch) nextCheck() (wanted, again bool) {
+	w.g.mu.Lock()
+	defer w.g.mu.Unlock()
+	if w.again && w.g.ctx.Err() == nil {
 		w.again = false
 		return w.wanted, true
 	}
 	w.busy = false
 	close(w.idle)
-	if !w.wanted && g.watches[w.uri] == w {
-		delete(g.watches, w.uri)
+	if !w.wanted && w.g.watches[w.uri] == w {
+		delete(w.g.watches, w.uri)
 	}
 	return false, false
 }
 
 // settle subscribes to a watched resource, or ends its subscription.
-func (g *Gateway) settle(w *watch, wanted bool) {
-	at, found := g.uris.find(w.uri)
+func (w *watch) settle(wanted bool) {
+	at, found := w.g.uris.find(w.uri)
 	if w.sub != nil {
 		ended := false
 		select {
@@ -149,35 +150,35 @@ func (g *Gateway) settle(w *watch, wanted bool) {
 	if !wanted || !found {
 		return
 	}
-	sub, err := g.subscribe(w.uri, at)
+	sub, err := w.subscribe(at)
 	switch {
 	case err == nil:
 		w.at, w.sub = at, sub
-		g.mu.Lock()
-		early := g.expected[w.uri] == 0
-		g.mu.Unlock()
+		w.g.mu.Lock()
+		early := w.g.expected[w.uri] == 0
+		w.g.mu.Unlock()
 		if early { // the client had its answer before the backend was asked: a change may be missed
-			g.server.ResourceUpdated(w.uri)
+			w.g.server.ResourceUpdated(w.uri)
 		}
 	case errors.Is(err, mcpclient.ErrUnsupported):
-		g.Log.Debug("a server has no subscriptions", "server", at.server, "uri", shorten(w.uri))
+		w.g.Log.Debug("a server has no subscriptions", "server", at.server, "uri", shorten(w.uri))
 	default:
-		g.Log.Warn("a resource cannot be subscribed to", "server", at.server, "uri", shorten(w.uri), "error", err)
+		w.g.Log.Warn("a resource cannot be subscribed to", "server", at.server, "uri", shorten(w.uri), "error", err)
 	}
 }
 
-func (g *Gateway) subscribe(uri string, at target) (*mcpclient.Subscription, error) {
-	c, err := g.backend(at.server)
+func (w *watch) subscribe(at target) (*mcpclient.Subscription, error) {
+	c, err := w.g.backend(at.server)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(w.g.ctx, listTimeout)
 	defer cancel()
 	return c.Subscribe(ctx, at.own, func(changed string) {
 		if below, ok := strings.CutPrefix(changed, at.own); ok {
-			g.server.ResourceUpdated(uri + below)
+			w.g.server.ResourceUpdated(w.uri + below)
 			return
 		}
-		g.server.ResourceUpdated(uri) // the backend counts another URI as part of it
+		w.g.server.ResourceUpdated(w.uri) // the backend counts another URI as part of it
 	})
 }
