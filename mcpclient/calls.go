@@ -27,7 +27,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	if info.Era == mcp.EraModern {
 		method = mcp.MethodDiscover
 	}
-	_, err = c.do(ctx, &call.Request{Method: method, Safe: true}, nil)
+	_, err = c.requests.do(ctx, &call.Request{Method: method, Safe: true}, nil)
 	return err
 }
 
@@ -35,7 +35,7 @@ func (c *Client) Ping(ctx context.Context) error {
 const pingTimeout = 10 * time.Second
 
 // signOfLife is the connection's own ping.
-func (c *Client) signOfLife(ctx context.Context, _ *conn.Session) error {
+func (c dialing) signOfLife(ctx context.Context, _ *conn.Session) error {
 	_, err := c.conn.Do(ctx, &call.Request{Method: mcp.MethodPing})
 	return err
 }
@@ -58,7 +58,7 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 		return nil
 	}
 	err = c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, c.conn.Do, level))
-	for _, i := range c.others() {
+	for _, i := range c.dialing.others() {
 		i.level.Store(level)
 		if i.conn.Status().State == conn.Ready { // else it is told when it is
 			err = errors.Join(err, c.failed(mcp.MethodSetLevel, negotiate.SetLevel(ctx, i.conn.Do, level)))
@@ -71,14 +71,14 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 // object or nil; its _meta is merged with that of the options, which wins, and with
 // what the connection adds.
 func (c *Client) Request(ctx context.Context, method string, params json.RawMessage, opts *CallOptions) (json.RawMessage, error) {
-	if err := c.require(ctx, method); err != nil {
+	if err := c.requests.require(ctx, method); err != nil {
 		return nil, err
 	}
 	req, err := rawRequest(method, params, opts)
 	if err != nil {
 		return nil, c.failed(method, err)
 	}
-	return c.do(ctx, req, opts)
+	return c.requests.do(ctx, req, opts)
 }
 
 // failed names the server and method of an error; nil stays nil.
@@ -94,7 +94,7 @@ func (c *Client) failed(method string, err error) error {
 
 // require refuses a method that the server's revision does not have, or whose
 // capability it did not declare (CAP-03).
-func (c *Client) require(ctx context.Context, method string) error {
+func (c requests) require(ctx context.Context, method string) error {
 	info, err := c.Info(ctx)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (o *CallOptions) meta() mcp.Meta {
 }
 
 // request makes a request of typed parameters, which have no _meta of their own.
-func (c *Client) request(method string, params any, opts *CallOptions) (*call.Request, error) {
+func (c requests) request(method string, params any, opts *CallOptions) (*call.Request, error) {
 	raw, err := mcp.Marshal(params)
 	if err != nil {
 		return nil, err

@@ -203,7 +203,7 @@ func readList[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) 
 		return nil, err
 	}
 	l := s.list(c)
-	c.wantFresh(l.Method)
+	c.changes.wantFresh(l.Method)
 	items, err := l.Get(ctx)
 	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.Method == mcp.MethodListResourceTemplates {
 		return nil, nil // servers with resources and without templates forget it

@@ -40,6 +40,13 @@ type Info struct {
 // Client is the connection to one server. It outlives the server's processes: a
 // server that ends is started again, and calls wait for it.
 type Client struct {
+	// The parts of a client, each of them the methods for one purpose.
+	requests requests
+	tools    toolCalls
+	changes  changes
+	dialing  dialing
+	incoming incoming
+
 	questions questions
 	server    Server
 	opts      Options
@@ -63,6 +70,19 @@ type Client struct {
 	closed    error
 }
 
+type (
+	// requests carry out what the program asks of the server.
+	requests struct{ *Client }
+	// toolCalls are the requests that call tools: their schemas, headers and tasks.
+	toolCalls struct{ *Client }
+	// changes are what the client watches at its server: tasks, lists and resources.
+	changes struct{ *Client }
+	// dialing makes connections, and what they need.
+	dialing struct{ *Client }
+	// incoming takes what the server sends on its own account.
+	incoming struct{ *Client }
+)
+
 // consent is what was agreed to of a definition.
 type consent struct {
 	asking  chan struct{} // has room for one: it is full while somebody is asked
@@ -78,7 +98,7 @@ func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
 	}
 	if c.opts.Lazy {
 		if err := c.conn.Start(); err != nil {
-			return nil, errors.Join(err, c.endSystem(ctx))
+			return nil, errors.Join(err, c.dialing.endSystem(ctx))
 		}
 		return c, nil
 	}
@@ -102,6 +122,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		}
 	}
 	c := &Client{server: server, opts: opts.withDefaults(), consent: &consent{asking: make(chan struct{}, 1)}}
+	c.requests, c.tools, c.changes, c.dialing, c.incoming = requests{c}, toolCalls{c}, changes{c}, dialing{c}, incoming{c}
 	c.sys = c.opts.System
 	if c.sys == nil {
 		sys, err := actors.NewSystem(&actors.Options{Logger: c.opts.Logger})
@@ -118,7 +139,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	if c.opts.main != nil {
 		c.log = c.log.With("instance", c.opts.number)
 	}
-	c.instances = c.newPool()
+	c.instances = c.dialing.newPool()
 	c.level.Store(c.opts.LogLevel)
 	if c.opts.OnLog != nil {
 		c.logs.rate = rate.NewLimiter(logRate, logBurst)
@@ -126,29 +147,29 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.events.System, c.events.Owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := server.versions() // checked above
-	c.web = c.newWeb()
+	c.web = c.dialing.newWeb()
 	n := &negotiate.Negotiator{
 		Key: server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
-		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.agreed, Declared: c.questions.declared, Unread: c.neverRead,
+		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.dialing.agreed, Declared: c.questions.declared, Unread: c.dialing.neverRead,
 		Mismatch: func(ours, theirs []mcp.Version) error { return &VersionError{Ours: ours, Theirs: theirs} },
 	}
 	if c.web != nil {
 		n.Web, n.Fallback = c.web, server.Transport == "" || server.Transport == TransportAuto
 	}
 	c.conn = conn.New(c.sys, conn.Options{
-		Name: c.instanceName(), Dial: c.dial, Negotiate: n.Negotiate, Received: c.received, Inbound: &inbound.Options{Limit: maxAsked},
+		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: n.Negotiate, Received: c.incoming.received, Inbound: &inbound.Options{Limit: maxAsked},
 		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
-		Ping: c.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
+		Ping: c.dialing.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
 	})
-	if err := c.initQuestions(); err != nil {
-		return nil, errors.Join(err, c.endSystem(context.Background()))
+	if err := c.dialing.initQuestions(); err != nil {
+		return nil, errors.Join(err, c.dialing.endSystem(context.Background()))
 	}
 	return c, nil
 }
 
 // dial makes a transport.
-func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, error) {
+func (c dialing) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, error) {
 	switch s := &c.server; {
 	case s.Err != nil:
 		return nil, conn.Permanent(s.Err)
@@ -162,9 +183,9 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		case conn == nil:
 			return nil, errors.New("the dial function returned no stream")
 		}
-		return pipe.NewStream(conn, c.pipeOptions(sink)), nil
+		return pipe.NewStream(conn, c.dialing.pipeOptions(sink)), nil
 	}
-	if err := c.mayStart(ctx); ctx.Err() != nil {
+	if err := c.dialing.mayStart(ctx); ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the attempt is over, whatever the answer: nothing is started for it
 	} else if err != nil {
 		return nil, conn.Permanent(err)
@@ -177,12 +198,12 @@ func (c *Client) dial(ctx context.Context, _ uint64, sink mcp.Sink) (mcp.Link, e
 		return nil, err
 	}
 	c.log.Debug("started", "command", c.server.CommandLine())
-	link := pipe.NewStdio(proc, c.pipeOptions(sink))
+	link := pipe.NewStdio(proc, c.dialing.pipeOptions(sink))
 	c.process.Store(link)
 	return link, nil
 }
 
-func (c *Client) pipeOptions(sink mcp.Sink) pipe.Options {
+func (c dialing) pipeOptions(sink mcp.Sink) pipe.Options {
 	return pipe.Options{
 		System: c.sys, Server: c.server.Name, Log: c.log, Sink: sink, MaxMessage: c.server.maxMessage(), TooLong: c.server.tooLong,
 		Exit: func(status, stderr string, err error) error {
@@ -200,14 +221,14 @@ func startProcess(s *Server) (pipe.Process, error) {
 
 // neverRead reports whether the newest process has ended without reading anything that it
 // was sent. It is false if that cannot be known.
-func (c *Client) neverRead() bool {
+func (c dialing) neverRead() bool {
 	l := c.process.Load()
 	return l != nil && l.NeverRead()
 }
 
 // mayStart asks for consent, once for each definition (STDIO-25). A URL needs it as
 // a command does: headers of the file carry secrets of the environment there.
-func (c *Client) mayStart(ctx context.Context) error {
+func (c dialing) mayStart(ctx context.Context) error {
 	s := &c.server
 	if s.File == "" {
 		return nil
@@ -232,14 +253,14 @@ func (c *Client) mayStart(ctx context.Context) error {
 }
 
 // agreed keeps the outcome of a negotiation.
-func (c *Client) agreed(o *negotiate.Outcome) {
+func (c dialing) agreed(o *negotiate.Outcome) {
 	info := &Info{
 		Name: c.server.Name, Server: o.Server, Era: o.Era, Version: o.Version,
 		Capabilities: o.Capabilities, Instructions: o.Instructions, Discovered: o.Discovered,
 	}
 	c.info.Store(info)
 	c.cache.Renew()
-	c.renewWatching(info)
+	c.changes.renewWatching(info)
 }
 
 // status passes on what the connection does.
@@ -311,7 +332,7 @@ func (c *Client) Close() error {
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.cache.Close()
-		c.closeWatching()
+		c.changes.closeWatching()
 		others := c.instances.Close(ctx)
 		errs := []error{c.conn.Close(ctx)}
 		for _, done := range others {
@@ -319,7 +340,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 			_, err := done.Result()
 			errs = append(errs, err)
 		}
-		c.closed = errors.Join(append(errs, c.endSystem(ctx))...)
+		c.closed = errors.Join(append(errs, c.dialing.endSystem(ctx))...)
 	})
 	return c.closed
 }
@@ -327,7 +348,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // systemGrace bounds the end of a client's own system.
 const systemGrace = 10 * time.Second
 
-func (c *Client) endSystem(ctx context.Context) error {
+func (c dialing) endSystem(ctx context.Context) error {
 	if !c.ownSys {
 		return nil
 	}

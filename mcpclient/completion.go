@@ -28,14 +28,14 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	if err := params.Validate(); err != nil {
 		return nil, c.failed(mcp.MethodComplete, err)
 	}
-	if err := c.require(ctx, mcp.MethodComplete); err != nil {
+	if err := c.requests.require(ctx, mcp.MethodComplete); err != nil {
 		return nil, err
 	}
 	info := c.info.Load()
 	if !completes(info) {
 		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "prompts or resources", Version: info.Version})
 	}
-	req, err := c.request(mcp.MethodComplete, completeParams(params, info.Version), nil)
+	req, err := c.requests.request(mcp.MethodComplete, completeParams(params, info.Version), nil)
 	if err != nil {
 		return nil, c.failed(mcp.MethodComplete, err)
 	}
@@ -45,7 +45,7 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	if ok {
 		return kept, nil
 	}
-	raw, err := c.do(ctx, req, nil)
+	raw, err := c.requests.do(ctx, req, nil)
 	if errors.Is(err, mcp.ErrMethodNotFound) { // CMP-03
 		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "completions", Version: info.Version})
 	}

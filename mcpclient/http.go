@@ -51,7 +51,7 @@ func denied(status int, challenges []string, shown string, err error) error {
 }
 
 // newWeb returns the server's side over HTTP, nil for a server without a URL.
-func (c *Client) newWeb() *weblink.Server {
+func (c dialing) newWeb() *weblink.Server {
 	s := &c.server
 	if s.URL == "" {
 		return nil

@@ -38,11 +38,11 @@ func (m *member) Pending() int                       { return m.conn.Stats().Pen
 func (m *member) Shutdown(ctx context.Context) error { return (*Client)(m).Shutdown(ctx) }
 
 // newPool returns the pool of the client's server, of which the client is the first.
-func (c *Client) newPool() *pool.Pool {
+func (c dialing) newPool() *pool.Pool {
 	return pool.New(pool.Options{
-		System: c.sys, Server: c.server.Name, Log: c.log, First: (*member)(c), Most: c.server.mostInstances(), Closed: ErrClosed,
+		System: c.sys, Server: c.server.Name, Log: c.log, First: (*member)(c.Client), Most: c.server.mostInstances(), Closed: ErrClosed,
 		Make: func(n int) (pool.Member, error) {
-			i, err := c.another(n)
+			i, err := c.dialing.another(n)
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func (c *Client) newPool() *pool.Pool {
 }
 
 // others returns the clients of the instances but the first.
-func (c *Client) others() (all []*Client) {
+func (c dialing) others() (all []*Client) {
 	for _, m := range c.instances.Others() {
 		all = append(all, (*Client)(m.(*member)))
 	}
@@ -86,9 +86,9 @@ func (s *Server) mostInstances() int {
 
 // another makes the client of a further instance. Its lists are nobody's, and it asks for
 // no consent of its own.
-func (c *Client) another(n int) (*Client, error) {
+func (c dialing) another(n int) (*Client, error) {
 	o := c.opts
-	o.System, o.main, o.number, o.Lazy = c.sys, c, n, true
+	o.System, o.main, o.number, o.Lazy = c.sys, c.Client, n, true
 	o.OnState, o.OnToolsChanged, o.OnResourcesChanged, o.OnPromptsChanged = nil, nil, nil, nil
 	o.NoListen = true
 	i, err := newClient(c.server, &o)

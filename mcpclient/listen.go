@@ -47,45 +47,45 @@ func (c *Client) watching() *watching {
 	if w := c.watches.Load(); w != nil {
 		return w
 	}
-	c.watches.CompareAndSwap(nil, c.newWatching()) // another may have been quicker
+	c.watches.CompareAndSwap(nil, c.changes.newWatching()) // another may have been quicker
 	return c.watches.Load()
 }
 
-func (c *Client) newWatching() *watching {
+func (c changes) newWatching() *watching {
 	w := new(watching)
 	w.tasks = watch.NewTasks(watch.Options{
-		Do: c.watchDo, Spawn: c.conn.SpawnChild, Logger: c.log,
+		Do: c.changes.watchDo, Spawn: c.conn.SpawnChild, Logger: c.log,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
 			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
-		Cancels: func() bool { return c.era() == mcp.EraModern || c.coreTasks().cancel },
+		Cancels: func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().cancel },
 	})
-	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnChild, OnStatus: c.servedChanged, Logger: c.log})
-	opts := watch.ListenOptions{Do: c.watchDo, Spawn: c.conn.SpawnChild, Permanent: conn.IsPermanent, Logger: c.log}
+	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnChild, OnStatus: c.changes.servedChanged, Logger: c.log})
+	opts := watch.ListenOptions{Do: c.changes.watchDo, Spawn: c.conn.SpawnChild, Permanent: conn.IsPermanent, Logger: c.log}
 	w.listens = watch.NewListens(opts)
 	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
 	w.keeper = &listening.Keeper{Options: listening.Options{
-		Listens: w.listens, Changed: c.changed, Closed: ErrClosed, NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
+		Listens: w.listens, Changed: c.changes.changed, Closed: ErrClosed, NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
 		Failed: func(err error) error { return c.failed(mcp.MethodListen, err) }, Log: c.log,
 	}}
 	return w
 }
 
 // closeWatching ends what would keep the connection from draining.
-func (c *Client) closeWatching() {
+func (c changes) closeWatching() {
 	w := c.watching() // made now if need be, so that nothing is watched from here on
 	w.keeper.Close()
 	w.listens.Close(ErrClosed)
 }
 
 // watchDo carries out a request of something that watches.
-func (c *Client) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
-	req.Meta = c.traced(ctx, req.Meta)
+func (c changes) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
+	req.Meta = c.requests.traced(ctx, req.Meta)
 	return c.conn.Do(ctx, req)
 }
 
 // renewWatching is told of each new session.
-func (c *Client) renewWatching(info *Info) {
+func (c changes) renewWatching(info *Info) {
 	w := c.watches.Load()
 	if w == nil {
 		return
@@ -98,7 +98,7 @@ func (c *Client) renewWatching(info *Info) {
 
 // noticed takes a notification of a modern server that belongs to a subscription,
 // and reports whether it is such a one.
-func (c *Client) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
+func (c changes) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
 	return c.watching().listens.Notify(watch.Peer{
 		Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related,
 	}, m)
@@ -106,7 +106,7 @@ func (c *Client) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
 
 // changed acts on what a subscription tells, before the user hears of it: what is
 // kept of the server is stale (CACHE-06).
-func (c *Client) changed(n *Notice) {
+func (c changes) changed(n *Notice) {
 	switch n.Kind {
 	case watch.Acknowledged:
 		for _, id := range n.Accepted.TaskIDs {
@@ -179,12 +179,12 @@ func (s *Subscription) end(err error) {
 // with [Options].OnToolsChanged. Earlier servers have [Client.Subscribe] only, and
 // tell of their lists by themselves.
 func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f func(Notice)) (*Subscription, error) {
-	if err := c.require(ctx, mcp.MethodListen); err != nil {
+	if err := c.requests.require(ctx, mcp.MethodListen); err != nil {
 		return nil, err
 	}
 	s := new(Subscription)
 	l := c.watching().listens.Open(filter, func(n Notice) {
-		c.changed(&n)
+		c.changes.changed(&n)
 		switch n.Kind {
 		case watch.Acknowledged:
 			s.ready.Complete(struct{}{}, nil)

@@ -14,7 +14,7 @@ type listSource Client
 
 // Fetch implements [lists.Source], as all other methods do.
 func (s *listSource) Fetch(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
-	return (*Client)(s).do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
+	return (*Client)(s).requests.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
 }
 
 func (s *listSource) Invalid(method string, err error) error {
@@ -27,5 +27,5 @@ func (s *listSource) Principal() string           { return (*Client)(s).principa
 func (s *listSource) Go(what string, f func())    { s.sys.Go(what+" of "+s.server.Name, f) }
 func (s *listSource) Notify(f func())             { s.events.Add(f) }
 func (s *listSource) Log() *slog.Logger           { return s.log }
-func (s *listSource) CheckTool(t *mcp.Tool) error { return (*Client)(s).checkTool(t) }
+func (s *listSource) CheckTool(t *mcp.Tool) error { return (*Client)(s).tools.checkTool(t) }
 func (s *listSource) Allows(tool string) bool     { return s.server.allows(tool) }

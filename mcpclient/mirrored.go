@@ -16,12 +16,12 @@ import (
 
 // mirrors reports whether arguments of tools are repeated in headers: over Streamable
 // HTTP of 2026-07-28 (HDR-20).
-func (c *Client) mirrors() bool { return c.web.Streamable() != nil && c.era() == mcp.EraModern }
+func (c toolCalls) mirrors() bool { return c.web.Streamable() != nil && c.era() == mcp.EraModern }
 
 // checkTool refuses a tool that is not valid, or that this transport could not call as
 // it has to (HDR-22).
-func (c *Client) checkTool(t *mcp.Tool) error {
-	if err := t.Validate(); err != nil || !c.mirrors() {
+func (c toolCalls) checkTool(t *mcp.Tool) error {
+	if err := t.Validate(); err != nil || !c.tools.mirrors() {
 		return err
 	}
 	return c.cache.Headers.Of(t).Err
@@ -29,8 +29,8 @@ func (c *Client) checkTool(t *mcp.Tool) error {
 
 // mirror adds to a tools/call the headers that repeat its arguments (HDR-23). The
 // list of tools is read for it if that was never done.
-func (c *Client) mirror(ctx context.Context, req *call.Request) error {
-	if req.Method != mcp.MethodCallTool || !c.mirrors() {
+func (c toolCalls) mirror(ctx context.Context, req *call.Request) error {
+	if req.Method != mcp.MethodCallTool || !c.tools.mirrors() {
 		return nil
 	}
 	if !c.cache.Tools.WasRead() && c.info.Load().Capabilities.Tools != nil {
@@ -40,14 +40,14 @@ func (c *Client) mirror(ctx context.Context, req *call.Request) error {
 			c.log.Debug("calling a tool without knowing which headers it wants", "tool", req.Name, "error", err)
 		}
 	}
-	headers, err := c.headersOf(req.Name, req.Params)
+	headers, err := c.tools.headersOf(req.Name, req.Params)
 	req.Headers = headers
 	return err
 }
 
 // headersOf returns what a call of a tool has to repeat, as far as the list that was read
 // last knows.
-func (c *Client) headersOf(name string, params json.RawMessage) ([]mcp.Header, error) {
+func (c toolCalls) headersOf(name string, params json.RawMessage) ([]mcp.Header, error) {
 	tool := c.cache.Tools.Find(name)
 	if tool == nil {
 		return nil, c.cache.Headers.Refusal(name)
@@ -67,9 +67,9 @@ func (c *Client) headersOf(name string, params json.RawMessage) ([]mcp.Header, e
 
 // headerMismatch follows an error about headers, once: the tool may have been changed,
 // so that the list is read anew for new headers (HDR-25).
-func (c *Client) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool) {
+func (c toolCalls) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool) {
 	e, ok := errors.AsType[*mcp.Error](a.Err)
-	if !ok || e.Code != mcp.CodeHeaderMismatch || t.Method != mcp.MethodCallTool || !c.mirrors() || !t.Correct() {
+	if !ok || e.Code != mcp.CodeHeaderMismatch || t.Method != mcp.MethodCallTool || !c.tools.mirrors() || !t.Correct() {
 		return call.Step{}, false
 	}
 	params := t.Params()
@@ -77,7 +77,7 @@ func (c *Client) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		c.sys.Go("headers of a call to "+c.server.Name, func() {
 			defer cancel(nil)
-			headers, err := c.renewHeaders(ctx, t.Name, params)
+			headers, err := c.tools.renewHeaders(ctx, t.Name, params)
 			if err != nil {
 				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
 				return
@@ -91,7 +91,7 @@ func (c *Client) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool) {
 
 // renewHeaders reads the list of tools anew. The headers are not nil: none is another
 // thing than those of before.
-func (c *Client) renewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
+func (c toolCalls) renewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
 	c.cache.Tools.Invalidate()
 	c.cache.Tools.Notify()
 	if _, err := c.cache.Tools.Get(ctx); err != nil {
@@ -100,7 +100,7 @@ func (c *Client) renewHeaders(ctx context.Context, name string, params json.RawM
 	if c.cache.Tools.Find(name) == nil && c.cache.Headers.Refusal(name) == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownTool, name)
 	}
-	headers, err := c.headersOf(name, params)
+	headers, err := c.tools.headersOf(name, params)
 	if headers == nil {
 		headers = []mcp.Header{}
 	}

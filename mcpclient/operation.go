@@ -41,34 +41,34 @@ type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end 
 
 // begin is the first step of an operation. The options may be nil, and so may end, which
 // reports to the trace.
-func (c *Client) begin(ctx context.Context, req *call.Request, o *CallOptions) (_ context.Context, tag *asks.Call, end func(bool, error)) {
-	tag = c.newTag(req.Method, req.Name, o)
+func (c requests) begin(ctx context.Context, req *call.Request, o *CallOptions) (_ context.Context, tag *asks.Call, end func(bool, error)) {
+	tag = c.requests.newTag(req.Method, req.Name, o)
 	if c.opts.Trace != nil {
-		ctx, end = c.opts.Trace(ctx, c.operation(req))
+		ctx, end = c.opts.Trace(ctx, c.requests.operation(req))
 	}
 	return ctx, tag, end
 }
 
 // do carries out a logical request, and waits for its outcome.
-func (c *Client) do(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, err error) {
-	ctx, tag, end := c.begin(ctx, req, o)
+func (c requests) do(ctx context.Context, req *call.Request, o *CallOptions) (raw json.RawMessage, err error) {
+	ctx, tag, end := c.requests.begin(ctx, req, o)
 	err = errPanicked
 	defer func() { finished(tag, end, raw, err) }()
-	if failure := of(tag).ready(ctx, tag, req, o, c.lent(ctx, tag, o)); failure != nil {
+	if failure := of(tag).requests.ready(ctx, tag, req, o, c.requests.lent(ctx, tag, o)); failure != nil {
 		err = failure
 		return nil, err
 	}
 	res, failure := of(tag).conn.Do(ctx, req)
-	raw, err = of(tag).outcome(tag, res, failure)
+	raw, err = of(tag).requests.outcome(tag, res, failure)
 	return raw, err
 }
 
 // start carries out a logical request. Done is called once with its outcome: before start
 // returns, or on a goroutine of the system.
-func (c *Client) start(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
+func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
 	var tag *asks.Call
 	var end func(bool, error)
-	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.begin(ctx, req, o); return }); err != nil {
+	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.requests.begin(ctx, req, o); return }); err != nil {
 		done(nil, err)
 		return
 	}
@@ -76,13 +76,13 @@ func (c *Client) start(ctx context.Context, req *call.Request, o *CallOptions, d
 		defer done(raw, err)
 		finished(tag, end, raw, err)
 	}
-	c.lend(ctx, tag, o, func(err error) {
-		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, of(tag).ready(ctx, tag, req, o, err) }); err != nil {
+	c.requests.lend(ctx, tag, o, func(err error) {
+		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, of(tag).requests.ready(ctx, tag, req, o, err) }); err != nil {
 			over(nil, err)
 			return
 		}
 		of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
-			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).outcome(tag, res, err) }))
+			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).requests.outcome(tag, res, err) }))
 		})
 	})
 }
@@ -91,11 +91,11 @@ func (c *Client) start(ctx context.Context, req *call.Request, o *CallOptions, d
 func of(t *asks.Call) *Client { return t.Client.(*Client) }
 
 // ready completes the request once the call has its instance, or has failed to get one.
-func (c *Client) ready(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions, err error) error {
+func (c requests) ready(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions, err error) error {
 	if err != nil {
 		return c.failed(req.Method, &notSentError{err})
 	}
-	return c.complete(ctx, t, req, o)
+	return c.requests.complete(ctx, t, req, o)
 }
 
 // finished is the last step, whatever the operation has come to.
@@ -108,7 +108,7 @@ func finished(t *asks.Call, end func(toolError bool, err error), raw json.RawMes
 
 var errPanicked = errors.New("it panicked")
 
-func (c *Client) operation(req *call.Request) *Operation {
+func (c requests) operation(req *call.Request) *Operation {
 	op := &Operation{Server: c.server.Name, Method: req.Method, Name: req.Name, Transport: "pipe"}
 	if info := c.info.Load(); info != nil {
 		op.Version = info.Version
@@ -131,7 +131,7 @@ func failedTool(raw json.RawMessage) bool {
 }
 
 // traced returns meta with the members of the request's trace context (META-04).
-func (c *Client) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
+func (c requests) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
 	if c.opts.TraceContext == nil {
 		return meta
 	}
@@ -139,9 +139,9 @@ func (c *Client) traced(ctx context.Context, meta mcp.Meta) mcp.Meta {
 }
 
 // newTag makes the tag of a call. The options may be nil.
-func (c *Client) newTag(method, name string, o *CallOptions) *asks.Call {
+func (c requests) newTag(method, name string, o *CallOptions) *asks.Call {
 	t := &asks.Call{Method: method, Name: name, Human: c.opts.Human, Sampler: c.opts.Sampler}
-	t.SetClient(c.questions.asks, c)
+	t.SetClient(c.questions.asks, c.Client)
 	if o != nil {
 		if o.Sampler != nil {
 			t.Sampler = o.Sampler
@@ -158,11 +158,11 @@ func (c *Client) newTag(method, name string, o *CallOptions) *asks.Call {
 }
 
 // complete makes the request that of the tag, which has its instance.
-func (c *Client) complete(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions) error {
+func (c requests) complete(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions) error {
 	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
 	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
-	req.Meta = c.leveled(c.traced(ctx, req.Meta))
-	if err := c.mirror(ctx, req); err != nil {
+	req.Meta = c.requests.leveled(c.requests.traced(ctx, req.Meta))
+	if err := c.tools.mirror(ctx, req); err != nil {
 		return c.failed(req.Method, &notSentError{err})
 	}
 	req.Tag, req.Follow, req.Before = t, t.Begin(req.Params, req.Follow), o.before()
@@ -170,7 +170,7 @@ func (c *Client) complete(ctx context.Context, t *asks.Call, req *call.Request, 
 }
 
 // outcome is what the request of the tag has come to.
-func (c *Client) outcome(t *asks.Call, res call.Result, err error) (json.RawMessage, error) {
+func (c requests) outcome(t *asks.Call, res call.Result, err error) (json.RawMessage, error) {
 	t.ClosePages(err)
 	if err != nil {
 		if !answered(err) {
@@ -189,6 +189,6 @@ func answered(err error) bool {
 }
 
 // originOf is the origin of a question about one call.
-func (c *Client) originOf(o *CallOptions, method, name string) *asks.Origin {
-	return &asks.Origin{Calls: []*asks.Call{c.newTag(method, name, o)}}
+func (c requests) originOf(o *CallOptions, method, name string) *asks.Origin {
+	return &asks.Origin{Calls: []*asks.Call{c.requests.newTag(method, name, o)}}
 }

@@ -44,7 +44,7 @@ var errNoStructure = errors.New("structuredContent is missing")
 
 // outputOf returns the schema that the result of a tool is checked by, nil for none:
 // the tool is not known, says nothing of its output, or the revision has none.
-func (c *Client) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
+func (c toolCalls) outputOf(name string, o *CallOptions) (*schema.Schema, error) {
 	tool := c.cache.Tools.Find(name)
 	if tool == nil || len(tool.OutputSchema) == 0 || o.AnyOutput {
 		return nil, nil
@@ -83,7 +83,7 @@ func checkOutput(name string, output *schema.Schema, res *mcp.CallToolResult) er
 // as a task, to the output schema of its tool, as far as that is known. The error is
 // an [*OutputError].
 func (c *Client) CheckOutput(_ context.Context, tool string, res *mcp.CallToolResult) error {
-	output, err := c.outputOf(tool, new(CallOptions))
+	output, err := c.tools.outputOf(tool, new(CallOptions))
 	if e, ok := errors.AsType[*OutputError](err); ok {
 		e.Result = res
 		return e

@@ -177,7 +177,7 @@ func (h *Host) acceptTool(ctx context.Context, tool *Tool, hash string, before *
 	if human == nil || opts != nil && opts.NoAsk {
 		return changed
 	}
-	d := c.questions.decide(ctx, c.originOf(opts, mcp.MethodCallTool, tool.Tool.Name), &Ask{
+	d := c.questions.decide(ctx, c.requests.originOf(opts, mcp.MethodCallTool, tool.Tool.Name), &Ask{
 		Kind: AskTool, Tool: &tool.Tool, Before: before,
 		Message: "This tool is not what it was when it was accepted.",
 	})

@@ -18,19 +18,19 @@ func (c *Client) ListPrompts(ctx context.Context) ([]mcp.Prompt, error) {
 // (PRM-02). What it returns is the server's text and may try to lead a model astray
 // (PRM-06): a program shows it to its user before it uses it.
 func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string, opts *CallOptions) (*mcp.GetPromptResult, error) {
-	if err := c.require(ctx, mcp.MethodGetPrompt); err != nil {
+	if err := c.requests.require(ctx, mcp.MethodGetPrompt); err != nil {
 		return nil, err
 	}
 	params := &mcp.GetPromptParams{Name: name, Arguments: args}
 	if err := params.Validate(); err != nil {
 		return nil, c.failed(mcp.MethodGetPrompt, err)
 	}
-	req, err := c.request(mcp.MethodGetPrompt, params, opts)
+	req, err := c.requests.request(mcp.MethodGetPrompt, params, opts)
 	if err != nil {
 		return nil, c.failed(mcp.MethodGetPrompt, fmt.Errorf("writing the arguments: %w", err))
 	}
 	req.Name = name
-	raw, err := c.do(ctx, req, opts)
+	raw, err := c.requests.do(ctx, req, opts)
 	if err != nil {
 		return nil, err
 	}

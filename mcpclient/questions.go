@@ -29,7 +29,7 @@ type questions struct {
 }
 
 // initQuestions is called once, before the connection is started.
-func (c *Client) initQuestions() error {
+func (c dialing) initQuestions() error {
 	c.opts.Serial = c.opts.Serial || c.server.Serial
 	q := &c.questions
 	q.server, q.opts, q.log, q.sys = &c.server, &c.opts, c.log, c.sys
@@ -37,7 +37,7 @@ func (c *Client) initQuestions() error {
 	q.asks = asks.New(asks.Options{
 		System: c.sys, Server: c.server.Name, Log: c.log, Conn: c.conn,
 		Limits:   asks.NewLimits(asks.LimitOptions{Open: c.opts.AskLimit, Tokens: c.opts.SampleTokens}, c.opts.pool),
-		Answerer: (*answerer)(c), PageExpiry: c.opts.ElicitationExpiry, GivenUp: ErrPageGivenUp,
+		Answerer: (*answerer)(c.Client), PageExpiry: c.opts.ElicitationExpiry, GivenUp: ErrPageGivenUp,
 	})
 	if c.opts.Roots == nil {
 		return nil
@@ -87,7 +87,7 @@ func (a *answerer) Declared() *mcp.ClientCapabilities { return a.questions.decla
 func (a *answerer) Warn(what string, why error)       { a.questions.warnDeclined(what, why) }
 
 func (a *answerer) Observe(method string, params json.RawMessage) {
-	(*Client)(a).observeRequest(method, params)
+	(*Client)(a).incoming.observeRequest(method, params)
 }
 
 func (a *answerer) Parse(v mcp.Version, method string, params json.RawMessage) (asks.Question, error) {
@@ -104,20 +104,20 @@ func (a *answerer) Handle(ctx context.Context, s *conn.Session, m *mcp.Message, 
 	case mcp.MethodListRoots:
 		return ask(ctx)
 	case mcp.MethodCreateMessage, mcp.MethodElicit:
-		if result, handled, err := c.askedTask(s, m, ask); handled {
+		if result, handled, err := c.changes.askedTask(s, m, ask); handled {
 			return result, err
 		}
 		return ask(ctx)
 	}
-	return c.askedAboutTask(ctx, m.Method, m.Params)
+	return c.changes.askedAboutTask(ctx, m.Method, m.Params)
 }
 
 func (a *answerer) TaskOf(id string) (tag any, hold func() (release func()), ok bool) {
-	return (*Client)(a).taskOf(id)
+	return (*Client)(a).changes.taskOf(id)
 }
 
 func (a *answerer) Follow(t *asks.Call, answer call.Answer) (call.Step, bool) {
-	return (*Client)(a).headerMismatch(t, answer)
+	return (*Client)(a).tools.headerMismatch(t, answer)
 }
 
 func (a *answerer) Invalid(method, reason string) error {

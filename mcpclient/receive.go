@@ -14,28 +14,28 @@ import (
 
 // received handles what the server sends on its own account, on the transport's
 // goroutine. Related is the call on whose stream it came, zero if that is not known.
-func (c *Client) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
+func (c incoming) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	if m.Kind == mcp.KindRequest {
 		c.questions.asks.Asked(s, m, related)
 		return
 	}
-	c.observeNotification(m)
-	if s.Version().Era() == mcp.EraModern && c.noticed(s, m, related) {
+	c.incoming.observeNotification(m)
+	if s.Version().Era() == mcp.EraModern && c.changes.noticed(s, m, related) {
 		return
 	}
 	switch m.Method {
 	case mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged:
 		c.cache.Changed(m.Method, "")
 	case mcp.NotificationResourceUpdated:
-		c.resourceUpdated(m)
+		c.incoming.resourceUpdated(m)
 	case mcp.NotificationMessage:
-		c.logged(m)
+		c.incoming.logged(m)
 	case mcp.NotificationCancelled:
 		c.questions.asks.Cancelled(s, m)
 	case mcp.NotificationElicitationComplete:
 		c.questions.completed(s, m)
 	case mcp.NotificationTaskStatus:
-		c.taskNoticed(m)
+		c.changes.taskNoticed(m)
 	}
 	// Any other is unknown or of no use: ignored (BASE-14).
 }
@@ -54,7 +54,7 @@ type Observers struct {
 }
 
 // observeNotification is to be called for each notification of the server.
-func (c *Client) observeNotification(m *mcp.Message) {
+func (c incoming) observeNotification(m *mcp.Message) {
 	if c.opts.OnNotification != nil {
 		c.opts.OnNotification(m.Method, slices.Clone(m.Params))
 	}
@@ -62,7 +62,7 @@ func (c *Client) observeNotification(m *mcp.Message) {
 
 // observeRequest is to be called for each request of the server, and for each entry
 // of inputRequests.
-func (c *Client) observeRequest(method string, params json.RawMessage) {
+func (c incoming) observeRequest(method string, params json.RawMessage) {
 	if c.opts.OnRequest != nil {
 		c.opts.OnRequest(method, slices.Clone(params))
 	}
@@ -84,7 +84,7 @@ type logLimit struct {
 // leveled returns meta with the level of the log messages that a request of
 // 2026-07-28 asks for: its own, else the client's (LOG-05). Earlier revisions have no
 // such key.
-func (c *Client) leveled(meta mcp.Meta) mcp.Meta {
+func (c requests) leveled(meta mcp.Meta) mcp.Meta {
 	level := c.logLevel()
 	_, own := meta[mcp.MetaLogLevel]
 	switch modern := c.era() == mcp.EraModern; {
@@ -107,7 +107,7 @@ func cloned(m mcp.Meta) mcp.Meta {
 }
 
 // logged passes a log message of the server on, if the program takes it.
-func (c *Client) logged(m *mcp.Message) {
+func (c incoming) logged(m *mcp.Message) {
 	if c.opts.OnLog == nil {
 		return
 	}

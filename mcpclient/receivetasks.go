@@ -14,7 +14,7 @@ import (
 // an elicitation of 2025-11-25 (TASK-03). It is handled unless the request is an
 // ordinary one: it does not ask for a task, or it does and we have not declared that
 // we make any, so that the wish is ignored (TASK-02). Run is the work.
-func (c *Client) askedTask(s *conn.Session, m *mcp.Message, run func(context.Context) (json.RawMessage, error)) (result json.RawMessage, handled bool, err error) {
+func (c changes) askedTask(s *conn.Session, m *mcp.Message, run func(context.Context) (json.RawMessage, error)) (result json.RawMessage, handled bool, err error) {
 	if c.questions.declared().For(s.Version()).Tasks == nil {
 		return nil, false, nil
 	}
@@ -40,7 +40,7 @@ func (c *Client) askedTask(s *conn.Session, m *mcp.Message, run func(context.Con
 
 // askedAboutTask answers tasks/get, tasks/result, tasks/list and tasks/cancel of the
 // server. It blocks for tasks/result as long as the task is worked on (TASK-09).
-func (c *Client) askedAboutTask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (c changes) askedAboutTask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	served := c.watching().served
 	if method == mcp.MethodListTasks {
 		p := new(mcp.ListParams)
@@ -80,7 +80,7 @@ func (c *Client) askedAboutTask(ctx context.Context, method string, params json.
 
 // servedChanged tells the server that one of its tasks has changed (TASK-14), if it
 // is there to hear it.
-func (c *Client) servedChanged(served *watch.ServedTask) {
+func (c changes) servedChanged(served *watch.ServedTask) {
 	t := served.Core()
 	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
 		return

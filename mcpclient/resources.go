@@ -68,7 +68,7 @@ func listOf[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) {
 // within bounds, unless the server says that it has changed; [CallOptions.Fresh] asks
 // all the same. The caller must not change what is returned.
 func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions) (*mcp.ReadResourceResult, error) {
-	if err := c.require(ctx, mcp.MethodReadResource); err != nil {
+	if err := c.requests.require(ctx, mcp.MethodReadResource); err != nil {
 		return nil, err
 	}
 	if err := resource.CheckURI(uri); err != nil {
@@ -79,14 +79,14 @@ func (c *Client) ReadResource(ctx context.Context, uri string, opts *CallOptions
 	if ok && (opts == nil || !opts.Fresh) {
 		return kept, nil
 	}
-	req, err := c.request(mcp.MethodReadResource, &mcp.ReadResourceParams{URI: uri}, opts)
+	req, err := c.requests.request(mcp.MethodReadResource, &mcp.ReadResourceParams{URI: uri}, opts)
 	if err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	req.Name, req.Safe = uri, true // reading changes nothing
-	raw, err := c.do(ctx, req, opts)
+	raw, err := c.requests.do(ctx, req, opts)
 	if err != nil {
-		return nil, c.notFound(uri, err)
+		return nil, c.requests.notFound(uri, err)
 	}
 	res := new(mcp.ReadResourceResult)
 	if err := decode(raw, res); err != nil {
@@ -103,7 +103,7 @@ func retried(req *call.Request) bool { return req.Tag.(*asks.Call).Retried() }
 
 // notFound tells a missing resource from other failures. In 2026-07-28 it is the
 // only use of -32602 that the parameters, which are in order, leave room for.
-func (c *Client) notFound(uri string, err error) error {
+func (c requests) notFound(uri string, err error) error {
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok {
 		return err
@@ -115,7 +115,7 @@ func (c *Client) notFound(uri string, err error) error {
 }
 
 // resourceUpdated is a notice that a resource has changed.
-func (c *Client) resourceUpdated(m *mcp.Message) {
+func (c incoming) resourceUpdated(m *mcp.Message) {
 	var p mcp.ResourceParams
 	if err := m.DecodeParams(&p); err != nil {
 		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)

@@ -78,7 +78,7 @@ func (c *Client) RootsChanged() {
 	if err := c.conn.Notify(mcp.NotificationRootsChanged, nil); err != nil {
 		c.log.Debug("the server is not told of the roots; it asks when it is connected", "error", err)
 	}
-	for _, i := range c.others() {
+	for _, i := range c.dialing.others() {
 		i.RootsChanged()
 	}
 }
@@ -102,7 +102,7 @@ func (c *Client) SetRoots(roots []mcp.Root) error {
 		return err
 	}
 	before := c.questions.roots.Swap(&checked)
-	for _, i := range c.others() {
+	for _, i := range c.dialing.others() {
 		i.questions.roots.Store(&checked)
 	}
 	if before != nil {

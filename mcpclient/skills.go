@@ -48,7 +48,7 @@ func (c *Client) ListSkills(ctx context.Context) ([]mcp.Skill, error) {
 // that the server serves no skill at is [ErrNotFound].
 func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
 	var res mcp.GetSkillResult
-	if err := c.aboutSkills(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
+	if err := c.requests.aboutSkills(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
 		if e, ok := errors.AsType[*mcp.Error](err); ok && e.Code == mcp.CodeInvalidParams {
 			return nil, c.failed(mcp.MethodGetSkill, &NotFoundError{URI: uri, Err: e})
 		}
@@ -73,7 +73,7 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 	seen := map[string]bool{}
 	for range lists.MaxPages {
 		var page mcp.ReadDirectoryResult
-		if err := c.aboutSkills(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
+		if err := c.requests.aboutSkills(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Resources...)
@@ -89,16 +89,16 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 }
 
 // aboutSkills makes one request of the extension.
-func (c *Client) aboutSkills(ctx context.Context, method string, params any, res interface{ Validate() error }) error {
-	if err := c.require(ctx, method); err != nil {
+func (c requests) aboutSkills(ctx context.Context, method string, params any, res interface{ Validate() error }) error {
+	if err := c.requests.require(ctx, method); err != nil {
 		return err
 	}
-	req, err := c.request(method, params, nil)
+	req, err := c.requests.request(method, params, nil)
 	if err != nil {
 		return c.failed(method, err)
 	}
 	req.Safe = true
-	raw, err := c.do(ctx, req, nil)
+	raw, err := c.requests.do(ctx, req, nil)
 	if err != nil {
 		return err
 	}

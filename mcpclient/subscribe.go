@@ -29,7 +29,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	s := new(Subscription)
 	tell := func(uri string) { c.events.Add(func() { f(uri) }) }
 	if info.Era == mcp.EraModern {
-		return c.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
+		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
 	}
 	u := &watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
 	r, err := c.watching().resources.Add(ctx, uri, u)
@@ -41,7 +41,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 }
 
 // subscribe listens for a resource, and waits until the server agrees.
-func (c *Client) subscribe(ctx context.Context, s *Subscription, r *listening.Resource) (*Subscription, error) {
+func (c changes) subscribe(ctx context.Context, s *Subscription, r *listening.Resource) (*Subscription, error) {
 	remove, err := c.watching().keeper.Add(r)
 	if err != nil {
 		return s, c.failed(mcp.MethodListen, err)
@@ -57,7 +57,7 @@ func (c *Client) subscribe(ctx context.Context, s *Subscription, r *listening.Re
 // wantFresh says that somebody uses a list, and wants it fresh from here on: changes
 // are listened for if the server announces them, and the program wants to hear of
 // them.
-func (c *Client) wantFresh(method string) {
+func (c changes) wantFresh(method string) {
 	info := c.info.Load()
 	if info == nil || info.Era != mcp.EraModern || c.opts.NoListen {
 		return

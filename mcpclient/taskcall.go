@@ -39,12 +39,12 @@ var taskResults = []string{mcp.ResultTask}
 // canBeTask reports whether a tools/call may be answered with a task: in 2025-11-25 one
 // is asked for where the tool requires it, or leaves it to us and the caller wants it
 // (TASK-05); in 2026-07-28 it is the server's choice (XTASK-03).
-func (c *Client) canBeTask(ctx context.Context, name string, o *CallOptions) (bool, error) {
+func (c toolCalls) canBeTask(ctx context.Context, name string, o *CallOptions) (bool, error) {
 	info := c.info.Load()
 	if info.Era == mcp.EraModern {
-		return c.takesTasks(), nil // else the server must answer at once (XTASK-01)
+		return c.changes.takesTasks(), nil // else the server must answer at once (XTASK-01)
 	}
-	can := c.asksForTask(ctx, name, o.Task || o.task != nil)
+	can := c.tools.asksForTask(ctx, name, o.Task || o.task != nil)
 	if !can && o.task != nil {
 		return false, &UnsupportedError{Method: mcp.MethodCallTool, Capability: "tasks.requests.tools.call for " + name, Version: info.Version}
 	}
@@ -53,10 +53,10 @@ func (c *Client) canBeTask(ctx context.Context, name string, o *CallOptions) (bo
 
 // withTask returns the request of a tools/call that may be answered with a task. It and the
 // options are copies, which the task keeps; most calls need none.
-func (c *Client) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call.Request, error) {
+func (c toolCalls) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call.Request, error) {
 	own, o := *toolReq, *toolOpts
 	req := &own
-	t := &taskCall{client: c, req: req, name: req.Name, opts: &o}
+	t := &taskCall{client: c.Client, req: req, name: req.Name, opts: &o}
 	if t.most = cmp.Or(req.Max, c.server.CallTimeout); t.most == 0 {
 		t.most = call.DefaultMax
 	}
@@ -81,11 +81,11 @@ func (c *Client) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call.R
 }
 
 // asksForTask decides whether a call of 2025-11-25 is augmented (TASK-05).
-func (c *Client) asksForTask(ctx context.Context, name string, wanted bool) bool {
-	if !c.coreTasks().calls {
+func (c toolCalls) asksForTask(ctx context.Context, name string, wanted bool) bool {
+	if !c.changes.coreTasks().calls {
 		return false
 	}
-	support := c.taskSupport(ctx, name)
+	support := c.tools.taskSupport(ctx, name)
 	return support == mcp.TaskRequired || support == mcp.TaskOptional && wanted
 }
 
@@ -142,7 +142,7 @@ func (t *taskCall) follow(a call.Answer) call.Step {
 	c := t.client
 	c.log.Debug("a tool call is a task now", "tool", t.name, "task", task.id)
 	if wish := t.opts.task; wish != nil {
-		task.tag = c.newTag(mcp.MethodCallTool, t.name, t.opts) // the call's own ends with it
+		task.tag = c.requests.newTag(mcp.MethodCallTool, t.name, t.opts) // the call's own ends with it
 		wish.created(task)
 		return call.Step{Outcome: &call.Outcome{Err: errHandedOver}}
 	}

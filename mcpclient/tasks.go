@@ -92,7 +92,7 @@ func (t *Task) Status(ctx context.Context) (TaskState, error) {
 	if s := t.State(); s.Terminal() || t.id == "" {
 		return s, nil
 	}
-	raw, err := t.client.aboutTask(ctx, mcp.MethodGetTask, t.id)
+	raw, err := t.client.changes.aboutTask(ctx, mcp.MethodGetTask, t.id)
 	if err != nil {
 		return TaskState{}, err
 	}
@@ -130,7 +130,7 @@ func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 // watch lets w wait for the task. It does not block.
 func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 	c := t.client
-	if !c.opts.ListenForTasks || t.generation != watch.Extension || !c.hasTaskNotices() {
+	if !c.opts.ListenForTasks || t.generation != watch.Extension || !c.changes.hasTaskNotices() {
 		_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 		return leave, err
 	}
@@ -148,7 +148,7 @@ func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 
 // hasTaskNotices reports whether the server has declared the extension, so that it may
 // be asked to announce tasks (XTASK-14, EXT-02).
-func (c *Client) hasTaskNotices() bool {
+func (c changes) hasTaskNotices() bool {
 	_, ok := c.info.Load().Capabilities.Extension(mcp.ExtensionTasks)
 	return ok
 }
@@ -205,10 +205,10 @@ func (t *Task) Cancel(ctx context.Context) error {
 		return nil
 	}
 	c := t.client
-	if t.generation == watch.Core && !c.coreTasks().cancel {
+	if t.generation == watch.Core && !c.changes.coreTasks().cancel {
 		return c.failed(mcp.MethodCancelTask, &UnsupportedError{Method: mcp.MethodCancelTask, Capability: "tasks.cancel"})
 	}
-	raw, err := c.aboutTask(ctx, mcp.MethodCancelTask, t.id)
+	raw, err := c.changes.aboutTask(ctx, mcp.MethodCancelTask, t.id)
 	if err != nil {
 		return err
 	}
@@ -224,26 +224,26 @@ func (t *Task) Cancel(ctx context.Context) error {
 }
 
 // aboutTask carries out one request about a task. Repeating it does no harm.
-func (c *Client) aboutTask(ctx context.Context, method, id string) (json.RawMessage, error) {
+func (c changes) aboutTask(ctx context.Context, method, id string) (json.RawMessage, error) {
 	params, err := mcp.Marshal(&mcp.TaskParams{TaskID: id})
 	if err != nil {
 		return nil, c.failed(method, err)
 	}
 	c.log.Debug("about a task", "method", method, "task", id) // TASK-21
-	return c.do(ctx, &call.Request{Method: method, Params: params, Name: id, Safe: true}, nil)
+	return c.requests.do(ctx, &call.Request{Method: method, Params: params, Name: id, Safe: true}, nil)
 }
 
 // Task returns the handle of a task that is known by its id. Whether the server
 // knows it is found out by asking.
 func (c *Client) Task(ctx context.Context, id string) (*Task, error) {
-	if err := c.require(ctx, mcp.MethodGetTask); err != nil {
+	if err := c.requests.require(ctx, mcp.MethodGetTask); err != nil {
 		return nil, err
 	}
 	info := c.info.Load()
-	if info.Era == mcp.EraModern && !c.takesTasks() { // XTASK-16
+	if info.Era == mcp.EraModern && !c.changes.takesTasks() { // XTASK-16
 		return nil, c.failed(mcp.MethodGetTask, fmt.Errorf("%w: the Tasks extension is not among the Extensions of the Options", ErrUnsupported))
 	}
-	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.newTag(mcp.MethodCallTool, "", nil), last: TaskState{ID: id}}
+	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.requests.newTag(mcp.MethodCallTool, "", nil), last: TaskState{ID: id}}
 	if info.Era == mcp.EraLegacy {
 		if info.Capabilities.Tasks == nil {
 			return nil, c.failed(mcp.MethodGetTask, &UnsupportedError{Method: mcp.MethodGetTask, Capability: "tasks", Version: info.Version})
@@ -260,7 +260,7 @@ const maxTaskPages = 100
 // (TASK-13). There is no such list in other revisions (XTASK-19).
 func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 	const method = mcp.MethodListTasks
-	if err := c.require(ctx, method); err != nil {
+	if err := c.requests.require(ctx, method); err != nil {
 		return nil, err
 	}
 	if info := c.info.Load(); info.Capabilities.Tasks == nil || info.Capabilities.Tasks.List == nil {
@@ -274,7 +274,7 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 		if err != nil {
 			return nil, c.failed(method, err)
 		}
-		raw, err := c.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
+		raw, err := c.requests.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +299,7 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 // coreTasks is what a server of 2025-11-25 says of its tasks (TASK-01).
 type coreTasks struct{ calls, cancel bool }
 
-func (c *Client) coreTasks() coreTasks {
+func (c changes) coreTasks() coreTasks {
 	info := c.info.Load()
 	if info == nil || !info.Version.Has(mcp.FeatureCoreTasks) || info.Capabilities.Tasks == nil {
 		return coreTasks{}
@@ -328,14 +328,14 @@ func taskCapabilities(sampling, elicitation bool) *mcp.TasksCapability {
 }
 
 // takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.
-func (c *Client) takesTasks() bool {
+func (c changes) takesTasks() bool {
 	_, ok := c.opts.Extensions[mcp.ExtensionTasks]
 	return ok
 }
 
 // taskSupport says what the tool's definition does (TASK-05). The list of tools is
 // read for it only if the server has tasks at all.
-func (c *Client) taskSupport(ctx context.Context, name string) string {
+func (c toolCalls) taskSupport(ctx context.Context, name string) string {
 	tool := c.cache.Tools.Find(name)
 	if tool == nil {
 		if _, err := c.ListTools(ctx); err != nil {
@@ -373,7 +373,7 @@ func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMes
 
 // taskOf finds the tool call that a task of the server belongs to: its tag, and what
 // keeps its clocks still while somebody is asked on the task's behalf (TASK-11).
-func (c *Client) taskOf(id string) (tag any, hold func() (release func()), ok bool) {
+func (c changes) taskOf(id string) (tag any, hold func() (release func()), ok bool) {
 	if id == "" {
 		return nil, nil, false
 	}
@@ -385,7 +385,7 @@ func (c *Client) taskOf(id string) (tag any, hold func() (release func()), ok bo
 }
 
 // taskNoticed takes notifications/tasks/status (TASK-14).
-func (c *Client) taskNoticed(m *mcp.Message) {
+func (c changes) taskNoticed(m *mcp.Message) {
 	var p mcp.Task
 	if err := m.DecodeParams(&p); err != nil {
 		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)

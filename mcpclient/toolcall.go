@@ -28,12 +28,12 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	// The steps before and after the wait have functions of their own: thousands of calls
 	// may wait, each on a stack with what is here.
 	var own call.Request
-	req, output, err := c.prepareTool(ctx, &own, name, args, opts)
+	req, output, err := c.tools.prepareTool(ctx, &own, name, args, opts)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.do(ctx, req, opts)
-	return c.toolResult(name, output, raw, err)
+	raw, err := c.requests.do(ctx, req, opts)
+	return c.tools.toolResult(name, output, raw, err)
 }
 
 // ToolCall is a tool call under way that no goroutine waits for. It has exactly one
@@ -102,7 +102,7 @@ func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, opts *CallOp
 	var output *schema.Schema
 	req, err := actors.Guard(func() (req *call.Request, err error) {
 		if c, name, err = find(); err == nil {
-			req, output, err = c.prepareTool(ctx, &t.own, name, args, opts)
+			req, output, err = c.tools.prepareTool(ctx, &t.own, name, args, opts)
 		}
 		return req, err
 	})
@@ -110,15 +110,15 @@ func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, opts *CallOp
 		t.complete(nil, err)
 		return
 	}
-	c.start(ctx, req, opts, func(raw json.RawMessage, err error) {
-		t.complete(actors.Guard(func() (*mcp.CallToolResult, error) { return c.toolResult(name, output, raw, err) }))
+	c.requests.start(ctx, req, opts, func(raw json.RawMessage, err error) {
+		t.complete(actors.Guard(func() (*mcp.CallToolResult, error) { return c.tools.toolResult(name, output, raw, err) }))
 	})
 }
 
 // prepareTool makes the request of a call in own, or a copy where the call may become a task,
 // and says by which schema its result is checked.
-func (c *Client) prepareTool(ctx context.Context, own *call.Request, name string, args json.RawMessage, opts *CallOptions) (req *call.Request, output *schema.Schema, err error) {
-	if err := c.require(ctx, mcp.MethodCallTool); err != nil {
+func (c toolCalls) prepareTool(ctx context.Context, own *call.Request, name string, args json.RawMessage, opts *CallOptions) (req *call.Request, output *schema.Schema, err error) {
+	if err := c.requests.require(ctx, mcp.MethodCallTool); err != nil {
 		return nil, nil, err
 	}
 	if !c.server.allows(name) {
@@ -128,10 +128,10 @@ func (c *Client) prepareTool(ctx context.Context, own *call.Request, name string
 	if err != nil {
 		return nil, nil, c.failed(mcp.MethodCallTool, &notSentError{err})
 	}
-	if output, err = c.outputOf(name, opts); err != nil {
+	if output, err = c.tools.outputOf(name, opts); err != nil {
 		return nil, nil, c.failed(mcp.MethodCallTool, err)
 	}
-	task, err := c.canBeTask(ctx, name, opts)
+	task, err := c.tools.canBeTask(ctx, name, opts)
 	if err != nil {
 		return nil, nil, c.failed(mcp.MethodCallTool, err)
 	}
@@ -142,14 +142,14 @@ func (c *Client) prepareTool(ctx context.Context, own *call.Request, name string
 	if !task {
 		return own, output, nil
 	}
-	req, err = c.withTask(own, opts)
+	req, err = c.tools.withTask(own, opts)
 	return req, output, err
 }
 
 // toolResult reads what a call has come to.
-func (c *Client) toolResult(name string, output *schema.Schema, raw json.RawMessage, err error) (*mcp.CallToolResult, error) {
+func (c toolCalls) toolResult(name string, output *schema.Schema, raw json.RawMessage, err error) (*mcp.CallToolResult, error) {
 	if errors.Is(err, mcp.ErrInvalidParams) {
-		c.suspectTools()
+		c.tools.suspectTools()
 	}
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ const relistAge = 10 * time.Second
 
 // suspectTools is told that a tool that should be there is refused: perhaps it is
 // gone (TOOL-13, CACHE-06).
-func (c *Client) suspectTools() {
+func (c toolCalls) suspectTools() {
 	if c.cache.Tools.OlderThan(relistAge) {
 		c.cache.Tools.Invalidate()
 		c.cache.Tools.Notify()

@@ -24,7 +24,7 @@ type Owned interface {
 // turnOf returns what a call needs before it is sent to a server that would not say which
 // of several calls it asks something for: an instance that has calls of the same owner
 // only. Nil is nothing.
-func (c *Client) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*pool.Turn, error) {
+func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*pool.Turn, error) {
 	if c.opts.main != nil || !asks.MayAsk(t.Method) || !c.questions.elicits() && !c.questions.samples() && (t.Roots == nil || !c.questions.tellsRoots()) {
 		return nil, nil // it has its instance, or the server may not ask anybody
 	}
@@ -67,8 +67,8 @@ func partyOf(t *asks.Call, o *CallOptions) party {
 
 // lend gives the call an instance, where it needs one, and then calls then: before lend
 // returns, or on a goroutine of the system. The wait holds no goroutine, and ends with ctx.
-func (c *Client) lend(ctx context.Context, t *asks.Call, o *CallOptions, then func(error)) {
-	w, err := actors.Guard(func() (*pool.Turn, error) { return c.turnOf(ctx, t, o) })
+func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, then func(error)) {
+	w, err := actors.Guard(func() (*pool.Turn, error) { return c.requests.turnOf(ctx, t, o) })
 	if err != nil || w == nil {
 		then(err)
 		return
@@ -77,8 +77,8 @@ func (c *Client) lend(ctx context.Context, t *asks.Call, o *CallOptions, then fu
 }
 
 // lent is lend for a caller that waits.
-func (c *Client) lent(ctx context.Context, t *asks.Call, o *CallOptions) error {
-	w, err := c.turnOf(ctx, t, o)
+func (c requests) lent(ctx context.Context, t *asks.Call, o *CallOptions) error {
+	w, err := c.requests.turnOf(ctx, t, o)
 	if err != nil || w == nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func bothOut(t *testing.T, c *Client, together bool, alice, bob *CallOptions) (t
 // callAtOnce is CallTool without waiting for a turn.
 func callAtOnce(ctx context.Context, c *Client, name string, o *CallOptions) (*mcp.CallToolResult, error) {
 	req := &call.Request{
-		Method: mcp.MethodCallTool, Name: name, Params: []byte(`{"name":"` + name + `"}`), Tag: c.newTag(mcp.MethodCallTool, name, o),
+		Method: mcp.MethodCallTool, Name: name, Params: []byte(`{"name":"` + name + `"}`), Tag: c.requests.newTag(mcp.MethodCallTool, name, o),
 	}
 	res, err := c.conn.Do(ctx, req)
 	if err != nil {
@@ -322,7 +322,7 @@ func TestDeclinedAgainAndAgain(t *testing.T) {
 			t.Errorf("%d warnings, want 1 to %d", n, declineWarnings+1)
 		}
 		human := &recording{decider: says("decline")}
-		tag := c.newTag(mcp.MethodCallTool, "x", &CallOptions{Human: human})
+		tag := c.requests.newTag(mcp.MethodCallTool, "x", &CallOptions{Human: human})
 		for range 500 {
 			c.questions.declinedUnasked(&asks.Origin{Calls: []*asks.Call{tag}}, &Ask{Kind: AskForm}, asks.ErrTooMany)
 		}
