@@ -148,6 +148,9 @@ type CallToolResult struct {
 	Extra map[string]json.RawMessage `json:",inline,embed"`
 }
 
+// Text returns the text of the result; see [Contents.Text].
+func (r *CallToolResult) Text() string { return r.Content.Text() }
+
 // Validate checks that content is there; it may be empty.
 func (r *CallToolResult) Validate() error {
 	return required("tools/call result", "content", r.Content != nil)

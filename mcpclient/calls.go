@@ -8,6 +8,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+
 	"github.com/troupe-dev/troupe/internal/jsonx"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -89,7 +91,7 @@ func (c *Client) failed(method string, err error) error {
 	if errors.Is(err, call.ErrClosed) {
 		err = fmt.Errorf("%s: %w", method, ErrClosed)
 	}
-	return &ServerError{Server: c.server.Name, Method: method, Err: err}
+	return &ServerError{Server: c.server.Name, Method: method, Err: public(err)}
 }
 
 // require refuses a method that the server's revision does not have, or whose
@@ -102,57 +104,16 @@ func (c requests) require(ctx context.Context, method string) error {
 	if method == mcp.MethodCallTool && info.Capabilities.Tools != nil {
 		return nil // the hot path: every revision has it
 	}
-	if !knownMethod(method) {
+	if !capability.Known(method) {
 		return nil // an extension's: the server knows
 	}
 	if !info.Version.Method(method, mcp.Client) || method == mcp.MethodInitialize {
 		return c.failed(method, &UnsupportedError{Method: method, Version: info.Version})
 	}
-	if missing := missingCapability(method, info); missing != "" {
+	if missing := capability.Missing(method, info.Version, &info.Capabilities); missing != "" {
 		return c.failed(method, &UnsupportedError{Method: method, Capability: missing, Version: info.Version})
 	}
 	return nil
-}
-
-func knownMethod(method string) bool {
-	for _, v := range mcp.Versions() {
-		if v.Method(method, mcp.Client) || v.Method(method, mcp.Server) {
-			return true
-		}
-	}
-	return false
-}
-
-// missingCapability names what the server would have to declare, "" if it has.
-func missingCapability(method string, info *Info) string {
-	caps := &info.Capabilities
-	var there bool
-	var name string
-	switch method {
-	case mcp.MethodListTools, mcp.MethodCallTool:
-		name, there = "tools", caps.Tools != nil
-	case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodReadResource:
-		name, there = "resources", caps.Resources != nil
-	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		name, there = "resources.subscribe", caps.Resources != nil && caps.Resources.Subscribe
-	case mcp.MethodListPrompts, mcp.MethodGetPrompt:
-		name, there = "prompts", caps.Prompts != nil
-	case mcp.MethodComplete: // had no capability in 2024-11-05 (CAP-03)
-		name, there = "completions", caps.Completions != nil || !info.Version.Has(mcp.FeatureCompletions)
-	case mcp.MethodSetLevel:
-		name, there = "logging", caps.Logging != nil
-	case mcp.MethodListSkills, mcp.MethodGetSkill: // SKILL-02
-		name = mcp.ExtensionSkills
-		_, there = caps.Extension(name)
-	case mcp.MethodReadDirectory:
-		name, there = mcp.ExtensionSkills+" directoryRead", readsDirectories(caps)
-	default:
-		return ""
-	}
-	if there {
-		return ""
-	}
-	return name
 }
 
 // meta is what the options add to a request's _meta.

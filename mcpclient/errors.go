@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 
 	"github.com/troupe-dev/troupe/internal/browser"
@@ -32,6 +34,14 @@ var (
 	ErrNoBrowser = browser.ErrNoBrowser
 	// ErrPageGivenUp ends a call whose page a person has given up.
 	ErrPageGivenUp = errors.New("the page was given up")
+	// ErrTimeout is what a [TimeoutError] is.
+	ErrTimeout = call.ErrTimeout
+	// ErrConnectionLost is what a [LostError] is.
+	ErrConnectionLost = call.ErrConnectionLost
+	// ErrBusy refuses a call at a limit: of calls under way, or of what waits to be written.
+	ErrBusy = call.ErrBusy
+	// ErrInvalidResponse ends a call whose answer breaks the protocol.
+	ErrInvalidResponse = call.ErrInvalidResponse
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("mcpclient: closed")
 )
@@ -215,4 +225,45 @@ func (s *Server) maxMessage() int {
 // tooLong makes the error of a message.
 func (s *Server) tooLong(certain bool) error {
 	return &MessageTooLongError{Server: s.Name, Max: s.maxMessage(), Certain: certain}
+}
+
+// TimeoutError ends a call at one of its limits.
+type TimeoutError struct {
+	Method string
+	After  time.Duration // the limit
+	Idle   bool          // the limit is that without progress, not that of the whole call
+	Unsent bool          // the call never left, for lack of a connection
+	Err    error         // the same in words
+}
+
+func (e *TimeoutError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the details.
+func (e *TimeoutError) Unwrap() error { return e.Err }
+
+// Timeout implements the method of net.Error.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// LostError ends a call whose connection went away before the answer. Whether the server has
+// carried out the request is not known, unless Unsent is set.
+type LostError struct {
+	Method string
+	Unsent bool  // it never left this process
+	Err    error // the same in words
+}
+
+func (e *LostError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the details.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// public returns the error of a call as a type of this package.
+func public(err error) error {
+	switch e := err.(type) {
+	case *call.TimeoutError:
+		return &TimeoutError{Method: e.Method, After: e.After, Idle: e.Idle, Unsent: e.Unsent, Err: e}
+	case *call.LostError:
+		return &LostError{Method: e.Method, Unsent: e.Unsent, Err: e}
+	}
+	return err
 }

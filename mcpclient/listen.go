@@ -214,3 +214,21 @@ var errNotKept = errors.New("the server ended the subscription at once")
 func errNotAccepted(uri string) error {
 	return fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri)
 }
+
+// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
+// is there to hear it.
+func (c changes) servedChanged(served *watch.ServedTask) {
+	t := served.Core()
+	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
+		return
+	}
+	c.sys.Go("tasks of "+c.server.Name, func() {
+		raw, err := mcp.Marshal(&t)
+		if err == nil {
+			err = c.conn.Notify(mcp.NotificationTaskStatus, raw)
+		}
+		if err != nil {
+			c.log.Debug("the server was not told of its task", "error", err)
+		}
+	})
+}

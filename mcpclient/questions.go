@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/served"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -104,12 +106,15 @@ func (a *answerer) Handle(ctx context.Context, s *conn.Session, m *mcp.Message, 
 	case mcp.MethodListRoots:
 		return ask(ctx)
 	case mcp.MethodCreateMessage, mcp.MethodElicit:
-		if result, handled, err := c.changes.askedTask(s, m, ask); handled {
+		if a.questions.declared().For(s.Version()).Tasks == nil {
+			return ask(ctx)
+		}
+		if result, handled, err := served.Create(c.watching().served, c.log, m, ask); handled {
 			return result, err
 		}
 		return ask(ctx)
 	}
-	return c.changes.askedAboutTask(ctx, m.Method, m.Params)
+	return served.Answer(ctx, c.watching().served, c.log, m.Method, m.Params)
 }
 
 func (a *answerer) TaskOf(id string) (tag any, hold func() (release func()), ok bool) {

@@ -5,7 +5,6 @@ package mcpclient
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -106,16 +105,6 @@ func (c requests) aboutSkills(ctx context.Context, method string, params any, re
 		return c.failed(method, &call.ResponseError{Method: method, Err: err})
 	}
 	return nil
-}
-
-// readsDirectories reports whether the server declares directoryRead.
-func readsDirectories(caps *mcp.ServerCapabilities) bool {
-	settings, ok := caps.Extension(mcp.ExtensionSkills)
-	var s struct {
-		mcp.SkillsCapability
-		Rest map[string]json.RawMessage `json:",inline,embed"`
-	}
-	return ok && mcp.Unmarshal(settings, &s) == nil && s.DirectoryRead
 }
 
 // LoadedSkill is a skill that was loaded, and the entry it was loaded by: for as long

@@ -3,6 +3,8 @@ package mcpclient
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 
 	"github.com/troupe-dev/troupe/actors/watch"
@@ -23,7 +25,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	if err := resource.CheckURI(uri); err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
-	if missing := missingCapability(mcp.MethodSubscribe, info); missing != "" {
+	if missing := capability.Missing(mcp.MethodSubscribe, info.Version, &info.Capabilities); missing != "" {
 		return nil, c.failed(mcp.MethodSubscribe, &UnsupportedError{Method: mcp.MethodSubscribe, Capability: missing, Version: info.Version})
 	}
 	s := new(Subscription)

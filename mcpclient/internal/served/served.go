@@ -1,23 +1,21 @@
-package mcpclient
+// Package served answers what a server asks about the tasks that it has given to the client.
+package served
 
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 
-	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// askedTask makes a task of a request of the server that asks for one: sampling or
+// Create makes a task of a request of the server that asks for one: sampling or
 // an elicitation of 2025-11-25 (TASK-03). It is handled unless the request is an
 // ordinary one: it does not ask for a task, or it does and we have not declared that
 // we make any, so that the wish is ignored (TASK-02). Run is the work.
-func (c changes) askedTask(s *conn.Session, m *mcp.Message, run func(context.Context) (json.RawMessage, error)) (result json.RawMessage, handled bool, err error) {
-	if c.questions.declared().For(s.Version()).Tasks == nil {
-		return nil, false, nil
-	}
+func Create(tasks *watch.Served, log *slog.Logger, m *mcp.Message, run func(context.Context) (json.RawMessage, error)) (result json.RawMessage, handled bool, err error) {
 	var p struct {
 		Task json.RawMessage `json:"task"`
 	}
@@ -29,19 +27,18 @@ func (c changes) askedTask(s *conn.Session, m *mcp.Message, run func(context.Con
 		return nil, true, mcp.Errorf(mcp.CodeInvalidParams, "%s: task is not an object of options", m.Method)
 	}
 	// Its actor is started at once, or not at all: no context is waited with.
-	task, err := c.watching().served.Create(context.Background(), opts.TTL, run)
+	task, err := tasks.Create(context.Background(), opts.TTL, run)
 	if err != nil {
 		return nil, true, err
 	}
-	c.log.Info("the server has given us a task", "method", m.Method, "task", task.TaskID) // TASK-21
+	log.Info("the server has given us a task", "method", m.Method, "task", task.TaskID) // TASK-21
 	result, err = mcp.Marshal(&mcp.CreateTaskResult{Task: task})
 	return result, true, err
 }
 
-// askedAboutTask answers tasks/get, tasks/result, tasks/list and tasks/cancel of the
+// Answer answers tasks/get, tasks/result, tasks/list and tasks/cancel of the
 // server. It blocks for tasks/result as long as the task is worked on (TASK-09).
-func (c changes) askedAboutTask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	served := c.watching().served
+func Answer(ctx context.Context, served *watch.Served, log *slog.Logger, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == mcp.MethodListTasks {
 		p := new(mcp.ListParams)
 		if len(params) > 0 {
@@ -56,18 +53,21 @@ func (c changes) askedAboutTask(ctx context.Context, method string, params json.
 		return mcp.Marshal(page)
 	}
 	p := new(mcp.TaskParams) // its related-task _meta is of no interest (TASK-11)
-	if err := decode(params, p); err != nil {
+	err := jsonx.Unmarshal(params, p)
+	if err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: %v", method, err)
 	}
 	var task mcp.Task
-	var err error
 	switch method {
 	case mcp.MethodTaskResult:
 		return served.Result(ctx, p.TaskID)
 	case mcp.MethodGetTask:
 		task, err = served.Get(p.TaskID)
 	case mcp.MethodCancelTask:
-		c.log.Info("the server cancels a task", "task", p.TaskID)
+		log.Info("the server cancels a task", "task", p.TaskID)
 		task, err = served.Cancel(p.TaskID)
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%.100s is not supported by this client", method)
@@ -76,22 +76,4 @@ func (c changes) askedAboutTask(ctx context.Context, method string, params json.
 		return nil, err
 	}
 	return mcp.Marshal(&task)
-}
-
-// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
-// is there to hear it.
-func (c changes) servedChanged(served *watch.ServedTask) {
-	t := served.Core()
-	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
-		return
-	}
-	c.sys.Go("tasks of "+c.server.Name, func() {
-		raw, err := mcp.Marshal(&t)
-		if err == nil {
-			err = c.conn.Notify(mcp.NotificationTaskStatus, raw)
-		}
-		if err != nil {
-			c.log.Debug("the server was not told of its task", "error", err)
-		}
-	})
 }
