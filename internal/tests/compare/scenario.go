@@ -10,7 +10,6 @@ type times struct {
 	cancels     int
 	teardown    int // sessions of a round
 	asks        int // calls of ask, ten questions each
-	once        bool
 }
 
 var (
