@@ -331,10 +331,12 @@ func (w *ServedTask) withdraw(in *waiter) {
 }
 
 // Answer takes what the peer answers (XTASK-10). Keys that are unknown, or were
-// answered before, are ignored; the others may come later.
+// answered before, are ignored; the others may come later. The change is reported before
+// the work goes on, whose next question would change the task again.
 func (w *ServedTask) Answer(responses mcp.InputResponses) {
 	w.table.mu.Lock()
 	met := false
+	var complete []*waiter
 	for seen, answer := range responses {
 		in := w.inputs[seen]
 		if in == nil {
@@ -344,7 +346,7 @@ func (w *ServedTask) Answer(responses mcp.InputResponses) {
 		delete(w.inputs, seen)
 		in.answers[in.keys[seen]] = answer
 		if in.left--; in.left == 0 {
-			close(in.done)
+			complete = append(complete, in)
 		}
 	}
 	if met {
@@ -353,6 +355,9 @@ func (w *ServedTask) Answer(responses mcp.InputResponses) {
 	w.table.mu.Unlock()
 	if met {
 		w.changed()
+	}
+	for _, in := range complete {
+		close(in.done)
 	}
 }
 
