@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,13 @@ func TestGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 200
 		b := newTable(t, nil)
+		var mu sync.Mutex // requests may be written by several tasks at once
 		var ids []mcp.ID
-		b.connect(1, func(_ *wire, s sent) { ids = append(ids, s.ID) })
+		b.connect(1, func(_ *wire, s sent) {
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, s.ID)
+		})
 		before := runtime.NumGoroutine()
 		var outs []<-chan told
 		for range calls {

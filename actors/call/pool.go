@@ -90,8 +90,8 @@ func (t *Table) launch(c *Call, free *actor, err error) (then func()) {
 	}
 }
 
-// writeSoon has a task write an attempt: a parent does no I/O. Those that come close
-// together are written in order.
+// writeSoon has a task write an attempt: a parent does no I/O. The attempts of one task are
+// written in order; a further task may write at the same time.
 func (t *Table) writeSoon(a attempt) {
 	t.mu.Lock()
 	t.unwritten = append(t.unwritten, a)
