@@ -24,7 +24,7 @@ const childVariable = "TROUPE_HOSTILE_SERVER"
 
 // runChild serves until stdin ends.
 func runChild(mode string) int {
-	debug.SetGCPercent(25) // an eager collector tells better what is held
+	debug.SetGCPercent(10) // an eager collector tells better what is held
 	p, err := newProgram(&mcpserver.Options{Logger: mcptest.Quiet()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
