@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/tests"
 	"github.com/troupe-dev/troupe/internal/tests/peers"
 )
 
@@ -26,8 +27,13 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	atEnd(func() error { return os.RemoveAll(dir) })
+	root, err := tests.Root(context.Background())
+	if err != nil {
+		return "", err
+	}
 	path := filepath.Join(dir, "troupe")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/troupe-dev/troupe/cmd/troupe")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/troupe")
+	cmd.Dir = root // this module does not require what the program does
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the program: %w\n%s", err, out)
 	}
