@@ -55,7 +55,13 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 		return
 	}
 	r.state = (*run).thinking
+	last := r.spend.HoldsLast()
 	spend, err := r.reserve(req)
+	// Another run may have taken the room since: this one waits for its turn too.
+	if (err != nil || spend.Clamped()) && r.awaitRoom(c, req, before) {
+		r.spend.Withdraw(spend, !last)
+		return
+	}
 	if err != nil {
 		r.limits.atLimit(c, err, before, r.list)
 		return

@@ -120,6 +120,7 @@ func TestIdleSessionEndsServers(t *testing.T) {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait() // the far end of a closed pipe reads its end
 		if n := down.open.Load(); n != 0 {
 			t.Errorf("after Close: %d connections", n)
 		}

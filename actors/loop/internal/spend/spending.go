@@ -110,10 +110,30 @@ func (s *Spending) ReserveTurn(ask budget.Turn, model string) (*Turn, error) {
 		return nil, err
 	}
 	t := &Turn{of: s, ask: ask, output: output, hold: hold, model: model}
-	if output > 0 && output < cmp.Or(ask.Output, budget.DefaultOutput) {
+	if t.Clamped() {
 		t.clampedBy = s.bounds(ask, hold.Amount())
 	}
 	return s.begin(t), nil
+}
+
+// Withdraw gives back a turn that was not asked, as if it had not been reserved; and the
+// last turn with it, if that was reserved for it.
+func (s *Spending) Withdraw(t *Turn, last bool) {
+	s.mu.Lock()
+	var holds []*budget.Hold
+	if t != nil {
+		s.steps--
+		s.turn, t.done = nil, true
+		holds = append(holds, t.hold)
+	}
+	if last && s.last != nil {
+		holds = append(holds, s.last.hold)
+		s.last = nil
+	}
+	s.mu.Unlock()
+	for _, h := range holds {
+		h.Release()
+	}
 }
 
 // Input is about how many tokens a request has: by its bytes, and what the provider
@@ -166,23 +186,6 @@ func (s *Spending) begin(t *Turn) *Turn {
 	return t
 }
 
-// MayBeBilled reports whether an attempt without a word may have cost its input: the
-// server had taken it. A refusal costs nothing.
-// Saw counts what an attempt says.
-// Again charges an attempt that broke off, and reserves another. An attempt that had
-// said nothing and is not billed cost nothing, and its reservation is the next one's.
-// soFar is what an attempt has cost: what the provider counted, or else, and where that
-// cannot be true, an estimate (SECA-43).
-// charge settles the hold with one attempt. It is called under the lock.
-// Settle charges a turn that has completed, and returns what it has cost with all its
-// attempts.
-// Abandon charges a turn that has not completed: its cost is an estimate, and it
-// may be billed even if it has said nothing. The error is that of an attempt that there
-// was no room for.
-// abandoned is called under the lock.
-// Failed is the event of a turn that has no result.
-// failure is called under the lock.
-// Attempts says how often the model was asked for a turn, zero for once.
 // ReserveCall holds one tool call. The error is a [*budget.LimitError].
 func (s *Spending) ReserveCall() (*budget.Hold, error) {
 	return s.account.Reserve(budget.Amount{ToolCalls: 1})

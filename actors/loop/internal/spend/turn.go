@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -30,17 +31,21 @@ type Turn struct {
 	charged   int // attempts
 }
 
+// MayBeBilled reports whether an attempt without a word may have cost its input: the
+// server had taken it. A refusal costs nothing.
 func MayBeBilled(err error) bool {
 	refused, _ := errors.AsType[*llm.Error](err)
 	return refused == nil || errors.Is(err, llm.ErrIdle) || errors.Is(err, llm.ErrStreamCut)
 }
 
+// Chosen notes which model answers the attempt.
 func (t *Turn) Chosen(model string) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	t.model = model
 }
 
+// Saw counts what an attempt says.
 func (t *Turn) Saw(ev llm.Event) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -57,6 +62,8 @@ func (t *Turn) Saw(ev llm.Event) {
 	}
 }
 
+// Again charges an attempt that broke off, and reserves another. An attempt that had
+// said nothing and is not billed cost nothing, and its reservation is the next one's.
 func (t *Turn) Again(billed bool) error {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -80,6 +87,8 @@ func (t *Turn) Again(billed bool) error {
 	return nil
 }
 
+// soFar is what an attempt has cost: what the provider counted, or else, and where that
+// cannot be true, an estimate (SECA-43).
 func (t *Turn) soFar() runlog.Usage {
 	counted := t.counted.Plausible(t.ask.Input, t.produced)
 	u := runlog.Usage{Input: counted.Input, Output: counted.Output, Estimated: counted.Estimated}
@@ -87,6 +96,7 @@ func (t *Turn) soFar() runlog.Usage {
 	return u
 }
 
+// charge settles the hold with one attempt. It is called under the lock.
 func (t *Turn) charge(u runlog.Usage) {
 	t.hold.Settle(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: 1, Steps: t.ask.Steps})
 	t.ask.Steps = 0
@@ -94,6 +104,8 @@ func (t *Turn) charge(u runlog.Usage) {
 	t.of.used = t.of.used.Plus(u)
 }
 
+// Settle charges a turn that has completed, and returns what it has cost with all its
+// attempts.
 func (t *Turn) Settle() runlog.Usage {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -112,6 +124,9 @@ func (t *Turn) Settle() runlog.Usage {
 	return t.lost.Plus(u)
 }
 
+// Abandon charges a turn that has not completed: its cost is an estimate, and it
+// may be billed even if it has said nothing. The error is that of an attempt that there
+// was no room for.
 func (t *Turn) Abandon(billed bool) error {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -119,6 +134,7 @@ func (t *Turn) Abandon(billed bool) error {
 	return t.refused
 }
 
+// abandoned is called under the lock.
 func (t *Turn) abandoned(billed bool) {
 	if t.done {
 		return
@@ -132,12 +148,14 @@ func (t *Turn) abandoned(billed bool) {
 	t.lost = t.lost.Plus(u)
 }
 
+// Failed is the event of a turn that has no result.
 func (t *Turn) Failed(err error) runlog.Entry {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	return t.failure(err)
 }
 
+// failure is called under the lock.
 func (t *Turn) failure(err error) runlog.Entry {
 	body := &runlog.ModelFailed{Turn: t.n, Usage: t.lost, Attempts: repeats(t.charged)}
 	if err != nil {
@@ -146,6 +164,7 @@ func (t *Turn) failure(err error) runlog.Entry {
 	return runlog.Entry{Time: store.Clock(time.Now()), Type: runlog.ModelFailedType, Body: body}
 }
 
+// Attempts says how often the model was asked for a turn, zero for once.
 func (t *Turn) Attempts() int {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -159,6 +178,7 @@ func repeats(n int) int {
 	return n
 }
 
+// takeLast makes the hold of the last turn fit its input. It is called under the lock.
 func (t *Turn) takeLast(input int) bool {
 	fits := func(input, output int) bool {
 		ask := t.ask
@@ -185,6 +205,7 @@ func (t *Turn) takeLast(input int) bool {
 	return false
 }
 
+// Grow holds n more tokens of input for the turn.
 func (t *Turn) Grow(n int) error {
 	if n <= 0 {
 		return nil
@@ -215,6 +236,12 @@ func (t *Turn) Held() budget.Amount { return t.hold.Amount() }
 
 // Output returns the bound of the turn's output in tokens; zero for none.
 func (t *Turn) Output() int { return t.output }
+
+// Clamped reports whether the turn has less output than it asked for, since a limit has no
+// more.
+func (t *Turn) Clamped() bool {
+	return t.output > 0 && t.output < cmp.Or(t.ask.Output, budget.DefaultOutput)
+}
 
 // ClampedBy returns the limit whose rest bounds the turn's output; nil for none.
 func (t *Turn) ClampedBy() *budget.LimitError { return t.clampedBy }
