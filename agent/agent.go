@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent/internal/summary"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -148,7 +149,8 @@ func (a *Agent) check() error {
 		return err
 	}
 	if a.cfg.Summarise == nil && a.cfg.SummaryModel != nil {
-		a.cfg.Summarise = a.rt.summariser(a.cfg.SummaryModel)
+		m := a.rt.model(a.cfg.SummaryModel)
+		a.cfg.Summarise = summary.By(m, a.rt.pricing(m))
 	}
 	if a.cfg.Approve == nil {
 		a.cfg.Approve = a.rt.opts.Approve

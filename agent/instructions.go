@@ -17,6 +17,19 @@ const (
 	maxAllInstructions = 16 << 10 // of all together
 )
 
+// instructions returns what a server says of itself.
+func (s *servers) instructions(server string) string {
+	c, err := s.host.Client(server)
+	if err != nil {
+		return ""
+	}
+	info := c.Status().Info
+	if info == nil {
+		return ""
+	}
+	return info.Instructions
+}
+
 // texts returns the instructions of servers as a model gets them: in plain text, within
 // the bounds, and only those that are what they were when they were first used, as with
 // the definition of a tool (SECA-38).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/provider"
+	"github.com/troupe-dev/troupe/agent/internal/answers"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
@@ -30,7 +31,7 @@ type Runtime struct {
 	agents  actors.Ref
 	llm     *provider.Group
 	stalls  stalls
-	answers *answers // given in other processes
+	answers *answers.Poller // given in other processes
 	servers *servers
 	tenants tenants
 	basic   *Agent // what [Runtime.Run] runs; nil without a model
@@ -68,7 +69,7 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	if err = rt.openProviders(); err != nil {
 		return err
 	}
-	if rt.answers, err = startAnswers(rt.sys, rt.store); err != nil {
+	if rt.answers, err = answers.Start(rt.sys, rt.store); err != nil {
 		return err
 	}
 	if rt.servers, err = startServers(ctx, rt.sys, rt.store, &rt.opts.Options, rt.openSampling); err != nil {
@@ -78,9 +79,6 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 		return &agents{store: rt.store, forget: rt.own, maximum: rt.opts.MaxRuns,
 			runs: make(map[string]*Run), live: make(map[actors.Ref]*Run)}
 	}})
-	if err != nil {
-		return err
-	}
 	if err != nil {
 		return err
 	}
@@ -179,6 +177,10 @@ func (rt *Runtime) stopRuns(ctx context.Context, of *Tenant, cause error) error 
 // Host returns the connections to the servers that runs without a tenant share: for the
 // catalogue, and for calls that belong to no run. It must not be closed.
 func (rt *Runtime) Host() *mcpclient.Host { return rt.servers.host }
+
+// Wake has the runtime look now for answers that were given in other processes. Without it
+// the runs learn of them within a second.
+func (rt *Runtime) Wake() { rt.answers.Wake() }
 
 // Runs returns the runs that have not ended, sub-agents' among them, in no order.
 func (rt *Runtime) Runs(ctx context.Context) ([]*Run, error) {

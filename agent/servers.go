@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/agent/internal/sampler"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -31,7 +32,7 @@ import (
 type servers struct {
 	all      []mcpclient.Server
 	host     *mcpclient.Host
-	sampling *samplingService // nil if servers may not ask a model of the runtime's
+	sampling *sampler.Service // nil if servers may not ask a model of the runtime's
 
 	defined []mcpclient.Server    // all, as they are defined, without sampling policies
 	options mcpclient.HostOptions // of host
@@ -48,7 +49,7 @@ type servers struct {
 
 // startServers starts those that may be. The host asks for consent itself, before it
 // starts a command.
-func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*samplingService, error)) (_ *servers, err error) {
+func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*sampler.Service, error)) (_ *servers, err error) {
 	s := &servers{all: slices.Clone(o.Servers), log: sys.Log()}
 	for i := range s.all {
 		if err := trust(ctx, approvals, &s.all[i]); err != nil {
@@ -70,8 +71,8 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 		if s.sampling, err = sample(s.all); err != nil {
 			return nil, err
 		}
-		s.sampling.instructions = s.instructions
-		h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = sampler{s.sampling}, true, false, false
+		s.sampling.Instructions = s.instructions
+		h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = s.sampling, true, false, false
 	}
 	if _, said := h.Extensions[mcp.ExtensionTasks]; !said { // calls wait for tasks by themselves
 		h.Extensions = maps.Clone(h.Extensions)
@@ -335,7 +336,7 @@ func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots 
 func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) (opts *mcpclient.CallOptions, over func()) {
 	over = func() {}
 	if sampler == nil {
-		sampler, over = s.callSampler(todo)
+		sampler, over = s.sampling.For(todo)
 	}
 	return &mcpclient.CallOptions{
 		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -127,7 +128,7 @@ func nameOr(name string) string {
 	if name == "" {
 		return "tenant"
 	}
-	return clipText(name, 64)
+	return clip.Text(name, 64)
 }
 
 // Host returns the tenant's connections: for the catalogue, and for calls that belong to
@@ -244,9 +245,8 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 	}
 	servers := own.all
 	if o.Lend && s.sampling != nil {
-		service := *s.sampling // the accounts are the same
-		service.instructions = own.instructions
-		own.sampling, h.Sampler = &service, sampler{&service}
+		own.sampling = s.sampling.With(own.instructions)
+		h.Sampler = own.sampling
 	} else {
 		servers = o.sampling(&h, s.defined)
 	}
@@ -281,5 +281,5 @@ func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
 
 // noModel refuses to sample for what belongs to no call.
 var noModel = mcpclient.SamplerFunc(func(context.Context, *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
-	return nil, refuse("the tenant has no model for this")
+	return nil, mcp.Errorf(mcp.CodeUserRejected, "sampling refused: the tenant has no model for this")
 })

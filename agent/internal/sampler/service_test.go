@@ -1,4 +1,4 @@
-package agent
+package sampler
 
 import (
 	"context"
@@ -18,13 +18,14 @@ import (
 )
 
 // lending returns what lends a model to the server "bank".
-func lending(t *testing.T, model llm.Model, p SamplingPolicy) *samplingService {
+func lending(t *testing.T, model llm.Model, p Policy) *Service {
 	t.Helper()
-	l, err := newSamplingService(&Sampling{Default: p}, []mcpclient.Server{{Name: "bank"}}, model, func(string) (llm.Price, bool) { return llm.Price{}, false })
-	if err != nil {
+	l := &Service{Model: model, Names: []string{model.Name()}, Log: slog.New(slog.DiscardHandler),
+		Price:        func(string) (llm.Price, bool) { return llm.Price{}, false },
+		Instructions: func(string) string { return "" }}
+	if err := l.Open("bank", p); err != nil {
 		t.Fatal(err)
 	}
-	l.model, l.log, l.instructions = model, slog.New(slog.DiscardHandler), func(string) string { return "" }
 	return l
 }
 
@@ -39,13 +40,13 @@ func TestLenderErrors(t *testing.T) {
 	tests := []struct {
 		name, server string
 		model        llm.Model
-		policy       SamplingPolicy
+		policy       Policy
 		change       func(*mcp.CreateMessageParams)
 		code         int64 // zero: not for the server
 		want         string
 	}{
 		{name: "a server that nobody knows", server: "bink", model: llmtest.Script(), code: -1, want: "may not"},
-		{name: "one that is denied", server: "bank", model: llmtest.Script(), policy: SamplingPolicy{Mode: mcpclient.SamplingDeny}, code: -1, want: "may not"},
+		{name: "one that is denied", server: "bank", model: llmtest.Script(), policy: Policy{Mode: mcpclient.SamplingDeny}, code: -1, want: "may not"},
 		{name: "what no model takes", server: "bank", model: llmtest.Script(), change: func(p *mcp.CreateMessageParams) { p.Messages = []mcp.SamplingMessage{} }, code: -32602, want: "no messages"},
 		{name: "what this one does not", server: "bank", model: llmtest.Script(llmtest.Fail(&llm.Error{Message: "no ears", Err: llm.ErrUnsupported})), code: -32602, want: "no ears"},
 		{name: "too long a question", server: "bank", model: llmtest.Script(llmtest.Fail(llm.ErrContextLength)), code: -32602, want: "no model takes this"},
@@ -89,10 +90,10 @@ func TestLenderCharges(t *testing.T) {
 		{"broken off", llmtest.Join(llmtest.Say("four"), llmtest.Fail(llm.ErrStreamCut)), estimate + answer},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := lending(t, noUsage{llmtest.Script(tt.turn)}, SamplingPolicy{})
+			l := lending(t, noUsage{llmtest.Script(tt.turn)}, Policy{})
 			run := budget.New("run", budget.Limits{})
 			_, err := l.sample(t.Context(), wants("bank"), paying{run})
-			for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
+			for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].budget, "the run": run} {
 				r := a.Report()
 				if r.Spent.Tokens != tt.want || r.Spent.ModelCalls != 1 || r.Reserved != (budget.Amount{}) {
 					t.Errorf("%s: got %+v, %v, want %d tokens", name, r, err, tt.want)
@@ -114,7 +115,7 @@ func (p paying) Charge(hold *budget.Hold, s runlog.Spent) {
 // Tokens is 200,000 where nothing is said, and no limit below zero.
 func TestLenderTokens(t *testing.T) {
 	for tokens, more := range map[int]bool{0: false, 300_000: false, 500_000: true, -1: true} {
-		l := lending(t, llmtest.Script(llmtest.Say("a").Usage(300_000, 0), llmtest.Say("b")), SamplingPolicy{Tokens: tokens})
+		l := lending(t, llmtest.Script(llmtest.Say("a").Usage(300_000, 0), llmtest.Say("b")), Policy{Tokens: tokens})
 		if _, err := l.sample(t.Context(), wants("bank"), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -126,14 +127,14 @@ func TestLenderTokens(t *testing.T) {
 
 // A model that panics holds nothing of what the server and the run may spend.
 func TestLenderHoldsNothing(t *testing.T) {
-	l := lending(t, llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Turn { panic(t.Name()) })), SamplingPolicy{})
+	l := lending(t, llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Turn { panic(t.Name()) })), Policy{})
 	run := budget.New("run", budget.Limits{})
 	func() {
 		defer func() { _ = recover() }()
 		_, err := l.sample(t.Context(), wants("bank"), paying{run})
 		t.Errorf("sample: got %v, want the model's panic", err)
 	}()
-	for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
+	for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].budget, "the run": run} {
 		if r := a.Report(); r.Reserved != (budget.Amount{}) {
 			t.Errorf("%s: still holds %+v", name, r.Reserved)
 		}
@@ -168,9 +169,10 @@ func (m noUsage) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 
 // A run that has ended pays for nothing more, and gives no context.
 func TestCallSamplerAfterItsCall(t *testing.T) {
-	l := lending(t, llmtest.Script(llmtest.Say("a")), SamplingPolicy{Context: mcp.ContextAllServers})
-	s := &callSampler{of: l, call: &loop.Call{Run: "r"}}
-	s.over.Store(true)
+	l := lending(t, llmtest.Script(llmtest.Say("a")), Policy{Context: mcp.ContextAllServers})
+	sampler, over := l.For(&loop.Call{Run: "r"})
+	over()
+	s := sampler.(*callSampler)
 	req := wants("bank")
 	req.Params.IncludeContext = mcp.ContextAllServers // without a journal: it would be read
 	if p, err := s.PrepareSample(t.Context(), req); err != nil || p.SystemPrompt != "" {

@@ -1,4 +1,4 @@
-package agent
+package sampler
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestLenderAgainstLies(t *testing.T) {
 			if left {
 				model.left = cancel
 			}
-			l := lending(t, model, SamplingPolicy{})
+			l := lending(t, model, Policy{})
 			run := budget.New("run", budget.Limits{Tokens: 100_000})
 			req := wants("bank")
 			req.Params.MaxTokens = 1500
@@ -59,7 +59,7 @@ func TestLenderAgainstLies(t *testing.T) {
 			if (err != nil) != left {
 				t.Errorf("%+v, left %v: got %v, %v", usage, left, res, err)
 			}
-			for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].account, "the run": run} {
+			for name, a := range map[string]*budget.Account{"the server": l.servers["bank"].budget, "the run": run} {
 				if n := a.Report().Spent.Tokens; n < 900 || n > 1500 {
 					t.Errorf("%+v, left %v: %s was charged %d tokens, want about 1000", usage, left, name, n)
 				}
