@@ -2,17 +2,14 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"reflect"
 
-	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
-	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
 // Requester is what handlers get: a [*Request], or what has one inside.
@@ -37,39 +34,34 @@ type Question struct {
 	// what became of the request.
 	Err error
 
-	key     string
-	method  string
-	form    *mcp.ElicitParams        // of a form
-	relayed bool                     // the form is another server's
-	page    *page                    // of a URL question
-	sample  *mcp.CreateMessageParams // of one to the model
-
-	// Made by prepare.
-	params json.RawMessage
-	fields *form.Form
-	log    *slog.Logger // of the server; set with fields
-	sum    []byte       // see digest
-
-	context bool // it takes sampling.context
-
-	raw   json.RawMessage // the answer as it came
-	fresh bool            // it came in this round
+	q questions.Question
 }
 
 // FormQuestion asks a person to fill in a form. The key tells the question from the
 // others of the call.
 func FormQuestion(key string, p *mcp.ElicitParams) *Question {
-	return &Question{key: key, method: mcp.MethodElicit, form: p}
+	return &Question{q: questions.Question{Key: key, Method: mcp.MethodElicit, Form: p}}
+}
+
+// ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
+// [Request.ElicitURL]: by it the page knows what to pass to [Server.CompleteElicitation].
+// The id is no proof of anything: the page must find out who visits it.
+const ElicitationID = questions.ElicitationID
+
+// URLQuestion sends a person to a web page. Url is https, or http on this machine, with
+// [ElicitationID] where the page wants that; there must be nothing secret in it.
+func URLQuestion(key, message, url string) *Question {
+	return &Question{q: questions.Question{Key: key, Method: mcp.MethodElicit, Page: &questions.Page{Message: message, URL: url}}}
 }
 
 // SampleQuestion asks the client's model.
 func SampleQuestion(key string, p *mcp.CreateMessageParams) *Question {
-	return &Question{key: key, method: mcp.MethodCreateMessage, sample: p}
+	return &Question{q: questions.Question{Key: key, Method: mcp.MethodCreateMessage, Sample: p}}
 }
 
 // RootsQuestion asks for the client's roots.
 func RootsQuestion(key string) *Question {
-	return &Question{key: key, method: mcp.MethodListRoots}
+	return &Question{q: questions.Question{Key: key, Method: mcp.MethodListRoots}}
 }
 
 // Ask puts several questions at once: clients of 2026-07-28 are asked in one round, of
@@ -86,28 +78,33 @@ func RootsQuestion(key string) *Question {
 // follow from the arguments and earlier answers alone; what else they depend on, or
 // bring about, goes through [Once]. Questions put by several goroutines at once wait for
 // each other, in no certain order: use one Ask.
-func (q *Request) Ask(ctx context.Context, questions ...*Question) error {
+func (q *Request) Ask(ctx context.Context, all ...*Question) error {
 	n := q.r.invocation.Load()
 	if _, completes := q.r.job().(*completing); completes || n == nil { // MRTR-01
 		return errNoAsking
 	}
-	if len(questions) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	if len(questions) > maxQuestions {
-		return fmt.Errorf("asking the client: %d questions at once, of at most %d", len(questions), maxQuestions)
+	if len(all) > maxQuestions {
+		return fmt.Errorf("asking the client: %d questions at once, of at most %d", len(all), maxQuestions)
 	}
-	seen := make(map[string]bool, len(questions))
-	for _, one := range questions {
-		if one == nil || one.key == "" || len(one.key) > maxKey || seen[one.key] { // MRTR-03
+	asked, seen := make([]*questions.Question, len(all)), make(map[string]bool, len(all))
+	for i, one := range all {
+		if one == nil || one.q.Key == "" || len(one.q.Key) > maxKey || seen[one.q.Key] { // MRTR-03
 			return errors.New("asking the client: each question needs a key of its own")
 		}
-		seen[one.key] = true
-		if err := one.prepare(n.server, q.live().version); err != nil {
-			return fmt.Errorf("asking the client %q: %w", one.key, err)
+		asked[i], seen[one.q.Key] = &one.q, true
+		if err := one.q.Prepare(&n.server.forms, q.live().version); err != nil {
+			return fmt.Errorf("asking the client %q: %w", one.q.Key, err)
 		}
 	}
-	return n.ask(ctx, questions)
+	err := n.ask(ctx, asked)
+	for _, one := range all {
+		a := one.q.Answer
+		one.Elicited, one.Sampled, one.Roots, one.Err = a.Elicited, a.Sampled, a.Roots, public(a.Err)
+	}
+	return public(err)
 }
 
 // maxKey bounds a key, in bytes.
@@ -121,142 +118,91 @@ func (q *Request) ask(ctx context.Context, one *Question) error {
 	return one.Err
 }
 
-// prepare checks the question, and encodes it for the revision.
-func (q *Question) prepare(s *Server, v mcp.Version) error {
-	q.Elicited, q.Sampled, q.Roots, q.Err, q.raw, q.fresh, q.sum, q.context = nil, nil, nil, nil, nil, false, nil, false
-	var params any
-	var err error
-	switch {
-	case q.form != nil:
-		q.log = s.log
-		params, err = q.prepareForm(&s.forms, v)
-	case q.page != nil:
-		params, err = q.preparePage(v)
-	case q.sample != nil:
-		params, err = q.prepareSample(v)
-	case q.method == mcp.MethodListRoots:
-		q.params = nil
-		return nil
-	default:
-		return errors.New("the question has no parameters")
+// Elicit asks a person to fill in a form with the fields of T, a struct of strings,
+// numbers and booleans; the tags json and jsonschema give names and descriptions, and
+// what is omitempty, omitzero or a pointer may be left out. The error is [ErrDeclined],
+// [ErrDismissed], or one of [Request.Ask].
+//
+//	who, err := mcpserver.Elicit[Name](ctx, req, "name", "What is your name?")
+//
+// Forms must not ask for secrets: a field that looks like one is an error. Use
+// [Request.ElicitURL].
+func Elicit[T any](ctx context.Context, req Requester, key, message string) (T, error) {
+	var answer T
+	q := req.asking()
+	raw, err := questions.FormSchema(reflect.TypeFor[T]())
+	if err != nil {
+		return answer, fmt.Errorf("asking the client %q: %w", key, err)
 	}
-	if err != nil || params == nil {
-		return err
+	one := FormQuestion(key, &mcp.ElicitParams{Message: message, RequestedSchema: raw})
+	if err := q.ask(ctx, one); err != nil {
+		return answer, err
 	}
-	if q.params, err = mcp.Marshal(params); err != nil {
-		return fmt.Errorf("encoding it: %w", err)
-	}
-	return nil
-}
-
-// digest tells questions apart, in tickets: a legacy client gets none.
-func (q *Question) digest() []byte {
-	if q.sum == nil {
-		params := q.params
-		if canonical, err := jsonx.Canonical(params); err == nil {
-			params = canonical
-		}
-		sum := sha256.Sum256(append([]byte(q.method+"\x00"), params...))
-		q.sum = sum[:16]
-	}
-	return q.sum
-}
-
-// input is the question as an entry of inputRequests (MRTR-03).
-func (q *Question) input() mcp.InputRequest {
-	r := mcp.InputRequest{Method: q.method, Params: q.params}
-	if q.page != nil {
-		r.Params = q.page.params("")
-	}
-	if r.Params == nil {
-		r.Params = json.RawMessage("{}")
-	}
-	return r
-}
-
-// entry is the question as a ticket has it.
-func (q *Question) entry() ticket.Question {
-	e := ticket.Question{Key: q.key, Method: q.method, Digest: q.digest()}
-	if q.page != nil {
-		e.ID = q.page.id
-	}
-	return e
-}
-
-// is reports whether the question is the one of a ticket.
-func (q *Question) is(e ticket.Question) bool {
-	return q.key == e.Key && q.method == e.Method && string(q.digest()) == string(e.Digest)
-}
-
-// settle takes an answer. The error is an [*AnswerError], or nil for a refusal,
-// which is an answer too (ELIC-05).
-func (q *Question) settle(raw json.RawMessage) error {
-	var err error
-	q.Err = nil
-	switch q.method {
-	case mcp.MethodElicit:
-		err = q.elicited(raw)
-	case mcp.MethodCreateMessage:
-		err = q.sampled(raw)
-	default:
-		r := new(mcp.ListRootsResult)
-		if err = mcp.Unmarshal(raw, r); err == nil {
-			q.Roots = r.Roots
-		}
+	content, err := jsonx.Marshal(one.Elicited.Content)
+	if err == nil {
+		err = jsonx.Unmarshal(content, &answer)
 	}
 	if err != nil {
-		return &AnswerError{Key: q.key, Err: err}
+		return answer, &AnswerError{Key: key, Err: err}
 	}
-	q.raw = raw
-	return nil
+	return answer, nil
 }
 
-// checkAnswer is what can be said of an answer without its question (MRTR-07).
-func checkAnswer(key, method string, raw json.RawMessage) error {
-	var err error
-	switch method {
-	case mcp.MethodElicit:
-		err = mcp.Unmarshal(raw, new(mcp.ElicitResult))
-	case mcp.MethodCreateMessage:
-		err = mcp.Unmarshal(raw, new(mcp.CreateMessageResult))
-	case mcp.MethodListRoots:
-		err = mcp.Unmarshal(raw, new(mcp.ListRootsResult))
+// ElicitForm asks a person to fill in a form whose schema is p's, verbatim. A
+// refusal is a result: see its Action. The content of an accepted form fits the schema:
+// no field is missing that is required, none is there that was not
+// asked for, and none was filled in by us.
+func (q *Request) ElicitForm(ctx context.Context, key string, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	one := FormQuestion(key, p)
+	err := q.ask(ctx, one)
+	if one.Elicited != nil && (errors.Is(err, ErrDeclined) || errors.Is(err, ErrDismissed)) {
+		return one.Elicited, nil
 	}
-	if err != nil {
-		return &AnswerError{Key: key, Err: err}
-	}
-	return nil
+	return one.Elicited, err
 }
 
-// missing returns what a client lacks for the questions, nil if it has all (CAP-03,
-// MRTR-04, ELIC-02, SAMP-04, SAMP-07).
-func missing(c *mcp.ClientCapabilities, questions []*Question) error {
-	var lacks mcp.ClientCapabilities
-	var any bool
-	for _, q := range questions {
-		any = q.missing(c, &lacks) || any
-	}
-	if !any {
-		return nil
-	}
-	return &CapabilityError{Missing: &lacks}
+// ElicitURL sends a person to a web page, and returns once that is done, which
+// [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
+// became of the wait, or one of [Request.Ask].
+//
+// Clients of 2026-07-28 are told with input_required, and ask again until it is done;
+// those of 2025-11-25 with a request, and of the end with a notification;
+// others, and those without the capability, not at all: the error is a
+// [*CapabilityError]. See [Request.NeedURL] for the error -32042.
+func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
+	return q.ask(ctx, URLQuestion(key, message, url))
 }
 
-func (q *Question) missing(c *mcp.ClientCapabilities, lacks *mcp.ClientCapabilities) bool {
-	if lacks.Elicitation == nil && q.method == mcp.MethodElicit && (!c.ElicitURL() && q.page != nil || !c.ElicitForm() && q.page == nil) {
-		lacks.Elicitation = new(mcp.ElicitationCapability)
+// Roots asks for the places that the client lets the server know of. They are
+// guidance, not a sandbox (ROOT-05).
+func (q *Request) Roots(ctx context.Context, key string) ([]mcp.Root, error) {
+	one := RootsQuestion(key)
+	err := q.ask(ctx, one)
+	return one.Roots, err
+}
+
+// Sample asks the client's model, with everything that p says. The error is
+// [ErrDeclined] if a person has said no, or one of [Request.Ask]. A client without
+// sampling.tools is never sent tools, nor one of 2025-11-25 or later without
+// sampling.context a wish for context: that is a [*CapabilityError]. Calls and
+// results in the messages must balance. Handlers that let the model
+// call tools use sampling.Loop, or bound the turns themselves, and say
+// [mcp.ToolChoiceNone] in the last.
+//
+// With [Options].Model a client that has no sampling, or none with tools where they are
+// needed, is not asked: that model answers, once for the call, also if the handler runs
+// again.
+func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	one := SampleQuestion(key, p)
+	n := q.r.invocation.Load()
+	if n == nil || n.server.model == nil || p == nil || key == "" || len(key) > maxKey {
+		err := q.ask(ctx, one)
+		return one.Sampled, err
 	}
-	switch {
-	case q.method == mcp.MethodListRoots && (c == nil || c.Roots == nil):
-		lacks.Roots = new(mcp.RootsCapability)
-	case q.page != nil && !c.ElicitURL():
-		lacks.Elicitation.URL = mcp.Present
-	case q.page == nil && q.method == mcp.MethodElicit && !c.ElicitForm():
-		lacks.Elicitation.Form = mcp.Present
-	case q.method == mcp.MethodCreateMessage:
-		return q.missingSampling(c, lacks)
-	default:
-		return false
+	a, err := n.sampleOwn(ctx, key, p, func() bool { return one.q.ClientAnswers(q.live().capabilities()) })
+	if err != nil || !a.Client {
+		return a.Result, err
 	}
-	return true
+	err = q.ask(ctx, one)
+	return one.Sampled, err
 }

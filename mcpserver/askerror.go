@@ -2,35 +2,18 @@ package mcpserver
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
-
-// outcomeError is a sentinel that a client may see as it is: mcp.ErrorOf finds its
-// wire error.
-type outcomeError struct {
-	text string
-	wire *mcp.Error
-}
-
-func (e *outcomeError) Error() string { return e.text }
-
-// Unwrap returns the wire error.
-func (e *outcomeError) Unwrap() error { return e.wire }
-
-// codeRefused is ours: a prompt or resource could not be had because of what a person
-// has said. It lies outside of the range that is JSON-RPC's (BASE-17).
-const codeRefused = -1
 
 // Refusals. A handler may return them as they are: a tool's becomes a result with
 // isError that says so, never a protocol error (ELIC-05).
 var (
 	// ErrDeclined says that a person has said no.
-	ErrDeclined error = &outcomeError{"the user has declined", mcp.Errorf(codeRefused, "the user has declined")}
+	ErrDeclined = questions.ErrDeclined
 	// ErrDismissed says that a person has closed the question without a choice.
-	ErrDismissed error = &outcomeError{"the user has dismissed the question", mcp.Errorf(codeRefused, "the user has dismissed the question")}
+	ErrDismissed = questions.ErrDismissed
 )
 
 // Ends of a handler that waits for answers. All of them are causes of its context, and
@@ -53,31 +36,7 @@ type CapabilityError struct {
 	Missing *mcp.ClientCapabilities // just that
 }
 
-func (e *CapabilityError) Error() string {
-	var parts []string
-	m := e.Missing
-	if m.Elicitation != nil && m.Elicitation.Form != nil {
-		parts = append(parts, "elicitation of forms")
-	}
-	if m.Elicitation != nil && m.Elicitation.URL != nil {
-		parts = append(parts, "elicitation by URL")
-	}
-	switch {
-	case m.Sampling != nil && m.Sampling.Tools != nil:
-		parts = append(parts, "sampling with tools")
-	case m.Sampling != nil && m.Sampling.Context != nil:
-		parts = append(parts, "sampling with context")
-	case m.Sampling != nil:
-		parts = append(parts, "sampling")
-	}
-	if m.Roots != nil {
-		parts = append(parts, "roots")
-	}
-	for id := range m.Extensions {
-		parts = append(parts, "the extension "+id)
-	}
-	return "the client does not support " + strings.Join(parts, ", ")
-}
+func (e *CapabilityError) Error() string { return (*questions.CapabilityError)(e).Error() }
 
 // wire is the error that the revision has for it.
 func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
@@ -103,7 +62,7 @@ type AnswerError struct {
 	Err error
 }
 
-func (e *AnswerError) Error() string { return fmt.Sprintf("the answer to %q: %v", e.Key, e.Err) }
+func (e *AnswerError) Error() string { return (*questions.AnswerError)(e).Error() }
 
 // Unwrap returns what is wrong with it.
 func (e *AnswerError) Unwrap() error { return e.Err }
@@ -114,13 +73,24 @@ type ClientError struct {
 	Wire   *mcp.Error
 }
 
-func (e *ClientError) Error() string {
-	return fmt.Sprintf("the client refused %s: %v", e.Method, e.Wire)
-}
+func (e *ClientError) Error() string { return (*questions.ClientError)(e).Error() }
 
 // Is compares codes, as [mcp.Error] does. The error does not unwrap to the client's: it
 // is not the answer to the client's own request.
 func (e *ClientError) Is(target error) bool { return e.Wire.Is(target) }
+
+// public returns an error of package questions as what handlers know it as.
+func public(err error) error {
+	switch e := err.(type) {
+	case *questions.CapabilityError:
+		return (*CapabilityError)(e)
+	case *questions.AnswerError:
+		return (*AnswerError)(e)
+	case *questions.ClientError:
+		return (*ClientError)(e)
+	}
+	return err
+}
 
 // endsRound reports whether an error of a handler is none of its results: it ends a
 // round, or is told in a way of its own.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
@@ -30,7 +31,7 @@ func (n *handlerCall) dialogue() *dialogue {
 }
 
 // ask puts questions to the client that the handler works for.
-func (n *handlerCall) ask(ctx context.Context, qs []*Question) error {
+func (n *handlerCall) ask(ctx context.Context, qs []*questions.Question) error {
 	leave, err := n.enter(ctx)
 	if err != nil {
 		return err
@@ -76,27 +77,27 @@ type asker interface {
 }
 
 // askTask puts questions to the client of a task of 2026-07-28.
-func (n *handlerCall) askTask(ctx context.Context, live *request, qs []*Question) error {
-	if err := missing(live.capabilities(), qs); err != nil {
+func (n *handlerCall) askTask(ctx context.Context, live *request, qs []*questions.Question) error {
+	if err := questions.Missing(live.capabilities(), qs); err != nil {
 		return err
 	}
 	inputs := make(mcp.InputRequests, len(qs))
 	for _, q := range qs {
-		if q.page != nil {
+		if q.Page != nil {
 			if err := n.openPage(q); err != nil {
 				return err
 			}
 		}
-		inputs[q.key] = q.input()
+		inputs[q.Key] = q.Input()
 	}
 	answers, err := live.task.ask(ctx, inputs)
 	if err != nil {
 		return err
 	}
 	for _, q := range qs {
-		if err := q.settle(answers[q.key]); err != nil {
+		if err := q.Settle(answers[q.Key]); err != nil {
 			q.Err = err
-		} else if q.visited() {
+		} else if q.Visited() {
 			q.Err = n.waitForPage(ctx, q, nil)
 		}
 	}
@@ -117,16 +118,16 @@ type rounds struct {
 
 // replay hands out the answers that there are, of a handler that runs again, and
 // returns the questions that are left. Questions are matched by key, order and digest.
-func (t *rounds) replay(qs []*Question) (open []*Question, err error) {
+func (t *rounds) replay(qs []*questions.Question) (open []*questions.Question, err error) {
 	for _, q := range qs {
 		if t.next < len(t.answers) {
 			a := t.answers[t.next]
-			if !q.is(a.Question) {
+			if !q.Is(a.Question) {
 				return nil, mismatch(q, a.Question)
 			}
 			t.next++
-			q.take(a.ID)
-			if err := q.settle(a.Result); err != nil {
+			q.Take(a.ID)
+			if err := q.Settle(a.Result); err != nil {
 				return nil, err
 			}
 			continue
@@ -140,49 +141,42 @@ func (t *rounds) replay(qs []*Question) (open []*Question, err error) {
 		return nil, mismatch(open[0], t.asked[0])
 	}
 	for i, q := range open {
-		if !q.is(t.asked[i]) {
+		if !q.Is(t.asked[i]) {
 			return nil, mismatch(q, t.asked[i])
 		}
-		q.take(t.asked[i].ID)
+		q.Take(t.asked[i].ID)
 	}
 	return t.settle(qs)
 }
 
-// take gives a question by URL the id that it has had.
-func (q *Question) take(id string) {
-	if q.page != nil {
-		q.page.id = id
-	}
-}
-
 // mismatch says that a handler has not asked again what it had asked (MRTR-30).
-func mismatch(q *Question, was ticket.Question) error {
+func mismatch(q *questions.Question, was ticket.Question) error {
 	return mcp.Errorf(mcp.CodeInternal, "the handler asks %q where it had asked %q: its questions must follow from its arguments and earlier answers",
-		shorten(q.key), shorten(was.Key))
+		shorten(q.Key), shorten(was.Key))
 }
 
 // begin opens a round with the questions.
-func (t *rounds) begin(qs []*Question, got map[string]json.RawMessage) {
+func (t *rounds) begin(qs []*questions.Question, got map[string]json.RawMessage) {
 	for _, q := range qs {
-		t.asked = append(t.asked, q.entry())
+		t.asked = append(t.asked, q.Entry())
 	}
 	t.got = got
 }
 
 // settle hands out the answers of the open round. When all are there it is over;
 // else those that are missing are returned, to be asked again (MRTR-05).
-func (t *rounds) settle(qs []*Question) (open []*Question, err error) {
+func (t *rounds) settle(qs []*questions.Question) (open []*questions.Question, err error) {
 	for _, e := range t.asked {
-		i := slices.IndexFunc(qs, func(q *Question) bool { return q.key == e.Key })
+		i := slices.IndexFunc(qs, func(q *questions.Question) bool { return q.Key == e.Key })
 		raw, there := t.got[e.Key]
 		if !there {
 			open = append(open, qs[i])
 			continue
 		}
-		if err := qs[i].settle(raw); err != nil {
+		if err := qs[i].Settle(raw); err != nil {
 			return nil, err
 		}
-		qs[i].fresh = true
+		qs[i].Fresh = true
 	}
 	if len(open) > 0 {
 		return open, nil
@@ -197,7 +191,7 @@ func (t *rounds) settle(qs []*Question) (open []*Question, err error) {
 
 // reopen makes a round of questions that are answered: what they were asked for is not
 // done yet.
-func (t *rounds) reopen(qs []*Question) {
+func (t *rounds) reopen(qs []*questions.Question) {
 	t.got, t.asked = make(map[string]json.RawMessage, len(qs)), nil
 	for _, a := range t.answers[len(t.answers)-len(qs):] {
 		t.asked, t.got[a.Key] = append(t.asked, a.Question), a.Result

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
 // NeedURL is for handlers that do not wait: it returns an error to be returned, which
@@ -22,8 +23,8 @@ import (
 func (q *Request) NeedURL(key, message, url string) error {
 	r := q.live()
 	n := r.invocation.Load()
-	one := URLQuestion(key, message, url)
-	if err := one.prepare(r.session.server, r.version); err != nil || n == nil {
+	one := &URLQuestion(key, message, url).q
+	if err := one.Prepare(&r.session.server.forms, r.version); err != nil || n == nil {
 		return fmt.Errorf("asking the client %q: %w", key, err)
 	}
 	can := r.capabilities().ElicitURL()
@@ -33,13 +34,13 @@ func (q *Request) NeedURL(key, message, url string) error {
 	}
 	switch {
 	case required:
-		n.server.visits.over(one.page.id)
-		return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.page.address(), ElicitationID: one.page.id})
+		n.server.visits.over(one.Page.ID)
+		return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.Page.Address(), ElicitationID: one.Page.ID})
 	case can && r.version.Era() == mcp.EraModern:
-		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.page.params("")}}}
+		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.Page.Params("")}}}
 	}
-	text := fmt.Sprintf("%s Open this page, then call again: %s", message, one.page.address())
-	return &outcomeError{text, mcp.Errorf(codeRefused, "%s", text)}
+	text := fmt.Sprintf("%s Open this page, then call again: %s", message, one.Page.Address())
+	return questions.Refusal(text)
 }
 
 // neededPage is what a page was made for.
@@ -60,15 +61,15 @@ const maxNeeded = 1000
 
 // openNeeded gives the question its page: the one that is open, or a new one. Notified
 // says that the client is told of the end.
-func (n *handlerCall) openNeeded(q *Question, notified bool) error {
+func (n *handlerCall) openNeeded(q *questions.Question, notified bool) error {
 	s, live := n.server, n.current()
-	k := neededPage{principal: live.principal.id(), key: q.key, url: q.page.url}
+	k := neededPage{principal: live.principal.id(), key: q.Key, url: q.Page.URL}
 	if live.version.Era() == mcp.EraLegacy && !live.session.stateless {
 		k.session = live.session
 	}
 	if id := s.visits.made(k, notified); id != "" {
 		if done, err := s.pageDone(n.Context(), k.principal, id); err == nil && !done {
-			q.page.id = id
+			q.Page.ID = id
 			return nil
 		}
 	}
@@ -77,13 +78,13 @@ func (n *handlerCall) openNeeded(q *Question, notified bool) error {
 			return err
 		}
 	} else {
-		q.page.id = uuid.NewString()
-		if err := s.putPage(n.Context(), k.principal, q.page.id, false); err != nil {
+		q.Page.ID = uuid.NewString()
+		if err := s.putPage(n.Context(), k.principal, q.Page.ID, false); err != nil {
 			return fmt.Errorf("opening an elicitation: %w", err)
 		}
 	}
 	if k.session != nil || k.principal != "" { // else it may be another client the next time
-		s.visits.remember(k, madePage{q.page.id, time.Now().Add(s.opts.TicketTTL / 2)})
+		s.visits.remember(k, madePage{q.Page.ID, time.Now().Add(s.opts.TicketTTL / 2)})
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
@@ -107,8 +107,8 @@ func (l backLink) Close() error { return nil }
 
 // askNested puts questions to a legacy client, side by side, as requests on the stream
 // of the one they belong to (MRTR-30).
-func (n *handlerCall) askNested(ctx context.Context, live *request, qs []*Question) error {
-	if err := missing(live.capabilities(), qs); err != nil {
+func (n *handlerCall) askNested(ctx context.Context, live *request, qs []*questions.Question) error {
+	if err := questions.Missing(live.capabilities(), qs); err != nil {
 		return err
 	}
 	if p, ok := live.port.(*web.Exchange); ok && !p.Open() { // SHL-32
@@ -141,7 +141,7 @@ func (n *handlerCall) askNested(ctx context.Context, live *request, qs []*Questi
 		return context.Cause(ctx)
 	}
 	for _, q := range qs {
-		if q.visited() {
+		if q.Visited() {
 			q.Err = n.waitForPage(ctx, q, nil)
 		}
 	}
@@ -157,23 +157,23 @@ type nestedCall struct {
 	request call.Request
 }
 
-func (n *handlerCall) beginNested(table *call.Table, live *request, q *Question, c *nestedCall) error {
-	params := q.params
-	if q.page != nil {
+func (n *handlerCall) beginNested(table *call.Table, live *request, q *questions.Question, c *nestedCall) error {
+	params := q.Params
+	if q.Page != nil {
 		if err := n.openPage(q); err != nil {
 			return err
 		}
 		id := ""
 		if live.version.Has(mcp.FeatureElicitationIDs) {
-			id = q.page.id
+			id = q.Page.ID
 		}
-		params = q.page.params(id)
+		params = q.Page.Params(id)
 	}
 	if live.task != nil {
 		params = live.task.mark(params)
 	}
-	c.request = call.Request{Method: q.method, Params: params, Tag: carrier(live)}
-	if q.method != mcp.MethodListRoots { // a person is asked (TIME-04)
+	c.request = call.Request{Method: q.Method, Params: params, Tag: carrier(live)}
+	if q.Method != mcp.MethodListRoots { // a person is asked (TIME-04)
 		c.request.Idle, c.request.Max = -1, n.server.opts.TicketTTL
 	}
 	c.call = table.Start(&c.request, nil)
@@ -181,16 +181,19 @@ func (n *handlerCall) beginNested(table *call.Table, live *request, q *Question,
 }
 
 // end waits for the answer; when ctx ends the question is withdrawn.
-func (c *nestedCall) end(ctx context.Context, q *Question) error {
+func (c *nestedCall) end(ctx context.Context, q *questions.Question) error {
 	res, err := c.call.Wait(ctx)
 	if err == nil {
-		return q.settleOrErr(res.Raw)
+		if err := q.Settle(res.Raw); err != nil {
+			return err
+		}
+		return q.Err
 	}
 	if wire, ok := errors.AsType[*mcp.Error](err); ok {
 		if wire.Code == mcp.CodeUserRejected { // SAMP-41
 			return declinedBecause(wire.Message)
 		}
-		return &ClientError{Method: q.method, Wire: wire}
+		return &questions.ClientError{Method: q.Method, Wire: wire}
 	}
 	return err
 }
@@ -206,12 +209,4 @@ func declinedBecause(reason string) error {
 		reason = strings.ToValidUTF8(reason[:most], "") + "…"
 	}
 	return fmt.Errorf("%w: %s", ErrDeclined, reason)
-}
-
-// settleOrErr takes an answer, whose refusal is an error too.
-func (q *Question) settleOrErr(raw json.RawMessage) error {
-	if err := q.settle(raw); err != nil {
-		return err
-	}
-	return q.Err
 }

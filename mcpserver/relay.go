@@ -142,21 +142,21 @@ func relayOthers(s *Server, read func(ctx context.Context, req *ResourceRequest)
 // relayedForm is gatewayhook.Hooks.RelayedForm. The client warns of secrets (SECA-31).
 func relayedForm(key string, p *mcp.ElicitParams) *Question {
 	q := FormQuestion(key, p)
-	q.relayed = true
+	q.q.Relayed = true
 	return q
 }
 
 // consentQuestion is gatewayhook.Hooks.ConsentQuestion (URL-30).
 func consentQuestion(key, message, url string) *Question {
 	q := URLQuestion(key, message, url)
-	q.page.consent = true
+	q.q.Page.Consent = true
 	return q
 }
 
 // elicitationID is gatewayhook.Hooks.ElicitationID.
 func elicitationID(q *Question) string {
-	if q.page == nil {
+	if q.q.Page == nil {
 		return ""
 	}
-	return q.page.id
+	return q.q.Page.ID
 }

@@ -131,11 +131,11 @@ func (s *Server) checkSchema(e *ticket.Question, raw json.RawMessage, v mcp.Vers
 	if len(e.Schema) == 0 {
 		return nil
 	}
-	q := FormQuestion(e.Key, &mcp.ElicitParams{RequestedSchema: e.Schema})
-	if err := q.prepare(s, v); err != nil {
+	q := &FormQuestion(e.Key, &mcp.ElicitParams{RequestedSchema: e.Schema}).q
+	if err := q.Prepare(&s.forms, v); err != nil {
 		return errState
 	}
-	if err := q.settle(raw); err != nil {
+	if err := q.Settle(raw); err != nil {
 		return wireOf(err)
 	}
 	return nil

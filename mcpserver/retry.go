@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
@@ -39,7 +40,7 @@ func (r *request) again(base context.Context) (*handlerCall, error) {
 				return nil, err
 			}
 		case found.Parked != nil:
-			n, asked := handlerOf(found.Parked), found.Questions.([]Question)
+			n, asked := handlerOf(found.Parked), found.Questions.([]questions.Question)
 			if !retry.Complete {
 				return nil, r.askAgain(n, asked, t)
 			}
@@ -102,15 +103,15 @@ func (r *request) repeat(out *invocation.Outcome) error {
 
 // askAgain answers a retry that lacks answers with the questions that are left; the
 // handler waits on (MRTR-05).
-func (r *request) askAgain(n *handlerCall, asked []Question, t *ticket.Ticket) error {
-	var open []*Question
+func (r *request) askAgain(n *handlerCall, asked []questions.Question, t *ticket.Ticket) error {
+	var open []*questions.Question
 	for i := range asked {
-		if _, there := t.Got[asked[i].key]; !there {
+		if _, there := t.Got[asked[i].Key]; !there {
 			open = append(open, &asked[i])
 		}
 	}
-	if err := missing(r.capabilities(), open); err != nil {
-		return told(r, err)
+	if err := questions.Missing(r.capabilities(), open); err != nil {
+		return told(r, public(err))
 	}
 	again := *t
 	again.Until = time.Now().Add(n.server.opts.TicketTTL)
@@ -124,9 +125,9 @@ func (r *request) askAgain(n *handlerCall, asked []Question, t *ticket.Ticket) e
 }
 
 // checkAnswers holds the answers of a complete retry against the questions.
-func checkAnswers(asked []Question, got map[string]json.RawMessage) error {
+func checkAnswers(asked []questions.Question, got map[string]json.RawMessage) error {
 	for _, q := range asked { // a copy, which is dropped
-		if err := q.settle(got[q.key]); err != nil {
+		if err := q.Settle(got[q.Key]); err != nil {
 			return wireOf(err)
 		}
 	}
@@ -151,7 +152,7 @@ func (r *request) readRetry() (*ticket.Ticket, *invocation.Retry, error) {
 	for _, e := range t.Asked { // keys that were not asked for are ignored (MRTR-05)
 		raw, there := responses[e.Key]
 		if there {
-			if err := checkAnswer(e.Key, e.Method, raw); err != nil {
+			if err := questions.CheckAnswer(e.Key, e.Method, raw); err != nil {
 				return nil, nil, wireOf(err)
 			}
 			if _, had := got[e.Key]; !had || e.ID != "" {

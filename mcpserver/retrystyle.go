@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
 // InputRequired is what a handler in retry style returns as its error: the questions
@@ -83,6 +84,7 @@ func (n *handlerCall) retryStyle(wants *InputRequired) (suspended bool, err erro
 
 // failed tells an error in the way of the work, as if the handler had returned it.
 func (n *handlerCall) failed(err error) error {
+	err = public(err)
 	if t, ok := n.request.job().(*tool); ok && err != nil {
 		return t.failed(n.request, err)
 	}
@@ -90,48 +92,48 @@ func (n *handlerCall) failed(err error) error {
 }
 
 // wanted makes questions of what a handler asks for.
-func (n *handlerCall) wanted(wants *InputRequired) ([]*Question, error) {
+func (n *handlerCall) wanted(wants *InputRequired) ([]*questions.Question, error) {
 	if len(wants.Requests) > maxQuestions {
 		return nil, fmt.Errorf("the handler asks %d questions at once", len(wants.Requests))
 	}
 	live := n.current()
-	var qs []*Question
+	var qs []*questions.Question
 	for key, input := range wants.Requests {
 		params, err := input.Decode()
 		if err != nil {
 			return nil, fmt.Errorf("the handler asks %q: %w", key, errors.New(err.Error()))
 		}
-		q := &Question{key: key, method: input.Method}
+		q := &questions.Question{Key: key, Method: input.Method}
 		switch p := params.(type) {
 		case *mcp.ElicitParams:
-			if q.form = p; p.IsURL() {
-				q.form, q.page = nil, &page{message: p.Message, url: p.URL}
+			if q.Form = p; p.IsURL() {
+				q.Form, q.Page = nil, &questions.Page{Message: p.Message, URL: p.URL}
 			}
 		case *mcp.CreateMessageParams:
-			q.sample = p
+			q.Sample = p
 		}
-		if err := q.prepare(live.session.server, live.version); err != nil {
+		if err := q.Prepare(&live.session.server.forms, live.version); err != nil {
 			return nil, fmt.Errorf("the handler asks %q: %w", key, err)
 		}
 		qs = append(qs, q)
 	}
-	return qs, missing(live.capabilities(), qs)
+	return qs, questions.Missing(live.capabilities(), qs)
 }
 
 // suspend answers the request with what the handler asks for. It is not kept: in retry
 // style it has ended.
-func (n *handlerCall) suspend(wants *InputRequired, qs []*Question) error {
+func (n *handlerCall) suspend(wants *InputRequired, qs []*questions.Question) error {
 	d := n.dialogue()
 	d.asked, d.got = nil, nil
 	for _, q := range qs {
-		if q.page != nil {
+		if q.Page != nil {
 			if err := n.openPage(q); err != nil {
 				return err
 			}
 		}
-		e := q.entry()
-		if q.form != nil {
-			e.Schema = q.form.RequestedSchema
+		e := q.Entry()
+		if q.Form != nil {
+			e.Schema = q.Form.RequestedSchema
 		}
 		d.asked = append(d.asked, e)
 	}
@@ -142,7 +144,7 @@ func (n *handlerCall) suspend(wants *InputRequired, qs []*Question) error {
 
 // askFor puts the questions of a handler in retry style, and returns what it is to be
 // given.
-func (n *handlerCall) askFor(wants *InputRequired, qs []*Question) (*retryStyle, error) {
+func (n *handlerCall) askFor(wants *InputRequired, qs []*questions.Question) (*retryStyle, error) {
 	next := &retryStyle{state: wants.State, responses: make(mcp.InputResponses, len(qs))}
 	if len(qs) == 0 {
 		return next, nil
@@ -151,10 +153,10 @@ func (n *handlerCall) askFor(wants *InputRequired, qs []*Question) (*retryStyle,
 		return next, err
 	}
 	for _, q := range qs {
-		if q.raw == nil {
+		if q.Raw == nil {
 			return next, q.Err
 		}
-		next.responses[q.key] = q.raw
+		next.responses[q.Key] = q.Raw
 	}
 	return next, nil
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
 // askRound puts questions to a client of 2026-07-28: those that were not answered
 // before end the request with input_required, and the answers come with the next.
-func (n *handlerCall) askRound(ctx context.Context, qs []*Question) error {
+func (n *handlerCall) askRound(ctx context.Context, qs []*questions.Question) error {
 	d := n.dialogue()
 	d.next = min(d.next+int(d.skip.Swap(0)), len(d.answers))
 	open, err := d.replay(qs)
@@ -48,17 +49,17 @@ func (n *handlerCall) askRound(ctx context.Context, qs []*Question) error {
 
 // fail ends the call with an error of ours: the handler is not to mend it.
 func (n *handlerCall) fail(err error) error {
-	if _, ok := errors.AsType[*AnswerError](err); ok {
+	if _, ok := errors.AsType[*questions.AnswerError](err); ok {
 		n.Unuse(n.dialogue().call) // the client may try again with better ones
 	}
 	n.Refuse(wireOf(err))
-	n.End(err)
+	n.End(public(err))
 	return err
 }
 
 // wireOf is what a client is told of a question or an answer that is wrong.
 func wireOf(err error) error {
-	if e, ok := errors.AsType[*AnswerError](err); ok { // MRTR-07
+	if e, ok := errors.AsType[*questions.AnswerError](err); ok { // MRTR-07
 		return mcp.Errorf(mcp.CodeInvalidParams, "%s", shorten(e.Error()))
 	}
 	return err
@@ -69,9 +70,9 @@ func wireOf(err error) error {
 // answer at once: without a state of ours nothing else follows from it. Keys that no
 // question has are ignored (MRTR-05). Pages are left out: whether a person was there is
 // not for the client to say.
-func (n *handlerCall) brought(open []*Question) ([]*Question, error) {
+func (n *handlerCall) brought(open []*questions.Question) ([]*questions.Question, error) {
 	r := n.current()
-	isPage := func(q *Question) bool { return q.page != nil }
+	isPage := func(q *questions.Question) bool { return q.Page != nil }
 	if len(r.responses) == 0 || r.state != nil || r != n.request || slices.ContainsFunc(open, isPage) {
 		return open, nil
 	}
@@ -81,14 +82,14 @@ func (n *handlerCall) brought(open []*Question) ([]*Question, error) {
 	}
 	got := make(map[string]json.RawMessage, len(open))
 	for _, q := range open {
-		raw, there := responses[q.key]
+		raw, there := responses[q.Key]
 		if !there {
 			continue
 		}
-		if err := checkAnswer(q.key, q.method, raw); err != nil {
+		if err := questions.CheckAnswer(q.Key, q.Method, raw); err != nil {
 			return nil, err
 		}
-		got[q.key] = raw
+		got[q.Key] = raw
 	}
 	if len(got) == 0 {
 		return open, nil
@@ -99,8 +100,8 @@ func (n *handlerCall) brought(open []*Question) ([]*Question, error) {
 }
 
 // openRound makes a round of the questions, unless it is open already.
-func (n *handlerCall) openRound(all, open []*Question) error {
-	if err := missing(n.current().capabilities(), open); err != nil {
+func (n *handlerCall) openRound(all, open []*questions.Question) error {
+	if err := questions.Missing(n.current().capabilities(), open); err != nil {
 		return err
 	}
 	d := n.dialogue()
@@ -108,7 +109,7 @@ func (n *handlerCall) openRound(all, open []*Question) error {
 		return nil
 	}
 	for _, q := range all {
-		if q.page != nil {
+		if q.Page != nil {
 			if err := n.openPage(q); err != nil {
 				return err
 			}
@@ -120,10 +121,10 @@ func (n *handlerCall) openRound(all, open []*Question) error {
 
 // rest is the time between two rounds: the requests that wait are answered with the open
 // questions, and the handler waits for the next request, if it is kept.
-func (n *handlerCall) rest(ctx context.Context, all, open []*Question) error {
-	var kept []Question // apart from the handler's: retries are held against them
+func (n *handlerCall) rest(ctx context.Context, all, open []*questions.Question) error {
+	var kept []questions.Question // apart from the handler's: retries are held against them
 	if !n.server.opts.NoParking {
-		kept = make([]Question, len(all))
+		kept = make([]questions.Question, len(all))
 		for i, q := range all {
 			kept[i] = *q
 		}
@@ -142,7 +143,7 @@ func (n *handlerCall) rest(ctx context.Context, all, open []*Question) error {
 
 // publish answers the requests that wait with input_required. The handler is to wait for
 // what is returned, if there is a question of which it is kept.
-func (n *handlerCall) publish(open []*Question, state *string, kept []Question) (*actors.Reply[invocation.Answers], error) {
+func (n *handlerCall) publish(open []*questions.Question, state *string, kept []questions.Question) (*actors.Reply[invocation.Answers], error) {
 	d := n.dialogue()
 	t := d.ticket(time.Now().Add(n.server.opts.TicketTTL), state)
 	result, err := n.inputRequired(n.current(), t, open)
@@ -161,7 +162,7 @@ func bring(t *ticket.Ticket) invocation.Ticket {
 }
 
 // inputRequired encodes the answer that asks (MRTR-02).
-func (n *handlerCall) inputRequired(r *request, t *ticket.Ticket, open []*Question) ([]byte, error) {
+func (n *handlerCall) inputRequired(r *request, t *ticket.Ticket, open []*questions.Question) ([]byte, error) {
 	state, err := n.server.seal(n.Context(), t, r)
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (n *handlerCall) inputRequired(r *request, t *ticket.Ticket, open []*Questi
 	if len(open) > 0 {
 		result.InputRequests = make(mcp.InputRequests, len(open))
 		for _, q := range open {
-			result.InputRequests[q.key] = q.input()
+			result.InputRequests[q.Key] = q.Input()
 		}
 	}
 	raw, err := mcp.MarshalResult(&result, r.version)

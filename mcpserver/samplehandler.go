@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
 // Model is a model of the server's own, for [Options].Model. Package mcpserver/sampling
@@ -72,11 +73,11 @@ func (n sampler) AskModel(ctx context.Context, key string, p *mcp.CreateMessageP
 }
 
 func (n sampler) HasModel(p *mcp.CreateMessageParams) bool {
-	return SampleQuestion("", p).clientAnswers(n.current().capabilities())
+	return SampleQuestion("", p).q.ClientAnswers(n.current().capabilities())
 }
 
 func (n sampler) Missing(p *mcp.CreateMessageParams) error {
-	return missing(n.current().capabilities(), []*Question{SampleQuestion("", p)})
+	return public(questions.Missing(n.current().capabilities(), []*questions.Question{&SampleQuestion("", p).q}))
 }
 
 func (n sampler) Turns(ctx context.Context, turns, rounds int) (int, error) {
@@ -96,6 +97,24 @@ func (n sampler) Start(ctx context.Context, start func(*actors.Context) error, c
 	_, err := actors.Ask(ctx, n.server.ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{start, cancel, reply} })
 	return err
 }
+
+// sampleOwn asks the server's own model, once for the key, unless the client is to be
+// asked: that too is decided once, or a handler that runs again for a client that has
+// changed would not ask again what it had asked.
+func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (asking.Answer, error) {
+	ctx, stop := sampler{n}.Within(ctx)
+	defer stop()
+	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (asking.Answer, error) {
+		if client() {
+			return asking.Answer{Client: true}, nil
+		}
+		return n.server.model.Answer(ctx, n.current().quota(), p)
+	})
+	return a, err
+}
+
+// ownKey begins the keys of what is kept for the server itself, apart from those of handlers.
+const ownKey = "\x00model:"
 
 // startLoop is a message to the server's actor, which is the parent of all loops.
 type startLoop struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
@@ -62,7 +63,7 @@ type Server struct {
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
 
 	greeted atomic.Pointer[greeting] // the newest; nil before the first
-	forms   forms
+	forms   questions.Forms
 	others  atomic.Pointer[supply] // of RelayOthers; nil without
 }
 
@@ -93,6 +94,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	}
 	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
+	s.forms.Log = s.log
 	if s.web, err = newWeb(s); err != nil {
 		return nil, err
 	}

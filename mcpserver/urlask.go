@@ -2,12 +2,10 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,76 +13,13 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/elicit"
-	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// page is a question by URL: a person is sent to a web page, where what must not pass
-// through the client is done (URL-02).
-type page struct {
-	message string
-	url     string // with elicitationID in it
-	id      string // empty until it is asked
-	consent bool   // that the person agrees is the answer
-}
-
-// ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
-// [Request.ElicitURL]: by it the page knows what to pass to [Server.CompleteElicitation].
-// The id is no proof of anything: the page must find out who visits it.
-const ElicitationID = "{elicitationId}"
-
 // ErrNoElicitation says that no elicitation of that id is open for that principal.
 var ErrNoElicitation = errors.New("mcpserver: no such elicitation")
-
-// URLQuestion sends a person to a web page. Url is https, or http on this machine, with
-// [ElicitationID] where the page wants that; there must be nothing secret in it.
-func URLQuestion(key, message, url string) *Question {
-	return &Question{key: key, method: mcp.MethodElicit, page: &page{message: message, url: url}}
-}
-
-// ElicitURL sends a person to a web page, and returns once that is done, which
-// [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
-// became of the wait, or one of [Request.Ask].
-//
-// Clients of 2026-07-28 are told with input_required, and ask again until it is done;
-// those of 2025-11-25 with a request, and of the end with a notification;
-// others, and those without the capability, not at all: the error is a
-// [*CapabilityError]. See [Request.NeedURL] for the error -32042.
-func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
-	return q.ask(ctx, URLQuestion(key, message, url))
-}
-
-// preparePage checks the question and returns what tells it from others.
-func (q *Question) preparePage(mcp.Version) (any, error) {
-	example := page{url: q.page.url, id: uuid.Nil.String()}
-	if _, err := weburl.Check(example.address()); err != nil {
-		return nil, err
-	}
-	return &mcp.ElicitParams{Mode: mcp.ElicitURL, Message: q.page.message, URL: q.page.url}, nil
-}
-
-func (p *page) address() string {
-	if p.consent { // it is another server's
-		return p.url
-	}
-	return strings.ReplaceAll(p.url, ElicitationID, p.id)
-}
-
-// params are those of elicitation/create. The id goes along where the revision has it.
-func (p *page) params(id string) json.RawMessage {
-	raw, err := mcp.Marshal(&mcp.ElicitParams{Mode: mcp.ElicitURL, Message: p.message, URL: p.address(), ElicitationID: id})
-	if err != nil {
-		return nil // it was encoded before, by prepare
-	}
-	return raw
-}
-
-// visited reports whether a person has agreed to visit the page, just now: what was
-// done in an earlier round is done.
-func (q *Question) visited() bool {
-	return q.page != nil && !q.page.consent && q.Elicited != nil && q.Err == nil && q.Elicited.Action == mcp.ActionAccept
-}
 
 // visits are the elicitations by URL of a server that are open.
 type visits struct {
@@ -114,21 +49,21 @@ type pageRecord struct {
 
 // openPage makes the elicitation of a question, with an id of its own unless it has
 // one from an earlier round.
-func (n *handlerCall) openPage(q *Question) error {
+func (n *handlerCall) openPage(q *questions.Question) error {
 	s, live := n.server, n.current()
-	fresh := q.page.id == ""
+	fresh := q.Page.ID == ""
 	if fresh {
-		q.page.id = uuid.NewString()
+		q.Page.ID = uuid.NewString()
 	}
 	if fresh {
-		if err := s.putPage(n.Context(), live.principal.id(), q.page.id, false); err != nil {
+		if err := s.putPage(n.Context(), live.principal.id(), q.Page.ID, false); err != nil {
 			return fmt.Errorf("opening an elicitation: %w", err)
 		}
 	}
 	if !fresh || !live.version.Has(mcp.FeatureElicitationIDs) {
 		return nil // the handler that waits for it opens it
 	}
-	id := q.page.id
+	id := q.Page.ID
 	if !s.visits.tell(id, concerned{live.session, n}) {
 		return fmt.Errorf("opening an elicitation: %w", errTooManyPages)
 	}
@@ -330,7 +265,7 @@ var errLater = errors.New("the page is not done yet")
 
 // waitForPage waits until the page is done; errLater comes after some time, if there is
 // a limit.
-func (n *handlerCall) waitForPage(ctx context.Context, q *Question, limit <-chan time.Time) error {
+func (n *handlerCall) waitForPage(ctx context.Context, q *questions.Question, limit <-chan time.Time) error {
 	for {
 		err := n.waitOnce(ctx, q, limit)
 		if !errors.Is(err, errNoneWaits) { // the last one has left just before
@@ -339,17 +274,17 @@ func (n *handlerCall) waitForPage(ctx context.Context, q *Question, limit <-chan
 	}
 }
 
-func (n *handlerCall) waitOnce(ctx context.Context, q *Question, limit <-chan time.Time) error {
-	defer n.server.visits.over(q.page.id)
+func (n *handlerCall) waitOnce(ctx context.Context, q *questions.Question, limit <-chan time.Time) error {
+	defer n.server.visits.over(q.Page.ID)
 	principal := n.current().principal.id()
-	pending, err := n.server.visits.enter(q.page.id, n.server.doneElsewhere(principal, q.page.id))
+	pending, err := n.server.visits.enter(q.Page.ID, n.server.doneElsewhere(principal, q.Page.ID))
 	if err != nil {
 		return fmt.Errorf("waiting for the page: %w", err)
 	}
-	defer n.server.visits.leave(q.page.id)
-	if done, err := n.server.pageDone(n.Context(), principal, q.page.id); done || err != nil {
+	defer n.server.visits.leave(q.Page.ID)
+	if done, err := n.server.pageDone(n.Context(), principal, q.Page.ID); done || err != nil {
 		if done {
-			n.server.visits.table.Complete(q.page.id)
+			n.server.visits.table.Complete(q.Page.ID)
 		}
 		return err
 	}
@@ -374,7 +309,7 @@ func (n *handlerCall) waitOnce(ctx context.Context, q *Question, limit <-chan ti
 const pageAgain = 3
 
 // visit waits until the pages are done that people have agreed to visit in this round.
-func (n *handlerCall) visit(ctx context.Context, qs []*Question) error {
+func (n *handlerCall) visit(ctx context.Context, qs []*questions.Question) error {
 	d := n.dialogue()
 	for {
 		open, err := n.openPages(ctx, qs)
@@ -395,10 +330,10 @@ func (n *handlerCall) visit(ctx context.Context, qs []*Question) error {
 }
 
 // openPages waits for pages, and returns those that are not done after a while.
-func (n *handlerCall) openPages(ctx context.Context, qs []*Question) (open []*Question, err error) {
+func (n *handlerCall) openPages(ctx context.Context, qs []*questions.Question) (open []*questions.Question, err error) {
 	var limit <-chan time.Time
 	for _, q := range qs {
-		if !q.visited() || !q.fresh {
+		if !q.Visited() || !q.Fresh {
 			continue
 		}
 		if limit == nil {
