@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/store/sqlite"
 )
 
-func (g *group) benchAgentsCommand() *cobra.Command {
+func agentsCommand(e *env.Env) *cobra.Command {
 	var o bench.AgentsOptions
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -39,7 +39,7 @@ by then.`,
 			if o.Sessions >= 1000 && !cmd.Flags().Changed("settle") {
 				o.Settle = 2 * gcpace.Quiet
 			}
-			return g.benchAgents(cmd, &o, asJSON)
+			return benchAgents(e, cmd, &o, asJSON)
 		},
 	}
 	flags := cmd.Flags()
@@ -56,14 +56,14 @@ by then.`,
 	return cmd
 }
 
-func (g *group) benchAgents(cmd *cobra.Command, o *bench.AgentsOptions, asJSON bool) (err error) {
-	if o.Logger, err = g.Logger(); err != nil {
+func benchAgents(e *env.Env, cmd *cobra.Command, o *bench.AgentsOptions, asJSON bool) (err error) {
+	if o.Logger, err = e.Logger(); err != nil {
 		return err
 	}
-	if g.StorePath != "" {
+	if e.StorePath != "" {
 		return env.Usagef("--store: the journal of a measurement is a file of its own; --no-store keeps it in memory")
 	}
-	if !g.NoStore {
+	if !e.NoStore {
 		folder, err := os.MkdirTemp("", "troupe-bench")
 		if err != nil {
 			return env.Usagef("making a folder for the journal: %w; use --no-store", err)
@@ -76,7 +76,7 @@ func (g *group) benchAgents(cmd *cobra.Command, o *bench.AgentsOptions, asJSON b
 		defer env.CloseStore(s, &err)
 		o.Store = s
 	}
-	show := g.benchProgress()
+	show := benchProgress(e)
 	o.Progress = show.show
 	rep, err := bench.Agents(cmd.Context(), o)
 	show.clear()
@@ -87,9 +87,9 @@ func (g *group) benchAgents(cmd *cobra.Command, o *bench.AgentsOptions, asJSON b
 		return err
 	}
 	if asJSON {
-		err = errors.Join(err, g.PrintJSON(rep))
+		err = errors.Join(err, e.PrintJSON(rep))
 	} else {
-		err = errors.Join(err, g.printAgents(rep))
+		err = errors.Join(err, printAgents(e, rep))
 	}
 	if err == nil && cmd.Context().Err() != nil {
 		err = context.Cause(cmd.Context())
@@ -97,7 +97,7 @@ func (g *group) benchAgents(cmd *cobra.Command, o *bench.AgentsOptions, asJSON b
 	return err
 }
 
-func (g *group) printAgents(r *bench.AgentsReport) error {
+func printAgents(e *env.Env, r *bench.AgentsReport) error {
 	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 	rows := [][]string{{"sessions", fmt.Sprintf("%d at once, %d turns, %d bytes of history, %d tools, journal: %s", r.Sessions, r.Turns, r.History, r.Tools, r.Journal)}}
 	if l := r.Live; l != nil {
@@ -123,7 +123,7 @@ func (g *group) printAgents(r *bench.AgentsReport) error {
 	if r.Cut {
 		rows = append(rows, []string{"interrupted", "this is what was measured by then"})
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 // inMillis are latencies in milliseconds in place of microseconds.

@@ -31,12 +31,8 @@ type benchFlags struct {
 	asJSON    bool
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench [URL | -- COMMAND [ARGS...]]",
@@ -61,10 +57,10 @@ reached; see troupe help exit-codes.`,
   troupe bench --floor './floor -mode stdio' --beside 'other=./other' -- ./mine
   troupe bench agents --sessions 1000`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return g.bench(cmd, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return measureAll(e, cmd, &f, args) },
 	}
 	f.add(cmd)
-	cmd.AddCommand(g.benchAgentsCommand(), g.benchCompareCommand(), g.benchEchoCommand())
+	cmd.AddCommand(agentsCommand(e), compareCommand(e), echoCommand(e))
 	return cmd
 }
 
@@ -91,9 +87,9 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON, for troupe bench compare")
 }
 
-// bench measures all servers in turn.
-func (g *group) bench(cmd *cobra.Command, f *benchFlags, args []string) error {
-	log, err := g.Logger()
+// measureAll measures all servers in turn.
+func measureAll(e *env.Env, cmd *cobra.Command, f *benchFlags, args []string) error {
+	log, err := e.Logger()
 	if err != nil {
 		return err
 	}
@@ -111,17 +107,17 @@ func (g *group) bench(cmd *cobra.Command, f *benchFlags, args []string) error {
 	if f.WarmUp == 0 {
 		f.WarmUp = -1
 	}
-	targets, done, err := g.benchTargets(cmd.Context(), f, args)
+	targets, done, err := benchTargets(cmd.Context(), e, f, args)
 	if err != nil {
 		return err
 	}
 	defer done()
-	show := g.benchProgress()
+	show := benchProgress(e)
 	f.Logger, f.Progress = log, show.show
-	runs, err := g.benchTurns(cmd.Context(), f, targets)
+	runs, err := benchTurns(cmd.Context(), e, f, targets)
 	show.clear()
 	if len(runs) > 0 {
-		if err := g.printRuns(f, targets, runs); err != nil {
+		if err := printRuns(e, f, targets, runs); err != nil {
 			return err
 		}
 	}
@@ -138,7 +134,7 @@ type benchTarget struct {
 }
 
 // benchTargets collects the servers: the one itself, the floor first.
-func (g *group) benchTargets(ctx context.Context, f *benchFlags, args []string) (all []benchTarget, done func(), err error) {
+func benchTargets(ctx context.Context, e *env.Env, f *benchFlags, args []string) (all []benchTarget, done func(), err error) {
 	done = func() {}
 	add := func(line string, name string) error {
 		s, err := setup.ServerOf(line)
@@ -168,7 +164,7 @@ func (g *group) benchTargets(ctx context.Context, f *benchFlags, args []string) 
 		all = append(all, benchTarget{name: s.Name, server: s})
 	default:
 		var own benchTarget
-		if own, done, err = g.ownServer(ctx, f); err == nil {
+		if own, done, err = ownServer(ctx, e, f); err == nil {
 			all = append(all, own)
 		}
 	}
@@ -195,7 +191,7 @@ func (g *group) benchTargets(ctx context.Context, f *benchFlags, args []string) 
 }
 
 // ownServer is Troupe's echo server.
-func (g *group) ownServer(ctx context.Context, f *benchFlags) (benchTarget, func(), error) {
+func ownServer(ctx context.Context, e *env.Env, f *benchFlags) (benchTarget, func(), error) {
 	t, done := benchTarget{name: "troupe"}, func() {}
 	switch f.transport {
 	case "", "stdio":
@@ -205,7 +201,7 @@ func (g *group) ownServer(ctx context.Context, f *benchFlags) (benchTarget, func
 		}
 		t.server = mcpclient.Command(exe, "bench", "echo")
 	case "http":
-		address, stop, err := g.startEcho(ctx)
+		address, stop, err := startEcho(ctx, e)
 		if err != nil {
 			return t, done, err
 		}
@@ -233,7 +229,7 @@ func ownProgram() (string, error) {
 
 // benchTurns measures each target as often as was asked, in turn, and returns the reports
 // by target.
-func (g *group) benchTurns(ctx context.Context, f *benchFlags, targets []benchTarget) (map[string][]*bench.Report, error) {
+func benchTurns(ctx context.Context, e *env.Env, f *benchFlags, targets []benchTarget) (map[string][]*bench.Report, error) {
 	runs := make(map[string][]*bench.Report)
 	var errs []error
 	for range f.reps {

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 )
 
-func (g *group) benchCompareCommand() *cobra.Command {
+func compareCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	var failOver float64
 	cmd := &cobra.Command{
@@ -40,7 +40,7 @@ than so many percent, and significantly so.`,
 			if err != nil {
 				return env.Usagef("comparing: %w", err)
 			}
-			if err := g.printDifferences(all, asJSON); err != nil {
+			if err := printDifferences(e, all, asJSON); err != nil {
 				return err
 			}
 			if worse := bench.Regressed(all, failOver); cmd.Flags().Changed("fail-over") && len(worse) > 0 {
@@ -80,9 +80,9 @@ func readBench(path string) (*bench.File, error) {
 	return &f, nil
 }
 
-func (g *group) printDifferences(all []bench.Difference, asJSON bool) error {
+func printDifferences(e *env.Env, all []bench.Difference, asJSON bool) error {
 	if asJSON {
-		return g.PrintJSON(all)
+		return e.PrintJSON(all)
 	}
 	rows := [][]string{{"SERVER", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""}}
 	for _, d := range all {
@@ -99,5 +99,5 @@ func (g *group) printDifferences(all []bench.Difference, asJSON bool) error {
 		}
 		rows = append(rows, []string{d.Run, d.Metric, figure(d.Before), figure(d.After), change, said})
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }

@@ -29,9 +29,9 @@ type echoFlags struct {
 	leak   int
 }
 
-// benchEchoCommand is the server that "bench" measures when none is named, and tries its
+// echoCommand is the server that "bench" measures when none is named, and tries its
 // verdicts on.
-func (g *group) benchEchoCommand() *cobra.Command {
+func echoCommand(e *env.Env) *cobra.Command {
 	var f echoFlags
 	cmd := &cobra.Command{
 		Use:   "echo",
@@ -58,7 +58,7 @@ what is said of that.`,
 				}
 				return errors.Join(err, s.Close())
 			}
-			return errors.Join(serveEcho(cmd.Context(), g, s, f.http), s.Close())
+			return errors.Join(serveEcho(cmd.Context(), e, s, f.http), s.Close())
 		},
 	}
 	flags := cmd.Flags()
@@ -116,12 +116,12 @@ func newEcho(f *echoFlags, kept *leak) (*mcpserver.Server, error) {
 	})
 }
 
-func serveEcho(ctx context.Context, p *group, s *mcpserver.Server, address string) error {
+func serveEcho(ctx context.Context, e *env.Env, s *mcpserver.Server, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return env.Usagef("--http: %w", err)
 	}
-	fmt.Fprintf(p.Stderr, "http://%s/mcp\n", l.Addr())
+	fmt.Fprintf(e.Stderr, "http://%s/mcp\n", l.Addr())
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.Handler())
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
@@ -135,7 +135,7 @@ func serveEcho(ctx context.Context, p *group, s *mcpserver.Server, address strin
 
 // startEcho starts an echo server over HTTP in a process of its own, so that its CPU time
 // and memory can be told from ours.
-func (g *group) startEcho(ctx context.Context) (url string, stop func(), err error) {
+func startEcho(ctx context.Context, e *env.Env) (url string, stop func(), err error) {
 	exe, err := ownProgram()
 	if err != nil {
 		return "", nil, err

@@ -21,8 +21,8 @@ type benchLine struct {
 	shown bool
 }
 
-func (g *group) benchProgress() *benchLine {
-	if f := g.Progress(); f != nil {
+func benchProgress(e *env.Env) *benchLine {
+	if f := e.Progress(); f != nil {
 		return &benchLine{w: f}
 	}
 	return &benchLine{}
@@ -72,7 +72,7 @@ func (l *benchLine) clear() {
 }
 
 // printRuns shows the run in the middle of each target.
-func (g *group) printRuns(f *benchFlags, targets []benchTarget, runs map[string][]*bench.Report) error {
+func printRuns(e *env.Env, f *benchFlags, targets []benchTarget, runs map[string][]*bench.Report) error {
 	file := bench.File{Schema: bench.FileSchema, Runs: []*bench.Report{}}
 	var floor []*bench.Report
 	if f.floor != "" {
@@ -89,18 +89,18 @@ func (g *group) printRuns(f *benchFlags, targets []benchTarget, runs map[string]
 		file.Runs = append(file.Runs, rep)
 	}
 	if f.asJSON {
-		return g.PrintJSON(&file)
+		return e.PrintJSON(&file)
 	}
 	if len(targets) > 1 {
-		if err := g.printBeside(file.Runs, floor, runs); err != nil {
+		if err := printBeside(e, file.Runs, floor, runs); err != nil {
 			return err
 		}
-	} else if err := g.printRun(file.Runs[0]); err != nil {
+	} else if err := printRun(e, file.Runs[0]); err != nil {
 		return err
 	}
 	for _, rep := range file.Runs {
 		for _, v := range rep.Verdicts {
-			fmt.Fprintf(g.Stdout, "%s: %s: %s\n", env.Plain(rep.Name), v.Kind, env.Plain(v.Text))
+			fmt.Fprintf(e.Stdout, "%s: %s: %s\n", env.Plain(rep.Name), v.Kind, env.Plain(v.Text))
 		}
 	}
 	return nil
@@ -124,7 +124,7 @@ func middle(all []*bench.Report) *bench.Report {
 }
 
 // printBeside is a table of several servers.
-func (g *group) printBeside(reports []*bench.Report, floor []*bench.Report, runs map[string][]*bench.Report) error {
+func printBeside(e *env.Env, reports []*bench.Report, floor []*bench.Report, runs map[string][]*bench.Report) error {
 	rows := [][]string{{"SERVER", "× FLOOR", "CPU µs", "CALLS/S", "p50 µs", "p99 µs", "FAILED", "PEAK MiB"}}
 	for _, r := range reports {
 		times := "–"
@@ -140,7 +140,7 @@ func (g *group) printBeside(reports []*bench.Report, floor []*bench.Report, runs
 		}
 		rows = append(rows, []string{r.Name, times, cpu, figure(r.Rate), figure(r.Latency.P50), figure(r.Latency.P99), fmt.Sprint(r.Failed), peak})
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 // span is the least and the greatest multiple of the floor in measurements side by side.
@@ -162,7 +162,7 @@ func figure(v float64) string {
 }
 
 // printRun shows all of one run.
-func (g *group) printRun(r *bench.Report) error {
+func printRun(e *env.Env, r *bench.Report) error {
 	load := fmt.Sprintf("%s loop, %d sessions, %d in flight, %s, %d bytes", r.Load.Loop, r.Load.Sessions, r.Load.InFlight, r.Load.Call, r.Load.Payload)
 	if r.Load.Loop == "open" {
 		load += fmt.Sprintf(", %g calls/s", r.Load.Rate)
@@ -188,7 +188,7 @@ func (g *group) printRun(r *bench.Report) error {
 	if r.Cut {
 		rows = append(rows, []string{"interrupted", "this is what was measured by then"})
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 func lineOf(l bench.Latency) string {

@@ -28,7 +28,7 @@ const completionTime = 2 * time.Second
 
 // completed is what fits where something is to be completed; a text behind a tab is shown
 // beside it.
-type completed func(ctx context.Context, p *group) ([]string, error)
+type completed func(ctx context.Context, e *env.Env) ([]string, error)
 
 // Words of arguments, by the word that a command's usage has for it, and of flags, by
 // their names.
@@ -45,15 +45,11 @@ var (
 )
 
 func oneOfWords(all ...string) completed {
-	return func(context.Context, *group) ([]string, error) { return all, nil }
+	return func(context.Context, *env.Env) ([]string, error) { return all, nil }
 }
-
-// group has the commands of this package.
-type group struct{ *env.Env }
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
@@ -76,13 +72,13 @@ that there are. For bash it needs the package bash-completion.`,
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(g.Stdout, true)
+				return root.GenBashCompletionV2(e.Stdout, true)
 			case "zsh":
-				return root.GenZshCompletion(g.Stdout)
+				return root.GenZshCompletion(e.Stdout)
 			case "fish":
-				return root.GenFishCompletion(g.Stdout, true)
+				return root.GenFishCompletion(e.Stdout, true)
 			}
-			return root.GenPowerShellCompletionWithDesc(g.Stdout)
+			return root.GenPowerShellCompletionWithDesc(e.Stdout)
 		},
 	}
 }
@@ -96,7 +92,7 @@ func CompleteAll(e *env.Env, cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && cmd.Runnable() && !cmd.HasSubCommands() {
 		kinds := strings.Fields(cmd.Use)[1:]
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
-			return (&group{e}).complete(cmd.Context(), argument(kinds, len(args)), args, begin)
+			return complete(cmd.Context(), e, argument(kinds, len(args)), args, begin)
 		}
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -106,7 +102,7 @@ func CompleteAll(e *env.Env, cmd *cobra.Command) {
 		}
 		// It has one already where the flag is an ancestor's, or the command's own author gave one.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-			return (&group{e}).complete(cmd.Context(), fits, nil, begin)
+			return complete(cmd.Context(), e, fits, nil, begin)
 		})
 	})
 }
@@ -127,14 +123,14 @@ func argument(kinds []string, n int) completed {
 
 // complete returns what fits and begins as it was typed. What is wrong is not said here:
 // the command itself will.
-func (g *group) complete(ctx context.Context, fits completed, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+func complete(ctx context.Context, e *env.Env, fits completed, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if fits == nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	g.Quiet = true
+	e.Quiet = true
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	all, err := fits(ctx, g)
+	all, err := fits(ctx, e)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -149,15 +145,15 @@ func (g *group) complete(ctx context.Context, fits completed, args []string, beg
 }
 
 // stored opens the store, if it is there: to complete a word makes no file.
-func (g *group) stored(use func(store.Store) error) (err error) {
-	path, err := g.StoreFile()
+func stored(e *env.Env, use func(store.Store) error) (err error) {
+	path, err := e.StoreFile()
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s, err := g.OpenStore()
+	s, err := e.OpenStore()
 	if err != nil {
 		return err
 	}
@@ -165,9 +161,9 @@ func (g *group) stored(use func(store.Store) error) (err error) {
 	return use(s)
 }
 
-func completeRuns(ctx context.Context, p *group) (names []string, err error) {
+func completeRuns(ctx context.Context, e *env.Env) (names []string, err error) {
 	names = []string{"last\tthe newest run"}
-	err = p.stored(func(s store.Store) error {
+	err = stored(e, func(s store.Store) error {
 		all, err := s.Runs(ctx, store.Query{Limit: 50})
 		for _, r := range all {
 			names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, runs.StateOf(r), env.Shorten(r.Title, 40)))
@@ -177,8 +173,8 @@ func completeRuns(ctx context.Context, p *group) (names []string, err error) {
 	return names, err
 }
 
-func completeAsks(ctx context.Context, p *group) (names []string, err error) {
-	err = p.stored(func(s store.Store) error {
+func completeAsks(ctx context.Context, e *env.Env) (names []string, err error) {
+	err = stored(e, func(s store.Store) error {
 		asks, err := s.Asks(ctx, store.AskQuery{Status: store.AskPending, Limit: 50})
 		for _, a := range asks {
 			names = append(names, fmt.Sprintf("%s\t%s %s", a.ID, a.Kind, a.Tool))
@@ -188,8 +184,8 @@ func completeAsks(ctx context.Context, p *group) (names []string, err error) {
 	return names, err
 }
 
-func completeJobs(ctx context.Context, p *group) (names []string, err error) {
-	err = p.stored(func(s store.Store) error {
+func completeJobs(ctx context.Context, e *env.Env) (names []string, err error) {
+	err = stored(e, func(s store.Store) error {
 		jobs, err := s.Jobs(ctx, store.JobQuery{Limit: 50})
 		for _, j := range jobs {
 			names = append(names, fmt.Sprintf("%s\t%s, %s", j.ID, j.State, env.Shorten(j.Prompt, 40)))
@@ -199,8 +195,8 @@ func completeJobs(ctx context.Context, p *group) (names []string, err error) {
 	return names, err
 }
 
-func completeServers(_ context.Context, p *group) ([]string, error) {
-	servers, err := setup.ServersOf(p.Env, &setup.ServerFlags{KeepDisabled: true})
+func completeServers(_ context.Context, e *env.Env) ([]string, error) {
+	servers, err := setup.ServersOf(e, &setup.ServerFlags{KeepDisabled: true})
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +207,8 @@ func completeServers(_ context.Context, p *group) ([]string, error) {
 	return names, nil
 }
 
-func completeAgents(_ context.Context, p *group) ([]string, error) {
-	s, err := p.Config()
+func completeAgents(_ context.Context, e *env.Env) ([]string, error) {
+	s, err := e.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +219,8 @@ func completeAgents(_ context.Context, p *group) ([]string, error) {
 	return names, nil
 }
 
-func completeModels(ctx context.Context, p *group) ([]string, error) {
-	s, err := p.Config()
+func completeModels(ctx context.Context, e *env.Env) ([]string, error) {
+	s, err := e.Config()
 	if err != nil {
 		return nil, err
 	}

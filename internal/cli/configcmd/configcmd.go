@@ -21,12 +21,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/config"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "The program's own configuration, troupe.yaml: what counts, whether it is right, where it is",
@@ -39,7 +35,7 @@ they are smaller. Providers, prices, sampling, store, serve, worker and telemetr
 		Args: env.SubcommandOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.configShowCommand(), g.configCheckCommand(), g.configPathCommand())
+	cmd.AddCommand(showCommand(e), checkCommand(e), pathCommand(e))
 	return cmd
 }
 
@@ -81,7 +77,7 @@ var providerVariables = []struct {
 	{"GEMINI_API_KEY", "models.providers.gemini.api_key", true},
 }
 
-func (g *group) configShowCommand() *cobra.Command {
+func showCommand(e *env.Env) *cobra.Command {
 	var asJSON, origin bool
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -91,16 +87,16 @@ stands in the file. What does not count of a project's file is said on stderr.`,
 		Example: "  troupe config show --origin\n  troupe config show --json | jq -r '.values[] | select(.origin != \"default\")'",
 		Args:    env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := g.Config()
+			s, err := e.Config()
 			if err != nil {
 				return err
 			}
 			for i := range s.Notes {
-				g.Note("%v", &s.Notes[i])
+				e.Note("%v", &s.Notes[i])
 			}
-			all := g.allSettings(s)
+			all := allSettings(e, s)
 			if asJSON {
-				return g.PrintJSON(map[string]any{"files": append([]string{}, s.Files...), "values": all})
+				return e.PrintJSON(map[string]any{"files": append([]string{}, s.Files...), "values": all})
 			}
 			rows := [][]string{{"KEY", "VALUE", "ORIGIN"}}
 			for _, v := range all {
@@ -111,7 +107,7 @@ stands in the file. What does not count of a project's file is said on stderr.`,
 					rows[i] = rows[i][:2]
 				}
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: files and values, each with its origin")
@@ -120,10 +116,10 @@ stands in the file. What does not count of a project's file is said on stderr.`,
 }
 
 // allSettings are the values of files, environment and flags, sorted by key.
-func (g *group) allSettings(s *env.Settings) []setting {
+func allSettings(e *env.Env, s *env.Settings) []setting {
 	all := make(map[string]setting)
 	for _, k := range known {
-		all[k.key] = setting{k.key, cmp.Or(k.otherwise, g.otherwise(k.key)), "default"}
+		all[k.key] = setting{k.key, cmp.Or(k.otherwise, otherwise(e, k.key)), "default"}
 	}
 	for _, v := range s.Values() {
 		if v.Key != "version" {
@@ -152,14 +148,14 @@ func (g *group) allSettings(s *env.Settings) []setting {
 			all[k.key] = setting{k.key, text, env.EnvName(k.flag)}
 		}
 	}
-	if g.StorePath != "" && !g.FromEnv["store"] {
-		all["store.path"] = setting{"store.path", g.StorePath, "--store"}
+	if e.StorePath != "" && !e.FromEnv["store"] {
+		all["store.path"] = setting{"store.path", e.StorePath, "--store"}
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b setting) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // otherwise is a default that depends on where the program runs.
-func (g *group) otherwise(key string) string {
+func otherwise(e *env.Env, key string) string {
 	if key == "store.path" {
 		if dir, err := env.StateDir(); err == nil {
 			return filepath.Join(dir, "troupe.db")
@@ -184,7 +180,7 @@ func withoutSecrets(address string) string {
 	return u.Redacted()
 }
 
-func (g *group) configCheckCommand() *cobra.Command {
+func checkCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
@@ -194,7 +190,7 @@ not be used. The exit code is 2 if something is wrong.`,
 		Example: "  troupe config check\n  troupe config check deploy/troupe.yaml",
 		Args:    env.AtMost(1, "a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			named := cmp.Or(g.ConfigPath, os.Getenv("TROUPE_CONFIG"))
+			named := cmp.Or(e.ConfigPath, os.Getenv("TROUPE_CONFIG"))
 			if len(args) == 1 {
 				named = args[0]
 			}
@@ -205,7 +201,7 @@ not be used. The exit code is 2 if something is wrong.`,
 			} else {
 				problems = ProblemsOf(cfg)
 			}
-			return g.printProblems(cfg, problems, asJSON)
+			return printProblems(e, cfg, problems, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: ok, files, problems and notes")
@@ -251,7 +247,7 @@ func tokenProblems(cfg *config.Config) (problems []string) {
 	return problems
 }
 
-func (g *group) printProblems(cfg *config.Config, problems []string, asJSON bool) error {
+func printProblems(e *env.Env, cfg *config.Config, problems []string, asJSON bool) error {
 	files, notes := []string{}, []string{}
 	if cfg != nil {
 		files = append(files, cfg.Files...)
@@ -260,13 +256,13 @@ func (g *group) printProblems(cfg *config.Config, problems []string, asJSON bool
 		}
 	}
 	if asJSON {
-		err := g.PrintJSON(map[string]any{"ok": len(problems) == 0, "files": files, "problems": append([]string{}, problems...), "notes": notes})
+		err := e.PrintJSON(map[string]any{"ok": len(problems) == 0, "files": files, "problems": append([]string{}, problems...), "notes": notes})
 		if err != nil {
 			return err
 		}
 	} else {
 		for _, line := range slices.Concat(problems, notes) {
-			if _, err := fmt.Fprintln(g.Stdout, env.Plain(line)); err != nil {
+			if _, err := fmt.Fprintln(e.Stdout, env.Plain(line)); err != nil {
 				return err
 			}
 		}
@@ -279,10 +275,10 @@ func (g *group) printProblems(cfg *config.Config, problems []string, asJSON bool
 	case asJSON:
 		return nil
 	case len(files) == 0:
-		_, err := fmt.Fprintln(g.Stdout, "there is no configuration file; see troupe config path")
+		_, err := fmt.Fprintln(e.Stdout, "there is no configuration file; see troupe config path")
 		return err
 	}
-	_, err := fmt.Fprintf(g.Stdout, "nothing is wrong in %s\n", strings.Join(files, ", "))
+	_, err := fmt.Fprintf(e.Stdout, "nothing is wrong in %s\n", strings.Join(files, ", "))
 	return err
 }
 
@@ -294,7 +290,7 @@ type place struct {
 	Counts bool   `json:"counts"` // it is read where it is there
 }
 
-func (g *group) configPathCommand() *cobra.Command {
+func pathCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "path",
@@ -303,9 +299,9 @@ func (g *group) configPathCommand() *cobra.Command {
 		Example: "  troupe config path\n  troupe config path --json",
 		Args:    env.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all := g.places()
+			all := places(e)
 			if asJSON {
-				return g.PrintJSON(all)
+				return e.PrintJSON(all)
 			}
 			rows := [][]string{{"WHAT", "PATH", "STATE"}}
 			for _, l := range all {
@@ -318,7 +314,7 @@ func (g *group) configPathCommand() *cobra.Command {
 				}
 				rows = append(rows, []string{l.What, l.Path, state})
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -326,9 +322,9 @@ func (g *group) configPathCommand() *cobra.Command {
 }
 
 // places are all files and folders, those that count most first.
-func (g *group) places() []place {
+func places(e *env.Env) []place {
 	here := config.Here()
-	named := cmp.Or(g.ConfigPath, os.Getenv("TROUPE_CONFIG"))
+	named := cmp.Or(e.ConfigPath, os.Getenv("TROUPE_CONFIG"))
 	all := []place{
 		{What: "configuration, named", Path: named, Counts: true},
 		{What: "configuration, of the project", Path: here.ProjectFile(), Counts: named == ""},
@@ -339,8 +335,8 @@ func (g *group) places() []place {
 		{What: "agents, of the project", Path: filepath.Join(here.Project, ".agents", "agents"), Counts: here.Project != ""},
 		{What: "agents, yours", Path: filepath.Join(here.Home, ".agents", "agents"), Counts: here.Home != ""},
 	}
-	if file, err := g.StoreFile(); err == nil {
-		all = append(all, place{What: "store", Path: file, Counts: !g.NoStore})
+	if file, err := e.StoreFile(); err == nil {
+		all = append(all, place{What: "store", Path: file, Counts: !e.NoStore})
 	}
 	all = slices.DeleteFunc(all, func(l place) bool { return l.Path == "" })
 	for i := range all {

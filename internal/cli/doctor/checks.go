@@ -26,9 +26,9 @@ import (
 )
 
 func checkConfig(_ context.Context, d *doctor) []check {
-	s, err := d.p.Config()
+	s, err := d.env.Config()
 	if err == nil {
-		_, err = d.p.Logger()
+		_, err = d.env.Logger()
 	}
 	if err != nil {
 		return []check{{Area: "config", Status: checkFailed, Text: err.Error(), code: env.ExitUsage,
@@ -88,10 +88,10 @@ func checkStore(ctx context.Context, d *doctor) []check {
 	failed := func(err error, fix string) []check {
 		return []check{{Area: "store", Status: checkFailed, Text: err.Error(), Fix: fix, code: env.ExitUsage}}
 	}
-	if d.p.NoStore {
+	if d.env.NoStore {
 		return []check{{Area: "store", Status: checkOK, Text: "in memory, as --no-store says"}}
 	}
-	path, err := d.p.StoreFile()
+	path, err := d.env.StoreFile()
 	if err != nil {
 		return failed(err, "name a file with --store")
 	}
@@ -102,7 +102,7 @@ func checkStore(ctx context.Context, d *doctor) []check {
 	if err != nil {
 		return failed(err, "name another file with --store")
 	}
-	s, err := d.p.OpenStore()
+	s, err := d.env.OpenStore()
 	if err != nil {
 		fix := "move the file away, or name another with --store"
 		if errors.Is(err, store.ErrTooNew) {
@@ -170,8 +170,8 @@ const (
 
 // checkDisk looks at the room where the store is.
 func checkDisk(_ context.Context, d *doctor) []check {
-	path, err := d.p.StoreFile()
-	if err != nil || d.p.NoStore {
+	path, err := d.env.StoreFile()
+	if err != nil || d.env.NoStore {
 		return nil
 	}
 	dir := filepath.Dir(path)
@@ -214,9 +214,9 @@ func checkClock(ctx context.Context, d *doctor) []check {
 	now := time.Now()
 	c := check{Area: "clock", Status: checkOK, Text: now.Format(time.RFC3339)}
 	past, what := built(), "this program was built"
-	if path, err := d.p.StoreFile(); err == nil && !d.p.NoStore {
+	if path, err := d.env.StoreFile(); err == nil && !d.env.NoStore {
 		if _, err := os.Stat(path); err == nil {
-			if newest := newestRun(ctx, d.p); newest.After(past) {
+			if newest := newestRun(ctx, d.env); newest.After(past) {
 				past, what = newest, "the newest run was recorded"
 			}
 		}
@@ -230,8 +230,8 @@ func checkClock(ctx context.Context, d *doctor) []check {
 }
 
 // newestRun is when the newest run of the store was changed; zero where there is none.
-func newestRun(ctx context.Context, p *group) time.Time {
-	s, err := p.OpenStore()
+func newestRun(ctx context.Context, e *env.Env) time.Time {
+	s, err := e.OpenStore()
 	if err != nil {
 		return time.Time{}
 	}
@@ -262,7 +262,7 @@ func built() time.Time {
 
 // checkModels asks all providers, and looks for the model that a run would use.
 func checkModels(ctx context.Context, d *doctor) []check {
-	s, err := d.p.Config()
+	s, err := d.env.Config()
 	if err != nil {
 		return nil // it is said there
 	}
@@ -357,14 +357,14 @@ func checkServers(ctx context.Context, d *doctor) []check {
 	failed := func(err error, fix string) []check {
 		return []check{{Area: "server", Status: checkFailed, Text: err.Error(), Fix: fix, code: env.ExitUsage}}
 	}
-	servers, err := setup.ServersOf(d.p.Env, d.f)
+	servers, err := setup.ServersOf(d.env, d.f)
 	if err != nil {
 		return failed(err, "edit the file at that line")
 	}
 	if len(servers) == 0 {
 		return []check{{Area: "server", Status: checkOK, Text: "none is configured; see troupe mcp add --help"}}
 	}
-	approvals, err := d.p.OpenStore()
+	approvals, err := d.env.OpenStore()
 	if err != nil {
 		return nil // it is said there, and whether they are approved is not known
 	}
@@ -395,7 +395,7 @@ func (d *doctor) checkServer(ctx context.Context, approvals store.Approvals, def
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d.each, env.ErrTimeout)
 	defer cancel()
-	mcp.TryServer(ctx, d.p.Env, r, def)
+	mcp.TryServer(ctx, d.env, r, def)
 	r.OK, c.Detail = r.Err == nil, r
 	if r.Err != nil {
 		r.Fix = mcp.FixOf(r.Err, &def)

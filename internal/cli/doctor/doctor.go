@@ -44,18 +44,14 @@ type checkArea func(ctx context.Context, d *doctor) []check
 
 // doctor is what the checks share.
 type doctor struct {
-	p *group
-	f *setup.ServerFlags
+	env *env.Env
+	f   *setup.ServerFlags
 	// each bounds one check.
 	each time.Duration
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var (
 		f      setup.ServerFlags
 		asJSON bool
@@ -75,12 +71,12 @@ code is 2 if something is wrong on this computer, 6 if a model or a server canno
 			if each <= 0 {
 				return env.Usagef("--timeout %v: want a time such as 10s", each)
 			}
-			d := &doctor{p: g, f: &f, each: each}
+			d := &doctor{env: e, f: &f, each: each}
 			checks := d.run(cmd.Context())
 			if err := context.Cause(cmd.Context()); err != nil {
 				return err
 			}
-			if err := g.printChecks(checks, asJSON); err != nil {
+			if err := printChecks(e, checks, asJSON); err != nil {
 				return err
 			}
 			return verdict(checks)
@@ -134,10 +130,10 @@ func verdict(checks []check) error {
 	return env.ExitWith(code, fmt.Errorf("%d checks failed", failed))
 }
 
-func (g *group) printChecks(checks []check, asJSON bool) error {
+func printChecks(e *env.Env, checks []check, asJSON bool) error {
 	if asJSON {
 		ok := !slices.ContainsFunc(checks, func(c check) bool { return c.Status == checkFailed })
-		return g.PrintJSON(map[string]any{"ok": ok, "checks": checks})
+		return e.PrintJSON(map[string]any{"ok": ok, "checks": checks})
 	}
 	var b strings.Builder
 	marks := map[string]string{checkOK: "ok", checkWarning: "note", checkFailed: "FAIL"}
@@ -160,6 +156,6 @@ func (g *group) printChecks(checks []check, asJSON bool) error {
 			fmt.Fprintf(&b, "%s%s\n", lead, line)
 		}
 	}
-	_, err := io.WriteString(g.Stdout, b.String())
+	_, err := io.WriteString(e.Stdout, b.String())
 	return err
 }

@@ -41,7 +41,7 @@ func (f *answerFlags) given() bool {
 	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != "" || f.retry || f.open
 }
 
-func (g *group) inboxAnswerCommand() *cobra.Command {
+func answerCommand(e *env.Env) *cobra.Command {
 	var f answerFlags
 	cmd := &cobra.Command{
 		Use:   "answer ASK",
@@ -58,24 +58,24 @@ held against the form before anything is decided. An ask is decided once: who co
   troupe inbox answer -1 --more 20000
   troupe inbox answer -1 --retry`,
 		Args: env.OneArg("an ask"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
-			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			row, err := openAsk(cmd.Context(), e, s, args[0], f.hash)
 			if err != nil {
 				return err
 			}
 			if !f.given() {
-				prompter := g.NewPrompter(nil)
+				prompter := e.NewPrompter(nil)
 				if prompter == nil {
 					return env.Usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope, --more or --retry, or use troupe inbox deny")
 				}
-				return g.askInTerminal(cmd.Context(), s, &row, prompter)
+				return askInTerminal(cmd.Context(), e, s, &row, prompter)
 			}
 			v := viewOf(&row)
 			d, err := f.decide(&v)
 			if err != nil {
 				return err
 			}
-			return g.settle(cmd.Context(), s, &row, d, f.by)
+			return settle(cmd.Context(), e, s, &row, d, f.by)
 		}),
 	}
 	flags := cmd.Flags()
@@ -91,7 +91,7 @@ held against the form before anything is decided. An ask is decided once: who co
 	return cmd
 }
 
-func (g *group) inboxDenyCommand() *cobra.Command {
+func denyCommand(e *env.Env) *cobra.Command {
 	var f answerFlags
 	var reason string
 	cmd := &cobra.Command{
@@ -100,8 +100,8 @@ func (g *group) inboxDenyCommand() *cobra.Command {
 		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.",
 		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
 		Args:    env.OneArg("an ask"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
-			row, err := g.openAsk(cmd.Context(), s, args[0], f.hash)
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			row, err := openAsk(cmd.Context(), e, s, args[0], f.hash)
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func (g *group) inboxDenyCommand() *cobra.Command {
 			if row.Kind == runlog.AskPage {
 				d = runlog.PageDecision(string(mcpclient.PageCancel))
 			}
-			return g.settle(cmd.Context(), s, &row, d, f.by)
+			return settle(cmd.Context(), e, s, &row, d, f.by)
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the model: why not")
@@ -119,7 +119,7 @@ func (g *group) inboxDenyCommand() *cobra.Command {
 }
 
 // openAsk finds an ask that waits.
-func (g *group) openAsk(ctx context.Context, s store.Store, name, hash string) (store.Ask, error) {
+func openAsk(ctx context.Context, e *env.Env, s store.Store, name, hash string) (store.Ask, error) {
 	row, err := findAsk(ctx, s, name)
 	switch {
 	case err != nil:
@@ -258,7 +258,7 @@ func fieldNames(fm *form.Form) string {
 
 // settle decides an ask, tells the processes that may wait for it, and says what has
 // become of it.
-func (g *group) settle(ctx context.Context, s store.Store, row *store.Ask, d store.Decision, by string) error {
+func settle(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, d store.Decision, by string) error {
 	d.By = whoAmI(by)
 	here := d.Scope == scopeHere
 	if here {
@@ -271,28 +271,28 @@ func (g *group) settle(ctx context.Context, s store.Store, row *store.Ask, d sto
 	case err != nil:
 		return fmt.Errorf("deciding the ask: %w", err)
 	}
-	g.WakeAll(ctx)
+	e.WakeAll(ctx)
 	if here {
-		if err := g.allowHere(ctx, s, row); err != nil {
+		if err := allowHere(ctx, e, s, row); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(g.Stdout, "%s %s\n", d.Status, done.ID)
+	fmt.Fprintf(e.Stdout, "%s %s\n", d.Status, done.ID)
 	toOpen := row.Kind == runlog.AskURL || string(d.Answer) == string(runlog.PageDecision(string(mcpclient.PageOpen)).Answer)
 	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
-		g.Note("open the page yourself, if it has not opened where the run is: %s", env.Plain(q.URL.URL))
+		e.Note("open the page yourself, if it has not opened where the run is: %s", env.Plain(q.URL.URL))
 	}
 	if row.Run == "" {
 		return nil
 	}
 	if r, err := s.Run(ctx, row.Run); err == nil && !r.Leased(time.Now()) {
-		g.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else run its command again", env.Plain(r.ID))
+		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else run its command again", env.Plain(r.ID))
 	}
 	return nil
 }
 
 // allowHere keeps that the tool of an ask may be called in runs of the working folder.
-func (g *group) allowHere(ctx context.Context, s store.Store, row *store.Ask) error {
+func allowHere(ctx context.Context, e *env.Env, s store.Store, row *store.Ask) error {
 	t, err := setup.NewToolApprovals(s)
 	if err != nil {
 		return err
@@ -301,7 +301,7 @@ func (g *group) allowHere(ctx context.Context, s store.Store, row *store.Ask) er
 	if err := t.Allow(ctx, v.Server, v.Tool, v.bound); err != nil {
 		return fmt.Errorf("keeping that %s is allowed in this folder: %w", v.Tool, err)
 	}
-	g.Note("runs in %s may call %s from now on; troupe mcp approvals rm %[2]s takes it back", env.Plain(t.Folder), env.Plain(v.Tool))
+	e.Note("runs in %s may call %s from now on; troupe mcp approvals rm %[2]s takes it back", env.Plain(t.Folder), env.Plain(v.Tool))
 	return nil
 }
 
@@ -324,25 +324,25 @@ type prompter interface {
 
 // askInTerminal shows an ask whole and settles it as the person says. Who says nothing
 // leaves it as it is.
-func (g *group) askInTerminal(ctx context.Context, s store.Store, row *store.Ask, ask prompter) error {
+func askInTerminal(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, ask prompter) error {
 	if !row.Expires.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, row.Expires, env.ErrExpired)
 		defer cancel()
 	}
 	v := viewOf(row)
-	d, err := g.decideInTerminal(ctx, &v, row, ask)
+	d, err := decideInTerminal(ctx, e, &v, row, ask)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && d.Status == "":
-		g.Note("it is left as it is")
+		e.Note("it is left as it is")
 		return nil
 	case err != nil:
 		return err
 	}
-	return g.settle(context.WithoutCancel(ctx), s, row, d, "")
+	return settle(context.WithoutCancel(ctx), e, s, row, d, "")
 }
 
-func (g *group) decideInTerminal(ctx context.Context, v *AskView, row *store.Ask, ask prompter) (store.Decision, error) {
+func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.Ask, ask prompter) (store.Decision, error) {
 	if v.bad == nil && v.question != nil {
 		d, err := ask.Decide(ctx, v.question)
 		switch {

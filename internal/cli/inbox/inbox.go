@@ -15,12 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "inbox",
 		Short: "Answer what waits for a human",
@@ -31,16 +27,16 @@ ASK is its id, an unambiguous beginning of it, the short form that the list show
 		Example: "  troupe inbox\n  troupe inbox answer -1 --accept",
 		Args:    env.SubcommandOnly,
 	}
-	ls := g.inboxLsCommand()
+	ls := lsCommand(e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ls.SetContext(cmd.Context())
 		return ls.RunE(ls, nil)
 	}
-	cmd.AddCommand(ls, g.inboxShowCommand(), g.inboxAnswerCommand(), g.inboxDenyCommand(), g.inboxWatchCommand())
+	cmd.AddCommand(ls, showCommand(e), answerCommand(e), denyCommand(e), watchCommand(e))
 	return cmd
 }
 
-func (g *group) inboxLsCommand() *cobra.Command {
+func lsCommand(e *env.Env) *cobra.Command {
 	var (
 		asJSON, all bool
 		limit       int
@@ -52,7 +48,7 @@ func (g *group) inboxLsCommand() *cobra.Command {
 		Long:    "List the questions that runs and servers wait for an answer to, the newest first. A number such as -1 stands for the newest\nin all commands of the inbox.",
 		Example: "  troupe inbox ls\n  troupe inbox ls --all --json",
 		Args:    env.NoArgs,
-		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Limit, q.Status = limit, store.AskPending
 			if all {
 				q.Status = ""
@@ -69,17 +65,17 @@ func (g *group) inboxLsCommand() *cobra.Command {
 				views[i] = viewOf(&rows[i])
 			}
 			if asJSON {
-				return g.PrintJSON(views)
+				return e.PrintJSON(views)
 			}
 			if len(views) == 0 {
-				g.Note("nothing waits for a human")
+				e.Note("nothing waits for a human")
 				return nil
 			}
 			table := [][]string{{"ASK", "STATUS", "KIND", "WHO ASKS", "WHAT", "EXPIRES"}}
 			for i := range views {
 				table = append(table, views[i].row())
 			}
-			return g.Table(table)
+			return e.Table(table)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -90,7 +86,7 @@ func (g *group) inboxLsCommand() *cobra.Command {
 	return cmd
 }
 
-func (g *group) inboxShowCommand() *cobra.Command {
+func showCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "show ASK",
@@ -98,16 +94,16 @@ func (g *group) inboxShowCommand() *cobra.Command {
 		Long:    "Show all of a question: who asks, on behalf of which run, with which arguments, and what can be answered.",
 		Example: "  troupe inbox show -1\n  troupe inbox show 3fa85f64-1-0 --json",
 		Args:    env.OneArg("an ask"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			row, err := findAsk(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
 			v := viewOf(&row)
 			if asJSON {
-				return g.PrintJSON(v.whole(&row))
+				return e.PrintJSON(v.whole(&row))
 			}
-			_, err = fmt.Fprint(g.Stdout, v.text(&row, time.Now()))
+			_, err = fmt.Fprint(e.Stdout, v.text(&row, time.Now()))
 			return err
 		}),
 	}
@@ -148,7 +144,7 @@ func findAsk(ctx context.Context, s store.Asks, name string) (store.Ask, error) 
 	return s.Ask(ctx, found.ID)
 }
 
-func (g *group) inboxWatchCommand() *cobra.Command {
+func watchCommand(e *env.Env) *cobra.Command {
 	var asJSON, ask bool
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -158,16 +154,16 @@ With --answer each is asked on the terminal, one after the other.`,
 		Example: "  troupe inbox watch\n  troupe inbox watch --answer\n  troupe inbox watch --json",
 		Args:    env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			prompter := g.NewPrompter(nil)
+			prompter := e.NewPrompter(nil)
 			if ask && (prompter == nil || asJSON) {
 				return env.Usagef("--answer needs a terminal to ask on, and no --json")
 			}
-			s, err := g.OpenStore()
+			s, err := e.OpenStore()
 			if err != nil {
 				return err
 			}
 			defer env.CloseStore(s, &err)
-			w := &inboxWatch{p: g, store: s, json: asJSON, seen: make(map[string]bool)}
+			w := &inboxWatch{env: e, store: s, json: asJSON, seen: make(map[string]bool)}
 			if ask {
 				w.prompter = prompter
 			}
@@ -181,7 +177,7 @@ With --answer each is asked on the terminal, one after the other.`,
 
 // inboxWatch follows the asks of a store.
 type inboxWatch struct {
-	p        *group
+	env      *env.Env
 	store    store.Store
 	json     bool
 	prompter prompter // nil: they are only shown
@@ -233,15 +229,15 @@ func (w *inboxWatch) show(ctx context.Context, row *store.Ask) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w.p.Stdout, "%s\n", line)
+		_, err = fmt.Fprintf(w.env.Stdout, "%s\n", line)
 		return err
 	case w.prompter == nil:
-		_, err := fmt.Fprintln(w.p.Stdout, v.text(row, time.Now()))
+		_, err := fmt.Fprintln(w.env.Stdout, v.text(row, time.Now()))
 		return err
 	}
-	err := w.p.askInTerminal(ctx, w.store, row, w.prompter)
+	err := askInTerminal(ctx, w.env, w.store, row, w.prompter)
 	if errors.Is(err, store.ErrSettled) { // another person decided meanwhile
-		w.p.Note("%v", err)
+		w.env.Note("%v", err)
 		return nil
 	}
 	return err

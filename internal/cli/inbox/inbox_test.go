@@ -161,8 +161,8 @@ func TestInboxInTerminal(t *testing.T) {
 			if err := s.OpenAsk(t.Context(), tt.row); err != nil {
 				t.Fatal(err)
 			}
-			p := &group{&env.Env{Stdout: io.Discard, Stderr: io.Discard}}
-			if err := p.askInTerminal(t.Context(), s, &tt.row, tt.person); err != nil {
+			e := &env.Env{Stdout: io.Discard, Stderr: io.Discard}
+			if err := askInTerminal(t.Context(), e, s, &tt.row, tt.person); err != nil {
 				t.Fatal(err)
 			}
 			got, err := s.Ask(t.Context(), tt.row.ID)

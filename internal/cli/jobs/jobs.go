@@ -18,12 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "Hand jobs to the workers",
@@ -33,28 +29,28 @@ JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the 
 		Args: env.SubcommandOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.jobsAddCommand(), g.jobsLsCommand(), g.jobsShowCommand(), g.jobsSchedulesCommand(),
-		g.jobsEachCommand("cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
-		g.jobsEachCommand("retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
-		g.jobsEachCommand("rm", "Forget jobs; their runs stay", removeJob))
+	cmd.AddCommand(addCommand(e), lsCommand(e), showCommand(e), schedulesCommand(e),
+		eachCommand(e, "cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
+		eachCommand(e, "retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
+		eachCommand(e, "rm", "Forget jobs; their runs stay", removeJob))
 	return cmd
 }
 
 // needsStore refuses --no-store: without a store that lasts there is no queue.
-func (g *group) needsStore() error {
-	if g.NoStore {
+func needsStore(e *env.Env) error {
+	if e.NoStore {
 		return env.Usagef("jobs are in the store: --no-store does not go with them")
 	}
 	return nil
 }
 
 // storedJobs is [env.Env.Stored] for a store that lasts.
-func (g *group) storedJobs(run func(*cobra.Command, []string, store.Store) error) func(*cobra.Command, []string) error {
+func storedJobs(e *env.Env, run func(*cobra.Command, []string, store.Store) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := g.needsStore(); err != nil {
+		if err := needsStore(e); err != nil {
 			return err
 		}
-		return g.Stored(run)(cmd, args)
+		return e.Stored(run)(cmd, args)
 	}
 }
 
@@ -69,7 +65,7 @@ type jobFlags struct {
 	json      bool
 }
 
-func (g *group) jobsAddCommand() *cobra.Command {
+func addCommand(e *env.Env) *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use:   "add [PROMPT | -]",
@@ -86,7 +82,7 @@ With --wait the answer goes to stdout, and the exit code is that of a run.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return g.addJob(cmd.Context(), &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return addJob(cmd.Context(), e, &f, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.Agent, "agent", "a", jobapi.MainAgent, "`NAME` of the agent, as the worker has it")
@@ -120,7 +116,7 @@ func timeOf(flag, text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err error) {
+func addJob(ctx context.Context, e *env.Env, f *jobFlags, args []string) (err error) {
 	if f.NotBefore, err = timeOf("not-before", f.notBefore, time.Now()); err != nil {
 		return err
 	}
@@ -134,11 +130,11 @@ func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err err
 		f.Input = json.RawMessage(f.input)
 	}
 	if f.input == "" || len(args) > 0 {
-		if f.Prompt, err = g.ReadPrompt(args); err != nil {
+		if f.Prompt, err = e.ReadPrompt(args); err != nil {
 			return err
 		}
 	}
-	guard, err := HookGuard(g.Env)
+	guard, err := HookGuard(e)
 	if err != nil {
 		return err
 	}
@@ -146,10 +142,10 @@ func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err err
 	if err != nil {
 		return env.Usagef("%w", err)
 	}
-	if err := g.needsStore(); err != nil {
+	if err := needsStore(e); err != nil {
 		return err
 	}
-	s, err := g.OpenStore()
+	s, err := e.OpenStore()
 	if err != nil {
 		return err
 	}
@@ -157,24 +153,24 @@ func (g *group) addJob(ctx context.Context, f *jobFlags, args []string) (err err
 	j, err = s.AddJob(ctx, j)
 	switch {
 	case errors.Is(err, store.ErrRepeated):
-		g.Note("the job %s is there already", j.ID)
+		e.Note("the job %s is there already", j.ID)
 	case errors.Is(err, store.ErrExists):
 		return env.Usagef("a job of that key or id is there already, and it is another one: %s", j.ID)
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrTooLarge):
 		return env.Usagef("%w", err)
 	case err != nil:
 		return err
-	case g.WakeAll(ctx) == 0 && f.wait:
-		g.Note("no worker of yours runs on this machine: start one with troupe worker")
+	case e.WakeAll(ctx) == 0 && f.wait:
+		e.Note("no worker of yours runs on this machine: start one with troupe worker")
 	}
-	g.warnOfAgent(ctx, j.Agent)
+	warnOfAgent(ctx, e, j.Agent)
 	if f.wait {
-		return g.waitJob(ctx, s, j, f)
+		return waitJob(ctx, e, s, j, f)
 	}
 	if f.json {
-		return g.PrintJSON(jobapi.Show(j))
+		return e.PrintJSON(jobapi.Show(j))
 	}
-	_, err = fmt.Fprintln(g.Stdout, j.ID)
+	_, err = fmt.Fprintln(e.Stdout, j.ID)
 	return err
 }
 
@@ -195,8 +191,8 @@ func HookGuard(e *env.Env) (*jobapi.Guard, error) {
 var errImpatient = env.ExitWith(env.ExitTimeout, errors.New("the time of --wait-timeout is over"))
 
 // waitJob waits for the end of a job, and prints what it has come to.
-func (g *group) waitJob(ctx context.Context, s store.Store, j store.Job, f *jobFlags) error {
-	g.Note("job %s", j.ID)
+func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *jobFlags) error {
+	e.Note("job %s", j.ID)
 	if f.patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errImpatient)
@@ -208,9 +204,9 @@ func (g *group) waitJob(ctx context.Context, s store.Store, j store.Job, f *jobF
 		if j.State == store.JobWaiting && !told {
 			told = true
 			if j.Error != "" {
-				g.Note("it %s", env.Plain(j.Error))
+				e.Note("it %s", env.Plain(j.Error))
 			} else {
-				g.Note("it waits for a human: troupe inbox")
+				e.Note("it waits for a human: troupe inbox")
 			}
 		}
 		select {
@@ -227,14 +223,14 @@ func (g *group) waitJob(ctx context.Context, s store.Store, j store.Job, f *jobF
 		}
 	}
 	if f.json {
-		if err := g.PrintJSON(jobapi.Show(j)); err != nil {
+		if err := e.PrintJSON(jobapi.Show(j)); err != nil {
 			return err
 		}
 	} else if text := resultText(j); text != "" {
-		if env.OnTerminal(g.Stdout) {
+		if env.OnTerminal(e.Stdout) {
 			text = env.PlainLines(text) // SECA-42
 		}
-		if _, err := fmt.Fprintln(g.Stdout, text); err != nil {
+		if _, err := fmt.Fprintln(e.Stdout, text); err != nil {
 			return err
 		}
 	}
@@ -264,7 +260,7 @@ func jobError(j store.Job) error {
 	return env.ExitWith(env.ExitFailed, err)
 }
 
-func (g *group) jobsLsCommand() *cobra.Command {
+func lsCommand(e *env.Env) *cobra.Command {
 	var (
 		asJSON bool
 		states []string
@@ -276,7 +272,7 @@ func (g *group) jobsLsCommand() *cobra.Command {
 		Long:    "List the jobs of the store's queue, the newest first: their state, how often they were tried, how the prompt begins.",
 		Example: "  troupe jobs ls\n  troupe jobs ls --state failed --state unknown --json",
 		Args:    env.NoArgs,
-		RunE: g.storedJobs(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: storedJobs(e, func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Brief, q.States = true, nil
 			for _, state := range states {
 				q.States = append(q.States, store.JobState(state))
@@ -293,17 +289,17 @@ func (g *group) jobsLsCommand() *cobra.Command {
 				for i, j := range jobs {
 					shown[i] = jobapi.Show(j)
 				}
-				return g.PrintJSON(shown)
+				return e.PrintJSON(shown)
 			}
-			g.warnOfFull(cmd.Context())
+			warnOfFull(cmd.Context(), e)
 			now := time.Now()
 			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "PROMPT", "ERROR"}}
 			for _, j := range jobs {
 				rows = append(rows, []string{j.ID, jobState(j, now), j.Agent, env.When(j.Created, now),
 					fmt.Sprint(j.Attempts), env.OrNone(env.Shorten(j.Prompt, 60)), env.OrNone(env.Shorten(j.Error, 60))})
 			}
-			env.Fit(rows, g.TerminalWidth(), 5, 6)
-			return g.Table(rows)
+			env.Fit(rows, e.TerminalWidth(), 5, 6)
+			return e.Table(rows)
 		}),
 	}
 	flags := cmd.Flags()
@@ -330,7 +326,7 @@ func jobState(j store.Job, now time.Time) string {
 	return string(j.State)
 }
 
-func (g *group) jobsShowCommand() *cobra.Command {
+func showCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "show JOB",
@@ -338,22 +334,22 @@ func (g *group) jobsShowCommand() *cobra.Command {
 		Long:    "Show a job: its prompt, state, attempts and runs, and its result or error.",
 		Example: "  troupe jobs show -1\n  troupe jobs show job-7q2xk --json",
 		Args:    env.OneArg("a job"),
-		RunE: g.storedJobs(func(cmd *cobra.Command, args []string, s store.Store) error {
+		RunE: storedJobs(e, func(cmd *cobra.Command, args []string, s store.Store) error {
 			j, err := findJob(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return g.PrintJSON(jobapi.Show(j))
+				return e.PrintJSON(jobapi.Show(j))
 			}
-			return g.showJob(j)
+			return showJob(e, j)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (g *group) showJob(j store.Job) error {
+func showJob(e *env.Env, j store.Job) error {
 	rows := [][2]string{
 		{"agent", j.Agent}, {"key", j.Key}, {"batch", j.Batch}, {"schedule", j.Schedule},
 		{"created", j.Created.Local().Format(time.DateTime)}, {"updated", j.Updated.Local().Format(time.DateTime)},
@@ -374,13 +370,13 @@ func (g *group) showJob(j store.Job) error {
 		b.WriteString("  result\n")
 		env.Quote(&b, text)
 	}
-	_, err := fmt.Fprint(g.Stdout, b.String())
+	_, err := fmt.Fprint(e.Stdout, b.String())
 	return err
 }
 
-// jobsEachCommand is a command that does something to jobs. do returns what is told of
+// eachCommand is a command that does something to jobs. do returns what is told of
 // the job.
-func (g *group) jobsEachCommand(name, what string, do func(context.Context, store.Jobs, string) (string, error)) *cobra.Command {
+func eachCommand(e *env.Env, name, what string, do func(context.Context, store.Jobs, string) (string, error)) *cobra.Command {
 	var batch string
 	cmd := &cobra.Command{
 		Use:     name + " JOB...",
@@ -393,12 +389,12 @@ func (g *group) jobsEachCommand(name, what string, do func(context.Context, stor
 			}
 			return nil
 		},
-		RunE: g.storedJobs(func(cmd *cobra.Command, args []string, s store.Store) error {
+		RunE: storedJobs(e, func(cmd *cobra.Command, args []string, s store.Store) error {
 			ids, err := jobIDs(cmd.Context(), s, args, batch)
 			if err != nil {
 				return err
 			}
-			return g.each(cmd.Context(), s, ids, batch != "", do)
+			return each(cmd.Context(), e, s, ids, batch != "", do)
 		}),
 	}
 	cmd.Flags().StringVar(&batch, "batch", "", "all jobs of this `BATCH` that it can be done to")
@@ -434,7 +430,7 @@ func jobIDs(ctx context.Context, s store.Jobs, names []string, batch string) ([]
 var errNotDone = errors.New("it cannot be done")
 
 // each does something to jobs. Of a batch those are left out that it cannot be done to.
-func (g *group) each(ctx context.Context, s store.Store, ids []string, batch bool, do func(context.Context, store.Jobs, string) (string, error)) error {
+func each(ctx context.Context, e *env.Env, s store.Store, ids []string, batch bool, do func(context.Context, store.Jobs, string) (string, error)) error {
 	var failed []error
 	done := 0
 	for _, id := range ids {
@@ -442,17 +438,17 @@ func (g *group) each(ctx context.Context, s store.Store, ids []string, batch boo
 		switch {
 		case err == nil:
 			done++
-			fmt.Fprintf(g.Stdout, "%s %s\n", told, id)
+			fmt.Fprintf(e.Stdout, "%s %s\n", told, id)
 		case batch && errors.Is(err, errNotDone):
 		default:
 			failed = append(failed, fmt.Errorf("%s: %w", id, err))
 		}
 	}
 	if done > 0 {
-		g.WakeAll(ctx)
+		e.WakeAll(ctx)
 	}
 	if batch {
-		g.Note("%s of %d", env.Count(done, "job"), len(ids))
+		e.Note("%s of %d", env.Count(done, "job"), len(ids))
 	}
 	return errors.Join(failed...)
 }

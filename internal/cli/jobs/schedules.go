@@ -24,7 +24,7 @@ type scheduleView struct {
 	LastJob  string    `json:"lastJob,omitempty"`
 }
 
-func (g *group) jobsSchedulesCommand() *cobra.Command {
+func schedulesCommand(e *env.Env) *cobra.Command {
 	var (
 		asJSON bool
 		remove string
@@ -36,9 +36,9 @@ func (g *group) jobsSchedulesCommand() *cobra.Command {
 that section leaves the schedules of the store as they are: what none has any more is removed with --rm.`,
 		Example: "  troupe jobs schedules\n  troupe jobs schedules --json\n  troupe jobs schedules --rm morning",
 		Args:    env.NoArgs,
-		RunE: g.storedJobs(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: storedJobs(e, func(cmd *cobra.Command, _ []string, s store.Store) error {
 			if cmd.Flags().Changed("rm") {
-				return g.removeSchedule(cmd.Context(), s, remove)
+				return removeSchedule(cmd.Context(), e, s, remove)
 			}
 			all, err := s.Schedules(cmd.Context())
 			if err != nil {
@@ -49,7 +49,7 @@ that section leaves the schedules of the store as they are: what none has any mo
 				for i, e := range all {
 					views[i] = scheduleView{e.Name, e.Cron, zoneOf(e), e.Agent, e.Prompt, e.Next, e.Last, e.LastJob}
 				}
-				return g.PrintJSON(views)
+				return e.PrintJSON(views)
 			}
 			rows := [][]string{{"SCHEDULE", "CRON", "TIMEZONE", "AGENT", "NEXT", "LAST JOB", "PROMPT"}}
 			for _, e := range all {
@@ -59,7 +59,7 @@ that section leaves the schedules of the store as they are: what none has any mo
 				}
 				rows = append(rows, []string{e.Name, e.Cron, zoneOf(e), e.Agent, next, env.OrNone(e.LastJob), env.Shorten(e.Prompt, 40)})
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -67,7 +67,7 @@ that section leaves the schedules of the store as they are: what none has any mo
 	return cmd
 }
 
-func (g *group) removeSchedule(ctx context.Context, s store.Jobs, name string) error {
+func removeSchedule(ctx context.Context, e *env.Env, s store.Jobs, name string) error {
 	err := s.DeleteSchedule(ctx, name)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) {
 		return env.Usagef("there is no schedule %q; troupe jobs schedules lists them", name)
@@ -75,7 +75,7 @@ func (g *group) removeSchedule(ctx context.Context, s store.Jobs, name string) e
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(g.Stdout, "removed", env.Plain(name))
+	_, err = fmt.Fprintln(e.Stdout, "removed", env.Plain(name))
 	return err
 }
 

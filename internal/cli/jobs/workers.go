@@ -17,7 +17,7 @@ import (
 
 // workers asks the workers of this user on this machine how they stand. One that does not
 // answer in a moment is left out: this is for hints.
-func (g *group) workers(ctx context.Context) (list []worker.Status) {
+func workers(ctx context.Context, e *env.Env) (list []worker.Status) {
 	state, err := env.StateDir()
 	if err != nil {
 		return nil
@@ -43,15 +43,15 @@ func (g *group) workers(ctx context.Context) (list []worker.Status) {
 
 // warnOfAgent says so where no worker seems to have the agent of a new job, which then
 // stays queued. Workers elsewhere may have it, so that it is no error.
-func (g *group) warnOfAgent(ctx context.Context, name string) {
+func warnOfAgent(ctx context.Context, e *env.Env, name string) {
 	const stays = "The job stays queued until a worker that has it starts"
-	running := g.workers(ctx)
+	running := workers(ctx, e)
 	known := []string{}
 	for _, s := range running {
 		known = append(known, s.Agents...)
 	}
 	if len(running) == 0 {
-		settings, err := g.Config()
+		settings, err := e.Config()
 		if err != nil {
 			return
 		}
@@ -63,17 +63,17 @@ func (g *group) warnOfAgent(ctx context.Context, name string) {
 	switch {
 	case slices.Contains(known, name):
 	case len(running) == 0:
-		g.Note("warning: your configuration has no agent %q (it has %s), and no worker of yours runs here. %s", name, have, stays)
+		e.Note("warning: your configuration has no agent %q (it has %s), and no worker of yours runs here. %s", name, have, stays)
 	default:
-		g.Note("warning: no running worker of yours has the agent %q (they have %s). %s", name, have, stays)
+		e.Note("warning: no running worker of yours has the agent %q (they have %s). %s", name, have, stays)
 	}
 }
 
 // warnOfFull says which workers claim no jobs because so many wait for a human.
-func (g *group) warnOfFull(ctx context.Context) {
-	for _, s := range g.workers(ctx) {
+func warnOfFull(ctx context.Context, e *env.Env) {
+	for _, s := range workers(ctx, e) {
 		if s.MaxParked > 0 && s.Parked >= s.MaxParked {
-			g.Note("warning: worker %s claims no jobs: %s wait for a human, and --max-parked is %d. See troupe inbox",
+			e.Note("warning: worker %s claims no jobs: %s wait for a human, and --max-parked is %d. See troupe inbox",
 				env.Plain(s.Owner), fmt.Sprint(s.Parked), s.MaxParked)
 		}
 	}

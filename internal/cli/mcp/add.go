@@ -35,7 +35,7 @@ type addFlags struct {
 	trust       bool
 }
 
-func (g *group) mcpAddCommand() *cobra.Command {
+func addCommand(e *env.Env) *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{
 		Use:   "add [FLAGS] NAME {URL | COMMAND [ARGUMENT...]}",
@@ -56,7 +56,7 @@ is started, and never by a shell.`,
 			if err != nil {
 				return err
 			}
-			s, err := g.OpenStore()
+			s, err := e.OpenStore()
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ is started, and never by a shell.`,
 				}
 				return env.Usagef("%w", err)
 			}
-			return g.approveAdded(cmd.Context(), s, path, args[0], f.trust)
+			return approveAdded(cmd.Context(), e, s, path, args[0], f.trust)
 		},
 	}
 	flags := cmd.Flags()
@@ -156,7 +156,7 @@ func pairs(flag, form, separator string, values []string) (map[string]string, er
 }
 
 // approveAdded records that a server that was just added may be started.
-func (g *group) approveAdded(ctx context.Context, s store.Approvals, path, name string, trust bool) error {
+func approveAdded(ctx context.Context, e *env.Env, s store.Approvals, path, name string, trust bool) error {
 	servers, err := mcpclient.LoadConfig(path)
 	if err != nil {
 		return env.Usagef("%w", err)
@@ -169,14 +169,14 @@ func (g *group) approveAdded(ctx context.Context, s store.Approvals, path, name 
 	if err := s.Approve(ctx, store.Approval{File: def.File, Server: name, Hash: def.Hash, Shown: setup.Reach(def), By: env.UserName(), Trusted: trust}); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Stdout, "added %s to %s: %s\n", env.Plain(name), path, env.Plain(setup.Reach(def)))
+	fmt.Fprintf(e.Stdout, "added %s to %s: %s\n", env.Plain(name), path, env.Plain(setup.Reach(def)))
 	if def.Err != nil {
-		g.Note("it cannot be used yet: %s", env.PlainLines(def.Err.Error()))
+		e.Note("it cannot be used yet: %s", env.PlainLines(def.Err.Error()))
 	}
 	return nil
 }
 
-func (g *group) mcpRmCommand() *cobra.Command {
+func rmCommand(e *env.Env) *cobra.Command {
 	var f setup.ScopeFlags
 	cmd := &cobra.Command{
 		Use:     "rm SERVER...",
@@ -199,7 +199,7 @@ func (g *group) mcpRmCommand() *cobra.Command {
 				case err != nil:
 					return env.Usagef("%w", err)
 				}
-				fmt.Fprintf(g.Stdout, "removed %s from %s\n", env.Plain(name), path)
+				fmt.Fprintf(e.Stdout, "removed %s from %s\n", env.Plain(name), path)
 			}
 			return nil
 		},
@@ -215,7 +215,7 @@ type shownServer struct {
 	Definition hostconfig.Definition `json:"definition"`
 }
 
-func (g *group) mcpGetCommand() *cobra.Command {
+func getCommand(e *env.Env) *cobra.Command {
 	var (
 		f       setup.ServerFlags
 		asJSON  bool
@@ -227,8 +227,8 @@ func (g *group) mcpGetCommand() *cobra.Command {
 		Long:    "Show how a server is configured, and where; nothing is started. Values of the environment and of headers that stand in the file themselves are masked.",
 		Example: "  troupe mcp get filesystem\n  troupe mcp get github --json --show-secrets",
 		Args:    env.OneArg("the name of a server"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
-			all, err := setup.AllServers(g.Env, &f)
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			all, err := setup.AllServers(e, &f)
 			if err != nil {
 				return err
 			}
@@ -241,9 +241,9 @@ func (g *group) mcpGetCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return g.PrintJSON(shown)
+				return e.PrintJSON(shown)
 			}
-			return g.printServer(shown)
+			return printServer(e, shown)
 		}),
 	}
 	f.Add(cmd)
@@ -309,7 +309,7 @@ func mask(values map[string]string) {
 	}
 }
 
-func (g *group) printServer(s *shownServer) error {
+func printServer(e *env.Env, s *shownServer) error {
 	d := &s.Definition
 	rows := [][]string{{"name", s.Name}, {"status", s.Status}}
 	add := func(label, value string) {
@@ -344,7 +344,7 @@ func (g *group) printServer(s *shownServer) error {
 		add("trusted", "yes")
 	}
 	add("error", s.Error)
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 // relative shortens a path below the current folder.

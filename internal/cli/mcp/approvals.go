@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-func (g *group) mcpApprovalsCommand() *cobra.Command {
+func approvalsCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
 		Short: "What you have allowed for good: servers to start, tools to call unasked",
@@ -25,7 +25,7 @@ Each approval is bound to one definition: a server or a tool that has changed is
 		Args: env.SubcommandOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.approvalsLsCommand(), g.approvalsRmCommand())
+	cmd.AddCommand(approvalsLsCommand(e), approvalsRmCommand(e))
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func approvalsOf(ctx context.Context, s store.Approvals) ([]approvalView, error)
 	return all, nil
 }
 
-func (g *group) approvalsLsCommand() *cobra.Command {
+func approvalsLsCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -73,13 +73,13 @@ func (g *group) approvalsLsCommand() *cobra.Command {
 		Long:    "List the approvals of servers and of tools, with what each holds for, who gave it and when.",
 		Example: "  troupe mcp approvals ls\n  troupe mcp approvals ls --json",
 		Args:    env.NoArgs,
-		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			all, err := approvalsOf(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return g.PrintJSON(all)
+				return e.PrintJSON(all)
 			}
 			rows := [][]string{{"ID", "KIND", "WHERE", "SERVER", "WHAT", "BY", "AT"}}
 			for _, v := range all {
@@ -89,14 +89,14 @@ func (g *group) approvalsLsCommand() *cobra.Command {
 				}
 				rows = append(rows, []string{v.ID, v.Kind, v.Where, v.Server, what, v.By, v.At.Local().Format(time.DateTime)})
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (g *group) approvalsRmCommand() *cobra.Command {
+func approvalsRmCommand(e *env.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm APPROVAL...",
 		Short: "Take approvals back",
@@ -108,7 +108,7 @@ way is not ended; the next call of a tool asks again, and the next start of a se
 			if len(args) == 0 {
 				return env.Usagef("name the approvals by ID or tool; troupe mcp approvals ls lists them")
 			}
-			s, err := g.OpenStore()
+			s, err := e.OpenStore()
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ way is not ended; the next call of a tool asks again, and the next start of a se
 				return err
 			}
 			for _, name := range args {
-				if err := g.revoke(cmd.Context(), s, here, all, name); err != nil {
+				if err := revoke(cmd.Context(), e, s, here, all, name); err != nil {
 					return err
 				}
 			}
@@ -132,7 +132,7 @@ way is not ended; the next call of a tool asks again, and the next start of a se
 }
 
 // revoke takes back the approvals that a name means.
-func (g *group) revoke(ctx context.Context, s store.Approvals, here *setup.ToolApprovals, all []approvalView, name string) error {
+func revoke(ctx context.Context, e *env.Env, s store.Approvals, here *setup.ToolApprovals, all []approvalView, name string) error {
 	found := false
 	var known []string
 	for _, v := range all {
@@ -151,7 +151,7 @@ func (g *group) revoke(ctx context.Context, s store.Approvals, here *setup.ToolA
 		if v.Tool != "" {
 			what = v.Tool
 		}
-		fmt.Fprintf(g.Stdout, "revoked %s: the %s %s, %s\n", v.ID, v.Kind, env.Plain(what), env.Plain(v.Where))
+		fmt.Fprintf(e.Stdout, "revoked %s: the %s %s, %s\n", v.ID, v.Kind, env.Plain(what), env.Plain(v.Where))
 	}
 	if !found {
 		return env.Usagef("there is no approval %q%s\ntroupe mcp approvals ls lists them", name, env.DidYouMean(name, known))

@@ -20,19 +20,19 @@ import (
 // approveTools starts the servers and accepts those of their tools that are not what
 // they were when they were first called (SECA-38). Each is shown as it is now: of what
 // it was only the hash is kept. With dry nothing is accepted.
-func (g *group) approveTools(ctx context.Context, f *setup.ServerFlags, s store.Store, servers []mcpclient.Server, dry bool) error {
+func approveTools(ctx context.Context, e *env.Env, f *setup.ServerFlags, s store.Store, servers []mcpclient.Server, dry bool) error {
 	pins := agent.Pins(s, servers)
 	for i := range servers {
 		name := servers[i].Name
-		err := setup.WithClient(ctx, g.Env, f, s, servers[i], func(c *mcpclient.Client) error {
+		err := setup.WithClient(ctx, e, f, s, servers[i], func(c *mcpclient.Client) error {
 			tools, err := c.ListTools(ctx)
 			if err != nil {
 				return env.ExitWith(setup.CallExit(err), err)
 			}
-			if err := g.approveInstructions(ctx, pins, name, c, dry); err != nil {
+			if err := approveInstructions(ctx, e, pins, name, c, dry); err != nil {
 				return err
 			}
-			return g.approveChanged(ctx, pins, name, tools, dry)
+			return approveChanged(ctx, e, pins, name, tools, dry)
 		})
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (g *group) approveTools(ctx context.Context, f *setup.ServerFlags, s store.
 }
 
 // approveInstructions shows what a server says to models, and accepts it (SECA-38).
-func (g *group) approveInstructions(ctx context.Context, pins mcpclient.PinStore, server string, c *mcpclient.Client, dry bool) error {
+func approveInstructions(ctx context.Context, e *env.Env, pins mcpclient.PinStore, server string, c *mcpclient.Client, dry bool) error {
 	info, err := c.Info(ctx)
 	if err != nil || info.Instructions == "" {
 		return err
@@ -59,7 +59,7 @@ func (g *group) approveInstructions(ctx context.Context, pins mcpclient.PinStore
 		state = "changed"
 	}
 	text := strings.ReplaceAll(sanitize.Reveal(info.Instructions), "\n", "\n  > ")
-	fmt.Fprintf(g.Stdout, "%s: its instructions to models (%s)\n  > %s\n", env.Plain(server), state, text)
+	fmt.Fprintf(e.Stdout, "%s: its instructions to models (%s)\n  > %s\n", env.Plain(server), state, text)
 	if dry || pinned == hash {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (g *group) approveInstructions(ctx context.Context, pins mcpclient.PinStore
 }
 
 // approveChanged looks at the tools of one server.
-func (g *group) approveChanged(ctx context.Context, pins mcpclient.PinStore, server string, tools []mcp.Tool, dry bool) error {
+func approveChanged(ctx context.Context, e *env.Env, pins mcpclient.PinStore, server string, tools []mcp.Tool, dry bool) error {
 	verb := "accepted"
 	if dry {
 		verb = "not accepted"
@@ -93,14 +93,14 @@ func (g *group) approveChanged(ctx context.Context, pins mcpclient.PinStore, ser
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(g.Stdout, "%s: the tool %s has changed, and is now\n%s\n", env.Plain(server), env.Plain(t.Name), text)
+		fmt.Fprintf(e.Stdout, "%s: the tool %s has changed, and is now\n%s\n", env.Plain(server), env.Plain(t.Name), text)
 		if !dry {
 			if err := pins.SetPin(ctx, server, t.Name, hash); err != nil {
 				return err
 			}
 		}
 	}
-	fmt.Fprintf(g.Stdout, "%s: %d changed tools %s, %d as they were, %d that were never called\n",
+	fmt.Fprintf(e.Stdout, "%s: %d changed tools %s, %d as they were, %d that were never called\n",
 		env.Plain(server), changed, verb, known-changed, len(tools)-known)
 	return nil
 }

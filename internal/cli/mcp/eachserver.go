@@ -25,14 +25,14 @@ const maxStarting = 8
 // eachServer asks the servers that are named, or all, a few at a time. It returns the lists
 // of those that have answered, in the order of the configuration, and with them as an error
 // what has become of the others.
-func eachServer[T any](cmd *cobra.Command, p *group, f *setup.ServerFlags, names []string, list func(c *mcpclient.Client) ([]T, error)) (
+func eachServer[T any](cmd *cobra.Command, e *env.Env, f *setup.ServerFlags, names []string, list func(c *mcpclient.Client) ([]T, error)) (
 	lists []listOf[T], err error) {
-	s, err := p.OpenStore()
+	s, err := e.OpenStore()
 	if err != nil {
 		return nil, err
 	}
 	defer env.CloseStore(s, &err)
-	servers, err := setup.Pick(p.Env, f, names)
+	servers, err := setup.Pick(e, f, names)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func eachServer[T any](cmd *cobra.Command, p *group, f *setup.ServerFlags, names
 		asked.Go(func() {
 			defer func() { <-places }()
 			all[i].server = servers[i].Name
-			errs[i] = setup.WithClient(cmd.Context(), p.Env, f, s, servers[i], func(c *mcpclient.Client) error {
+			errs[i] = setup.WithClient(cmd.Context(), e, f, s, servers[i], func(c *mcpclient.Client) error {
 				items, err := list(c)
 				if err != nil {
 					return env.ExitWith(setup.CallExit(err), err)
@@ -85,15 +85,15 @@ func joinExits(errs []error) error {
 
 // printLists prints what servers have listed, as JSON or in rows. Failed is what has become
 // of those that have not, and is returned; where no server has answered nothing is printed.
-func (g *group) printLists(servers int, asJSON bool, all any, rows [][]string, failed error) error {
+func printLists(e *env.Env, servers int, asJSON bool, all any, rows [][]string, failed error) error {
 	if servers == 0 && failed != nil {
 		return failed
 	}
 	var err error
 	if asJSON {
-		err = g.PrintRaw(all)
+		err = e.PrintRaw(all)
 	} else {
-		err = g.Table(rows)
+		err = e.Table(rows)
 	}
 	if err != nil {
 		return errors.Join(err, failed)

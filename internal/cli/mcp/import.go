@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/hostimport"
 )
 
-func (g *group) mcpImportCommand() *cobra.Command {
+func importCommand(e *env.Env) *cobra.Command {
 	var (
 		f     setup.ScopeFlags
 		force bool
@@ -29,7 +29,7 @@ What is copied has to be approved before it is started; trust is not copied.`,
 		Example: "  troupe mcp import\n  troupe mcp import cursor\n  troupe mcp import -s user ~/.config/goose/config.yaml github",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return g.listImports()
+				return listImports(e)
 			}
 			path, err := f.Path()
 			if err != nil {
@@ -39,7 +39,7 @@ What is copied has to be approved before it is started; trust is not copied.`,
 			if err != nil {
 				return err
 			}
-			return g.importFrom(sources, args[1:], path, force)
+			return importFrom(e, sources, args[1:], path, force)
 		},
 	}
 	f.Add(cmd, "write to")
@@ -62,7 +62,7 @@ func sourcesOf(name string) ([]hostimport.Source, error) {
 	return []hostimport.Source{{Path: name}}, nil
 }
 
-func (g *group) listImports() error {
+func listImports(e *env.Env) error {
 	places := hostimport.Here()
 	rows := [][]string{{"HOST", "FILE", "SERVERS"}}
 	for _, s := range places.Find("") {
@@ -78,15 +78,15 @@ func (g *group) listImports() error {
 		rows = append(rows, []string{s.Host, relative(s.Path), strings.Join(names, ", ")})
 	}
 	if len(rows) == 1 {
-		g.Note("no other host is configured here")
+		e.Note("no other host is configured here")
 		return nil
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 // importFrom copies servers, all or those that are named. One that cannot be copied
 // does not keep the others back.
-func (g *group) importFrom(sources []hostimport.Source, names []string, path string, force bool) error {
+func importFrom(e *env.Env, sources []hostimport.Source, names []string, path string, force bool) error {
 	copied, seen, failed := 0, map[string]bool{}, false
 	for _, source := range sources {
 		if sameFile(source.Path, path) {
@@ -108,15 +108,15 @@ func (g *group) importFrom(sources []hostimport.Source, names []string, path str
 			}
 			switch {
 			case errors.Is(err, hostconfig.ErrExists):
-				g.Note("%s: %s has one of this name; replace it with --force", env.Plain(s.Name), path)
+				e.Note("%s: %s has one of this name; replace it with --force", env.Plain(s.Name), path)
 			case err != nil:
 				failed = true
-				g.Note("%s: not copied: %s", env.Plain(s.Name), env.PlainLines(err.Error()))
+				e.Note("%s: not copied: %s", env.Plain(s.Name), env.PlainLines(err.Error()))
 			default:
 				copied++
-				fmt.Fprintf(g.Stdout, "copied %s from %s\n", env.Plain(s.Name), relative(source.Path))
+				fmt.Fprintf(e.Stdout, "copied %s from %s\n", env.Plain(s.Name), relative(source.Path))
 				for _, note := range s.Notes {
-					g.Note("%s: %s", env.Plain(s.Name), env.PlainLines(note))
+					e.Note("%s: %s", env.Plain(s.Name), env.PlainLines(note))
 				}
 			}
 		}
@@ -127,7 +127,7 @@ func (g *group) importFrom(sources []hostimport.Source, names []string, path str
 		}
 	}
 	if copied > 0 {
-		g.Note("look at them with troupe mcp ls, approve them with troupe mcp approve")
+		e.Note("look at them with troupe mcp ls, approve them with troupe mcp approve")
 	}
 	if failed {
 		return errors.New("not every server could be copied")

@@ -21,25 +21,21 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Configure MCP servers, look at them, use them",
 		Args:  env.SubcommandOnly,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.mcpAddCommand(), g.mcpLsCommand(), g.mcpGetCommand(), g.mcpRmCommand(), g.mcpImportCommand(), g.mcpApproveCommand(), g.mcpApprovalsCommand(),
-		g.mcpTestCommand(), g.mcpToolsCommand(), g.mcpCallCommand(), g.mcpResourcesCommand(), g.mcpPromptsCommand(),
-		g.mcpSkillsCommand())
+	cmd.AddCommand(addCommand(e), lsCommand(e), getCommand(e), rmCommand(e), importCommand(e), approveCommand(e), approvalsCommand(e),
+		testCommand(e), toolsCommand(e), callCommand(e), resourcesCommand(e), promptsCommand(e),
+		skillsCommand(e))
 	return cmd
 }
 
-func (g *group) mcpLsCommand() *cobra.Command {
+func lsCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -48,12 +44,12 @@ func (g *group) mcpLsCommand() *cobra.Command {
 		Long:    "List the servers of the files that count, and whether each may be started. Nothing is started.",
 		Example: "  troupe mcp ls\n  troupe mcp ls --mcp-config other.json --json",
 		Args:    env.NoArgs,
-		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
-			servers, err := setup.AllServers(g.Env, &f)
+		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
+			servers, err := setup.AllServers(e, &f)
 			if err != nil {
 				return err
 			}
-			setup.WarnOf(g.Env, servers)
+			setup.WarnOf(e, servers)
 			list := make([]setup.Configured, 0, len(servers))
 			for i := range servers {
 				c, err := f.Describe(cmd.Context(), s, &servers[i])
@@ -63,7 +59,7 @@ func (g *group) mcpLsCommand() *cobra.Command {
 				list = append(list, c)
 			}
 			if asJSON {
-				return g.PrintJSON(list)
+				return e.PrintJSON(list)
 			}
 			rows := [][]string{{"SERVER", "STATUS", "TRUSTED", "STARTS"}}
 			for _, c := range list {
@@ -77,7 +73,7 @@ func (g *group) mcpLsCommand() *cobra.Command {
 				}
 				rows = append(rows, []string{c.Name, c.Status, trusted, what})
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		}),
 	}
 	f.Add(cmd)
@@ -85,7 +81,7 @@ func (g *group) mcpLsCommand() *cobra.Command {
 	return cmd
 }
 
-func (g *group) mcpToolsCommand() *cobra.Command {
+func toolsCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -100,7 +96,7 @@ func (g *group) mcpToolsCommand() *cobra.Command {
 				Tool   mcp.Tool `json:"tool"`
 			}
 			all := []listed{}
-			lists, failed := eachServer(cmd, g, &f, args, func(c *mcpclient.Client) ([]mcp.Tool, error) {
+			lists, failed := eachServer(cmd, e, &f, args, func(c *mcpclient.Client) ([]mcp.Tool, error) {
 				return c.ListTools(cmd.Context())
 			})
 			rows := [][]string{{"SERVER", "TOOL", "HINTS", "DESCRIPTION"}}
@@ -111,7 +107,7 @@ func (g *group) mcpToolsCommand() *cobra.Command {
 					rows = append(rows, []string{l.server, t.Name, setup.Hints(t), env.Shorten(env.FirstLine(t.Description), 70)})
 				}
 			}
-			return g.printLists(len(lists), asJSON, all, rows, failed)
+			return printLists(e, len(lists), asJSON, all, rows, failed)
 		},
 	}
 	f.Add(cmd)
@@ -119,7 +115,7 @@ func (g *group) mcpToolsCommand() *cobra.Command {
 	return cmd
 }
 
-func (g *group) mcpCallCommand() *cobra.Command {
+func callCommand(e *env.Env) *cobra.Command {
 	var (
 		f       setup.ServerFlags
 		asJSON  bool
@@ -132,8 +128,8 @@ func (g *group) mcpCallCommand() *cobra.Command {
 The tool's text goes to stdout; a tool that fails exits with 1.`,
 		Example: `  troupe mcp call --mcp "npx -y @modelcontextprotocol/server-everything" echo '{"message":"hello"}'
   troupe mcp call filesystem list_directory '{"path":"."}' --json`,
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
-			all, err := setup.ServersOf(g.Env, &f)
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			all, err := setup.ServersOf(e, &f)
 			if err != nil {
 				return err
 			}
@@ -147,14 +143,14 @@ The tool's text goes to stdout; a tool that fails exits with 1.`,
 				ctx, cancel = context.WithTimeoutCause(ctx, timeout, env.ErrTimeout)
 				defer cancel()
 			}
-			return setup.WithClient(ctx, g.Env, &f, s, server, func(c *mcpclient.Client) error {
+			return setup.WithClient(ctx, e, &f, s, server, func(c *mcpclient.Client) error {
 				res, err := c.CallTool(ctx, tool, arguments, &mcpclient.CallOptions{Progress: func(pr mcpclient.Progress) {
-					g.Note("%s", env.Plain(fmt.Sprintf("%g %s", pr.Progress, pr.Message)))
+					e.Note("%s", env.Plain(fmt.Sprintf("%g %s", pr.Progress, pr.Message)))
 				}})
 				if err != nil {
 					return env.ExitWith(setup.CallExit(err), err)
 				}
-				return g.printResult(res, asJSON)
+				return printResult(e, res, asJSON)
 			})
 		}),
 	}
@@ -197,9 +193,9 @@ func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, t
 	return all[0], args[0], arguments, nil
 }
 
-func (g *group) printResult(res *mcp.CallToolResult, asJSON bool) error {
+func printResult(e *env.Env, res *mcp.CallToolResult, asJSON bool) error {
 	if asJSON {
-		if err := g.PrintRaw(res); err != nil {
+		if err := e.PrintRaw(res); err != nil {
 			return err
 		}
 	} else {
@@ -208,10 +204,10 @@ func (g *group) printResult(res *mcp.CallToolResult, asJSON bool) error {
 			if t, ok := c.(*mcp.TextContent); ok {
 				text = t.Text
 			}
-			if env.OnTerminal(g.Stdout) {
+			if env.OnTerminal(e.Stdout) {
 				text = env.PlainLines(text) // SECA-42
 			}
-			fmt.Fprintln(g.Stdout, text)
+			fmt.Fprintln(e.Stdout, text)
 		}
 	}
 	if res.IsError {
@@ -220,7 +216,7 @@ func (g *group) printResult(res *mcp.CallToolResult, asJSON bool) error {
 	return nil
 }
 
-func (g *group) mcpApproveCommand() *cobra.Command {
+func approveCommand(e *env.Env) *cobra.Command {
 	var (
 		f     setup.ServerFlags
 		trust bool
@@ -245,17 +241,17 @@ With --tools the servers are started, and their changed tools are shown and acce
 			if tools && trust || dry && !tools {
 				return env.Usagef("--tools and --trust exclude each other, and --dry-run is for --tools")
 			}
-			s, err := g.OpenStore()
+			s, err := e.OpenStore()
 			if err != nil {
 				return err
 			}
 			defer env.CloseStore(s, &err)
-			servers, err := setup.Pick(g.Env, &f, args)
+			servers, err := setup.Pick(e, &f, args)
 			if err != nil {
 				return err
 			}
 			if tools {
-				return g.approveTools(cmd.Context(), &f, s, servers, dry)
+				return approveTools(cmd.Context(), e, &f, s, servers, dry)
 			}
 			for _, def := range servers {
 				if def.File == "" {
@@ -269,7 +265,7 @@ With --tools the servers are started, and their changed tools are shown and acce
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(g.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(shown))
+				fmt.Fprintf(e.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(shown))
 			}
 			return nil
 		},

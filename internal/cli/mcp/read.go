@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-func (g *group) mcpResourcesCommand() *cobra.Command {
+func resourcesCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -30,14 +30,14 @@ binary contents too. SERVER may be left out where there is one.`,
 				return env.Usagef("%q is no URI", args[1])
 			}
 			if uri == "" {
-				return g.listResources(cmd, &f, args, asJSON)
+				return listResources(e, cmd, &f, args, asJSON)
 			}
-			return g.onServer(cmd, &f, args, func(c *mcpclient.Client) error {
+			return onServer(e, cmd, &f, args, func(c *mcpclient.Client) error {
 				res, err := c.ReadResource(cmd.Context(), uri, nil)
 				if err != nil {
 					return env.ExitWith(setup.CallExit(err), err)
 				}
-				return g.printContents(res, asJSON)
+				return printContents(e, res, asJSON)
 			})
 		},
 	}
@@ -47,23 +47,23 @@ binary contents too. SERVER may be left out where there is one.`,
 }
 
 // onServer uses the server that is named, or the only one there is.
-func (g *group) onServer(cmd *cobra.Command, f *setup.ServerFlags, names []string, use func(*mcpclient.Client) error) (err error) {
-	s, err := g.OpenStore()
+func onServer(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, use func(*mcpclient.Client) error) (err error) {
+	s, err := e.OpenStore()
 	if err != nil {
 		return err
 	}
 	defer env.CloseStore(s, &err)
-	servers, err := setup.Pick(g.Env, f, names)
+	servers, err := setup.Pick(e, f, names)
 	if err != nil {
 		return err
 	}
 	if len(servers) != 1 {
 		return env.Usagef("name one of the servers %s", strings.Join(setup.NamesOf(servers), ", "))
 	}
-	return setup.WithClient(cmd.Context(), g.Env, f, s, servers[0], use)
+	return setup.WithClient(cmd.Context(), e, f, s, servers[0], use)
 }
 
-func (g *group) listResources(cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
+func listResources(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
 	type listed struct {
 		Server   string                `json:"server"`
 		Resource *mcp.Resource         `json:"resource,omitempty"`
@@ -71,7 +71,7 @@ func (g *group) listResources(cmd *cobra.Command, f *setup.ServerFlags, names []
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "URI", "TYPE", "NAME"}}
-	lists, failed := eachServer(cmd, g, f, names, func(c *mcpclient.Client) (own []listed, err error) {
+	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) (own []listed, err error) {
 		resources, err := c.ListResources(cmd.Context())
 		if err != nil {
 			return nil, err
@@ -96,7 +96,7 @@ func (g *group) listResources(cmd *cobra.Command, f *setup.ServerFlags, names []
 			}
 		}
 	}
-	return g.printLists(len(lists), asJSON, all, rows, failed)
+	return printLists(e, len(lists), asJSON, all, rows, failed)
 }
 
 // titleOr is what a thing is called on a screen (TOOL-18).
@@ -109,34 +109,34 @@ func titleOr(title, name string) string {
 
 // printContents writes what was read: to a pipe as it is, to a terminal as text that
 // does nothing else than be seen.
-func (g *group) printContents(res *mcp.ReadResourceResult, asJSON bool) error {
+func printContents(e *env.Env, res *mcp.ReadResourceResult, asJSON bool) error {
 	if asJSON {
-		return g.PrintRaw(res)
+		return e.PrintRaw(res)
 	}
 	for i := range res.Contents {
 		c := &res.Contents[i]
 		if c.Blob != nil {
-			if env.OnTerminal(g.Stdout) {
-				fmt.Fprintf(g.Stdout, "[%d bytes of %s]\n", len(c.Blob), env.Plain(c.MIMEType))
+			if env.OnTerminal(e.Stdout) {
+				fmt.Fprintf(e.Stdout, "[%d bytes of %s]\n", len(c.Blob), env.Plain(c.MIMEType))
 				continue
 			}
-			if _, err := g.Stdout.Write(c.Blob); err != nil {
+			if _, err := e.Stdout.Write(c.Blob); err != nil {
 				return err
 			}
 			continue
 		}
 		text := c.Text
-		if env.OnTerminal(g.Stdout) {
+		if env.OnTerminal(e.Stdout) {
 			text = env.PlainLines(text) + "\n" // SECA-42
 		}
-		if _, err := fmt.Fprint(g.Stdout, text); err != nil {
+		if _, err := fmt.Fprint(e.Stdout, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *group) mcpPromptsCommand() *cobra.Command {
+func promptsCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -158,7 +158,7 @@ out where there is one.`,
 			if len(words) > 2 {
 				return env.Usagef("give a server, a prompt, and arguments as NAME=VALUE; got %q", words)
 			}
-			servers, err := setup.ServersOf(g.Env, &f)
+			servers, err := setup.ServersOf(e, &f)
 			if err != nil {
 				return err
 			}
@@ -167,25 +167,25 @@ out where there is one.`,
 				names, prompt = words[:n-1], words[n-1]
 			}
 			if prompt == "" {
-				return g.listPrompts(cmd, &f, names, asJSON)
+				return listPrompts(e, cmd, &f, names, asJSON)
 			}
-			return g.onServer(cmd, &f, names, func(c *mcpclient.Client) error {
+			return onServer(e, cmd, &f, names, func(c *mcpclient.Client) error {
 				res, err := c.GetPrompt(cmd.Context(), prompt, values, nil)
 				if err != nil {
 					return env.ExitWith(setup.CallExit(err), err)
 				}
 				if asJSON {
-					return g.PrintRaw(res)
+					return e.PrintRaw(res)
 				}
 				for _, m := range res.Messages {
 					text := "[" + m.Content.ContentType() + "]"
 					if t, ok := m.Content.(*mcp.TextContent); ok {
 						text = t.Text
 					}
-					if env.OnTerminal(g.Stdout) {
+					if env.OnTerminal(e.Stdout) {
 						text = env.PlainLines(text) // SECA-42
 					}
-					fmt.Fprintf(g.Stdout, "%s: %s\n", m.Role, text)
+					fmt.Fprintf(e.Stdout, "%s: %s\n", m.Role, text)
 				}
 				return nil
 			})
@@ -196,14 +196,14 @@ out where there is one.`,
 	return cmd
 }
 
-func (g *group) listPrompts(cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
+func listPrompts(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
 	type listed struct {
 		Server string     `json:"server"`
 		Prompt mcp.Prompt `json:"prompt"`
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "PROMPT", "ARGUMENTS", "DESCRIPTION"}}
-	lists, failed := eachServer(cmd, g, f, names, func(c *mcpclient.Client) ([]mcp.Prompt, error) {
+	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) ([]mcp.Prompt, error) {
 		return c.ListPrompts(cmd.Context())
 	})
 	for _, l := range lists {
@@ -220,5 +220,5 @@ func (g *group) listPrompts(cmd *cobra.Command, f *setup.ServerFlags, names []st
 			rows = append(rows, []string{l.server, pr.Name, strings.Join(arguments, " "), env.Shorten(env.FirstLine(pr.Description), 70)})
 		}
 	}
-	return g.printLists(len(lists), asJSON, all, rows, failed)
+	return printLists(e, len(lists), asJSON, all, rows, failed)
 }

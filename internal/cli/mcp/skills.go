@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-func (g *group) mcpSkillsCommand() *cobra.Command {
+func skillsCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -33,18 +33,18 @@ Skills are the server's words: nothing of them is carried out. SERVER may be lef
 				if i > 1 || len(args) > i+2 {
 					break
 				}
-				return g.onServer(cmd, &f, args[:i], func(c *mcpclient.Client) error {
+				return onServer(e, cmd, &f, args[:i], func(c *mcpclient.Client) error {
 					res, err := readSkill(cmd.Context(), c, uri, file)
 					if err != nil {
 						return env.ExitWith(setup.CallExit(err), err)
 					}
-					return g.printContents(res, asJSON)
+					return printContents(e, res, asJSON)
 				})
 			}
 			if len(args) > 1 {
 				return env.Usagef("give a server, the URI of a skill and a file, in this order; got %q", args)
 			}
-			return g.listSkills(cmd, &f, args, asJSON)
+			return listSkills(e, cmd, &f, args, asJSON)
 		},
 	}
 	f.Add(cmd)
@@ -71,14 +71,14 @@ func readSkill(ctx context.Context, c *mcpclient.Client, uri, file string) (*mcp
 	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{*contents}}, nil
 }
 
-func (g *group) listSkills(cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
+func listSkills(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
 	type listed struct {
 		Server string    `json:"server"`
 		Skill  mcp.Skill `json:"skill"`
 	}
 	all := []listed{}
 	rows := [][]string{{"SERVER", "SKILL", "FILES", "BYTES", "DESCRIPTION"}}
-	lists, failed := eachServer(cmd, g, f, names, func(c *mcpclient.Client) ([]mcp.Skill, error) {
+	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) ([]mcp.Skill, error) {
 		return c.ListSkills(cmd.Context())
 	})
 	for _, l := range lists {
@@ -96,5 +96,5 @@ func (g *group) listSkills(cmd *cobra.Command, f *setup.ServerFlags, names []str
 			rows = append(rows, []string{l.server, s.URI, files, size, env.Shorten(env.FirstLine(description), 70)})
 		}
 	}
-	return g.printLists(len(lists), asJSON, all, rows, failed)
+	return printLists(e, len(lists), asJSON, all, rows, failed)
 }

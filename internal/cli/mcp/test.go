@@ -46,7 +46,7 @@ type TestReport struct {
 	Err          error      `json:"-"`
 }
 
-func (g *group) mcpTestCommand() *cobra.Command {
+func testCommand(e *env.Env) *cobra.Command {
 	var (
 		f       setup.ServerFlags
 		asJSON  bool
@@ -58,8 +58,8 @@ func (g *group) mcpTestCommand() *cobra.Command {
 		Long: `Connect to servers and try what every host needs: the handshake, a sign of life, the lists of what they offer. It prints
 the era and revision of the protocol, the capabilities and how long each step took; where one fails, how to mend it.`,
 		Example: "  troupe mcp test\n  troupe mcp test filesystem --json\n  troupe mcp test --mcp https://docs.example/mcp",
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
-			servers, err := setup.Pick(g.Env, &f, args)
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			servers, err := setup.Pick(e, &f, args)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ the era and revision of the protocol, the capabilities and how long each step to
 				ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, env.ErrTimeout)
 				r := &TestReport{Server: servers[i].Name}
 				if r.Err = f.MayStart(ctx, s, &servers[i]); r.Err == nil {
-					TryServer(ctx, g.Env, r, servers[i])
+					TryServer(ctx, e, r, servers[i])
 				}
 				cancel()
 				if r.OK = r.Err == nil; !r.OK {
@@ -78,11 +78,11 @@ the era and revision of the protocol, the capabilities and how long each step to
 				}
 				reports = append(reports, r)
 				if !asJSON {
-					g.printReport(r)
+					printReport(e, r)
 				}
 			}
 			if asJSON {
-				if err := g.PrintJSON(reports); err != nil {
+				if err := e.PrintJSON(reports); err != nil {
 					return err
 				}
 			}
@@ -225,12 +225,12 @@ func capabilitiesOf(info *mcpclient.Info) []string {
 	return names
 }
 
-func (g *group) printReport(r *TestReport) {
+func printReport(e *env.Env, r *TestReport) {
 	verdict := "works"
 	if !r.OK {
 		verdict = "does not work"
 	}
-	fmt.Fprintf(g.Stdout, "%s %s\n", env.Plain(r.Server), verdict)
+	fmt.Fprintf(e.Stdout, "%s %s\n", env.Plain(r.Server), verdict)
 	rows := [][]string{}
 	if r.Revision != "" {
 		rows = append(rows, []string{"  revision", r.Revision + ", " + r.Era + " era"},
@@ -243,14 +243,14 @@ func (g *group) printReport(r *TestReport) {
 		}
 		rows = append(rows, []string{"  " + s.Name, fmt.Sprintf("%.1f ms", s.Millis), said})
 	}
-	if err := g.Table(rows); err != nil {
-		g.Note("%v", err)
+	if err := e.Table(rows); err != nil {
+		e.Note("%v", err)
 	}
 	if r.Stderr != "" {
-		fmt.Fprintf(g.Stdout, "  its last words: %s\n", env.PlainLines(r.Stderr))
+		fmt.Fprintf(e.Stdout, "  its last words: %s\n", env.PlainLines(r.Stderr))
 	}
 	if r.Fix != "" {
-		fmt.Fprintf(g.Stdout, "  to mend it: %s\n", env.PlainLines(r.Fix))
+		fmt.Fprintf(e.Stdout, "  to mend it: %s\n", env.PlainLines(r.Fix))
 	}
 }
 

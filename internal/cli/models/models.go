@@ -20,12 +20,8 @@ import (
 	"github.com/troupe-dev/troupe/llm/router"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "models",
 		Short: "Models: which there are, whether they work, and getting them",
@@ -35,11 +31,11 @@ models.default in troupe.yaml, or else by what is found.`,
 		Args: env.SubcommandOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.modelsListCommand(), g.modelsTestCommand(), g.modelsPullCommand())
+	cmd.AddCommand(listCommand(e), testCommand(e), pullCommand(e))
 	return cmd
 }
 
-func (g *group) modelsListCommand() *cobra.Command {
+func listCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -50,7 +46,7 @@ context in tokens, and what a million tokens cost where troupe.yaml says it. The
 A provider that does not answer is shown with the reason; if none answers the exit code is 6.`,
 		Example: "  troupe models ls\n  troupe models ls --json | jq -r '.models[].name'",
 		Args:    env.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return g.listModels(cmd.Context(), asJSON) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listModels(cmd.Context(), e, asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -92,8 +88,8 @@ type absentProvider struct {
 	Kind errorKind `json:"-"`
 }
 
-func (g *group) listModels(ctx context.Context, asJSON bool) error {
-	s, err := g.Config()
+func listModels(ctx context.Context, e *env.Env, asJSON bool) error {
+	s, err := e.Config()
 	if err != nil {
 		return err
 	}
@@ -102,9 +98,9 @@ func (g *group) listModels(ctx context.Context, asJSON bool) error {
 		return context.Cause(ctx)
 	}
 	if asJSON {
-		err = g.PrintJSON(list)
+		err = e.PrintJSON(list)
 	} else {
-		err = g.showModels(&list)
+		err = showModels(e, &list)
 	}
 	if err == nil && len(list.Models) == 0 {
 		err = env.ExitWith(env.ExitUnreachable, fmt.Errorf("%w\n%s", modelconfig.ErrNone, setup.NoModel))
@@ -198,7 +194,7 @@ func modelRowOf(s *env.Settings, c *router.Card, server string, listed bool) Mod
 	return r
 }
 
-func (g *group) showModels(list *ModelList) error {
+func showModels(e *env.Env, list *ModelList) error {
 	if len(list.Models) > 0 {
 		rows := [][]string{{"MODEL", "CAN", "CONTEXT", "PRICE IN/OUT", "SERVER"}}
 		for _, m := range list.Models {
@@ -218,7 +214,7 @@ func (g *group) showModels(list *ModelList) error {
 			}
 			rows = append(rows, []string{name, strings.Join(m.Capabilities, ","), context, price, server})
 		}
-		if err := g.Table(rows); err != nil {
+		if err := e.Table(rows); err != nil {
 			return err
 		}
 	}
@@ -227,9 +223,9 @@ func (g *group) showModels(list *ModelList) error {
 		if u.Server != "" {
 			at = " at " + env.Plain(u.Server)
 		}
-		g.Note("no models of %s%s: %s", env.Plain(u.Provider), at, u.Reason)
+		e.Note("no models of %s%s: %s", env.Plain(u.Provider), at, u.Reason)
 		if u.Fix != "" {
-			g.Note("  %s", u.Fix)
+			e.Note("  %s", u.Fix)
 		}
 	}
 	return nil

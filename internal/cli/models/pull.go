@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
 
-func (g *group) modelsPullCommand() *cobra.Command {
+func pullCommand(e *env.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pull MODEL",
 		Short: "Let Ollama get a model",
@@ -23,12 +23,12 @@ func (g *group) modelsPullCommand() *cobra.Command {
 with a provider of the type ollama. What was got before an interruption is kept: run it again to go on.`,
 		Example: "  troupe models pull qwen3:8b\n  troupe models pull gpubox/qwen3:32b",
 		Args:    env.OneArg("the name of a model"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return g.pullModel(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return pullModel(cmd.Context(), e, args[0]) },
 	}
 }
 
-func (g *group) pullModel(ctx context.Context, name string) error {
-	s, err := g.Config()
+func pullModel(ctx context.Context, e *env.Env, name string) error {
+	s, err := e.Config()
 	if err != nil {
 		return err
 	}
@@ -44,19 +44,19 @@ func (g *group) pullModel(ctx context.Context, name string) error {
 	if !ok {
 		return env.Usagef("%s is no Ollama: its models are where they are", provider)
 	}
-	bar := g.newPullBar()
+	bar := newPullBar(e)
 	err = server.Pull(ctx, model, bar.show)
 	bar.finish()
 	switch {
 	case ctx.Err() != nil:
-		g.Note("what was got is kept: the same command goes on from there")
+		e.Note("what was got is kept: the same command goes on from there")
 		return context.Cause(ctx)
 	case err != nil && env.Unreachable(err):
 		return env.ExitWith(env.ExitUnreachable, fmt.Errorf("getting %s: %w", model, err))
 	case err != nil:
 		return fmt.Errorf("getting %s: %w", model, err)
 	}
-	g.Note("%s/%s is there; try it with: troupe models test %[1]s/%[2]s", provider, model)
+	e.Note("%s/%s is there; try it with: troupe models test %[1]s/%[2]s", provider, model)
 	return nil
 }
 
@@ -73,12 +73,12 @@ type pullBar struct {
 	drawn bool
 }
 
-func (g *group) newPullBar() *pullBar {
-	b := &pullBar{out: g.Stderr}
-	if g.Quiet {
+func newPullBar(e *env.Env) *pullBar {
+	b := &pullBar{out: e.Stderr}
+	if e.Quiet {
 		b.out = io.Discard
 	}
-	if f := g.Progress(); f != nil {
+	if f := e.Progress(); f != nil {
 		b.bar, b.width = true, func() int { return env.WidthOf(f) }
 	}
 	return b

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-func (g *group) modelsTestCommand() *cobra.Command {
+func testCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -42,7 +42,7 @@ reached or does not exist; 1 if its answer to the first question is no text.`,
 			}
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, env.ErrTimeout)
 			defer cancel()
-			return g.testModel(ctx, strings.Join(args, ""), asJSON)
+			return testModel(ctx, e, strings.Join(args, ""), asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -125,12 +125,12 @@ func judgeJSON(r *llm.Response) (string, error) {
 	return env.Shorten(env.Plain(r.Text()), 60), nil
 }
 
-func (g *group) testModel(ctx context.Context, name string, asJSON bool) error {
-	s, err := g.Config()
+func testModel(ctx context.Context, e *env.Env, name string, asJSON bool) error {
+	s, err := e.Config()
 	if err != nil {
 		return err
 	}
-	full, err := setup.ModelName(ctx, g.Env, s, cmp.Or(name, os.Getenv("TROUPE_MODEL"), s.Models.Default))
+	full, err := setup.ModelName(ctx, e, s, cmp.Or(name, os.Getenv("TROUPE_MODEL"), s.Models.Default))
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (g *group) testModel(ctx context.Context, name string, asJSON bool) error {
 		}
 	}
 	if !asJSON {
-		g.Note("asking %s at %s", full, test.Server)
+		e.Note("asking %s at %s", full, test.Server)
 	}
 	for _, t := range trials() {
 		result := t.run(ctx, card.Model, &test)
@@ -158,9 +158,9 @@ func (g *group) testModel(ctx context.Context, name string, asJSON bool) error {
 		}
 	}
 	if asJSON {
-		err = g.PrintJSON(test)
+		err = e.PrintJSON(test)
 	} else {
-		err = g.showTest(&test)
+		err = showTest(e, &test)
 	}
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (t *trial) run(ctx context.Context, model llm.Model, test *modelTest) trial
 	return result
 }
 
-func (g *group) showTest(test *modelTest) error {
+func showTest(e *env.Env, test *modelTest) error {
 	rows := [][]string{{"WHAT", "WORKS", "TIME", "TOKENS", "ANSWER"}}
 	for _, r := range test.Trials {
 		works, tokens := "no", ""
@@ -202,7 +202,7 @@ func (g *group) showTest(test *modelTest) error {
 		took := (time.Duration(r.Ms) * time.Millisecond).String()
 		rows = append(rows, []string{r.Name, works, took, tokens, r.Detail})
 	}
-	return g.Table(rows)
+	return e.Table(rows)
 }
 
 // exit is the error of the command: what came of the first question counts.

@@ -93,7 +93,7 @@ func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error)
 			return agent.AcceptForRun(), nil
 		case always && (word == "a" || word == "always"):
 			if err := v.tools.Allow(ctx, q.Server, q.Tool, q.Definition); err != nil {
-				v.p.Note("this could not be kept, and holds for this run only: %v", err)
+				v.env.Note("this could not be kept, and holds for this run only: %v", err)
 			}
 			return agent.AcceptForRun(), nil
 		case word == "w" || word == "whole":

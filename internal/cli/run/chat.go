@@ -28,12 +28,8 @@ type chatFlags struct {
 	goOn   bool // --continue
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func ChatCommand(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var f chatFlags
 	cmd := &cobra.Command{
 		Use:   "chat",
@@ -47,7 +43,7 @@ then nothing is asked, and the first turn that fails ends the conversation with 
 			"  troupe chat -a reader --continue\n" +
 			"  printf 'What is in README.md?\\nAnd who wrote it?\\n' | troupe chat",
 		Args: env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return g.chat(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return converse(cmd.Context(), e, &f) },
 	}
 	f.Flags.Add(cmd)
 	cmd.Flags().StringVar(&f.resume, "resume", "", "go on with the conversation of this `RUN`: its id, the beginning of one, or last")
@@ -64,9 +60,9 @@ const chatHelp = `Commands in a conversation:
   /quit          the end; so is the end of the input
 A line that begins with // is said with one / less.`
 
-// chat is a conversation that is under way.
+// converse is a conversation that is under way.
 type chat struct {
-	p     *group
+	env   *env.Env
 	f     *chatFlags
 	o     *setup.Opened
 	agent *agent.Agent
@@ -80,37 +76,37 @@ type chat struct {
 	turns   int
 }
 
-func (g *group) chat(ctx context.Context, f *chatFlags) (err error) {
+func converse(ctx context.Context, e *env.Env, f *chatFlags) (err error) {
 	f.Remember = true
-	piped := !term.IsTerminal(int(g.Stdin.Fd())) // then that is all that is said, and nothing is asked
-	if piped || !g.CanAsk() {
+	piped := !term.IsTerminal(int(e.Stdin.Fd())) // then that is all that is said, and nothing is asked
+	if piped || !e.CanAsk() {
 		f.AskExpiry = waitExpiry
 	}
-	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
 		return err
 	}
 	defer o.Close(&err)
-	c := &chat{p: g, f: f, o: o, agent: o.Main, model: o.Model.Name(), view: g.newView("text")}
+	c := &chat{env: e, f: f, o: o, agent: o.Main, model: o.Model.Name(), view: newView(e, "text")}
 	defer c.view.close()
 	c.view.local, c.view.tools = localFilesOf(o.Servers), o.Allowed
-	c.view.speak = g.newSpeaker(c.view.status)
+	c.view.speak = newSpeaker(e, c.view.status)
 	if piped {
 		c.view.ask = nil
 	}
 	if c.view.ask == nil {
-		c.lines = bufio.NewScanner(g.Stdin)
+		c.lines = bufio.NewScanner(e.Stdin)
 		c.lines.Buffer(make([]byte, 64<<10), env.MaxPrompt)
 	}
 	if err := c.takeUp(ctx); err != nil {
 		return err
 	}
 	if c.view.ask != nil {
-		g.Note("%s; /help says what can be typed", o.Main.Name())
+		e.Note("%s; /help says what can be typed", o.Main.Name())
 	}
 	err = c.talk(ctx)
-	if c.lastRun != "" && c.view.ask != nil && !g.NoStore {
-		g.Note("go on with: troupe chat --resume %s", c.lastRun)
+	if c.lastRun != "" && c.view.ask != nil && !e.NoStore {
+		e.Note("go on with: troupe chat --resume %s", c.lastRun)
 	}
 	return err
 }
@@ -131,7 +127,7 @@ func (c *chat) takeUp(ctx context.Context) error {
 	if c.history, err = c.o.Runtime.Conversation(ctx, run.ID); err != nil {
 		return err
 	}
-	c.p.Note("going on with %s: %s", run.ID, env.Plain(env.Shorten(run.Title, 60)))
+	c.env.Note("going on with %s: %s", run.ID, env.Plain(env.Shorten(run.Title, 60)))
 	return nil
 }
 
@@ -164,7 +160,7 @@ func (c *chat) talk(ctx context.Context) error {
 		case err != nil && c.lines != nil:
 			return err
 		case err != nil && !errors.Is(err, errTurnCancelled):
-			c.p.Note("%v", err)
+			c.env.Note("%v", err)
 		}
 	}
 }
@@ -217,18 +213,18 @@ func (c *chat) turn(ctx context.Context, prompt string) error {
 	c.view.speak.forget()
 	if res != nil {
 		c.spend(&res.Spent)
-		c.p.bill(res, c.agent.Priced())
+		bill(c.env, res, c.agent.Priced())
 	}
 	if said, reading := c.o.Runtime.Conversation(context.WithoutCancel(ctx), run.ID()); reading == nil {
 		c.history = said
 	} else {
-		c.p.Note("this turn cannot be gone on with: %v", reading)
+		c.env.Note("this turn cannot be gone on with: %v", reading)
 	}
 	switch {
 	case waiting != nil:
-		return env.ExitWith(env.ExitWaiting, errors.New(c.p.nextStep(run.ID(), false, waiting)))
+		return env.ExitWith(env.ExitWaiting, errors.New(nextStep(c.env, run.ID(), false, waiting)))
 	case errors.Is(err, errTurnCancelled):
-		c.p.Note("%v", errTurnCancelled)
+		c.env.Note("%v", errTurnCancelled)
 		return errTurnCancelled
 	}
 	return runError(cmp.Or(err, watchErr))
@@ -251,7 +247,7 @@ func (c *chat) command(ctx context.Context, line string) (quit bool) {
 	case "/quit", "/exit":
 		return true
 	case "/help":
-		fmt.Fprintln(c.p.Stdout, chatHelp)
+		fmt.Fprintln(c.env.Stdout, chatHelp)
 	case "/tools":
 		err = c.showTools(ctx)
 	case "/mcp":
@@ -264,7 +260,7 @@ func (c *chat) command(ctx context.Context, line string) (quit bool) {
 		err = fmt.Errorf("there is no command %s; /help says what there is", env.Plain(word))
 	}
 	if err != nil {
-		c.p.Note("%v", err)
+		c.env.Note("%v", err)
 	}
 	return false
 }
@@ -279,7 +275,7 @@ func (c *chat) showTools(ctx context.Context) error {
 		t := &tools[i]
 		rows = append(rows, []string{t.Name, setup.Hints(&t.Tool), env.Shorten(env.FirstLine(t.Tool.Description), 70)})
 	}
-	return c.p.Table(rows)
+	return c.env.Table(rows)
 }
 
 func (c *chat) showServers(ctx context.Context) error {
@@ -298,7 +294,7 @@ func (c *chat) showServers(ctx context.Context) error {
 		}
 		rows = append(rows, []string{s.Name, revision, fmt.Sprint(s.Tools), state})
 	}
-	return c.p.Table(rows)
+	return c.env.Table(rows)
 }
 
 func (c *chat) showCost() {
@@ -307,16 +303,16 @@ func (c *chat) showCost() {
 	if c.agent.Priced() {
 		text += fmt.Sprintf(", cost %v", c.spent.Cost)
 	}
-	fmt.Fprintln(c.p.Stdout, text)
+	fmt.Fprintln(c.env.Stdout, text)
 }
 
 // useModel shows the model, or takes another for the turns to come.
 func (c *chat) useModel(ctx context.Context, name string) error {
 	if name == "" {
-		fmt.Fprintln(c.p.Stdout, env.Plain(c.model))
+		fmt.Fprintln(c.env.Stdout, env.Plain(c.model))
 		return nil
 	}
-	model, err := setup.ChooseModel(ctx, c.p.Env, name)
+	model, err := setup.ChooseModel(ctx, c.env, name)
 	if err != nil {
 		return err
 	}
@@ -324,11 +320,11 @@ func (c *chat) useModel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	other, err := setup.NewAgent(c.p.Env, &c.f.Flags, c.o, c.agent.Name(), &def, model)
+	other, err := setup.NewAgent(c.env, &c.f.Flags, c.o, c.agent.Name(), &def, model)
 	if err != nil {
 		return err
 	}
 	c.agent, c.model = other, model.Name()
-	c.p.Note("from now on %s", env.Plain(c.model))
+	c.env.Note("from now on %s", env.Plain(c.model))
 	return nil
 }

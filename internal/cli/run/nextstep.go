@@ -16,7 +16,7 @@ const waitExpiry = 7 * 24 * time.Hour
 
 // nextStep says what a run waits for that ends here, and how its work gets done. A run
 // that was left does not go on: what it needs is allowed first, and then it is run again.
-func (g *group) nextStep(run string, named bool, q *agent.Ask) string {
+func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 	again := "run the same command again"
 	if named {
 		again += " with another --run-id"
@@ -25,22 +25,22 @@ func (g *group) nextStep(run string, named bool, q *agent.Ask) string {
 		l := q.Limit
 		steps := []string{fmt.Sprintf("run %s waits for a human: it has reached its limit of %s, %s, and asks for %s more. There is no terminal to ask on.",
 			run, l.Limit, l.Max, l.More), "To give it more, " + again + moreFlag(l)}
-		return strings.Join(append(steps, g.letGo(q)...), "\n  ")
+		return strings.Join(append(steps, letGo(e, q)...), "\n  ")
 	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
-	if !g.NoStore && q.Definition != "" && !q.Again {
+	if !e.NoStore && q.Definition != "" && !q.Again {
 		lines = append(lines, "To allow this tool in this folder from now on:", "  troupe inbox answer "+env.Short(q.ID)+" --scope here", "Then "+again+".",
 			"Or, to allow every call of one run: "+again+", with --yes.")
 	} else {
 		lines = append(lines, "To allow every call of one run: "+again+", with --yes.")
-		lines = append(lines, g.letGo(q)...)
+		lines = append(lines, letGo(e, q)...)
 	}
 	return strings.Join(lines, "\n  ")
 }
 
 // letGo says how a question is taken off the inbox that is not to be answered.
-func (g *group) letGo(q *agent.Ask) []string {
-	if g.NoStore {
+func letGo(e *env.Env, q *agent.Ask) []string {
+	if e.NoStore {
 		return nil
 	}
 	return []string{"The question can be taken off the inbox: troupe inbox deny " + env.Short(q.ID)}

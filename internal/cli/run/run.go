@@ -17,7 +17,7 @@ import (
 )
 
 // bill says on stderr what a run has cost, where that is known in money.
-func (g *group) bill(res *agent.Result, priced bool) {
+func bill(e *env.Env, res *agent.Result, priced bool) {
 	if res == nil || !priced {
 		return
 	}
@@ -35,7 +35,7 @@ func (g *group) bill(res *agent.Result, priced bool) {
 	if res.Usage.OverCost > 0 {
 		text += fmt.Sprintf(", %v over the limit", res.Usage.OverCost)
 	}
-	g.Note("%s)", text)
+	e.Note("%s)", text)
 }
 
 // runFlags are the flags of "troupe run".
@@ -46,7 +46,6 @@ type runFlags struct {
 }
 
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [PROMPT | -]",
@@ -67,7 +66,7 @@ code is 3, and what is printed says how to go on.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return g.runOnce(cmd.Context(), &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runOnce(cmd.Context(), e, &f, args) },
 	}
 	flags := cmd.Flags()
 	f.Flags.Add(cmd)
@@ -92,15 +91,15 @@ func (f *runFlags) check() error {
 	return nil
 }
 
-func (g *group) runOnce(ctx context.Context, f *runFlags, args []string) (err error) {
+func runOnce(ctx context.Context, e *env.Env, f *runFlags, args []string) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	prompt, err := g.ReadPrompt(args)
+	prompt, err := e.ReadPrompt(args)
 	if err != nil {
 		return err
 	}
-	settings, err := g.Config()
+	settings, err := e.Config()
 	if err != nil {
 		return err
 	}
@@ -112,19 +111,19 @@ func (g *group) runOnce(ctx context.Context, f *runFlags, args []string) (err er
 	ctx, cancel := context.WithTimeoutCause(ctx, f.Wall(def.Limits.Or(settings.Limits)), env.ErrTimeout)
 	defer cancel()
 	f.HeldOutside, f.Remember = true, true
-	if !g.CanAsk() {
+	if !e.CanAsk() {
 		f.AskExpiry = waitExpiry
 	}
-	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
 		return err
 	}
 	defer o.Close(&err)
-	return g.follow(ctx, o, prompt, f)
+	return follow(ctx, e, o, prompt, f)
 }
 
 // follow starts the run and shows it until it has ended.
-func (g *group) follow(ctx context.Context, o *setup.Opened, prompt string, f *runFlags) error {
+func follow(ctx context.Context, e *env.Env, o *setup.Opened, prompt string, f *runFlags) error {
 	run, err := o.Main.Start(ctx, prompt, &agent.RunOptions{ID: f.runID})
 	if err != nil {
 		return startError(err)
@@ -132,7 +131,7 @@ func (g *group) follow(ctx context.Context, o *setup.Opened, prompt string, f *r
 	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
 	defer stop()
 
-	view := g.newView(f.output)
+	view := newView(e, f.output)
 	defer view.close()
 	view.local, view.tools = localFilesOf(o.Servers), o.Allowed
 	waiting, err := view.watch(ctx, run)
@@ -142,12 +141,12 @@ func (g *group) follow(ctx context.Context, o *setup.Opened, prompt string, f *r
 	view.clear()
 	// The run has ended, or ends within its grace.
 	res, runErr := run.Wait(context.WithoutCancel(ctx))
-	if err := g.answer(f.output, run.ID(), res, runErr, waiting, view.speak); err != nil {
+	if err := printAnswer(e, f.output, run.ID(), res, runErr, waiting, view.speak); err != nil {
 		return err
 	}
-	g.bill(res, o.Main.Priced())
+	bill(e, res, o.Main.Priced())
 	if waiting != nil {
-		return env.ExitWith(env.ExitWaiting, errors.New(g.nextStep(run.ID(), f.runID != "", waiting)))
+		return env.ExitWith(env.ExitWaiting, errors.New(nextStep(e, run.ID(), f.runID != "", waiting)))
 	}
 	if errors.Is(runErr, agent.ErrSuspended) {
 		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s was left to wait for a human and does not go on by itself: answer what it asks "+

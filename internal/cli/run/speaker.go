@@ -20,8 +20,8 @@ type speaker struct {
 }
 
 // newSpeaker returns what shows a model's text on stdout.
-func (g *group) newSpeaker(status *env.StatusLine) *speaker {
-	return &speaker{w: g.Stdout, terminal: env.OnTerminal(g.Stdout), status: status}
+func newSpeaker(e *env.Env, status *env.StatusLine) *speaker {
+	return &speaker{w: e.Stdout, terminal: env.OnTerminal(e.Stdout), status: status}
 }
 
 // say shows more of the text of a turn.

@@ -21,7 +21,7 @@ import (
 // stream-json; on a terminal the model's text as it comes, a line for each call with its
 // result, and one with what goes on now; questions where there is a terminal to answer them.
 type view struct {
-	p      *group
+	env    *env.Env
 	stream bool
 	status *env.StatusLine      // nil where there is no terminal for it
 	ask    *terminal.Prompter   // nil if there is no terminal to ask on
@@ -33,12 +33,12 @@ type view struct {
 	many   map[string]bool // who was said to have too many tools, "" for the run itself
 }
 
-func (g *group) newView(output string) *view {
-	v := &view{p: g, stream: output == "stream-json", status: g.NewStatus()}
-	if output == "text" && env.OnTerminal(g.Stdout) {
-		v.speak = g.newSpeaker(v.status)
+func newView(e *env.Env, output string) *view {
+	v := &view{env: e, stream: output == "stream-json", status: e.NewStatus()}
+	if output == "text" && env.OnTerminal(e.Stdout) {
+		v.speak = newSpeaker(e, v.status)
 	}
-	v.ask = g.NewPrompter(v.clear)
+	v.ask = e.NewPrompter(v.clear)
 	return v
 }
 
@@ -62,7 +62,7 @@ func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 			return nil, err
 		}
 		if v.stream {
-			if err := writeEvent(v.p.Stdout, ev); err != nil {
+			if err := writeEvent(v.env.Stdout, ev); err != nil {
 				return nil, fmt.Errorf("writing to stdout: %w", err)
 			}
 		}
@@ -223,10 +223,10 @@ func (v *view) show(text string) {
 // note is [program.note] above the line with what goes on.
 func (v *view) note(format string, args ...any) {
 	v.speak.interrupt()
-	v.status.Above(func() { v.p.Note(format, args...) })
+	v.status.Above(func() { v.env.Note(format, args...) })
 }
 
-// answer is what "run --output-format json" prints.
+// printAnswer is what "run --output-format json" prints.
 type answer struct {
 	Result     string            `json:"result"`
 	Structured json.RawMessage   `json:"structured,omitempty"`
@@ -240,9 +240,9 @@ type answer struct {
 	Error      string            `json:"error,omitempty"`
 }
 
-// answer prints the result to stdout, in the format asked for. What was said already, as it
+// printAnswer prints the result to stdout, in the format asked for. What was said already, as it
 // came, is not said again.
-func (g *group) answer(format, id string, res *agent.Result, runErr error, waiting *agent.Ask, said *speaker) error {
+func printAnswer(e *env.Env, format, id string, res *agent.Result, runErr error, waiting *agent.Ask, said *speaker) error {
 	if res == nil {
 		res = &agent.Result{RunID: id, StopReason: agent.StopFailed}
 	}
@@ -263,7 +263,7 @@ func (g *group) answer(format, id string, res *agent.Result, runErr error, waiti
 			}
 			a.Asks = append(a.Asks, raw)
 		}
-		return g.PrintJSON(a)
+		return e.PrintJSON(a)
 	case "text":
 		if (runErr == nil || res.Text != "") && waiting == nil { // a run that wraps up has both
 			if said.has(res.Text) {
@@ -271,13 +271,13 @@ func (g *group) answer(format, id string, res *agent.Result, runErr error, waiti
 				return nil
 			}
 			text := res.Text
-			if env.OnTerminal(g.Stdout) {
+			if env.OnTerminal(e.Stdout) {
 				text = env.PlainLines(text) // SECA-42
 			}
 			if strings.TrimSpace(text) == "" {
-				g.Note("the answer of the model is empty")
+				e.Note("the answer of the model is empty")
 			}
-			_, err := fmt.Fprintln(g.Stdout, text)
+			_, err := fmt.Fprintln(e.Stdout, text)
 			return err
 		}
 	}

@@ -3,7 +3,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,27 +17,22 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "Read the journal of runs",
 		Args:  env.SubcommandOnly,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(g.runsLsCommand(), g.runsShowCommand(), g.runsTailCommand())
+	cmd.AddCommand(lsCommand(e), showCommand(e), tailCommand(e))
 	return cmd
 }
 
-func (g *group) runsLsCommand() *cobra.Command {
+func lsCommand(e *env.Env) *cobra.Command {
 	var (
 		asJSON bool
 		limit  int
@@ -51,7 +45,7 @@ func (g *group) runsLsCommand() *cobra.Command {
 		Long:    "List the runs of the store, the newest first: their state, when they were begun, how many events they have, and how they\nbegin. A run that no process works on any more is shown as interrupted.",
 		Example: "  troupe runs ls --state failed\n  troupe runs ls --json",
 		Args:    env.NoArgs,
-		RunE: g.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
 			q.Limit, q.States = limit, nil
 			for _, state := range states {
 				q.States = append(q.States, store.RunState(state))
@@ -64,13 +58,13 @@ func (g *group) runsLsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return g.PrintJSON(runs)
+				return e.PrintJSON(runs)
 			}
 			rows := [][]string{{"RUN", "STATE", "CREATED", "EVENTS", "TITLE"}}
 			for _, r := range runs {
 				rows = append(rows, []string{r.ID, StateOf(r), env.When(r.Created, time.Now()), fmt.Sprint(r.Seq), env.Shorten(r.Title, 60)})
 			}
-			return g.Table(rows)
+			return e.Table(rows)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -90,7 +84,7 @@ func StateOf(r store.Run) string {
 	return string(r.State)
 }
 
-func (g *group) runsShowCommand() *cobra.Command {
+func showCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "show RUN",
@@ -98,12 +92,12 @@ func (g *group) runsShowCommand() *cobra.Command {
 		Long:    "Show the events of a run. RUN is its id, an unambiguous beginning of it, or -1 for the newest (\"last\" too), -2 for the one before it.",
 		Example: "  troupe runs show last\n  troupe runs show 0197c1 --json",
 		Args:    env.OneArg("a run"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			r, err := FindRun(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
-			return g.showRun(cmd.Context(), s, r, asJSON)
+			return showRun(cmd.Context(), e, s, r, asJSON)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: the run, its events, its open calls")
@@ -144,9 +138,9 @@ type OpenCall struct {
 	WaitsFor   string          `json:"waitsFor,omitempty"` // before it is sent
 }
 
-func (g *group) showRun(ctx context.Context, s store.Store, r store.Run, asJSON bool) error {
+func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON bool) error {
 	t := transcript{Run: r, State: StateOf(r), Open: []OpenCall{}, Events: []store.Event{}}
-	if !r.State.Ended() && g.stalled(ctx, r.ID) {
+	if !r.State.Ended() && stalled(ctx, e, r.ID) {
 		t.State = setup.StateStalled
 	}
 	var entries []runlog.Entry
@@ -154,24 +148,23 @@ func (g *group) showRun(ctx context.Context, s store.Store, r store.Run, asJSON 
 		if err != nil {
 			return err
 		}
-		e, err := runlog.Decode(ev)
+		entry, err := runlog.Decode(ev)
 		if err != nil {
 			return err
 		}
 		t.Events = append(t.Events, ev)
-		entries = append(entries, e)
-		t.follow(e)
+		entries = append(entries, entry)
+		t.follow(entry)
 	}
 	if asJSON {
-		return g.PrintJSON(t)
+		return e.PrintJSON(t)
 	}
-	fmt.Fprintf(g.Stdout, "run %s: %s\n", r.ID, t.State)
-	tools := make(map[string]string) // by the key of the call
-	for _, e := range entries {
-		if b, ok := e.Body.(*runlog.ToolIntent); ok {
-			tools[e.Key] = b.Tool
+	fmt.Fprintf(e.Stdout, "run %s: %s\n", r.ID, t.State)
+	tools := make(map[string]string)
+	for _, entry := range entries {
+		if err := printEntry(e.Stdout, entry, tools); err != nil {
+			return err
 		}
-		fmt.Fprintf(g.Stdout, "%4d  %s  %-15s %s\n", e.Seq, env.WhenMillis(e.Time, time.Now()), e.Type, env.Plain(env.Shorten(describe(e, tools), 160)))
 	}
 	for _, c := range t.Open {
 		text := "unknown: %s %s has no recorded outcome; it was not dispatched, so it had no effect"
@@ -186,22 +179,22 @@ func (g *group) showRun(ctx context.Context, s store.Store, r store.Run, asJSON 
 			if r.State.Ended() {
 				text = "not sent: %s %s had no effect; it waited for %s"
 			}
-			fmt.Fprintf(g.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)), env.Plain(c.WaitsFor))
+			fmt.Fprintf(e.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)), env.Plain(c.WaitsFor))
 			continue
 		}
-		fmt.Fprintf(g.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)))
+		fmt.Fprintf(e.Stdout, "      "+text+"\n", env.Plain(c.Tool), env.Plain(env.Shorten(string(c.Arguments), 80)))
 	}
 	return nil
 }
 
 // stalled asks the processes that run whether one of them has the run, and waits for the
 // store to take its events.
-func (g *group) stalled(ctx context.Context, run string) bool {
+func stalled(ctx context.Context, e *env.Env, run string) bool {
 	state, err := env.StateDir()
 	if err != nil {
 		return false
 	}
-	trees, err := (&treeView{p: g, dir: admin.Dir(state)}).trees(ctx)
+	trees, err := (&treeView{env: e, dir: admin.Dir(state)}).trees(ctx)
 	if err != nil {
 		return false // it is a courtesy
 	}
@@ -238,72 +231,4 @@ func (t *transcript) follow(e runlog.Entry) {
 			t.Open = slices.Delete(t.Open, at, at+1)
 		}
 	}
-}
-
-// describe says on one line what an event holds; tools names those of the calls so far.
-func describe(e runlog.Entry, tools map[string]string) string {
-	switch b := e.Body.(type) {
-	case *runlog.RunStarted:
-		prompt := ""
-		if n := len(b.Input); n > 0 {
-			prompt = b.Input[n-1].Content.Text()
-		}
-		return fmt.Sprintf("%s: %s", b.Model, prompt)
-	case *runlog.ToolsListed:
-		text := fmt.Sprintf("%d tools", len(b.Tools))
-		for _, a := range b.Absent {
-			text += fmt.Sprintf("; without %s: %s", a.Server, a.Reason)
-		}
-		return text
-	case *runlog.ModelIntent:
-		return fmt.Sprintf("turn %d, about %d tokens", b.Turn, b.Reserved)
-	case *runlog.ModelResult:
-		var calls []string
-		for _, c := range b.Message.Content {
-			if use, ok := c.(*mcp.ToolUseContent); ok {
-				calls = append(calls, use.Name)
-			}
-		}
-		if len(calls) > 0 {
-			return fmt.Sprintf("turn %d calls %s", b.Turn, strings.Join(calls, ", "))
-		}
-		return fmt.Sprintf("turn %d says: %s", b.Turn, b.Message.Content.Text())
-	case *runlog.ModelFailed:
-		return fmt.Sprintf("turn %d has no result: %s", b.Turn, b.Error)
-	case *runlog.Spent:
-		return strings.TrimSpace(fmt.Sprintf("%d tokens for %s %s", b.Usage.Total(), b.What, b.Server))
-	case *runlog.ToolIntent:
-		return b.Tool + " " + string(b.Arguments)
-	case *runlog.ToolWaiting:
-		return b.Tool + " waits for " + b.For
-	case *runlog.ToolDispatched:
-		return tools[e.Key]
-	case *runlog.ToolResult:
-		text := b.Tool + ": "
-		if b.Result != nil {
-			if b.Result.IsError {
-				text += "error: "
-			}
-			text += b.Result.Content.Text()
-		}
-		return text
-	case *runlog.ToolUnknown:
-		return b.Tool + ": " + b.Reason
-	case *runlog.AskOpened:
-		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
-	case *runlog.AskSettled:
-		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
-	case *runlog.LimitReached:
-		return strings.TrimSpace(fmt.Sprintf("%s %s, spent %s: %s", b.Limit, b.Max, cmp.Or(b.Spent, "all of it"), b.Then))
-	case *runlog.LimitRaised:
-		return fmt.Sprintf("%s by %s", b.Limit, b.By)
-	case *runlog.InputAdded:
-		return b.Message.Content.Text()
-	case *runlog.RunFinished:
-		if b.Error != "" {
-			return string(b.State) + ": " + b.Error
-		}
-		return fmt.Sprintf("%s, %d tokens: %s", b.State, b.Usage.Total(), b.Text)
-	}
-	return teamText(e.Body)
 }

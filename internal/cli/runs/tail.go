@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-func (g *group) runsTailCommand() *cobra.Command {
+func tailCommand(e *env.Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "tail RUN",
@@ -24,12 +24,12 @@ RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too)
 The exit code is 1 for a run that no process works on any more, and 3 for one that waits and that no process holds.`,
 		Example: "  troupe runs tail -1\n  troupe runs tail 0197c1 --json",
 		Args:    env.OneArg("a run"),
-		RunE: g.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			r, err := FindRun(cmd.Context(), s, args[0])
 			if err != nil {
 				return err
 			}
-			t := &tail{p: g, store: s, run: r.ID, json: asJSON, tools: make(map[string]string)}
+			t := &tail{env: e, store: s, run: r.ID, json: asJSON, tools: make(map[string]string)}
 			return t.follow(cmd.Context())
 		}),
 	}
@@ -42,7 +42,7 @@ const tailEvery = 250 * time.Millisecond
 
 // tail follows the journal of one run.
 type tail struct {
-	p     *group
+	env   *env.Env
 	store store.Store
 	run   string
 	json  bool
@@ -107,17 +107,12 @@ func (t *tail) write(ev store.Event) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(t.p.Stdout, "%s\n", line)
+		_, err = fmt.Fprintf(t.env.Stdout, "%s\n", line)
 		return err
 	}
 	e, err := runlog.Decode(ev)
 	if err != nil {
 		return err
 	}
-	if b, ok := e.Body.(*runlog.ToolIntent); ok {
-		t.tools[e.Key] = b.Tool
-	}
-	_, err = fmt.Fprintf(t.p.Stdout, "%4d  %s  %-15s %s\n", e.Seq, env.WhenMillis(e.Time, time.Now()), e.Type,
-		env.Plain(env.Shorten(describe(e, t.tools), 160)))
-	return err
+	return printEntry(t.env.Stdout, e, t.tools)
 }

@@ -18,7 +18,6 @@ import (
 )
 
 func TreeCommand(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var (
 		asJSON, watch bool
 		pid           int
@@ -37,7 +36,7 @@ Many siblings that have nothing to tell are shown as one line; --json has them a
 			if err != nil {
 				return env.Usagef("finding the state folder: %w", err)
 			}
-			t := &treeView{p: g, dir: admin.Dir(state), json: asJSON, pid: pid}
+			t := &treeView{env: e, dir: admin.Dir(state), json: asJSON, pid: pid}
 			if watch {
 				return t.watch(cmd.Context(), max(every, 100*time.Millisecond))
 			}
@@ -53,7 +52,7 @@ Many siblings that have nothing to tell are shown as one line; --json has them a
 
 // treeView shows trees.
 type treeView struct {
-	p    *group
+	env  *env.Env
 	dir  string
 	json bool
 	pid  int
@@ -79,7 +78,7 @@ func (t *treeView) trees(ctx context.Context) ([]admin.Tree, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !errors.Is(err, admin.ErrGone):
-			t.p.Note("%v", err)
+			t.env.Note("%v", err)
 		}
 	}
 	return all, nil
@@ -91,16 +90,16 @@ func (t *treeView) once(ctx context.Context) error {
 		return err
 	}
 	if t.json {
-		return t.p.PrintJSON(all)
+		return t.env.PrintJSON(all)
 	}
 	if len(all) == 0 && t.pid != 0 {
 		return env.ExitWith(env.ExitFailed, fmt.Errorf("there is no process %d that shows its tree", t.pid))
 	}
 	if len(all) == 0 {
-		t.p.Note("no worker and no server runs; start one with troupe worker or troupe serve")
+		t.env.Note("no worker and no server runs; start one with troupe worker or troupe serve")
 		return nil
 	}
-	_, err = fmt.Fprint(t.p.Stdout, treesText(all))
+	_, err = fmt.Fprint(t.env.Stdout, treesText(all))
 	return err
 }
 
@@ -131,14 +130,14 @@ func (t *treeView) show(all []admin.Tree) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(t.p.Stdout, "%s\n", line)
+		_, err = fmt.Fprintf(t.env.Stdout, "%s\n", line)
 		return err
 	}
 	clear := ""
-	if env.OnTerminal(t.p.Stdout) && os.Getenv("TERM") != "dumb" {
+	if env.OnTerminal(t.env.Stdout) && os.Getenv("TERM") != "dumb" {
 		clear = "\x1b[H\x1b[2J"
 	}
-	_, err := fmt.Fprintf(t.p.Stdout, "%s%s\n%s", clear, time.Now().Format(time.DateTime), treesText(all))
+	_, err := fmt.Fprintf(t.env.Stdout, "%s%s\n%s", clear, time.Now().Format(time.DateTime), treesText(all))
 	return err
 }
 

@@ -47,12 +47,8 @@ type serveFlags struct {
 	session    time.Duration // after which its session ends
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	f := serveFlags{Flags: setup.Flags{ServerFlags: setup.ServerFlags{ProtocolFlag: "server-protocol"}, All: true, NoWait: true}}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -75,11 +71,11 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
   claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json`,
 		Args: env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("log-level") && !g.FromEnv["log-level"] && !g.Quiet {
-				g.LogLevel = "warn" // a server that clients are served without is said
+			if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
+				e.LogLevel = "warn" // a server that clients are served without is said
 			}
 			f.httpGiven = cmd.Flags().Changed("http")
-			return g.serve(cmd.Context(), &f)
+			return serve(cmd.Context(), e, &f)
 		},
 	}
 	f.Add(cmd)
@@ -182,20 +178,20 @@ func (f *serveFlags) refuse() error {
 	return nil
 }
 
-func (g *group) serve(ctx context.Context, f *serveFlags) (err error) {
-	settings, err := g.Config()
+func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
+	settings, err := e.Config()
 	if err != nil {
 		return err
 	}
 	if err := settings.Resolve("serve", os.Getenv); err != nil {
 		return env.Usagef("%w", err)
 	}
-	if err := f.settle(&settings.Serve, g.NoStore); err != nil {
+	if err := f.settle(&settings.Serve, e.NoStore); err != nil {
 		return err
 	}
 	var web *webServer // first: an address that cannot be had is known at once
 	if f.http != "" {
-		if web, err = g.listenWeb(f); err != nil {
+		if web, err = listenWeb(e, f); err != nil {
 			return err
 		}
 		defer web.close()
@@ -207,26 +203,26 @@ func (g *group) serve(ctx context.Context, f *serveFlags) (err error) {
 			o.Sampling = nil // there is nothing to lend
 		}
 	}
-	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
 		return err
 	}
 	defer o.Close(&err)
-	front, err := g.newFront(o, f, &settings.Serve)
+	front, err := newFront(o, f, &settings.Serve)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, front.Close()) }()
-	defer setup.OpenAdmin(g.Env, o, "serve", setup.WakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
+	defer setup.OpenAdmin(e, o, "serve", setup.WakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
 	if web != nil {
-		return g.serveWeb(ctx, f, web, front)
+		return serveWeb(ctx, e, f, web, front)
 	}
-	return g.servePipe(ctx, f, front)
+	return servePipe(ctx, f, front)
 }
 
 // newFront makes what is served.
-func (g *group) newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, error) {
-	e := &expose.Options{
+func newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, error) {
+	opts := &expose.Options{
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
 		Unanswered: expose.Fallback(f.unanswered), MaxClients: f.clients,
@@ -234,22 +230,22 @@ func (g *group) newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expo
 		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.Log, SessionTTL: f.session},
 	}
 	if f.Only != nil {
-		e.Servers = f.Only
+		opts.Servers = f.Only
 	}
 	if f.http != "" && f.token != "" {
-		e.Server.Authenticate = authenticate(f.token)
+		opts.Server.Authenticate = authenticate(f.token)
 	}
 	if o.Telling != nil {
-		e.Server.Middleware = append(e.Server.Middleware, o.Telling.Middleware)
+		opts.Server.Middleware = append(opts.Server.Middleware, o.Telling.Middleware)
 	}
 	if slices.Contains(f.expose, "agents") {
 		agents, err := offered(o, f.agents)
 		if err != nil {
 			return nil, err
 		}
-		e.Agents = agents
+		opts.Agents = agents
 	}
-	front, err := expose.New(o.Runtime, e)
+	front, err := expose.New(o.Runtime, opts)
 	if err != nil {
 		return nil, env.Usagef("%w", err)
 	}
@@ -290,7 +286,7 @@ func versionsOf(protocol string) []mcp.Version {
 }
 
 // servePipe serves the client that has started the program.
-func (g *group) servePipe(ctx context.Context, f *serveFlags, front *expose.Front) error {
+func servePipe(ctx context.Context, f *serveFlags, front *expose.Front) error {
 	over := make(chan error, 1)
 	go func() { over <- front.ServeStdio(context.WithoutCancel(ctx)) }() // ends with the client, or the front
 	select {

@@ -29,7 +29,7 @@ type webServer struct {
 }
 
 // listenWeb opens the address of --http. One that others can reach takes a token.
-func (g *group) listenWeb(f *serveFlags) (*webServer, error) {
+func listenWeb(e *env.Env, f *serveFlags) (*webServer, error) {
 	host, port, err := net.SplitHostPort(f.http)
 	if err != nil {
 		return nil, env.Usagef("--http %q: want host:port, or :port for this machine only: %w", f.http, err)
@@ -74,7 +74,7 @@ func loopback(host string) bool {
 func (w *webServer) close() { _ = w.listener.Close() } // it may be closed already
 
 // serveWeb serves clients over HTTP until ctx ends, and then lets calls end.
-func (g *group) serveWeb(ctx context.Context, f *serveFlags, web *webServer, front *expose.Front) error {
+func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, front *expose.Front) error {
 	mux := http.NewServeMux()
 	mcp := front.Handler()
 	mux.Handle("/mcp", mcp)
@@ -84,7 +84,7 @@ func (g *group) serveWeb(ctx context.Context, f *serveFlags, web *webServer, fro
 	}
 	mux.HandleFunc("GET /healthz", web.health)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
-	g.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())
+	e.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())
 	over := make(chan error, 1)
 	go func() { over <- server.Serve(netutil.LimitListener(web.listener, maxConnections)) }() // ends with the server
 	select {

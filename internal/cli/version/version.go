@@ -46,12 +46,8 @@ func Current() version {
 	return v
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -62,9 +58,9 @@ func Command(e *env.Env) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := Current()
 			if asJSON {
-				return g.PrintJSON(v)
+				return e.PrintJSON(v)
 			}
-			_, err := fmt.Fprintf(g.Stdout, "troupe %s (%s, %s)\nMCP %v\n", v.Version, v.Go, v.Platform, v.Protocols)
+			_, err := fmt.Fprintf(e.Stdout, "troupe %s (%s, %s)\nMCP %v\n", v.Version, v.Go, v.Platform, v.Protocols)
 			return err
 		},
 	}

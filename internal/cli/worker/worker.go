@@ -43,12 +43,8 @@ type workerFlags struct {
 	events      string
 }
 
-// group has the commands of this package.
-type group struct{ *env.Env }
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	g := &group{e}
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -67,11 +63,11 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
   troupe worker --stdin < jobs.ndjson > results.ndjson`,
 		Args: env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("log-level") && !g.FromEnv["log-level"] && !g.Quiet {
-				g.LogLevel = "info"
+			if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
+				e.LogLevel = "info"
 			}
 			f.httpGiven = cmd.Flags().Changed("http")
-			return g.work(cmd.Context(), &f)
+			return work(cmd.Context(), e, &f)
 		},
 	}
 	f.Flags.Add(cmd)
@@ -109,11 +105,11 @@ func (f *workerFlags) settle(c *config.Worker) error {
 	return nil
 }
 
-func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
-	if g.NoStore && !f.stdin && f.http == "" {
+func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
+	if e.NoStore && !f.stdin && f.http == "" {
 		return env.Usagef("the queue is in the store: with --no-store jobs only come by --stdin or --http")
 	}
-	settings, err := g.Config()
+	settings, err := e.Config()
 	if err != nil {
 		return err
 	}
@@ -137,12 +133,12 @@ func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
 		// A job that is taken over has to wait for the lease of its run.
 		o.Lease = f.lease
 	}
-	o, err := setup.Open(ctx, g.Env, &f.Flags)
+	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
 		return err
 	}
 	defer o.Close(&err)
-	d, err := g.newDaemon(o, f, &settings.Worker, intake)
+	d, err := newDaemon(e, o, f, &settings.Worker, intake)
 	if err != nil {
 		return err
 	}
@@ -152,7 +148,7 @@ func (g *group) work(ctx context.Context, f *workerFlags) (err error) {
 
 // daemon is a worker with what belongs to it.
 type daemon struct {
-	p      *group
+	env    *env.Env
 	o      *setup.Opened
 	flags  *workerFlags
 	worker *worker.Worker
@@ -165,14 +161,14 @@ type daemon struct {
 	closes []func()
 }
 
-func (g *group) newDaemon(o *setup.Opened, f *workerFlags, c *config.Worker, intake *intakeAddress) (_ *daemon, err error) {
-	d := &daemon{p: g, o: o, flags: f, out: newJobLines(g.Stdout, f.events)}
+func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, intake *intakeAddress) (_ *daemon, err error) {
+	d := &daemon{env: e, o: o, flags: f, out: newJobLines(e.Stdout, f.events)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	guard, err := jobs.HookGuard(g.Env)
+	guard, err := jobs.HookGuard(e)
 	if err != nil {
 		return nil, err
 	}
@@ -191,13 +187,13 @@ func (g *group) newDaemon(o *setup.Opened, f *workerFlags, c *config.Worker, int
 	} else if err := d.openHooks(c, guard); err != nil {
 		return nil, err
 	}
-	if err := g.putSchedules(context.Background(), o, c.Schedules); err != nil {
+	if err := putSchedules(context.Background(), e, o, c.Schedules); err != nil {
 		return nil, err
 	}
 	if f.stdin {
-		d.stdin = newStdinJobs(g.Stdin, o.Store, guard, d.out, d.worker.Wake)
+		d.stdin = newStdinJobs(e.Stdin, o.Store, guard, d.out, d.worker.Wake)
 	}
-	d.closes = append(d.closes, setup.OpenAdmin(g.Env, o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() }))
+	d.closes = append(d.closes, setup.OpenAdmin(e, o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() }))
 	if intake != nil {
 		return d, d.listen(intake, guard)
 	}
@@ -273,7 +269,7 @@ func (d *daemon) listen(at *intakeAddress, guard *jobapi.Guard) error {
 		return env.Usagef("%w", err)
 	}
 	l := at.listener
-	d.p.Note("jobs are taken at http://%s/v1/jobs", l.Addr())
+	d.env.Note("jobs are taken at http://%s/v1/jobs", l.Addr())
 	d.http = &http.Server{Handler: in, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
 	d.served = make(chan struct{})
@@ -387,13 +383,13 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 			return
 		case <-hups:
 		}
-		again := &env.Env{Stdin: d.p.Stdin, Stdout: d.p.Stdout, Stderr: d.p.Stderr, ConfigPath: d.p.ConfigPath}
+		again := &env.Env{Stdin: d.env.Stdin, Stdout: d.env.Stdout, Stderr: d.env.Stderr, ConfigPath: d.env.ConfigPath}
 		settings, err := again.Config()
 		if err == nil {
 			err = settings.Resolve("worker", os.Getenv)
 		}
 		if err == nil {
-			err = d.p.putSchedules(ctx, d.o, settings.Worker.Schedules)
+			err = putSchedules(ctx, d.env, d.o, settings.Worker.Schedules)
 		}
 		if err != nil {
 			d.o.Log.Error("the configuration was not taken over", "error", err)
@@ -406,7 +402,7 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 
 // putSchedules makes the schedules of the store those of the configuration. Without any
 // there, those of the store stay: another worker's configuration has them.
-func (g *group) putSchedules(ctx context.Context, o *setup.Opened, all map[string]config.Schedule) error {
+func putSchedules(ctx context.Context, e *env.Env, o *setup.Opened, all map[string]config.Schedule) error {
 	if len(all) == 0 {
 		return nil
 	}
