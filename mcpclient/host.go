@@ -112,7 +112,7 @@ type Host struct {
 	ended   error
 
 	names atomic.Pointer[toolCatalogue] // of the tools; replaced whole
-	mu    sync.Mutex                    // guards the lists of the entries and the making of names
+	mu    sync.Mutex                    // guards the lists of the entries and the making of names: callers read them at each turn of a model, without a message to the host's actor
 	pins  pins
 	pool  asks.HostLimit  // of the questions of all servers
 	eras  *negotiate.Eras // what is known of the servers, for all connections to them
@@ -155,6 +155,7 @@ func (c *toolCatalogue) find(name string) *Tool {
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
 	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
+	h.pins.before.Max = maxSeen
 	if h.opts.Like != nil {
 		h.eras, h.opts.Like = h.opts.Like.eras, nil
 	}

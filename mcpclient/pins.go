@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
 )
 
 // PinStore remembers by its hash what each tool was when it was first called, or
@@ -29,8 +30,8 @@ const maxPins = 100_000
 // MemoryPins is a [PinStore] that forgets when the process ends. Its zero value is
 // empty. It holds at most 100,000 pins and refuses more.
 type MemoryPins struct {
-	mu   sync.Mutex
-	pins map[pinned]string
+	hashes sync.Map     // string by pinned
+	n      atomic.Int32 // of them
 }
 
 // pinned is a tool of a server, by the names that the configuration and the server
@@ -39,24 +40,24 @@ type pinned struct{ server, tool string }
 
 // Pin implements [PinStore].
 func (m *MemoryPins) Pin(_ context.Context, server, tool string) (string, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	hash, ok := m.pins[pinned{server, tool}]
-	return hash, ok, nil
+	hash, ok := m.hashes.Load(pinned{server, tool})
+	if !ok {
+		return "", false, nil
+	}
+	return hash.(string), true, nil
 }
 
 // SetPin implements [PinStore].
 func (m *MemoryPins) SetPin(_ context.Context, server, tool, hash string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	key := pinned{server, tool}
-	if _, ok := m.pins[key]; !ok && len(m.pins) >= maxPins {
+	_, known := m.hashes.Load(key)
+	if !known && m.n.Add(1) > maxPins {
+		m.n.Add(-1)
 		return fmt.Errorf("mcpclient: more than %d tools to remember", maxPins)
 	}
-	if m.pins == nil {
-		m.pins = make(map[pinned]string)
+	if _, loaded := m.hashes.Swap(key, hash); loaded && !known { // another goroutine has pinned it meanwhile
+		m.n.Add(-1)
 	}
-	m.pins[key] = hash
 	return nil
 }
 
@@ -104,9 +105,8 @@ func ToolChanges(a, b *mcp.Tool) []string { return catalogue.Changes(a, b) }
 
 // pins holds tools to what they were (SECA-38).
 type pins struct {
-	mu     sync.Mutex
-	busy   map[pinned]chan struct{} // somebody looks at that tool; closed when done
-	before map[pinned]seen          // what was called; see maxSeen
+	busy   sync.Map               // by pinned: the chan struct{} that the call which looks at that tool closes when it is done
+	before memo.Map[pinned, seen] // what was called
 }
 
 // seen is a definition that was called, kept to be shown beside a new one.
@@ -193,38 +193,22 @@ func (h *Host) acceptTool(ctx context.Context, tool *Tool, hash string, before *
 // take waits until nobody else looks at the tool.
 func (p *pins) take(ctx context.Context, key pinned) (done func(), err error) {
 	for {
-		p.mu.Lock()
-		other := p.busy[key]
-		if other == nil {
-			mine := make(chan struct{})
-			if p.busy == nil {
-				p.busy = make(map[pinned]chan struct{})
-			}
-			p.busy[key] = mine
-			p.mu.Unlock()
-			return func() { p.release(key, mine) }, nil
+		mine := make(chan struct{})
+		other, busy := p.busy.LoadOrStore(key, mine)
+		if !busy {
+			return func() { p.busy.Delete(key); close(mine) }, nil
 		}
-		p.mu.Unlock()
 		select {
-		case <-other:
+		case <-other.(chan struct{}):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (p *pins) release(key pinned, mine chan struct{}) {
-	p.mu.Lock()
-	delete(p.busy, key)
-	p.mu.Unlock()
-	close(mine)
-}
-
 // known returns the definition of a hash, nil if it was not seen.
 func (p *pins) known(key pinned, hash string) *mcp.Tool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.before[key]; s.hash == hash {
+	if s, _ := p.before.Get(key); s.hash == hash {
 		return s.tool
 	}
 	return nil
@@ -232,16 +216,11 @@ func (p *pins) known(key pinned, hash string) *mcp.Tool {
 
 // keep remembers what is called.
 func (p *pins) keep(key pinned, tool *Tool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.before[key].hash == tool.Hash {
+	if s, _ := p.before.Get(key); s.hash == tool.Hash {
 		return
 	}
-	if p.before == nil || len(p.before) >= maxSeen {
-		p.before = make(map[pinned]seen)
-	}
 	own := tool.Tool // not the whole catalogue
-	p.before[key] = seen{tool.Hash, &own}
+	p.before.Set(key, seen{tool.Hash, &own}, 0)
 }
 
 // PinInstructions is the name under which a [PinStore] has a server's instructions, in

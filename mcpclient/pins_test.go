@@ -210,11 +210,12 @@ func TestPinsAreBounded(t *testing.T) {
 		t.Errorf("one that is there: got %v", err)
 	}
 	var p pins
+	p.before.Max = maxSeen
 	for i := range maxSeen + 10 {
 		p.keep(pinned{"s", fmt.Sprint(i)}, &Tool{Hash: "h"})
 	}
-	if len(p.before) > maxSeen {
-		t.Errorf("%d definitions are kept", len(p.before))
+	if p.before.Len() > maxSeen {
+		t.Errorf("%d definitions are kept", p.before.Len())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/skillmd"
@@ -117,9 +117,7 @@ type LoadedSkill struct {
 
 	client *Client
 	root   string
-
-	mu   sync.Mutex
-	left int64 // bytes of a dynamic skill that may yet be read, guarded by mu
+	left   atomic.Int64 // bytes of a dynamic skill that may yet be read
 }
 
 // LoadSkill reads the SKILL.md of a skill and verifies it against the entry: its size,
@@ -136,7 +134,8 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 	if err := resource.CheckSkillLimits(entry); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
-	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c, left: skillmd.MaxBytes}
+	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c}
+	l.left.Store(skillmd.MaxBytes)
 	l.root, _, _ = skillmd.Root(entry.URI)
 	head, err := l.fetch(ctx, entry.URI)
 	if err != nil {
@@ -216,9 +215,7 @@ func (l *LoadedSkill) fetchOnce(ctx context.Context, uri string, opts *CallOptio
 // verify holds a file to the entry (SKILL-13).
 func (l *LoadedSkill) verify(uri string, data []byte) error {
 	if l.Entry.Dynamic {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.left -= int64(len(data)); l.left < 0 { // SKILL-07
+		if l.left.Add(-int64(len(data))) < 0 { // SKILL-07
 			return l.client.failed(mcp.MethodReadResource, fmt.Errorf("skill %.200q: its files have more than %d bytes", l.Entry.URI, skillmd.MaxBytes))
 		}
 		return nil

@@ -242,7 +242,7 @@ func TestDynamicSkill(t *testing.T) {
 				t.Errorf("Read(%q): got %+v, want an error", file, got)
 			}
 		}
-		l.left = 1
+		l.left.Store(1)
 		if got, err := l.Read(t.Context(), "references/FORMS.md"); err == nil {
 			t.Errorf("more than a skill may have: got %+v, want an error", got)
 		}

@@ -121,7 +121,9 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 		return nil, false, nil
 	}
 	s.Inputs, s.Result, s.Err = nil, nil, nil // those are told by tasks/get
-	task.id, task.seed, task.last, task.immediate = s.ID, &s, s, meta.ImmediateResponse()
+	task.id, task.seed, task.immediate = s.ID, &s, meta.ImmediateResponse()
+	last := s // the seed is of the actor
+	task.last.Store(&last)
 	return task, true, nil
 }
 

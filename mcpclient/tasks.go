@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -47,9 +48,8 @@ type Task struct {
 	tag        any
 	immediate  string
 
-	mu   sync.Mutex
-	last TaskState
-	done *ended // nil while it goes on, or nobody knows
+	last atomic.Pointer[TaskState] // never nil
+	done atomic.Pointer[ended]     // nil while it goes on, or its end is not known
 }
 
 // ended is what a task has ended with.
@@ -74,16 +74,11 @@ func (t *Task) State() TaskState {
 			t.learn(s)
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.last
+	return *t.last.Load()
 }
 
 func (t *Task) learn(s TaskState) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.last.Terminal() {
-		t.last = s
+	for last := t.last.Load(); !last.Terminal() && !t.last.CompareAndSwap(last, &s); last = t.last.Load() {
 	}
 }
 
@@ -109,7 +104,7 @@ func (t *Task) Status(ctx context.Context) (TaskState, error) {
 // ctx ends it returns the cause, and the task goes on. Other errors are those of
 // [Client.CallTool], [ErrTaskCancelled] and [ErrTaskUnknown].
 func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
-	if end := t.ended(); end != nil {
+	if end := t.done.Load(); end != nil {
 		return end.result, end.err
 	}
 	reply := make(chan call.Outcome, 1)
@@ -156,16 +151,10 @@ func (c changes) hasTaskNotices() bool {
 // Result returns what the task has ended with, false if that is not known: it has
 // not, or nobody has waited for it.
 func (t *Task) Result() (*mcp.CallToolResult, bool, error) {
-	if end := t.ended(); end != nil {
+	if end := t.done.Load(); end != nil {
 		return end.result, true, end.err
 	}
 	return nil, false, nil
-}
-
-func (t *Task) ended() *ended {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.done
 }
 
 // end takes the outcome, and keeps it if it is final: another may be better next time.
@@ -174,9 +163,7 @@ func (t *Task) end(out call.Outcome) (*mcp.CallToolResult, error) {
 	_, fromPeer := errors.AsType[*mcp.Error](out.Err)
 	fromPeer = fromPeer && !errors.Is(out.Err, ErrTaskUnknown) && !errors.Is(out.Err, watch.ErrLeft) // of its own, not of a look at it
 	if out.Err == nil || fromPeer || errors.Is(out.Err, ErrTaskCancelled) {
-		t.mu.Lock()
-		t.done = &ended{res, err}
-		t.mu.Unlock()
+		t.done.Store(&ended{res, err})
 	}
 	return res, err
 }
@@ -243,7 +230,8 @@ func (c *Client) Task(ctx context.Context, id string) (*Task, error) {
 	if info.Era == mcp.EraModern && !c.changes.takesTasks() { // XTASK-16
 		return nil, c.failed(mcp.MethodGetTask, fmt.Errorf("%w: the Tasks extension is not among the Extensions of the Options", ErrUnsupported))
 	}
-	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.requests.newTag(mcp.MethodCallTool, "", nil), last: TaskState{ID: id}}
+	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.requests.newTag(mcp.MethodCallTool, "", nil)}
+	t.last.Store(&TaskState{ID: id})
 	if info.Era == mcp.EraLegacy {
 		if info.Capabilities.Tasks == nil {
 			return nil, c.failed(mcp.MethodGetTask, &UnsupportedError{Method: mcp.MethodGetTask, Capability: "tasks", Version: info.Version})
@@ -368,7 +356,10 @@ func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMes
 	case err != nil:
 		return nil, err
 	}
-	return &Task{client: c, tool: name, last: TaskState{Status: mcp.TaskCompleted}, done: &ended{result: res}}, nil
+	t := &Task{client: c, tool: name}
+	t.last.Store(&TaskState{Status: mcp.TaskCompleted})
+	t.done.Store(&ended{result: res})
+	return t, nil
 }
 
 // taskOf finds the tool call that a task of the server belongs to: its tag, and what

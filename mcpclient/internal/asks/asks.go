@@ -59,29 +59,22 @@ type Answerer interface {
 // Asks handles the questions of one server.
 type Asks struct {
 	Options
-	abandoned abandonedCalls
+	abandoned atomic.Pointer[[]abandonedCall] // replaced whole; nil before the first
 	pages     pages
 	inbox     inbox
 
 	under  atomic.Int32 // requests of the server under way
 	memory memory       // what they, and the questions of calls, take of memory
-
-	// The lock guards begun, which the transport's goroutine and those of requests use.
-	mu    sync.Mutex
-	begun map[beginning]bool // accepted, not yet in the session's table: whether it was cancelled
+	begun  sync.Map     // of beginning: accepted, not yet in the session's table; the *atomic.Bool says whether it was cancelled
 }
 
 // New returns the questions of a server that has asked none.
 func New(o Options) *Asks {
 	a := &Asks{Options: o}
-	a.abandoned.gen = func() uint64 { return o.Conn.Status().Generation }
 	a.pages.asks = a
 	a.inbox.conn = o.Conn
 	return a
 }
-
-// Abandon remembers a call that has ended without an answer.
-func (a *Asks) Abandon(t *Call) { a.abandoned.add(t) }
 
 // Completed ends the page with an id of the server's. An unknown id is ignored (URL-31).
 func (a *Asks) Completed(id string) { a.pages.table().Complete(id) }
@@ -89,9 +82,8 @@ func (a *Asks) Completed(id string) { a.pages.table().Complete(id) }
 // UnderWay returns how many requests of the server are under way, and how many of them are
 // about to be.
 func (a *Asks) UnderWay() (all, beginning int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return int(a.under.Load()), len(a.begun)
+	a.begun.Range(func(any, any) bool { beginning++; return true })
+	return int(a.under.Load()), beginning
 }
 
 // ErrTooMuchSampling is the answer to requests for sampling beyond the limits (SAMP-41).
@@ -158,12 +150,7 @@ func (a *Asks) Asked(s *conn.Session, m *mcp.Message, related mcp.ID) {
 		message: mcp.Message{Kind: m.Kind, ID: m.ID, Method: m.Method, Params: append(json.RawMessage(nil), m.Params...)},
 	}
 	key := beginning{s, m.ID}
-	a.mu.Lock()
-	if a.begun == nil {
-		a.begun = make(map[beginning]bool)
-	}
-	a.begun[key] = false
-	a.mu.Unlock()
+	a.begun.Store(key, new(atomic.Bool))
 	a.System.Go("questions of "+a.Server, func() {
 		defer a.under.Add(-1)
 		defer a.memory.give(size)
@@ -202,12 +189,9 @@ func (a *Asks) Cancelled(s *conn.Session, m *mcp.Message) {
 	if s.Version().Era() != mcp.EraLegacy || m.DecodeParams(&p) != nil { // CANC-07
 		return
 	}
-	key := beginning{s, p.RequestID}
-	a.mu.Lock()
-	if _, ok := a.begun[key]; ok {
-		a.begun[key] = true
+	if cancelled, ok := a.begun.Load(beginning{s, p.RequestID}); ok {
+		cancelled.(*atomic.Bool).Store(true)
 	}
-	a.mu.Unlock()
 	s.Inbound().Cancel(p.RequestID, p.Reason)
 }
 
@@ -224,15 +208,12 @@ type askedRequest struct {
 func (r *askedRequest) run(key beginning) {
 	a, table := r.asks, r.session.Inbound()
 	err := table.Begin(&r.Call, r, inbound.Request{ID: r.message.ID, Method: r.message.Method})
-	a.mu.Lock()
-	cancelled := a.begun[key]
-	delete(a.begun, key)
-	a.mu.Unlock()
+	cancelled, _ := a.begun.LoadAndDelete(key)
 	if err != nil {
 		a.respond(r.session, r.message.ID, r.message.Method, nil, err)
 		return
 	}
-	if cancelled { // before it could be found
+	if cancelled != nil && cancelled.(*atomic.Bool).Load() { // before it could be found
 		table.Cancel(r.message.ID, "")
 	}
 	r.Call.Run()

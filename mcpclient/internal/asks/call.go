@@ -32,9 +32,7 @@ type Call struct {
 	OnWait       func(bool)
 	rounds       // what its Follow knows
 
-	// The lock guards the fields below it. Questions, each on its own goroutine, and the
-	// call's end meet here; the call's actor belongs to package call.
-	mu      sync.Mutex
+	mu      sync.Mutex     // guards the fields below it and the pages of its rounds: questions, each on its own goroutine, and the call's end meet here; the call's actor is of package call
 	waits   int            // questions that are open
 	samples int            // answers of a model that were asked for
 	notices int            // declined questions that its Human was told of

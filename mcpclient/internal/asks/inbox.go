@@ -2,7 +2,6 @@ package asks
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -13,56 +12,81 @@ import (
 // inbox runs the questions of calls, which outlive a generation of the connection:
 // its actor is started when the first comes.
 type inbox struct {
-	conn *conn.Conn
-
-	mu    sync.Mutex  // guards the actor and its ref: whichever question is first starts it
-	actor *inboxActor // nil before, and when it has to be made anew
-	ref   actors.Ref
-	last  atomic.Int64 // id
+	conn  *conn.Conn
+	actor atomic.Pointer[inboxActor] // the newest; nil before the first
+	last  atomic.Int64               // id
 }
 
 // Inbox returns the actor that the questions of calls live below; the zero Ref before there
 // was one.
 func (a *Asks) Inbox() actors.Ref {
-	a.inbox.mu.Lock()
-	defer a.inbox.mu.Unlock()
-	return a.inbox.ref
+	newest := a.inbox.actor.Load()
+	if newest == nil {
+		return actors.Ref{}
+	}
+	ref, _ := newest.ready.Result()
+	return ref
 }
 
 // maxInbox bounds the questions of all calls of a client that are under way.
 const maxInbox = 256
 
-// table returns that of the actor. It must not be called from a Receive.
+// table returns that of the actor. It must not be called from a Receive. Of several callers
+// the first one starts the actor, the others wait for it.
 func (b *inbox) table() (*inbound.Table, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.actor != nil {
-		select {
-		case <-b.actor.stopping: // the connection's actor was restarted
-		case <-b.ref.Stopped(): // before it was told
-		default:
-			return b.actor.calls, nil
+	for {
+		a := b.actor.Load()
+		if a == nil || a.over() {
+			next := &inboxActor{calls: inbound.NewTable(&inbound.Options{Limit: maxInbox}), started: make(chan struct{}), stopping: make(chan struct{})}
+			if !b.actor.CompareAndSwap(a, next) {
+				continue
+			}
+			a = next
+			a.ready.Complete(a.start(b.conn))
 		}
+		<-a.ready.Done()
+		_, err := a.ready.Result()
+		return a.calls, err
 	}
-	a := &inboxActor{calls: inbound.NewTable(&inbound.Options{Limit: maxInbox}), started: make(chan struct{}), stopping: make(chan struct{})}
-	ref, err := b.conn.Spawn(actors.Spec{Kind: actors.KindInbox, New: func() actors.Actor { return a }})
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-a.started:
-	case <-ref.Stopped():
-		return nil, errors.New("the connection is closed")
-	}
-	b.actor, b.ref = a, ref
-	return a.calls, nil
 }
 
 // inboxActor is the parent of the questions of calls, each of them an actor.
 type inboxActor struct {
 	calls             *inbound.Table
+	ready             actors.Reply[actors.Ref]
 	started, stopping chan struct{} // closed when it has started, and before its table closes
 	closed            bool          // the table is
+}
+
+func (a *inboxActor) start(c *conn.Conn) (actors.Ref, error) {
+	ref, err := c.Spawn(actors.Spec{Kind: actors.KindInbox, New: func() actors.Actor { return a }})
+	if err != nil {
+		return actors.Ref{}, err
+	}
+	select {
+	case <-a.started:
+		return ref, nil
+	case <-ref.Stopped():
+		return actors.Ref{}, errors.New("the connection is closed")
+	}
+}
+
+// over reports whether another has to take the actor's place.
+func (a *inboxActor) over() bool {
+	if !a.ready.Completed() {
+		return false
+	}
+	ref, err := a.ready.Result()
+	if err != nil {
+		return true
+	}
+	select {
+	case <-a.stopping: // the connection's actor was restarted
+	case <-ref.Stopped(): // before it was told
+	default:
+		return false
+	}
+	return true
 }
 
 // Receive implements [actors.Actor].

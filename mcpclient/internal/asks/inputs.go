@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
@@ -67,70 +67,63 @@ func (a *Asks) AnswerInputs(ctx context.Context, tag any, requests mcp.InputRequ
 type round struct {
 	asks   *Asks
 	origin *Origin
+	inputs []input
+	first  int64 // id of the first one's inbound call; those of the others follow
 	done   func(mcp.InputResponses, error)
 
-	mu      sync.Mutex // guards the fields below it: each question is answered on its own goroutine
-	over    bool
-	left    int
-	answers mcp.InputResponses
-	ids     []mcp.ID // of the inbound calls
-	table   *inbound.Table
+	table   atomic.Pointer[inbound.Table] // nil until it begins
+	results []json.RawMessage             // of the inputs, each written once
+	left    atomic.Int32
+	over    atomic.Bool
 }
 
 // askAll has the questions answered and calls done once, unless it was aborted
 // before. It does not block.
 func (a *Asks) askAll(o *Origin, inputs []input, done func(mcp.InputResponses, error)) (abort func(error)) {
-	r := &round{asks: a, origin: o, done: done, left: len(inputs), answers: make(mcp.InputResponses, len(inputs))}
-	a.System.Go("questions of "+a.Server, func() { r.begin(inputs) })
+	n := len(inputs)
+	r := &round{asks: a, origin: o, inputs: inputs, first: a.inbox.last.Add(int64(n)) - int64(n) + 1, done: done, results: make([]json.RawMessage, n)}
+	r.left.Store(int32(n))
+	a.System.Go("questions of "+a.Server, r.begin)
 	return func(error) { r.end() }
 }
 
 // begin gives each question its actor, and a goroutine.
-func (r *round) begin(inputs []input) {
+func (r *round) begin() {
 	table, err := r.asks.inbox.table()
 	if err != nil {
 		r.fail(err)
 		return
 	}
-	for _, in := range inputs {
-		e := &inputCall{round: r, input: in}
-		id := mcp.IntID(r.asks.inbox.last.Add(1))
-		if !r.list(table, id) {
+	r.table.Store(table)
+	for i, in := range r.inputs {
+		if r.over.Load() {
 			return
 		}
-		if err := table.Begin(&e.Call, e, inbound.Request{ID: id, Method: in.method}); err != nil {
+		e := &inputCall{round: r, index: i}
+		if err := table.Begin(&e.Call, e, inbound.Request{ID: r.id(i), Method: in.method}); err != nil {
 			r.fail(fmt.Errorf("asking: %w", err))
 			return
 		}
-		if !r.list(table, mcp.ID{}) { // ended meanwhile
-			table.Cancel(id, "")
+		if r.over.Load() { // ended meanwhile
+			table.Cancel(r.id(i), "")
 		}
 		r.asks.System.Go("questions of "+r.asks.Server, e.Call.Run)
 	}
 }
 
-// list remembers an inbound call, for end, and reports whether the round goes on.
-func (r *round) list(table *inbound.Table, id mcp.ID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.table = table
-	if !id.IsZero() {
-		r.ids = append(r.ids, id)
-	}
-	return !r.over
-}
+func (r *round) id(i int) mcp.ID { return mcp.IntID(r.first + int64(i)) }
 
 // end closes the questions that are open.
 func (r *round) end() (first bool) {
-	r.mu.Lock()
-	first, r.over = !r.over, true
-	ids, table := r.ids, r.table
-	r.ids = nil
-	r.mu.Unlock()
-	for _, id := range ids {
-		table.Cancel(id, "the call is over")
+	if !r.over.CompareAndSwap(false, true) {
+		return false
 	}
-	return first
+	if table := r.table.Load(); table != nil {
+		for i := range r.inputs {
+			table.Cancel(r.id(i), "the call is over")
+		}
+	}
+	return true
 }
 
 func (r *round) fail(err error) {
@@ -139,39 +132,39 @@ func (r *round) fail(err error) {
 	}
 }
 
-func (r *round) answered(key string, result json.RawMessage) {
-	r.mu.Lock()
-	r.answers[key] = result
-	r.left--
-	last := r.left == 0 && !r.over
-	r.over = r.over || last
-	r.mu.Unlock()
-	if last {
-		r.done(r.answers, nil)
+func (r *round) answered(i int, result json.RawMessage) {
+	r.results[i] = result
+	if r.left.Add(-1) > 0 || !r.over.CompareAndSwap(false, true) {
+		return
 	}
+	answers := make(mcp.InputResponses, len(r.inputs))
+	for i, in := range r.inputs {
+		answers[in.key] = r.results[i]
+	}
+	r.done(answers, nil)
 }
 
 // inputCall is one question under way.
 type inputCall struct {
 	inbound.Call
-	input
 	round  *round
+	index  int             // of the round's inputs
 	result json.RawMessage // if Handle returns nil
 }
 
 // Handle implements [inbound.Handler].
 func (e *inputCall) Handle(ctx context.Context) (err error) {
-	e.result, err = e.question.Answer(ctx, e.round.origin)
+	e.result, err = e.round.inputs[e.index].question.Answer(ctx, e.round.origin)
 	return err
 }
 
 // Answer implements [inbound.Handler].
 func (e *inputCall) Answer(err error) {
 	if err != nil {
-		e.round.fail(e.round.asks.Failed(e.method, err))
+		e.round.fail(e.round.asks.Failed(e.round.inputs[e.index].method, err))
 		return
 	}
-	e.round.answered(e.key, e.result)
+	e.round.answered(e.index, e.result)
 }
 
 // Drop implements [inbound.Dropper]: the round has ended.

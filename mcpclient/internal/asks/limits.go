@@ -61,11 +61,9 @@ type Limits struct {
 	opts LimitOptions
 	pool *HostLimit
 
-	// The lock guards the fields below it: questions come on many goroutines, and each only
-	// counts itself in and out.
-	mu    sync.Mutex
-	made  *gates // nil before the first question: most servers ask none
-	n     int    // open and waiting
+	mu    sync.Mutex // guards the fields below it: questions come on many goroutines, and each only counts itself in and out
+	made  *gates     // nil before the first question: most servers ask none
+	n     int        // open and waiting
 	off   bool
 	ends  map[int]context.CancelCauseFunc // of those, by an arbitrary number
 	lastN int

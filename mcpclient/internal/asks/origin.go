@@ -72,7 +72,7 @@ func (a *Asks) Whose(s *conn.Session, m *mcp.Message, related mcp.ID) *Origin {
 			held = only
 		}
 		// A call that we have given up may still be worked on, and ask.
-		o.Calls = append(o.Calls, a.abandoned.of(s.Generation())...)
+		o.Calls = append(o.Calls, a.abandonedOf(s.Generation())...)
 		o.Strangers = o.Strangers || live == 0 && len(o.Calls) > 0
 	case live == 0: // the call has ended: who it was for is not known any more
 		o.Strangers = true

@@ -31,7 +31,7 @@ type pages struct {
 	once    sync.Once
 	pending *elicit.Table // see table
 
-	mu   sync.Mutex       // guards the fields below it, and the asks of each page
+	mu   sync.Mutex       // guards the pages with their asks and calls: questions and calls look a page up and join it on their own goroutines, and its actor knows of neither
 	all  map[string]*Page // by id
 	last int
 }
@@ -47,14 +47,13 @@ func (s *pages) table() *elicit.Table {
 // Page is one of them.
 type Page struct {
 	*elicit.Pending
-	View    PageView
-	Since   time.Time
-	givenUp error // why it and its calls end when a person gives it up
-	local   bool  // the server has no id for it: only a person can say how it goes on
+	View  PageView
+	Since time.Time
+	of    *pages
+	local bool // the server has no id for it: only a person can say how it goes on
 
-	asks []string // by which the user has agreed to it; guarded by the lock of pages
-
-	mu    sync.Mutex         // guards the fields below it: calls join and leave on their own goroutines
+	// Guarded by the lock of pages.
+	asks  []string           // by which the user has agreed to it
 	calls map[*Call]struct{} // under way that it is for
 	hide  func(cause error)  // ends that it is shown; nil if it is not
 }
@@ -101,7 +100,7 @@ func (s *pages) add(view *PageView, asks []string) (p *Page, fresh bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	p = &Page{Pending: pending, View: *view, Since: time.Now(), local: local, asks: asks, givenUp: s.asks.GivenUp}
+	p = &Page{Pending: pending, View: *view, Since: time.Now(), local: local, asks: asks, of: s}
 	if s.all == nil {
 		s.all = make(map[string]*Page)
 	}
@@ -123,8 +122,8 @@ func (s *pages) known(view *PageView) *Page {
 // join adds a call that the page is for, leave takes it out; with the last one the page
 // is not shown any more.
 func (p *Page) join(t *Call) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	if p.calls == nil {
 		p.calls = make(map[*Call]struct{})
 	}
@@ -132,13 +131,13 @@ func (p *Page) join(t *Call) {
 }
 
 func (p *Page) leave(t *Call) {
-	p.mu.Lock()
+	p.of.mu.Lock()
 	delete(p.calls, t)
 	hide := p.hide
 	if len(p.calls) > 0 {
 		hide = nil
 	}
-	p.mu.Unlock()
+	p.of.mu.Unlock()
 	if hide != nil {
 		hide(ErrPageUnneeded)
 	}
@@ -147,23 +146,24 @@ func (p *Page) leave(t *Call) {
 // GiveUp ends the page and the calls that it is for: those that wait for it with its end,
 // those that the server still works on by cancelling them.
 func (p *Page) GiveUp() {
-	p.mu.Lock()
+	p.of.mu.Lock()
 	calls := make([]*Call, 0, len(p.calls))
 	for t := range p.calls {
 		calls = append(calls, t)
 	}
-	p.mu.Unlock()
-	p.Cancel(p.givenUp)
+	p.of.mu.Unlock()
+	givenUp := p.of.asks.GivenUp
+	p.Cancel(givenUp)
 	for _, t := range calls {
-		t.asks.Conn.CancelTagged(t, p.givenUp)
+		t.asks.Conn.CancelTagged(t, givenUp)
 	}
 }
 
 // Shown notes how to end that the page is shown. It reports false if it is shown already,
 // or if all calls that it was for have ended.
 func (p *Page) Shown(hide func(cause error), ofCalls bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	if p.hide != nil || ofCalls && len(p.calls) == 0 {
 		return false
 	}

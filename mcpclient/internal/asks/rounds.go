@@ -36,16 +36,16 @@ type rounds struct {
 	// Touched in the call's actor only, but count, which is read when the call is over.
 	count, stateOnly, urlRounds int
 
-	pagesMu sync.Mutex // guards the fields below it: a person agrees to pages while the call goes on
-	message string     // of the server, about the last page
-	pages   []*Page    // that were opened for the call, the last one last
-	closed  bool       // the call is over
+	// Guarded by the lock of the call: a person agrees to pages while the call goes on.
+	message string  // of the server, about the last page
+	pages   []*Page // that were opened for the call, the last one last
+	closed  bool    // the call is over
 }
 
 // Opened remembers a page that the user has agreed to.
 func (t *Call) Opened(p *Page, message string) {
-	t.pagesMu.Lock()
-	defer t.pagesMu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.closed {
 		return
 	}
@@ -56,8 +56,8 @@ func (t *Call) Opened(p *Page, message string) {
 
 // lastPage is the last page that was opened for the call; nil if there is none.
 func (t *Call) lastPage() (p *Page, message string) {
-	t.pagesMu.Lock()
-	defer t.pagesMu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(t.pages) == 0 {
 		return nil, ""
 	}
@@ -67,10 +67,10 @@ func (t *Call) lastPage() (p *Page, message string) {
 // ClosePages ends the pages of a call that is over, as far as only this call knows of them:
 // with nil if the server has carried it out, which it does when they are completed.
 func (t *Call) ClosePages(err error) {
-	t.pagesMu.Lock()
+	t.mu.Lock()
 	pages := t.pages
 	t.pages, t.closed = nil, true
-	t.pagesMu.Unlock()
+	t.mu.Unlock()
 	for _, p := range pages {
 		p.leave(t)
 		switch {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
@@ -25,14 +25,15 @@ func (t *Call) urlRequired(e *mcp.Error) (call.Step, bool) {
 	}
 	t.urlRounds++
 	inputs := make([]input, 0, len(pages))
-	w := &pageWait{tag: t, err: e, left: len(pages)}
+	w := &pageWait{tag: t, err: e, aborts: make([]atomic.Pointer[func()], len(pages))}
+	w.left.Store(int32(len(pages)))
 	for i, p := range pages {
 		q, err := a.ParseURL(v, p)
 		if err != nil {
 			a.Log.Warn("a page that the server wants opened is refused", "error", err)
 			return call.Step{}, false
 		}
-		inputs = append(inputs, input{fmt.Sprint(i), mcp.MethodElicit, &requiredURL{q, w}})
+		inputs = append(inputs, input{fmt.Sprint(i), mcp.MethodElicit, &requiredURL{q, w, i}})
 	}
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
 		w.resume = resume
@@ -68,7 +69,8 @@ var errNotOpened = errors.New("the page was declined")
 // nothing but its elicitation waits for what then happens there.
 type requiredURL struct {
 	URLQuestion
-	wait *pageWait
+	wait  *pageWait
+	index int // among the pages
 }
 
 // Answer implements [Question].
@@ -82,7 +84,7 @@ func (q *requiredURL) Answer(ctx context.Context, o *Origin) (json.RawMessage, e
 	} else {
 		q.wait.tag.Opened(p, message)
 	}
-	q.wait.add(p)
+	q.wait.add(q.index, p)
 	return nil, nil
 }
 
@@ -93,23 +95,24 @@ type pageWait struct {
 	resume func(call.Step)
 	ctx    context.Context // ends with the call, if that waits
 
-	mu     sync.Mutex // guards the fields below it: pages end on their own actors
-	left   int        // pages that are not completed
-	over   bool
-	aborts []func()
+	left   atomic.Int32 // pages that are not completed
+	over   atomic.Bool
+	aborts []atomic.Pointer[func()] // of each page that is waited for
 }
 
 // add waits for one more of the pages.
-func (w *pageWait) add(p *Page) {
+func (w *pageWait) add(i int, p *Page) {
 	abort := p.Wait(w.completed)
-	w.mu.Lock()
-	over := w.over
-	if !over {
-		w.aborts = append(w.aborts, abort)
+	w.aborts[i].Store(&abort)
+	if w.over.Load() {
+		w.leave(i)
 	}
-	w.mu.Unlock()
-	if over {
-		abort()
+}
+
+// leave ends the wait for one page.
+func (w *pageWait) leave(i int) {
+	if abort := w.aborts[i].Swap(nil); abort != nil {
+		(*abort)()
 	}
 }
 
@@ -119,11 +122,7 @@ func (w *pageWait) completed(err error) {
 		w.end(err)
 		return
 	}
-	w.mu.Lock()
-	w.left--
-	last := w.left == 0
-	w.mu.Unlock()
-	if last && w.abort() {
+	if w.left.Add(-1) == 0 && w.abort() {
 		w.tag.asks.System.Go("a call whose pages are completed", w.goOn)
 	}
 }
@@ -153,16 +152,12 @@ func (w *pageWait) end(why error) {
 
 // abort ends the wait and reports whether it was the first to do so.
 func (w *pageWait) abort() (first bool) {
-	w.mu.Lock()
-	first, w.over = !w.over, true
-	aborts := w.aborts
-	w.aborts = nil
-	w.mu.Unlock()
-	for _, abort := range aborts {
-		abort()
+	if !w.over.CompareAndSwap(false, true) {
+		return false
 	}
-	if first {
-		w.tag.Wait(-1)
+	for i := range w.aborts {
+		w.leave(i)
 	}
-	return first
+	w.tag.Wait(-1)
+	return true
 }

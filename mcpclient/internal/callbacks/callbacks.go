@@ -20,8 +20,7 @@ type Queue struct {
 	System *actors.System
 	Owner  string
 
-	// The lock guards the fields below it: the goroutine that reads adds, another one calls.
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below it: the goroutine that reads adds, another one calls; the callbacks block, which an actor may not
 	waiting []event
 	size    int // of those
 	running bool

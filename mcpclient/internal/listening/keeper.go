@@ -25,8 +25,7 @@ const (
 type Keeper struct {
 	Options
 
-	// The lock guards the fields below it: wishes come on the goroutines of callers.
-	mu     sync.Mutex
+	mu     sync.Mutex             // guards the fields below it: wishes come on the goroutines of callers and must be known when they return; the stream itself is an actor
 	lists  mcp.SubscriptionFilter // the lists that are to be kept fresh
 	uris   map[*Resource]bool
 	tasks  map[string]int // that are waited for, by how many

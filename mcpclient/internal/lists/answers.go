@@ -38,8 +38,7 @@ type Answers[V any] struct {
 	max     int // entries
 	maxSize int // bytes of all
 
-	// The lock guards the fields below it: lookups are on the goroutines of callers.
-	mu    sync.Mutex
+	mu    sync.Mutex                 // guards the fields below it: callers look answers up on their own goroutines, without a message to an actor
 	byKey map[string]*linked.Element // of answer[V]
 	order *linked.List               // used last in front; nil as byKey is
 	size  int

@@ -88,9 +88,7 @@ type List[T any] struct {
 	*Kind[T]
 	source Source
 
-	// The lock guards the fields below it. Callers look at a list on their own goroutines, at
-	// each call of a tool; what takes long, reading the list, holds no lock.
-	mu       sync.Mutex
+	mu       sync.Mutex    // guards the fields below it: each call of a tool looks at the list, which would be a message to an actor; reading the list holds no lock
 	last     *wholeList[T] // as it was last read; nil before
 	changed  bool          // since then, as the server says: last is of no use
 	epoch    int           // counts the changes

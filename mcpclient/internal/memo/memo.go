@@ -9,9 +9,7 @@ type Map[K comparable, V any] struct {
 	Max     int // entries
 	MaxSize int // bytes of all, as Set is told; zero is no bound
 
-	// The lock guards the fields below it. An actor would cost a message for each lookup, of
-	// which a call makes several.
-	mu   sync.Mutex
+	mu   sync.Mutex // guards the fields below it: a call makes several lookups, each of which would be a message to an actor
 	m    map[K]V
 	size int
 }

@@ -31,7 +31,7 @@ type Link struct {
 	lost     sync.Once
 	closed   chan struct{} // closed when Close is done
 
-	mu      sync.Mutex // guards what follows; nothing is sent under it
+	mu      sync.Mutex // guards the fields below it, nothing is sent under it: Send puts a message in line without a message to an actor
 	closing bool       // nothing more is taken
 	over    bool       // nothing more is passed on
 	known   bool       // the server has taken a message in this session

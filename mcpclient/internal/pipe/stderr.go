@@ -13,7 +13,7 @@ const (
 
 // lastOutput keeps the end of what is written to it.
 type lastOutput struct {
-	mu  sync.Mutex // guards buf: the goroutine that drains stderr writes it, Status reads it
+	mu  sync.Mutex // guards buf: the goroutine that drains stderr writes it, Status reads it, and neither may wait for an actor
 	buf []byte
 }
 

@@ -65,9 +65,7 @@ type Pool struct {
 	Options
 	own *Instance // of First
 
-	// The lock is the simplest thing: a call that finds an instance free takes it on its own
-	// goroutine, without a message. What update has to do outside runs after the lock.
-	mu      sync.Mutex
+	mu      sync.Mutex  // guards the fields below it: a call that finds an instance free takes it on its own goroutine, without a message to an actor
 	all     []*Instance // the first one first
 	waiting []*Turn     // the oldest first
 	paused  time.Time   // no instance is started before

@@ -24,7 +24,7 @@ type Link struct {
 	lost   sync.Once
 	closed chan struct{} // closed when Close is done
 
-	mu      sync.Mutex    // guards what follows; nothing is sent under it
+	mu      sync.Mutex    // guards the fields below it, nothing is sent under it: each request has its goroutine, and Send starts it without a message in between
 	closing bool          // nothing more is taken
 	old     bool          // as closing, but Close is not called yet
 	over    bool          // nothing more is passed on

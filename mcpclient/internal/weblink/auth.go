@@ -7,7 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -21,11 +21,10 @@ const renewPause = time.Second
 type headerAuth struct {
 	from func(context.Context) (map[string]string, error)
 	log  *slog.Logger
-	turn chan struct{} // has room for the one who asks
+	turn chan struct{} // has room for the one that asks
 
-	mu      sync.Mutex // guards the fields below it: every request reads the headers, on its own goroutine
-	header  http.Header
-	renewed time.Time // when they were last asked for because of a refusal
+	header  atomic.Pointer[http.Header] // replaced whole; nil before the first
+	renewed time.Time                   // when they were last asked for because of a refusal; of the one that has the turn
 }
 
 // newAuth returns what authorizes requests, nil without a HeadersFunc. It asks for the
@@ -48,17 +47,13 @@ func (a *headerAuth) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.header = header
+	a.header.Store(&header)
 	return nil
 }
 
 // Authorize implements [httpguard.Auth].
 func (a *headerAuth) Authorize(_ context.Context, req *http.Request) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.Copy(req.Header, a.header)
+	maps.Copy(req.Header, *a.header.Load())
 	return nil
 }
 
@@ -73,30 +68,23 @@ func (a *headerAuth) Denied(ctx context.Context, req *http.Request, status int, 
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	a.mu.Lock()
-	sent, early := a.sentWith(req), time.Since(a.renewed) < renewPause
-	a.mu.Unlock()
-	if !sent { // they were asked for meanwhile
+	if !a.sentWith(req) { // they were asked for meanwhile
 		return true, nil
 	}
-	if early {
+	if time.Since(a.renewed) < renewPause {
 		return false, nil
 	}
-	a.mu.Lock()
 	a.renewed = time.Now()
-	a.mu.Unlock()
 	a.log.Debug("the server refuses the headers; asking for them again")
 	if err := a.ask(ctx); err != nil {
 		return false, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return !a.sentWith(req), nil
 }
 
-// sentWith reports whether a request has the headers of now. The lock is held.
+// sentWith reports whether a request has the headers of now.
 func (a *headerAuth) sentWith(req *http.Request) bool {
-	for name, values := range a.header {
+	for name, values := range *a.header.Load() {
 		if !slices.Equal(req.Header[name], values) {
 			return false
 		}

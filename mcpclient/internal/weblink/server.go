@@ -74,13 +74,10 @@ type Options struct {
 type Server struct {
 	opts Options
 	link atomic.Pointer[streamable.Link] // the newest; nil while the old transport is used
-
-	// The lock guards the fields below it: the transport's goroutines report trouble, and
-	// callers read the status.
-	mu        sync.Mutex
-	refusal   error     // of the handshake by POST: the old transport is to be tried (SSE-10)
-	notBefore time.Time // the server wants no attempt until then
-	trouble   string    // with what the server sends on its own account; "" is none
+	// Nil is none.
+	refusal   atomic.Pointer[error]     // of the handshake by POST: the old transport is to be tried (SSE-10)
+	notBefore atomic.Pointer[time.Time] // the server wants no attempt until then
+	trouble   atomic.Pointer[string]    // with what the server sends on its own account
 }
 
 // New returns a server that was not connected to yet.
@@ -97,32 +94,26 @@ func (s *Server) Streamable() *streamable.Link {
 // WantsAuthorization reports whether the server has to let us in first.
 func (s *Server) WantsAuthorization(err error) bool { return s.opts.WantsAuthorization(err) }
 
-// setTrouble reports whether the text is another one than before.
-func (s *Server) setTrouble(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed := s.trouble != text
-	s.trouble = text
-	return changed
-}
-
 // Warnings are those of the status.
 func (s *Server) Warnings() []string {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trouble == "" {
-		return nil
+	if text := s.trouble.Load(); text != nil {
+		return []string{*text}
 	}
-	return []string{s.trouble}
+	return nil
 }
 
 // troubled is called when the messages that the server sends on its own account do not
 // arrive, with the reason, or with "" when they do.
 func (s *Server) troubled(text string) {
-	if !s.setTrouble(text) {
+	var now *string
+	if text != "" {
+		now = &text
+	}
+	before := s.trouble.Swap(now)
+	if now == before || now != nil && before != nil && *now == *before {
 		return
 	}
 	if text != "" {
@@ -133,33 +124,26 @@ func (s *Server) troubled(text string) {
 
 // Refuse notes that the server has refused the handshake by POST, with nil that it has not.
 func (s *Server) Refuse(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refusal = err
-}
-
-func (s *Server) refused() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refusal
+	if err == nil {
+		s.refusal.Store(nil)
+		return
+	}
+	s.refusal.Store(&err)
 }
 
 // LeaveAlone keeps the next attempt from being made before d has passed.
 func (s *Server) LeaveAlone(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.notBefore = time.Now().Add(min(d, maxPatience))
+	until := time.Now().Add(min(d, maxPatience))
+	s.notBefore.Store(&until)
 }
 
 // pause waits until the server may be asked again, but not longer than ctx.
 func (s *Server) pause(ctx context.Context) error {
-	s.mu.Lock()
-	d := time.Until(s.notBefore)
-	s.mu.Unlock()
-	if d <= 0 {
+	until := s.notBefore.Load()
+	if until == nil || !time.Now().Before(*until) {
 		return nil
 	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(time.Until(*until))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -194,12 +178,12 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.setTrouble("")
+	s.trouble.Store(nil)
 	client := o.Client
 	if client == nil {
 		client = pool.client()
 	}
-	if o.OldOnly || s.refused() != nil || o.Eras.Get(o.sseKey()) == mcp.EraLegacy {
+	if o.OldOnly || s.refusal.Load() != nil || o.Eras.Get(o.sseKey()) == mcp.EraLegacy {
 		s.link.Store(nil)
 		link, err := oldsse.Dial(ctx, oldsse.Options{ // which waits for the endpoint (SSE-02)
 			URL: u, Header: header, Client: client, Go: o.Go, Name: o.Server, Log: o.Log, Sink: calls, Denied: o.Denied,
@@ -220,8 +204,7 @@ func (s *Server) Dial(ctx context.Context, sink mcp.Sink) (mcp.Link, error) {
 
 // dialed keeps what an attempt with the old transport has shown, and returns its error.
 func (s *Server) dialed(err error) error {
-	refusal := s.refused()
-	s.Refuse(nil)
+	refusal := s.refusal.Swap(nil)
 	switch {
 	case err == nil:
 		s.opts.Eras.Set(s.opts.sseKey(), mcp.EraLegacy) // from now on (SSE-10)
@@ -231,7 +214,7 @@ func (s *Server) dialed(err error) error {
 	}
 	s.opts.Eras.Set(s.opts.sseKey(), mcp.EraUnknown)
 	if refusal != nil {
-		return fmt.Errorf("the server speaks neither Streamable HTTP (%w) nor HTTP+SSE (%w)", refusal, err)
+		return fmt.Errorf("the server speaks neither Streamable HTTP (%w) nor HTTP+SSE (%w)", *refusal, err)
 	}
 	return err
 }
