@@ -20,7 +20,8 @@ import (
 
 // forms is a server of 2025-06-18 whose one tool asks for a name before it answers.
 type forms struct {
-	sink mcp.Sink
+	sink   mcp.Sink
+	goesOn bool // a call whose question was cancelled is not answered
 
 	mu    sync.Mutex
 	calls []mcp.ID // by the number of the question, from 0
@@ -68,6 +69,9 @@ func (f *forms) Send(m mcp.Outgoing) error {
 			answer = msg.Error.Error()
 		}
 		f.asked = append(f.asked, answer)
+		if f.goesOn && strings.Contains(answer, `"cancel"`) {
+			break
+		}
 		raw, err := jsonx.Marshal(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text(answer)}})
 		if err != nil {
 			return err
@@ -205,7 +209,7 @@ func TestQuestionAfterACancelledRun(t *testing.T) {
 	for _, onePerson := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one person: %v", onePerson), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				server := new(forms)
+				server := &forms{goesOn: true} // else its answer may come before the cancel, and end the call
 				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__greet", nil), call("bank__greet", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
 					Host:    &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{OnePerson: onePerson, Serial: true}},
 					Servers: []mcpclient.Server{mcpclient.InProcess("bank", server)}})
