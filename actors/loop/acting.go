@@ -2,9 +2,7 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -88,9 +86,6 @@ func (r *run) stopping(c *actors.Context, msg any) {
 	}
 }
 
-// maxHandOffs bounds how often a run goes from one agent to another.
-const maxHandOffs = 8
-
 // handOver makes the run another agent's, if a call of the turn was to do so.
 func (r *run) handOver(c *actors.Context) {
 	i := slices.IndexFunc(r.turn.calls, func(cl *call) bool {
@@ -115,55 +110,4 @@ func (r *run) handOver(c *actors.Context) {
 		}
 	}, runlog.Entry{Type: runlog.AgentChangedType, Key: r.turn.calls[i].key, Body: &runlog.AgentChanged{
 		Turn: r.turn.n, From: from, To: r.cfg.Agent, Path: r.cfg.Path, Hash: r.cfg.Hash, Model: r.cfg.Model.Name(), System: r.cfg.System}})
-}
-
-// takeOver returns the configuration of the same run with another agent: its name,
-// instructions, model, tools, and what it allows. Input, schema, limits and journal
-// are the run's.
-func (c *config) takeOver(next *Config) *config {
-	d, s := *c, *c.shared
-	s.Agent, s.Hash, s.System, s.Model = next.Agent, next.Hash, next.System, next.Model
-	s.MaxTokens, s.Temperature, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.Guards, next.StopWhen
-	s.Context, s.Summarise, s.Pricing = next.Context, next.Summarise, next.Pricing
-	d.shared, d.Tools, d.Gate = &s, next.Tools, next.Gate
-	d.Path = append(slices.Clone(c.Path), next.Agent)
-	return &d
-}
-
-// mayHandOff says why the conversation cannot be handed over; n calls of the turn
-// have asked for it before.
-func mayHandOff(done, n int) string {
-	switch {
-	case n > 0:
-		return "not called: another call of this turn hands the conversation over already"
-	case done >= maxHandOffs:
-		return fmt.Sprintf("not called: the conversation was handed over %d times, which is the most", maxHandOffs)
-	}
-	return ""
-}
-
-// TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
-type TurnInfo struct {
-	Run, Agent string
-	Turn       int    // from one
-	Text       string // what the model has said beside its calls
-	Calls      iter.Seq[TurnCall]
-}
-
-// TurnCall is one call of a turn.
-type TurnCall struct {
-	Server, Tool string
-	Arguments    json.RawMessage
-	Made         bool                   // it was neither refused nor declined
-	Result       *mcp.ToolResultContent // as the model sees it; not to be changed
-}
-
-func (t *turn) info(cfg *config) *TurnInfo {
-	return &TurnInfo{Run: cfg.ID, Agent: cfg.Agent, Turn: t.n, Text: t.resp.Text(), Calls: func(yield func(TurnCall) bool) {
-		for _, cl := range t.calls {
-			if !yield(TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result}) {
-				return
-			}
-		}
-	}}
 }

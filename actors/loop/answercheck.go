@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -52,16 +51,6 @@ func checkAnswer(ctx context.Context, cfg *config, turn int, text string) (decid
 		out.text = &v.Text
 	}
 	return out, nil
-}
-
-// withhold takes out of a refused answer all but its calls.
-func withhold(resp *llm.Response) *llm.Response {
-	out := *resp
-	out.Thinking, out.Content = "", mcp.Contents{mcp.Text("[withheld by a guard]")}
-	for _, call := range resp.Calls() {
-		out.Content = append(out.Content, call)
-	}
-	return &out
 }
 
 // check looks at an answer without calls.
@@ -188,16 +177,6 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 	return entries, nil
 }
 
-// RepeatError ends a run whose model does nothing but make the same calls again.
-type RepeatError struct {
-	Tool  string // of the first of them
-	Times int    // in a row
-}
-
-func (e *RepeatError) Error() string {
-	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
-}
-
 // repeated counts turns in a row with the same calls. Equal ones of one turn count as
 // one: the model had not seen a result when it asked for the next. One equal call beside
 // others that change is no circle: it may look at what the others have done.
@@ -230,3 +209,29 @@ func fingerprint(tool string, args []byte) [sha256.Size]byte {
 	}
 	return sha256.Sum256(slices.Concat([]byte(tool), []byte{0}, canonical))
 }
+
+// decided is a message to itself: what becomes of each call of a turn, or whether
+// its answer is as it should be.
+type decided struct {
+	turn       *turn
+	rulings    []ruling
+	structured json.RawMessage
+	text       *string       // what a guard has put in place of the model's; nil for nothing
+	guards     guard.Outcome // what they have said of the answer
+	err        error         // what is wrong with the answer
+}
+
+// mayHandOff says why the conversation cannot be handed over; n calls of the turn
+// have asked for it before.
+func mayHandOff(done, n int) string {
+	switch {
+	case n > 0:
+		return "not called: another call of this turn hands the conversation over already"
+	case done >= maxHandOffs:
+		return fmt.Sprintf("not called: the conversation was handed over %d times, which is the most", maxHandOffs)
+	}
+	return ""
+}
+
+// maxHandOffs bounds how often a run goes from one agent to another.
+const maxHandOffs = 8

@@ -16,23 +16,6 @@ import (
 
 const askPoll = time.Second // how often the store is asked for an answer given elsewhere
 
-// Answers reports to runs the decisions on their asks that come from elsewhere, other
-// processes too: one that looks at the store for all runs, in place of each that looks for
-// itself. Its methods must not block.
-type Answers interface {
-	// Watch calls settled, which does not block, once the ask is decided. It may do so
-	// more than once, and not for one that expires. It ends with Forget, or with run.
-	Watch(ask string, run actors.Ref, settled func(store.Ask))
-	Forget(ask string)
-}
-
-// answer is a message from outside that decides an ask.
-type answer struct {
-	ask      string
-	decision store.Decision
-	reply    *actors.Reply[store.Ask]
-}
-
 // Messages to itself.
 type (
 	askSeen struct { // how an ask stands in the store
@@ -42,6 +25,14 @@ type (
 	}
 	pollAsks struct{}
 )
+
+// raise is a message from the goroutine of a call: it asks.
+type raise struct {
+	call  *call
+	q     Question
+	reply *actors.Reply[store.Decision]
+	open  *openAsk // the run's; nil before it has the question
+}
 
 // openAsk is a question that waits. The store decides which answer was the first.
 type openAsk struct {

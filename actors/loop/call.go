@@ -6,7 +6,10 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -88,4 +91,69 @@ func (cl *call) tellRepeated() {
 	res.Content = append(res.Content, mcp.Text(fmt.Sprintf(
 		"[You have made this same call with the same arguments %d times in a row. "+
 			"Its result will not help you any further: do something else, or answer with what you know.]", cl.nth)))
+}
+
+// turn is one question to the model and the calls it leads to. Its address is its
+// identity.
+type turn struct {
+	n       int // from one
+	cancel  context.CancelCauseFunc
+	resp    *llm.Response
+	calls   []*call
+	busy    int           // calls on their way: dispatched or being dispatched
+	left    int           // calls without a durable result
+	acted   bool          // its results are on their way to the model
+	spend   *spend.Turn   // nil once its calls are made
+	answers bool          // it may not call: see [Config.LastAnswers]
+	over    error         // a limit that its calls have reached
+	spoilt  []string      // ids of calls whose arguments were no JSON object
+	guards  guard.Outcome // of the model's answer
+	text    *string       // a guard's, in place of the model's answer; nil for none
+}
+
+// intent is the event that precedes a turn.
+func (t *turn) intent(req *llm.Request) runlog.Entry {
+	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{
+		Turn: t.n, Reserved: t.spend.Reserved(), MaxTokens: req.MaxTokens, Held: t.spend.Held()}}
+}
+
+func (t *turn) info(cfg *config) *TurnInfo {
+	return &TurnInfo{Run: cfg.ID, Agent: cfg.Agent, Turn: t.n, Text: t.resp.Text(), Calls: func(yield func(TurnCall) bool) {
+		for _, cl := range t.calls {
+			if !yield(TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result}) {
+				return
+			}
+		}
+	}}
+}
+
+// end cancels the turn and its calls.
+func (t *turn) end(cause error) {
+	if t.cancel != nil {
+		t.cancel(cause)
+	}
+	for _, cl := range t.calls {
+		switch {
+		case cl.phase == ready: // its intent without a dispatch says that it was not made
+			cl.hold.Release()
+			cl.phase = returned
+		case cl.phase == sent && cl.cancel != nil:
+			cl.cancel(cause)
+		}
+	}
+}
+
+func (cl *call) trace() *ToolTrace {
+	return &ToolTrace{Key: cl.key, ID: cl.id, Server: cl.tool.Server, Tool: cl.tool.Name, Arguments: cl.args}
+}
+
+// trust is the trust in a tool as questions show it.
+func trust(t *Tool) string {
+	switch {
+	case t.Server == "":
+		return "program"
+	case t.Trusted:
+		return "trusted"
+	}
+	return "untrusted"
 }

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
 // rule decides on one call. What is wrong with it is told so that the model can do
@@ -66,10 +64,6 @@ func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out 
 	return out
 }
 
-func isObject(raw json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && jsonx.Valid(raw)
-}
-
 // names lists what there is, as much as is useful.
 func names(tools map[string]*Tool) string {
 	if len(tools) == 0 {
@@ -102,4 +96,13 @@ func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage
 		return v.Arguments, out
 	}
 	return cl.args, out
+}
+
+// ruling is what becomes of one call. A refusal is a result for the model.
+type ruling struct {
+	verdict Verdict
+	refusal string
+	print   [32]byte        // of the call, for the loop detector
+	args    json.RawMessage // that a guard has put in place of the model's; nil for none
+	guards  guard.Outcome
 }

@@ -29,51 +29,6 @@ type calls struct {
 	seen    runlog.Taint         // as last written
 }
 
-// receive takes the messages of calls under way, and reports whether msg was one.
-func (cs *calls) receive(c *actors.Context, msg any) bool {
-	switch m := msg.(type) {
-	case *raise:
-		cs.raise(c, m)
-	case unraise:
-		cs.unraise(c, m)
-	case declinedUnasked:
-		cs.declinedUnasked(c, m)
-	case hold:
-		cs.hold(m)
-	case dispatchWanted:
-		cs.dispatchCall(c, m)
-	case waitsFor:
-		cs.waitFor(c, m)
-	default:
-		return false
-	}
-	return true
-}
-
-// returned goes on with a call that has returned, while the run acts.
-func (cs *calls) returned(c *actors.Context, m *toolReturned) {
-	if m.call.turn != cs.turn || m.call.phase != sent {
-		return // late
-	}
-	cs.turn.busy--
-	cs.takeBack(c, m.call)
-	cs.releaseClock(m.call)
-	cs.advance(c, cs.outcomes(c, m)...)
-	if m.guards.Stop != nil {
-		cs.run.failed(c, m.guards.Stop)
-	}
-}
-
-// returnedLate records a call that has returned while the run ends.
-func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
-	if m.call.turn != cs.turn || m.call.phase != sent || cs.journal.final {
-		return // given up already
-	}
-	cs.turn.busy--
-	cs.journal.write(c, nil, cs.outcomes(c, m)...)
-	cs.shutdown.finish(c)
-}
-
 // act begins the calls of a turn: each is refused, asked about, or made once there
 // is room.
 func (cs *calls) act(c *actors.Context, rulings []ruling) {
@@ -432,28 +387,27 @@ func (cs *calls) abandonAll(c *actors.Context) {
 	cs.turn.busy = 0
 }
 
-// giveUp ends the wait of a suspension for calls under way.
-func (cs *calls) giveUp(c *actors.Context) {
-	for _, cl := range cs.turn.calls {
-		if cl.phase == sent {
-			if cl.cancel != nil {
-				cl.cancel(ErrSuspended)
-			}
-			cs.turn.busy--
-			cs.releaseClock(cl)
-			cs.takeBack(c, cl)
-			cs.advance(c, cs.abandon(cl, "the run was suspended before the call returned"))
-		}
+// traced makes one call inside of the trace.
+func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.CallToolResult, err error) {
+	if c.Trace == nil {
+		return cl.tool.Do(ctx, todo)
 	}
+	ctx, end := c.Trace.Tool(ctx, cl.trace())
+	err = errPanicked
+	defer func() { end(res, err) }()
+	res, err = cl.tool.Do(ctx, todo)
+	return res, err
 }
 
-// trust is the trust in a tool as questions show it.
-func trust(t *Tool) string {
-	switch {
-	case t.Server == "":
-		return "program"
-	case t.Trusted:
-		return "trusted"
+// tracedGo is traced for a tool that keeps no goroutine.
+func (c *config) tracedGo(ctx context.Context, cl *call, todo *Call, done func(*mcp.CallToolResult, error)) {
+	if c.Trace == nil {
+		cl.tool.Go(ctx, todo, done)
+		return
 	}
-	return "untrusted"
+	ctx, end := c.Trace.Tool(ctx, cl.trace())
+	cl.tool.Go(ctx, todo, func(res *mcp.CallToolResult, err error) {
+		defer done(res, err)
+		end(res, err)
+	})
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
-// noteSpent is a message: the run was charged, and there is something to write.
-type noteSpent struct{}
-
 // payerKey is the context key of the payer of a hook.
 type payerKey struct{}
 

@@ -5,14 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -236,32 +238,91 @@ func NewTemplate(cfg *Config) (*Template, error) {
 	return &Template{common}, nil
 }
 
-// New returns a run that has not started.
-func (t *Template) New(own Own) (*Run, error) {
-	if own.ID == "" || own.Sink == nil {
-		return nil, errIncomplete
-	}
-	if own.Origin == nil {
-		own.Origin = new(Origin)
-	}
-	if own.Taint == nil {
-		own.Taint = new(TaintState)
-	}
-	if own.Nonce == "" {
-		own.Nonce = uuid.NewString()
-	}
-	own.Wall = cmp.Or(own.Wall, t.common.Limits.Wall)
-	own.Grace = cmp.Or(own.Grace, t.common.Grace)
-	return &Run{cfg: config{own, t.common}}, nil
+// TurnSink is what a [Sink] may implement to be told also of what happens between a
+// turn and the models that are asked for it. Its methods must not block, and are called
+// by the goroutine of the turn.
+type TurnSink interface {
+	// Retried is called before each wait for another attempt.
+	Retried(turn int, a llm.Attempt)
+	// Chose is called when a router has chosen a model.
+	Chose(turn int, c llm.Choice)
+	// Restarted says that all text and thinking of the turn so far is void: it is asked
+	// for again.
+	Restarted(turn int)
 }
 
-// New checks a configuration and returns a run that has not started.
-func New(cfg *Config) (*Run, error) {
-	t, err := NewTemplate(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return t.New(Own{ID: cfg.ID, Path: cfg.Path, Tools: cfg.Tools, Schema: cfg.Schema, Check: cfg.Check, Gate: cfg.Gate,
-		Origin: &Origin{Parent: cfg.Parent, InputHash: cfg.InputHash, Input: cfg.Input, Budget: cfg.Budget},
-		Taint:  cfg.Taint, Sink: cfg.Sink, Trace: cfg.Trace, Nonce: cfg.Nonce, Wall: cfg.Limits.Wall, Grace: cfg.Grace})
+// StallSink is what a [Sink] may implement to be told when its run waits for the store,
+// and when it goes on. Its methods must not block; the run's actor calls them.
+type StallSink interface {
+	// Stalled is called once for each stall, with the store's first error.
+	Stalled(err error)
+	// Resumed ends a stall. There is none at the end of the run.
+	Resumed()
+}
+
+// Trace is told of each turn and each tool call as it begins, and by the function that
+// it returns of how it ended, which may be on another goroutine. The context that it
+// returns is the one the work is done in, and must be derived from the one it is given.
+// Its methods may be called from any goroutine, must not block, and are called in pairs:
+// what has begun ends, also by a panic.
+type Trace interface {
+	// Turn is one turn of the model with all attempts. The response is nil with an error.
+	Turn(ctx context.Context, t *TurnTrace) (context.Context, func(*llm.Response, error))
+	// Tool is one call that is being made.
+	Tool(ctx context.Context, t *ToolTrace) (context.Context, func(*mcp.CallToolResult, error))
+}
+
+// TurnTrace says what is asked of a model.
+type TurnTrace struct {
+	Turn    int
+	Model   string       // provider and model
+	Request *llm.Request // must not be changed, nor kept
+}
+
+// ToolTrace says what is called.
+type ToolTrace struct {
+	Key       string // of the call, unique
+	ID        string // the model's
+	Server    string // empty for a function of the program
+	Tool      string
+	Arguments json.RawMessage // must not be changed, nor kept
+}
+
+// Answers reports to runs the decisions on their asks that come from elsewhere, other
+// processes too: one that looks at the store for all runs, in place of each that looks for
+// itself. Its methods must not block.
+type Answers interface {
+	// Watch calls settled, which does not block, once the ask is decided. It may do so
+	// more than once, and not for one that expires. It ends with Forget, or with run.
+	Watch(ask string, run actors.Ref, settled func(store.Ask))
+	Forget(ask string)
+}
+
+// TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
+type TurnInfo struct {
+	Run, Agent string
+	Turn       int    // from one
+	Text       string // what the model has said beside its calls
+	Calls      iter.Seq[TurnCall]
+}
+
+// TurnCall is one call of a turn.
+type TurnCall struct {
+	Server, Tool string
+	Arguments    json.RawMessage
+	Made         bool                   // it was neither refused nor declined
+	Result       *mcp.ToolResultContent // as the model sees it; not to be changed
+}
+
+// takeOver returns the configuration of the same run with another agent: its name,
+// instructions, model, tools, and what it allows. Input, schema, limits and journal
+// are the run's.
+func (c *config) takeOver(next *Config) *config {
+	d, s := *c, *c.shared
+	s.Agent, s.Hash, s.System, s.Model = next.Agent, next.Hash, next.System, next.Model
+	s.MaxTokens, s.Temperature, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.Guards, next.StopWhen
+	s.Context, s.Summarise, s.Pricing = next.Context, next.Summarise, next.Pricing
+	d.shared, d.Tools, d.Gate = &s, next.Tools, next.Gate
+	d.Path = append(slices.Clone(c.Path), next.Agent)
+	return &d
 }

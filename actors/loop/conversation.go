@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -170,4 +171,15 @@ func withoutCalls(resp *llm.Response) bool {
 		resp.Finish = llm.FinishStop
 	}
 	return true
+}
+
+// listed is a message to itself: the tools are known.
+type listed struct {
+	offer  *Offer
+	absent []runlog.Absent
+	err    error
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && jsonx.Valid(raw)
 }

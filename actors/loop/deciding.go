@@ -2,32 +2,10 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/guard"
 )
-
-// decided is a message to itself: what becomes of each call of a turn, or whether
-// its answer is as it should be.
-type decided struct {
-	turn       *turn
-	rulings    []ruling
-	structured json.RawMessage
-	text       *string       // what a guard has put in place of the model's; nil for nothing
-	guards     guard.Outcome // what they have said of the answer
-	err        error         // what is wrong with the answer
-}
-
-// ruling is what becomes of one call. A refusal is a result for the model.
-type ruling struct {
-	verdict Verdict
-	refusal string
-	print   [32]byte        // of the call, for the loop detector
-	args    json.RawMessage // that a guard has put in place of the model's; nil for none
-	guards  guard.Outcome
-}
 
 // decide looks at what the model wants. The gate, the schemas and the answer's
 // check may be slow, so they run in a task.

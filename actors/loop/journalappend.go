@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -95,4 +96,21 @@ func (w *writing) encode(run string, epoch int64) error {
 	}
 	w.encoded = true
 	return nil
+}
+
+// batch is what one step writes, and what it does once that is durable.
+type batch struct {
+	entries []runlog.Entry
+	then    func(*actors.Context) // nil for nothing
+	state   store.RunState        // of the run afterwards; "" leaves it
+	summary string
+	settle  *settling // decides an ask with its one entry; nil for none
+}
+
+// settling is the decision on an ask that a batch writes together with its event.
+type settling struct {
+	store.Settlement
+	beaten bool                  // the ask was settled before; nothing of the batch was written
+	lost   func(*actors.Context) // called in place of then if it was
+	failed func(error)           // called if nothing can be written any more
 }

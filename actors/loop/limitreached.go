@@ -12,31 +12,16 @@
 package loop
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"time"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/budget"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// limitHit is a message to itself: what comes next does not fit a limit.
-type limitHit struct {
-	before []runlog.Entry // that wait to be written
-	ask    *limitAsk
-}
-
-// limitAsk is a question for more. The two ways on are called once what was decided
-// is durable.
-type limitAsk struct {
-	err   *LimitError
-	again func(*actors.Context)        // more was allowed
-	stop  func(*actors.Context, error) // it was not
-}
 
 // hit sends a limit to the run itself, so that it is one of its messages.
 func (r *run) hit(c *actors.Context, m limitHit) {
@@ -70,131 +55,91 @@ func (r *run) limited(c *actors.Context, err error) {
 	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err})
 }
 
-// spentOf is what the limit's account has spent of it.
-func spentOf(limit *LimitError) string {
-	if limit.At() == nil {
-		return ""
-	}
-	return limit.Format(limit.At().Report().Spent)
-}
-
 func (r *run) askingMore(c *actors.Context, msg any) { r.asks.receive(c, msg) }
 
-// moreOf is what a decision allows, or why it allows nothing.
-func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
-	switch d.Status {
-	case store.AskAccepted:
-	case store.AskExpired:
-		return budget.Limits{}, errors.New("no answer came in time")
-	case store.AskCancelled:
-		return budget.Limits{}, errors.New("the question was withdrawn")
-	default:
-		if reason := runlog.Reason(d.Answer); reason != "" {
-			return budget.Limits{}, errors.New("the user declined it: " + clip.Short(reason))
+// concluded is a message to itself: the last answer has been looked at.
+type concluded struct{ decided }
+
+// wrapUp asks the model for the last time. That turn was held all along.
+func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []runlog.Entry) {
+	req := lastRequest(r.talk.request(r.cfg))
+	spend := r.spend.SpendLast(r.spend.Input(req), r.cfg.Model.Name())
+	if spend == nil {
+		r.journal.write(c, nil, before...)
+		r.limited(c, limit)
+		return
+	}
+	r.state, r.wrapping = (*run).thinking, limit
+	req = fitLast(req, llm.EstimateTokens(req)+spend.Reserved()-r.spend.Input(req))
+	req.MaxTokens = spend.Output()
+	note := req.Messages[len(req.Messages)-1]
+	r.talk.say(note)
+	t := r.begins(spend)
+	t.answers = true
+	intent := t.intent(req)
+	intent.Body.(*runlog.ModelIntent).Last = true
+	entries := append(before, r.limits.reached(limit, runlog.LimitWrapUp), runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}}, intent)
+	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, entries...)
+}
+
+// fitLast makes the last request no larger than was held for it. What came since then
+// is the last exchange: its results are left out as far as need be, and else all of it,
+// since the request before it did fit.
+func fitLast(req *llm.Request, input int) *llm.Request {
+	if llm.EstimateTokens(req) <= input {
+		return req
+	}
+	cut := *req
+	cut.Messages = slices.Clone(req.Messages)
+	for i := len(cut.Messages) - 1; i >= 0; i-- {
+		m := &cut.Messages[i]
+		if m.Role == llm.RoleAssistant {
+			cut.Messages = slices.Delete(cut.Messages, i, len(cut.Messages)-1) // all but the note
+			return &cut
 		}
-		return budget.Limits{}, errors.New("the user declined it")
-	}
-	amount, err := runlog.More(d.Answer)
-	if err != nil {
-		return budget.Limits{}, fmt.Errorf("the answer is not {\"more\": AMOUNT}: %w", err)
-	}
-	return limit.More(amount)
-}
-
-// amountOf writes what a limit was raised by.
-func amountOf(limit *LimitError, more budget.Limits) string {
-	return limit.Format(budget.Amount{Tokens: more.Tokens, Cost: more.Cost, ModelCalls: more.ModelCalls, ToolCalls: more.ToolCalls, Steps: more.Steps})
-}
-
-// limits are the limits that a run has reached, and its questions for more.
-type limits struct {
-	*parts
-	n     int
-	noted *LimitError // the limit whose event is written last
-}
-
-// ask asks a person for more. The clock stands still meanwhile (TIME-05).
-func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
-	l.n++
-	limit := of.err
-	more, err := limit.Default()
-	if err != nil { // such as of a limit that allows nothing
-		l.journal.write(c, nil, before...)
-		of.stop(c, limit)
-		return
-	}
-	raw, hash := payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
-	a := &openAsk{row: store.Ask{
-		ID: fmt.Sprintf("%s-limit-%d", l.cfg.Nonce, l.n), Run: l.cfg.ID, Kind: runlog.AskLimit, Path: l.cfg.Path, Trust: "program",
-		Payload: raw, Default: runlog.MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(l.cfg.AskExpiry))}}
-	a.then = func(c *actors.Context, d store.Decision, entries []runlog.Entry) { l.settled(c, of, d, entries) }
-	if err := a.row.Check(); err != nil {
-		l.journal.write(c, nil, before...)
-		of.stop(c, fmt.Errorf("%w; more cannot be asked for: %w", limit, err))
-		return
-	}
-	entries := append(before, l.reached(limit, runlog.LimitAsk), l.asks.add(a))
-	l.journal.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { l.asks.stored(c, a) }})
-}
-
-// settled goes on with a decision. An answer that cannot be read is no yes.
-func (l *limits) settled(c *actors.Context, of *limitAsk, d store.Decision, entries []runlog.Entry) {
-	more, err := moreOf(of.err, d)
-	if err == nil {
-		entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
-			Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
-	}
-	l.journal.writeBatch(c, &batch{entries: entries, state: l.asks.state(), then: func(c *actors.Context) {
-		switch {
-		case l.out != nil:
-		case err != nil:
-			of.stop(c, fmt.Errorf("%w; no more was allowed: %w", of.err, err))
-		default:
-			of.err.At().Raise(more)
-			of.again(c)
+		m.Content = slices.Clone(m.Content)
+		for j, block := range m.Content {
+			if res, ok := block.(*mcp.ToolResultContent); ok {
+				m.Content[j] = &mcp.ToolResultContent{ToolUseID: res.ToolUseID, IsError: res.IsError,
+					Content: mcp.Contents{mcp.Text("[left out: the budget is used up]")}}
+				if llm.EstimateTokens(&cut) <= input {
+					return &cut
+				}
+			}
 		}
-	}})
+	}
+	return &cut
 }
 
-// reached is the event of a limit.
-func (l *limits) reached(limit *LimitError, then string) runlog.Entry {
-	l.noted = limit
-	return runlog.Entry{Type: runlog.LimitReachedType, Body: &runlog.LimitReached{
-		Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), Then: then}}
+// conclude looks at the last answer.
+func (r *run) conclude(c *actors.Context) {
+	r.state = (*run).concluding
+	t, cfg, text := r.turn, r.cfg, r.turn.resp.Text()
+	actors.Await(c, func(ctx context.Context) (decided, error) {
+		d, err := checkAnswer(ctx, cfg, t.n, text)
+		if err != nil { // there is no turn to mend it
+			unchecked := *cfg
+			unchecked.Check = nil
+			return checkAnswer(ctx, &unchecked, t.n, text)
+		}
+		return d, nil
+	}, func(d decided, err error) any { d.turn, d.err = t, err; return concluded{d} })
 }
 
-// atLimit tells the run that it has reached a limit. Before are events that wait to be
-// written; again is what was to be done, if there is room for it.
-func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
-	limit, ok := errors.AsType[*LimitError](err)
-	if !ok {
-		l.run.failed(c, err) // the account is closed: what the run is a part of has ended
+func (r *run) concluding(c *actors.Context, msg any) {
+	m, ok := msg.(concluded)
+	if !ok || m.turn != r.turn {
 		return
 	}
-	l.run.hit(c, limitHit{before, &limitAsk{err: limit, again: again, stop: l.run.limited}})
-}
-
-// callsOver goes on after a turn some of whose calls did not fit a limit.
-func (l *limits) callsOver(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*LimitError](err); ok && l.cfg.Limits.OnLimit == runlog.LimitAsk {
-		l.run.limited(c, err) // it was asked about before
-	} else if ok {
-		l.atLimit(c, limit, nil, l.run.list)
-	} else {
-		l.run.failed(c, err)
+	if len(m.guards.Acted) > 0 {
+		r.journal.write(c, nil, m.guards.Entries("")...)
 	}
-}
-
-// cutShort reports whether the turn's answer was cut by what was left of a limit, and
-// then goes on from there.
-func (l *limits) cutShort(c *actors.Context) bool {
-	t := l.turn
-	if t.resp.Finish != llm.FinishLength || t.spend == nil || t.spend.ClampedBy() == nil {
-		return false
+	out := Outcome{State: store.Limited, Stop: runlog.StopLimit, Text: m.turn.resp.Text(), Structured: m.structured, Err: r.wrapping}
+	switch {
+	case m.err != nil || m.guards.Stop != nil || m.guards.Refused != "":
+		out.Text, out.Structured = "", nil
+	case m.text != nil:
+		out.Text = *m.text
 	}
-	if len(t.resp.Content) > 0 && l.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		l.talk.say(t.resp.Message()) // what there is of it is of use to the last turn
-	}
-	l.atLimit(c, t.spend.ClampedBy(), nil, l.run.list)
-	return true
+	r.end(c, out)
 }

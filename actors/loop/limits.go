@@ -100,14 +100,3 @@ func (p *Pricing) Unknown(model string) string {
 	}
 	return p.Missing
 }
-
-// NoPriceError refuses a run with a limit of money whose model has no price.
-type NoPriceError struct{ Model string }
-
-func (e *NoPriceError) Error() string {
-	return fmt.Sprintf("there is a limit of money, and no price for the model %s", e.Model)
-}
-
-func overLimit(limit string, most any) *LimitError {
-	return &LimitError{Limit: limit, Max: fmt.Sprint(most)}
-}

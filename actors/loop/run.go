@@ -20,71 +20,12 @@
 package loop
 
 import (
-	"context"
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
-	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// Messages from outside, and to itself.
-type (
-	cancelRun struct{ cause error }
-	graceOver struct{}
-)
-
-// turn is one question to the model and the calls it leads to. Its address is its
-// identity.
-type turn struct {
-	n       int // from one
-	cancel  context.CancelCauseFunc
-	resp    *llm.Response
-	calls   []*call
-	busy    int           // calls on their way: dispatched or being dispatched
-	left    int           // calls without a durable result
-	acted   bool          // its results are on their way to the model
-	spend   *spend.Turn   // nil once its calls are made
-	answers bool          // it may not call: see [Config.LastAnswers]
-	over    error         // a limit that its calls have reached
-	spoilt  []string      // ids of calls whose arguments were no JSON object
-	guards  guard.Outcome // of the model's answer
-	text    *string       // a guard's, in place of the model's answer; nil for none
-}
-
-// parts are what a run consists of, and what each part may use. Like the run itself they
-// are touched by its own goroutine only, so there is no lock.
-type parts struct {
-	run      owner
-	cfg      *config // a hand-off gives the run another
-	spend    *spend.Spending
-	clock    wallClock
-	journal  journal
-	asks     asks
-	talk     conversation
-	calls    calls
-	limits   limits
-	shutdown shutdown
-	turn     *turn    // nil before the first
-	out      *Outcome // set once the run is ending
-
-	suspending *actors.Reply[struct{}] // of the caller of Suspend; nil without one
-}
-
-// owner is the run, as its parts know it.
-type owner interface {
-	opened(c *actors.Context, err error)  // the run is recorded, or never will be
-	list(c *actors.Context)               // the next turn begins
-	hit(c *actors.Context, m limitHit)    // something does not fit a limit
-	act()                                 // calls are being made
-	acted(c *actors.Context)              // all calls of the turn have results
-	failed(c *actors.Context, err error)  // the run ends
-	limited(c *actors.Context, err error) // the run ends at a limit
-	end(c *actors.Context, out Outcome)   // the run ends
-}
 
 // run is the actor: it holds the state machine, and its parts all else.
 type run struct {
@@ -159,5 +100,56 @@ func (r *run) opened(c *actors.Context, err error) {
 	default:
 		r.opening = nil
 		r.list(c)
+	}
+}
+
+func (r *run) failed(c *actors.Context, err error) {
+	r.end(c, Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err})
+}
+
+// cancel ends the run. One that is waiting for its journal only waits for one more grace.
+func (r *run) cancel(c *actors.Context, cause error) {
+	if r.out != nil && !r.shutdown.cancelled && r.shutdown.graces > 1 {
+		r.shutdown.startGrace(c)
+	}
+	r.shutdown.cancelled = true
+	r.end(c, Outcome{State: store.Cancelled, Stop: runlog.StopCancelled, Err: &CancelledError{cause}})
+}
+
+// end is the only way out, and the first reason counts: everything under way is cancelled
+// and given its grace.
+func (r *run) end(c *actors.Context, out Outcome) {
+	if r.out != nil {
+		return
+	}
+	r.out = &out
+	if o := r.opening; o != nil && o.err != nil {
+		r.opened(c, errors.Join(out.Err, o.err))
+		return
+	}
+	r.state = (*run).ending
+	r.clock.stop()
+	r.asks.timer.Clear()
+	if r.leaveQueue != nil {
+		r.leaveQueue()
+	}
+	if r.turn != nil {
+		r.turn.end(out.Err)
+	}
+	r.asks.withdrawAll(c)
+	r.shutdown.startGrace(c)
+	r.shutdown.finish(c)
+}
+
+func (r *run) ending(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case created:
+		r.opening.receive(c, m)
+	case *toolReturned:
+		r.calls.returnedLate(c, m)
+	case askSeen:
+		r.asks.receive(c, m)
+	case graceOver:
+		r.shutdown.giveUp(c)
 	}
 }

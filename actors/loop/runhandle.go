@@ -1,57 +1,18 @@
 package loop
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// Outcome is how a run has ended.
-type Outcome struct {
-	State store.RunState
-	// Stop says why: the model's finish reason, or "limit", "cancelled", "failed".
-	Stop       string
-	Text       string
-	Structured json.RawMessage // what [Config.Check] made of the text
-	Usage      runlog.Usage
-	Steps      int // turns begun
-	ToolCalls  int
-	// Spent is what the run has cost with all that it has started.
-	Spent budget.Amount
-	// Err is nil exactly if the run has finished with an answer; the text of a run that
-	// has wrapped up comes with the limit. It wraps a
-	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
-	Err error
-}
-
-// CancelledError ends a run that was cancelled.
-type CancelledError struct{ Cause error }
-
-func (e *CancelledError) Error() string {
-	if e.Cause == nil {
-		return "the run was cancelled"
-	}
-	return "the run was cancelled: " + e.Cause.Error()
-}
-
-// Unwrap returns the cause.
-func (e *CancelledError) Unwrap() error { return e.Cause }
-
-// JournalError ends a run whose events could not be written: it must not go on.
-type JournalError struct{ Err error }
-
-func (e *JournalError) Error() string { return "the run's journal: " + e.Err.Error() }
-
-// Unwrap returns the cause, such as [store.ErrFenced].
-func (e *JournalError) Unwrap() error { return e.Err }
 
 // Run is the handle of a run. Its methods may be called from any goroutine once
 // Start has returned, Answer also before: from when a [Sink] has been told of the ask.
@@ -218,3 +179,43 @@ func (r *Run) complete(out Outcome) {
 	r.cfg.Sink.Closed(out)
 	r.ended.Complete(&out, nil)
 }
+
+// New returns a run that has not started.
+func (t *Template) New(own Own) (*Run, error) {
+	if own.ID == "" || own.Sink == nil {
+		return nil, errIncomplete
+	}
+	if own.Origin == nil {
+		own.Origin = new(Origin)
+	}
+	if own.Taint == nil {
+		own.Taint = new(TaintState)
+	}
+	if own.Nonce == "" {
+		own.Nonce = uuid.NewString()
+	}
+	own.Wall = cmp.Or(own.Wall, t.common.Limits.Wall)
+	own.Grace = cmp.Or(own.Grace, t.common.Grace)
+	return &Run{cfg: config{own, t.common}}, nil
+}
+
+// New checks a configuration and returns a run that has not started.
+func New(cfg *Config) (*Run, error) {
+	t, err := NewTemplate(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return t.New(Own{ID: cfg.ID, Path: cfg.Path, Tools: cfg.Tools, Schema: cfg.Schema, Check: cfg.Check, Gate: cfg.Gate,
+		Origin: &Origin{Parent: cfg.Parent, InputHash: cfg.InputHash, Input: cfg.Input, Budget: cfg.Budget},
+		Taint:  cfg.Taint, Sink: cfg.Sink, Trace: cfg.Trace, Nonce: cfg.Nonce, Wall: cfg.Limits.Wall, Grace: cfg.Grace})
+}
+
+// answer is a message from outside that decides an ask.
+type answer struct {
+	ask      string
+	decision store.Decision
+	reply    *actors.Reply[store.Ask]
+}
+
+// cancelRun is a message from outside.
+type cancelRun struct{ cause error }

@@ -14,19 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// TurnSink is what a [Sink] may implement to be told also of what happens between a
-// turn and the models that are asked for it. Its methods must not block, and are called
-// by the goroutine of the turn.
-type TurnSink interface {
-	// Retried is called before each wait for another attempt.
-	Retried(turn int, a llm.Attempt)
-	// Chose is called when a router has chosen a model.
-	Chose(turn int, c llm.Choice)
-	// Restarted says that all text and thinking of the turn so far is void: it is asked
-	// for again.
-	Restarted(turn int)
-}
-
 // streaming is one turn on its way, on the goroutine of its task.
 type streaming struct {
 	cfg     *config
@@ -210,4 +197,48 @@ func (s *streaming) said(maxTokens int) *llm.Collector {
 		s.all = &llm.Collector{MaxTokens: maxTokens}
 	}
 	return s.all
+}
+
+// traced carries out one turn inside of the trace.
+func (s *streaming) traced(ctx context.Context, req *llm.Request) (resp *llm.Response, err error) {
+	if s.cfg.Trace == nil {
+		return s.stream(ctx, req)
+	}
+	ctx, end := s.cfg.Trace.Turn(ctx, &TurnTrace{Turn: s.turn, Model: s.cfg.Model.Name(), Request: req})
+	err = errPanicked
+	defer func() { end(resp, err) }()
+	resp, err = s.stream(ctx, req)
+	return resp, err
+}
+
+// modelReplied is a message to itself: a turn of the model has ended.
+type modelReplied struct {
+	turn   *turn
+	resp   *llm.Response
+	chosen *runlog.Chosen // by a router; nil without one
+	guards guard.Outcome
+	err    error
+}
+
+// guardTurn is a request as guards see it.
+func (c *config) guardTurn(turn int, req *llm.Request) guard.Turn {
+	return guard.Turn{Run: c.ID, Agent: c.Agent, Turn: turn, Request: req}
+}
+
+// validTurn refuses a changed request that no model would take.
+func validTurn(v *guard.Turn) error {
+	if v.Request == nil {
+		return errors.New("there is no request")
+	}
+	return v.Request.Validate()
+}
+
+// withhold takes out of a refused answer all but its calls.
+func withhold(resp *llm.Response) *llm.Response {
+	out := *resp
+	out.Thinking, out.Content = "", mcp.Contents{mcp.Text("[withheld by a guard]")}
+	for _, call := range resp.Calls() {
+		out.Content = append(out.Content, call)
+	}
+	return &out
 }

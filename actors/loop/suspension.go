@@ -2,20 +2,10 @@ package loop
 
 import (
 	"context"
-	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
-)
-
-// Errors of suspending.
-var (
-	// ErrSuspended ends a run that was left to wait for a human. In its journal it
-	// has not ended: it waits.
-	ErrSuspended = errors.New("the run waits for a human and was suspended")
-	// ErrNotWaiting is returned for a run that has no question open.
-	ErrNotWaiting = errors.New("the run does not wait for a human")
 )
 
 // Messages of a suspension: from outside, and to itself.

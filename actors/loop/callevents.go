@@ -1,11 +1,7 @@
 package loop
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -14,128 +10,64 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Question is what a call under way has to ask of a human, as a rule because its
-// server does.
-type Question struct {
-	Kind    string          // not [AskKind]
-	Payload json.RawMessage // what is to be decided, as it is to be shown
-	Default json.RawMessage // the answer offered first; never taken without a human
-	Hash    string          // of what is shown
-	// Expires is when it is declined by itself. Zero means the run's AskExpiry.
-	Expires time.Time
+// receive takes the messages of calls under way, and reports whether msg was one.
+func (cs *calls) receive(c *actors.Context, msg any) bool {
+	switch m := msg.(type) {
+	case *raise:
+		cs.raise(c, m)
+	case unraise:
+		cs.unraise(c, m)
+	case declinedUnasked:
+		cs.declinedUnasked(c, m)
+	case hold:
+		cs.hold(m)
+	case dispatchWanted:
+		cs.dispatchCall(c, m)
+	case waitsFor:
+		cs.waitFor(c, m)
+	default:
+		return false
+	}
+	return true
 }
 
-// maxRaised bounds the questions of one call, one after the other or at once: a
-// server must not fill the journal with them (ROB-9).
-const maxRaised = 64
-
-// ErrNotAsked refuses a question: the run ends, or the call has
-// asked too much.
-var ErrNotAsked = errors.New("the question cannot be asked")
-
-// Messages from the goroutines of calls.
-type (
-	raise struct {
-		call  *call
-		q     Question
-		reply *actors.Reply[store.Decision]
-		open  *openAsk // the run's; nil before it has the question
+// returned goes on with a call that has returned, while the run acts.
+func (cs *calls) returned(c *actors.Context, m *toolReturned) {
+	if m.call.turn != cs.turn || m.call.phase != sent {
+		return // late
 	}
-	unraise struct{ raised *raise }
-
-	// declinedUnasked is a question that was declined without being put to the run.
-	declinedUnasked struct {
-		call         *call
-		kind, reason string
-	}
-)
-
-// Ask puts a question to the person who answers for the run, and waits for the decision,
-// which is durable by then. The clock of the run's wall time stands still meanwhile
-// (TIME-05). When ctx ends the question is withdrawn. It is for the goroutine that
-// [Tool.Do] runs on, or others of the call.
-func (c *Call) Ask(ctx context.Context, q Question) (store.Decision, error) {
-	if c.call == nil {
-		return store.Decision{}, fmt.Errorf("%w: it has no run", ErrNotAsked)
-	}
-	m := &raise{call: c.call, q: q, reply: new(actors.Reply[store.Decision])}
-	c.run.Send(m)
-	select {
-	case <-m.reply.Done():
-	case <-c.run.Stopped():
-		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the run has ended", ErrNotAsked))
-	case <-ctx.Done():
-		m.reply.Complete(store.Decision{}, context.Cause(ctx))
-		c.run.Send(unraise{m})
-	}
-	return m.reply.Result()
-}
-
-// DeclinedUnasked writes into the run's journal that a question of the call's server was
-// declined without being asked, and why. It does not wait. A run that has ended ignores it,
-// and a call's notes beyond a bound.
-func (c *Call) DeclinedUnasked(kind, reason string) {
-	if c.call != nil {
-		c.run.Send(declinedUnasked{c.call, kind, reason})
+	cs.turn.busy--
+	cs.takeBack(c, m.call)
+	cs.releaseClock(m.call)
+	cs.advance(c, cs.outcomes(c, m)...)
+	if m.guards.Stop != nil {
+		cs.run.failed(c, m.guards.Stop)
 	}
 }
 
-// maxUnasked bounds the notes of one call in the journal.
-const maxUnasked = 16
-
-// ErrNotDispatched ends a call that was not sent because its run has ended.
-var ErrNotDispatched = errors.New("not called: the run has ended")
-
-// Messages from the goroutines of calls.
-type (
-	dispatchWanted struct {
-		call    *call
-		proceed func(error)
+// returnedLate records a call that has returned while the run ends.
+func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
+	if m.call.turn != cs.turn || m.call.phase != sent || cs.journal.final {
+		return // given up already
 	}
-	waitsFor struct {
-		call *call
-		what string
-	}
-)
-
-// Dispatch is for a tool that says so, see [Tool].Dispatches: the call is about to be sent.
-// It may be once proceed was called with nil, on the run's goroutine: tool.dispatched is
-// durable then. With an error it must not be. Proceed must not block; it is not called if
-// the context of the call ends before.
-func (c *Call) Dispatch(proceed func(error)) {
-	if c.call == nil {
-		proceed(nil)
-		return
-	}
-	c.run.Send(dispatchWanted{c.call, proceed})
+	cs.turn.busy--
+	cs.journal.write(c, nil, cs.outcomes(c, m)...)
+	cs.shutdown.finish(c)
 }
 
-// WaitsFor says what the call waits for before it can be sent, and with "" that it does not
-// any more. The run's wall time stands still meanwhile: as a rule it
-// waits for the question of another run.
-func (c *Call) WaitsFor(what string) {
-	if c.call != nil {
-		c.run.Send(waitsFor{c.call, what})
+// giveUp ends the wait of a suspension for calls under way.
+func (cs *calls) giveUp(c *actors.Context) {
+	for _, cl := range cs.turn.calls {
+		if cl.phase == sent {
+			if cl.cancel != nil {
+				cl.cancel(ErrSuspended)
+			}
+			cs.turn.busy--
+			cs.releaseClock(cl)
+			cs.takeBack(c, cl)
+			cs.advance(c, cs.abandon(cl, "the run was suspended before the call returned"))
+		}
 	}
-}
-
-// hold is a message from a call: a run that it has started waits for a human, or does
-// not any more.
-type hold struct {
-	call *call
-	n    int // 1 or -1
-}
-
-// Hold stops the clock of the run's wall time while the run that this call has
-// started waits for a human (TIME-05), until the function that it returns is called,
-// once or more often, or the call returns.
-func (c *Call) Hold() (release func()) {
-	if c.call == nil {
-		return func() {}
-	}
-	c.run.Send(hold{c.call, 1})
-	var once sync.Once
-	return func() { once.Do(func() { c.run.Send(hold{c.call, -1}) }) }
 }
 
 // dispatchCall lets a call be sent once that is recorded.

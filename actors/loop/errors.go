@@ -1,0 +1,75 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+)
+
+// CancelledError ends a run that was cancelled.
+type CancelledError struct{ Cause error }
+
+func (e *CancelledError) Error() string {
+	if e.Cause == nil {
+		return "the run was cancelled"
+	}
+	return "the run was cancelled: " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *CancelledError) Unwrap() error { return e.Cause }
+
+// JournalError ends a run whose events could not be written: it must not go on.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string { return "the run's journal: " + e.Err.Error() }
+
+// Unwrap returns the cause, such as [store.ErrFenced].
+func (e *JournalError) Unwrap() error { return e.Err }
+
+// UnknownError is a call of unknown outcome, such as one whose connection
+// was lost after it had been sent.
+type UnknownError struct{ Err error }
+
+func (e *UnknownError) Error() string { return "the outcome of the call is unknown: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// NoPriceError refuses a run with a limit of money whose model has no price.
+type NoPriceError struct{ Model string }
+
+func (e *NoPriceError) Error() string {
+	return fmt.Sprintf("there is a limit of money, and no price for the model %s", e.Model)
+}
+
+// RepeatError ends a run whose model does nothing but make the same calls again.
+type RepeatError struct {
+	Tool  string // of the first of them
+	Times int    // in a row
+}
+
+func (e *RepeatError) Error() string {
+	return fmt.Sprintf("the model has asked for the tool %q with the same arguments %d times in a row, though it was told", e.Tool, e.Times)
+}
+
+// Errors of runs and calls.
+var (
+	// ErrSuspended ends a run that was left to wait for a human. In its journal it
+	// has not ended: it waits.
+	ErrSuspended = errors.New("the run waits for a human and was suspended")
+	// ErrNotWaiting is returned for a run that has no question open.
+	ErrNotWaiting = errors.New("the run does not wait for a human")
+	// ErrNotAsked refuses a question: the run ends, or the call has asked too much.
+	ErrNotAsked = errors.New("the question cannot be asked")
+	// ErrNotDispatched ends a call that was not sent because its run has ended.
+	ErrNotDispatched = errors.New("not called: the run has ended")
+)
+
+func overLimit(limit string, most any) *LimitError {
+	return &LimitError{Limit: limit, Max: fmt.Sprint(most)}
+}
+
+// errPanicked ends what a panic has ended.
+var errPanicked = errors.New("it panicked")
+
+var errGrace = errors.New("it did not answer in time")

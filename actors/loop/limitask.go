@@ -1,0 +1,155 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// limitHit is a message to itself: what comes next does not fit a limit.
+type limitHit struct {
+	before []runlog.Entry // that wait to be written
+	ask    *limitAsk
+}
+
+// limitAsk is a question for more. The two ways on are called once what was decided
+// is durable.
+type limitAsk struct {
+	err   *LimitError
+	again func(*actors.Context)        // more was allowed
+	stop  func(*actors.Context, error) // it was not
+}
+
+// spentOf is what the limit's account has spent of it.
+func spentOf(limit *LimitError) string {
+	if limit.At() == nil {
+		return ""
+	}
+	return limit.Format(limit.At().Report().Spent)
+}
+
+// moreOf is what a decision allows, or why it allows nothing.
+func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
+	switch d.Status {
+	case store.AskAccepted:
+	case store.AskExpired:
+		return budget.Limits{}, errors.New("no answer came in time")
+	case store.AskCancelled:
+		return budget.Limits{}, errors.New("the question was withdrawn")
+	default:
+		if reason := runlog.Reason(d.Answer); reason != "" {
+			return budget.Limits{}, errors.New("the user declined it: " + clip.Short(reason))
+		}
+		return budget.Limits{}, errors.New("the user declined it")
+	}
+	amount, err := runlog.More(d.Answer)
+	if err != nil {
+		return budget.Limits{}, fmt.Errorf("the answer is not {\"more\": AMOUNT}: %w", err)
+	}
+	return limit.More(amount)
+}
+
+// amountOf writes what a limit was raised by.
+func amountOf(limit *LimitError, more budget.Limits) string {
+	return limit.Format(budget.Amount{Tokens: more.Tokens, Cost: more.Cost, ModelCalls: more.ModelCalls, ToolCalls: more.ToolCalls, Steps: more.Steps})
+}
+
+// limits are the limits that a run has reached, and its questions for more.
+type limits struct {
+	*parts
+	n     int
+	noted *LimitError // the limit whose event is written last
+}
+
+// ask asks a person for more. The clock stands still meanwhile (TIME-05).
+func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
+	l.n++
+	limit := of.err
+	more, err := limit.Default()
+	if err != nil { // such as of a limit that allows nothing
+		l.journal.write(c, nil, before...)
+		of.stop(c, limit)
+		return
+	}
+	raw, hash := payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
+	a := &openAsk{row: store.Ask{
+		ID: fmt.Sprintf("%s-limit-%d", l.cfg.Nonce, l.n), Run: l.cfg.ID, Kind: runlog.AskLimit, Path: l.cfg.Path, Trust: "program",
+		Payload: raw, Default: runlog.MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(l.cfg.AskExpiry))}}
+	a.then = func(c *actors.Context, d store.Decision, entries []runlog.Entry) { l.settled(c, of, d, entries) }
+	if err := a.row.Check(); err != nil {
+		l.journal.write(c, nil, before...)
+		of.stop(c, fmt.Errorf("%w; more cannot be asked for: %w", limit, err))
+		return
+	}
+	entries := append(before, l.reached(limit, runlog.LimitAsk), l.asks.add(a))
+	l.journal.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { l.asks.stored(c, a) }})
+}
+
+// settled goes on with a decision. An answer that cannot be read is no yes.
+func (l *limits) settled(c *actors.Context, of *limitAsk, d store.Decision, entries []runlog.Entry) {
+	more, err := moreOf(of.err, d)
+	if err == nil {
+		entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
+			Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
+	}
+	l.journal.writeBatch(c, &batch{entries: entries, state: l.asks.state(), then: func(c *actors.Context) {
+		switch {
+		case l.out != nil:
+		case err != nil:
+			of.stop(c, fmt.Errorf("%w; no more was allowed: %w", of.err, err))
+		default:
+			of.err.At().Raise(more)
+			of.again(c)
+		}
+	}})
+}
+
+// reached is the event of a limit.
+func (l *limits) reached(limit *LimitError, then string) runlog.Entry {
+	l.noted = limit
+	return runlog.Entry{Type: runlog.LimitReachedType, Body: &runlog.LimitReached{
+		Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), Then: then}}
+}
+
+// atLimit tells the run that it has reached a limit. Before are events that wait to be
+// written; again is what was to be done, if there is room for it.
+func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
+	limit, ok := errors.AsType[*LimitError](err)
+	if !ok {
+		l.run.failed(c, err) // the account is closed: what the run is a part of has ended
+		return
+	}
+	l.run.hit(c, limitHit{before, &limitAsk{err: limit, again: again, stop: l.run.limited}})
+}
+
+// callsOver goes on after a turn some of whose calls did not fit a limit.
+func (l *limits) callsOver(c *actors.Context, err error) {
+	if limit, ok := errors.AsType[*LimitError](err); ok && l.cfg.Limits.OnLimit == runlog.LimitAsk {
+		l.run.limited(c, err) // it was asked about before
+	} else if ok {
+		l.atLimit(c, limit, nil, l.run.list)
+	} else {
+		l.run.failed(c, err)
+	}
+}
+
+// cutShort reports whether the turn's answer was cut by what was left of a limit, and
+// then goes on from there.
+func (l *limits) cutShort(c *actors.Context) bool {
+	t := l.turn
+	if t.resp.Finish != llm.FinishLength || t.spend == nil || t.spend.ClampedBy() == nil {
+		return false
+	}
+	if len(t.resp.Content) > 0 && l.cfg.Limits.OnLimit == runlog.LimitWrapUp {
+		l.talk.say(t.resp.Message()) // what there is of it is of use to the last turn
+	}
+	l.atLimit(c, t.spend.ClampedBy(), nil, l.run.list)
+	return true
+}

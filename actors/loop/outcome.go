@@ -1,0 +1,79 @@
+package loop
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Outcome is how a run has ended.
+type Outcome struct {
+	State store.RunState
+	// Stop says why: the model's finish reason, or "limit", "cancelled", "failed".
+	Stop       string
+	Text       string
+	Structured json.RawMessage // what [Config.Check] made of the text
+	Usage      runlog.Usage
+	Steps      int // turns begun
+	ToolCalls  int
+	// Spent is what the run has cost with all that it has started.
+	Spent budget.Amount
+	// Err is nil exactly if the run has finished with an answer; the text of a run that
+	// has wrapped up comes with the limit. It wraps a
+	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
+	Err error
+}
+
+// take adds a bill to the outcome, and returns what is still to be written of it.
+func (o *Outcome) take(b spend.Bill) []runlog.Entry {
+	o.Usage, o.Steps, o.ToolCalls, o.Spent = b.Usage, b.Steps, b.ToolCalls, b.Spent
+	return b.Notes
+}
+
+// finished is the last event.
+func finished(out *Outcome) runlog.Entry {
+	return runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunFinished, Body: out.Finished()}
+}
+
+// Finished returns what the run's last event holds.
+func (o *Outcome) Finished() *runlog.RunFinished {
+	body := &runlog.RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
+		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls, Spent: o.Spent}
+	if o.Err != nil {
+		body.Error = clip.Short(o.Err.Error())
+	}
+	return body
+}
+
+// summary is one line about how a run ended.
+func summary(out *Outcome) string {
+	if out.Err != nil {
+		return line(out.Err.Error())
+	}
+	return line(out.Text)
+}
+
+// title is one line for lists of runs.
+func title(input []llm.Message) string {
+	if len(input) == 0 {
+		return ""
+	}
+	return line(input[len(input)-1].Content.Text())
+}
+
+func line(s string) string {
+	s = strings.Join(strings.Fields(clip.Text(s, 400)), " ")
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return -1
+		}
+		return c
+	}, clip.Text(s, 200))
+}

@@ -1,0 +1,37 @@
+package loop
+
+import (
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+)
+
+// parts are what a run consists of, and what each part may use. Like the run itself they
+// are touched by its own goroutine only, so there is no lock.
+type parts struct {
+	run      owner
+	cfg      *config // a hand-off gives the run another
+	spend    *spend.Spending
+	clock    wallClock
+	journal  journal
+	asks     asks
+	talk     conversation
+	calls    calls
+	limits   limits
+	shutdown shutdown
+	turn     *turn    // nil before the first
+	out      *Outcome // set once the run is ending
+
+	suspending *actors.Reply[struct{}] // of the caller of Suspend; nil without one
+}
+
+// owner is the run, as its parts know it.
+type owner interface {
+	opened(c *actors.Context, err error)  // the run is recorded, or never will be
+	list(c *actors.Context)               // the next turn begins
+	hit(c *actors.Context, m limitHit)    // something does not fit a limit
+	act()                                 // calls are being made
+	acted(c *actors.Context)              // all calls of the turn have results
+	failed(c *actors.Context, err error)  // the run ends
+	limited(c *actors.Context, err error) // the run ends at a limit
+	end(c *actors.Context, out Outcome)   // the run ends
+}
