@@ -1,5 +1,5 @@
-// Package kit is what the tests of hostile peers share, those with hostile servers
-// (package hostile) and those with hostile clients (package clients).
+// Package mcptest has what tests of several packages share: waiting, counting what is
+// left, measuring memory, and requiring what a machine may lack.
 package mcptest
 
 import (
@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,4 +101,53 @@ func Goroutines() (n int, stacks string) {
 		return strings.Contains(g, "created by github.com/troupe-dev/troupe/actors.(*workers)")
 	})
 	return len(all), strings.Join(all, "\n\n")
+}
+
+// Peak runs f and returns by how many bytes the heap grew meanwhile, garbage included.
+// It repeats that twice while the result exceeds bound, and returns the least: on a busy
+// machine the collector may be late once, but what f holds shows each time.
+func Peak(bound int64, f func()) (grown int64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // keeps the garbage small
+	grown = peak(f)
+	for repeats := 2; repeats > 0 && grown > bound; repeats-- {
+		grown = min(grown, peak(f))
+	}
+	return grown
+}
+
+func peak(f func()) int64 {
+	debug.FreeOSMemory()
+	before := Heap()
+	stop, most := make(chan struct{}), make(chan int64)
+	go func() {
+		for top := before; ; {
+			top = max(top, Heap())
+			select {
+			case <-stop:
+				most <- top
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(stop)
+	return <-most - before
+}
+
+// Heap returns the bytes of all objects, garbage included.
+func Heap() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+// Lacks skips a test because this machine lacks what it needs, and fails it where
+// REQUIRE_PEERS is set, as it is in CI: there a skipped test would hide a failure.
+func Lacks(t testing.TB, what string, err error) {
+	t.Helper()
+	if os.Getenv("REQUIRE_PEERS") != "" {
+		t.Fatalf("this machine lacks %s: %v", what, err)
+	}
+	t.Skipf("this machine lacks %s: %v", what, err)
 }

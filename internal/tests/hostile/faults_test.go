@@ -21,22 +21,51 @@ import (
 
 func init() {
 	register("mute", func() script {
+		calls := make(chan struct{}, 10)
 		return func(c *turn) bool {
-			if c.m.Method == mcp.MethodCallTool && c.name() != "good" {
-				<-c.gone
-				return true
+			if c.m.Method != mcp.MethodCallTool || c.name() == "good" {
+				return false
 			}
-			return false
+			if c.name() == "take one" { // answers once there was a call that has no answer
+				select {
+				case <-calls:
+				case <-c.gone:
+				}
+				return false
+			}
+			select {
+			case calls <- struct{}{}:
+				<-c.gone
+			case <-c.gone:
+			}
+			return true
 		}
 	})
-	// Answers that come twice, late, to nobody, and to another's id.
+	// Answers that come twice, late, without a request, and to the id of another.
 	register("duplicates", func() script {
+		begun, cancelled, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		wait := func(c *turn, until chan struct{}) {
+			select {
+			case <-until:
+			case <-c.gone:
+			}
+		}
 		return func(c *turn) bool {
+			if c.m.Method == mcp.NotificationCancelled {
+				close(cancelled)
+			}
 			if c.m.Method != mcp.MethodCallTool {
 				return false
 			}
-			if c.name() == "late" {
-				time.Sleep(300 * time.Millisecond)
+			switch c.name() {
+			case "late":
+				close(begun)
+				wait(c, cancelled) // on modern HTTP the stream ends instead
+				defer close(answered)
+			case "late has begun":
+				wait(c, begun)
+			case "late was answered":
+				wait(c, answered)
 			}
 			// Not null: on the stream of a request such an error is about that.
 			for _, id := range []string{`0`, `-1`, `"%ID%"`, `99999`, `%ID%000`, `"x"`} {
@@ -64,13 +93,20 @@ func TestStrayAnswers(t *testing.T) {
 				}
 			})
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		all.Go(func() {
-			if got, err := text(t, c, "late", 100*time.Millisecond); err == nil { // cancelled, then answered
-				t.Errorf("the late call: got %q", got)
+			if res, err := c.CallTool(ctx, "late", nil, nil); err == nil { // cancelled, then answered
+				t.Errorf("the late call: got %q", res.Content.Text())
 			}
 		})
+		for _, name := range []string{"late has begun", "late was answered"} {
+			if got, err := text(t, c, name, mcptest.Patience); err != nil || got != name {
+				t.Errorf("%s: got %q, %v", name, got, err)
+			}
+			cancel()
+		}
 		all.Wait()
-		time.Sleep(300 * time.Millisecond)
 		if got, err := text(t, c, "good", answerBound); err != nil || got != "good" || c.Status().Generation != 1 {
 			t.Errorf("afterwards: got %q, %v, generation %d", got, err, c.Status().Generation)
 		}
@@ -92,7 +128,11 @@ func TestCloseFromEveryState(t *testing.T) {
 				for range cap(ended) {
 					go func() { _, err := c.CallTool(context.Background(), "mute", nil, nil); ended <- err }()
 				}
-				time.Sleep(50 * time.Millisecond)
+				for range cap(ended) {
+					if _, err := text(t, c, "take one", mcptest.Patience); err != nil {
+						t.Errorf("a call has not begun: %v", err)
+					}
+				}
 				closeSoon(t, c.Close)
 				for range cap(ended) {
 					select {
@@ -126,7 +166,7 @@ func TestCloseFromEveryState(t *testing.T) {
 				}
 				ended := make(chan error, 1)
 				go func() { _, err := c.CallTool(context.Background(), "x", nil, nil); ended <- err }()
-				time.Sleep(100 * time.Millisecond)
+				mcptest.Eventually(t, mcptest.Patience, "connecting", func() bool { return c.Status().Generation > 0 })
 				closeSoon(t, c.Close)
 				select {
 				case err := <-ended:
@@ -425,7 +465,9 @@ func TestRestartedServer(t *testing.T) {
 			}
 			ended := make(chan error, 1)
 			go func() { _, err := text(t, c, "mute", mcptest.Patience); ended <- err }()
-			time.Sleep(50 * time.Millisecond)
+			if _, err := text(t, c, "take one", mcptest.Patience); err != nil {
+				t.Fatal(err)
+			}
 			to.Store(&second.URL)
 			kill()
 			mcptest.Eventually(t, mcptest.Patience, "answered", func() bool { got, err := text(t, c, "good", 5*time.Second); return err == nil && got == "good" })

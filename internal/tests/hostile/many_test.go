@@ -46,7 +46,7 @@ func TestManyServers(t *testing.T) {
 	}
 	runtime.GC()
 	debug.FreeOSMemory()
-	base, baseHeap, baseGo := resident(), heap(), runtime.NumGoroutine()
+	base, baseHeap, baseGo := resident(), mcptest.Heap(), runtime.NumGoroutine()
 	begin := time.Now()
 	h := newHost(t, servers, &mcpclient.HostOptions{ListTimeout: time.Minute})
 	tools, err := h.Tools(t.Context())
@@ -75,7 +75,7 @@ func TestManyServers(t *testing.T) {
 	debug.FreeOSMemory()
 	n := int64(2 * each)
 	t.Logf("%d servers: listed in %v, called in %v; for each %.1f KiB of heap, %.1f KiB resident, %.1f goroutines (servers over HTTP and their goroutines are in this process)",
-		n, listed, called, float64(int64(heap())-int64(baseHeap))/float64(n)/1024, float64(resident()-base)/float64(n)/1024, float64(runtime.NumGoroutine()-baseGo)/float64(n))
+		n, listed, called, float64(mcptest.Heap()-baseHeap)/float64(n)/1024, float64(resident()-base)/float64(n)/1024, float64(runtime.NumGoroutine()-baseGo)/float64(n))
 	for owner, count := range goroutinesByOwner() {
 		if count >= each/2 {
 			t.Logf("%5d goroutines in %s", count, owner)

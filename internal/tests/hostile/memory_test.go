@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -247,39 +244,6 @@ func init() {
 	})
 }
 
-// heap is what the heap holds, garbage included.
-func heap() uint64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
-
-// peak runs f and returns how far the heap has grown meanwhile. How much of that is
-// garbage depends on what else the machine does; a collector that is eager keeps it small.
-func peak(f func()) (grown int64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	runtime.GC()
-	debug.FreeOSMemory()
-	before := heap()
-	most := before
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			most = max(most, heap())
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	f()
-	close(stop)
-	<-stopped
-	return int64(most) - int64(before)
-}
-
 // SECA-9, ROB-3: whatever one server sends, it adds less than 64 MiB, and its next
 // answer comes. Not parallel: the memory is that of the process.
 func TestMemory(t *testing.T) {
@@ -302,15 +266,14 @@ func TestMemory(t *testing.T) {
 				continue // it is the same reading on every way: a sixth of them will do
 			}
 			t.Run(w.name+"/"+b.name, func(t *testing.T) {
-				sys := mcptest.NewSystem(t)
-				c := dial(t, s, &mcpclient.Options{System: sys, AskOptions: mcpclient.AskOptions{
-					Human: asleep{}, Sampler: sampler, Roots: []mcp.Root{}, SamplingTools: true,
-				}, OnLog: func(mcp.LogParams) {}})
-				if _, err := text(t, c, "arm "+b.name, mcptest.Patience); err != nil {
-					t.Fatal(err)
-				}
 				begin := time.Now()
-				grown := peak(func() {
+				grown := mcptest.Peak(maxPerPeer, func() {
+					c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{
+						Human: asleep{}, Sampler: sampler, Roots: []mcp.Root{}, SamplingTools: true,
+					}, OnLog: func(mcp.LogParams) {}})
+					if _, err := text(t, c, "arm "+b.name, mcptest.Patience); err != nil {
+						t.Fatal(err)
+					}
 					ctx, cancel := context.WithTimeout(t.Context(), mcptest.Patience)
 					defer cancel()
 					if b.do != nil {
@@ -318,6 +281,11 @@ func TestMemory(t *testing.T) {
 					} else {
 						_, _ = c.CallTool(ctx, "x", nil, nil)
 					}
+					mcptest.Eventually(t, answerBound, "answered", func() bool { // at once, unless it has filled its own queue
+						got, err := text(t, c, "good", mcptest.Patience)
+						return err == nil && got == "good"
+					})
+					closeSoon(t, c.Close)
 				})
 				took := time.Since(begin)
 				worst = max(worst, grown)
@@ -326,11 +294,6 @@ func TestMemory(t *testing.T) {
 				} else if testing.Verbose() {
 					t.Logf("%d MiB, %v", grown>>20, took)
 				}
-				mcptest.Eventually(t, answerBound, "answered", func() bool { // at once, unless it has filled its own queue
-					got, err := text(t, c, "good", mcptest.Patience)
-					return err == nil && got == "good"
-				})
-				closeSoon(t, c.Close)
 			})
 		}
 	}

@@ -21,6 +21,7 @@ const hostVariable = "TROUPE_HOSTILE_HOST"
 
 func init() {
 	register("process", func() script {
+		begun := make(chan struct{}, 1)
 		return func(c *turn) bool {
 			if c.m.Method != mcp.MethodCallTool {
 				return false
@@ -31,6 +32,10 @@ func init() {
 			case "environment":
 				c.textResult(strings.Join(os.Environ(), "\n"))
 			case "mute":
+				begun <- struct{}{}
+			case "mute has begun":
+				<-begun
+				return false
 			case "junk":
 				for i := range 100 {
 					fmt.Printf("log line %d\n\n  \x1b[31mred\n%%!\n", i)
@@ -110,7 +115,9 @@ func TestKilledInACall(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { _, err := text(t, c, "mute", mcptest.Patience); ended <- err }()
-		time.Sleep(20 * time.Millisecond)
+		if _, err := text(t, c, "mute has begun", mcptest.Patience); err != nil {
+			t.Fatal(err)
+		}
 		if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
 			t.Fatalf("killing %d: %v", pid, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
@@ -210,7 +211,7 @@ func openStream(t testing.TB, script string, v mcp.Version) mcpclient.Server {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip("no unix sockets:", err)
+		mcptest.Lacks(t, "unix sockets", err)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {

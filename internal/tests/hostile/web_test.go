@@ -130,7 +130,7 @@ func TestSocketStaysHome(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip("no unix sockets:", err)
+		mcptest.Lacks(t, "unix sockets", err)
 	}
 	srv := &http.Server{Handler: http.RedirectHandler(evil, http.StatusTemporaryRedirect)}
 	go func() { _ = srv.Serve(l) }()
@@ -323,7 +323,7 @@ func TestHTTPBombs(t *testing.T) {
 				c := dial(t, s, nil)
 				begin := time.Now()
 				var err error
-				grown := peak(func() { _, err = text(t, c, "bad", mcptest.Patience) })
+				grown := mcptest.Peak(maxPerPeer, func() { _, err = text(t, c, "bad", mcptest.Patience) })
 				if took := time.Since(begin); err == nil || took >= mcptest.Patience {
 					t.Errorf("the call: got %v after %v", err, took)
 				}

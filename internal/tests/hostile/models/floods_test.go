@@ -198,7 +198,7 @@ func TestAttacks(t *testing.T) {
 				var resp *llm.Response
 				var err error
 				begin := time.Now()
-				grown := peak(func() { resp, err = run(t, m, hello()) })
+				grown := mcptest.Peak(maxPerTurn, func() { resp, err = run(t, m, hello()) })
 				t.Logf("%.1f MB in %v: %.120v", float64(grown)/(1<<20), time.Since(begin).Round(time.Millisecond), err)
 				if grown > maxPerTurn {
 					t.Errorf("the heap has grown by %d MB, want %d at most", grown>>20, maxPerTurn>>20)

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -188,31 +186,4 @@ func hello() *llm.Request {
 		System: "You help.", Messages: []llm.Message{llm.User("Hello")},
 		Tools: []llm.Tool{{Name: "add", InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"integer"}}}`)}},
 	}
-}
-
-// peak is how much the heap grows at the most while f runs, in bytes.
-func peak(f func()) uint64 {
-	defer debug.SetGCPercent(debug.SetGCPercent(20))
-	debug.FreeOSMemory()
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	before := sample[0].Value.Uint64()
-	stop, most := make(chan struct{}), make(chan uint64)
-	go func() {
-		var top uint64
-		for {
-			select {
-			case <-stop:
-				most <- top
-				return
-			case <-time.After(time.Millisecond):
-				own := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-				metrics.Read(own)
-				top = max(top, own[0].Value.Uint64())
-			}
-		}
-	}()
-	f()
-	close(stop)
-	return max(<-most, before) - before
 }

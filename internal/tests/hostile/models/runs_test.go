@@ -144,7 +144,7 @@ func TestRunsOfAttacks(t *testing.T) {
 			eachDialect(t, func(t *testing.T, d *dialect) {
 				m := d.client(serve(t, a.say(d)))
 				var err error
-				grown := peak(func() { _, err = outcome(t, m, agent.Limits{Steps: 4}, 0) })
+				grown := mcptest.Peak(2*maxPerTurn, func() { _, err = outcome(t, m, agent.Limits{Steps: 4}, 0) })
 				if grown > 2*maxPerTurn {
 					t.Errorf("the heap has grown by %d MB, want %d at most", grown>>20, 2*maxPerTurn>>20)
 				}
