@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -283,7 +284,7 @@ func TestHTTPReal(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "s")
 				l, err := net.Listen("unix", path)
 				if err != nil {
-					t.Skip("no sockets here: ", err)
+					mcptest.Lacks(t, "sockets", err)
 				}
 				web.Listener.Close()
 				web.Listener, address = l, "unix://"+path+"#/mcp"

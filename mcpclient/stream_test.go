@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
@@ -119,7 +120,7 @@ func TestStreamOverUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip("no unix sockets:", err)
+		mcptest.Lacks(t, "unix sockets", err)
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {

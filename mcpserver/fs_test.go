@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -40,7 +41,7 @@ func aTree(t *testing.T) *os.Root {
 		"link": "../secret", "absolute": filepath.Join(outer, "secret"), "out": "..", "inner": "a.txt", "loop": "loop", "sub/up": "../../secret",
 	} {
 		if err := os.Symlink(to, filepath.Join(inner, name)); err != nil {
-			t.Skipf("no symbolic links here: %v", err)
+			mcptest.Lacks(t, "symbolic links", err)
 		}
 	}
 	if err := syscall.Mkfifo(filepath.Join(inner, "pipe"), 0o600); err != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -63,7 +64,7 @@ func idleSessions(t testing.TB, n int, listening bool) (perSession, goroutines f
 	dial := func() int {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 		if err != nil {
-			t.Skipf("too few descriptors: %v", err)
+			mcptest.Lacks(t, "descriptors", err)
 		}
 		fds = append(fds, fd)
 		if err := syscall.Connect(fd, to); err != nil {

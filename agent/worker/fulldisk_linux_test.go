@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -20,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skip("no small disk can be mounted: ", err)
+		mcptest.Lacks(t, "the right to mount a small disk", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

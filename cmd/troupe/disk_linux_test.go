@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -18,7 +19,7 @@ func smallDisk(t *testing.T, bytes string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size="+bytes); err != nil {
-		t.Skipf("a small disk needs root: mounting a tmpfs: %v", err)
+		mcptest.Lacks(t, "the right to mount a small disk", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -83,7 +84,7 @@ func TestStdoutThatIsFull(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("there is no /dev/full: ", err)
+		mcptest.Lacks(t, "/dev/full", err)
 	}
 	defer full.Close()
 	h := newHome(t)
@@ -104,7 +105,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "1m") // root writes anywhere but on what is mounted for reading
 	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Skip("mounting for reading: ", err)
+		mcptest.Lacks(t, "the right to mount for reading", err)
 	}
 	h := newHome(t)
 	h.plays("openai", llmtest.NewServer(llmtest.Say("Fine.")).Loop())

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
@@ -30,7 +31,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
+		mcptest.Lacks(t, "terminals", err)
 	}
 	n, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -44,7 +45,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 	}
 	theirs, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
+		mcptest.Lacks(t, "terminals", err)
 	}
 	defer theirs.Close()
 	cmd.Stderr = theirs

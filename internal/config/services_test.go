@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 )
 
 const services = `version: 1
@@ -134,7 +135,7 @@ func TestProjectsStartNothing(t *testing.T) {
 		path := filepath.Join(project, "troupe.yaml")
 		write(t, path, "version: 1\n"+text+"\n", 0o600)
 		if err := os.Symlink(secret, filepath.Join(project, "link.md")); err != nil {
-			t.Skip("no symbolic links: ", err)
+			mcptest.Lacks(t, "symbolic links", err)
 		}
 		if c, err := (config.Places{Project: project}).Load(""); err == nil {
 			t.Errorf("Load of a project with %s: got %+v, want an error", text, c)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -18,7 +19,7 @@ func openPTY(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
+		mcptest.Lacks(t, "terminals", err)
 	}
 	t.Cleanup(func() { person.Close() })
 	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
@@ -33,7 +34,7 @@ func openPTY(t *testing.T) (person, program *os.File) {
 	}
 	program, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
+		mcptest.Lacks(t, "terminals", err)
 	}
 	t.Cleanup(func() { program.Close() })
 	return person, program

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/internal/tests/peers"
 )
 
@@ -112,7 +113,7 @@ func TestStrict(t *testing.T) {
 	for _, program := range []string{"true", "false"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
-			t.Skip(err)
+			mcptest.Lacks(t, program, err)
 		}
 		if v := s.play(t.Context(), scenario{Revision: "2025-11-25", Name: "initialize"}, path, t.TempDir()); v.passed() {
 			t.Errorf("%s: got %s, want a failure", program, v.line())

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/internal/memhttp"
 )
 
@@ -419,7 +420,7 @@ func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s p%20ace.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		t.Skip("no unix sockets:", err)
+		mcptest.Lacks(t, "unix sockets", err)
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {

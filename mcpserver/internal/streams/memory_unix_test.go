@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -44,7 +45,7 @@ func standingStreams(t testing.TB, n int, wrap func(http.ResponseWriter) http.Re
 	dial := func() {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 		if err != nil {
-			t.Skipf("too few descriptors: %v", err)
+			mcptest.Lacks(t, "descriptors", err)
 		}
 		clients = append(clients, fd)
 		if err := syscall.Connect(fd, to); err != nil {
