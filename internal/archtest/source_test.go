@@ -18,12 +18,12 @@ import (
 //
 // store/sqlite is no part of any actor system: its one writer goroutine ends with
 // Close. Neither are the one reader of a terminal, which a read can not be taken away
-// from, and the wait for a browser, which outlives everything. internal/memhttp is of
-// tests only; the standard library's test server would start the goroutine for it, but
-// waits for locks, by which the clock of a synctest bubble stands still.
+// from, and the wait for a browser, which outlives everything. internal/mcptest and
+// internal/memhttp are of tests only; for memhttp the standard library's test server would
+// start the goroutine, but waits for locks, by which the clock of a synctest bubble stands still.
 // Programs may do as they like: packages main, and what cmd/troupe is made of below
 // internal/cli.
-var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "internal/browser", "internal/memhttp"}
+var mayStart = []string{"actors", "store/sqlite", "mcpclient/terminal", "internal/browser", "internal/mcptest", "internal/memhttp"}
 
 // mayPrint are the folders whose code may write to stdout, beside programs: the
 // server whose transport it is.

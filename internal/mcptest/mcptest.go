@@ -22,7 +22,7 @@ import (
 
 // Patience is how long a test waits before it calls something hung. How quick things
 // are is not for tests that share a machine.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // Run runs the tests of a package, n at a time unless the command line says otherwise:
 // they wait more than they work. It does not return.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -54,7 +55,7 @@ func serveWeb(p *program) error {
 		return err
 	}
 	fmt.Printf("http://%s\n", l.Addr())
-	web := &http.Server{Handler: p.handler(), ReadHeaderTimeout: mcptest.Patience}
+	web := &http.Server{Handler: p.handler(), ReadHeaderTimeout: 30 * time.Second}
 	go func() { _ = web.Serve(l) }()
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
