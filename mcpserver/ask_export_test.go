@@ -18,8 +18,4 @@ func TaskActor(s *Server, id string) actors.Ref {
 
 // Pages is how many elicitations by URL are open, and of how many a client is to hear
 // the end.
-func Pages(s *Server) (open, told int) {
-	s.visits.mu.Lock()
-	defer s.visits.mu.Unlock()
-	return s.visits.table.Len(), len(s.visits.open)
-}
+func Pages(s *Server) (open, told int) { return s.pages.Len() }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
@@ -234,3 +235,25 @@ func (d *dialogue) size() int64 {
 	}
 	return size
 }
+
+// openPage makes the elicitation of a question, with an id of its own unless it has
+// one from an earlier round.
+func (n *handlerCall) openPage(q *questions.Question) (err error) {
+	all, live := n.server.pages, n.current()
+	if q.Page.ID != "" {
+		return nil // the handler that waits for it opens it
+	}
+	if q.Page.ID, err = all.Make(n.Context(), live.principal.id()); err != nil || !live.version.Has(mcp.FeatureElicitationIDs) {
+		return err
+	}
+	return all.Announce(live.principal.id(), q.Page.ID, pages.Client{Session: live.session, Call: n})
+}
+
+// waitForPage waits until the page is done; [pages.ErrLater] comes after some time, if there
+// is a limit.
+func (n *handlerCall) waitForPage(ctx context.Context, q *questions.Question, limit <-chan time.Time) error {
+	return n.server.pages.Wait(ctx, n.Context(), n.current().principal.id(), q.Page.ID, limit)
+}
+
+// Carry implements [pages.Call].
+func (n *handlerCall) Carry(frame []byte) bool { return n.current().carry(frame) }

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
@@ -190,4 +191,60 @@ func (r *request) inputResponses() (responses mcp.InputResponses, err error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses is not an object")
 	}
 	return responses, nil
+}
+
+// pageAgain: a client that has to come again ([Options].PageWait) is told so without a
+// question most times; each pageAgain-th time the person is asked again, and may
+// decline then (MRTR-20, URL-17).
+const pageAgain = 3
+
+// visit waits until the pages are done that people have agreed to visit in this round.
+func (n *handlerCall) visit(ctx context.Context, qs []*questions.Question) error {
+	d := n.dialogue()
+	for {
+		open, err := n.openPages(ctx, qs)
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		d.reopen(qs)
+		if d.waits++; d.waits%pageAgain != 0 {
+			open = nil
+		}
+		if err := n.rest(ctx, qs, open); err != nil {
+			return err
+		}
+		if _, err := d.settle(qs); err != nil {
+			return n.fail(err)
+		}
+	}
+}
+
+// openPages waits for pages, and returns those that are not done after a while.
+func (n *handlerCall) openPages(ctx context.Context, qs []*questions.Question) (open []*questions.Question, err error) {
+	var limit <-chan time.Time
+	for _, q := range qs {
+		if !q.Visited() || !q.Fresh {
+			continue
+		}
+		if limit == nil {
+			clock := time.NewTimer(n.server.opts.PageWait)
+			defer clock.Stop()
+			limit = clock.C
+		}
+		if len(open) > 0 { // the time is over
+			closed := make(chan time.Time)
+			close(closed)
+			limit = closed
+		}
+		err := n.waitForPage(ctx, q, limit)
+		switch {
+		case err == pages.ErrLater:
+			open = append(open, q)
+		case err != nil && n.Cause() != nil:
+			return nil, err
+		case err != nil:
+			q.Err = err
+		}
+	}
+	return open, nil
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
@@ -55,7 +55,7 @@ type Server struct {
 	web     *web.Handler
 	calls   *invocation.Calls // that have been asked
 	sealer  *ticket.Sealer
-	visits  visits
+	pages   *pages.Pages
 	model   asking.OpenModel // nil without
 	loops   atomic.Uint64    // names sampling loops
 
@@ -107,10 +107,10 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.visits.table = elicit.New(s.spawnChild, elicit.Options{Expiry: s.opts.TicketTTL, Logger: s.log})
 	s.notices.init(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
+	s.pages = pages.New(pages.Options{Spawn: s.spawnChild, Expiry: s.opts.TicketTTL, Log: s.log, Records: s.records, Shared: durable})
 	s.tasks = newTasks(s, durable)
 	s.notices.tasks = s.tasks
 	s.lists.declareAll = s.opts.DeclareAll
@@ -290,4 +290,9 @@ func (s *Server) shutDown(ctx context.Context) error {
 		return late
 	}
 	return errors.Join(late, s.sys.Shutdown(wait))
+}
+
+// spawnChild starts a child of the server's actor: see [actors.Ref.SpawnChild].
+func (s *Server) spawnChild(spec actors.Spec, then func(actors.Ref, error)) {
+	s.ref.SpawnChild(spec, then)
 }

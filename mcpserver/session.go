@@ -163,7 +163,7 @@ func (s *session) stop(failure error) {
 	}
 	answered := s.calls.Close(lost)
 	s.server.notices.forget(s)
-	s.server.visits.gone(s)
+	s.server.pages.Gone(s)
 	if s.in != nil {
 		s.in.lease.end()
 	}
