@@ -17,10 +17,6 @@ type Requester interface{ asking() *Request }
 
 func (q *Request) asking() *Request { return q }
 
-// maxQuestions bounds the questions of one [Request.Ask]: clients take no more in one
-// round (MRTR-15).
-const maxQuestions = 16
-
 // Question is one question to the client, and then its answer. It is made by
 // [FormQuestion] and its like, and used for one [Request.Ask].
 type Question struct {
@@ -86,8 +82,8 @@ func (q *Request) Ask(ctx context.Context, all ...*Question) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if len(all) > maxQuestions {
-		return fmt.Errorf("asking the client: %d questions at once, of at most %d", len(all), maxQuestions)
+	if len(all) > questions.Most {
+		return fmt.Errorf("asking the client: %d questions at once, of at most %d", len(all), questions.Most)
 	}
 	asked, seen := make([]*questions.Question, len(all)), make(map[string]bool, len(all))
 	for i, one := range all {
@@ -95,11 +91,11 @@ func (q *Request) Ask(ctx context.Context, all ...*Question) error {
 			return errors.New("asking the client: each question needs a key of its own")
 		}
 		asked[i], seen[one.q.Key] = &one.q, true
-		if err := one.q.Prepare(&n.server.forms, q.live().version); err != nil {
+		if err := one.q.Prepare(&n.server().dialogues.Forms, q.live().version); err != nil {
 			return fmt.Errorf("asking the client %q: %w", one.q.Key, err)
 		}
 	}
-	err := n.ask(ctx, asked)
+	err := n.Ask(ctx, asked)
 	for _, one := range all {
 		a := one.q.Answer
 		one.Elicited, one.Sampled, one.Roots, one.Err = a.Elicited, a.Sampled, a.Roots, public(a.Err)
@@ -195,7 +191,7 @@ func (q *Request) Roots(ctx context.Context, key string) ([]mcp.Root, error) {
 func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	one := SampleQuestion(key, p)
 	n := q.r.invocation.Load()
-	if n == nil || n.server.model == nil || p == nil || key == "" || len(key) > maxKey {
+	if n == nil || n.server().model == nil || p == nil || key == "" || len(key) > maxKey {
 		err := q.ask(ctx, one)
 		return one.Sampled, err
 	}

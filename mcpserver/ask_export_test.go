@@ -3,10 +3,10 @@ package mcpserver
 import "github.com/troupe-dev/troupe/actors"
 
 // Calls is how many calls in several rounds are remembered.
-func Calls(s *Server) int { return s.calls.Len() }
+func Calls(s *Server) int { return s.dialogues.Calls.Len() }
 
 // CallActors are those of the handlers that are kept between rounds, or work for a retry.
-func CallActors(s *Server) []actors.Ref { return s.calls.Actors() }
+func CallActors(s *Server) []actors.Ref { return s.dialogues.Calls.Actors() }
 
 // TaskActor is the actor of a task; the zero Ref if there is none.
 func TaskActor(s *Server, id string) actors.Ref {

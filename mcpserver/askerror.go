@@ -101,10 +101,3 @@ func endsRound(r *request, err error) bool {
 	_, lacks := errors.AsType[*CapabilityError](err)
 	return lacks && r.version.Era() == mcp.EraModern
 }
-
-// errState is the answer to a requestState that is not valid for the request, whatever
-// is wrong with it (MRTR-06, SECA-12).
-var errState = mcp.Errorf(mcp.CodeInvalidParams, "requestState is not valid for this request")
-
-// errUsed is the answer to one that came before with other answers.
-var errUsed = mcp.Errorf(mcp.CodeInvalidParams, "requestState was used with other answers")

@@ -10,37 +10,38 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"encoding/json"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
+	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
 // handlerCall is a handler at work. Its context is its own: that of a request ends with
 // the request.
 type handlerCall struct {
-	invocation.Invocation
-	server  *Server
-	request *request                 // whose arguments it has, and on whose goroutine it runs
-	talk    atomic.Pointer[dialogue] // nil before the handler asks, or does something once
-	retry   *retryStyle              // nil in the first round; set while the handler does not run
+	dialogue.Call
+	request *request // whose arguments it has, and on whose goroutine it runs
 }
+
+func (n *handlerCall) server() *Server { return n.request.session.server }
 
 // newHandlerCall returns the call that r begins, with the ticket of an earlier one if that
 // has an id. Values of its context are those of base.
 func (r *request) newHandlerCall(id string, base context.Context) *handlerCall {
-	n := &handlerCall{server: r.session.server, request: r}
+	n := &handlerCall{request: r}
 	if r.waits != nil {
 		n.request, base = r.detached(), context.WithoutCancel(base)
 		n.request.invocation.Store(n)
 	}
-	n.Handler = n
-	n.Begin(n.server.calls, id, r, base)
-	r.joined(n)
+	n.Owner = n
+	r.session.server.dialogues.Begin(&n.Call, id, n.request, r, base)
+	r.Join(&n.Call)
 	return n
 }
 
@@ -53,12 +54,11 @@ func (r *request) detached() *request {
 	}
 }
 
-// joined tells a request which call it belongs to, and the call if the request is over
-// already.
-func (r *request) joined(n *handlerCall) {
-	r.invocation.Store(n)
+// Join implements [dialogue.Request].
+func (r *request) Join(c *dialogue.Call) {
+	r.invocation.Store(c.Owner.(*handlerCall))
 	if r.Err() != nil {
-		n.Leave(r, context.Cause(&r.Call))
+		c.Leave(r, context.Cause(&r.Call))
 	}
 }
 
@@ -78,7 +78,7 @@ func (r *request) round(ctx context.Context) (json.RawMessage, error) {
 	n, err := r.enters(ctx)
 	switch {
 	case n != nil:
-		n.server.sys.Go(r.session.ref.Path(), func() { _ = n.carry() }) // its outcome comes below
+		n.server().sys.Go(r.session.ref.Path(), func() { _ = n.carry() }) // its outcome comes below
 	case err == nil:
 		return resultIn(*r.out, r.ID()), nil
 	case err != inbound.ErrParked:
@@ -99,7 +99,15 @@ func (r *request) round(ctx context.Context) (json.RawMessage, error) {
 // to be run on this goroutine; else the error is what Handle returns.
 func (r *request) enters(base context.Context) (*handlerCall, error) {
 	if r.state != nil && r.version.Era() == mcp.EraModern && r.task == nil {
-		return r.again(base)
+		c, result, err := r.session.server.dialogues.Again(r, base, func(id string) *dialogue.Call { return &r.newHandlerCall(id, base).Call })
+		switch {
+		case err != nil:
+			return nil, told(r, public(err))
+		case c == nil:
+			r.respondRaw(result)
+			return nil, nil
+		}
+		return c.Owner.(*handlerCall), nil
 	}
 	return r.newHandlerCall("", base), nil
 }
@@ -134,7 +142,7 @@ func (n *handlerCall) finish(err error) error {
 		return err
 	}
 	if p, ok := err.(*actors.PanicError); ok { // where it is raised again its stack is not known
-		n.server.log.Error("a handler panicked", "name", n.request.work.name(), "error", p, "stack", string(p.Stack))
+		n.server().log.Error("a handler panicked", "name", n.request.work.name(), "error", p, "stack", string(p.Stack))
 	}
 	return inbound.ErrParked
 }
@@ -168,13 +176,53 @@ func (n *handlerCall) handOver(result []byte, to *request) error {
 	if err := n.Detach(invocation.Outcome{Result: result}, to); err != nil {
 		return err
 	}
-	to.joined(n)
+	to.Join(&n.Call)
 	return nil
 }
 
-// capabilities are those the client has declared for the request (CAP-05).
+// capabilities are those that the client has declared for the request (CAP-05).
 func (r *request) capabilities() *mcp.ClientCapabilities {
-	return r.client.capabilities.For(r.version)
+	sender := r.Sender()
+	return sender.Can()
+}
+
+// Sender implements [dialogue.Request].
+func (r *request) Sender() dialogue.Sender {
+	return dialogue.Sender{Version: r.version, Declared: r.client.capabilities, Principal: r.principal.id(), Session: r.session, Task: r.task}
+}
+
+// Binding implements [dialogue.Request].
+func (r *request) Binding() ticket.Binding {
+	return ticket.NewBinding(r.principal.id(), r.Method(), r.work.name(), r.arguments)
+}
+
+// Size implements [dialogue.Request]: the arguments are there as JSON and decoded.
+func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.size()) }
+
+// Brought implements [dialogue.Request].
+func (r *request) Brought() (responses, state json.RawMessage) { return r.responses, r.state }
+
+// id is that of a principal; empty for none.
+func (p *Principal) id() string {
+	if p == nil {
+		return ""
+	}
+	return p.ID
+}
+
+// newDialogues needs the server's pages and records.
+func (s *Server) newDialogues(sealer *ticket.Sealer) *dialogue.Host {
+	return &dialogue.Host{
+		Calls: s.newCalls(), Forms: questions.Forms{Log: s.log}, Pages: s.pages, Sealer: sealer, Records: s.records,
+		TicketTTL: s.opts.TicketTTL, PageWait: s.opts.PageWait, NoParking: s.opts.NoParking, Suspended: ErrSuspended, Public: public,
+		Encode: func(result any, v mcp.Version) ([]byte, error) {
+			raw, err := mcp.MarshalResult(result, v)
+			if err != nil {
+				return nil, err
+			}
+			return s.withMeta(raw, v), nil
+		},
+	}
 }
 
 func (s *Server) newCalls() *invocation.Calls {

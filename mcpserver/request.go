@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
 )
 
@@ -45,7 +46,7 @@ type optional struct {
 	state     json.RawMessage         // requestState, nil when absent
 	meta      keptMeta                // empty when absent, and for a handler that cannot see it
 	outer     context.Context         // what a middleware has made of the call; nil without
-	task      asker                   // of a task that a client watches; nil for others
+	task      dialogue.Task           // of a task that a client watches; nil for others
 	waits     chan invocation.Outcome // for a middleware; nil without
 }
 

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
@@ -45,11 +43,10 @@ var errNoAsking = errors.New("mcpserver: this handler cannot ask")
 type sampler struct{ *handlerCall }
 
 func (n sampler) Name() string            { return n.request.work.name() }
-func (n sampler) Log() *slog.Logger       { return n.server.log }
-func (n sampler) Grace() time.Duration    { return n.server.opts.Grace }
-func (n sampler) Skip(answers int32)      { n.dialogue().skip.Add(answers) }
-func (n sampler) Model() asking.OpenModel { return n.server.model }
-func (n sampler) LoopID() string          { return strconv.FormatUint(n.server.loops.Add(1), 36) }
+func (n sampler) Log() *slog.Logger       { return n.server().log }
+func (n sampler) Grace() time.Duration    { return n.server().opts.Grace }
+func (n sampler) Model() asking.OpenModel { return n.server().model }
+func (n sampler) LoopID() string          { return strconv.FormatUint(n.server().loops.Add(1), 36) }
 
 func (n sampler) Within(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(ctx)
@@ -58,14 +55,6 @@ func (n sampler) Within(ctx context.Context) (_ context.Context, stop func()) {
 		forget()
 		end(nil)
 	}
-}
-
-func (n sampler) Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, bool, error) {
-	raw, done, err := onceIn(ctx, n.handlerCall, key, func(ctx context.Context) (jsonx.Value, error) {
-		raw, err := f(ctx)
-		return jsonx.Value(raw), err
-	})
-	return json.RawMessage(raw), done, err
 }
 
 func (n sampler) AskModel(ctx context.Context, key string, p *mcp.CreateMessageParams) (asking.Answer, error) {
@@ -81,20 +70,15 @@ func (n sampler) Missing(p *mcp.CreateMessageParams) error {
 }
 
 func (n sampler) Turns(ctx context.Context, turns, rounds int) (int, error) {
-	live := n.current()
-	if live.version.Era() == mcp.EraLegacy || live.task != nil {
-		return turns, nil
-	}
-	leave, err := n.enter(ctx) // the rounds belong to the goroutine that asks
-	if err != nil {
+	left, counted, err := n.RoundsLeft(ctx, rounds)
+	if err != nil || !counted {
 		return turns, err
 	}
-	defer leave()
-	return max(1, min(turns, rounds-n.dialogue().round)), nil
+	return max(1, min(turns, left)), nil
 }
 
 func (n sampler) Start(ctx context.Context, start func(*actors.Context) error, cancel func(error)) error {
-	_, err := actors.Ask(ctx, n.server.ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{start, cancel, reply} })
+	_, err := actors.Ask(ctx, n.server().ref, func(reply *actors.Reply[struct{}]) any { return &startLoop{start, cancel, reply} })
 	return err
 }
 
@@ -104,11 +88,11 @@ func (n sampler) Start(ctx context.Context, start func(*actors.Context) error, c
 func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (asking.Answer, error) {
 	ctx, stop := sampler{n}.Within(ctx)
 	defer stop()
-	a, _, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (asking.Answer, error) {
+	a, err := onceIn(ctx, n, ownKey+key, func(ctx context.Context) (asking.Answer, error) {
 		if client() {
 			return asking.Answer{Client: true}, nil
 		}
-		return n.server.model.Answer(ctx, n.current().quota(), p)
+		return n.server().model.Answer(ctx, n.current().quota(), p)
 	})
 	return a, err
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
-	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
-	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
@@ -51,20 +50,18 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[*session]struct{}
 
-	notices notices
-	web     *web.Handler
-	calls   *invocation.Calls // that have been asked
-	sealer  *ticket.Sealer
-	pages   *pages.Pages
-	model   asking.OpenModel // nil without
-	loops   atomic.Uint64    // names sampling loops
+	notices   notices
+	web       *web.Handler
+	pages     *pages.Pages
+	dialogues *dialogue.Host
+	model     asking.OpenModel // nil without
+	loops     atomic.Uint64    // names sampling loops
 
 	starting sync.Mutex              // held while common is made
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
 
 	greeted atomic.Pointer[greeting] // the newest; nil before the first
-	forms   questions.Forms
-	others  atomic.Pointer[supply] // of RelayOthers; nil without
+	others  atomic.Pointer[supply]   // of RelayOthers; nil without
 }
 
 // New returns a server without tools. It serves no client until Serve, ServeStdio or
@@ -94,12 +91,11 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	}
 	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
-	s.forms.Log = s.log
 	if s.web, err = newWeb(s); err != nil {
 		return nil, err
 	}
-	s.calls = s.newCalls()
-	if s.sealer, err = ticket.New(s.opts.TicketKeys); err != nil {
+	sealer, err := ticket.New(s.opts.TicketKeys)
+	if err != nil {
 		return nil, err
 	}
 	if s.opts.Model != nil {
@@ -111,6 +107,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
 	s.pages = pages.New(pages.Options{Spawn: s.spawnChild, Expiry: s.opts.TicketTTL, Log: s.log, Records: s.records, Shared: durable})
+	s.dialogues = s.newDialogues(sealer)
 	s.tasks = newTasks(s, durable)
 	s.notices.tasks = s.tasks
 	s.lists.declareAll = s.opts.DeclareAll
@@ -260,7 +257,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed.Store(true)
 	s.mu.Unlock()
-	s.calls.Close(ErrClosed)
+	s.dialogues.Calls.Close(ErrClosed)
 	sessions := s.live()
 	for _, n := range sessions {
 		n.ref.Send(&closeSession{cause: ErrClosed, graceful: true})

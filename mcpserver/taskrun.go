@@ -175,7 +175,7 @@ func (t *task) Notify(frame []byte) {
 	}
 	question := m.Kind == mcp.KindRequest
 	if !question {
-		frame = mcp.AppendNotification(nil, m.Method, t.mark(m.Params))
+		frame = mcp.AppendNotification(nil, m.Method, t.Mark(m.Params))
 	}
 	t.deliver(frame, question)
 }
@@ -256,16 +256,8 @@ func briefly(text string) string {
 	return text
 }
 
-// ask implements asker: the client reads the questions with tasks/get (XTASK-06).
-func (t *task) ask(ctx context.Context, qs mcp.InputRequests) (mcp.InputResponses, error) {
-	return t.Ask(ctx, qs)
-}
-
-// asking implements asker (TASK-10).
-func (t *task) asking(context.Context) (done func()) { return t.Asking() }
-
-// mark implements asker (TASK-11).
-func (t *task) mark(params json.RawMessage) json.RawMessage {
+// Mark implements [dialogue.Task] (TASK-11).
+func (t *task) Mark(params json.RawMessage) json.RawMessage {
 	marked, err := watch.MarkTask(params, t.ID())
 	if err != nil { // they are ours: an object
 		return params

@@ -34,7 +34,7 @@ func (q *Request) NeedURL(key, message, url string) error {
 	r := q.live()
 	n := r.invocation.Load()
 	one := &URLQuestion(key, message, url).q
-	if err := one.Prepare(&r.session.server.forms, r.version); err != nil || n == nil {
+	if err := one.Prepare(&r.session.server.dialogues.Forms, r.version); err != nil || n == nil {
 		return fmt.Errorf("asking the client %q: %w", key, err)
 	}
 	can := r.capabilities().ElicitURL()
@@ -48,12 +48,12 @@ func (q *Request) NeedURL(key, message, url string) error {
 		notified = &pages.Client{Session: r.session, Call: n}
 	}
 	var err error
-	if one.Page.ID, err = n.server.pages.For(n.Context(), about, notified); err != nil {
+	if one.Page.ID, err = n.server().pages.For(n.Context(), about, notified); err != nil {
 		return err
 	}
 	switch {
 	case required:
-		n.server.pages.Over(one.Page.ID)
+		n.server().pages.Over(one.Page.ID)
 		return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.Page.Address(), ElicitationID: one.Page.ID})
 	case can && r.version.Era() == mcp.EraModern:
 		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.Page.Params("")}}}

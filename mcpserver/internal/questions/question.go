@@ -16,6 +16,9 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
 
+// Most bounds the questions of one round: clients take no more (MRTR-15).
+const Most = 16
+
 // Question is one question to the client, and then its answer.
 type Question struct {
 	Key    string

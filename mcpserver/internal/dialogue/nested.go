@@ -1,0 +1,119 @@
+package dialogue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
+)
+
+// askNested puts questions to a legacy client, side by side, as requests on the stream
+// of the one they belong to (MRTR-30).
+func (c *Call) askNested(ctx context.Context, live Request, sender Sender, qs []*questions.Question) error {
+	if err := questions.Missing(sender.Can(), qs); err != nil {
+		return err
+	}
+	table, err := live.Questions(ctx)
+	if err != nil {
+		return err
+	}
+	defer live.Hold()()
+	if sender.Task != nil {
+		defer sender.Task.Asking()()
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(c.Context(), func() { stop(c.Cause()) })() // CANC-13
+
+	calls := make([]nestedCall, len(qs))
+	for i, q := range qs {
+		var params json.RawMessage
+		if params, q.Err = c.nestedParams(sender, q); q.Err == nil {
+			calls[i].start(table, live, q.Method, params, c.host.TicketTTL)
+		}
+	}
+	for i, q := range qs {
+		if calls[i].call != nil {
+			q.Err = calls[i].end(ctx, q)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, q := range qs {
+		if q.Visited() {
+			q.Err = c.waitForPage(ctx, q, nil)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// nestedCall is one question on its way.
+type nestedCall struct {
+	call    *call.Call
+	request call.Request
+}
+
+// nestedParams are the params of a question.
+func (c *Call) nestedParams(sender Sender, q *questions.Question) (json.RawMessage, error) {
+	params := q.Params
+	if q.Page != nil {
+		if err := c.openPage(q); err != nil {
+			return nil, err
+		}
+		id := ""
+		if sender.Version.Has(mcp.FeatureElicitationIDs) {
+			id = q.Page.ID
+		}
+		params = q.Page.Params(id)
+	}
+	if sender.Task != nil {
+		params = sender.Task.Mark(params)
+	}
+	return params, nil
+}
+
+func (n *nestedCall) start(table *call.Table, live Request, method string, params json.RawMessage, most time.Duration) {
+	n.request = call.Request{Method: method, Params: params, Tag: live}
+	if method != mcp.MethodListRoots { // a person is asked (TIME-04)
+		n.request.Idle, n.request.Max = -1, most
+	}
+	n.call = table.Start(&n.request, nil)
+}
+
+// end waits for the answer; when ctx ends the question is withdrawn.
+func (n *nestedCall) end(ctx context.Context, q *questions.Question) error {
+	res, err := n.call.Wait(ctx)
+	if err == nil {
+		if err := q.Settle(res.Raw); err != nil {
+			return err
+		}
+		return q.Err
+	}
+	if wire, ok := errors.AsType[*mcp.Error](err); ok {
+		if wire.Code == mcp.CodeUserRejected { // SAMP-41
+			return declinedBecause(wire.Message)
+		}
+		return &questions.ClientError{Method: q.Method, Wire: wire}
+	}
+	return err
+}
+
+// declinedBecause is [questions.ErrDeclined] with the reason that a client gives, if it gives one
+// beside the words of the protocol: that it is out of budget, say.
+func declinedBecause(reason string) error {
+	if reason == "" || strings.EqualFold(reason, mcp.ErrUserRejected.Message) {
+		return questions.ErrDeclined
+	}
+	const most = 500
+	if len(reason) > most {
+		reason = strings.ToValidUTF8(reason[:most], "") + "…"
+	}
+	return fmt.Errorf("%w: %s", questions.ErrDeclined, reason)
+}
