@@ -92,10 +92,10 @@ func TestPageOfARun(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				server, opened := new(gated), 0
 				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__pay", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
-					Host: &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{OpenURL: func(context.Context, string) error {
+					Host: &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{OpenURL: func(context.Context, string) error {
 						opened++
 						return mcpclient.ErrNoBrowser
-					}}},
+					}}}},
 					Servers: []mcpclient.Server{mcpclient.InProcess("bank", server)}})
 				time.AfterFunc(25*time.Minute, func() { server.sink.Frame([]byte(done)) }) // longer than a question waits
 				answers, asked, text := tt.answers, map[string]bool{}, ""

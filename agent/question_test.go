@@ -211,7 +211,7 @@ func TestQuestionAfterACancelledRun(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				server := &forms{goesOn: true} // else its answer may come before the cancel, and end the call
 				rt := open(t, &agent.Options{Model: llmtest.Script(call("bank__greet", nil), call("bank__greet", nil), llmtest.Say("done")), Approve: agent.NeverAsk,
-					Host:    &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{OnePerson: onePerson, Serial: true}},
+					Host:    &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{OnePerson: onePerson, Serial: true}}},
 					Servers: []mcpclient.Server{mcpclient.InProcess("bank", server)}})
 				first := start(t, rt, "first")
 				for ev := range first.Events(t.Context()) {

@@ -248,7 +248,7 @@ func TestSamplingWithoutItsCall(t *testing.T) {
 				srv := mcpclient.InProcess("bank", &unrelated{calls: tt.calls})
 				srv.Protocol = string(mcp.V2025_06_18)
 				model := llmtest.Loop(llmtest.Say("Hello"))
-				host := &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{Human: tt.human}}
+				host := &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: tt.human}}}
 				turn := call("bank__ask", nil)
 				if tt.calls == 2 {
 					turn = llmtest.Calls(call("bank__ask", map[string]int{"n": 1}), call("bank__ask", map[string]int{"n": 2}))

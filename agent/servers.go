@@ -64,7 +64,7 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 		return consented(ctx, approvals, o.Consent, &srv)
 	}
 	if h.Human == nil {
-		h.Human = mcpclient.Nobody
+		h.Human = mcpclient.DeclineAll
 	}
 	s.defined = slices.Clone(s.all)
 	if o.Sampling != nil {

@@ -229,7 +229,7 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 	h.Tenant, h.Like, h.Lazy = name, s.host, true
 	h.OnEvent, h.OnLog, h.OnNotification, h.LogLevel = o.OnEvent, o.OnLog, o.OnNotification, o.LogLevel
 	if h.Human = o.Human; h.Human == nil {
-		h.Human = mcpclient.Nobody
+		h.Human = mcpclient.DeclineAll
 	}
 	h.OnePerson = o.OnePerson
 	h.NoForms, h.NoURLs, h.OnPageDone = !o.Forms, !o.URLs, o.OnPageDone

@@ -154,7 +154,7 @@ func TestTenantDeclares(t *testing.T) {
 					}
 					rt := open(t, &agent.Options{Model: llmtest.Script(), Servers: []mcpclient.Server{srv},
 						Sampling: &agent.Sampling{Default: agent.SamplingPolicy{Mode: mcpclient.SamplingAllow, Context: mcp.ContextThisServer}},
-						Host:     &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{Human: answersAs("owner"), Roots: []mcp.Root{}}}})
+						Host:     &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: answersAs("owner"), Roots: []mcp.Root{}}}}})
 					tn := tenant(t, rt, &tt.o)
 					if _, err := tn.Host().Call(t.Context(), "asking__nothing", nil, nil); err != nil {
 						t.Fatal(err)
@@ -178,7 +178,7 @@ func TestTenantsApart(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newAsking(t, v)
 				rt := open(t, &agent.Options{Approve: agent.NeverAsk, Servers: []mcpclient.Server{mcpclient.InProcess("asking", s)}, Model: llmtest.Script(),
-					Host: &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{Human: answersAs("owner"), Roots: []mcp.Root{}}}})
+					Host: &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: answersAs("owner"), Roots: []mcp.Root{}}}}})
 				var wg sync.WaitGroup
 				for _, name := range []string{"ada", "bob"} {
 					who := answersAs(name)
@@ -207,7 +207,7 @@ func TestTenantRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newAsking(t)
 		rt := open(t, &agent.Options{Approve: agent.NeverAsk, Servers: []mcpclient.Server{mcpclient.InProcess("asking", s)}, Model: llmtest.Script(),
-			Host: &mcpclient.HostOptions{Lazy: true}})
+			Host: &mcpclient.HostOptions{Options: mcpclient.Options{Lazy: true}}})
 		sub := define(t, rt, "sub", &agent.Config{Model: llmtest.Script(call("asking__model", nil), call("asking__roots", nil), llmtest.Say("below")),
 			Description: "works below", Servers: []string{"asking"}})
 		model := llmtest.Script(call("ask_sub", task("x")), call("asking__name", nil), call("asking__model", nil), call("asking__roots", nil), llmtest.Say("done"))
@@ -421,7 +421,7 @@ func TestTenantConsents(t *testing.T) {
 		command.Name, command.File, command.Hash = "command", "/project/.mcp.json", "h"
 		rt := open(t, &agent.Options{Store: memory(), Model: llmtest.Script(), Servers: []mcpclient.Server{file, command},
 			Consent: func(context.Context, mcpclient.Server) error { asked++; return errTest },
-			Host:    &mcpclient.HostOptions{Lazy: true}})
+			Host:    &mcpclient.HostOptions{Options: mcpclient.Options{Lazy: true}}})
 		tn := tenant(t, rt, nil)
 		c, err := tn.Host().Client("command")
 		if err != nil {

@@ -42,7 +42,7 @@ func TestTenantProcesses(t *testing.T) {
 	pids := t.TempDir() + "/pids"
 	srv := mcpclient.Command(os.Args[0], "-test.run=^TestTenantServer$")
 	srv.Name, srv.Env = "asking", map[string]*string{serverVariable: &pids}
-	rt, err := agent.Open(t.Context(), &agent.Options{Servers: []mcpclient.Server{srv}, Model: llmtest.Script(), Host: &mcpclient.HostOptions{Lazy: true}})
+	rt, err := agent.Open(t.Context(), &agent.Options{Servers: []mcpclient.Server{srv}, Model: llmtest.Script(), Host: &mcpclient.HostOptions{Options: mcpclient.Options{Lazy: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,15 +166,15 @@ type HumanFunc func(ctx context.Context, ask *Ask) (*Decision, error)
 // Decide calls f.
 func (f HumanFunc) Decide(ctx context.Context, ask *Ask) (*Decision, error) { return f(ctx, ask) }
 
-// Nobody is a Human that is not there. As [AskOptions].Human it declares elicitation to
-// servers, for calls that have a Human of their own; all other questions are declined,
-// with a warning in the log.
-var Nobody Human = absent{}
+// DeclineAll is a Human that declines all questions. As [AskOptions].Human it declares
+// elicitation to servers, for calls that have a Human of their own; all other questions are
+// declined, with a warning in the log.
+var DeclineAll Human = decliner{}
 
-type absent struct{}
+type decliner struct{}
 
 // Decide declines.
-func (absent) Decide(context.Context, *Ask) (*Decision, error) {
+func (decliner) Decide(context.Context, *Ask) (*Decision, error) {
 	return &Decision{Action: mcp.ActionDecline}, nil
 }
 

@@ -495,10 +495,7 @@ func TestHostAsks(t *testing.T) {
 		human := says("accept")
 		server := Command("asker")
 		server.Name, server.Protocol = "files", string(s.version)
-		h, err := NewHost(newSystem(t), []Server{server}, &HostOptions{
-			AskOptions: AskOptions{Human: human, OpenURL: b.open, Roots: []mcp.Root{}, RootAvailable: func(string) bool { return true }},
-			start:      func(*Server) (pipe.Process, error) { return start(s.serve), nil },
-		})
+		h, err := NewHost(newSystem(t), []Server{server}, &HostOptions{Options: Options{AskOptions: AskOptions{Human: human, OpenURL: b.open, Roots: []mcp.Root{}, RootAvailable: func(string) bool { return true }}, start: func(*Server) (pipe.Process, error) { return start(s.serve), nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func (c requests) request(method string, params any, opts *CallOptions) (*call.R
 	if opts != nil {
 		o = *opts
 	}
-	return &call.Request{Method: method, Params: raw, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.Progress, Safe: o.Safe}, nil
+	return &call.Request{Method: method, Params: raw, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.onProgress(), Safe: o.Safe}, nil
 }
 
 // rawRequest makes a request of parameters that nobody has looked at: their _meta is
@@ -149,7 +149,7 @@ func rawRequest(method string, params json.RawMessage, opts *CallOptions) (*call
 	if opts != nil {
 		o = *opts
 	}
-	req := &call.Request{Method: method, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.Progress, Safe: o.Safe, ResultTypes: o.ResultTypes}
+	req := &call.Request{Method: method, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.onProgress(), Safe: o.Safe, ResultTypes: o.ResultTypes}
 	if len(params) == 0 {
 		return req, nil
 	}
@@ -191,7 +191,7 @@ func (c *Client) principal() string {
 	if c.opts.Principal == nil {
 		return ""
 	}
-	return c.opts.Principal()
+	return c.opts.Principal(c.server.Name)
 }
 
 // era returns that of the server as it was last connected to.

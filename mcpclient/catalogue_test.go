@@ -245,7 +245,7 @@ func TestHostPrincipals(t *testing.T) {
 		w := newWire(mcp.V2026_07_28, map[string]string{mcp.MethodReadResource: `{"contents":[],"ttlMs":60000,"cacheScope":"private"}`})
 		var who atomic.Value
 		who.Store("ann")
-		h := hostOf(t, map[string]*wire{"a": w}, &HostOptions{Principal: func(server string) string { return server + " " + who.Load().(string) }})
+		h := hostOf(t, map[string]*wire{"a": w}, &HostOptions{Options: Options{Principal: func(server string) string { return server + " " + who.Load().(string) }}})
 		for _, tt := range []struct {
 			who string
 			n   int

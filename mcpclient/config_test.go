@@ -59,7 +59,7 @@ func TestHostLogsWarnings(t *testing.T) {
 		var log syncBuilder
 		srv := InProcess("s", newWire(mcp.V2025_11_25, nil))
 		srv.Warnings = []string{"a.json:1: oauth is not supported"}
-		h, err := NewHost(newSystem(t), []Server{srv}, &HostOptions{Logger: logTo(&log)})
+		h, err := NewHost(newSystem(t), []Server{srv}, &HostOptions{Options: Options{Logger: logTo(&log)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -214,7 +214,7 @@ func TestLogsAreLimited(t *testing.T) {
 		var got []mcp.LogParams
 		var log syncBuilder
 		w := newWire(mcp.V2025_11_25, nil)
-		w.dial(t, &Options{Logger: logTo(&log), OnLog: func(p mcp.LogParams) { mu.Lock(); defer mu.Unlock(); got = append(got, p) }})
+		w.dial(t, &Options{Logger: logTo(&log), OnLog: func(_ string, p mcp.LogParams) { mu.Lock(); defer mu.Unlock(); got = append(got, p) }})
 		heard := func() int {
 			synctest.Wait()
 			mu.Lock()
@@ -289,7 +289,7 @@ func TestExtensions(t *testing.T) {
 		if _, err := Dial(t.Context(), InProcess("x", newWire(mcp.V2026_07_28, nil)), &Options{Lazy: true, Extensions: extensions}); err == nil {
 			t.Errorf("Dial with the extension %q of %s: got no error", id, settings)
 		}
-		if _, err := NewHost(realSystem(t), nil, &HostOptions{Extensions: extensions}); err == nil {
+		if _, err := NewHost(realSystem(t), nil, &HostOptions{Options: Options{Extensions: extensions}}); err == nil {
 			t.Errorf("NewHost with the extension %q of %s: got no error", id, settings)
 		}
 	}

@@ -20,34 +20,17 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
-// HostOptions changes how a host works; nil is the same as the zero value. What
-// is not described here is as in [Options].
+// HostOptions changes how a host works; nil is the same as the zero value. The embedded
+// [Options] hold for each server: a function of them may be called for several servers at
+// once, Roots are those of all. System, OnState and the On…Changed functions are the host's
+// own, and [NewHost] refuses them: OnEvent takes their place.
 type HostOptions struct {
-	Logger *slog.Logger
-	Info   mcp.Implementation
-	// Consent may be called for several servers at once.
-	Consent      func(context.Context, Server) error
-	ProbeTimeout time.Duration
-	LogLevel     mcp.LogLevel
-	MaxCalls     int // for each server
-	// OnLog takes the log messages of all servers.
-	OnLog func(server string, p mcp.LogParams)
+	Options
 	// OnEvent hears of what happens to the servers, one event at a time for each of
 	// them; it may block.
 	OnEvent func(Event)
 	// ListTimeout is how long [Host.Tools] waits for a server. Zero means 30 s.
 	ListTimeout time.Duration
-	// Lazy starts a server when it is first needed, not at once. Asking for the
-	// catalogue needs all of them.
-	Lazy bool
-	// Principal, TraceContext, Trace and Extensions are as in [Options]; Principal is told
-	// the server.
-	Principal    func(server string) string
-	TraceContext func(context.Context) map[string]string
-	Trace        TraceFunc
-	Extensions   map[string]json.RawMessage
-	// NoListen and ListenForTasks are as in [Options].
-	NoListen, ListenForTasks bool
 	// Pins holds the definition of each tool to what it was when it was first called:
 	// another one takes the consent of Human (SECA-38). Nil remembers them for the
 	// host's life; a store of the program's makes that last.
@@ -58,12 +41,6 @@ type HostOptions struct {
 	// Like is another host of the same servers, from which this one learns which era they
 	// belong to, and the other way round. Nil is none.
 	Like *Host
-	// OnNotification is as in [Observers], for all servers.
-	OnNotification func(server, method string, params json.RawMessage)
-	// AskOptions hold for each server; Roots are those of all.
-	AskOptions
-
-	start starter // a fake in tests
 }
 
 func (o *HostOptions) withDefaults() HostOptions {
@@ -76,6 +53,13 @@ func (o *HostOptions) withDefaults() HostOptions {
 		d.Pins = new(MemoryPins)
 	}
 	return d
+}
+
+func (o *HostOptions) check() error {
+	if o.System != nil || o.OnState != nil || o.OnToolsChanged != nil || o.OnResourcesChanged != nil || o.OnPromptsChanged != nil {
+		return errors.New("mcpclient: System, OnState and the On…Changed functions are not a host's options: use NewHost's system, and OnEvent")
+	}
+	return checkExtensions(o.Extensions)
 }
 
 // Event is something that happened to a server.
@@ -159,7 +143,7 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 	if h.opts.Like != nil {
 		h.eras, h.opts.Like = h.opts.Like.eras, nil
 	}
-	if err := checkExtensions(h.opts.Extensions); err != nil {
+	if err := h.opts.check(); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
@@ -207,28 +191,14 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 
 // clientOptions are the options of one server's client.
 func (h *Host) clientOptions(e *entry) *Options {
-	o := &Options{
-		System: h.sys, Logger: h.log, Info: h.opts.Info, Consent: h.opts.Consent, ProbeTimeout: h.opts.ProbeTimeout,
-		LogLevel: h.opts.LogLevel, MaxCalls: h.opts.MaxCalls, Lazy: h.opts.Lazy, start: h.opts.start,
-		TraceContext: h.opts.TraceContext, Trace: h.opts.Trace, Extensions: h.opts.Extensions,
-		NoListen: h.opts.NoListen, ListenForTasks: h.opts.ListenForTasks,
-		AskOptions: h.opts.AskOptions, pool: &h.pool, eras: h.eras,
-	}
+	o := h.opts.Options
+	o.System, o.Logger, o.pool, o.eras = h.sys, h.log, &h.pool, h.eras
 	o.spawn = func(k *conn.Conn) error {
 		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any { return startInstance{k, reply} })
 		return err
 	}
 	if roots := h.roots.Load(); roots != nil { // of SetRoots
 		o.Roots = *roots
-	}
-	if h.opts.Principal != nil {
-		o.Principal = func() string { return h.opts.Principal(e.server.Name) }
-	}
-	if h.opts.OnNotification != nil {
-		o.OnNotification = func(method string, params json.RawMessage) { h.opts.OnNotification(e.server.Name, method, params) }
-	}
-	if h.opts.OnLog != nil {
-		o.OnLog = func(p mcp.LogParams) { h.opts.OnLog(e.server.Name, p) }
 	}
 	o.OnToolsChanged = func() {
 		relist(h, e, h.toolShelves(), Event{ToolsChanged: true})
@@ -246,7 +216,7 @@ func (h *Host) clientOptions(e *entry) *Options {
 			}
 		}
 	}
-	return o
+	return &o
 }
 
 // relist reads a list that has changed, if anybody has ever asked for it, and tells

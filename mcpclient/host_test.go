@@ -58,11 +58,11 @@ func TestHostWithBrokenServers(t *testing.T) {
 		servers := named("a", "gone", "dies", "b", "silent")
 		servers = append(servers, Server{Name: "web", URL: "ftp://example.com/mcp"}, Server{Name: "off", Command: "x", Disabled: true},
 			Server{Name: "bad", Err: errors.New("f.json:3: server bad: env.TOKEN: variable TOKEN is not set")})
-		h, err := NewHost(newSystem(t), servers, &HostOptions{start: startBy(map[string]func(*fakeProcess) string{
+		h, err := NewHost(newSystem(t), servers, &HostOptions{Options: Options{start: startBy(map[string]func(*fakeProcess) string{
 			"a": good, "b": good,
 			"dies":   func(p *fakeProcess) string { _, _ = p.errW.Write([]byte("ouch\n")); return "exit status 1" },
 			"silent": func(p *fakeProcess) string { return p.untilEOF() },
-		})})
+		})}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,14 +127,14 @@ func TestCatalogueOutlivesItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		procs := make(chan *fakeProcess, 100)
-		h, err := NewHost(newSystem(t), named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) {
+		h, err := NewHost(newSystem(t), named("a"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) {
 			if down.Load() {
 				return nil, errors.New("not today")
 			}
 			p := start(good)
 			procs <- p
 			return p, nil
-		}})
+		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestCatalogueOutlivesItsServer(t *testing.T) {
 func TestConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := 0
-		opts := &HostOptions{start: func(*Server) (pipe.Process, error) { started++; return start(good), nil }}
+		opts := &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { started++; return start(good), nil }}}
 		s := named("a")[0]
 		s.File, s.Hash = "/repo/.mcp.json", "h"
 		try := func() error {
@@ -206,12 +206,12 @@ func TestLazyHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var started []string
-		h, err := NewHost(newSystem(t), named("a", "b"), &HostOptions{Lazy: true, start: func(s *Server) (pipe.Process, error) {
+		h, err := NewHost(newSystem(t), named("a", "b"), &HostOptions{Options: Options{Lazy: true, start: func(s *Server) (pipe.Process, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			started = append(started, s.Name)
 			return start(good), nil
-		}})
+		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestAllowAndDeny(t *testing.T) {
 		servers[1].Allow = []string{"other"}
 		servers[2].Allow, servers[2].Deny = []string{"echo"}, []string{"echo"}
 		servers[0].Trusted = true
-		h, err := NewHost(newSystem(t), servers, &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+		h, err := NewHost(newSystem(t), servers, &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,17 +319,14 @@ func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var states []conn.State
-		h, err := NewHost(newSystem(t), named("a"), &HostOptions{
-			start: func(*Server) (pipe.Process, error) { return start(good), nil },
-			OnEvent: func(e Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				states = append(states, e.Status.State)
-				if len(states) == 1 {
-					panic("callback")
-				}
-			},
-		})
+		h, err := NewHost(newSystem(t), named("a"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}, OnEvent: func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			states = append(states, e.Status.State)
+			if len(states) == 1 {
+				panic("callback")
+			}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +345,7 @@ func TestEvents(t *testing.T) {
 func TestSupervision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		h, err := NewHost(sys, named("a", "b"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+		h, err := NewHost(sys, named("a", "b"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +376,7 @@ func TestSupervision(t *testing.T) {
 func TestHostRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		h, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+		h, err := NewHost(sys, named("a"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}

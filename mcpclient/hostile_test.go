@@ -55,7 +55,7 @@ func TestHostileServers(t *testing.T) {
 				bad.Command = "troupe-no-such-command"
 			}
 			good := childServer("good")
-			h, err := NewHost(realSystem(t), []Server{bad, good}, &HostOptions{ProbeTimeout: 30 * time.Second})
+			h, err := NewHost(realSystem(t), []Server{bad, good}, &HostOptions{Options: Options{ProbeTimeout: 30 * time.Second}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 	goroutines := runtime.NumGoroutine()
 	sys := realSystem(t)
-	h, err := NewHost(sys, []Server{childServer("good")}, &HostOptions{ProbeTimeout: 30 * time.Second})
+	h, err := NewHost(sys, []Server{childServer("good")}, &HostOptions{Options: Options{ProbeTimeout: 30 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

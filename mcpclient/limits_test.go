@@ -265,7 +265,7 @@ func TestThousandServersAsk(t *testing.T) {
 			servers[i] = InProcess(fmt.Sprint("s", i), &flooder{n: each, answered: &answered})
 			servers[i].Protocol = string(mcp.V2025_11_25)
 		}
-		h, err := NewHost(newSystem(t), servers, &HostOptions{AskOptions: AskOptions{Human: human}})
+		h, err := NewHost(newSystem(t), servers, &HostOptions{Options: Options{AskOptions: AskOptions{Human: human}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,22 +15,41 @@ import (
 )
 
 // Notice is one thing that a [Subscription] tells.
-type Notice = watch.Notice
+type Notice struct {
+	Kind NoticeKind
+	URI  string // of the resource; may lie below the one that was subscribed to
+	Task *TaskState
+	// Accepted is what the server announces, Missing what it was asked for and does not.
+	Accepted, Missing mcp.SubscriptionFilter
+	Err               error
+}
+
+func noticeOf(n *watch.Notice) Notice {
+	out := Notice{Kind: NoticeKind(n.Kind), URI: n.URI, Accepted: n.Accepted, Missing: n.Missing, Err: n.Err}
+	if n.Task != nil {
+		task := stateOf(n.Task)
+		out.Task = &task
+	}
+	return out
+}
 
 // NoticeKind says what a [Notice] tells.
-type NoticeKind = watch.NoticeKind
+type NoticeKind uint8
 
 // The kinds of notices.
 const (
-	NoticeAcknowledged     = watch.Acknowledged     // what the server agreed to: Accepted and Missing
-	NoticeToolsChanged     = watch.ToolsChanged     //
-	NoticePromptsChanged   = watch.PromptsChanged   //
-	NoticeResourcesChanged = watch.ResourcesChanged //
-	NoticeResourceUpdated  = watch.ResourceUpdated  // URI
-	NoticeTaskChanged      = watch.TaskChanged      // Task
-	NoticeMissed           = watch.Missed           // everything may have changed
-	NoticeEnded            = watch.Ended            // the last; Err is nil if the server ended it in order
+	NoticeAcknowledged     = NoticeKind(watch.Acknowledged)     // what the server agreed to: Accepted and Missing
+	NoticeToolsChanged     = NoticeKind(watch.ToolsChanged)     //
+	NoticePromptsChanged   = NoticeKind(watch.PromptsChanged)   //
+	NoticeResourcesChanged = NoticeKind(watch.ResourcesChanged) //
+	NoticeResourceUpdated  = NoticeKind(watch.ResourceUpdated)  // URI
+	NoticeTaskChanged      = NoticeKind(watch.TaskChanged)      // Task
+	NoticeMissed           = NoticeKind(watch.Missed)           // everything may have changed
+	NoticeEnded            = NoticeKind(watch.Ended)            // the last; Err is nil if the server ended it in order
 )
+
+// String returns the kind in words.
+func (k NoticeKind) String() string { return watch.NoticeKind(k).String() }
 
 // watching is what a client watches at its server.
 type watching struct {
@@ -106,7 +125,7 @@ func (c changes) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
 
 // changed acts on what a subscription tells, before the user hears of it: what is
 // kept of the server is stale (CACHE-06).
-func (c changes) changed(n *Notice) {
+func (c changes) changed(n *watch.Notice) {
 	switch n.Kind {
 	case watch.Acknowledged:
 		for _, id := range n.Accepted.TaskIDs {
@@ -183,7 +202,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		return nil, err
 	}
 	s := new(Subscription)
-	l := c.watching().listens.Open(filter, func(n Notice) {
+	l := c.watching().listens.Open(filter, func(n watch.Notice) {
 		c.changes.changed(&n)
 		switch n.Kind {
 		case watch.Acknowledged:
@@ -191,7 +210,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		case watch.Ended:
 			s.end(c.failed(mcp.MethodListen, n.Err))
 		}
-		c.events.Add(func() { f(n) })
+		c.events.Add(func() { f(noticeOf(&n)) })
 	})
 	s.stop = l.Close
 	if _, err := s.ready.Wait(ctx); err != nil {

@@ -220,7 +220,7 @@ func TestPrivateLists(t *testing.T) {
 						time.Sleep(slow)
 						return answer
 					}
-					c := w.dial(t, &Options{Principal: func() string { return who.Load().(string) }})
+					c := w.dial(t, &Options{Principal: func(string) string { return who.Load().(string) }})
 					for i, tt := range []struct{ who, sees string }{{"ann", "x:ann"}, {"bob", "x:bob"}, {"ann", "x:ann"}} {
 						who.Store(tt.who)
 						if shared && i > 0 {
@@ -385,7 +385,7 @@ func TestStaleListOnErrors(t *testing.T) {
 				var who atomic.Value
 				who.Store("ann")
 				var log syncBuilder
-				c := w.dial(t, &Options{Logger: logTo(&log), Principal: func() string { return who.Load().(string) }})
+				c := w.dial(t, &Options{Logger: logTo(&log), Principal: func(string) string { return who.Load().(string) }})
 				if _, err := c.ListTools(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -22,8 +22,8 @@ func TestObservers(t *testing.T) {
 		}
 		var seen []string
 		c := s.dial(&Options{Observers: Observers{
-			OnNotification: func(method string, params json.RawMessage) { seen = append(seen, method+" "+string(params)) },
-			OnRequest:      func(method string, params json.RawMessage) { seen = append(seen, method+" "+string(params)) },
+			OnNotification: func(_, method string, params json.RawMessage) { seen = append(seen, method+" "+string(params)) },
+			OnRequest:      func(_, method string, params json.RawMessage) { seen = append(seen, method+" "+string(params)) },
 		}})
 		if _, err := c.Request(t.Context(), "custom/work", nil, nil); err != nil {
 			t.Fatalf("Request: %v", err)

@@ -44,14 +44,14 @@ type Options struct {
 	// dropped after the first 1000. OnToolsChanged, OnResourcesChanged and
 	// OnPromptsChanged hear that its lists may have changed. They are called one at
 	// a time and may block; when more than 256 calls wait, further ones are dropped.
-	OnLog              func(mcp.LogParams)
+	OnLog              func(server string, p mcp.LogParams)
 	OnToolsChanged     func()
 	OnResourcesChanged func() // or the templates
 	OnPromptsChanged   func()
-	// Principal says for whom the client acts now, such as the subject and issuer of
-	// its token: what the server calls private is kept for that one alone
+	// Principal says for whom the client acts at a server now, such as the subject and
+	// issuer of its token: what the server calls private is kept for that one alone
 	// (CACHE-05). Nil is one and the same for the client's life. It must not block.
-	Principal func() string
+	Principal func(server string) string
 	// TraceContext returns the members traceparent, tracestate and baggage of the
 	// context that a request is made in (META-04). Nil sends none.
 	TraceContext func(context.Context) map[string]string
@@ -73,7 +73,8 @@ type Options struct {
 	// ListenForTasks has a server of 2026-07-28 tell of changes of the tasks that are
 	// waited for (XTASK-14): those that it announces are seldom asked for.
 	ListenForTasks bool
-	// Lazy connects when it is first needed. [Dial] then returns at once.
+	// Lazy connects when it is first needed. [Dial] then returns at once. The lists of a
+	// host need all its servers.
 	Lazy bool
 	// PingEvery asks a legacy server for a sign of life now and then (PING-02): after
 	// two in a row that it does not answer within 10 s, or within PingEvery if that is
@@ -186,7 +187,19 @@ type CallOptions struct {
 }
 
 // Progress is one report of how far a call has come.
-type Progress = call.Progress
+type Progress struct {
+	Progress float64
+	Total    *float64 // nil when it is not known
+	Message  string   // for people; cut off after 1 KiB
+}
+
+// onProgress is what takes the reports of the call; nil asks for none.
+func (o *CallOptions) onProgress() func(call.Progress) {
+	if o == nil || o.Progress == nil {
+		return nil
+	}
+	return func(p call.Progress) { o.Progress(Progress(p)) }
+}
 
 // Extension returns the settings with which the server declares an extension, and
 // whether it does (EXT-01). They are the server's word: a program validates them

@@ -119,7 +119,7 @@ func TestCompletionsAreKept(t *testing.T) {
 		w := newWire(mcp.V2025_11_25, map[string]string{mcp.MethodComplete: `{"completion":{"values":["a"]}}`})
 		var who atomic.Value
 		who.Store("ann")
-		c := w.dial(t, &Options{Principal: func() string { return who.Load().(string) }})
+		c := w.dial(t, &Options{Principal: func(string) string { return who.Load().(string) }})
 		for i, step := range []struct {
 			value string
 			asks  bool

@@ -51,7 +51,7 @@ func (q *questions) ask(ctx context.Context, o *asks.Origin, a *Ask) (*Decision,
 	who, why := o.Human(q.opts.Human, q.opts.OnePerson)
 	human, _ := who.(Human)
 	switch {
-	case human != nil && human != Nobody:
+	case human != nil && human != DeclineAll:
 	case why != nil:
 		return nil, fmt.Errorf("%w: %w", asks.ErrUnavailable, why)
 	default:

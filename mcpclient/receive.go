@@ -47,16 +47,16 @@ func (c incoming) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 type Observers struct {
 	// OnNotification sees every notification of the server, known or not, progress
 	// included. Nil sees none.
-	OnNotification func(method string, params json.RawMessage)
+	OnNotification func(server, method string, params json.RawMessage)
 	// OnRequest sees every request of the server, answered or refused; in 2026-07-28,
 	// which has none, what a result asks for instead (MRTR-01). Nil sees none.
-	OnRequest func(method string, params json.RawMessage)
+	OnRequest func(server, method string, params json.RawMessage)
 }
 
 // observeNotification is to be called for each notification of the server.
 func (c incoming) observeNotification(m *mcp.Message) {
 	if c.opts.OnNotification != nil {
-		c.opts.OnNotification(m.Method, slices.Clone(m.Params))
+		c.opts.OnNotification(c.server.Name, m.Method, slices.Clone(m.Params))
 	}
 }
 
@@ -64,7 +64,7 @@ func (c incoming) observeNotification(m *mcp.Message) {
 // of inputRequests.
 func (c incoming) observeRequest(method string, params json.RawMessage) {
 	if c.opts.OnRequest != nil {
-		c.opts.OnRequest(method, slices.Clone(params))
+		c.opts.OnRequest(c.server.Name, method, slices.Clone(params))
 	}
 }
 
@@ -123,5 +123,5 @@ func (c incoming) logged(m *mcp.Message) {
 		c.log.Debug("dropping a malformed log message", "error", err)
 		return
 	}
-	c.events.AddSized(len(m.Params), func() { c.opts.OnLog(p) })
+	c.events.AddSized(len(m.Params), func() { c.opts.OnLog(c.server.Name, p) })
 }

@@ -150,7 +150,7 @@ func TestReadsAreKept(t *testing.T) {
 				}
 				var who atomic.Value
 				who.Store("ann")
-				c := w.dial(t, &Options{Principal: func() string { return who.Load().(string) }})
+				c := w.dial(t, &Options{Principal: func(string) string { return who.Load().(string) }})
 				if _, err := c.ReadResource(t.Context(), "x:d/a", nil); err != nil {
 					t.Fatal(err)
 				}

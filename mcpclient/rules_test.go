@@ -296,7 +296,7 @@ func TestFloodsAreBounded(t *testing.T) {
 			return ""
 		}))
 		busy := make(chan struct{})
-		opts.OnLog = func(p mcp.LogParams) { <-busy; logged.Add(int64(len(p.Data))) }
+		opts.OnLog = func(_ string, p mcp.LogParams) { <-busy; logged.Add(int64(len(p.Data))) }
 		c, err := Dial(t.Context(), Command("x"), opts)
 		if err != nil {
 			t.Fatal(err)

@@ -122,7 +122,7 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 	}
 	s.Inputs, s.Result, s.Err = nil, nil, nil // those are told by tasks/get
 	task.id, task.seed, task.immediate = s.ID, &s, meta.ImmediateResponse()
-	last := s // the seed is of the actor
+	last := stateOf(&s)
 	task.last.Store(&last)
 	return task, true, nil
 }

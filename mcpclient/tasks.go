@@ -24,7 +24,22 @@ var (
 )
 
 // TaskState is what is known of a task.
-type TaskState = watch.State
+type TaskState struct {
+	ID      string
+	Status  string        // [mcp.TaskWorking] and the others
+	Message string        // the server's words about the status
+	Created string        // ISO 8601, as the server wrote it
+	Updated string        //
+	TTL     time.Duration // how long the server keeps it, from its creation; negative is without limit
+	Poll    time.Duration // how often it wants to be asked; zero leaves it to the client
+}
+
+func stateOf(s *watch.State) TaskState {
+	return TaskState{ID: s.ID, Status: s.Status, Message: s.Message, Created: s.Created, Updated: s.Updated, TTL: s.TTL, Poll: s.Poll}
+}
+
+// Terminal reports whether the task has ended for good.
+func (s *TaskState) Terminal() bool { return (&watch.State{Status: s.Status}).Terminal() }
 
 // TaskOptions changes a call as a task; nil is the same as the zero value.
 type TaskOptions struct {
@@ -71,14 +86,15 @@ func (t *Task) Immediate() string { return t.immediate }
 func (t *Task) State() TaskState {
 	if w := t.client.watching().tasks.Find(t.id); w != nil {
 		if s, ok := w.State(); ok {
-			t.learn(s)
+			t.learn(&s)
 		}
 	}
 	return *t.last.Load()
 }
 
-func (t *Task) learn(s TaskState) {
-	for last := t.last.Load(); !last.Terminal() && !t.last.CompareAndSwap(last, &s); last = t.last.Load() {
+func (t *Task) learn(s *watch.State) {
+	now := stateOf(s)
+	for last := t.last.Load(); !last.Terminal() && !t.last.CompareAndSwap(last, &now); last = t.last.Load() {
 	}
 }
 
@@ -95,9 +111,9 @@ func (t *Task) Status(ctx context.Context) (TaskState, error) {
 	if err != nil {
 		return TaskState{}, t.client.failed(mcp.MethodGetTask, &call.ResponseError{Method: mcp.MethodGetTask, Err: err})
 	}
-	t.learn(s)
+	t.learn(&s)
 	t.client.watching().tasks.Noticed(s)
-	return s, nil
+	return stateOf(&s), nil
 }
 
 // Wait waits for the task's end, and answers the server's questions meanwhile. When
@@ -201,7 +217,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 	}
 	if t.generation == watch.Core {
 		if s, err := watch.Core.Decode(raw); err == nil {
-			t.learn(s)
+			t.learn(&s)
 		}
 	}
 	if w := c.watching().tasks.Find(t.id); w != nil {

@@ -17,7 +17,7 @@ func TestTenantHostFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
 		tenant := func(name string) *Host {
-			h, err := NewHost(sys, named("a"), &HostOptions{Tenant: name, start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+			h, err := NewHost(sys, named("a"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}, Tenant: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,14 +53,14 @@ func TestTenantHostFails(t *testing.T) {
 func TestLike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := newSystem(t)
-		first, err := NewHost(sys, named("a"), &HostOptions{start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+		first, err := NewHost(sys, named("a"), &HostOptions{Options: Options{start: func(*Server) (pipe.Process, error) { return start(good), nil }}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := first.Tools(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second, err := NewHost(sys, named("a"), &HostOptions{Like: first, Lazy: true, start: func(*Server) (pipe.Process, error) { return start(good), nil }})
+		second, err := NewHost(sys, named("a"), &HostOptions{Options: Options{Lazy: true, start: func(*Server) (pipe.Process, error) { return start(good), nil }}, Like: first})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +78,12 @@ func TestToolsOf(t *testing.T) {
 		sys := newSystem(t)
 		var mu sync.Mutex // of those that are started at the same time
 		var started []string
-		h, err := NewHost(sys, named("a", "b", "c"), &HostOptions{Lazy: true, start: func(s *Server) (pipe.Process, error) {
+		h, err := NewHost(sys, named("a", "b", "c"), &HostOptions{Options: Options{Lazy: true, start: func(s *Server) (pipe.Process, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			started = append(started, s.Name)
 			return start(good), nil
-		}})
+		}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func (c toolCalls) prepareTool(ctx context.Context, own *call.Request, name stri
 	}
 	*own = call.Request{
 		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
-		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.Progress, Safe: opts.Safe,
+		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.onProgress(), Safe: opts.Safe,
 	}
 	if !task {
 		return own, output, nil

@@ -72,7 +72,7 @@ func (x *transcript) play() {
 	}
 	var got []string
 	opts := &Options{System: newSystem(x.t), start: x.start}
-	opts.OnLog = func(p mcp.LogParams) { got = append(got, fmt.Sprintf("log %s %s", p.Level, p.Data)) }
+	opts.OnLog = func(_ string, p mcp.LogParams) { got = append(got, fmt.Sprintf("log %s %s", p.Level, p.Data)) }
 	c, err := Dial(x.t.Context(), server, opts)
 	if err != nil {
 		got = append(got, "connect: "+err.Error())

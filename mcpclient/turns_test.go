@@ -504,7 +504,7 @@ func TestInstancesShareConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCopies(t)
 		asked := 0
-		opts := &HostOptions{Consent: func(context.Context, Server) error { asked++; return nil }}
+		opts := &HostOptions{Options: Options{Consent: func(context.Context, Server) error { asked++; return nil }}}
 		h := s.host(opts, Server{File: "/mcp.json", Hash: "h"})
 		begin(t.Context(), h, "ada1", false)
 		begin(t.Context(), h, "bob1", false)

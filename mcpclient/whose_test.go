@@ -267,7 +267,7 @@ func TestQuestionAfterACancelledCall(t *testing.T) {
 					return serve(s, m)
 				}
 				alice, bob := &recording{decider: naming("Alice")}, &recording{decider: naming("Bob")}
-				c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: Nobody, OnePerson: onePerson}})
+				c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: DeclineAll, OnePerson: onePerson}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if _, err := c.CallTool(ctx, "alice", nil, &CallOptions{Human: alice}); !errors.Is(err, context.DeadlineExceeded) {
@@ -314,7 +314,7 @@ func TestDeclinedAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := newAsker(t, mcp.V2025_11_25)
-		c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: Nobody}})
+		c := s.dial(&Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), AskOptions: AskOptions{Human: DeclineAll}})
 		for range 500 {
 			wantJSON(t, "answer", s.ask("q", mcp.MethodElicit, elicitForm("?")), `{"action":"decline"}`)
 		}

@@ -173,7 +173,7 @@ func TestGatewayPassesToolsOn(t *testing.T) {
 		})
 		f := startGateway(t, &Options{Names: NamesPlain}, behind("one", down, one), behind("two", down, two))
 		var logged []mcp.LogParams
-		c := dialFront(t, f, up, &mcpclient.Options{Observers: mcpclient.Observers{OnNotification: func(method string, params json.RawMessage) {
+		c := dialFront(t, f, up, &mcpclient.Options{Observers: mcpclient.Observers{OnNotification: func(_, method string, params json.RawMessage) {
 			if p := new(mcp.LogParams); method == mcp.NotificationMessage && json.Unmarshal(params, p) == nil {
 				mu.Lock()
 				logged = append(logged, *p)

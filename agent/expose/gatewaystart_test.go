@@ -41,8 +41,8 @@ func deadServer(name string) mcpclient.Server {
 // noticed counts the notices of a method that a client got.
 type noticed struct{ atomic.Int64 }
 
-func (n *noticed) of(wanted string) func(string, json.RawMessage) {
-	return func(method string, _ json.RawMessage) {
+func (n *noticed) of(wanted string) func(string, string, json.RawMessage) {
+	return func(_, method string, _ json.RawMessage) {
 		if method == wanted {
 			n.Add(1)
 		}

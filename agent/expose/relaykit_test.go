@@ -256,7 +256,7 @@ func (f *front) connect(t *testing.T, server mcpclient.Server, transport, protoc
 		server.URL, server.Transport = serve(t, f.SSEHandler()), mcpclient.TransportSSE
 	}
 	u := &upstream{opened: make(chan string, 8), logs: make(chan mcp.LogParams, 256)}
-	o := &mcpclient.Options{Logger: logger(t), LogLevel: mcp.LogDebug, OnLog: func(p mcp.LogParams) {
+	o := &mcpclient.Options{Logger: logger(t), LogLevel: mcp.LogDebug, OnLog: func(_ string, p mcp.LogParams) {
 		select {
 		case u.logs <- p:
 		default:

@@ -135,7 +135,7 @@ func newFleet(ctx context.Context, o *AgentsOptions) (_ *fleet, err error) {
 		Model:   f.model,
 		Servers: []mcpclient.Server{mcpclient.InProcess("tools", f.server)},
 		// Nothing of ours is to hold up a session: that would be measured as its own time.
-		Host:      &mcpclient.HostOptions{MaxCalls: o.Sessions + 16},
+		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{MaxCalls: o.Sessions + 16}},
 		Providers: map[string]agent.ProviderOptions{"": {Concurrency: o.Sessions, Queue: o.Sessions + 16}},
 		MaxRuns:   o.Sessions + 16,
 		Approve:   agent.NeverAsk,

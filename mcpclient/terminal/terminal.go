@@ -4,7 +4,7 @@
 // names it, what for, and all of what is to be decided; then it asks:
 //
 //	p := terminal.New(terminal.Options{})
-//	host, err := mcpclient.NewHost(ctx, servers, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{Human: p}})
+//	host, err := mcpclient.NewHost(ctx, servers, &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: p}}})
 //
 // # What is promised
 //

@@ -169,7 +169,7 @@ func newRig(t *testing.T, server mcpclient.Server) *rig {
 		person: &Person{Says: "Paris", Fills: map[string]json.RawMessage{"name": Quote("Ada"), "check": json.RawMessage("true"), "interpretation": Quote("historical")}},
 	}
 	opts := Offering(r.person, r.root)
-	opts.OnLog = func(p mcp.LogParams) { r.logs <- p }
+	opts.OnLog = func(_ string, p mcp.LogParams) { r.logs <- p }
 	opts.OnResourcesChanged = func() {
 		select {
 		case r.resources <- struct{}{}:

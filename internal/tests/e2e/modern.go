@@ -150,7 +150,7 @@ func refusals(t *testing.T, server mcpclient.Server) {
 // progressAndLogs come for the call that asked for them (PROG-01, LOG-05).
 func progressAndLogs(t *testing.T, server mcpclient.Server) {
 	logs := make(chan mcp.LogParams, 100)
-	ctx, client := Connect(t, server, &mcpclient.Options{OnLog: func(p mcp.LogParams) { logs <- p }})
+	ctx, client := Connect(t, server, &mcpclient.Options{OnLog: func(_ string, p mcp.LogParams) { logs <- p }})
 	var steps []float64
 	res, err := client.CallTool(ctx, "count", json.RawMessage(`{"to":3}`), &mcpclient.CallOptions{
 		Progress: func(p mcpclient.Progress) { steps = append(steps, p.Progress) },

@@ -51,7 +51,7 @@ func TestFloodOfQuestions(t *testing.T) {
 	var open, most atomic.Int64
 	var h *mcpclient.Host
 	grown := mcptest.Peak(math.MaxInt64, func() {
-		h = newHost(t, servers, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{
+		h = newHost(t, servers, &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{
 			Human: human(func(ctx context.Context, _ *mcpclient.Ask) (*mcpclient.Decision, error) {
 				now := open.Add(1)
 				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
@@ -61,7 +61,7 @@ func TestFloodOfQuestions(t *testing.T) {
 				return nil, context.Cause(ctx)
 			}),
 			OpenURL: func(context.Context, string) error { return nil },
-		}})
+		}}})
 		if _, err := h.Tools(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -121,12 +121,12 @@ func TestCompletionOfAnother(t *testing.T) {
 	owner, liar := openInProcess(t, "owner", mcp.V2025_11_25), openStream(t, "liar", mcp.V2025_11_25)
 	owner.Name, liar.Name = "owner", "liar"
 	opened := make(chan string, 1)
-	h := newHost(t, []mcpclient.Server{owner, liar}, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{
+	h := newHost(t, []mcpclient.Server{owner, liar}, &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{
 		Human: human(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
 			return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
 		}),
 		OpenURL: func(_ context.Context, url string) error { opened <- url; return nil },
-	}})
+	}}})
 	if _, err := h.Tools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -225,12 +225,12 @@ func TestHostileSchemas(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			asked := atomic.Int32{}
-			h := newHost(t, []mcpclient.Server{w.open(t, "schemas", w.version)}, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{
+			h := newHost(t, []mcpclient.Server{w.open(t, "schemas", w.version)}, &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{
 				Human: human(func(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
 					asked.Add(1)
 					return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
 				}),
-			}})
+			}}})
 			tools, err := h.Tools(t.Context())
 			if err != nil || len(tools) == 0 {
 				t.Fatalf("Tools: got %d, %v", len(tools), err)

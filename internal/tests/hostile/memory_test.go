@@ -270,7 +270,7 @@ func TestMemory(t *testing.T) {
 				grown := mcptest.Peak(maxPerPeer, func() {
 					c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{
 						Human: asleep{}, Sampler: sampler, Roots: []mcp.Root{}, SamplingTools: true,
-					}, OnLog: func(mcp.LogParams) {}})
+					}, OnLog: func(string, mcp.LogParams) {}})
 					if _, err := text(t, c, "arm "+b.name, mcptest.Patience); err != nil {
 						t.Fatal(err)
 					}

@@ -155,7 +155,7 @@ func TestNothingIsFetched(t *testing.T) {
 			var opened atomic.Int32
 			asked := make(chan *mcpclient.Ask, 10)
 			s := w.open(t, "bait", w.version)
-			h := newHost(t, []mcpclient.Server{s}, &mcpclient.HostOptions{AskOptions: mcpclient.AskOptions{
+			h := newHost(t, []mcpclient.Server{s}, &mcpclient.HostOptions{Options: mcpclient.Options{AskOptions: mcpclient.AskOptions{
 				Human: human(func(_ context.Context, a *mcpclient.Ask) (*mcpclient.Decision, error) {
 					asked <- a
 					if opened.Load() != 0 {
@@ -170,7 +170,7 @@ func TestNothingIsFetched(t *testing.T) {
 					}
 					return nil
 				},
-			}})
+			}}})
 			if _, err := h.Tools(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -142,8 +142,8 @@ func (p *probe) options(o *order) *mcpclient.Options {
 	return &mcpclient.Options{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Observers: mcpclient.Observers{
-			OnNotification: func(method string, params json.RawMessage) { p.add(&p.notifications, method, params) },
-			OnRequest:      func(method string, params json.RawMessage) { p.add(&p.requests, method, params) },
+			OnNotification: func(_, method string, params json.RawMessage) { p.add(&p.notifications, method, params) },
+			OnRequest:      func(_, method string, params json.RawMessage) { p.add(&p.requests, method, params) },
 		},
 		AskOptions: mcpclient.AskOptions{
 			Human:         o.human(),
