@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 )
 
 // AskOptions says what servers may ask of the program, and who answers. The zero
@@ -124,7 +125,7 @@ func (q *questions) declared() *mcp.ClientCapabilities {
 			caps.Elicitation.URL = mcp.Present
 		}
 	}
-	caps.Tasks = taskCapabilities(q.samples(), q.elicits())
+	caps.Tasks = capability.ServedTasks(q.samples(), q.elicits())
 	return caps
 }
 

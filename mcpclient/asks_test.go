@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 

@@ -8,14 +8,13 @@ import (
 	"maps"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
-
-	"github.com/troupe-dev/troupe/internal/jsonx"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
+	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 )
 
 // Ping asks the server for a sign of life: ping, or in 2026-07-28, which has none
@@ -144,46 +143,19 @@ func (c requests) request(method string, params any, opts *CallOptions) (*call.R
 
 // rawRequest makes a request of parameters that nobody has looked at: their _meta is
 // taken out, to be merged, and their name for the transport (HDR-03).
-func rawRequest(method string, params json.RawMessage, opts *CallOptions) (*call.Request, error) {
+func rawRequest(method string, raw json.RawMessage, opts *CallOptions) (*call.Request, error) {
 	var o CallOptions
 	if opts != nil {
 		o = *opts
 	}
 	req := &call.Request{Method: method, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.onProgress(), Safe: o.Safe, ResultTypes: o.ResultTypes}
-	if len(params) == 0 {
-		return req, nil
+	rest, meta, named, err := params.Split(method, raw)
+	req.Params, req.Name = rest, named
+	if len(meta) > 0 {
+		maps.Copy(meta, req.Meta)
+		req.Meta = meta
 	}
-	members := map[string]json.RawMessage{}
-	if err := mcp.Unmarshal(params, &members); err != nil {
-		return nil, fmt.Errorf("the parameters are not a JSON object: %w", err)
-	}
-	if raw, ok := members["_meta"]; ok {
-		var meta mcp.Meta
-		if err := mcp.Unmarshal(raw, &meta); err != nil {
-			return nil, fmt.Errorf("_meta is not a JSON object: %w", err)
-		}
-		req.Meta = mergedMeta(meta, req.Meta)
-		delete(members, "_meta")
-	}
-	if member, ok := namedBy[method]; ok {
-		_ = jsonx.Unmarshal(members[member], &req.Name) // what is no string is the server's to refuse
-	}
-	var err error
-	req.Params, err = jsonx.Marshal(members)
 	return req, err
-}
-
-// mergedMeta returns both; what is in the second wins.
-func mergedMeta(a, b mcp.Meta) mcp.Meta {
-	merged := cloned(a)
-	maps.Copy(merged, b)
-	return merged
-}
-
-// namedBy says which parameter a transport repeats (HDR-03).
-var namedBy = map[string]string{
-	mcp.MethodCallTool: "name", mcp.MethodGetPrompt: "name", mcp.MethodReadResource: "uri",
-	mcp.MethodGetTask: "taskId", mcp.MethodCancelTask: "taskId", mcp.MethodUpdateTask: "taskId",
 }
 
 // principal says for whom the client acts now.

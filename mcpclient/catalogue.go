@@ -6,11 +6,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 

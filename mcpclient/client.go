@@ -10,20 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/callbacks"
-	"golang.org/x/time/rate"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/callbacks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
+	"golang.org/x/time/rate"
 )
 
 // Info is what is known about a server since the last time it was connected.
@@ -56,7 +56,7 @@ type Client struct {
 	conn      *conn.Conn
 	events    callbacks.Queue
 	cache     lists.Cache
-	watches   atomic.Pointer[watching] // nil before it is needed, see watching
+	watches   atomic.Pointer[listening.Watching] // nil before it is needed, see watching
 	logs      logLimit
 
 	info    atomic.Pointer[Info]       // nil before the first connection
@@ -117,7 +117,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 		return nil, err
 	}
 	if opts != nil {
-		if err := checkExtensions(opts.Extensions); err != nil {
+		if err := capability.CheckExtensions(opts.Extensions); err != nil {
 			return nil, err
 		}
 	}
@@ -260,7 +260,9 @@ func (c dialing) agreed(o *negotiate.Outcome) {
 	}
 	c.info.Store(info)
 	c.cache.Renew()
-	c.changes.renewWatching(info)
+	if w := c.watches.Load(); w != nil {
+		w.Connected(info.Era)
+	}
 }
 
 // status passes on what the connection does.
@@ -332,7 +334,7 @@ func (c *Client) Close() error {
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Do(func() {
 		c.cache.Close()
-		c.changes.closeWatching()
+		c.watching().Close() // made now if need be, so that nothing is watched from here on
 		others := c.instances.Close(ctx)
 		errs := []error{c.conn.Close(ctx)}
 		for _, done := range others {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
-
-	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 

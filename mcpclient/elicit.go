@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
 
 // maxMessageText is more than anybody reads before answering (ROB-9).

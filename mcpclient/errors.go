@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 var (

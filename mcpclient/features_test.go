@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
 )
 
 // ICON-01, ICON-02, ICON-03: icons are passed on as far as they are safe: what they

@@ -12,12 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
 )
 
 // HostOptions changes how a host works; nil is the same as the zero value. The embedded
@@ -59,7 +60,7 @@ func (o *HostOptions) check() error {
 	if o.System != nil || o.OnState != nil || o.OnToolsChanged != nil || o.OnResourcesChanged != nil || o.OnPromptsChanged != nil {
 		return errors.New("mcpclient: System, OnState and the On…Changed functions are not a host's options: use NewHost's system, and OnEvent")
 	}
-	return checkExtensions(o.Extensions)
+	return capability.CheckExtensions(o.Extensions)
 }
 
 // Event is something that happened to a server.
@@ -97,7 +98,7 @@ type Host struct {
 
 	names atomic.Pointer[toolCatalogue] // of the tools; replaced whole
 	mu    sync.Mutex                    // guards the lists of the entries and the making of names: callers read them at each turn of a model, without a message to the host's actor
-	pins  pins
+	pins  *pins.Pins
 	pool  asks.HostLimit  // of the questions of all servers
 	eras  *negotiate.Eras // what is known of the servers, for all connections to them
 	roots atomic.Pointer[[]mcp.Root]
@@ -139,7 +140,7 @@ func (c *toolCatalogue) find(name string) *Tool {
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
 	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
-	h.pins.before.Max = maxSeen
+	h.pins = pins.New(h.opts.Pins)
 	if h.opts.Like != nil {
 		h.eras, h.opts.Like = h.opts.Like.eras, nil
 	}
@@ -313,7 +314,7 @@ func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Cli
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.pins.check(ctx, h, tool, opts); err != nil {
+	if err := h.checkPin(ctx, tool, opts); err != nil {
 		return nil, nil, &notSentError{err}
 	}
 	return c, tool, nil

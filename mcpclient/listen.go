@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 )
 
 // Notice is one thing that a [Subscription] tells.
@@ -51,110 +49,29 @@ const (
 // String returns the kind in words.
 func (k NoticeKind) String() string { return watch.NoticeKind(k).String() }
 
-// watching is what a client watches at its server.
-type watching struct {
-	tasks     *watch.Tasks
-	served    *watch.Served
-	listens   *watch.Listens
-	resources *watch.Resources
-	keeper    *listening.Keeper
-}
-
 // watching returns what is watched; it is made when it is first needed, as most servers
 // have nothing to watch.
-func (c *Client) watching() *watching {
+func (c *Client) watching() *listening.Watching {
 	if w := c.watches.Load(); w != nil {
 		return w
 	}
-	c.watches.CompareAndSwap(nil, c.changes.newWatching()) // another may have been quicker
-	return c.watches.Load()
-}
-
-func (c changes) newWatching() *watching {
-	w := new(watching)
-	w.tasks = watch.NewTasks(watch.Options{
-		Do: c.changes.watchDo, Spawn: c.conn.SpawnChild, Logger: c.log,
+	c.watches.CompareAndSwap(nil, listening.New(listening.Options{ // another may have been quicker
+		Conn: c.conn, Cache: &c.cache, Do: c.changes.watchDo, Log: c.log, Closed: ErrClosed,
 		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
 			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
-		Cancels: func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().cancel },
-	})
-	w.served = watch.NewServed(watch.ServedOptions{Spawn: c.conn.SpawnChild, OnStatus: c.changes.servedChanged, Logger: c.log})
-	opts := watch.ListenOptions{Do: c.changes.watchDo, Spawn: c.conn.SpawnChild, Permanent: conn.IsPermanent, Logger: c.log}
-	w.listens = watch.NewListens(opts)
-	w.resources = watch.NewResources(opts, func() bool { return c.conn.Status().State == conn.Ready })
-	w.keeper = &listening.Keeper{Options: listening.Options{
-		Listens: w.listens, Changed: c.changes.changed, Closed: ErrClosed, NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
-		Failed: func(err error) error { return c.failed(mcp.MethodListen, err) }, Log: c.log,
-	}}
-	return w
-}
-
-// closeWatching ends what would keep the connection from draining.
-func (c changes) closeWatching() {
-	w := c.watching() // made now if need be, so that nothing is watched from here on
-	w.keeper.Close()
-	w.listens.Close(ErrClosed)
+		Cancels:     func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
+		OnServed:    c.changes.servedChanged,
+		NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
+		Failed:      func(err error) error { return c.failed(mcp.MethodListen, err) },
+	}))
+	return c.watches.Load()
 }
 
 // watchDo carries out a request of something that watches.
 func (c changes) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
 	req.Meta = c.requests.traced(ctx, req.Meta)
 	return c.conn.Do(ctx, req)
-}
-
-// renewWatching is told of each new session.
-func (c changes) renewWatching(info *Info) {
-	w := c.watches.Load()
-	if w == nil {
-		return
-	}
-	if info.Era == mcp.EraLegacy {
-		w.resources.Connected() // STDIO-24
-	}
-	w.keeper.Connected()
-}
-
-// noticed takes a notification of a modern server that belongs to a subscription,
-// and reports whether it is such a one.
-func (c changes) noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
-	return c.watching().listens.Notify(watch.Peer{
-		Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related,
-	}, m)
-}
-
-// changed acts on what a subscription tells, before the user hears of it: what is
-// kept of the server is stale (CACHE-06).
-func (c changes) changed(n *watch.Notice) {
-	switch n.Kind {
-	case watch.Acknowledged:
-		for _, id := range n.Accepted.TaskIDs {
-			c.watching().tasks.Announced(id, true)
-		}
-	case watch.ToolsChanged:
-		c.cache.Changed(mcp.NotificationToolsChanged, "")
-	case watch.PromptsChanged:
-		c.cache.Changed(mcp.NotificationPromptsChanged, "")
-	case watch.ResourcesChanged:
-		c.cache.Changed(mcp.NotificationResourcesChanged, "")
-	case watch.ResourceUpdated:
-		c.cache.Changed(mcp.NotificationResourceUpdated, n.URI)
-	case watch.TaskChanged:
-		c.watching().tasks.Noticed(*n.Task)
-	case watch.Ended:
-		for _, id := range c.watching().tasks.IDs(watch.Extension) {
-			c.watching().tasks.Announced(id, false)
-		}
-	case watch.Missed: // SUB-09
-		for _, id := range c.watching().tasks.IDs(watch.Extension) {
-			if t := c.watching().tasks.Find(id); t != nil {
-				t.Poke()
-			}
-		}
-		for _, method := range []string{mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged} {
-			c.cache.Changed(method, "")
-		}
-	}
 }
 
 // Subscription is a wish to be told of changes, until it is closed or ends by itself.
@@ -202,8 +119,8 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		return nil, err
 	}
 	s := new(Subscription)
-	l := c.watching().listens.Open(filter, func(n watch.Notice) {
-		c.changes.changed(&n)
+	l := c.watching().Listens.Open(filter, func(n watch.Notice) {
+		c.watching().Changed(&n)
 		switch n.Kind {
 		case watch.Acknowledged:
 			s.ready.Complete(struct{}{}, nil)

@@ -2,16 +2,13 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
 // mirrors reports whether arguments of tools are repeated in headers: over Streamable
@@ -40,29 +37,9 @@ func (c toolCalls) mirror(ctx context.Context, req *call.Request) error {
 			c.log.Debug("calling a tool without knowing which headers it wants", "tool", req.Name, "error", err)
 		}
 	}
-	headers, err := c.tools.headersOf(req.Name, req.Params)
+	headers, err := c.cache.HeadersFor(req.Name, req.Params)
 	req.Headers = headers
 	return err
-}
-
-// headersOf returns what a call of a tool has to repeat, as far as the list that was read
-// last knows.
-func (c toolCalls) headersOf(name string, params json.RawMessage) ([]mcp.Header, error) {
-	tool := c.cache.Tools.Find(name)
-	if tool == nil {
-		return nil, c.cache.Headers.Refusal(name)
-	}
-	a := c.cache.Headers.Of(tool)
-	if len(a.Params) == 0 || a.Err != nil {
-		return nil, a.Err
-	}
-	var p struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := jsonx.Unmarshal(params, &p); err != nil {
-		return nil, fmt.Errorf("reading the arguments: %w", err)
-	}
-	return mirror.Headers(a.Params, p.Arguments)
 }
 
 // headerMismatch follows an error about headers, once: the tool may have been changed,
@@ -77,7 +54,10 @@ func (c toolCalls) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		c.sys.Go("headers of a call to "+c.server.Name, func() {
 			defer cancel(nil)
-			headers, err := c.tools.renewHeaders(ctx, t.Name, params)
+			headers, err := c.cache.RenewHeaders(ctx, t.Name, params)
+			if errors.Is(err, lists.ErrGone) {
+				err = fmt.Errorf("%w: %s", ErrUnknownTool, t.Name)
+			}
 			if err != nil {
 				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
 				return
@@ -87,22 +67,4 @@ func (c toolCalls) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool)
 		})
 		return func(cause error) { cancel(cause) }
 	}}, true
-}
-
-// renewHeaders reads the list of tools anew. The headers are not nil: none is another
-// thing than those of before.
-func (c toolCalls) renewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
-	c.cache.Tools.Invalidate()
-	c.cache.Tools.Notify()
-	if _, err := c.cache.Tools.Get(ctx); err != nil {
-		return nil, err
-	}
-	if c.cache.Tools.Find(name) == nil && c.cache.Headers.Refusal(name) == nil {
-		return nil, fmt.Errorf("%w: %s", ErrUnknownTool, name)
-	}
-	headers, err := c.tools.headersOf(name, params)
-	if headers == nil {
-		headers = []mcp.Header{}
-	}
-	return headers, err
 }

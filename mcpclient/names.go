@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
 
 // Tool is one entry of the merged catalogue.

@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
 )
 
 // Operation is a request to a server as its caller sees it: with all attempts, rounds of

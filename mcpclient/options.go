@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 )
 
@@ -209,19 +206,4 @@ func (i *Info) Extension(id string) (settings json.RawMessage, ok bool) {
 		return nil, false
 	}
 	return i.Capabilities.Extension(id)
-}
-
-// checkExtensions refuses what can not be declared: an id needs a prefix (EXT-01,
-// META-02), and settings are an object.
-func checkExtensions(extensions map[string]json.RawMessage) error {
-	for id, settings := range extensions {
-		if err := mcp.CheckMetaKey(id); err != nil || !strings.Contains(id, "/") {
-			return fmt.Errorf("mcpclient: extension %q: an id is a prefix like com.example, a slash and a name", id)
-		}
-		var object map[string]json.RawMessage
-		if err := mcp.Unmarshal(settings, &object); err != nil || object == nil {
-			return fmt.Errorf("mcpclient: extension %s: its settings are not a JSON object", id)
-		}
-	}
-	return nil
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
 
 // ErrOutput is what an [OutputError] is.

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // PageDone is the end of a page that a [Human] has agreed to.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
 )
 
 // PinStore remembers by its hash what each tool was when it was first called, or
@@ -30,17 +30,13 @@ const maxPins = 100_000
 // MemoryPins is a [PinStore] that forgets when the process ends. Its zero value is
 // empty. It holds at most 100,000 pins and refuses more.
 type MemoryPins struct {
-	hashes sync.Map     // string by pinned
+	hashes sync.Map     // string by pins.Key
 	n      atomic.Int32 // of them
 }
 
-// pinned is a tool of a server, by the names that the configuration and the server
-// have for them.
-type pinned struct{ server, tool string }
-
 // Pin implements [PinStore].
 func (m *MemoryPins) Pin(_ context.Context, server, tool string) (string, bool, error) {
-	hash, ok := m.hashes.Load(pinned{server, tool})
+	hash, ok := m.hashes.Load(pins.Key{Server: server, Tool: tool})
 	if !ok {
 		return "", false, nil
 	}
@@ -49,7 +45,7 @@ func (m *MemoryPins) Pin(_ context.Context, server, tool string) (string, bool, 
 
 // SetPin implements [PinStore].
 func (m *MemoryPins) SetPin(_ context.Context, server, tool, hash string) error {
-	key := pinned{server, tool}
+	key := pins.Key{Server: server, Tool: tool}
 	_, known := m.hashes.Load(key)
 	if !known && m.n.Add(1) > maxPins {
 		m.n.Add(-1)
@@ -103,62 +99,12 @@ func HashTool(t *mcp.Tool) string { return catalogue.Hash(t) }
 // title, description, inputSchema, outputSchema and annotations.
 func ToolChanges(a, b *mcp.Tool) []string { return catalogue.Changes(a, b) }
 
-// pins holds tools to what they were (SECA-38).
-type pins struct {
-	busy   sync.Map               // by pinned: the chan struct{} that the call which looks at that tool closes when it is done
-	before memo.Map[pinned, seen] // what was called
-}
-
-// seen is a definition that was called, kept to be shown beside a new one.
-type seen struct {
-	hash string
-	tool *mcp.Tool
-}
-
-// maxSeen bounds the definitions that are kept.
-const maxSeen = 2000
-
-// check reports whether the tool may be called as it is now. The first call pins it.
-// Of a tool that has changed, several calls ask but once.
-func (p *pins) check(ctx context.Context, h *Host, tool *Tool, opts *CallOptions) error {
-	key := pinned{tool.Server, tool.Tool.Name}
-	hash, ok, err := h.pin(ctx, key)
-	if err == nil && ok && hash == tool.Hash { // nearly always
-		p.keep(key, tool)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	done, err := p.take(ctx, key)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if hash, ok, err = h.pin(ctx, key); err != nil { // somebody else may have settled it
-		return err
-	}
-	if ok && hash != tool.Hash {
-		if err := h.acceptTool(ctx, tool, hash, p.known(key, hash), opts); err != nil {
-			return err
-		}
-	}
-	if !ok || hash != tool.Hash {
-		if err := h.opts.Pins.SetPin(ctx, key.server, key.tool, tool.Hash); err != nil {
-			return fmt.Errorf("pinning tool %q of server %s: %w", key.tool, key.server, err)
-		}
-	}
-	p.keep(key, tool)
-	return nil
-}
-
-// pin asks the store.
-func (h *Host) pin(ctx context.Context, key pinned) (string, bool, error) {
-	hash, ok, err := h.opts.Pins.Pin(ctx, key.server, key.tool)
-	if err != nil {
-		return "", false, fmt.Errorf("looking for the pin of tool %q of server %s: %w", key.tool, key.server, err)
-	}
-	return hash, ok, nil
+// checkPin reports whether the tool may be called as it is now. The first call pins it.
+func (h *Host) checkPin(ctx context.Context, tool *Tool, opts *CallOptions) error {
+	key := pins.Key{Server: tool.Server, Tool: tool.Tool.Name}
+	return h.pins.Check(ctx, key, tool.Hash, &tool.Tool, func(hash string, before *mcp.Tool) error {
+		return h.acceptTool(ctx, tool, hash, before, opts)
+	})
 }
 
 // acceptTool asks the human whether a tool may go on as it is now.
@@ -188,39 +134,6 @@ func (h *Host) acceptTool(ctx context.Context, tool *Tool, hash string, before *
 		return changed
 	}
 	return nil
-}
-
-// take waits until nobody else looks at the tool.
-func (p *pins) take(ctx context.Context, key pinned) (done func(), err error) {
-	for {
-		mine := make(chan struct{})
-		other, busy := p.busy.LoadOrStore(key, mine)
-		if !busy {
-			return func() { p.busy.Delete(key); close(mine) }, nil
-		}
-		select {
-		case <-other.(chan struct{}):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// known returns the definition of a hash, nil if it was not seen.
-func (p *pins) known(key pinned, hash string) *mcp.Tool {
-	if s, _ := p.before.Get(key); s.hash == hash {
-		return s.tool
-	}
-	return nil
-}
-
-// keep remembers what is called.
-func (p *pins) keep(key pinned, tool *Tool) {
-	if s, _ := p.before.Get(key); s.hash == tool.Hash {
-		return
-	}
-	own := tool.Tool // not the whole catalogue
-	p.before.Set(key, seen{tool.Hash, &own}, 0)
 }
 
 // PinInstructions is the name under which a [PinStore] has a server's instructions, in

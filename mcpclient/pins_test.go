@@ -209,14 +209,6 @@ func TestPinsAreBounded(t *testing.T) {
 	if err := m.SetPin(t.Context(), "s", "1", "other"); err != nil {
 		t.Errorf("one that is there: got %v", err)
 	}
-	var p pins
-	p.before.Max = maxSeen
-	for i := range maxSeen + 10 {
-		p.keep(pinned{"s", fmt.Sprint(i)}, &Tool{Hash: "h"})
-	}
-	if p.before.Len() > maxSeen {
-		t.Errorf("%d definitions are kept", p.before.Len())
-	}
 }
 
 // A definition that canonical JSON can not hold is pinned by its own text.

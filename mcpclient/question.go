@@ -10,11 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // decide puts a question to the person that it is for, and waits for the answer, at

@@ -6,13 +6,12 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/served"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/served"
 	"golang.org/x/time/rate"
 )
 
@@ -109,16 +108,16 @@ func (a *answerer) Handle(ctx context.Context, s *conn.Session, m *mcp.Message, 
 		if a.questions.declared().For(s.Version()).Tasks == nil {
 			return ask(ctx)
 		}
-		if result, handled, err := served.Create(c.watching().served, c.log, m, ask); handled {
+		if result, handled, err := served.Create(c.watching().Served, c.log, m, ask); handled {
 			return result, err
 		}
 		return ask(ctx)
 	}
-	return served.Answer(ctx, c.watching().served, c.log, m.Method, m.Params)
+	return served.Answer(ctx, c.watching().Served, c.log, m.Method, m.Params)
 }
 
 func (a *answerer) TaskOf(id string) (tag any, hold func() (release func()), ok bool) {
-	return (*Client)(a).changes.taskOf(id)
+	return (*Client)(a).watching().TaskOf(id)
 }
 
 func (a *answerer) Follow(t *asks.Call, answer call.Answer) (call.Step, bool) {

@@ -20,7 +20,7 @@ func (c incoming) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 		return
 	}
 	c.incoming.observeNotification(m)
-	if s.Version().Era() == mcp.EraModern && c.changes.noticed(s, m, related) {
+	if s.Version().Era() == mcp.EraModern && c.watching().Noticed(s, m, related) {
 		return
 	}
 	switch m.Method {
@@ -35,7 +35,7 @@ func (c incoming) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	case mcp.NotificationElicitationComplete:
 		c.questions.completed(s, m)
 	case mcp.NotificationTaskStatus:
-		c.changes.taskNoticed(m)
+		c.watching().TaskNoticed(m)
 	}
 	// Any other is unknown or of no use: ignored (BASE-14).
 }

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/uritemplate"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/uritemplate"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
@@ -122,7 +120,7 @@ func (c incoming) resourceUpdated(m *mcp.Message) {
 		return
 	}
 	c.cache.Changed(m.Method, p.URI)
-	c.watching().resources.Updated(p.URI)
+	c.watching().Resources.Updated(p.URI)
 }
 
 // ExpandTemplate makes the URI of a resource from a template (RES-02, RFC 6570), to

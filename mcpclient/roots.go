@@ -6,10 +6,9 @@ import (
 	"errors"
 	"os"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // isThere is what RootAvailable is by default.

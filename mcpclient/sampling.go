@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // SamplingMode says how far a server may use a model of ours.

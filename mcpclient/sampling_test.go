@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 

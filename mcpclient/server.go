@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/commandname"
-
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/commandname"
 )
 
 // Connector makes a connection to a server in this process, such as an

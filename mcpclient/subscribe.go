@@ -3,12 +3,10 @@ package mcpclient
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
-
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
 
@@ -34,7 +32,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
 	}
 	u := &watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
-	r, err := c.watching().resources.Add(ctx, uri, u)
+	r, err := c.watching().Resources.Add(ctx, uri, u)
 	if err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
@@ -44,7 +42,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 
 // subscribe listens for a resource, and waits until the server agrees.
 func (c changes) subscribe(ctx context.Context, s *Subscription, r *listening.Resource) (*Subscription, error) {
-	remove, err := c.watching().keeper.Add(r)
+	remove, err := c.watching().Keeper.Add(r)
 	if err != nil {
 		return s, c.failed(mcp.MethodListen, err)
 	}
@@ -65,7 +63,7 @@ func (c changes) wantFresh(method string) {
 		return
 	}
 	caps := &info.Capabilities
-	c.watching().keeper.Want(func(f *mcp.SubscriptionFilter) {
+	c.watching().Keeper.Want(func(f *mcp.SubscriptionFilter) {
 		switch method {
 		case mcp.MethodListTools:
 			f.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged

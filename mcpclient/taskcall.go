@@ -7,12 +7,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // taskWish is what a call wants to have to do with tasks, beyond its options.
@@ -82,7 +81,7 @@ func (c toolCalls) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call
 
 // asksForTask decides whether a call of 2025-11-25 is augmented (TASK-05).
 func (c toolCalls) asksForTask(ctx context.Context, name string, wanted bool) bool {
-	if !c.changes.coreTasks().calls {
+	if !c.changes.coreTasks().Calls {
 		return false
 	}
 	support := c.tools.taskSupport(ctx, name)

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 )
 
 // What a task may end with beside its result and its error.
@@ -84,7 +85,7 @@ func (t *Task) Immediate() string { return t.immediate }
 // State returns what is known of the task without asking; of its zero value only
 // the ID is known.
 func (t *Task) State() TaskState {
-	if w := t.client.watching().tasks.Find(t.id); w != nil {
+	if w := t.client.watching().Tasks.Find(t.id); w != nil {
 		if s, ok := w.State(); ok {
 			t.learn(&s)
 		}
@@ -112,7 +113,7 @@ func (t *Task) Status(ctx context.Context) (TaskState, error) {
 		return TaskState{}, t.client.failed(mcp.MethodGetTask, &call.ResponseError{Method: mcp.MethodGetTask, Err: err})
 	}
 	t.learn(&s)
-	t.client.watching().tasks.Noticed(s)
+	t.client.watching().Tasks.Noticed(s)
 	return stateOf(&s), nil
 }
 
@@ -142,14 +143,14 @@ func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 	c := t.client
 	if !c.opts.ListenForTasks || t.generation != watch.Extension || !c.changes.hasTaskNotices() {
-		_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+		_, leave, err = c.watching().Tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 		return leave, err
 	}
-	k, resume := c.watching().keeper, w.Resume
+	k, resume := c.watching().Keeper, w.Resume
 	over := sync.OnceFunc(func() { k.RemoveTask(t.id) })
 	w.Resume = func(out call.Outcome) { over(); resume(out) }
 	k.AddTask(t.id)
-	_, leave, err = c.watching().tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
+	_, leave, err = c.watching().Tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 	if err != nil {
 		over()
 		return nil, err
@@ -208,7 +209,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 		return nil
 	}
 	c := t.client
-	if t.generation == watch.Core && !c.changes.coreTasks().cancel {
+	if t.generation == watch.Core && !c.changes.coreTasks().Cancel {
 		return c.failed(mcp.MethodCancelTask, &UnsupportedError{Method: mcp.MethodCancelTask, Capability: "tasks.cancel"})
 	}
 	raw, err := c.changes.aboutTask(ctx, mcp.MethodCancelTask, t.id)
@@ -220,7 +221,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 			t.learn(&s)
 		}
 	}
-	if w := c.watching().tasks.Find(t.id); w != nil {
+	if w := c.watching().Tasks.Find(t.id); w != nil {
 		w.Poke()
 	}
 	return nil
@@ -300,35 +301,13 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 	return all, nil
 }
 
-// coreTasks is what a server of 2025-11-25 says of its tasks (TASK-01).
-type coreTasks struct{ calls, cancel bool }
-
-func (c changes) coreTasks() coreTasks {
+// coreTasks is what a server of 2025-11-25 says of its tasks.
+func (c changes) coreTasks() capability.Tasks {
 	info := c.info.Load()
-	if info == nil || !info.Version.Has(mcp.FeatureCoreTasks) || info.Capabilities.Tasks == nil {
-		return coreTasks{}
+	if info == nil {
+		return capability.Tasks{}
 	}
-	t := info.Capabilities.Tasks
-	return coreTasks{
-		calls:  t.Requests != nil && t.Requests.Tools != nil && t.Requests.Tools.Call != nil,
-		cancel: t.Cancel != nil,
-	}
-}
-
-// taskCapabilities are those of a client that serves tasks (TASK-01, TASK-20), nil
-// if it serves none.
-func taskCapabilities(sampling, elicitation bool) *mcp.TasksCapability {
-	if !sampling && !elicitation {
-		return nil
-	}
-	r := new(mcp.TaskRequests)
-	if sampling {
-		r.Sampling = &mcp.TaskSamplingRequests{CreateMessage: mcp.Present}
-	}
-	if elicitation {
-		r.Elicitation = &mcp.TaskElicitationRequests{Create: mcp.Present}
-	}
-	return &mcp.TasksCapability{List: mcp.Present, Cancel: mcp.Present, Requests: r}
+	return capability.TasksOf(info.Version, &info.Capabilities)
 }
 
 // takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.
@@ -376,27 +355,4 @@ func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMes
 	t.last.Store(&TaskState{Status: mcp.TaskCompleted})
 	t.done.Store(&ended{result: res})
 	return t, nil
-}
-
-// taskOf finds the tool call that a task of the server belongs to: its tag, and what
-// keeps its clocks still while somebody is asked on the task's behalf (TASK-11).
-func (c changes) taskOf(id string) (tag any, hold func() (release func()), ok bool) {
-	if id == "" {
-		return nil, nil, false
-	}
-	t := c.watching().tasks.Find(id)
-	if t == nil {
-		return nil, nil, false
-	}
-	return t.Tag(), t.Hold, true
-}
-
-// taskNoticed takes notifications/tasks/status (TASK-14).
-func (c changes) taskNoticed(m *mcp.Message) {
-	var p mcp.Task
-	if err := m.DecodeParams(&p); err != nil {
-		c.log.Debug("dropping a malformed notice", "method", m.Method, "error", err)
-		return
-	}
-	c.watching().tasks.Noticed(watch.FromCore(&p))
 }

@@ -1,7 +1,6 @@
 package mcpclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 )
 
 // noOptions are those of a call without any. They are never changed.
@@ -124,7 +124,7 @@ func (c toolCalls) prepareTool(ctx context.Context, own *call.Request, name stri
 	if !c.server.allows(name) {
 		return nil, nil, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
 	}
-	params, err := toolParams(name, args)
+	params, err := params.Tool(name, args)
 	if err != nil {
 		return nil, nil, c.failed(mcp.MethodCallTool, &notSentError{err})
 	}
@@ -162,20 +162,6 @@ func (c toolCalls) toolResult(name string, output *schema.Schema, raw json.RawMe
 		return nil, c.failed(mcp.MethodCallTool, err)
 	}
 	return res, nil
-}
-
-// toolParams writes the parameters of tools/call.
-func toolParams(name string, args json.RawMessage) (json.RawMessage, error) {
-	args = bytes.TrimSpace(args)
-	out := make([]byte, 0, len(name)+len(args)+32)
-	out = jsonx.AppendQuote(append(out, `{"name":`...), name)
-	if len(args) > 0 {
-		if args[0] != '{' || !mcp.Valid(args) {
-			return nil, errors.New("the arguments are not a JSON object")
-		}
-		out = append(append(out, `,"arguments":`...), args...)
-	}
-	return append(out, '}'), nil
 }
 
 // decode reads a result that has been scanned already.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"

@@ -4,12 +4,10 @@ import (
 	"context"
 	"strings"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
-	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
-
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
 // Owned is a [Human] that answers for somebody: several with the same Owner are one

@@ -11,10 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
-
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
 // person is a Human with an owner.

@@ -14,10 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
 // asks about each call of a tool, as a server that says nothing of which call it is

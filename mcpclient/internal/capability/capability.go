@@ -1,8 +1,11 @@
-// Package capability says what a server has to declare for a method.
+// Package capability says what a server has to declare for a method, and what a client
+// declares of tasks and extensions.
 package capability
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -56,4 +59,47 @@ func readsDirectories(caps *mcp.ServerCapabilities) bool {
 		Rest map[string]json.RawMessage `json:",inline,embed"`
 	}
 	return ok && mcp.Unmarshal(settings, &s) == nil && s.DirectoryRead
+}
+
+// Tasks is what a server of 2025-11-25 says of its tasks (TASK-01).
+type Tasks struct{ Calls, Cancel bool }
+
+// TasksOf returns what a server declares.
+func TasksOf(v mcp.Version, caps *mcp.ServerCapabilities) Tasks {
+	t := caps.Tasks
+	if !v.Has(mcp.FeatureCoreTasks) || t == nil {
+		return Tasks{}
+	}
+	return Tasks{Calls: t.Requests != nil && t.Requests.Tools != nil && t.Requests.Tools.Call != nil, Cancel: t.Cancel != nil}
+}
+
+// ServedTasks are the capabilities of a client that serves tasks (TASK-01, TASK-20), nil
+// if it serves none.
+func ServedTasks(sampling, elicitation bool) *mcp.TasksCapability {
+	if !sampling && !elicitation {
+		return nil
+	}
+	r := new(mcp.TaskRequests)
+	if sampling {
+		r.Sampling = &mcp.TaskSamplingRequests{CreateMessage: mcp.Present}
+	}
+	if elicitation {
+		r.Elicitation = &mcp.TaskElicitationRequests{Create: mcp.Present}
+	}
+	return &mcp.TasksCapability{List: mcp.Present, Cancel: mcp.Present, Requests: r}
+}
+
+// CheckExtensions refuses what cannot be declared: an id needs a prefix (EXT-01,
+// META-02), and settings are an object.
+func CheckExtensions(extensions map[string]json.RawMessage) error {
+	for id, settings := range extensions {
+		if err := mcp.CheckMetaKey(id); err != nil || !strings.Contains(id, "/") {
+			return fmt.Errorf("mcpclient: extension %q: an id is a prefix like com.example, a slash and a name", id)
+		}
+		var object map[string]json.RawMessage
+		if err := mcp.Unmarshal(settings, &object); err != nil || object == nil {
+			return fmt.Errorf("mcpclient: extension %s: its settings are not a JSON object", id)
+		}
+	}
+	return nil
 }

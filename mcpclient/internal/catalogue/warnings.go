@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcp"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Hidden names the parts of a definition in which something is hidden from people

@@ -1,8 +1,8 @@
-// Package listening keeps the stream open on which a modern server announces changes.
+// Package listening watches a server for a client: its tasks, its lists and its resources. It
+// keeps the stream open on which a modern server announces changes.
 package listening
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -23,7 +23,7 @@ const (
 // sake: for changes of the lists that the program uses, for resources that were subscribed to
 // one by one, and for tasks that are waited for. A new wish opens the stream anew.
 type Keeper struct {
-	Options
+	watching *Watching
 
 	mu     sync.Mutex             // guards the fields below it: wishes come on the goroutines of callers and must be known when they return; the stream itself is an actor
 	lists  mcp.SubscriptionFilter // the lists that are to be kept fresh
@@ -35,16 +35,6 @@ type Keeper struct {
 	ended  int         // in a row
 	no     bool        // the server refuses, until the next session
 	closed bool
-}
-
-// Options are what a keeper needs of its client. All are needed.
-type Options struct {
-	Listens     *watch.Listens
-	Changed     func(*watch.Notice) // sees each notice first
-	Failed      func(error) error   // names the server
-	NotAccepted func(uri string) error
-	Closed      error
-	Log         *slog.Logger
 }
 
 // Resource is one resource that was subscribed to.
@@ -61,9 +51,9 @@ func (k *Keeper) Add(r *Resource) (remove func(), err error) {
 	defer k.mu.Unlock()
 	switch {
 	case k.closed:
-		return nil, k.Closed
+		return nil, k.watching.Closed
 	case k.no:
-		return nil, k.NotAccepted(r.URI)
+		return nil, k.watching.NotAccepted(r.URI)
 	}
 	if k.uris == nil {
 		k.uris = make(map[*Resource]bool)
@@ -167,7 +157,7 @@ func (k *Keeper) look() {
 // open starts a stream. It may have ended before it is known here.
 func (k *Keeper) open(wish mcp.SubscriptionFilter) {
 	ended := false // guarded by the lock
-	l := k.Listens.Open(wish, func(n watch.Notice) {
+	l := k.watching.Listens.Open(wish, func(n watch.Notice) {
 		if n.Kind == watch.Ended {
 			k.mu.Lock()
 			ended = true
@@ -191,7 +181,7 @@ func (k *Keeper) open(wish mcp.SubscriptionFilter) {
 
 // notice runs on the subscription's actor.
 func (k *Keeper) notice(n watch.Notice) {
-	k.Changed(&n)
+	k.watching.Changed(&n)
 	switch n.Kind {
 	case watch.Acknowledged:
 		k.acknowledged(&n)
@@ -235,10 +225,10 @@ func (k *Keeper) acknowledged(n *watch.Notice) {
 	}
 	k.mu.Unlock()
 	for _, w := range refused {
-		w.Ended(k.NotAccepted(w.URI))
+		w.Ended(k.watching.NotAccepted(w.URI))
 	}
 	if n.Missing.ToolsListChanged || n.Missing.PromptsListChanged || n.Missing.ResourcesListChanged {
-		k.Log.Debug("the server announces fewer changes than it said it would")
+		k.watching.Log.Debug("the server announces fewer changes than it said it would")
 	}
 }
 
@@ -254,10 +244,10 @@ func (k *Keeper) over(err error) {
 	if err != nil {
 		k.no = true
 		for w := range k.uris {
-			w.Ended(k.Failed(err))
+			w.Ended(k.watching.Failed(err))
 		}
 		k.uris = nil
-		k.Log.Debug("the server's changes are not listened for", "error", err)
+		k.watching.Log.Debug("the server's changes are not listened for", "error", err)
 		return
 	}
 	k.due(min(keeperPause<<min(k.ended, 10), keeperMost))
@@ -283,7 +273,7 @@ func (k *Keeper) Close() {
 		k.timer.Stop()
 	}
 	for w := range k.uris {
-		w.Ended(k.Closed)
+		w.Ended(k.watching.Closed)
 	}
 	k.uris = nil
 	if k.listen != nil {

@@ -6,10 +6,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
-
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
 
 // Bounds on what is kept of one server: together well below what ROB-3 allows.

@@ -1,9 +1,12 @@
 package lists
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
@@ -37,4 +40,45 @@ func (h *Headers) Of(t *mcp.Tool) Annotated {
 func (h *Headers) Refusal(name string) error {
 	known, _ := h.byTool.Get(name)
 	return known.Err
+}
+
+// HeadersFor returns what a call of a tool has to repeat, as far as the list that was read
+// last knows.
+func (c *Cache) HeadersFor(name string, params json.RawMessage) ([]mcp.Header, error) {
+	tool := c.Tools.Find(name)
+	if tool == nil {
+		return nil, c.Headers.Refusal(name)
+	}
+	a := c.Headers.Of(tool)
+	if len(a.Params) == 0 || a.Err != nil {
+		return nil, a.Err
+	}
+	var p struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := jsonx.Unmarshal(params, &p); err != nil {
+		return nil, fmt.Errorf("reading the arguments: %w", err)
+	}
+	return mirror.Headers(a.Params, p.Arguments)
+}
+
+// ErrGone says that a tool is not in the list any more.
+var ErrGone = errors.New("the tool is not in the list any more")
+
+// RenewHeaders is HeadersFor with a list that is read anew. The headers are not nil: none is
+// another thing than those of before.
+func (c *Cache) RenewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
+	c.Tools.Invalidate()
+	c.Tools.Notify()
+	if _, err := c.Tools.Get(ctx); err != nil {
+		return nil, err
+	}
+	if c.Tools.Find(name) == nil && c.Headers.Refusal(name) == nil {
+		return nil, ErrGone
+	}
+	headers, err := c.HeadersFor(name, params)
+	if headers == nil {
+		headers = []mcp.Header{}
+	}
+	return headers, err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 )
