@@ -116,7 +116,7 @@ func TestOddSchemas(t *testing.T) {
 		if n := strings.Count(logged(), "models are told the rest"); n != 1 {
 			t.Errorf("%d warnings, want one:\n%s", n, logged())
 		}
-		if n := strings.Count(logged(), "output schema can not be checked"); n != 1 {
+		if n := strings.Count(logged(), "output schema cannot be checked"); n != 1 {
 			t.Errorf("%d warnings of the output schema, want one:\n%s", n, logged())
 		}
 	})

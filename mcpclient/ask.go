@@ -125,7 +125,7 @@ type Decision struct {
 	ByHand bool `json:"byHand,omitempty"`
 	// Page answers an AskPage.
 	Page PageAction `json:"page,omitempty"`
-	// Hash is the Hash of the Ask that was shown, so that a decision can not be taken
+	// Hash is the Hash of the Ask that was shown, so that a decision cannot be taken
 	// for one about something else (SECA-41). Empty is not compared.
 	Hash string `json:"hash,omitempty"`
 }
@@ -195,7 +195,7 @@ type Sampler interface {
 	Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error)
 }
 
-// SamplePreparer is a [Sampler] that has a look at a request before anybody is asked
+// SamplePreparer is a [Sampler] that sees a request before a person is asked
 // about it: it may refuse it, as Sample may, or return it with what it adds, such as
 // context that was granted (SAMP-07). What it returns is what is reviewed.
 type SamplePreparer interface {

@@ -24,7 +24,7 @@ type AskOptions struct {
 	// that says so ([Ask.Notes]). Without it the question is declined.
 	OnePerson bool
 	// NoForms and NoURLs leave a mode of elicitation undeclared (ELIC-02), although
-	// there is a Human: for one who can not be shown such a thing.
+	// there is a Human: for a person who cannot be shown one.
 	NoForms, NoURLs bool
 	// Sampler answers for a model (SAMP-01). Nil declares no sampling, even where calls
 	// have a Sampler of their own.
@@ -58,7 +58,7 @@ type AskOptions struct {
 	// the server hears a dismissal. Nil starts the system's browser.
 	OpenURL func(ctx context.Context, url string) error
 	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
-	// has passed it on to somebody else. It must not block.
+	// has passed it on to another person. It must not block.
 	OnPageDone func(PageDone)
 	// AskExpiry is how long a question waits for the Human before it is declined by
 	// itself. Zero means 10 min.

@@ -141,7 +141,7 @@ func (c requests) request(method string, params any, opts *CallOptions) (*call.R
 	return &call.Request{Method: method, Params: raw, Meta: o.meta(), Idle: o.Idle, Max: o.Max, OnProgress: o.onProgress(), Safe: o.Safe}, nil
 }
 
-// rawRequest makes a request of parameters that nobody has looked at: their _meta is
+// rawRequest makes a request of parameters as the program has written them: their _meta is
 // taken out, to be merged, and their name for the transport (HDR-03).
 func rawRequest(method string, raw json.RawMessage, opts *CallOptions) (*call.Request, error) {
 	var o CallOptions

@@ -85,7 +85,7 @@ type (
 
 // consent is what was agreed to of a definition.
 type consent struct {
-	asking  chan struct{} // has room for one: it is full while somebody is asked
+	asking  chan struct{} // has room for one: it is full while a person is asked
 	allowed string        // the hash that was consented to
 }
 

@@ -19,8 +19,8 @@ const completionLife = 10 * time.Second
 // may have (CMP-01). Arguments that were chosen already belong into params.Context;
 // servers before 2025-06-18 do not get it. At most 100 values are kept, the best. A
 // server that does not complete is [ErrUnsupported]; for one of 2024-11-05, which
-// can not say so beforehand, that is found out by asking (CAP-03). Answers are kept
-// for 10 s; whoever asks at each key still has to wait for a pause in the typing.
+// cannot say so beforehand, that is found out by asking (CAP-03). Answers are kept
+// for 10 s; a program that asks at each key still has to wait for a pause in the typing.
 func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp.Completion, error) {
 	if params == nil {
 		params = new(mcp.CompleteParams)

@@ -14,7 +14,7 @@ import (
 // LoadConfig reads the servers of a configuration file: .mcp.json and its
 // relatives (mcpServers), or VS Code's mcp.json (servers). Variables are expanded;
 // one that is not set makes that server unusable, with an error that names file,
-// server and field in its Err. A file that can not be read is an error.
+// server and field in its Err. A file that cannot be read is an error.
 //
 // What the file says about trust is not taken over: that is the user's to say.
 func LoadConfig(path string) ([]Server, error) {

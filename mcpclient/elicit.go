@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
 
-// maxMessageText is more than anybody reads before answering (ROB-9).
+// maxMessageText is more than a person reads before answering (ROB-9).
 const maxMessageText = 64 << 10
 
 // parseElicit checks an elicitation. The mode must be declared (ELIC-02), a form
@@ -39,7 +39,7 @@ func (q *questions) parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, par
 	// Servers send the forms of later revisions in sessions of 2025-06-18, too.
 	f, err := form.Parse(p.RequestedSchema, max(v, mcp.V2025_11_25))
 	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form can not be shown: %v", err)
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form cannot be shown: %v", err)
 	}
 	return &formQuestion{q, p, f}, nil
 }
@@ -125,7 +125,7 @@ func (q *urlQuestion) consent(ctx context.Context, o *asks.Origin) (action strin
 	}
 	note, err := q.openPage(ctx, q.view, d.ByHand)
 	if err != nil {
-		q.log.Warn("the browser can not be started", "error", err)
+		q.log.Warn("the browser cannot be started", "error", err)
 		p.Cancel(err)
 		return mcp.ActionCancel, nil // ELIC-05
 	}

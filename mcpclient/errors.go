@@ -22,9 +22,9 @@ var (
 	// ErrUnknownTool is returned by [Host.Call] for a name that is not in the catalogue.
 	ErrUnknownTool = errors.New("mcpclient: unknown tool")
 	// ErrInput is what an [InputError] is.
-	ErrInput = errors.New("mcpclient: the server asks for what it can not get")
+	ErrInput = errors.New("mcpclient: the server asks for what it cannot get")
 	// ErrRefused is an [InputError], too: the user, or a limit, has refused a question
-	// without whose answer the call can not go on (MRTR-12).
+	// without whose answer the call cannot go on (MRTR-12).
 	ErrRefused = errors.New("mcpclient: a question of the server was refused")
 	// ErrNotSent is an error of a call, too, that was refused before its server was
 	// told of it.
@@ -78,7 +78,7 @@ type NotApprovedError struct {
 	Server, File string
 	CommandLine  string // "" for a URL
 	URL          string
-	Err          error // what the consent said; nil if nobody was asked
+	Err          error // what the consent said; nil if it was not asked for
 }
 
 func (e *NotApprovedError) Error() string {
@@ -151,7 +151,7 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // InputError ends a call in 2026-07-28 because of what the server asks for in its
-// answer: nobody waits for an answer there (MRTR-12, MRTR-13).
+// answer: no server waits for an answer there (MRTR-12, MRTR-13).
 type InputError struct {
 	Method   string // of the call
 	Question string // the method of the question; "" if none is to blame
@@ -163,7 +163,7 @@ func (e *InputError) Error() string {
 	if e.Question == "" {
 		return "invalid response: " + e.Reason
 	}
-	return fmt.Sprintf("the server asks for input that it can not get: %s: %s", e.Question, e.Reason)
+	return fmt.Sprintf("the server asks for input that it cannot get: %s: %s", e.Question, e.Reason)
 }
 
 // Is reports that the error is [ErrInput], and [ErrRefused] if it was refused.

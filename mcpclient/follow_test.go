@@ -178,7 +178,7 @@ func TestRoundOfEachMethod(t *testing.T) {
 	}
 }
 
-// MRTR-02, MRTR-12, MRTR-13, MRTR-15, ROB-9, SECA-33, SECA-48: what can not be
+// MRTR-02, MRTR-12, MRTR-13, MRTR-15, ROB-9, SECA-33, SECA-48: what cannot be
 // answered ends the call at once, here, and nobody is asked.
 func TestUnanswerable(t *testing.T) {
 	form := ask("k", mcp.MethodElicit, elicitForm("?"))

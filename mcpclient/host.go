@@ -135,7 +135,7 @@ func (c *toolCatalogue) find(name string) *Tool {
 }
 
 // NewHost starts a host below the runtime of sys; nil makes a system that ends
-// with the host. A definition that can not work is an error, and so are two
+// with the host. A definition that cannot work is an error, and so are two
 // servers of one name; a server that does not start is not: see [Host.Servers].
 // The host must be closed.
 func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
@@ -220,8 +220,8 @@ func (h *Host) clientOptions(e *entry) *Options {
 	return &o
 }
 
-// relist reads a list that has changed, if anybody has ever asked for it, and tells
-// of that.
+// relist reads a list that has changed, if it was ever asked for, and reports
+// that.
 func relist[T any](h *Host, e *entry, s shelves[T], event Event) {
 	h.mu.Lock()
 	wanted := event.ToolsChanged || s.shelf(e).read
@@ -491,14 +491,14 @@ func (a *hostActor) Receive(c *actors.Context, msg any) {
 func (a *hostActor) start(c *actors.Context, e *entry) {
 	client, err := newClient(e.server, a.host.clientOptions(e))
 	if err != nil {
-		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
+		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
 		return
 	}
 	before := e.client.Swap(client) // now, for the events that come before StartChild has returned
 	ref, err := client.conn.StartChild(c)
 	if err != nil {
 		e.client.Store(before)
-		c.Log().Error("a server can not be started", "server", e.server.Name, "error", err)
+		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
 		return
 	}
 	a.clients[ref] = e

@@ -245,7 +245,7 @@ func TestHTTPTimeout(t *testing.T) {
 	}
 }
 
-// Server definitions that can not work.
+// Server definitions that cannot work.
 func TestHTTPDefinitions(t *testing.T) {
 	tests := []struct {
 		server Server

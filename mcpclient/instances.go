@@ -84,7 +84,7 @@ func (s *Server) mostInstances() int {
 	return 1
 }
 
-// another makes the client of a further instance. Its lists are nobody's, and it asks for
+// another makes the client of a further instance. Its lists are not used, and it asks for
 // no consent of its own.
 func (c dialing) another(n int) (*Client, error) {
 	o := c.opts

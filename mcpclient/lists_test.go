@@ -357,7 +357,7 @@ func TestOneReadingForAll(t *testing.T) {
 	})
 }
 
-// CACHE-07: a list that is only out of date takes the place of one that can not be
+// CACHE-07: a list that is only out of date takes the place of one that cannot be
 // read for want of a connection, and the log says so; not if it has changed, not for
 // long, not for another principal, and not if the server answers with an error.
 func TestStaleListOnErrors(t *testing.T) {

@@ -196,7 +196,7 @@ func TestMirroredArguments(t *testing.T) {
 	}
 }
 
-// What can not be repeated is not sent at all (HDR-21).
+// What cannot be repeated is not sent at all (HDR-21).
 func TestArgumentThatCannotBeMirrored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(mirrorServer)

@@ -35,7 +35,7 @@ func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
 // beside it.
 func describe(s *Server, t *mcp.Tool) Tool {
 	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: catalogue.Hash(t), AppOnly: catalogue.AppOnly(t)}
-	if d.Hash == "" { // it can not be written as canonical JSON: pinned by its own text
+	if d.Hash == "" { // it cannot be written as canonical JSON: pinned by its own text
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
 		d.Hash = "raw-" + hex.EncodeToString(sum[:])
 	}

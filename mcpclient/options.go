@@ -52,7 +52,7 @@ type Options struct {
 	// TraceContext returns the members traceparent, tracestate and baggage of the
 	// context that a request is made in (META-04). Nil sends none.
 	TraceContext func(context.Context) map[string]string
-	// Trace is told of each request to the server. Nil is nobody.
+	// Trace is told of each request to the server. Nil is not called.
 	Trace TraceFunc
 	// Extensions are the settings of the extensions that the program understands, by
 	// id: they are declared to the server (EXT-01). Nil declares none.
@@ -138,11 +138,11 @@ type CallOptions struct {
 	AnyOutput bool
 
 	// Human decides the server's questions that belong to this call. Nil is the
-	// client's. Where it can not be known which of several calls a question belongs
+	// client's. Where it cannot be known which of several calls a question belongs
 	// to, the client's decides, unless all of them have the same Human (== holds).
 	Human Human
 	// Sampler answers the requests for a model's answer that belong to this call. Nil
-	// is the client's, without which none are declared. Where it can not be known which
+	// is the client's, without which none are declared. Where it cannot be known which
 	// of several calls a request belongs to, the client's answers, unless all of them
 	// have the same: == holds, or their methods Owner() any, if they have one, return
 	// the same.

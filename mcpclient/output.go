@@ -12,13 +12,13 @@ import (
 )
 
 // ErrOutput is what an [OutputError] is.
-var ErrOutput = errors.New("mcpclient: the tool's result can not be trusted to be what it says")
+var ErrOutput = errors.New("mcpclient: the tool's result cannot be trusted to be what it says")
 
 // OutputError says that a tool's result does not follow the tool's output schema
 // (TOOL-11), or that nothing can be checked by that schema: then the tool is not
 // called at all, for it may have effects. [CallOptions.AnyOutput] calls it all the
-// same and takes what comes. A keyword that can not be checked, such as a pattern with
-// look-around, is no such thing: the rest is checked, and the log says so once.
+// same and takes what comes. A keyword that cannot be checked, such as a pattern with
+// look-around, is not such an error: the rest is checked, and the log says so once.
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as it came; nil if the tool was not called
@@ -27,7 +27,7 @@ type OutputError struct {
 
 func (e *OutputError) Error() string {
 	if e.Result == nil {
-		return fmt.Sprintf("tool %q was not called: its output schema can not be used to check the result: %v", e.Tool, e.Err)
+		return fmt.Sprintf("tool %q was not called: its output schema cannot be used to check the result: %v", e.Tool, e.Err)
 	}
 	return fmt.Sprintf("the result of tool %q does not follow its output schema: %v", e.Tool, e.Err)
 }
@@ -56,7 +56,7 @@ func (c toolCalls) outputOf(name string, o *CallOptions) (*schema.Schema, error)
 		return nil, &OutputError{Tool: name, Err: err}
 	}
 	if skipped := s.Skipped(); len(skipped) > 0 && c.cache.Outputs.Warns(name) {
-		c.log.Warn("a part of a tool's output schema can not be checked and is left out; the rest is checked",
+		c.log.Warn("a part of a tool's output schema cannot be checked and is left out; the rest is checked",
 			"tool", sanitize.Line(name, catalogue.MaxName), "first", skipped[0], "parts", len(skipped))
 	}
 	return s, nil

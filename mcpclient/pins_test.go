@@ -211,7 +211,7 @@ func TestPinsAreBounded(t *testing.T) {
 	}
 }
 
-// A definition that canonical JSON can not hold is pinned by its own text.
+// A definition that canonical JSON cannot hold is pinned by its own text.
 func TestHashOfOddTools(t *testing.T) {
 	odd := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","a":{"x":1,"x":2}}`)}
 	a, b := describe(&Server{}, &odd), describe(&Server{}, &odd)

@@ -17,7 +17,7 @@ import (
 )
 
 // decide puts a question to the person that it is for, and waits for the answer, at
-// most until it expires. It is never nil: what can not be asked is declined, and what
+// most until it expires. It is never nil: what cannot be asked is declined, and what
 // is of no use any more is cancelled (ELIC-05).
 func (q *questions) decide(ctx context.Context, o *asks.Origin, a *Ask) *Decision {
 	d, err := q.ask(ctx, o, a)

@@ -51,7 +51,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context) ([]mcp.ResourceTempl
 func listOf[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) {
 	items, err := readList(ctx, c, s)
 	if err != nil && items != nil {
-		c.log.Warn("a list is out of date: it can not be read anew", "list", s.list(c).What, "stale", true, "error", err)
+		c.log.Warn("a list is out of date: it cannot be read anew", "list", s.list(c).What, "stale", true, "error", err)
 		return items, nil
 	}
 	return items, err

@@ -31,7 +31,7 @@ func (q *questions) tellsRoots() bool { return q.opts.RootsFunc != nil || q.root
 // rootsQuestion is roots/list.
 type rootsQuestion struct{ *questions }
 
-// errNoRoots is what a server is told whose question for roots nobody could answer.
+// errNoRoots is what a server is told whose question for roots has no answer.
 var errNoRoots = mcp.Errorf(mcp.CodeInternal, "the roots are not known")
 
 // Answer implements [asks.Question]: it lists the roots that are there (ROOT-04).

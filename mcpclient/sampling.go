@@ -19,7 +19,7 @@ type SamplingMode string
 const (
 	SamplingDefault SamplingMode = ""      // as [AskOptions].SampleFreely says
 	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on (SAMP-40)
-	SamplingAllow   SamplingMode = "allow" // within the limits, and nobody looks
+	SamplingAllow   SamplingMode = "allow" // within the limits, and no person looks
 	SamplingDeny    SamplingMode = "deny"  // it is not even declared to the server
 )
 

@@ -77,7 +77,7 @@ func TestSamplingMode(t *testing.T) {
 	}
 }
 
-// A modern server that is denied can not have its call answered (MRTR-13); one that
+// A modern server that is denied cannot have its call answered (MRTR-13); one that
 // is allowed can, in the same way as a legacy one (SAMP-41: a refusal ends the call).
 func TestSamplingModeModern(t *testing.T) {
 	for mode, want := range map[SamplingMode]string{SamplingAllow: "", SamplingDeny: "not supported"} {

@@ -65,7 +65,7 @@ type Server struct {
 	// Disabled keeps the definition and never connects.
 	Disabled bool
 	// Required makes it an error of [Host.Ready], and so of agent.Open, that the server
-	// can not be connected to. Without it a server that fails only lacks its tools.
+	// cannot be connected to. Without it a server that fails only lacks its tools.
 	Required bool
 	// Allow and Deny choose among the server's tools by their own names. A nil
 	// Allow allows all; Deny wins.
@@ -104,7 +104,7 @@ type Server struct {
 	// Warnings say what of the definition is ignored, and what to do about it. A host logs
 	// them when it starts, and they are part of [Status].Warnings.
 	Warnings []string
-	// Err says why the definition can not be used; connecting fails with it.
+	// Err says why the definition cannot be used; connecting fails with it.
 	Err error
 }
 
@@ -123,7 +123,7 @@ func InProcess(name string, c Connector) Server { return Server{Name: name, Conn
 // stdio, one JSON text a line; a session lasts as long as its stream.
 //
 // Dial makes a stream for each connection, heeds ctx, and is called again with back-off
-// after a stream has ended. Whoever needs authentication does it there. What it returns
+// after a stream has ended. A program that needs authentication does it there. What it returns
 // is closed by the client; a Close must end a Read that waits.
 //
 //	mcpclient.Stream("tools", func(ctx context.Context) (io.ReadWriteCloser, error) {

@@ -21,7 +21,7 @@ import (
 
 // ErrSkillChanged is what a file of a skill that is not what its entry says is, and one
 // that the entry does not have. What was read must not be used. A new entry, of
-// [Client.GetSkill], tells whether the skill has changed in the meantime; whoever has
+// [Client.GetSkill], tells whether the skill has changed in the meantime; a person who has
 // approved the old one has not approved that (SKILL-13, SKILL-15, SKILL-20).
 var ErrSkillChanged = errors.New("mcpclient: the skill is not what was said of it")
 
@@ -124,7 +124,7 @@ type LoadedSkill struct {
 // its digest, and its frontmatter field by field (SKILL-13, SKILL-14). Other files are
 // read when they are needed: see [LoadedSkill.Read].
 //
-// The files of a dynamic skill can not be verified; a program that wants none of those
+// The files of a dynamic skill cannot be verified; a program that wants none of those
 // looks at the entry first. That what was read is what the entry says means only that
 // it has not been mixed up: both are the server's word (SKILL-18).
 func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill, error) {

@@ -54,7 +54,7 @@ func (c changes) subscribe(ctx context.Context, s *Subscription, r *listening.Re
 	return s, nil
 }
 
-// wantFresh says that somebody uses a list, and wants it fresh from here on: changes
+// wantFresh says that the program uses a list, and wants it fresh from here on: changes
 // are listened for if the server announces them, and the program wants to hear of
 // them.
 func (c changes) wantFresh(method string) {

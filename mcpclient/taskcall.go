@@ -127,7 +127,7 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 }
 
 // follow waits for the task that an answer speaks of, as a part of the call: its
-// maximum holds, and stands still while somebody is asked; its progress goes on
+// maximum holds, and stands still while a person is asked; its progress goes on
 // (PROG-06).
 func (t *taskCall) follow(a call.Answer) call.Step {
 	if a.Err != nil {
@@ -176,5 +176,5 @@ func (t *taskCall) late(r call.Result) {
 	}
 }
 
-// lateTime bounds the cancelling of a task that nobody wants.
+// lateTime bounds the cancelling of a task that is not wanted.
 const lateTime = 10 * time.Second

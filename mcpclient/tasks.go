@@ -54,7 +54,7 @@ type TaskOptions struct {
 
 // Task is a tool call that the server works on without holding a request open. It
 // can be waited for any number of times, also after the connection was lost, as long
-// as the server knows it. While nobody waits the server is not asked, and its
+// as the server knows it. While no caller waits the server is not asked, and its
 // questions are not answered. Its methods may be used from any goroutine.
 type Task struct {
 	client     *Client
@@ -166,7 +166,7 @@ func (c changes) hasTaskNotices() bool {
 }
 
 // Result returns what the task has ended with, false if that is not known: it has
-// not, or nobody has waited for it.
+// not, or no caller has waited for it.
 func (t *Task) Result() (*mcp.CallToolResult, bool, error) {
 	if end := t.done.Load(); end != nil {
 		return end.result, true, end.err

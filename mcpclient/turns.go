@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
-// Owned is a [Human] that answers for somebody: several with the same Owner are one
+// Owned is a [Human] that answers for a person: several with the same Owner are one
 // person, such as the Humans of the calls of one run. Others are one person only if
 // they are the same value.
 type Owned interface {
@@ -24,7 +24,7 @@ type Owned interface {
 // only. Nil is nothing.
 func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*pool.Turn, error) {
 	if c.opts.main != nil || !asks.MayAsk(t.Method) || !c.questions.elicits() && !c.questions.samples() && (t.Roots == nil || !c.questions.tellsRoots()) {
-		return nil, nil // it has its instance, or the server may not ask anybody
+		return nil, nil // it has its instance, or the server may ask no person
 	}
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func lentTo(t *asks.Call, then func(error)) func(*pool.Instance, error) {
 type party struct {
 	human   Human
 	sampler Sampler    // of the call alone; nil if it has none of its own
-	roots   *asks.Call // the call itself, if nobody is asked and it tells roots of its own
+	roots   *asks.Call // the call itself, if no person is asked and it tells roots of its own
 }
 
 // Same implements [pool.Owner].

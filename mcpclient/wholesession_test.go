@@ -138,7 +138,7 @@ func (x *tape) dial(t *testing.T) *Client {
 }
 
 // useAll does with a client all that can be done with one, and passes over what its
-// server can not do.
+// server cannot do.
 func (x *tape) useAll(t *testing.T, c *Client) {
 	t.Helper()
 	ctx := t.Context()

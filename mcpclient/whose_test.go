@@ -154,7 +154,7 @@ func TestTwoRunsOnOneServer(t *testing.T) {
 	}
 }
 
-// HumanFunc can not be compared: it is never taken for another, and does no harm.
+// HumanFunc cannot be compared: it is never taken for another, and does no harm.
 func TestSame(t *testing.T) {
 	a, b := says("accept"), says("accept")
 	f := HumanFunc(func(context.Context, *Ask) (*Decision, error) { return nil, nil })

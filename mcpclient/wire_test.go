@@ -27,7 +27,7 @@ type wire struct {
 	mu    sync.Mutex
 	sink  mcp.Sink
 	asked []mcp.Outgoing // but for the handshake and for what is listened to
-	down  bool           // it can not be connected to
+	down  bool           // it cannot be connected to
 	ear   mcp.ID         // of the newest subscriptions/listen
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ErrHeader says that a header of the configuration can not be sent.
+// ErrHeader says that a header of the configuration cannot be sent.
 var ErrHeader = errors.New("unusable header")
 
 // ours are the headers that the transport itself sets, and those that would change

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ErrURL says that an address can not be used.
+// ErrURL says that an address cannot be used.
 var ErrURL = errors.New("unusable server address")
 
 const (

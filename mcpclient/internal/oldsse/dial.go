@@ -66,7 +66,7 @@ func (l *Link) open() error {
 	return err
 }
 
-// first waits for the endpoint. Events without data, and those that nobody knows, may
+// first waits for the endpoint. Events without data, and those of unknown types, may
 // come before it; a message may not.
 func (l *Link) first(stream *url.URL) (*url.URL, error) {
 	for range maxEarlyEvents {

@@ -119,7 +119,7 @@ func (l *Link) run(p *post) {
 	l.mu.Lock()
 	l.known = true
 	l.mu.Unlock()
-	// A server may be slow with what it says here, and nobody waits for it.
+	// A server may be slow with what it says here, and no caller waits for it.
 	limit := time.AfterFunc(passTime, cancel)
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDrained) // so that the connection can be used again
 	limit.Stop()

@@ -68,7 +68,7 @@ func tooLong(err error) bool {
 	return large || long
 }
 
-// unusable tells a body that can not be used from one that has not come to its end.
+// unusable tells a body that cannot be used from one that has not come to its end.
 func unusable(err error) bool {
 	_, encoded := errors.AsType[*httpguard.EncodingError](err)
 	return tooLong(err) || encoded || errors.Is(err, httpguard.ErrBomb) || errors.Is(err, sse.ErrEndless)
@@ -100,7 +100,7 @@ func (p *post) take(frame []byte) {
 // messages are used again: scanning needs some hundred bytes.
 var messages = sync.Pool{New: func() any { return new(mcp.Message) }}
 
-// message passes on one message, unless it answers somebody else (SECA-6).
+// message passes on one message, unless it answers another request (SECA-6).
 func (p *post) message(frame []byte) {
 	m := messages.Get().(*mcp.Message)
 	defer func() {
@@ -118,7 +118,7 @@ func (p *post) message(frame []byte) {
 		p.answered = true
 		p.refuse(0, m.Error)
 		return
-	case !asks && m.ID == p.id: // also one that can not be read
+	case !asks && m.ID == p.id: // also one that cannot be read
 		p.answered = true
 		l.forget(p)
 	case !asks && !m.ID.IsZero():
@@ -140,13 +140,13 @@ func (p *post) refused(resp *http.Response) {
 	defer limit.Stop()
 	status := &StatusError{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header)}
 	var answer mcp.Message
-	frame := l.page(resp, status, &answer)
+	frame := l.server.page(resp, l.SessionID(), status, &answer)
 	own := frame != nil && p.kind == mcp.KindRequest && answer.ID == p.id
 	unknown := answer.Kind == mcp.KindError && answer.Error.Code == mcp.CodeMethodNotFound
 	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
-		p.reject(status, l.denied(resp, status))
+		p.reject(status, l.server.denied(resp, l.SessionID(), status))
 	case p.gone(status, own, unknown):
 		l.opts.Log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))
@@ -162,12 +162,6 @@ func (p *post) refused(resp *http.Response) {
 	if changed {
 		l.lose(conn.Redial(ErrEra))
 	}
-}
-
-// denied makes the error of a refusal.
-func (l *Link) denied(resp *http.Response, err error) error {
-	challenges := httpguard.Challenges(resp.Header)
-	return l.opts.Denied(resp.StatusCode, challenges, l.clean(resp, strings.Join(challenges, ", ")), err)
 }
 
 // otherEra reports whether a refusal shows that a server of the other era has taken the
@@ -209,40 +203,6 @@ func (p *post) reject(status *StatusError, err error) {
 		return
 	}
 	p.link.opts.Log.Warn("the server does not take a message", "method", p.method, "kind", p.kind.String(), "error", err)
-}
-
-// page reads what comes with a status. It returns a JSON-RPC response, scanned; of
-// everything else status gets the beginning.
-func (l *Link) page(resp *http.Response, status *StatusError, answer *mcp.Message) []byte {
-	if resp.StatusCode/100 == 3 {
-		status.Err = httpguard.Refused(l.opts.URL, resp) // SECA-22
-		return nil
-	}
-	json := mediaType(resp.Header) == typeJSON
-	body := io.LimitReader(httpguard.Body(resp, -1), shownOfPage) // the beginning, however long it says that it is
-	if json {
-		body = httpguard.Body(resp, int64(l.opts.MaxMessage))
-	}
-	text, err := readAll(body, nil, -1)
-	if json && err == nil && mcp.Scan(text, answer) == nil && (answer.Kind == mcp.KindError || answer.Kind == mcp.KindResult) {
-		if answer.Kind == mcp.KindError {
-			status.Err = answer.Error
-		}
-		return text
-	}
-	*answer = mcp.Message{}
-	status.Text = l.clean(resp, string(text[:min(len(text), shownOfPage)]))
-	return nil
-}
-
-// clean makes a text of the server fit to be shown, without our secrets if it repeats
-// them (SECA-27). Resp is the answer that it comes from.
-func (l *Link) clean(resp *http.Response, text string) string {
-	secrets := l.opts.Header
-	if resp.Request != nil {
-		secrets = httpguard.Secrets(resp.Request.Header)
-	}
-	return httpguard.Redact(text, shownOfPage, secrets, l.opts.URL, l.SessionID())
 }
 
 // mediaType returns the type of a body without its parameters, in lower case.

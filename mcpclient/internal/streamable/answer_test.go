@@ -70,7 +70,7 @@ func TestAnswers(t *testing.T) {
 		{"500", "2026-07-28", 500, "text/html", strings.Repeat("long ", 10_000), nil, "Internal Server Error: \"long long", nil},
 		{"415", "2025-11-25", 415, "", "", nil, "Unsupported Media Type", nil},
 		{"a redirect", "2025-11-25", 307, "", "", nil, "to http://elsewhere.test, which is not followed", nil}, // SECA-22
-		{"a question that can not be read", "2025-11-25", 200, asStream, event("", `{"jsonrpc":"2.0","id":7,"method":"ping","x":}`) + event("", ok), []string{`{"jsonrpc":"2.0","id":7,"method":"ping","x":}`, ok}, "", nil},
+		{"a question that cannot be read", "2025-11-25", 200, asStream, event("", `{"jsonrpc":"2.0","id":7,"method":"ping","x":}`) + event("", ok), []string{`{"jsonrpc":"2.0","id":7,"method":"ping","x":}`, ok}, "", nil},
 		{"401", "2025-11-25", 401, asJSON, refusal, nil, "Unauthorized: no (-32602)", mcp.ErrInvalidParams},
 		{"403", "2026-07-28", 403, "", "", nil, "Forbidden", nil},
 	}

@@ -18,7 +18,7 @@ type body struct {
 	reader bytes.Reader
 	trace  httptrace.ClientTrace
 	state  atomic.Int32
-	wait   atomic.Pointer[chan struct{}] // closed once it is written; nil if nobody waits
+	wait   atomic.Pointer[chan struct{}] // closed once it is written; nil if no goroutine waits
 }
 
 const (
@@ -75,7 +75,7 @@ func (b *body) withdraw() bool {
 	return b.state.CompareAndSwap(untouched, withdrawn) || b.state.Load() == withdrawn
 }
 
-// unsent reports whether the server can not have it.
+// unsent reports whether the server cannot have it.
 func (b *body) unsent() bool {
 	s := b.state.Load()
 	return s == untouched || s == withdrawn

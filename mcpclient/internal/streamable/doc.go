@@ -14,9 +14,9 @@
 //
 //   - A request ends in exactly one way: its answer is passed on, or the sink's
 //     Failed is told why there will be none. What ends one request leaves the others
-//     alone; only a session that is gone and a server that can not be reached end the
+//     alone; only a session that is gone and a server that cannot be reached end the
 //     link.
-//   - On a request's own stream nobody else is answered: what has another id is
+//   - On a request's own stream no other request is answered: a message with another id is
 //     dropped.
 //   - Everything is bounded: requests at once and in line, messages, error pages,
 //     resumptions without progress, pauses, the wait in [Link.Close]. After Close

@@ -19,7 +19,7 @@ var (
 	errCancel    = errors.New("the request was cancelled")
 	errNoAnswer  = errors.New("the stream ended without an answer")
 	errForeign   = errors.New("the answer is another request's")
-	errBarren    = errors.New("the stream can not be resumed")
+	errBarren    = errors.New("the stream cannot be resumed")
 	errWithdrawn = errors.New("the message was withdrawn")
 )
 

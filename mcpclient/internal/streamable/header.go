@@ -21,7 +21,7 @@ const (
 	typeStream = "text/event-stream"
 )
 
-// ours can not be set by the configuration.
+// ours cannot be set by the configuration.
 var ours = []string{
 	"Accept", "Accept-Encoding", "Content-Type", "Content-Length", "Connection", "Host", "Transfer-Encoding",
 	headerSession, headerVersion, headerMethod, headerName, headerLast,

@@ -70,7 +70,7 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// A message that has not left this process is known not to be carried out, and a server that can not
+// A message that has not left this process is known not to be carried out, and a server that cannot
 // be reached ends the link.
 func TestUnreachable(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}

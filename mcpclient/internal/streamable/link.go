@@ -17,7 +17,7 @@ import (
 // goroutine.
 type Link struct {
 	opts   Options
-	rt     http.RoundTripper // of the client: a POST follows no redirect
+	server endpoint
 	owner  string
 	ctx    context.Context // ends with the link
 	end    context.CancelCauseFunc
@@ -29,7 +29,7 @@ type Link struct {
 	old     bool          // as closing, but Close is not called yet
 	over    bool          // nothing more is passed on
 	tasks   int           // goroutines
-	idle    chan struct{} // closed when there are none; nil if nobody waits
+	idle    chan struct{} // closed when there are none; nil if no goroutine waits
 
 	version mcp.Version // "" before it is agreed on
 	session string
@@ -42,21 +42,21 @@ type Link struct {
 
 	queue   []*post       // notifications and answers, in order
 	sending bool          // the queue has a goroutine
-	drained chan struct{} // closed when it is empty; nil if nobody waits
+	drained chan struct{} // closed when it is empty; nil if no goroutine waits
 	bytes   int           // of all that is in line
 
 	listening bool
 	wantsGET  bool        // once nothing is held
-	opening   *time.Timer // until what is held is let go, though the stream is not open; else nil
+	opening   *time.Timer // until held requests go, though the stream is not open; else nil
 }
 
 // New returns a link. Nothing is sent before the first message.
 func New(opts Options) *Link {
 	l := &Link{opts: opts.withDefaults(), closed: make(chan struct{}), owner: "HTTP of " + opts.Name}
 	l.ctx, l.end = context.WithCancelCause(context.Background())
-	l.rt = l.opts.Client.Transport
-	if l.rt == nil {
-		l.rt = http.DefaultTransport
+	l.server = endpoint{opts: &l.opts, rt: l.opts.Client.Transport}
+	if l.server.rt == nil {
+		l.server.rt = http.DefaultTransport
 	}
 	l.headers.update(&l.opts, "", "")
 	return l
@@ -134,32 +134,53 @@ func (l *Link) Send(m mcp.Outgoing) error {
 // request starts a request, or puts it in line.
 func (l *Link) request(m mcp.Outgoing) error {
 	if m.Method == mcp.MethodInitialize {
-		l.abandon()    // a probe without an answer: it would never be cancelled (ERA-08)
+		for id, p := range l.posts { // a probe without an answer: it would never be cancelled (ERA-08)
+			delete(l.posts, id)
+			p.end(errCancel)
+		}
 		l.session = "" // of a handshake that was refused: each begins without one (SHL-52)
 		l.headers.update(&l.opts, l.version, "")
 	}
 	p := newPost(l, m)
-	if l.running < l.opts.MaxRequests && !l.held {
-		l.keep(p)
+	now := l.running < l.opts.MaxRequests && !l.held
+	if !now && (len(l.waiting) >= maxWaiting || l.bytes+len(p.body.frame) > maxQueuedBytes) {
+		p.end(errClosed)
+		return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
+	}
+	if l.posts == nil {
+		l.posts = make(map[mcp.ID]*post)
+	}
+	l.posts[p.id] = p
+	if now {
 		l.running++
 		l.task(p.work)
 		return nil
 	}
-	if len(l.waiting) >= maxWaiting || l.bytes+len(p.body.frame) > maxQueuedBytes {
-		p.end(errClosed)
-		return fmt.Errorf("%w: the server does not answer", call.ErrBusy)
-	}
-	l.keep(p)
 	l.bytes += len(p.body.frame)
 	l.waiting = append(l.waiting, p)
 	return nil
 }
 
-func (l *Link) keep(p *post) {
-	if l.posts == nil {
-		l.posts = make(map[mcp.ID]*post)
+// cancelled takes a request back. In 2026-07-28 that is the end of its stream (SHM-09,
+// CANC-09); before, a disconnect means nothing (SHL-15) and the server is told. A
+// request that has not left is just not sent. The lock is held.
+func (l *Link) cancelled(m mcp.Outgoing) error {
+	p := l.posts[m.Cancels]
+	if p == nil {
+		return nil // it has its end
 	}
-	l.posts[p.id] = p
+	delete(l.posts, m.Cancels)
+	if l.modern() || p.body.withdraw() {
+		p.end(errCancel)
+		return nil
+	}
+	note := newPost(l, m)
+	note.taken = p
+	err := l.enqueue(note)
+	if err != nil {
+		p.end(errCancel)
+	}
+	return err
 }
 
 // next returns the request that the goroutine of one that has ended goes on with.
@@ -201,12 +222,12 @@ func (l *Link) release() {
 }
 
 // openOwn opens the server's own stream. Requests wait for it: there are servers that
-// ask on it during the first call, and drop a question that nobody can hear. They wait a
+// ask on it during the first call, and drop a question that no stream can carry. They wait a
 // moment only. The lock is held.
 func (l *Link) openOwn() {
 	l.wantsGET, l.held = false, true
 	l.opening = time.AfterFunc(openTime, l.letGo)
-	l.task(l.listen)
+	l.task((&ownStream{link: l, cursor: cursor{retry: defaultRetry}}).listen)
 }
 
 // letGo lets requests go. Only the first call counts.
@@ -228,14 +249,6 @@ func (l *Link) letGo() {
 		}
 		l.running++
 		l.task(p.work)
-	}
-}
-
-// abandon ends the requests that nobody waits for.
-func (l *Link) abandon() {
-	for id, p := range l.posts {
-		delete(l.posts, id)
-		p.end(errCancel)
 	}
 }
 

@@ -37,19 +37,25 @@ func (l *Link) ListenGET() {
 	}
 }
 
+// ownStream is the server's own stream, over as many connections as it takes.
+type ownStream struct {
+	link *Link
+	cursor
+}
+
 // listen reads the stream, again and again, until the server does not want it.
-func (l *Link) listen() {
+func (s *ownStream) listen() {
+	l := s.link
 	defer l.done()
-	c := cursor{retry: defaultRetry}
 	for n := -1; ; n++ {
-		pause := max(c.retry, minBackoff, backoff(n-1))
-		if n >= manyRefusals && c.refused {
+		pause := max(s.retry, minBackoff, backoff(n-1))
+		if n >= manyRefusals && s.refused {
 			pause = quietTime
 		}
 		if n >= 0 && sleep(l.ctx, pause) != nil {
 			return
 		}
-		events, again := l.hear(&c, n >= 0)
+		events, again := s.read(n >= 0)
 		if !again || l.ctx.Err() != nil {
 			return
 		}
@@ -59,14 +65,15 @@ func (l *Link) listen() {
 	}
 }
 
-// hear reads one connection of the stream to its end, and reports whether another is to
+// read reads one connection of the stream to its end, and reports whether another is to
 // follow. before is set if there was one.
-func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
+func (s *ownStream) read(before bool) (events int, again bool) {
+	l := s.link
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(quietTime, func() { cancel(errQuiet) }) // a half-open connection
 	defer alarm.Stop()
-	resp, err := l.get(ctx, c.last)
+	resp, err := l.get(ctx, s.last)
 	l.letGo()
 	if err != nil {
 		if l.ctx.Err() == nil && ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
@@ -76,22 +83,22 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		return 0, true
 	}
 	defer resp.Body.Close()
-	c.refused = resp.StatusCode == http.StatusUnauthorized
+	s.refused = resp.StatusCode == http.StatusUnauthorized
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
 		l.opts.Trouble("")
 	case status == http.StatusUnauthorized: // what proves who we are may be good again later
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.denied(resp, &StatusError{Status: status}), "it is tried again"))
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}), "it is tried again"))
 		return 0, true
 	case status == http.StatusForbidden:
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.denied(resp, &StatusError{Status: status}), "it is not tried again on this connection"))
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}), "it is not tried again on this connection"))
 		return 0, false
 	case status/100 == 5, status == http.StatusTooManyRequests:
 		return 0, true
 	case status == http.StatusConflict && before: // it has not seen yet that the one before has ended
 		return 0, true
-	case status == http.StatusBadRequest && c.last != "": // the id is of no use any more (SHL-42), the stream may be
-		c.last = ""
+	case status == http.StatusBadRequest && s.last != "": // the id is of no use any more (SHL-42), the stream may be
+		s.last = ""
 		return 0, true
 	case status == http.StatusNotFound && before && l.SessionID() != "": // SHL-52
 		l.sessionLost()
@@ -100,27 +107,29 @@ func (l *Link) hear(c *cursor, before bool) (events int, again bool) {
 		l.opts.Log.Debug("the server has no stream of its own", "status", status)
 		return 0, false
 	}
-	heard := &alarmed{httpguard.Body(resp, -1), alarm}
-	events, _, err = c.events(heard, l.opts.MaxMessage, l.skip, func(frame []byte) bool {
-		l.heard(frame)
+	body := &alarmed{httpguard.Body(resp, -1), alarm}
+	events, _, err = s.events(body, l.opts.MaxMessage, s.skip, func(frame []byte) bool {
+		s.received(frame)
 		return false
 	})
 	if unusable(err) {
-		l.opts.Log.Warn("the server's own stream can not be read", "error", err)
+		l.opts.Log.Warn("the server's own stream cannot be read", "error", err)
 	}
 	return events, true
 }
 
 // skip is told of a message of the server's own stream that was too long.
-func (l *Link) skip(long *sse.TooLongError) {
+func (s *ownStream) skip(long *sse.TooLongError) {
+	l := s.link
 	if sink, ok := l.opts.Sink.(mcp.SkipSink); ok && l.passes() {
 		sink.Skipped(long.Head, long.Tail, l.opts.TooLong)
 	}
 }
 
-// heard passes on a message that belongs to no request. An answer does not belong here
+// received passes on a message that belongs to no request. An answer does not belong here
 // (SHL-21), but it is the server's: then its own stream is of no use any more.
-func (l *Link) heard(frame []byte) {
+func (s *ownStream) received(frame []byte) {
+	l := s.link
 	m := messages.Get().(*mcp.Message)
 	defer func() {
 		*m = mcp.Message{}

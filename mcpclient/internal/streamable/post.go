@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
 // post is one message on its way, and the stream of its answer.
@@ -83,7 +84,7 @@ func (p *post) send() (*http.Response, error) {
 		if err := p.authorize(); err != nil {
 			return nil, err
 		}
-		resp, err := p.link.rt.RoundTrip(&p.req)
+		resp, err := p.link.server.rt.RoundTrip(&p.req)
 		if err != nil {
 			return nil, err
 		}
@@ -106,6 +107,34 @@ func (p *post) send() (*http.Response, error) {
 	}
 }
 
+// authorize prepares the next attempt of a POST.
+func (p *post) authorize() error {
+	if err := httpguard.Authorize(p.ctx, p.link.opts.Auth, &p.req, p.header); err != nil {
+		return &call.TransportError{Method: p.method, Err: fmt.Errorf("authorizing the request: %w", err)}
+	}
+	return nil
+}
+
+// renewed reports whether a POST was refused and is to be sent once more: it was not
+// carried out. The answer is closed then.
+func (p *post) renewed(resp *http.Response) bool {
+	if !p.link.server.renewed(p.ctx, &p.req, resp) {
+		return false
+	}
+	for range 50 { // the transport may not have said yet that all was written
+		if p.body.rewind() {
+			httpguard.Discard(resp)
+			return true
+		}
+		if sleep(p.ctx, rewindPause) != nil {
+			return false
+		}
+	}
+	return false
+}
+
+const rewindPause = 2 * time.Millisecond
+
 // busy reports whether the server has turned a message away and wants it later: then it
 // has not looked at it. A negotiation does not wait for that.
 func (p *post) busy(resp *http.Response) (time.Duration, bool) {
@@ -122,7 +151,7 @@ func (p *post) unanswered(err error) {
 	l := p.link
 	err = plain(err)
 	switch {
-	case p.ctx.Err() != nil: // cancelled: nobody waits
+	case p.ctx.Err() != nil: // cancelled: no caller waits
 	case isTransport(err):
 		l.fail(p, err)
 	case p.body.unsent(): // there is no way to the server
@@ -144,7 +173,7 @@ func (p *post) refuse(status int, err error) {
 	p.link.fail(p, &call.TransportError{Method: p.method, Status: status, Err: err})
 }
 
-// invalid ends a request whose answer can not be used.
+// invalid ends a request whose answer cannot be used.
 func (p *post) invalid(status int, err error) {
 	if tooLong(err) {
 		err = p.link.opts.TooLong(true)

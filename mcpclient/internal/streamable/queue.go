@@ -180,7 +180,7 @@ func (l *Link) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	resp, err := l.authorized(ctx, http.MethodDelete, header, l.rt.RoundTrip)
+	resp, err := l.server.authorized(ctx, http.MethodDelete, header, l.server.rt.RoundTrip)
 	if err != nil {
 		l.opts.Log.Debug("the session was not ended", "error", plain(err))
 		return

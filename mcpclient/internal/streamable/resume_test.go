@@ -34,8 +34,8 @@ func TestResume(t *testing.T) {
 		{"without an id", ":comment\n\n", nil, nil, "without an answer", false},
 		{"an id that was taken back", event("1", "") + "id:\n\n", nil, nil, "without an answer", false},
 		{"an id that no header can carry", event("1", "") + event("\x01", ""), nil, nil, "without an answer", false},
-		{"400", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(400) }, []time.Duration{time.Second}, "can not be resumed: Bad Request", false},
-		{"405", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(405) }, []time.Duration{time.Second}, "can not be resumed", false},
+		{"400", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(400) }, []time.Duration{time.Second}, "cannot be resumed: Bad Request", false},
+		{"405", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(405) }, []time.Duration{time.Second}, "cannot be resumed", false},
 		{"404", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(404) }, []time.Duration{time.Second}, "ended the session", true},
 		{"401", event("1", ""), func(w http.ResponseWriter, _ string) { w.WriteHeader(401) }, []time.Duration{time.Second}, "Unauthorized", false},
 	}
@@ -131,7 +131,7 @@ func TestBarrenResumptions(t *testing.T) {
 				if n := len(k.server.requests("GET")); n != 5 {
 					t.Errorf("%d GETs, want 5", n)
 				}
-				if err := k.sink.failure(7); err == nil || !strings.Contains(err.Error(), "can not be resumed") {
+				if err := k.sink.failure(7); err == nil || !strings.Contains(err.Error(), "cannot be resumed") {
 					t.Errorf("failure: got %v", err)
 				}
 			})

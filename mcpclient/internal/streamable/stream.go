@@ -116,7 +116,7 @@ func (p *post) resume(c *cursor, barren *int, quiet int, err error) *http.Respon
 	}
 	for ; *barren < maxBarren; *barren++ {
 		if sleep(p.ctx, max(c.retry, c.floor, backoff(quiet+*barren-1))) != nil {
-			return nil // nobody waits
+			return nil // no caller waits
 		}
 		resp, failed := l.get(p.ctx, c.last)
 		if failed != nil {
@@ -152,7 +152,7 @@ func (p *post) unresumed(resp *http.Response) {
 	status := &StatusError{Status: resp.StatusCode}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		p.refuse(resp.StatusCode, p.link.denied(resp, status))
+		p.refuse(resp.StatusCode, p.link.server.denied(resp, p.link.SessionID(), status))
 	case resp.StatusCode == http.StatusNotFound && p.inside != "": // SHL-52
 		p.lost(ErrSession)
 		p.link.sessionLost()
@@ -175,7 +175,7 @@ func (l *Link) get(ctx context.Context, last string) (*http.Response, error) {
 	l.mu.Lock()
 	header := l.headers.stream(last)
 	l.mu.Unlock()
-	return l.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
+	return l.server.authorized(ctx, http.MethodGet, header, func(req *http.Request) (*http.Response, error) {
 		return httpguard.Do(l.opts.Client, req, 0)
 	})
 }

@@ -1,0 +1,86 @@
+package streamable
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
+)
+
+// endpoint is where requests go: it proves who sends them, and reads what refuses them.
+type endpoint struct {
+	opts *Options
+	rt   http.RoundTripper // of the client: a POST follows no redirect
+}
+
+// authorized sends a request without a body, once more if it was refused and there is
+// something else to prove who we are with.
+func (e *endpoint) authorized(ctx context.Context, method string, header http.Header, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	for first := true; ; first = false {
+		req := (&http.Request{
+			Method: method, URL: e.opts.URL, Host: e.opts.URL.Host, Header: header,
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}).WithContext(ctx)
+		if err := httpguard.Authorize(ctx, e.opts.Auth, req, header); err != nil {
+			return nil, fmt.Errorf("authorizing the request: %w", err)
+		}
+		resp, err := send(req)
+		if err != nil || !first || !e.renewed(ctx, req, resp) {
+			return resp, err
+		}
+		httpguard.Discard(resp)
+	}
+}
+
+// renewed reports whether a refused request is to be sent once more.
+func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response) bool {
+	again, err := httpguard.Renewed(ctx, e.opts.Auth, req, resp)
+	if err != nil {
+		e.opts.Log.Warn("the server refuses a request, and there is nothing new to prove who we are with", "status", resp.StatusCode, "error", err)
+	}
+	return again && err == nil
+}
+
+// denied makes the error of a refusal, in which the session id is not shown.
+func (e *endpoint) denied(resp *http.Response, session string, err error) error {
+	challenges := httpguard.Challenges(resp.Header)
+	return e.opts.Denied(resp.StatusCode, challenges, e.clean(resp, session, strings.Join(challenges, ", ")), err)
+}
+
+// page reads what comes with a status. It returns a JSON-RPC response, scanned; of
+// everything else status gets the beginning.
+func (e *endpoint) page(resp *http.Response, session string, status *StatusError, answer *mcp.Message) []byte {
+	if resp.StatusCode/100 == 3 {
+		status.Err = httpguard.Refused(e.opts.URL, resp) // SECA-22
+		return nil
+	}
+	json := mediaType(resp.Header) == typeJSON
+	body := io.LimitReader(httpguard.Body(resp, -1), shownOfPage) // the beginning, however long it says that it is
+	if json {
+		body = httpguard.Body(resp, int64(e.opts.MaxMessage))
+	}
+	text, err := readAll(body, nil, -1)
+	if json && err == nil && mcp.Scan(text, answer) == nil && (answer.Kind == mcp.KindError || answer.Kind == mcp.KindResult) {
+		if answer.Kind == mcp.KindError {
+			status.Err = answer.Error
+		}
+		return text
+	}
+	*answer = mcp.Message{}
+	status.Text = e.clean(resp, session, string(text[:min(len(text), shownOfPage)]))
+	return nil
+}
+
+// clean makes a text of the server fit to be shown, without our secrets if it repeats
+// them (SECA-27). Resp is the answer that it comes from.
+func (e *endpoint) clean(resp *http.Response, session, text string) string {
+	secrets := e.opts.Header
+	if resp.Request != nil {
+		secrets = httpguard.Secrets(resp.Request.Header)
+	}
+	return httpguard.Redact(text, shownOfPage, secrets, e.opts.URL, session)
+}
