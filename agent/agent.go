@@ -148,10 +148,6 @@ func (a *Agent) check() error {
 	if _, err := checkAnswer(a.cfg.Output); err != nil {
 		return err
 	}
-	if a.cfg.Summarise == nil && a.cfg.SummaryModel != nil {
-		m := a.rt.model(a.cfg.SummaryModel)
-		a.cfg.Summarise = summary.By(m, a.rt.pricing(m))
-	}
 	if a.cfg.Approve == nil {
 		a.cfg.Approve = a.rt.opts.Approve
 	}
@@ -181,7 +177,21 @@ func (a *Agent) shareConfig() (err error) {
 func (a *Agent) character() *loop.Config {
 	return &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
 		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: compileGuards(a.cfg.Guards),
-		Context: a.cfg.ContextLength, Summarise: a.cfg.Summarise, StopWhen: a.cfg.StopWhen.loop()}
+		Context: a.cfg.ContextLength, Summarise: a.summarise(), StopWhen: a.cfg.StopWhen.loop()}
+}
+
+// summarise returns the function that sums up what is cut; nil for none.
+func (a *Agent) summarise() func(ctx context.Context, by *loop.Call, before string, dropped []llm.Message) (string, error) {
+	if f := a.cfg.Summarise; f != nil {
+		return func(ctx context.Context, _ *loop.Call, before string, dropped []llm.Message) (string, error) {
+			return f(ctx, before, dropped)
+		}
+	}
+	if a.cfg.SummaryModel == nil {
+		return nil
+	}
+	m := a.rt.model(a.cfg.SummaryModel)
+	return summary.By(m, a.rt.pricing(m))
 }
 
 // configHash identifies what a resume would have to find unchanged.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -13,12 +14,12 @@ type Verdict uint8
 
 // The verdicts. The zero value asks.
 const (
-	VerdictAsk   = Verdict(loop.Ask)
-	VerdictAllow = Verdict(loop.Allow)
-	VerdictDeny  = Verdict(loop.Deny) // the model is told that the policy does not allow it
+	VerdictAsk   = Verdict(guard.Ask)
+	VerdictAllow = Verdict(guard.Allow)
+	VerdictDeny  = Verdict(guard.Deny) // the model is told that the policy does not allow it
 	// VerdictAskAgain asks also where a human has allowed the tool for the rest of the
 	// run, by [AcceptForRun], unless that was the answer to such a question.
-	VerdictAskAgain = Verdict(loop.AskAgain)
+	VerdictAskAgain = Verdict(guard.AskAgain)
 )
 
 // ToolCall is a call that a policy decides on.
@@ -70,15 +71,15 @@ func AskAlways(context.Context, *ToolCall) Verdict { return VerdictAsk }
 func NeverAsk(context.Context, *ToolCall) Verdict { return VerdictAllow }
 
 // gate makes a loop's gate of a policy.
-func gate(agent string, policy ApprovePolicy, taint *loop.TaintState) func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
-	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) loop.Verdict {
+func gate(agent string, policy ApprovePolicy, taint *guard.TaintState) func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict {
+	return func(ctx context.Context, t *loop.Tool, args json.RawMessage) guard.Verdict {
 		verdict := policy(ctx, &ToolCall{Agent: agent, Server: t.Server, Tool: t.Name, Arguments: args, Definition: t.Bound(),
 			ReadOnly: t.ReadOnly, Trusted: t.Trusted, NeedsApproval: t.NeedsApproval,
 			OpenWorld: t.OpenWorld, Taint: Taint(t.Taint), Seen: Taint(taint.Seen())})
 		if verdict == VerdictAllow && t.NeedsApproval {
-			return loop.Ask
+			return guard.Ask
 		}
-		return loop.Verdict(verdict)
+		return guard.Verdict(verdict)
 	}
 }
 

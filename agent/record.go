@@ -235,7 +235,7 @@ func (r *record) append(turn int, delta string, thinking bool) {
 }
 
 // Progress implements [loop.Sink]. Only the newest of a call under way is kept.
-func (r *record) Progress(key string, p loop.Progress) {
+func (r *record) Progress(key string, done, total float64, message string) {
 	r.update(func() {
 		i := r.underWay(key)
 		if i < 0 {
@@ -244,7 +244,7 @@ func (r *record) Progress(key string, p loop.Progress) {
 		r.changes++
 		r.progress[i].version, r.progress[i].event = r.changes, &ToolProgress{
 			Header: Header{RunID: r.runID, Seq: r.seq, Time: time.Now()},
-			Key:    key, Done: p.Done, Total: p.Total, Message: p.Message}
+			Key:    key, Done: done, Total: total, Message: message}
 	})
 }
 
@@ -264,19 +264,19 @@ func (r *record) forgetProgress(key string) {
 	}
 }
 
-// Retried implements [loop.TurnSink].
+// Retried implements [loop.Sink].
 func (r *record) Retried(_ int, a llm.Attempt) {
 	r.pass(func(h Header) Event {
 		return ModelRetried{Header: h, Model: a.Model, Attempt: a.Number, Error: a.Err.Error(), WaitMS: a.Wait.Milliseconds()}
 	})
 }
 
-// Chose implements [loop.TurnSink].
+// Chose implements [loop.Sink].
 func (r *record) Chose(turn int, c llm.Choice) {
 	r.pass(func(h Header) Event { return ModelChosen{h, turn, c.Model, c.Reason, c.Fallback} })
 }
 
-// Restarted implements [loop.TurnSink].
+// Restarted implements [loop.Sink].
 func (r *record) Restarted(turn int) {
 	r.pass(func(h Header) Event { return TurnRestarted{h, turn} })
 }

@@ -158,18 +158,12 @@ type toolbox struct {
 	asked
 	agent  *Agent
 	own    []loop.Tool // the program's functions
-	listed bool        // List was called; it is never called twice at once
+	listed bool        // Offer was called; it is never called twice at once
 }
 
-// List implements [loop.Tools]: functions of the program first, then the servers'
-// tools in the host's order. The first time it waits for servers that still connect;
-// later only shortly, for a run has better to do than to wait for one that hangs.
-func (t *toolbox) List(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
-	found, absent := t.find(ctx)
-	return t.choose(found), absent
-}
-
-// find returns the tools of the servers, and what is missing of them.
+// find returns the tools of the servers, and what is missing of them. The first time it
+// waits for servers that still connect; later only shortly, for one that hangs must not hold
+// up the run.
 func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	use := t.agent.cfg.Servers
 	if len(t.servers.all) == 0 || use != nil && len(use) == 0 {
@@ -341,8 +335,14 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 	return &mcpclient.CallOptions{
 		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
 		Safe: safe, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
-		Progress: func(p mcpclient.Progress) { todo.Progress(progressOf(p)) },
-		Keep:     true, OnSend: todo.Dispatch,
+		Progress: func(p mcpclient.Progress) {
+			total := 0.0
+			if p.Total != nil {
+				total = *p.Total
+			}
+			todo.Progress(p.Progress, total, p.Message)
+		},
+		Keep: true, OnSend: todo.Dispatch,
 		OnInstance: func(w *mcpclient.InstanceWait) {
 			if w == nil {
 				todo.WaitsFor("")
@@ -357,14 +357,6 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 // value is the call's idempotency key: a server that sees it twice sees the same
 // call twice.
 const MetaIdempotencyKey = "dev.troupe/idempotencyKey"
-
-func progressOf(p mcpclient.Progress) loop.Progress {
-	out := loop.Progress{Done: p.Progress, Message: p.Message}
-	if p.Total != nil {
-		out.Total = *p.Total
-	}
-	return out
-}
 
 // callError says what a failed call has come to. An error that is not an
 // [loop.UnknownError] says that the call surely had no effect, or that the server

@@ -175,13 +175,13 @@ func (s *stalls) list() []StalledRun {
 	return out
 }
 
-// Stalled implements [loop.StallSink].
+// Stalled implements [loop.Sink].
 func (r *record) Stalled(err error) {
 	r.stalls.add(StalledRun{ID: r.runID, Since: time.Now(), Err: err})
 	r.pass(func(h Header) Event { return StoreStalled{h, err.Error()} })
 }
 
-// Resumed implements [loop.StallSink].
+// Resumed implements [loop.Sink].
 func (r *record) Resumed() {
 	r.stalls.remove(r.runID)
 	r.pass(func(h Header) Event { return StoreResumed{h} })

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -44,11 +44,11 @@ func (c StopCondition) String() string {
 }
 
 // loop is the condition as a loop asks it; nil for none.
-func (c StopCondition) loop() func(*loop.TurnInfo) (string, bool) {
+func (c StopCondition) loop() func(*guard.TurnInfo) (string, bool) {
 	if c.holds == nil {
 		return nil
 	}
-	return func(t *loop.TurnInfo) (string, bool) {
+	return func(t *guard.TurnInfo) (string, bool) {
 		info := &TurnInfo{Run: t.Run, Agent: t.Agent, Turn: t.Turn, Text: t.Text}
 		for call := range t.Calls {
 			info.Calls = append(info.Calls, TurnCall(call))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -113,7 +114,7 @@ type scope struct {
 	from  *starter // what has started the run; nil for a run of its own
 	path  []string
 	depth int // levels above
-	taint *loop.TaintState
+	taint *guard.TaintState
 	grace time.Duration
 }
 
@@ -124,7 +125,7 @@ type starter struct {
 }
 
 func newScope(run *Run, a *Agent, from *starter, as asked) *scope {
-	s := &scope{asked: as, run: run, agent: a, from: from, path: []string{a.name}, taint: new(loop.TaintState), grace: a.rt.opts.Grace}
+	s := &scope{asked: as, run: run, agent: a, from: from, path: []string{a.name}, taint: new(guard.TaintState), grace: a.rt.opts.Grace}
 	if from != nil {
 		up := from.by
 		s.asked = up.asked
@@ -155,7 +156,7 @@ func (s *scope) tools() loop.Tools {
 }
 
 // gate decides on the calls of this run.
-func (s *scope) gate() func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
+func (s *scope) gate() func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict {
 	return gate(s.agent.name, s.agent.cfg.Approve, s.taint)
 }
 

@@ -120,7 +120,7 @@ type callKey struct{}
 // its own; total is zero where it is unknown. It does nothing outside of a tool call.
 func ReportProgress(ctx context.Context, done, total float64, message string) {
 	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {
-		call.Progress(loop.Progress{Done: done, Total: total, Message: message})
+		call.Progress(done, total, message)
 	}
 }
 

@@ -47,12 +47,12 @@ func (o *offers) with(offer *loop.Offer, texts []runlog.ServerText) *loop.Offer 
 	return with
 }
 
-// Offer implements [loop.Offerer]: List for a run whose tools are those of every other
-// run of its agent.
+// Offer implements [loop.Tools]: functions of the program first, then the servers' tools in
+// the host's order. Runs whose tools are those of every other run of their agent share one.
 func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
 	if len(t.agent.team) > 0 || t.sampler != nil || t.roots != nil { // it has tools of its own
-		tools, absent := t.List(ctx)
-		offer := loop.NewOffer(tools)
+		found, absent := t.find(ctx)
+		offer := loop.NewOffer(t.choose(found))
 		return offer.With(t.servers.texts(ctx, offer.Servers())), absent
 	}
 	found, absent := t.find(ctx)

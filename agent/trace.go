@@ -105,13 +105,14 @@ func (t *tracing) guard(f func()) {
 }
 
 // Turn implements [loop.Trace].
-func (t *tracing) Turn(ctx context.Context, about *loop.TurnTrace) (context.Context, func(*llm.Response, error)) {
-	return t.tracer.Turn(within{ctx, t.ctx}, (*TurnTrace)(about))
+func (t *tracing) Turn(ctx context.Context, turn int, model string, req *llm.Request) (context.Context, func(*llm.Response, error)) {
+	return t.tracer.Turn(within{ctx, t.ctx}, &TurnTrace{Turn: turn, Model: model, Request: req})
 }
 
 // Tool implements [loop.Trace].
-func (t *tracing) Tool(ctx context.Context, about *loop.ToolTrace) (context.Context, func(*mcp.CallToolResult, error)) {
-	return t.tracer.Tool(within{ctx, t.ctx}, (*ToolTrace)(about))
+func (t *tracing) Tool(ctx context.Context, call *loop.Call) (context.Context, func(*mcp.CallToolResult, error)) {
+	tool := call.Tool()
+	return t.tracer.Tool(within{ctx, t.ctx}, &ToolTrace{Key: call.Key, ID: call.ID(), Server: tool.Server, Tool: tool.Name, Arguments: call.Arguments})
 }
 
 // within is a context with the values of another one behind its own.

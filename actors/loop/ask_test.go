@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -22,7 +23,7 @@ func (b *bench) askFirst(model *llmtest.Model) *loop.Config {
 	write := tool("write", echo)
 	write.Server, write.Origin = "files", "cmd --flag"
 	cfg := b.config(model, write)
-	cfg.Gate = func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Ask }
+	cfg.Gate = func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return guard.Ask }
 	return cfg
 }
 
@@ -197,11 +198,11 @@ func TestAskedAndAllowedTogether(t *testing.T) {
 		model := llmtest.Script(llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("read", `{"r":1}`)), llmtest.Say("ok"))
 		cfg := b.askFirst(model)
 		cfg.Tools = append(cfg.Tools.(tools), tool("read", echo))
-		cfg.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) loop.Verdict {
+		cfg.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) guard.Verdict {
 			if tool.Name == "read" {
-				return loop.Allow
+				return guard.Allow
 			}
-			return loop.Ask
+			return guard.Ask
 		}
 		run := b.start(cfg)
 		synctest.Wait()
@@ -223,13 +224,13 @@ func TestAskedAndAllowedTogether(t *testing.T) {
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name string
-		gate func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict
+		gate func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict
 		asks int
 	}{
 		{"none", nil, 1},
-		{"panics", func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { panic("bug") }, 1},
-		{"nonsense", func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return 99 }, 1},
-		{"denies", func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Deny }, 0},
+		{"panics", func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { panic("bug") }, 1},
+		{"nonsense", func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return 99 }, 1},
+		{"denies", func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return guard.Deny }, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -117,10 +117,10 @@ func (t *turn) intent(req *llm.Request) runlog.Entry {
 		Turn: t.n, Reserved: t.spend.Reserved(), MaxTokens: req.MaxTokens, Held: t.spend.Held()}}
 }
 
-func (t *turn) info(cfg *config) *TurnInfo {
-	return &TurnInfo{Run: cfg.ID, Agent: cfg.Agent, Turn: t.n, Text: t.resp.Text(), Calls: func(yield func(TurnCall) bool) {
+func (t *turn) info(cfg *config) *guard.TurnInfo {
+	return &guard.TurnInfo{Run: cfg.ID, Agent: cfg.Agent, Turn: t.n, Text: t.resp.Text(), Calls: func(yield func(guard.TurnCall) bool) {
 		for _, cl := range t.calls {
-			if !yield(TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result}) {
+			if !yield(guard.TurnCall{Server: cl.server(), Tool: cl.name, Arguments: cl.args, Made: cl.made, Result: cl.result}) {
 				return
 			}
 		}
@@ -141,10 +141,6 @@ func (t *turn) end(cause error) {
 			cl.cancel(cause)
 		}
 	}
-}
-
-func (cl *call) trace() *ToolTrace {
-	return &ToolTrace{Key: cl.key, ID: cl.id, Server: cl.tool.Server, Tool: cl.tool.Name, Arguments: cl.args}
 }
 
 // trust is the trust in a tool as questions show it.

@@ -52,11 +52,11 @@ func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out 
 	if cfg.Gate == nil {
 		return out
 	}
-	verdict, err := actors.Guard(func() (Verdict, error) { return cfg.Gate(ctx, t, args), nil })
+	verdict, err := actors.Guard(func() (guard.Verdict, error) { return cfg.Gate(ctx, t, args), nil })
 	switch {
-	case err != nil || verdict > AskAgain:
-		out.verdict = Ask
-	case verdict == Deny:
+	case err != nil || verdict > guard.AskAgain:
+		out.verdict = guard.Ask
+	case verdict == guard.Deny:
 		out.refusal = "not called: the policy of this agent does not allow it"
 	default:
 		out.verdict = verdict
@@ -100,7 +100,7 @@ func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage
 
 // ruling is what becomes of one call. A refusal is a result for the model.
 type ruling struct {
-	verdict Verdict
+	verdict guard.Verdict
 	refusal string
 	print   [32]byte        // of the call, for the loop detector
 	args    json.RawMessage // that a guard has put in place of the model's; nil for none

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -33,7 +34,7 @@ type calls struct {
 // is room.
 func (cs *calls) act(c *actors.Context, rulings []ruling) {
 	for i := range rulings {
-		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != Allow {
+		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != guard.Allow {
 			rulings[i].refusal = "not called: it needs a human's consent, and the run has no person to ask"
 		}
 	}
@@ -49,8 +50,8 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 			continue
 		}
 		entries = append(entries, cl.intent())
-		cl.again = rulings[i].verdict == AskAgain
-		if rulings[i].verdict == Allow || cs.allowedForRun(cl) {
+		cl.again = rulings[i].verdict == guard.AskAgain
+		if rulings[i].verdict == guard.Allow || cs.allowedForRun(cl) {
 			cl.phase = ready
 		} else if asked, err := cs.openAsk(cl); err == nil {
 			entries = append(entries, asked)
@@ -76,7 +77,7 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 				cl.hold = hold
 				continue
 			}
-			if limit, ok := errors.AsType[*LimitError](err); ok && cs.cfg.Limits.OnLimit == runlog.LimitAsk {
+			if limit, ok := errors.AsType[*budget.LimitError](err); ok && cs.cfg.Limits.OnLimit == runlog.LimitAsk {
 				cs.run.hit(c, limitHit{ask: &limitAsk{err: limit,
 					again: func(c *actors.Context) { cs.act(c, rulings) },
 					stop: func(c *actors.Context, err error) {
@@ -148,7 +149,7 @@ type allowance uint8
 
 const (
 	allowedOnce  allowance = iota // not for the rest of the run
-	allowedRun                    // but for calls with [AskAgain]
+	allowedRun                    // but for calls with [guard.AskAgain]
 	allowedAgain                  // those too: the question was about one
 )
 
@@ -217,7 +218,7 @@ func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAs
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (cs *calls) dispatch(c *actors.Context, cl *call) {
 	sink, cfg := cs.cfg.Sink, cs.cfg
-	todo := &Call{Run: cs.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(p Progress) { sink.Progress(cl.key, p) }}
+	todo := &Call{Run: cs.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(done, total float64, message string) { sink.Progress(cl.key, done, total, message) }}
 	if !cl.tool.Dispatches {
 		cs.pay(cl, true)
 	}
@@ -355,7 +356,7 @@ func (cs *calls) pay(cl *call, made bool) {
 // that is news to the run: its own journal says what it knows, also if another run of
 // the tree has seen it.
 func (cs *calls) taint(cl *call) []runlog.Entry {
-	seen := cs.cfg.Taint.add(cl.tool.Taint)
+	seen := cs.cfg.Taint.Add(cl.tool.Taint)
 	if seen == cs.seen {
 		return nil
 	}
@@ -392,7 +393,7 @@ func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.Cal
 	if c.Trace == nil {
 		return cl.tool.Do(ctx, todo)
 	}
-	ctx, end := c.Trace.Tool(ctx, cl.trace())
+	ctx, end := c.Trace.Tool(ctx, todo)
 	err = errPanicked
 	defer func() { end(res, err) }()
 	res, err = cl.tool.Do(ctx, todo)
@@ -405,7 +406,7 @@ func (c *config) tracedGo(ctx context.Context, cl *call, todo *Call, done func(*
 		cl.tool.Go(ctx, todo, done)
 		return
 	}
-	ctx, end := c.Trace.Tool(ctx, cl.trace())
+	ctx, end := c.Trace.Tool(ctx, todo)
 	cl.tool.Go(ctx, todo, func(res *mcp.CallToolResult, err error) {
 		defer done(res, err)
 		end(res, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
@@ -28,7 +29,7 @@ var hang = tool("hang", func(ctx context.Context, _ *loop.Call) (string, error) 
 // slowTools are a list that takes an hour.
 type slowTools struct{}
 
-func (slowTools) List(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
+func (slowTools) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
 	<-ctx.Done()
 	return nil, nil
 }
@@ -37,10 +38,10 @@ func (slowTools) List(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 // and the trace shows where it was.
 func TestCancel(t *testing.T) {
 	forever := llmtest.Slow(24 * time.Hour)
-	ask := func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Ask }
-	think := func(ctx context.Context, _ *loop.Tool, _ json.RawMessage) loop.Verdict {
+	ask := func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return guard.Ask }
+	think := func(ctx context.Context, _ *loop.Tool, _ json.RawMessage) guard.Verdict {
 		<-ctx.Done()
-		return loop.Allow
+		return guard.Allow
 	}
 	tests := []struct {
 		state  string

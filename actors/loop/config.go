@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -28,60 +27,111 @@ type Journal interface {
 	Ask(ctx context.Context, id string) (store.Ask, error)
 }
 
-// Sink is told what happens in a run. Its methods must not block. Journalled and
-// Closed are called by the run's actor, the others by the goroutines of its tasks,
-// also at the same time and after Closed.
+// Sink receives what happens in a run. Its methods must not block. The run's actor calls
+// Journalled, Stalled, Resumed and Closed, the goroutines of its tasks call the others, also
+// at the same time and after Closed.
 type Sink interface {
 	// Journalled takes events that are durable, in order.
 	Journalled(entries []runlog.Entry)
 	// Text and Thinking take what the model says as it comes.
 	Text(turn int, delta string)
 	Thinking(turn int, delta string)
-	// Progress takes how far the call with that key is.
-	Progress(key string, p Progress)
+	// Retried comes before each wait for another attempt, Chose when a router has chosen a
+	// model. Restarted says that all text and thinking of the turn so far is void: the model is
+	// asked again.
+	Retried(turn int, a llm.Attempt)
+	Chose(turn int, c llm.Choice)
+	Restarted(turn int)
+	// Progress takes how far the call with that key is, in units of its own; total is zero
+	// where it is unknown.
+	Progress(key string, done, total float64, message string)
+	// Stalled says that the run waits for its store, with the store's first error. Resumed
+	// ends the wait; it does not come at the end of the run.
+	Stalled(err error)
+	Resumed()
 	// Closed comes once, after everything else that is journalled. The run's
 	// last event is missing where it could not be written.
 	Closed(out Outcome)
 }
 
-// Progress is how far a tool call is, in units of its own.
-type Progress struct {
-	Done, Total float64 // Total is zero where it is unknown
-	Message     string
+// Trace observes each turn and each tool call: as it begins, and by the function that the
+// method returns how it ended, which may be on another goroutine. The work is done in the
+// context that it returns, which must be derived from the one it is given. Its methods may be
+// called from any goroutine, must not block, and are called in pairs: what has begun ends,
+// also by a panic.
+type Trace interface {
+	// Turn is one turn of the model with all attempts. The request must not be changed, nor
+	// kept. The response is nil with an error.
+	Turn(ctx context.Context, turn int, model string, req *llm.Request) (context.Context, func(*llm.Response, error))
+	// Tool is one call that is being made.
+	Tool(ctx context.Context, call *Call) (context.Context, func(*mcp.CallToolResult, error))
 }
 
-// Config describes a run. It is not changed once the run has started.
-type Config struct {
-	ID        string
-	Agent     string   // name of the agent
-	Path      []string // agents from the root to this one
-	Parent    string   // the run that this one is a part of; empty for none
-	InputHash string   // of what the run was started with, see [store.Run]
-	Hash      string   // of the agent's configuration
+// Answers reports to runs the decisions on their asks that come from elsewhere, other
+// processes too: one that looks at the store for all runs, in place of each that looks for
+// itself. Its methods must not block.
+type Answers interface {
+	// Watch calls settled, which does not block, once the ask is decided. It may do so
+	// more than once, and not for one that expires. It ends with Forget, or with run.
+	Watch(ask string, run actors.Ref, settled func(store.Ask))
+	Forget(ask string)
+}
 
+// Own is what one run of a [Template] has of its own.
+type Own struct {
+	ID      string
+	*Origin          // nil is none of it; released once the run has begun
+	Path    []string // agents from the root to this one
+	Tools   Tools    // nil means none
+	// Schema asks for an answer that is JSON of this schema; Check decides whether
+	// one is, and the model reads its error. Both are optional.
+	Schema json.RawMessage
+	Check  func(text string) (json.RawMessage, error)
+	// Gate decides on a call whose arguments are in order. It runs in a task; nil,
+	// like a panic in it, asks for every call.
+	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) guard.Verdict
+	// Taint is what the tree of runs has seen. Nil means a tree of its own.
+	Taint *guard.TaintState
+	Sink  Sink
+	// Trace observes turns and calls. Nil means none.
+	Trace Trace
+	// Nonce tells this run from any other of the same ID in the keys its calls
+	// carry. Empty makes one up.
+	Nonce string
+	Wall  time.Duration // in place of Limits.Wall; zero leaves that
+	// Grace is how long a run that ends waits for calls that do not heed their
+	// cancelled context, and once more for its journal. Zero means that of the template, and
+	// there 5 seconds.
+	Grace time.Duration
+}
+
+// Origin is what a run begins with and comes from.
+type Origin struct {
+	Parent    string // the run that this one is a part of; empty for none
+	InputHash string // of what the run was started with, see [store.Run]
+	Input     []llm.Message
+	// Budget is the account that the run's own is made a child of, [Call.Budget] of the
+	// call that starts it. Nil makes a tree of its own.
+	Budget *budget.Account
+}
+
+// Config describes runs that are alike. It is not changed once a run has started.
+type Config struct {
+	Own           // of which a [Template] takes Grace; a hand-off takes Tools and Gate
+	Agent  string // name of the agent
+	Hash   string // of the agent's configuration
 	System string
-	Input  []llm.Message
 	Model  llm.Model
-	Tools  Tools // nil means none
 	// MaxTokens bounds the output of one turn. Zero means the provider's limit.
 	MaxTokens int
 	// Temperature is left to the provider where nil.
 	Temperature *float64
 
-	// Schema asks for an answer that is JSON of this schema; Check decides whether
-	// one is, and its error is what the model is told. Both are optional.
-	Schema json.RawMessage
-	Check  func(text string) (json.RawMessage, error)
-
-	// Gate decides on a call whose arguments are in order. It runs in a task; nil,
-	// like a panic in it, asks for every call.
-	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) Verdict
-
 	// Guards look at what goes in and out, in this order.
 	Guards []guard.Guard
 	// StopWhen ends the run after a turn that the model has not ended it with, and
 	// says why. It runs in a task. Nil never does.
-	StopWhen func(*TurnInfo) (reason string, stop bool)
+	StopWhen func(*guard.TurnInfo) (reason string, stop bool)
 	// Repeats is in how many turns in a row the model may make the same calls, and no
 	// others, before it is told; at twice as often the run fails with a [*RepeatError]. Zero
 	// means 3, below zero switches it off.
@@ -91,13 +141,12 @@ type Config struct {
 	// nothing is left out before the model says that it is too much.
 	Context int
 	// Summarise says in a few words what is left out, in place of what it has said
-	// before. It runs in a task; nil, or an error, leaves a mark only.
-	Summarise func(ctx context.Context, before string, dropped []llm.Message) (string, error)
-	// Taint is what the tree of runs has seen. Nil means a tree of its own.
-	Taint *TaintState
+	// before. It runs in a task, and what it spends is the run's: by has its account. Nil, or
+	// an error, leaves a mark only.
+	Summarise func(ctx context.Context, by *Call, before string, dropped []llm.Message) (string, error)
 
 	// Journal keeps the events of the run. Nil keeps none: there is no lease, no person can
-	// be asked, so that a call whose verdict is [Ask] is refused, and the sink is told of
+	// be asked, so that a call whose verdict is [guard.Ask] is refused, and the sink gets the
 	// events as they happen.
 	Journal Journal
 	Owner   string // of the lease
@@ -109,9 +158,6 @@ type Config struct {
 	// Answers tells the run of answers that were given elsewhere. Nil lets it look at the
 	// Journal once a second, for itself.
 	Answers Answers
-	Sink    Sink
-	// Trace observes turns and calls. Nil means none.
-	Trace Trace
 	// Kind is what the run is to the census: [actors.KindLoop] for a loop that serves
 	// another's work. Zero means [actors.KindRun].
 	Kind actors.Kind
@@ -120,9 +166,6 @@ type Config struct {
 	LastAnswers bool
 
 	Limits Limits
-	// Budget is the account that the run's own is made a child of, [Call.Budget] of the
-	// call that starts it. Nil makes a tree of its own.
-	Budget *budget.Account
 	// Pricing says what the model costs. Nil means that money is not counted; a run
 	// with a limit of money, its own or that of Budget, needs it.
 	Pricing  *Pricing
@@ -132,27 +175,7 @@ type Config struct {
 	MaxResult int
 	// AskExpiry is how long a question waits for a human. Zero means 10 minutes.
 	AskExpiry time.Duration
-	// Grace is how long a run that ends waits for calls that do not heed their
-	// cancelled context, and once more for its journal. Zero means 5 seconds.
-	Grace time.Duration
-
-	// Nonce tells this run from any other of the same ID in the keys its calls
-	// carry. Empty makes one up.
-	Nonce string
 }
-
-// Verdict is what a gate says of a call.
-type Verdict uint8
-
-// The verdicts. The zero value asks.
-const (
-	Ask Verdict = iota
-	Allow
-	Deny
-	// AskAgain asks also where a human has allowed the tool for the rest of the run,
-	// unless the answer was to such a question.
-	AskAgain
-)
 
 const (
 	maxCalls = 128 // of one turn; more are refused
@@ -175,7 +198,7 @@ func (c *Config) withDefaults() (*shared, error) {
 	d.Repeats = cmp.Or(d.Repeats, 3)
 	d.MaxResult = cmp.Or(d.MaxResult, 100_000)
 	d.AskExpiry = cmp.Or(d.AskExpiry, 10*time.Minute)
-	d.Grace = cmp.Or(d.Grace, 5*time.Second)
+	d.Own = Own{Grace: cmp.Or(c.Grace, 5*time.Second)}
 	d.Owner = cmp.Or(d.Owner, "loop")
 	d.Lease = cmp.Or(d.Lease, time.Minute)
 	d.Kind = cmp.Or(d.Kind, actors.KindRun)
@@ -195,32 +218,6 @@ type shared struct {
 	claimed bool // others may claim the run once its lease is over
 }
 
-// Own is what one run of a template has of its own. All of it is as in [Config], and takes
-// the place of what the template says.
-type Own struct {
-	ID     string
-	Origin *Origin // nil is none of it; released once the run has begun
-	Path   []string
-	Tools  Tools
-	Schema json.RawMessage
-	Check  func(text string) (json.RawMessage, error)
-	Gate   func(ctx context.Context, tool *Tool, args json.RawMessage) Verdict
-	Taint  *TaintState
-	Sink   Sink
-	Trace  Trace
-	Nonce  string
-	Wall   time.Duration // in place of Limits.Wall; zero leaves that
-	Grace  time.Duration // zero leaves the template's
-}
-
-// Origin is what a run begins with and comes from, as in [Config].
-type Origin struct {
-	Parent    string
-	InputHash string
-	Input     []llm.Message
-	Budget    *budget.Account
-}
-
 // config is that of one run. What it has of its own hides what the template says of the
 // same.
 type config struct {
@@ -228,90 +225,13 @@ type config struct {
 	*shared
 }
 
-// NewTemplate checks a configuration. Of what is in [Own] it takes only Limits.Wall and
-// Grace.
+// NewTemplate checks a configuration.
 func NewTemplate(cfg *Config) (*Template, error) {
 	common, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	return &Template{common}, nil
-}
-
-// TurnSink is what a [Sink] may implement to be told also of what happens between a
-// turn and the models that are asked for it. Its methods must not block, and are called
-// by the goroutine of the turn.
-type TurnSink interface {
-	// Retried is called before each wait for another attempt.
-	Retried(turn int, a llm.Attempt)
-	// Chose is called when a router has chosen a model.
-	Chose(turn int, c llm.Choice)
-	// Restarted says that all text and thinking of the turn so far is void: it is asked
-	// for again.
-	Restarted(turn int)
-}
-
-// StallSink is what a [Sink] may implement to be told when its run waits for the store,
-// and when it goes on. Its methods must not block; the run's actor calls them.
-type StallSink interface {
-	// Stalled is called once for each stall, with the store's first error.
-	Stalled(err error)
-	// Resumed ends a stall. There is none at the end of the run.
-	Resumed()
-}
-
-// Trace is told of each turn and each tool call as it begins, and by the function that
-// it returns of how it ended, which may be on another goroutine. The context that it
-// returns is the one the work is done in, and must be derived from the one it is given.
-// Its methods may be called from any goroutine, must not block, and are called in pairs:
-// what has begun ends, also by a panic.
-type Trace interface {
-	// Turn is one turn of the model with all attempts. The response is nil with an error.
-	Turn(ctx context.Context, t *TurnTrace) (context.Context, func(*llm.Response, error))
-	// Tool is one call that is being made.
-	Tool(ctx context.Context, t *ToolTrace) (context.Context, func(*mcp.CallToolResult, error))
-}
-
-// TurnTrace says what is asked of a model.
-type TurnTrace struct {
-	Turn    int
-	Model   string       // provider and model
-	Request *llm.Request // must not be changed, nor kept
-}
-
-// ToolTrace says what is called.
-type ToolTrace struct {
-	Key       string // of the call, unique
-	ID        string // the model's
-	Server    string // empty for a function of the program
-	Tool      string
-	Arguments json.RawMessage // must not be changed, nor kept
-}
-
-// Answers reports to runs the decisions on their asks that come from elsewhere, other
-// processes too: one that looks at the store for all runs, in place of each that looks for
-// itself. Its methods must not block.
-type Answers interface {
-	// Watch calls settled, which does not block, once the ask is decided. It may do so
-	// more than once, and not for one that expires. It ends with Forget, or with run.
-	Watch(ask string, run actors.Ref, settled func(store.Ask))
-	Forget(ask string)
-}
-
-// TurnInfo is a turn that is over: the model has spoken, and its calls have returned.
-type TurnInfo struct {
-	Run, Agent string
-	Turn       int    // from one
-	Text       string // what the model has said beside its calls
-	Calls      iter.Seq[TurnCall]
-}
-
-// TurnCall is one call of a turn.
-type TurnCall struct {
-	Server, Tool string
-	Arguments    json.RawMessage
-	Made         bool                   // it was neither refused nor declined
-	Result       *mcp.ToolResultContent // as the model sees it; not to be changed
 }
 
 // takeOver returns the configuration of the same run with another agent: its name,

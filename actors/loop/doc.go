@@ -26,7 +26,7 @@
 //     and no call is ever seen without its result.
 //   - No reader sees an answer or a result before its guards.
 //
-// The events of a run hold all that a later resume needs; see [Decode]. Without a
+// The events of a run hold all that a later resume needs; see runlog.Decode. Without a
 // journal ([Config].Journal) the same actor runs a loop that only lives as long as
 // its caller, such as a server's handler: nothing is written then, and no person can be
 // asked.

@@ -3,6 +3,8 @@ package loop
 import (
 	"errors"
 	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/budget"
 )
 
 // CancelledError ends a run that was cancelled.
@@ -65,8 +67,8 @@ var (
 	ErrNotDispatched = errors.New("not called: the run has ended")
 )
 
-func overLimit(limit string, most any) *LimitError {
-	return &LimitError{Limit: limit, Max: fmt.Sprint(most)}
+func overLimit(limit string, most any) *budget.LimitError {
+	return &budget.LimitError{Limit: limit, Max: fmt.Sprint(most)}
 }
 
 // errPanicked ends what a panic has ended.

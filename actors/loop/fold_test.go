@@ -151,7 +151,7 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 		{"results and turns that were cut", many(12, 0), func(c *loop.Config) { c.Context, c.MaxTokens = 900, 100 }},
 		{"with summaries", many(12, 0), func(c *loop.Config) {
 			c.Context, c.MaxTokens = 1300, 100
-			c.Summarise = func(_ context.Context, before string, dropped []llm.Message) (string, error) {
+			c.Summarise = func(_ context.Context, _ *loop.Call, before string, dropped []llm.Message) (string, error) {
 				return fmt.Sprint(before, " and ", len(dropped)), nil
 			}
 		}},

@@ -300,9 +300,9 @@ func TestGateSeesWhatGuardsLeave(t *testing.T) {
 			return guard.Changed("")
 		}}}
 		var seen string
-		cfg.Gate = func(_ context.Context, _ *loop.Tool, args json.RawMessage) loop.Verdict {
+		cfg.Gate = func(_ context.Context, _ *loop.Tool, args json.RawMessage) guard.Verdict {
 			seen = string(args)
-			return loop.Ask
+			return guard.Ask
 		}
 		run := b.start(cfg)
 		ask := <-b.sink.asked

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
@@ -42,7 +43,7 @@ func TestWrapUpAfterAHandOff(t *testing.T) {
 					return llmtest.Call("transfer", nil).Usage(llm.EstimateTokens(req), 60)
 				}))
 				cfg := b.config(first, handOff(func() *loop.Config {
-					return &loop.Config{Agent: "second", Model: second, Pricing: &loop.Pricing{Most: tt.dear}, Gate: allow}
+					return &loop.Config{Agent: "second", Model: second, Pricing: &loop.Pricing{Most: tt.dear}, Own: loop.Own{Gate: allow}}
 				}))
 				// Enough for the first agent's turn and its last one, and for no other.
 				cfg.Limits = loop.Limits{Cost: llm.Unit / 1000, OnLimit: runlog.LimitWrapUp}
@@ -66,13 +67,13 @@ func TestHandOffToAnotherModel(t *testing.T) {
 		first := llmtest.Script(llmtest.Call("transfer", nil).Usage(5000, 5))
 		second := llmtest.Script(llmtest.Call("echo", nil), llmtest.Call("read", nil), llmtest.Say("done"))
 		cfg := b.config(first, handOff(func() *loop.Config {
-			return &loop.Config{Agent: "second", Model: second, Tools: tools{tool("echo", echo), tool("read", big(60))}, Context: 400,
-				Gate: func(_ context.Context, t *loop.Tool, _ json.RawMessage) loop.Verdict {
+			return &loop.Config{Agent: "second", Model: second, Context: 400, Own: loop.Own{Tools: tools{tool("echo", echo), tool("read", big(60))},
+				Gate: func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
 					if t.Name == "echo" {
-						return loop.Deny
+						return guard.Deny
 					}
-					return loop.Allow
-				}}
+					return guard.Allow
+				}}}
 		}))
 		cfg.Context = 100_000
 		if out := b.finish(b.start(cfg)); out.Text != "done" || out.ToolCalls != 2 || len(b.cuts()) != 0 {
@@ -91,7 +92,7 @@ func TestHandOffNeedsAPrice(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		second := llmtest.Script(llmtest.Say("done")).Named("p/unknown")
 		cfg := b.config(llmtest.Script(llmtest.Call("transfer", nil)), handOff(func() *loop.Config {
-			return &loop.Config{Agent: "second", Model: second, Gate: allow}
+			return &loop.Config{Agent: "second", Model: second, Own: loop.Own{Gate: allow}}
 		}))
 		cfg.Limits.Cost, cfg.Pricing = llm.Unit, priced(1, 1)
 		out := b.finish(b.start(cfg))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -26,7 +27,7 @@ type recorder struct {
 	mu       sync.Mutex
 	entries  []runlog.Entry
 	text     strings.Builder
-	progress []loop.Progress
+	progress []float64
 	closed   []loop.Outcome
 	asked    chan store.Ask
 }
@@ -48,12 +49,17 @@ func (r *recorder) Text(_ int, delta string) {
 	r.text.WriteString(delta)
 }
 
-func (r *recorder) Thinking(int, string) {}
+func (r *recorder) Thinking(int, string)     {}
+func (r *recorder) Retried(int, llm.Attempt) {}
+func (r *recorder) Chose(int, llm.Choice)    {}
+func (r *recorder) Restarted(int)            {}
+func (r *recorder) Stalled(error)            {}
+func (r *recorder) Resumed()                 {}
 
-func (r *recorder) Progress(_ string, p loop.Progress) {
+func (r *recorder) Progress(_ string, done, _ float64, _ string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress = append(r.progress, p)
+	r.progress = append(r.progress, done)
 }
 
 func (r *recorder) Closed(out loop.Outcome) {
@@ -75,7 +81,7 @@ func (r *recorder) types() []string {
 // tools is a fixed list of tools.
 type tools []loop.Tool
 
-func (t tools) List(context.Context) ([]loop.Tool, []runlog.Absent) { return t, nil }
+func (t tools) Offer(context.Context) (*loop.Offer, []runlog.Absent) { return loop.NewOffer(t), nil }
 
 // tool makes a tool from a function of its arguments.
 func tool(name string, do func(ctx context.Context, call *loop.Call) (string, error)) loop.Tool {
@@ -91,7 +97,7 @@ func tool(name string, do func(ctx context.Context, call *loop.Call) (string, er
 
 func echo(_ context.Context, call *loop.Call) (string, error) { return string(call.Arguments), nil }
 
-func allow(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Allow }
+func allow(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return guard.Allow }
 
 // parent starts runs.
 type parent struct{}
@@ -148,9 +154,9 @@ func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 
 // config is one that works; tests change it.
 func (b *bench) config(model llm.Model, list ...loop.Tool) *loop.Config {
-	return &loop.Config{ID: "r1", Agent: "tester", Path: []string{"tester"}, Nonce: "nonce", InputHash: "in",
-		Model: model, Tools: tools(list), Input: []llm.Message{llm.User("go")}, Gate: allow,
-		Journal: b.store, Owner: "test", Sink: b.sink}
+	return &loop.Config{Own: loop.Own{ID: "r1", Path: []string{"tester"}, Nonce: "nonce", Tools: tools(list), Gate: allow, Sink: b.sink,
+		Origin: &loop.Origin{InputHash: "in", Input: []llm.Message{llm.User("go")}}},
+		Agent: "tester", Model: model, Journal: b.store, Owner: "test"}
 }
 
 // start starts a run and waits until it is recorded.

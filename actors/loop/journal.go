@@ -237,9 +237,7 @@ func (j *journal) stall(c *actors.Context, err error) bool {
 	}
 	if first {
 		c.Log().Warn("a run waits for its store", "run", j.cfg.ID, "error", err)
-		if s, ok := j.cfg.Sink.(StallSink); ok {
-			s.Stalled(err)
-		}
+		j.cfg.Sink.Stalled(err)
 	}
 	j.stalled.again.Set(wait)
 	return true
@@ -254,9 +252,7 @@ func (j *journal) unstall(c *actors.Context) {
 	j.stalled = nil
 	s.again.Clear()
 	c.Log().Info("a run goes on: its store takes its events again", "run", j.cfg.ID, "stalled", time.Since(s.since))
-	if sink, ok := j.cfg.Sink.(StallSink); ok {
-		sink.Resumed()
-	}
+	j.cfg.Sink.Resumed()
 	if j.out == nil {
 		j.renew(c) // which may have failed, too
 	}

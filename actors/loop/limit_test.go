@@ -69,7 +69,7 @@ func TestWrapUp(t *testing.T) {
 				cfg.Limits, cfg.Pricing = tt.limits, priced(2*llm.Unit, 10*llm.Unit)
 				cfg.Limits.OnLimit = runlog.LimitWrapUp
 				out := b.finish(b.start(cfg))
-				limit, ok := errors.AsType[*loop.LimitError](out.Err)
+				limit, ok := errors.AsType[*budget.LimitError](out.Err)
 				if !ok || !strings.Contains(limit.Error(), "limit: "+tt.want) || out.State != store.Limited || out.Stop != runlog.StopLimit || out.Text != "what I have" {
 					t.Fatalf("outcome: got %+v, want an answer and the limit of %s", out, tt.want)
 				}
@@ -188,7 +188,7 @@ func TestWrapUpThatFails(t *testing.T) {
 		cfg := b.config(llmtest.Script(llmtest.Call("echo", nil), llmtest.Fail(errors.New("line cut"))), tool("echo", echo))
 		cfg.Limits = loop.Limits{Steps: 2, OnLimit: runlog.LimitWrapUp}
 		out := b.finish(b.start(cfg))
-		var limit *loop.LimitError
+		var limit *budget.LimitError
 		if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), "line cut") || out.State != store.Limited || out.Text != "" {
 			t.Errorf("outcome: %+v", out)
 		}
@@ -260,7 +260,7 @@ func TestAskForMore(t *testing.T) {
 				if tt.want == "" && (out.Err != nil || out.Text != "done") {
 					t.Fatalf("outcome: %+v", out)
 				}
-				var limit *loop.LimitError
+				var limit *budget.LimitError
 				if tt.want != "" && (!errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), tt.want) || out.State != store.Limited) {
 					t.Errorf("outcome: got %+v, want %q", out, tt.want)
 				}
@@ -442,12 +442,12 @@ func (m *choosing) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.E
 
 func TestLimitsAreChecked(t *testing.T) {
 	for _, limits := range []loop.Limits{{Steps: -1}, {Tokens: -1}, {Cost: -1}, {ModelCalls: -1}, {ToolCalls: -1}, {Depth: -1}, {Wall: -1}, {OnLimit: "later"}} {
-		cfg := &loop.Config{ID: "r", Model: caller(1), Sink: new(recorder), Limits: limits}
+		cfg := &loop.Config{Own: loop.Own{ID: "r", Sink: new(recorder)}, Model: caller(1), Limits: limits}
 		if _, err := loop.New(cfg); err == nil {
 			t.Errorf("New(%+v): no error", limits)
 		}
 	}
-	cfg := &loop.Config{ID: "r", Model: caller(1), Sink: new(recorder), Limits: loop.Limits{OnLimit: runlog.LimitAsk}}
+	cfg := &loop.Config{Own: loop.Own{ID: "r", Sink: new(recorder)}, Model: caller(1), Limits: loop.Limits{OnLimit: runlog.LimitAsk}}
 	if _, err := loop.New(cfg); err == nil {
 		t.Error("New of a run without a journal that asks: no error")
 	}

@@ -22,13 +22,13 @@ type limitHit struct {
 // limitAsk is a question for more. The two ways on are called once what was decided
 // is durable.
 type limitAsk struct {
-	err   *LimitError
+	err   *budget.LimitError
 	again func(*actors.Context)        // more was allowed
 	stop  func(*actors.Context, error) // it was not
 }
 
 // spentOf is what the limit's account has spent of it.
-func spentOf(limit *LimitError) string {
+func spentOf(limit *budget.LimitError) string {
 	if limit.At() == nil {
 		return ""
 	}
@@ -36,7 +36,7 @@ func spentOf(limit *LimitError) string {
 }
 
 // moreOf is what a decision allows, or why it allows nothing.
-func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
+func moreOf(limit *budget.LimitError, d store.Decision) (budget.Limits, error) {
 	switch d.Status {
 	case store.AskAccepted:
 	case store.AskExpired:
@@ -57,7 +57,7 @@ func moreOf(limit *LimitError, d store.Decision) (budget.Limits, error) {
 }
 
 // amountOf writes what a limit was raised by.
-func amountOf(limit *LimitError, more budget.Limits) string {
+func amountOf(limit *budget.LimitError, more budget.Limits) string {
 	return limit.Format(budget.Amount{Tokens: more.Tokens, Cost: more.Cost, ModelCalls: more.ModelCalls, ToolCalls: more.ToolCalls, Steps: more.Steps})
 }
 
@@ -65,7 +65,7 @@ func amountOf(limit *LimitError, more budget.Limits) string {
 type limits struct {
 	*parts
 	n     int
-	noted *LimitError // the limit whose event is written last
+	noted *budget.LimitError // the limit whose event is written last
 }
 
 // ask asks a person for more. The clock stands still meanwhile (TIME-05).
@@ -112,7 +112,7 @@ func (l *limits) settled(c *actors.Context, of *limitAsk, d store.Decision, entr
 }
 
 // reached is the event of a limit.
-func (l *limits) reached(limit *LimitError, then string) runlog.Entry {
+func (l *limits) reached(limit *budget.LimitError, then string) runlog.Entry {
 	l.noted = limit
 	return runlog.Entry{Type: runlog.LimitReachedType, Body: &runlog.LimitReached{
 		Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), Then: then}}
@@ -121,7 +121,7 @@ func (l *limits) reached(limit *LimitError, then string) runlog.Entry {
 // atLimit tells the run that it has reached a limit. Before are events that wait to be
 // written; again is what was to be done, if there is room for it.
 func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
-	limit, ok := errors.AsType[*LimitError](err)
+	limit, ok := errors.AsType[*budget.LimitError](err)
 	if !ok {
 		l.run.failed(c, err) // the account is closed: what the run is a part of has ended
 		return
@@ -131,7 +131,7 @@ func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, ag
 
 // callsOver goes on after a turn some of whose calls did not fit a limit.
 func (l *limits) callsOver(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*LimitError](err); ok && l.cfg.Limits.OnLimit == runlog.LimitAsk {
+	if limit, ok := errors.AsType[*budget.LimitError](err); ok && l.cfg.Limits.OnLimit == runlog.LimitAsk {
 		l.run.limited(c, err) // it was asked about before
 	} else if ok {
 		l.atLimit(c, limit, nil, l.run.list)

@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -49,7 +50,7 @@ func (r *run) limiting(c *actors.Context, msg any) {
 
 // limited ends the run at a limit.
 func (r *run) limited(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*LimitError](err); ok && r.out == nil && r.journal.recorded && r.limits.noted != limit {
+	if limit, ok := errors.AsType[*budget.LimitError](err); ok && r.out == nil && r.journal.recorded && r.limits.noted != limit {
 		r.journal.write(c, nil, r.limits.reached(limit, runlog.LimitStop))
 	}
 	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err})
@@ -61,7 +62,7 @@ func (r *run) askingMore(c *actors.Context, msg any) { r.asks.receive(c, msg) }
 type concluded struct{ decided }
 
 // wrapUp asks the model for the last time. That turn was held all along.
-func (r *run) wrapUp(c *actors.Context, limit *LimitError, before []runlog.Entry) {
+func (r *run) wrapUp(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := lastRequest(r.talk.request(r.cfg))
 	spend := r.spend.SpendLast(r.spend.Input(req), r.cfg.Model.Name())
 	if spend == nil {

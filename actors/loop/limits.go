@@ -77,9 +77,6 @@ func (l Limits) account() budget.Limits {
 	return budget.Limits{Tokens: l.Tokens, Cost: l.Cost, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Steps: l.Steps, Depth: l.Depth}
 }
 
-// LimitError ends a run that has reached a limit.
-type LimitError = budget.LimitError
-
 // Pricing is what the models of a run cost.
 type Pricing struct {
 	// Most is the price of the dearest model that may answer. Turns are reserved at it.

@@ -176,7 +176,7 @@ func (r *run) list(c *actors.Context) {
 	r.state = (*run).listingTools
 	tools := r.cfg.Tools
 	actors.Await(c, func(ctx context.Context) (listed, error) {
-		offer, absent := offerOf(ctx, tools)
+		offer, absent := tools.Offer(ctx)
 		return listed{offer: offer, absent: absent}, nil
 	}, func(l listed, err error) any { l.err = err; return l })
 }
@@ -216,13 +216,23 @@ func (r *run) prepare(c *actors.Context, before ...runlog.Entry) {
 	r.prepareCut(c, turn, req, cut, before)
 }
 
+// summarise returns the hook that sums up, on the account of the run; nil without one.
+func (c *config) summarise(by *Call) func(context.Context, string, []llm.Message) (string, error) {
+	if c.Summarise == nil {
+		return nil
+	}
+	return func(ctx context.Context, before string, dropped []llm.Message) (string, error) {
+		return c.Summarise(ctx, by, before, dropped)
+	}
+}
+
 // prepareCut does so in a task.
 func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *window.Cut, before []runlog.Entry) {
 	r.state = (*run).preparing
-	cfg, pays := r.cfg, payer{r.spend, c.Self()}
+	cfg, by := r.cfg, &Call{Run: r.cfg.ID, run: c.Self(), spend: r.spend}
 	actors.Await(c, func(ctx context.Context) (prepared, error) {
 		if cut != nil {
-			cut.Summarise(context.WithValue(ctx, payerKey{}, pays), req, cfg.Summarise)
+			cut.Summarise(ctx, req, cfg.summarise(by))
 		}
 		v, g := guard.BeforeModel.Pass(ctx, cfg.Guards, cfg.guardTurn(turn, req), validTurn)
 		return prepared{cut: cut, req: v.Request, guards: g, before: before}, nil

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
@@ -70,11 +72,11 @@ func TestWithoutJournalNobodyIsAsked(t *testing.T) {
 		defer gate.Open()
 		model := llmtest.Script(llmtest.Join(llmtest.Hold(gate), llmtest.Calls(llmtest.Call("needs", nil), llmtest.Call("raises", nil))), llmtest.Say("done"))
 		run := b.startUnkept(func(c *loop.Config) {
-			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) loop.Verdict {
+			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) guard.Verdict {
 				if tool.Name == "needs" {
-					return loop.Ask
+					return guard.Ask
 				}
-				return loop.Allow
+				return guard.Allow
 			}
 		}, model, needs, raises)
 		if _, err := run.Answer(t.Context(), "x", store.Decision{Status: store.AskAccepted}); !errors.Is(err, store.ErrNotFound) {
@@ -105,11 +107,11 @@ func TestWithoutJournalRefusedCallsAreFree(t *testing.T) {
 		model := llmtest.Script(llmtest.Calls(llmtest.Call("needs", nil), llmtest.Call("needs", nil)), llmtest.Call("echo", nil), llmtest.Say("done"))
 		run := b.startUnkept(func(c *loop.Config) {
 			c.Limits.ToolCalls = 1
-			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) loop.Verdict {
+			c.Gate = func(_ context.Context, tool *loop.Tool, _ json.RawMessage) guard.Verdict {
 				if tool.Name == "needs" {
-					return loop.Ask
+					return guard.Ask
 				}
-				return loop.Allow
+				return guard.Allow
 			}
 		}, model, tool("needs", echo), tool("echo", echo))
 		<-run.Ended()
@@ -138,7 +140,7 @@ func TestLastAnswers(t *testing.T) {
 				run := b.startUnkept(func(c *loop.Config) { c.LastAnswers, c.Limits.Steps = true, 3 }, model, tool("echo", echo))
 				<-run.Ended()
 				out := run.Outcome()
-				limit, over := errors.AsType[*loop.LimitError](out.Err)
+				limit, over := errors.AsType[*budget.LimitError](out.Err)
 				if out.Text != tt.text || over != tt.over || over && limit.Limit != "steps" || out.ToolCalls != 2 {
 					t.Errorf("got %+v", out)
 				}

@@ -27,7 +27,7 @@ type Outcome struct {
 	Spent budget.Amount
 	// Err is nil exactly if the run has finished with an answer; the text of a run that
 	// has wrapped up comes with the limit. It wraps a
-	// [*LimitError], a [*CancelledError], a [*JournalError], or what failed.
+	// [*budget.LimitError], a [*CancelledError], a [*JournalError], or what failed.
 	Err error
 }
 

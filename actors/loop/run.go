@@ -23,6 +23,7 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -35,8 +36,8 @@ type run struct {
 	check   answerCheck
 	opening *opening // nil once the run is recorded
 
-	wrapping   *LimitError // the last turn is under way because of it; nil before
-	leaveQueue func()      // withdraws the run from the turns that wait for room; nil if it does not
+	wrapping   *budget.LimitError // the last turn is under way because of it; nil before
+	leaveQueue func()             // withdraws the run from the turns that wait for room; nil if it does not
 }
 
 func newRun(h *Run) *run {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -196,7 +197,7 @@ func TestLimits(t *testing.T) {
 				}))
 				cfg.Limits = tt.limits
 				out := b.finish(b.start(cfg))
-				var limit *loop.LimitError
+				var limit *budget.LimitError
 				if !errors.As(out.Err, &limit) || !strings.Contains(out.Err.Error(), " "+tt.want) || out.State != store.Limited || out.Stop != runlog.StopLimit {
 					t.Errorf("outcome: got %+v, want the limit of %s", out, tt.want)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -189,7 +190,7 @@ func (t *Template) New(own Own) (*Run, error) {
 		own.Origin = new(Origin)
 	}
 	if own.Taint == nil {
-		own.Taint = new(TaintState)
+		own.Taint = new(guard.TaintState)
 	}
 	if own.Nonce == "" {
 		own.Nonce = uuid.NewString()
@@ -197,17 +198,6 @@ func (t *Template) New(own Own) (*Run, error) {
 	own.Wall = cmp.Or(own.Wall, t.common.Limits.Wall)
 	own.Grace = cmp.Or(own.Grace, t.common.Grace)
 	return &Run{cfg: config{own, t.common}}, nil
-}
-
-// New checks a configuration and returns a run that has not started.
-func New(cfg *Config) (*Run, error) {
-	t, err := NewTemplate(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return t.New(Own{ID: cfg.ID, Path: cfg.Path, Tools: cfg.Tools, Schema: cfg.Schema, Check: cfg.Check, Gate: cfg.Gate,
-		Origin: &Origin{Parent: cfg.Parent, InputHash: cfg.InputHash, Input: cfg.Input, Budget: cfg.Budget},
-		Taint:  cfg.Taint, Sink: cfg.Sink, Trace: cfg.Trace, Nonce: cfg.Nonce, Wall: cfg.Limits.Wall, Grace: cfg.Grace})
 }
 
 // answer is a message from outside that decides an ask.

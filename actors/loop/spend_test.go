@@ -268,7 +268,7 @@ func TestAttemptsThatBreakOff(t *testing.T) {
 					r.Spent.Tokens != out.Usage.Total() || r.Spent.Cost != out.Usage.Cost || out.Usage.Cost == 0 {
 					t.Errorf("spent %+v, usage %+v, %d turns", r.Spent, out.Usage, out.Steps)
 				}
-				var limit *loop.LimitError
+				var limit *budget.LimitError
 				if tt.over != errors.As(out.Err, &limit) || !tt.over && out.Text != "answer" {
 					t.Errorf("outcome: %+v", out)
 				}
@@ -333,7 +333,7 @@ func TestCandidatesThatFail(t *testing.T) {
 				if tt.text != "" {
 					want += cfg.Pricing.Most.Of(7, 5)
 				}
-				var limit *loop.LimitError
+				var limit *budget.LimitError
 				if out.Text != tt.text || errors.As(out.Err, &limit) != (tt.text == "") || out.Spent.ModelCalls != tt.calls || out.Spent.Cost != want {
 					t.Errorf("outcome: %+v, want a cost of %v", out, want)
 				}

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
@@ -82,18 +84,18 @@ func TestRestartedTurn(t *testing.T) {
 func TestStopWhen(t *testing.T) {
 	tests := []struct {
 		name  string
-		when  func(*loop.TurnInfo) (string, bool)
+		when  func(*guard.TurnInfo) (string, bool)
 		state store.RunState
 		stop  string
 		steps int
 	}{
-		{"never", func(*loop.TurnInfo) (string, bool) { return "", false }, store.Finished, "stop", 3},
-		{"after the second", func(i *loop.TurnInfo) (string, bool) { return "two", i.Turn == 2 }, store.Finished, runlog.StopCondition, 2},
-		{"on a result", func(i *loop.TurnInfo) (string, bool) {
+		{"never", func(*guard.TurnInfo) (string, bool) { return "", false }, store.Finished, "stop", 3},
+		{"after the second", func(i *guard.TurnInfo) (string, bool) { return "two", i.Turn == 2 }, store.Finished, runlog.StopCondition, 2},
+		{"on a result", func(i *guard.TurnInfo) (string, bool) {
 			calls := slices.Collect(i.Calls)
 			return "seen", calls[0].Made && calls[0].Result.Content.Text() == `{"n":2}` && i.Text == "now"
 		}, store.Finished, runlog.StopCondition, 2},
-		{"panics", func(*loop.TurnInfo) (string, bool) { panic("no") }, store.Failed, runlog.StopFailed, 1},
+		{"panics", func(*guard.TurnInfo) (string, bool) { panic("no") }, store.Failed, runlog.StopFailed, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +139,7 @@ func TestHold(t *testing.T) {
 		cfg.Limits.Wall = time.Minute
 		began := time.Now()
 		out := b.finish(b.start(cfg))
-		var limit *loop.LimitError
+		var limit *budget.LimitError
 		if !errors.As(out.Err, &limit) || limit.Limit != "wall time" {
 			t.Fatalf("outcome: %+v", out)
 		}

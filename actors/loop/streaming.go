@@ -94,21 +94,6 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 	return m, nil
 }
 
-// turnSink is who is told what happens on the way to the model.
-func (s *streaming) turnSink() TurnSink {
-	if sink, told := s.cfg.Sink.(TurnSink); told {
-		return sink
-	}
-	return deaf{}
-}
-
-// deaf is a sink that is told nothing of turns.
-type deaf struct{}
-
-func (deaf) Retried(int, llm.Attempt) {}
-func (deaf) Chose(int, llm.Choice)    {}
-func (deaf) Restarted(int)            {}
-
 // observer counts the attempts of the turn, before others are told of them, and begins
 // again where the turn does.
 func (s *streaming) observer(ctx context.Context) *llm.Observer {
@@ -118,7 +103,7 @@ func (s *streaming) observer(ctx context.Context) *llm.Observer {
 
 func (s *streaming) retry(a llm.Attempt) {
 	s.countAttempt(a.Err)
-	s.turnSink().Retried(s.turn, a)
+	s.cfg.Sink.Retried(s.turn, a)
 	if s.around.Retry != nil {
 		s.around.Retry(a)
 	}
@@ -128,7 +113,7 @@ func (s *streaming) chose(c llm.Choice) {
 	s.countAttempt(c.After)
 	s.spend.Chosen(c.Model)
 	s.chosen = &runlog.Chosen{Model: clip.Valid(c.Model), Reason: clip.Short(c.Reason), Fallback: c.Fallback}
-	s.turnSink().Chose(s.turn, c)
+	s.cfg.Sink.Chose(s.turn, c)
 	if s.around.Chose != nil {
 		s.around.Chose(c)
 	}
@@ -153,7 +138,7 @@ func (s *streaming) again(billed bool) {
 func (s *streaming) restart() {
 	s.again(false)
 	s.counted, s.all = true, nil
-	s.turnSink().Restarted(s.turn)
+	s.cfg.Sink.Restarted(s.turn)
 	if s.around.Restart != nil {
 		s.around.Restart()
 	}
@@ -204,7 +189,7 @@ func (s *streaming) traced(ctx context.Context, req *llm.Request) (resp *llm.Res
 	if s.cfg.Trace == nil {
 		return s.stream(ctx, req)
 	}
-	ctx, end := s.cfg.Trace.Turn(ctx, &TurnTrace{Turn: s.turn, Model: s.cfg.Model.Name(), Request: req})
+	ctx, end := s.cfg.Trace.Turn(ctx, s.turn, s.cfg.Model.Name(), req)
 	err = errPanicked
 	defer func() { end(resp, err) }()
 	resp, err = s.stream(ctx, req)

@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -26,11 +28,11 @@ func (b *bench) askAboutWrite(d time.Duration) *loop.Config {
 	})
 	model := llmtest.Script(llmtest.Calls(llmtest.Call("work", nil), llmtest.Call("write", nil)), llmtest.Say("ok"))
 	cfg := b.config(model, work, tool("write", echo))
-	cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) loop.Verdict {
+	cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
 		if t.Name == "write" {
-			return loop.Ask
+			return guard.Ask
 		}
-		return loop.Allow
+		return guard.Allow
 	}
 	return cfg
 }
@@ -134,7 +136,7 @@ func TestClockAfterAnOvertakenSuspend(t *testing.T) {
 		if err := <-suspended; !errors.Is(err, loop.ErrNotWaiting) {
 			t.Errorf("Suspend: got %v, want ErrNotWaiting", err)
 		}
-		var limit *loop.LimitError
+		var limit *budget.LimitError
 		if out := b.finish(run); !errors.As(out.Err, &limit) || limit.Limit != "wall time" || time.Since(began) > 11*time.Minute {
 			t.Errorf("outcome: got %+v after %v, want the limit of ten minutes", out, time.Since(began))
 		}

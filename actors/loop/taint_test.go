@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
@@ -30,7 +31,7 @@ func TestTaintOfWhatWasMade(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
 				web := tool("web", echo)
 				web.Taint = runlog.Taint{Untrusted: true, Private: true, Outbound: true}
-				state := new(loop.TaintState)
+				state := new(guard.TaintState)
 				if tt.other {
 					first := b.config(llmtest.Script(llmtest.Call("web", nil), llmtest.Say("ok")), web)
 					first.ID, first.Nonce, first.Taint, first.Sink = "other", "other", state, &recorder{asked: b.sink.asked}
@@ -39,11 +40,11 @@ func TestTaintOfWhatWasMade(t *testing.T) {
 				}
 				cfg := b.config(llmtest.Script(llmtest.Call("web", `{"n":1}`), llmtest.Call("web", `{"n":2}`), llmtest.Say("ok")), web)
 				cfg.Taint = state
-				cfg.Gate = func(context.Context, *loop.Tool, json.RawMessage) loop.Verdict {
+				cfg.Gate = func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict {
 					if tt.deny {
-						return loop.Deny
+						return guard.Deny
 					}
-					return loop.Allow
+					return guard.Allow
 				}
 				b.finish(b.start(cfg))
 				var got []runlog.Taint

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -17,9 +16,8 @@ import (
 // Tools is where the tools of a run come from. It is asked before every turn, in
 // a task, and should answer from what is known already.
 type Tools interface {
-	// List returns the tools in a stable order, with unique names, and which
-	// servers' tools are missing.
-	List(ctx context.Context) ([]Tool, []runlog.Absent)
+	// Offer returns the tools, and which servers' tools are missing.
+	Offer(ctx context.Context) (*Offer, []runlog.Absent)
 }
 
 // Tool is something the model may call.
@@ -65,35 +63,6 @@ type Tool struct {
 // Bound returns the name of exactly this tool of exactly this server, see [runlog.Bound].
 func (t *Tool) Bound() string { return runlog.Bound(t.Source, t.Hash) }
 
-// TaintState is what a tree of runs has seen so far. Its zero value has seen nothing.
-// Its methods may be called from any goroutine.
-type TaintState struct{ seen atomic.Uint32 }
-
-const (
-	seenUntrusted = 1 << iota
-	seenPrivate
-)
-
-// Seen returns what was seen. Outbound is never set.
-func (s *TaintState) Seen() runlog.Taint {
-	seen := s.seen.Load()
-	return runlog.Taint{Untrusted: seen&seenUntrusted != 0, Private: seen&seenPrivate != 0}
-}
-
-// Lethal reports whether both halves were seen: then nothing may go out unasked.
-func (s *TaintState) Lethal() bool { return s.seen.Load() == seenUntrusted|seenPrivate }
-
-// add notes the result of a tool, and returns all that was seen.
-func (s *TaintState) add(t runlog.Taint) runlog.Taint {
-	if t.Untrusted {
-		s.seen.Or(seenUntrusted)
-	}
-	if t.Private {
-		s.seen.Or(seenPrivate)
-	}
-	return s.Seen()
-}
-
 // Offer is a list of tools in the forms that a run needs. It does not change, so that
 // any number of runs may share one: thousands of them have the same tools as a rule.
 type Offer struct {
@@ -121,21 +90,6 @@ func NewOffer(tools []Tool) *Offer {
 	}
 	o.servers = serversOf(tools)
 	return o
-}
-
-// Offerer is what [Tools] may implement that have an offer for many runs: it is asked in
-// place of List.
-type Offerer interface {
-	Offer(ctx context.Context) (*Offer, []runlog.Absent)
-}
-
-// offerOf asks for the tools.
-func offerOf(ctx context.Context, tools Tools) (*Offer, []runlog.Absent) {
-	if shared, ok := tools.(Offerer); ok {
-		return shared.Offer(ctx)
-	}
-	list, absent := tools.List(ctx)
-	return NewOffer(list), absent
 }
 
 // Servers returns the servers that have tools in the offer, sorted. It must not be

@@ -14,18 +14,24 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Call is one call of a tool.
+// Call is one call of a tool, or of [Config].Summarise, which has a Budget only.
 type Call struct {
 	Run       string // the run's ID
 	Key       string // its idempotency key
 	Arguments json.RawMessage
-	Progress  func(Progress) // never nil
+	Progress  func(done, total float64, message string)
 
 	run   actors.Ref
-	call  *call
+	call  *call           // nil outside of a run, and for a hook
 	spend *spend.Spending // nil outside of a run
 	left  time.Duration
 }
+
+// ID returns the model's ID of the call.
+func (c *Call) ID() string { return c.call.id }
+
+// Tool returns the tool that is called.
+func (c *Call) Tool() *Tool { return c.call.tool }
 
 // Budget returns the account of the run that makes the call: for what the call spends
 // itself, such as the answers that its server samples, and as the parent of a

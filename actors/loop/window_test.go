@@ -154,7 +154,7 @@ func TestSummary(t *testing.T) {
 				cfg.Context, cfg.MaxTokens = 1200, 100
 				var asked int
 				seen := make(map[string]int) // whole results
-				cfg.Summarise = func(_ context.Context, before string, dropped []llm.Message) (string, error) {
+				cfg.Summarise = func(_ context.Context, _ *loop.Call, before string, dropped []llm.Message) (string, error) {
 					if err := fail(); err != nil {
 						return "", err
 					}
@@ -281,7 +281,7 @@ func TestLongSummary(t *testing.T) {
 		model := &window{Model: llmtest.Script(reads(20)...), most: 1200}
 		cfg := b.config(model, tool("read", big(200)))
 		cfg.Context, cfg.MaxTokens = 1200, 100
-		cfg.Summarise = func(context.Context, string, []llm.Message) (string, error) {
+		cfg.Summarise = func(context.Context, *loop.Call, string, []llm.Message) (string, error) {
 			return strings.Repeat("word ", 10_000), nil
 		}
 		if out := b.finish(b.start(cfg)); out.Text != "done" || model.refusals != 0 {

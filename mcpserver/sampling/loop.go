@@ -105,7 +105,12 @@ func Loop(ctx context.Context, req mcpserver.Requester, key string, p *mcp.Creat
 	if err != nil {
 		return nil, err
 	}
-	actor, err := loop.New(l.config())
+	cfg := l.config()
+	made, err := loop.NewTemplate(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("starting the loop %q: %w", key, err)
+	}
+	actor, err := made.New(cfg.Own)
 	if err != nil {
 		return nil, fmt.Errorf("starting the loop %q: %w", key, err)
 	}
@@ -201,12 +206,12 @@ func (l *run) config() *loop.Config {
 		input[i] = llm.Message{Role: m.Role, Content: m.Content}
 	}
 	return &loop.Config{
-		ID: l.handler.LoopID(), Kind: actors.KindLoop, Nonce: l.key,
-		System: l.params.SystemPrompt, Input: input, MaxTokens: int(l.params.MaxTokens), Model: l, Tools: l,
-		Gate: allow, Sink: &steps{loop: l, names: make(map[string]string)},
+		Own: loop.Own{ID: l.handler.LoopID(), Nonce: l.key, Origin: &loop.Origin{Input: input}, Tools: l, Gate: allow,
+			Sink: &steps{loop: l, names: make(map[string]string)}, Grace: l.handler.Grace()},
+		Kind: actors.KindLoop, System: l.params.SystemPrompt, MaxTokens: int(l.params.MaxTokens), Model: l,
 		// Equal calls are not told apart from a loop that turns on the spot: its turns are bounded.
 		Limits:      loop.Limits{Steps: l.plan.Turns, Tokens: l.opts.MaxTokens, ToolCalls: l.opts.MaxCalls, Wall: never},
-		LastAnswers: true, Repeats: -1, Parallel: l.opts.Parallel, MaxResult: l.opts.MaxResult + maxNote, Grace: l.handler.Grace(),
+		LastAnswers: true, Repeats: -1, Parallel: l.opts.Parallel, MaxResult: l.opts.MaxResult + maxNote,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
 )
 
 // steps reports the steps of a loop, whose actor calls it.
@@ -56,14 +57,14 @@ func (s Step) describe(turns int) string {
 	return "calling " + s.Tool
 }
 
-// Text implements [loop.Sink].
-func (*steps) Text(int, string) {}
+// The other methods of a [loop.Sink]: the entries say all that is reported.
 
-// Thinking implements [loop.Sink].
-func (*steps) Thinking(int, string) {}
-
-// Progress implements [loop.Sink].
-func (*steps) Progress(string, loop.Progress) {}
-
-// Closed implements [loop.Sink].
-func (*steps) Closed(loop.Outcome) {}
+func (*steps) Text(int, string)                          {}
+func (*steps) Thinking(int, string)                      {}
+func (*steps) Retried(int, llm.Attempt)                  {}
+func (*steps) Chose(int, llm.Choice)                     {}
+func (*steps) Restarted(int)                             {}
+func (*steps) Progress(string, float64, float64, string) {}
+func (*steps) Stalled(error)                             {}
+func (*steps) Resumed()                                  {}
+func (*steps) Closed(loop.Outcome)                       {}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -150,8 +151,8 @@ func renamed(content mcp.Contents, calls []*mcp.ToolUseContent) mcp.Contents {
 	return out
 }
 
-// List implements [loop.Tools].
-func (l *run) List(context.Context) ([]loop.Tool, []runlog.Absent) {
+// Offer implements [loop.Tools].
+func (l *run) Offer(context.Context) (*loop.Offer, []runlog.Absent) {
 	all := make([]loop.Tool, len(l.tools))
 	for i, t := range l.tools {
 		all[i] = loop.Tool{
@@ -161,11 +162,11 @@ func (l *run) List(context.Context) ([]loop.Tool, []runlog.Absent) {
 			},
 		}
 	}
-	return all, nil
+	return loop.NewOffer(all), nil
 }
 
 // allow lets every call be made: the tools are the program's own.
-func allow(context.Context, *loop.Tool, json.RawMessage) loop.Verdict { return loop.Allow }
+func allow(context.Context, *loop.Tool, json.RawMessage) guard.Verdict { return guard.Allow }
 
 // maxNote is room for the note that a text was cut.
 const maxNote = 200

@@ -25,14 +25,14 @@ const (
 
 // By returns a function that asks a model for summaries, on the account of the run that needs
 // them. Where the account has no room for it there is no summary.
-func By(m llm.Model, pricing *loop.Pricing) func(ctx context.Context, before string, dropped []llm.Message) (string, error) {
-	return func(ctx context.Context, before string, dropped []llm.Message) (string, error) {
+func By(m llm.Model, pricing *loop.Pricing) func(ctx context.Context, by *loop.Call, before string, dropped []llm.Message) (string, error) {
+	return func(ctx context.Context, by *loop.Call, before string, dropped []llm.Message) (string, error) {
 		req := &llm.Request{System: summaryOrder, Messages: []llm.Message{llm.User(transcript(before, dropped))}, MaxTokens: maxSummary}
 		price := llm.Price{}
 		if pricing != nil {
 			price = pricing.Most
 		}
-		hold, output, err := loop.AccountOf(ctx).ReserveTurn(budget.Turn{Input: llm.EstimateTokens(req), Output: maxSummary, Price: price})
+		hold, output, err := by.Budget().ReserveTurn(budget.Turn{Input: llm.EstimateTokens(req), Output: maxSummary, Price: price})
 		if err != nil {
 			return "", err
 		}
@@ -46,7 +46,7 @@ func By(m llm.Model, pricing *loop.Pricing) func(ctx context.Context, before str
 				price = p
 			}
 		}
-		loop.Charge(ctx, hold, runlog.Spent{What: runlog.SpentSummary, Model: model,
+		by.Charge(hold, runlog.Spent{What: runlog.SpentSummary, Model: model,
 			Usage: runlog.Usage{Input: used.Input, Output: used.Output, Estimated: used.Estimated, Cost: price.Of(used.Input, used.Output)}})
 		if err != nil {
 			return "", err
