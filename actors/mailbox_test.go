@@ -207,8 +207,8 @@ func TestPanicKeepsTheRest(t *testing.T) {
 	}
 }
 
-// TestNobody: the zero Ref and nil messages are harmless.
-func TestNobody(t *testing.T) {
+// TestZeroRef: the zero Ref and nil messages are harmless.
+func TestZeroRef(t *testing.T) {
 	var nobody actors.Ref
 	nobody.Send("hello")
 	nobody.Stop()

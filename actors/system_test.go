@@ -229,8 +229,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// TestNobodyIsDeaf: an actor with a task of ten seconds answers at once.
-func TestNobodyIsDeaf(t *testing.T) {
+// TestAnswersDuringTask: an actor with a task of ten seconds answers at once.
+func TestAnswersDuringTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := start(t, nil)
 		ref := spawn(t, sys, actors.Spec{Kind: actors.KindCall, New: newAdder})

@@ -90,8 +90,8 @@ func TestNeedsApproval(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: without anybody who reads the question it expires, and is no yes.
-func TestNobodyAnswers(t *testing.T) {
+// TestUnansweredApproval: a question without a reader expires, which is no approval.
+func TestUnansweredApproval(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := memory()
 		rt := open(t, &agent.Options{Model: llmtest.Script(call("double", in{2}), llmtest.Say("ok")), Store: s,

@@ -130,9 +130,9 @@ func TestServerAsks(t *testing.T) {
 	})
 }
 
-// TestNobodyAnswersTheServer: a question that nobody answers is declined when it
+// TestUnansweredServerQuestion: a question that nobody answers is declined when it
 // expires, and that is no failure of the run.
-func TestNobodyAnswersTheServer(t *testing.T) {
+func TestUnansweredServerQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := new(forms)
 		s := memory()
@@ -244,7 +244,7 @@ func TestQuestionAfterACancelledRun(t *testing.T) {
 					t.Errorf("asked %d times, declined %d times, with the notes %q", asked, declined, notes)
 				}
 				if !onePerson && (asked != 0 || declined != 1) {
-					t.Errorf("asked %d times, declined %d times, want one question that is declined unasked", asked, declined)
+					t.Errorf("asked %d times, declined %d times, want one question that is declined unasked %q", asked, declined, server.asked)
 				}
 			})
 		})

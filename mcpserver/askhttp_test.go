@@ -78,7 +78,7 @@ func TestAskStatus(t *testing.T) {
 }
 
 // SECA-6, SECA-12: a handler that is kept belongs to its principal.
-func TestAskOverHTTPAsSomebody(t *testing.T) {
+func TestAskOverHTTPWithPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newAsking(t, &mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 			return &mcpserver.Principal{ID: r.Header.Get("Authorization")}, nil
@@ -103,7 +103,7 @@ func TestAskOverHTTPAsSomebody(t *testing.T) {
 
 // SHL-32: a question fails at once if the client of the request has gone, and nothing
 // can reach it.
-func TestAskNobody(t *testing.T) {
+func TestAskGoneClient(t *testing.T) {
 	webBubble(t, nil, func(t *testing.T, s *mcpserver.Server, client *http.Client, g *gate) {
 		type answer struct {
 			err  error

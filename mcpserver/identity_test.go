@@ -84,7 +84,7 @@ func TestStatesAreNotOfNames(t *testing.T) {
 
 // SEC-13, AUTH-04, SHL-54, SECA-7: the id of a session is no proof of who sends: each request,
 // of each kind, says it anew. TestWebSession has how ids are made.
-func TestSessionsAuthenticateNobody(t *testing.T) {
+func TestSessionsDoNotAuthenticate(t *testing.T) {
 	webBubble(t, &mcpserver.Options{Authenticate: principals}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		const v = mcp.V2025_11_25
 		w := newWeb(t, client, v)

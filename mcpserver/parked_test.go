@@ -224,9 +224,9 @@ func TestJoiningAnAttempt(t *testing.T) {
 	})
 }
 
-// MRTR-16, LOG-05: after a resume the progress token, the log level and the id are the
-// retry's.
-func TestWhatIsTheRetrys(t *testing.T) {
+// MRTR-16, LOG-05: after a resume the handler uses the retry's progress token, log level
+// and id.
+func TestResumeTakesOverFromRetry(t *testing.T) {
 	eachWay(t, func(t *testing.T, s *mcpserver.Server, a *asked, _ *counts) {
 		begun, letGo, _ := slowTool(t, s)
 		with := func(line, meta string) string { return strings.Replace(line, `"_meta":{`, `"_meta":{`+meta+`,`, 1) }

@@ -184,8 +184,8 @@ func TestTaskResultsComeAndGo(t *testing.T) {
 	}
 }
 
-// TASK-17, ROB-3: what nobody keeps does not keep the server from tasks of somebody.
-func TestRecordsOfNobody(t *testing.T) {
+// TASK-17, ROB-3: records without a principal do not use up the room for the tasks of principals.
+func TestRecordsWithoutPrincipal(t *testing.T) {
 	records := memstore.New(nil)
 	for i := range store.MaxOwned {
 		r := store.Record{Kind: "ticket", Key: fmt.Sprint(i), Expires: time.Now().Add(1000 * time.Hour)}

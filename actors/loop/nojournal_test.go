@@ -55,8 +55,8 @@ func TestWithoutJournal(t *testing.T) {
 	})
 }
 
-// Without a journal nobody can be asked: silence is never a yes.
-func TestWithoutJournalNobodyIsAsked(t *testing.T) {
+// Without a journal a run asks no questions: silence is never an approval.
+func TestNoQuestionsWithoutJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		made := 0
 		raises := tool("raises", func(ctx context.Context, call *loop.Call) (string, error) {

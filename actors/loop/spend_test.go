@@ -140,9 +140,9 @@ func TestASubRunEndsWithItsParent(t *testing.T) {
 	})
 }
 
-// TestNobodyIsLeftHolding: however a run ends, its account holds nothing afterwards,
+// TestNothingHeldAfterRun: however a run ends, its account holds nothing afterwards,
 // and what was possibly spent is charged.
-func TestNobodyIsLeftHolding(t *testing.T) {
+func TestNothingHeldAfterRun(t *testing.T) {
 	ends := map[string]func(b *bench, run *loop.Run){
 		"cancelled": func(_ *bench, run *loop.Run) { run.Cancel(errUser) },
 		"panicked":  func(_ *bench, run *loop.Run) { run.Poison() },

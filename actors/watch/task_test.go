@@ -439,8 +439,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// Nobody waits: the peer is not asked. Somebody comes: it is, at its interval.
-func TestNobodyWaits(t *testing.T) {
+// The peer is asked, at its interval, only while a caller waits.
+func TestUnwatchedTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var status atomic.Value
 		status.Store("working")

@@ -196,8 +196,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// What is no request of anybody is answered as by any server, and leaves nothing behind.
-func TestLobby(t *testing.T) {
+// A request without a session or an identity is answered as by any server, and leaves nothing behind.
+func TestUnidentifiedRequest(t *testing.T) {
 	f := alone(t, nil)
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":`
 	for _, tt := range []struct {

@@ -18,9 +18,9 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// SECA-6, SECA-7: those who do not say who they are over stateless HTTP share what is
-// kept for nobody; a question of one's call is not another's all the same.
-func TestTwoOfNobody(t *testing.T) {
+// SECA-6, SECA-7: clients without an identity over stateless HTTP share one instance of
+// each server; still the question of a client's call is not put to another client.
+func TestUnidentifiedClients(t *testing.T) {
 	for _, era := range eras {
 		for _, by := range []string{"agent", "gateway"} {
 			t.Run(era+"/"+by, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTwoOfNobody(t *testing.T) {
 }
 
 // SECA-6: what a server logs during one's call is not sent to another.
-func TestLogsOfNobody(t *testing.T) {
+func TestLogsOfUnidentifiedClients(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()

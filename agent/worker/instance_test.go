@@ -126,8 +126,8 @@ func typesOf(t *testing.T, s store.Store, run string) (types []string) {
 	return types
 }
 
-// One unanswered form holds up nobody: another job has a process of its own (SECA-6).
-func TestFormHoldsUpNobody(t *testing.T) {
+// One unanswered form holds up no other job: another job has a process of its own (SECA-6).
+func TestFormHoldsUpNoOtherJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
 		sh, d := clerks(t, s, 2)

@@ -59,7 +59,7 @@ func notices(t *testing.T, v mcp.Version, web bool) {
 	one, two := mcp.Root{URI: "file://" + t.TempDir()}, mcp.Root{URI: "file://" + t.TempDir()} // a client shows what is there
 	opts.Roots = []mcp.Root{one}
 	ctx, client := Connect(t, server, opts)
-	if _, err := client.ListTools(ctx); err != nil { // whoever has asked for the list wants to know of changes
+	if _, err := client.ListTools(ctx); err != nil { // a client that asked for the list wants to know of changes
 		t.Fatal(err)
 	}
 	updates := make(chan string, 10)

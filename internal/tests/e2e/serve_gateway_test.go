@@ -72,7 +72,7 @@ func compare(t *testing.T, got, want map[string]any) {
 	}
 	for name, value := range got {
 		if _, known := want[name]; !known {
-			t.Errorf("%s: got %v, which nobody compares", name, value)
+			t.Errorf("%s: got %v, which the test does not compare", name, value)
 		}
 	}
 }

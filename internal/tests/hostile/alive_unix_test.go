@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// alive reports whether a process runs; one that nobody has reaped does not.
+// alive reports whether a process runs; a zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -130,7 +130,7 @@ const answerBound = mcptest.Patience
 func TestCorpus(t *testing.T) {
 	everyWay(t, "corpus", func(t *testing.T, _ way, s mcpclient.Server) {
 		s.IdleTimeout = mcptest.Patience
-		c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: nobody{}, Sampler: sampler, SampleFreely: true, Roots: []mcp.Root{}}, OnLog: func(string, mcp.LogParams) {}})
+		c := dial(t, s, &mcpclient.Options{AskOptions: mcpclient.AskOptions{Human: decliner{}, Sampler: sampler, SampleFreely: true, Roots: []mcp.Root{}}, OnLog: func(string, mcp.LogParams) {}})
 		for i, bad := range corpus() {
 			if mcptest.Race && i%3 != 0 {
 				continue

@@ -7,10 +7,10 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// nobody declines everything.
-type nobody struct{}
+// decliner declines everything.
+type decliner struct{}
 
-func (nobody) Decide(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
+func (decliner) Decide(context.Context, *mcpclient.Ask) (*mcpclient.Decision, error) {
 	return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// recorder is a server that nobody should ever talk to.
+// recorder is a server that must never receive a request.
 type recorder struct {
 	mu   sync.Mutex
 	seen []string

@@ -64,7 +64,7 @@ func await(t *testing.T, file string) (text string) {
 	return text
 }
 
-// until waits for what another process brings about and tells nobody of.
+// until waits for an effect of another process, which does not report it.
 func until(t *testing.T, ctx context.Context, what func() bool) {
 	t.Helper()
 	for ; !what(); time.Sleep(5 * time.Millisecond) {

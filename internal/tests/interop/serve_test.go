@@ -44,7 +44,7 @@ func TestSDKClientDrivesServe(t *testing.T) {
 				name := via.name + " " + string(up) + " to " + string(down)
 				t.Run("gateway "+name, func(t *testing.T) {
 					if via.name == "http" && up == mcp.V2026_07_28 && down == mcp.V2025_11_25 {
-						t.Skip("the calls of nobody in particular go one after the other to a server of before (SECA-6), and here one has to go beside another")
+						t.Skip("calls of unidentified clients go one after the other to a legacy server (SECA-6), and here one has to go beside another")
 					}
 					t.Parallel()
 					p := &peers.Troupe{Program: troupe, Home: t.TempDir()}

@@ -147,7 +147,7 @@ func TestQueueFull(t *testing.T) {
 			t.Errorf("Generate with a full queue: got %v, want a status 503", err)
 		}
 		stop()
-		lost := errors.New("nobody was answered once the stream had ended")
+		lost := errors.New("no caller got an answer after the stream had ended")
 		late := time.AfterFunc(answered, func() { cancel(lost) })
 		defer late.Stop()
 		left := lost

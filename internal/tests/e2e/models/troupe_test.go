@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// user is somebody who runs the program with a model.
+// user runs the program with a model.
 type user struct {
 	t    *testing.T
 	dir  string

@@ -71,8 +71,8 @@ func opened(t *testing.T, to *target, user string) *peer {
 	return connect(t, surface{"web", mcp.V2025_11_25}, to, user)
 }
 
-// TestStolenSessions uses session ids that were guessed, stolen and changed: for anybody
-// but the principal that a session was opened for there is none (SECA-7, SHL-54).
+// TestStolenSessions uses session ids that were guessed, stolen and changed: a
+// session exists for its own principal only (SECA-7, SHL-54).
 func TestStolenSessions(t *testing.T) {
 	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
 	ada := opened(t, to, "ada")
@@ -105,7 +105,7 @@ func TestStolenSessions(t *testing.T) {
 	}
 	select {
 	case <-to.ended:
-		t.Error("the call was ended by somebody else")
+		t.Error("the call was ended by another client")
 	default:
 	}
 	ada.good("the thieves")
@@ -143,7 +143,7 @@ func TestStolenKeys(t *testing.T) {
 	ada.good("the thieves")
 }
 
-// TestForeignEvents resumes a stream of somebody else, by its event ids: of another
+// TestForeignEvents resumes a stream of another client, by its event ids: of another
 // session, and of the same session by another principal (SECA-7, SHL-41, SHL-42).
 func TestForeignEvents(t *testing.T) {
 	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
@@ -190,7 +190,7 @@ func TestForeignEvents(t *testing.T) {
 	}
 }
 
-// TestForeignCancels cancels the calls of somebody else, and tasks (CANC-08, SHM-16,
+// TestForeignCancels cancels the calls of another client, and tasks (CANC-08, SHM-16,
 // SECA-12): ids of others mean nothing.
 func TestForeignCancels(t *testing.T) {
 	for _, s := range surfaces {
@@ -207,7 +207,7 @@ func TestForeignCancels(t *testing.T) {
 			for _, id := range []string{"7", `"7"`, "7.0", `"init"`, "null"} {
 				other.say(fmt.Sprintf(cancel, id))
 				if id != "7" {
-					one.say(fmt.Sprintf(cancel, id)) // CANC-07: nor those of nobody
+					one.say(fmt.Sprintf(cancel, id)) // CANC-07: nor unknown ones
 				}
 			}
 			other.good("the cancels")
@@ -230,7 +230,7 @@ func TestForeignCancels(t *testing.T) {
 	}
 }
 
-// TestForeignTasks reads, cancels and answers tasks of somebody else, with their ids
+// TestForeignTasks reads, cancels and answers tasks of another client, with their ids
 // (SECA-12, TASK-16, XTASK-18).
 func TestForeignTasks(t *testing.T) {
 	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
@@ -257,7 +257,7 @@ func TestForeignTasks(t *testing.T) {
 	}
 	select {
 	case <-to.ended:
-		t.Error("the task was cancelled by somebody else")
+		t.Error("the task was cancelled by another client")
 	default:
 	}
 	if m := ada.ask("tasks/cancel", fmt.Sprintf(`"taskId":%q`, id)); m.Error != nil {
@@ -265,7 +265,7 @@ func TestForeignTasks(t *testing.T) {
 	}
 }
 
-// TestUnsolicited sends answers that nobody has asked for: to unknown ids, twice, of
+// TestUnsolicited sends unsolicited answers: to unknown ids, twice, of
 // another client, and after the call was over (SECA-13, CORR-04).
 func TestUnsolicited(t *testing.T) {
 	for _, s := range []surface{{"web", mcp.V2025_11_25}, {"sse", mcp.V2024_11_05}, {"memory", mcp.V2025_11_25}} {

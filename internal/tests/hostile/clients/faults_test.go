@@ -24,7 +24,7 @@ const (
 )
 
 // TestPanics has handlers of every kind panic: the client is told of an internal error,
-// nothing of what it was, and everybody is served as before (SECA-8, ROB-2).
+// nothing of what it was, and each client is served as before (SECA-8, ROB-2).
 func TestPanics(t *testing.T) {
 	everywhere(t, nil, func(t *testing.T, s surface, to *target) {
 		p := connect(t, s, to, "")
@@ -68,8 +68,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// TestPanickingHooks has the hooks of the program panic: middleware, and whoever
-// authenticates.
+// TestPanickingHooks has the hooks of the program panic: middleware and
+// authentication.
 func TestPanickingHooks(t *testing.T) {
 	middleware := func(ctx context.Context, in *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
 		if strings.HasPrefix(in.Name, "panic") || in.Method == mcp.MethodListPrompts {

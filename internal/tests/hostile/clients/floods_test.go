@@ -31,7 +31,7 @@ func refused(t *testing.T, what string, m said) {
 	}
 }
 
-// TestFloodOfSessions opens more sessions than there may be: those that nobody uses make
+// TestFloodOfSessions opens more sessions than there may be: unused ones make
 // room, who uses one keeps it, and beyond that they are refused (SECA-9).
 func TestFloodOfSessions(t *testing.T) {
 	t.Parallel()
@@ -294,7 +294,7 @@ func TestUnreadStreams(t *testing.T) {
 				p := connect(t, s, to, "")
 				p.unreadPost(to)
 			}
-			other.good("the streams that nobody reads")
+			other.good("the unread streams")
 		})
 	}
 }

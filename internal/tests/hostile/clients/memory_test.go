@@ -50,7 +50,7 @@ type bomb struct {
 	do   func(p *peer)
 
 	full   bool // it uses up what its pipe may have in flight
-	unread bool // nobody reads the answers
+	unread bool // the client does not read the answers
 }
 
 func legacy(s surface) bool { return !s.modern() }

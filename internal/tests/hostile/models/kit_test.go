@@ -120,7 +120,7 @@ func (d *dialect) stream(say func(r *http.Request, w *bufio.Writer)) http.Handle
 	}
 }
 
-// forever writes a text until nobody listens.
+// forever writes a text until the connection ends.
 func forever(w *bufio.Writer, text string) {
 	block := strings.Repeat(text, 1+(64<<10)/len(text))
 	for {
@@ -130,7 +130,7 @@ func forever(w *bufio.Writer, text string) {
 	}
 }
 
-// drip writes a text now and then, until nobody listens.
+// drip writes a text now and then, until the connection ends.
 func drip(r *http.Request, w http.ResponseWriter, text string, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
