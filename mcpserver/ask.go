@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
@@ -201,4 +203,99 @@ func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessagePa
 	}
 	err = q.ask(ctx, one)
 	return one.Sampled, err
+}
+
+// ErrNoElicitation says that no elicitation of that id is open for that principal.
+var ErrNoElicitation = pages.ErrUnknown
+
+// CompleteElicitation says that what a person was sent to a page for is done: the
+// handler that waits goes on, at another server that shares [Options].Records within
+// seconds, and a client of 2025-11-25 is told, the one that was asked
+// and no other. Principal is the ID of who has visited the page, which the page
+// must have found out for itself: if it is not who was asked, the error is
+// [ErrNoElicitation], as for an id that is not known or has expired.
+func (s *Server) CompleteElicitation(id, principal string) error {
+	return s.pages.Complete(id, principal)
+}
+
+// NeedURL is for handlers that do not wait: it returns an error to be returned, which
+// sends the person to a page and lets the client call again when that is done. A client
+// of 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answer
+// in [Request.Responses], and others, and those without the capability, a text with the
+// address and what to do. Only a handler that knows by itself whether the page was visited
+// can use it. The same principal, or legacy session, gets the same page for the same key
+// and url until it is done or about to expire.
+func (q *Request) NeedURL(key, message, url string) error {
+	r := q.live()
+	n := r.invocation.Load()
+	one := &URLQuestion(key, message, url).q
+	if err := one.Prepare(&r.session.server.dialogues.Forms, r.version); err != nil || n == nil {
+		return fmt.Errorf("asking the client %q: %w", key, err)
+	}
+	can := r.capabilities().ElicitURL()
+	required := can && r.version.Has(mcp.FeatureElicitationIDs)
+	about := pages.Need{Principal: r.principal.id(), Key: key, URL: url}
+	if r.version.Era() == mcp.EraLegacy && !r.session.stateless {
+		about.Session = r.session
+	}
+	var notified *pages.Client
+	if required {
+		notified = &pages.Client{Session: r.session, Call: n}
+	}
+	var err error
+	if one.Page.ID, err = n.server().pages.For(n.Context(), about, notified); err != nil {
+		return err
+	}
+	switch {
+	case required:
+		n.server().pages.Over(one.Page.ID)
+		return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.Page.Address(), ElicitationID: one.Page.ID})
+	case can && r.version.Era() == mcp.EraModern:
+		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.Page.Params("")}}}
+	}
+	text := fmt.Sprintf("%s Open this page, then call again: %s", message, one.Page.Address())
+	return questions.Refusal(text)
+}
+
+// Once does what a handler must not do twice, because it has an effect or comes out
+// differently each time, and may run again for a later question:
+//
+//	order, err := mcpserver.Once(ctx, req, "order", func(ctx context.Context) (Order, error) { … })
+//
+// Its result, which must survive JSON, travels with the call under the key; only a
+// result does, an error does not. What it did in a round that then was cancelled, or
+// whose server crashed before it asked, is not known to the next one of another server:
+// where that matters, f uses a key of its own for what it does.
+//
+// It may be called from any goroutine of the handler. One that comes with a key at which
+// another is at work waits for that one's result; f must not come back with its own key.
+func Once[T any](ctx context.Context, req Requester, key string, f func(ctx context.Context) (T, error)) (T, error) {
+	n := req.asking().r.invocation.Load()
+	if n == nil {
+		return f(ctx) // it never runs again
+	}
+	if key == "" || len(key) > maxKey {
+		var none T
+		return none, errors.New("mcpserver: what is done once needs a key")
+	}
+	return onceIn(ctx, n, key, f)
+}
+
+// onceIn is Once in a call, for keys of any length.
+func onceIn[T any](ctx context.Context, n *handlerCall, key string, f func(ctx context.Context) (T, error)) (value T, err error) {
+	raw, done, err := n.Once(ctx, key, func(ctx context.Context) (raw json.RawMessage, err error) {
+		if value, err = f(ctx); err != nil {
+			return nil, err
+		}
+		if raw, err = jsonx.Marshal(value); err != nil {
+			return nil, fmt.Errorf("keeping what was done once as %q: %w", key, err)
+		}
+		return raw, nil
+	})
+	if err == nil && done {
+		if err = jsonx.Unmarshal(raw, &value); err != nil {
+			err = fmt.Errorf("reading what was done once as %q: %w", key, err)
+		}
+	}
+	return value, err
 }

@@ -100,7 +100,7 @@ type ownModel struct {
 	limits Limits
 	group  *provider.Group
 
-	mu      sync.Mutex // guards the quotas, which the goroutines of turns take and give back
+	mu      sync.Mutex // guards the quotas: the goroutines of turns look one up and count themselves, which needs no actor
 	clients map[string]*quota
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
@@ -101,6 +103,32 @@ type talk struct {
 	rounds
 }
 
+// given is what a handler in retry style gets in its next round.
+type given struct {
+	responses mcp.InputResponses
+	state     string
+}
+
+// ticket is what the client brings back.
+func (t *talk) ticket(until time.Time, state *string) *ticket.Ticket {
+	if t.call == "" {
+		t.call = uuid.NewString()
+	}
+	return &ticket.Ticket{
+		Flow: t.call, Round: t.round, Until: until,
+		Answers: t.answers, Once: t.once.results(), Asked: t.asked, Got: t.got, Waits: t.waits, State: state,
+	}
+}
+
+// size is how many bytes are kept of the talk, as JSON and as what was decoded from it.
+func (t *talk) size() int64 {
+	size := t.once.size()
+	for _, a := range t.answers {
+		size += 2 * int64(len(a.Result))
+	}
+	return size
+}
+
 // Begin makes c the call of a handler with the arguments of first, and with the ticket of
 // an earlier call if that has an id. Waits is the request that waits for it. Values of its
 // context are those of base.
@@ -131,24 +159,6 @@ func (c *Call) talking() *talk {
 // Carry implements [pages.Call].
 func (c *Call) Carry(frame []byte) bool { return c.live().Carry(frame) }
 
-// Ask puts questions to the client that the handler works for, and returns when they have
-// their answers.
-func (c *Call) Ask(ctx context.Context, qs []*questions.Question) error {
-	leave, err := c.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	live := c.live()
-	switch sender := live.Sender(); {
-	case sender.Version.Era() == mcp.EraLegacy:
-		return c.askNested(ctx, live, sender, qs)
-	case sender.Task != nil:
-		return c.askTask(ctx, sender, qs)
-	}
-	return c.askRound(ctx, qs)
-}
-
 // enter waits for the turn to ask: one question after the other, or the questions of a
 // handler that runs again would not be those that were asked.
 func (c *Call) enter(ctx context.Context) (leave func(), err error) {
@@ -166,49 +176,6 @@ func (c *Call) enter(ctx context.Context) (leave func(), err error) {
 		return nil, err
 	}
 	return leave, nil
-}
-
-// RoundsLeft returns how many of so many rounds the client can still be asked in; false if
-// it is not asked in rounds.
-func (c *Call) RoundsLeft(ctx context.Context, rounds int) (left int, counted bool, err error) {
-	if sender := c.live().Sender(); !sender.InRounds() {
-		return 0, false, nil
-	}
-	leave, err := c.enter(ctx) // the rounds belong to the goroutine that asks
-	if err != nil {
-		return 0, false, err
-	}
-	defer leave()
-	return rounds - c.talking().round, true, nil
-}
-
-// Skip passes over recorded answers, which belong to what is done already.
-func (c *Call) Skip(answers int32) { c.talking().skip.Add(answers) }
-
-// askTask puts questions to the client of a task of 2026-07-28.
-func (c *Call) askTask(ctx context.Context, sender Sender, qs []*questions.Question) error {
-	if err := questions.Missing(sender.Can(), qs); err != nil {
-		return err
-	}
-	inputs := make(mcp.InputRequests, len(qs))
-	for _, q := range qs {
-		if err := c.openPage(q); err != nil {
-			return err
-		}
-		inputs[q.Key] = q.Input()
-	}
-	answers, err := sender.Task.Ask(ctx, inputs)
-	if err != nil {
-		return err
-	}
-	for _, q := range qs {
-		if err := q.Settle(answers[q.Key]); err != nil {
-			q.Err = err
-		} else if q.Visited() {
-			q.Err = c.waitForPage(ctx, q, nil)
-		}
-	}
-	return nil
 }
 
 // openPage makes the elicitation of a question by URL, with an id of its own unless it has

@@ -1,53 +1,11 @@
 package dialogue
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
 )
-
-// Once runs f, which must not run twice in the call, and returns its result, or that of the
-// goroutine that has run it before, which done says. A goroutine that comes while another
-// one is at work waits for that; what fails may run again.
-func (c *Call) Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (raw json.RawMessage, done bool, err error) {
-	once, mine := &c.talking().once, new(actors.Reply[json.RawMessage])
-	for {
-		found, there := once.entries.LoadOrStore(key, mine)
-		if !there {
-			break
-		}
-		other := found.(*actors.Reply[json.RawMessage])
-		if !other.Completed() {
-			select {
-			case <-other.Done():
-			case <-ctx.Done():
-				return nil, false, context.Cause(ctx)
-			case <-c.Context().Done():
-				return nil, false, context.Cause(c.Context())
-			}
-		}
-		if raw, err := other.Result(); err == nil {
-			return raw, true, nil
-		}
-	}
-	failed := true
-	defer func() { // also when f panics
-		if failed {
-			once.entries.Delete(key)
-			mine.Complete(nil, errFailed)
-		}
-	}()
-	if raw, err = f(ctx); err == nil {
-		failed = false
-		mine.Complete(raw, nil)
-	}
-	return raw, false, err
-}
-
-var errFailed = errors.New("it has failed")
 
 // onceTable has the results of what a handler does once. Any goroutine of the handler uses it.
 type onceTable struct{ entries sync.Map } // by key, a *actors.Reply[json.RawMessage]

@@ -8,12 +8,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
-// given is what a handler in retry style gets in its next round.
-type given struct {
-	responses mcp.InputResponses
-	state     string
-}
-
 // Given returns what a handler in retry style gets in this round; zero in the first.
 func (c *Call) Given() (responses mcp.InputResponses, state string) {
 	if c.given == nil {

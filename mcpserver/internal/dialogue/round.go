@@ -58,14 +58,6 @@ func (c *Call) fail(err error) error {
 	return err
 }
 
-// wireOf is the error that a client gets for a question or an answer that is wrong.
-func wireOf(err error) error {
-	if e, ok := errors.AsType[*questions.AnswerError](err); ok { // MRTR-07
-		return mcp.Errorf(mcp.CodeInvalidParams, "%s", questions.Clip(e.Error()))
-	}
-	return err
-}
-
 // brought hands out the answers that a request has brought before it was asked, and
 // returns the questions that are left. A client that knows what it will be asked may
 // answer at once: without a state of ours nothing else follows from it. Keys that no

@@ -3,9 +3,6 @@ package dialogue
 import (
 	"encoding/json"
 	"slices"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
@@ -106,24 +103,4 @@ func (t *rounds) reopen(qs []*questions.Question) {
 	}
 	t.answers = t.answers[:len(t.answers)-len(qs)]
 	t.next = len(t.answers)
-}
-
-// ticket is what the client is given to bring back.
-func (t *talk) ticket(until time.Time, state *string) *ticket.Ticket {
-	if t.call == "" {
-		t.call = uuid.NewString()
-	}
-	return &ticket.Ticket{
-		Flow: t.call, Round: t.round, Until: until,
-		Answers: t.answers, Once: t.once.results(), Asked: t.asked, Got: t.got, Waits: t.waits, State: state,
-	}
-}
-
-// size is how many bytes are kept of it, as JSON and as what was decoded from it.
-func (t *talk) size() int64 {
-	size := t.once.size()
-	for _, a := range t.answers {
-		size += 2 * int64(len(a.Result))
-	}
-	return size
 }

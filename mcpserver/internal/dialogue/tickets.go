@@ -91,3 +91,11 @@ func (h *Host) checkSchema(e *ticket.Question, raw json.RawMessage, v mcp.Versio
 	}
 	return nil
 }
+
+// wireOf is the error that a client gets for a question or an answer that is wrong.
+func wireOf(err error) error {
+	if e, ok := errors.AsType[*questions.AnswerError](err); ok { // MRTR-07
+		return mcp.Errorf(mcp.CodeInvalidParams, "%s", questions.Clip(e.Error()))
+	}
+	return err
+}

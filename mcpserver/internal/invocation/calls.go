@@ -55,9 +55,7 @@ type Retry struct {
 type Calls struct {
 	opts Options
 
-	// mu guards what follows, with all that hangs on it. It is no actor's state: requests,
-	// handlers and actors look at the same calls, and nothing is called or sent under it.
-	mu         sync.Mutex
+	mu         sync.Mutex // guards what follows, with all that hangs on it: requests, handlers and their actors look at the same calls, and an actor between them would be one more message for each
 	byID       map[string]*call
 	principals map[string]*principal
 	sweep      *time.Timer // runs while there are any

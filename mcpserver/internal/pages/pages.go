@@ -33,9 +33,6 @@ var (
 // maxPages bounds the pages of one session whose end its client is notified of.
 const maxPages = 64
 
-// Session sends what belongs to no request of a client. Its dynamic type is comparable.
-type Session interface{ Notify(frame []byte) }
-
 // Call sends a frame on the stream of its request, and reports false if that is over.
 type Call interface{ Carry(frame []byte) bool }
 
@@ -56,28 +53,29 @@ type Options struct {
 
 // Pages are the elicitations by URL of a server.
 type Pages struct {
-	opts  Options
-	table *elicit.Table
+	opts    Options
+	records records
+	table   *elicit.Table
 
 	mu     sync.Mutex                      // guards the maps, which change together: handlers, requests and Receives of sessions must not wait for an actor's turn
 	open   map[string]Client               // by id; of clients that are notified of the end
 	of     map[Session]map[string]struct{} // the ids of open
 	waits  map[string]int                  // how many handlers wait, by id
-	needed map[Need]made
+	needed needs
 }
 
 // New returns the pages of a server.
 func New(opts Options) *Pages {
 	return &Pages{
-		opts: opts, table: elicit.New(opts.Spawn, elicit.Options{Expiry: opts.Expiry, Logger: opts.Log}),
-		open: make(map[string]Client), of: make(map[Session]map[string]struct{}), waits: make(map[string]int), needed: make(map[Need]made),
+		opts: opts, records: records{opts.Records, opts.Expiry, opts.Shared}, table: elicit.New(opts.Spawn, elicit.Options{Expiry: opts.Expiry, Logger: opts.Log}),
+		open: make(map[string]Client), of: make(map[Session]map[string]struct{}), waits: make(map[string]int), needed: make(needs),
 	}
 }
 
 // Make makes an elicitation for a principal. The handler that waits for it opens it.
 func (p *Pages) Make(ctx context.Context, principal string) (id string, err error) {
 	id = uuid.NewString()
-	if err := p.record(ctx, principal, id, false); err != nil {
+	if err := p.records.put(ctx, principal, id, false); err != nil {
 		return "", fmt.Errorf("opening an elicitation: %w", err)
 	}
 	return id, nil
@@ -88,7 +86,7 @@ func (p *Pages) Announce(principal, id string, c Client) error {
 	if !p.add(id, c) {
 		return fmt.Errorf("opening an elicitation: %w", errTooMany)
 	}
-	pending, err := p.table.OpenLooking(id, p.doneElsewhere(principal, id))
+	pending, err := p.table.OpenLooking(id, p.records.doneElsewhere(principal, id))
 	if err != nil {
 		p.take(id)
 		return fmt.Errorf("opening an elicitation: %w", err)
@@ -155,7 +153,7 @@ func (p *Pages) Complete(id, principal string) error {
 		return ErrUnknown
 	}
 	ctx := context.Background()
-	done, err := p.done(ctx, principal, id)
+	done, err := p.records.done(ctx, principal, id)
 	switch {
 	case errors.Is(err, elicit.ErrExpired):
 		return ErrUnknown
@@ -164,7 +162,7 @@ func (p *Pages) Complete(id, principal string) error {
 	case done:
 		return nil
 	}
-	if err := p.record(ctx, principal, id, true); err != nil {
+	if err := p.records.put(ctx, principal, id, true); err != nil {
 		return fmt.Errorf("completing an elicitation: %w", err)
 	}
 	p.ended(id, nil) // before the handler that waits answers
@@ -186,12 +184,48 @@ func (p *Pages) Over(id string) {
 func (p *Pages) Gone(s Session) {
 	p.mu.Lock()
 	ids := slices.Collect(maps.Keys(p.of[s]))
-	maps.DeleteFunc(p.needed, func(n Need, _ made) bool { return n.Session == s })
+	p.needed.gone(s)
 	p.mu.Unlock()
 	for _, id := range ids {
 		p.take(id)
 		p.end(id)
 	}
+}
+
+// For returns the page of a need: the open one, or a new one. A client that is not nil is
+// notified of the end.
+func (p *Pages) For(ctx context.Context, n Need, notified *Client) (id string, err error) {
+	if id = p.made(n, notified != nil); id != "" {
+		if done, err := p.records.done(ctx, n.Principal, id); err == nil && !done {
+			return id, nil
+		}
+	}
+	if id, err = p.Make(ctx, n.Principal); err != nil {
+		return "", err
+	}
+	if notified != nil {
+		if err := p.Announce(n.Principal, id, *notified); err != nil {
+			return "", err
+		}
+	}
+	if n.Session != nil || n.Principal != "" { // else it may be another client the next time
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.needed.keep(n, made{id, time.Now().Add(p.opts.Expiry / 2)})
+	}
+	return id, nil
+}
+
+// made returns the page that was made for a need, "" if there is none, or one of whose end
+// the client is not notified although it is to be.
+func (p *Pages) made(n Need, notified bool) (id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.needed[n]
+	if _, announced := p.open[m.id]; notified && !announced || !time.Now().Before(m.until) {
+		return ""
+	}
+	return m.id
 }
 
 // Wait waits until a page is done, for a handler whose context is call. [ErrLater] comes
@@ -207,12 +241,12 @@ func (p *Pages) Wait(ctx, call context.Context, principal, id string, limit <-ch
 
 func (p *Pages) waitOnce(ctx, call context.Context, principal, id string, limit <-chan time.Time) error {
 	defer p.Over(id)
-	pending, err := p.enter(id, p.doneElsewhere(principal, id))
+	pending, err := p.enter(id, p.records.doneElsewhere(principal, id))
 	if err != nil {
 		return fmt.Errorf("waiting for the page: %w", err)
 	}
 	defer p.leave(id)
-	if done, err := p.done(call, principal, id); done || err != nil {
+	if done, err := p.records.done(call, principal, id); done || err != nil {
 		if done {
 			p.table.Complete(id)
 		}

@@ -14,6 +14,13 @@ import (
 // their value says whether it is done, to other servers too.
 const recordKind = "page"
 
+// records say which pages are done.
+type records struct {
+	store  store.Records
+	expiry time.Duration
+	shared bool // other servers use the records, too
+}
+
 type pageRecord struct {
 	Done bool `json:"done"`
 }
@@ -21,21 +28,21 @@ type pageRecord struct {
 // recordsWait bounds a wait for the records, which may be on a disk.
 const recordsWait = 10 * time.Second
 
-func (p *Pages) record(ctx context.Context, principal, id string, done bool) error {
+func (s *records) put(ctx context.Context, principal, id string, done bool) error {
 	raw, err := mcp.Marshal(pageRecord{done})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordsWait)
 	defer cancel()
-	return p.opts.Records.PutRecord(ctx, store.Record{Kind: recordKind, Owner: principal, Key: id, Value: raw, Expires: time.Now().Add(p.opts.Expiry)})
+	return s.store.PutRecord(ctx, store.Record{Kind: recordKind, Owner: principal, Key: id, Value: raw, Expires: time.Now().Add(s.expiry)})
 }
 
 // done reports whether the page was visited, here or at another server.
-func (p *Pages) done(ctx context.Context, principal, id string) (bool, error) {
+func (s *records) done(ctx context.Context, principal, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordsWait)
 	defer cancel()
-	record, err := p.opts.Records.Record(ctx, recordKind, principal, id)
+	record, err := s.store.Record(ctx, recordKind, principal, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, elicit.ErrExpired
 	}
@@ -49,9 +56,9 @@ func (p *Pages) done(ctx context.Context, principal, id string) (bool, error) {
 
 // doneElsewhere looks whether a page was visited at another server that shares the records;
 // nil if there can be none.
-func (p *Pages) doneElsewhere(principal, id string) func(context.Context) (bool, error) {
-	if !p.opts.Shared {
+func (s *records) doneElsewhere(principal, id string) func(context.Context) (bool, error) {
+	if !s.shared {
 		return nil
 	}
-	return func(ctx context.Context) (bool, error) { return p.done(ctx, principal, id) }
+	return func(ctx context.Context) (bool, error) { return s.done(ctx, principal, id) }
 }

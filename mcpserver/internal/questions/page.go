@@ -47,16 +47,3 @@ func (p *Page) Params(id string) json.RawMessage {
 	}
 	return raw
 }
-
-// Visited reports whether a person has agreed to visit the page, just now: what was
-// done in an earlier round is done.
-func (q *Question) Visited() bool {
-	return q.Page != nil && !q.Page.Consent && q.Elicited != nil && q.Err == nil && q.Elicited.Action == mcp.ActionAccept
-}
-
-// Take gives a question by URL the id that it had in an earlier round.
-func (q *Question) Take(id string) {
-	if q.Page != nil {
-		q.Page.ID = id
-	}
-}
