@@ -153,12 +153,7 @@ func stored(e *env.Env, use func(store.Store) error) (err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s, err := e.OpenStore()
-	if err != nil {
-		return err
-	}
-	defer env.CloseStore(s, &err)
-	return use(s)
+	return e.WithStore(use)
 }
 
 func completeRuns(ctx context.Context, e *env.Env) (names []string, err error) {

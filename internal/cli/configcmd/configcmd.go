@@ -23,7 +23,7 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "config",
 		Short: "The program's own configuration, troupe.yaml: what counts, whether it is right, where it is",
 		Long: `What the command line does not say, variables of the environment say (TROUPE_MAX_STEPS is --max-steps), or else
@@ -32,11 +32,7 @@ func Command(e *env.Env) *cobra.Command {
 A ./troupe.yaml comes with a project that another person may have written: what it says may narrow what you allow, and not widen
 it. It chooses only among models that your own configuration names, if that has a default, and its limits count where
 they are smaller. Providers, prices, sampling, store, serve, worker and telemetry are yours to say: there it is refused.`,
-		Args: env.SubcommandOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(showCommand(e), checkCommand(e), pathCommand(e))
-	return cmd
+	}, showCommand(e), checkCommand(e), pathCommand(e))
 }
 
 // setting is one value of "config show".
@@ -299,12 +295,7 @@ func pathCommand(e *env.Env) *cobra.Command {
 		Example: "  troupe config path\n  troupe config path --json",
 		Args:    env.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all := places(e)
-			if asJSON {
-				return e.PrintJSON(all)
-			}
-			rows := [][]string{{"WHAT", "PATH", "STATE"}}
-			for _, l := range all {
+			return env.PrintList(e, asJSON, places(e), "WHAT|PATH|STATE", func(l place) []string {
 				state := "there"
 				switch {
 				case !l.Exists:
@@ -312,9 +303,8 @@ func pathCommand(e *env.Env) *cobra.Command {
 				case !l.Counts:
 					state = "there, and not read"
 				}
-				rows = append(rows, []string{l.What, l.Path, state})
-			}
-			return e.Table(rows)
+				return []string{l.What, l.Path, state}
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

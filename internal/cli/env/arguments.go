@@ -18,6 +18,14 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// Group makes cmd a command that only leads to others.
+func Group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	cmd.Args = SubcommandOnly
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(below...)
+	return cmd
+}
+
 // SubcommandOnly is for commands that do nothing but lead to others.
 func SubcommandOnly(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+
+	"github.com/spf13/cobra"
 )
 
 // Env is what the commands have in common.
@@ -44,6 +46,13 @@ func (e *Env) Logger() (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(e.Stderr, opts)), nil
 	}
 	return nil, Usagef("--log-format %q: want text or json", e.LogFormat)
+}
+
+// LogFrom logs from a level where neither the command line nor the environment names one.
+func (e *Env) LogFrom(level string, cmd *cobra.Command) {
+	if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
+		e.LogLevel = level
+	}
 }
 
 // Note tells the user something that is not the answer.

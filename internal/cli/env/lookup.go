@@ -1,10 +1,13 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/troupe-dev/troupe/store"
 )
 
 // countable are the commands whose entries can be named by how new they are.
@@ -67,6 +70,26 @@ func Pick[T any](what, list, name string, all []T, id func(T) string) (T, error)
 		return none, Usagef("%d %ss are called %s…: give more of the id", len(found), what, Plain(name))
 	}
 	return none, Usagef("there is no %s %s; troupe %s lists them", what, Plain(strconv.Quote(name)), list)
+}
+
+// Find looks an entry up by its whole id, or else by what [Pick] knows among all of them.
+func Find[T any](what, list, name string, id func(T) string, get func(id string) (T, error), all func() ([]T, error)) (T, error) {
+	var none T
+	if _, counted := Newest(name); !counted {
+		found, err := get(name)
+		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
+			return found, err
+		}
+	}
+	entries, err := all()
+	if err != nil {
+		return none, err
+	}
+	found, err := Pick(what, list, name, entries, id)
+	if err != nil {
+		return none, err
+	}
+	return get(id(found))
 }
 
 // uuidLength is how long a UUID is, and shortLength how much of it short forms have.

@@ -59,6 +59,30 @@ func (e *Env) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
+// PrintJSONLine writes v to stdout on one line.
+func (e *Env) PrintJSONLine(v any) error {
+	line, err := jsonx.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Stdout, "%s\n", line)
+	return err
+}
+
+// PrintList writes items as JSON, or as a table with a row for each below the heading, whose
+// columns stand between bars. Columns to shrink are cut to the width of a terminal.
+func PrintList[T any](e *Env, asJSON bool, items []T, heading string, row func(T) []string, shrink ...int) error {
+	if asJSON {
+		return e.PrintJSON(items)
+	}
+	rows := [][]string{strings.Split(heading, "|")}
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	Fit(rows, e.TerminalWidth(), shrink...)
+	return e.Table(rows)
+}
+
 // Table writes rows in columns; the first row is the heading.
 func (e *Env) Table(rows [][]string) error {
 	w := tabwriter.NewWriter(e.Stdout, 0, 4, 2, ' ', 0)
@@ -109,6 +133,14 @@ func hidden(r rune) bool {
 
 // Shorten cuts s to n columns of a terminal.
 func Shorten(s string, n int) string { return columns.Shorten(s, n) }
+
+// Safe is a text of others as stdout takes it: a terminal only shows it (SECA-42).
+func (e *Env) Safe(text string) string {
+	if OnTerminal(e.Stdout) {
+		return PlainLines(text)
+	}
+	return text
+}
 
 // OnTerminal reports whether what is written to w is shown on a terminal.
 func OnTerminal(w io.Writer) bool {

@@ -106,12 +106,33 @@ func CloseStore(s store.Store, err *error) {
 
 // Stored returns the RunE of a command that works with the store.
 func (e *Env) Stored(run func(cmd *cobra.Command, args []string, s store.Store) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) (err error) {
-		s, err := e.OpenStore()
-		if err != nil {
+	return func(cmd *cobra.Command, args []string) error {
+		return e.WithStore(func(s store.Store) error { return run(cmd, args, s) })
+	}
+}
+
+// WithStore opens the store, uses it and closes it.
+func (e *Env) WithStore(use func(store.Store) error) (err error) {
+	s, err := e.OpenStore()
+	if err != nil {
+		return err
+	}
+	defer CloseStore(s, &err)
+	return use(s)
+}
+
+// Every calls look now and after each interval, until it fails, reports the end, or ctx ends.
+func Every(ctx context.Context, interval time.Duration, look func() (over bool, err error)) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if over, err := look(); over || err != nil {
 			return err
 		}
-		defer CloseStore(s, &err)
-		return run(cmd, args, s)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }

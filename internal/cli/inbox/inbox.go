@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -64,18 +63,11 @@ func lsCommand(e *env.Env) *cobra.Command {
 			for i := range rows {
 				views[i] = viewOf(&rows[i])
 			}
-			if asJSON {
-				return e.PrintJSON(views)
-			}
-			if len(views) == 0 {
+			if len(views) == 0 && !asJSON {
 				e.Note("nothing waits for a human")
 				return nil
 			}
-			table := [][]string{{"ASK", "STATUS", "KIND", "WHO ASKS", "WHAT", "EXPIRES"}}
-			for i := range views {
-				table = append(table, views[i].row())
-			}
-			return e.Table(table)
+			return env.PrintList(e, asJSON, views, "ASK|STATUS|KIND|WHO ASKS|WHAT|EXPIRES", AskView.row)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -117,31 +109,21 @@ const maxAsks = 10_000
 // findAsk looks an ask up: by its id, or among those that wait by the beginning of that
 // or how new they are.
 func findAsk(ctx context.Context, s store.Asks, name string) (store.Ask, error) {
-	if _, counted := env.Newest(name); !counted {
-		a, err := s.Ask(ctx, name)
-		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
-			return a, err
-		}
-	}
-	var all []store.Ask
-	for q := (store.AskQuery{Status: store.AskPending}); len(all) < maxAsks; q.After = all[len(all)-1].Cursor() {
-		page, err := s.Asks(ctx, q)
-		if err != nil {
-			return store.Ask{}, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		for i := range page { // what they carry may be large
-			page[i].Payload, page[i].Default = nil, nil
-		}
-		all = append(all, page...)
-	}
-	found, err := env.Pick("ask", "inbox ls", name, all, func(a store.Ask) string { return a.ID })
-	if err != nil {
-		return store.Ask{}, err
-	}
-	return s.Ask(ctx, found.ID)
+	return env.Find("ask", "inbox ls", name, func(a store.Ask) string { return a.ID },
+		func(id string) (store.Ask, error) { return s.Ask(ctx, id) },
+		func() (all []store.Ask, err error) {
+			for q := (store.AskQuery{Status: store.AskPending}); len(all) < maxAsks; q.After = all[len(all)-1].Cursor() {
+				page, err := s.Asks(ctx, q)
+				if len(page) == 0 || err != nil {
+					return all, err
+				}
+				for i := range page { // what they carry may be large
+					page[i].Payload, page[i].Default = nil, nil
+				}
+				all = append(all, page...)
+			}
+			return all, nil
+		})
 }
 
 func watchCommand(e *env.Env) *cobra.Command {
@@ -153,21 +135,18 @@ func watchCommand(e *env.Env) *cobra.Command {
 With --answer each is asked on the terminal, one after the other.`,
 		Example: "  troupe inbox watch\n  troupe inbox watch --answer\n  troupe inbox watch --json",
 		Args:    env.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			prompter := e.NewPrompter(nil)
 			if ask && (prompter == nil || asJSON) {
 				return env.Usagef("--answer needs a terminal to ask on, and no --json")
 			}
-			s, err := e.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
-			w := &inboxWatch{env: e, store: s, json: asJSON, seen: make(map[string]bool)}
-			if ask {
-				w.prompter = prompter
-			}
-			return w.run(cmd.Context())
+			return e.WithStore(func(s store.Store) error {
+				w := &inboxWatch{env: e, store: s, json: asJSON, seen: make(map[string]bool)}
+				if ask {
+					w.prompter = prompter
+				}
+				return env.Every(cmd.Context(), env.LookEvery, func() (bool, error) { return false, w.look(cmd.Context()) })
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one ask a line")
@@ -182,22 +161,6 @@ type inboxWatch struct {
 	json     bool
 	prompter prompter // nil: they are only shown
 	seen     map[string]bool
-}
-
-// run looks again and again. It only ends with ctx, or with an error.
-func (w *inboxWatch) run(ctx context.Context) error {
-	tick := time.NewTicker(env.LookEvery)
-	defer tick.Stop()
-	for {
-		if err := w.look(ctx); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // look shows what is new, the oldest first.
@@ -225,12 +188,7 @@ func (w *inboxWatch) show(ctx context.Context, row *store.Ask) error {
 	v := viewOf(row)
 	switch {
 	case w.json:
-		line, err := jsonx.Marshal(v)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w.env.Stdout, "%s\n", line)
-		return err
+		return w.env.PrintJSONLine(v)
 	case w.prompter == nil:
 		_, err := fmt.Fprintln(w.env.Stdout, v.text(row, time.Now()))
 		return err

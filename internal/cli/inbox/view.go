@@ -211,7 +211,7 @@ func (v *AskView) what() string {
 	return env.OrNone(v.Tool)
 }
 
-func (v *AskView) row() []string {
+func (v AskView) row() []string {
 	expires := "never"
 	if !v.Expires.IsZero() {
 		expires = env.When(v.Expires, time.Now())

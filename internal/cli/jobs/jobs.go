@@ -20,38 +20,16 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "jobs",
 		Short: "Hand jobs to the workers",
 		Long: `Hand jobs to the workers that share the store, and see what becomes of them.
 
 JOB is its id, an unambiguous beginning of it, or -1 for the newest, -2 for the one before it.`,
-		Args: env.SubcommandOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(addCommand(e), lsCommand(e), showCommand(e), schedulesCommand(e),
+	}, addCommand(e), lsCommand(e), showCommand(e), schedulesCommand(e),
 		eachCommand(e, "cancel", "Cancel jobs: queued ones at once, others by the worker that has them", cancelJob),
 		eachCommand(e, "retry", "Queue jobs again that have failed, were cancelled or whose outcome is unknown", retryJob),
 		eachCommand(e, "rm", "Forget jobs; their runs stay", removeJob))
-	return cmd
-}
-
-// needsStore refuses --no-store: without a store that lasts there is no queue.
-func needsStore(e *env.Env) error {
-	if e.NoStore {
-		return env.Usagef("jobs are in the store: --no-store does not go with them")
-	}
-	return nil
-}
-
-// storedJobs is [env.Env.Stored] for a store that lasts.
-func storedJobs(e *env.Env, run func(*cobra.Command, []string, store.Store) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := needsStore(e); err != nil {
-			return err
-		}
-		return e.Stored(run)(cmd, args)
-	}
 }
 
 // jobFlags are the flags of "jobs add".
@@ -145,12 +123,12 @@ func addJob(ctx context.Context, e *env.Env, f *jobFlags, args []string) (err er
 	if err := needsStore(e); err != nil {
 		return err
 	}
-	s, err := e.OpenStore()
-	if err != nil {
-		return err
-	}
-	defer env.CloseStore(s, &err)
-	j, err = s.AddJob(ctx, j)
+	return e.WithStore(func(s store.Store) error { return enqueue(ctx, e, s, j, f) })
+}
+
+// enqueue adds a job to the queue, and prints it, or its end with --wait.
+func enqueue(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *jobFlags) error {
+	j, err := s.AddJob(ctx, j)
 	switch {
 	case errors.Is(err, store.ErrRepeated):
 		e.Note("the job %s is there already", j.ID)
@@ -198,9 +176,15 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errImpatient)
 		defer cancel()
 	}
-	tick := time.NewTicker(env.LookEvery)
-	defer tick.Stop()
-	for told := false; !j.State.Ended(); {
+	told := false
+	err := env.Every(ctx, env.LookEvery, func() (bool, error) {
+		now, err := s.Job(ctx, j.ID)
+		switch {
+		case err == nil:
+			j = now
+		case ctx.Err() == nil: // else the end of ctx is reported
+			return false, fmt.Errorf("waiting for the job: %w", err)
+		}
 		if j.State == store.JobWaiting && !told {
 			told = true
 			if j.Error != "" {
@@ -209,28 +193,20 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 				e.Note("it waits for a human: troupe inbox")
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the job %s is %s, and goes on: %w", j.ID, j.State, context.Cause(ctx))
-		}
-		now, err := s.Job(ctx, j.ID)
-		switch {
-		case err == nil:
-			j = now
-		case ctx.Err() == nil: // else it is told above
-			return fmt.Errorf("waiting for the job: %w", err)
-		}
+		return j.State.Ended(), nil
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("the job %s is %s, and goes on: %w", j.ID, j.State, err)
+	case err != nil:
+		return err
 	}
 	if f.json {
 		if err := e.PrintJSON(jobapi.Show(j)); err != nil {
 			return err
 		}
 	} else if text := resultText(j); text != "" {
-		if env.OnTerminal(e.Stdout) {
-			text = env.PlainLines(text) // SECA-42
-		}
-		if _, err := fmt.Fprintln(e.Stdout, text); err != nil {
+		if _, err := fmt.Fprintln(e.Stdout, e.Safe(text)); err != nil {
 			return err
 		}
 	}
@@ -293,13 +269,10 @@ func lsCommand(e *env.Env) *cobra.Command {
 			}
 			warnOfFull(cmd.Context(), e)
 			now := time.Now()
-			rows := [][]string{{"JOB", "STATE", "AGENT", "CREATED", "ATTEMPTS", "PROMPT", "ERROR"}}
-			for _, j := range jobs {
-				rows = append(rows, []string{j.ID, jobState(j, now), j.Agent, env.When(j.Created, now),
-					fmt.Sprint(j.Attempts), env.OrNone(env.Shorten(j.Prompt, 60)), env.OrNone(env.Shorten(j.Error, 60))})
-			}
-			env.Fit(rows, e.TerminalWidth(), 5, 6)
-			return e.Table(rows)
+			return env.PrintList(e, false, jobs, "JOB|STATE|AGENT|CREATED|ATTEMPTS|PROMPT|ERROR", func(j store.Job) []string {
+				return []string{j.ID, jobState(j, now), j.Agent, env.When(j.Created, now),
+					fmt.Sprint(j.Attempts), env.OrNone(env.Shorten(j.Prompt, 60)), env.OrNone(env.Shorten(j.Error, 60))}
+			}, 5, 6)
 		}),
 	}
 	flags := cmd.Flags()

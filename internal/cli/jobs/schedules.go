@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,15 +52,13 @@ that section leaves the schedules of the store as they are: what none has any mo
 				}
 				return e.PrintJSON(views)
 			}
-			rows := [][]string{{"SCHEDULE", "CRON", "TIMEZONE", "AGENT", "NEXT", "LAST JOB", "PROMPT"}}
-			for _, e := range all {
+			return env.PrintList(e, false, all, "SCHEDULE|CRON|TIMEZONE|AGENT|NEXT|LAST JOB|PROMPT", func(s store.Schedule) []string {
 				next := "never"
-				if !e.Next.IsZero() {
-					next = env.When(e.Next, time.Now())
+				if !s.Next.IsZero() {
+					next = env.When(s.Next, time.Now())
 				}
-				rows = append(rows, []string{e.Name, e.Cron, zoneOf(e), e.Agent, next, env.OrNone(e.LastJob), env.Shorten(e.Prompt, 40)})
-			}
-			return e.Table(rows)
+				return []string{s.Name, s.Cron, zoneOf(s), s.Agent, next, env.OrNone(s.LastJob), env.Shorten(s.Prompt, 40)}
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -80,8 +79,5 @@ func removeSchedule(ctx context.Context, e *env.Env, s store.Jobs, name string) 
 }
 
 func zoneOf(s store.Schedule) string {
-	if s.Zone == "" {
-		return "UTC"
-	}
-	return s.Zone
+	return cmp.Or(s.Zone, "UTC")
 }

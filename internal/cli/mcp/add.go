@@ -47,7 +47,7 @@ is started, and never by a shell.`,
   troupe mcp add -s user -e 'GITHUB_TOKEN=${GITHUB_TOKEN}' github github-mcp-server stdio
   troupe mcp add --header 'Authorization: Bearer ${TOKEN}' docs https://docs.example/mcp`,
 		DisableFlagsInUseLine: true, // they stand before NAME
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			def, err := f.definition(args)
 			if err != nil {
 				return err
@@ -56,18 +56,15 @@ is started, and never by a shell.`,
 			if err != nil {
 				return err
 			}
-			s, err := e.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
-			if err := hostconfig.Add(path, args[0], def, f.force); err != nil {
-				if errors.Is(err, hostconfig.ErrExists) {
+			return e.WithStore(func(s store.Store) error {
+				switch err := hostconfig.Add(path, args[0], def, f.force); {
+				case errors.Is(err, hostconfig.ErrExists):
 					return env.Usagef("%w; replace it with --force", err)
+				case err != nil:
+					return env.Usagef("%w", err)
 				}
-				return env.Usagef("%w", err)
-			}
-			return approveAdded(cmd.Context(), e, s, path, args[0], f.trust)
+				return approveAdded(cmd.Context(), e, s, path, args[0], f.trust)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -166,7 +163,7 @@ func approveAdded(ctx context.Context, e *env.Env, s store.Approvals, path, name
 		return fmt.Errorf("%s: the server %q is not there any more", path, name)
 	}
 	def := &servers[i]
-	if err := s.Approve(ctx, store.Approval{File: def.File, Server: name, Hash: def.Hash, Shown: setup.Reach(def), By: env.UserName(), Trusted: trust}); err != nil {
+	if err := s.Approve(ctx, setup.ApprovalOf(def, trust)); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.Stdout, "added %s to %s: %s\n", env.Plain(name), path, env.Plain(setup.Reach(def)))

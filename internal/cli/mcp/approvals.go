@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,17 +17,13 @@ import (
 )
 
 func approvalsCommand(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "approvals",
 		Short: "What you have allowed for good: servers to start, tools to call unasked",
 		Long: `What you have allowed for good, and how to take it back: servers of a file that may be started ("troupe mcp approve"), and
 tools that runs begun in a folder may call unasked ("always" where a run asks, or "troupe inbox answer --scope here").
 Each approval is bound to one definition: a server or a tool that has changed is asked about again.`,
-		Args: env.SubcommandOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(approvalsLsCommand(e), approvalsRmCommand(e))
-	return cmd
+	}, approvalsLsCommand(e), approvalsRmCommand(e))
 }
 
 // approvalView is an approval as "mcp approvals ls" shows it.
@@ -78,18 +75,13 @@ func approvalsLsCommand(e *env.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return e.PrintJSON(all)
-			}
-			rows := [][]string{{"ID", "KIND", "WHERE", "SERVER", "WHAT", "BY", "AT"}}
-			for _, v := range all {
+			return env.PrintList(e, asJSON, all, "ID|KIND|WHERE|SERVER|WHAT|BY|AT", func(v approvalView) []string {
 				what := v.Tool
 				if v.Kind == "server" {
 					what = env.Shorten(v.Shown, 60)
 				}
-				rows = append(rows, []string{v.ID, v.Kind, v.Where, v.Server, what, v.By, v.At.Local().Format(time.DateTime)})
-			}
-			return e.Table(rows)
+				return []string{v.ID, v.Kind, v.Where, v.Server, what, v.By, v.At.Local().Format(time.DateTime)}
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -104,29 +96,26 @@ func approvalsRmCommand(e *env.Env) *cobra.Command {
 way is not ended; the next call of a tool asks again, and the next start of a server is refused.`,
 		Example: "  troupe mcp approvals rm 3fa85f64\n  troupe mcp approvals rm files__write_file",
 		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return env.Usagef("name the approvals by ID or tool; troupe mcp approvals ls lists them")
 			}
-			s, err := e.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
-			here, err := setup.NewToolApprovals(s)
-			if err != nil {
-				return err
-			}
-			all, err := approvalsOf(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
-			for _, name := range args {
-				if err := revoke(cmd.Context(), e, s, here, all, name); err != nil {
+			return e.WithStore(func(s store.Store) error {
+				here, err := setup.NewToolApprovals(s)
+				if err != nil {
 					return err
 				}
-			}
-			return nil
+				all, err := approvalsOf(cmd.Context(), s)
+				if err != nil {
+					return err
+				}
+				for _, name := range args {
+					if err := revoke(cmd.Context(), e, s, here, all, name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -147,11 +136,7 @@ func revoke(ctx context.Context, e *env.Env, s store.Approvals, here *setup.Tool
 		if err := s.Revoke(ctx, v.row.File, v.row.Server, v.row.Hash); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		what := v.Server
-		if v.Tool != "" {
-			what = v.Tool
-		}
-		fmt.Fprintf(e.Stdout, "revoked %s: the %s %s, %s\n", v.ID, v.Kind, env.Plain(what), env.Plain(v.Where))
+		fmt.Fprintf(e.Stdout, "revoked %s: the %s %s, %s\n", v.ID, v.Kind, env.Plain(cmp.Or(v.Tool, v.Server)), env.Plain(v.Where))
 	}
 	if !found {
 		return env.Usagef("there is no approval %q%s\ntroupe mcp approvals ls lists them", name, env.DidYouMean(name, known))

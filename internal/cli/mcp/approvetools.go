@@ -27,7 +27,7 @@ func approveTools(ctx context.Context, e *env.Env, f *setup.ServerFlags, s store
 		err := setup.WithClient(ctx, e, f, s, servers[i], func(c *mcpclient.Client) error {
 			tools, err := c.ListTools(ctx)
 			if err != nil {
-				return env.ExitWith(setup.CallExit(err), err)
+				return setup.CallError(err)
 			}
 			if err := approveInstructions(ctx, e, pins, name, c, dry); err != nil {
 				return err

@@ -3,68 +3,79 @@
 package mcp
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
-
-	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
 )
-
-// listOf is what one server has listed.
-type listOf[T any] struct {
-	server string
-	items  []T
-}
 
 // maxStarting bounds the servers that are started and asked at the same time.
 const maxStarting = 8
 
-// eachServer asks the servers that are named, or all, a few at a time. It returns the lists
-// of those that have answered, in the order of the configuration, and with them as an error
-// what has become of the others.
-func eachServer[T any](cmd *cobra.Command, e *env.Env, f *setup.ServerFlags, names []string, list func(c *mcpclient.Client) ([]T, error)) (
-	lists []listOf[T], err error) {
-	s, err := e.OpenStore()
-	if err != nil {
-		return nil, err
-	}
-	defer env.CloseStore(s, &err)
-	servers, err := setup.Pick(e, f, names)
-	if err != nil {
-		return nil, err
-	}
-	all, errs, answered := make([]listOf[T], len(servers)), make([]error, len(servers)), make([]bool, len(servers))
-	var asked sync.WaitGroup
-	places := make(chan struct{}, maxStarting)
-	for i := range servers {
-		places <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-places }()
-			all[i].server = servers[i].Name
-			errs[i] = setup.WithClient(cmd.Context(), e, f, s, servers[i], func(c *mcpclient.Client) error {
-				items, err := list(c)
-				if err != nil {
-					return env.ExitWith(setup.CallExit(err), err)
-				}
-				all[i].items, answered[i] = items, true
-				return nil
-			})
-		})
-	}
-	asked.Wait()
-	for i := range all {
-		if answered[i] {
-			lists = append(lists, all[i])
+// listing is a list that is printed for several servers.
+type listing[T any] struct {
+	flags   *setup.ServerFlags
+	names   []string // of the servers; none means all
+	asJSON  bool
+	heading string // of the table, as [env.PrintList] takes it
+	list    func(c *mcpclient.Client) ([]T, error)
+	// show returns an entry as JSON has it, and its row.
+	show func(server string, item T) (view any, row []string)
+}
+
+// print asks the servers, a few at a time, and prints the lists of those that have answered,
+// in the order of the configuration. What became of the others is returned.
+func (l *listing[T]) print(ctx context.Context, e *env.Env) error {
+	return e.WithStore(func(s store.Store) error {
+		servers, err := setup.Pick(e, l.flags, l.names)
+		if err != nil {
+			return err
 		}
-	}
-	return lists, joinExits(errs)
+		lists, errs := make([][]T, len(servers)), make([]error, len(servers))
+		answered := make([]bool, len(servers))
+		var asked sync.WaitGroup
+		places := make(chan struct{}, maxStarting)
+		for i := range servers {
+			places <- struct{}{}
+			asked.Go(func() {
+				defer func() { <-places }()
+				errs[i] = setup.WithClient(ctx, e, l.flags, s, servers[i], func(c *mcpclient.Client) (err error) {
+					lists[i], err = l.list(c)
+					answered[i] = err == nil
+					return setup.CallError(err)
+				})
+			})
+		}
+		asked.Wait()
+		failed := joinExits(errs)
+		if failed != nil && !slices.Contains(answered, true) {
+			return failed
+		}
+		views, rows := []any{}, [][]string{strings.Split(l.heading, "|")}
+		for i, server := range servers {
+			if !answered[i] {
+				continue
+			}
+			for _, item := range lists[i] {
+				view, row := l.show(server.Name, item)
+				views, rows = append(views, view), append(rows, row)
+			}
+		}
+		if l.asJSON {
+			return errors.Join(e.PrintRaw(views), failed)
+		}
+		return errors.Join(e.Table(rows), failed)
+	})
 }
 
 // joinExits joins errors. The program exits as for each of them if they agree, else with
-// exitUnreachable.
+// ExitUnreachable.
 func joinExits(errs []error) error {
 	all := errors.Join(errs...)
 	if all == nil {
@@ -81,22 +92,4 @@ func joinExits(errs []error) error {
 		}
 	}
 	return env.ExitWith(code, all)
-}
-
-// printLists prints what servers have listed, as JSON or in rows. Failed is what has become
-// of those that have not, and is returned; where no server has answered nothing is printed.
-func printLists(e *env.Env, servers int, asJSON bool, all any, rows [][]string, failed error) error {
-	if servers == 0 && failed != nil {
-		return failed
-	}
-	var err error
-	if asJSON {
-		err = e.PrintRaw(all)
-	} else {
-		err = e.Table(rows)
-	}
-	if err != nil {
-		return errors.Join(err, failed)
-	}
-	return failed
 }

@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,16 +24,12 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "mcp",
 		Short: "Configure MCP servers, look at them, use them",
-		Args:  env.SubcommandOnly,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(addCommand(e), lsCommand(e), getCommand(e), rmCommand(e), importCommand(e), approveCommand(e), approvalsCommand(e),
+	}, addCommand(e), lsCommand(e), getCommand(e), rmCommand(e), importCommand(e), approveCommand(e), approvalsCommand(e),
 		testCommand(e), toolsCommand(e), callCommand(e), resourcesCommand(e), promptsCommand(e),
 		skillsCommand(e))
-	return cmd
 }
 
 func lsCommand(e *env.Env) *cobra.Command {
@@ -58,22 +55,13 @@ func lsCommand(e *env.Env) *cobra.Command {
 				}
 				list = append(list, c)
 			}
-			if asJSON {
-				return e.PrintJSON(list)
-			}
-			rows := [][]string{{"SERVER", "STATUS", "TRUSTED", "STARTS"}}
-			for _, c := range list {
+			return env.PrintList(e, asJSON, list, "SERVER|STATUS|TRUSTED|STARTS", func(c setup.Configured) []string {
 				trusted := "no"
 				if c.Trusted {
 					trusted = "yes"
 				}
-				what := c.Command + c.URL
-				if c.Error != "" {
-					what = c.Error
-				}
-				rows = append(rows, []string{c.Name, c.Status, trusted, what})
-			}
-			return e.Table(rows)
+				return []string{c.Name, c.Status, trusted, cmp.Or(c.Error, c.Command+c.URL)}
+			})
 		}),
 	}
 	f.Add(cmd)
@@ -95,19 +83,12 @@ func toolsCommand(e *env.Env) *cobra.Command {
 				Server string   `json:"server"`
 				Tool   mcp.Tool `json:"tool"`
 			}
-			all := []listed{}
-			lists, failed := eachServer(cmd, e, &f, args, func(c *mcpclient.Client) ([]mcp.Tool, error) {
-				return c.ListTools(cmd.Context())
-			})
-			rows := [][]string{{"SERVER", "TOOL", "HINTS", "DESCRIPTION"}}
-			for _, l := range lists {
-				for i := range l.items {
-					t := &l.items[i]
-					all = append(all, listed{l.server, *t})
-					rows = append(rows, []string{l.server, t.Name, setup.Hints(t), env.Shorten(env.FirstLine(t.Description), 70)})
-				}
+			tools := listing[mcp.Tool]{flags: &f, names: args, asJSON: asJSON, heading: "SERVER|TOOL|HINTS|DESCRIPTION"}
+			tools.list = func(c *mcpclient.Client) ([]mcp.Tool, error) { return c.ListTools(cmd.Context()) }
+			tools.show = func(server string, t mcp.Tool) (any, []string) {
+				return listed{server, t}, []string{server, t.Name, setup.Hints(&t), env.Shorten(env.FirstLine(t.Description), 70)}
 			}
-			return printLists(e, len(lists), asJSON, all, rows, failed)
+			return tools.print(cmd.Context(), e)
 		},
 	}
 	f.Add(cmd)
@@ -148,7 +129,7 @@ The tool's text goes to stdout; a tool that fails exits with 1.`,
 					e.Note("%s", env.Plain(fmt.Sprintf("%g %s", pr.Progress, pr.Message)))
 				}})
 				if err != nil {
-					return env.ExitWith(setup.CallExit(err), err)
+					return setup.CallError(err)
 				}
 				return printResult(e, res, asJSON)
 			})
@@ -193,6 +174,14 @@ func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, t
 	return all[0], args[0], arguments, nil
 }
 
+// contentText is the text of a content, or its type where it is no text.
+func contentText(c mcp.Content) string {
+	if t, ok := c.(*mcp.TextContent); ok {
+		return t.Text
+	}
+	return "[" + c.ContentType() + "]"
+}
+
 func printResult(e *env.Env, res *mcp.CallToolResult, asJSON bool) error {
 	if asJSON {
 		if err := e.PrintRaw(res); err != nil {
@@ -200,14 +189,7 @@ func printResult(e *env.Env, res *mcp.CallToolResult, asJSON bool) error {
 		}
 	} else {
 		for _, c := range res.Content {
-			text := "[" + c.ContentType() + "]"
-			if t, ok := c.(*mcp.TextContent); ok {
-				text = t.Text
-			}
-			if env.OnTerminal(e.Stdout) {
-				text = env.PlainLines(text) // SECA-42
-			}
-			fmt.Fprintln(e.Stdout, text)
+			fmt.Fprintln(e.Stdout, e.Safe(contentText(c)))
 		}
 	}
 	if res.IsError {
@@ -234,40 +216,28 @@ With --trust the user also believes what the server says of its own tools, such 
 A tool is held to what it was when it was first called: one that has changed is not called until a person agrees.
 With --tools the servers are started, and their changed tools are shown and accepted; with --dry-run they are only shown.`,
 		Example: "  troupe mcp approve filesystem\n  troupe mcp approve --all --trust\n  troupe mcp approve --tools filesystem",
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
 				return env.Usagef("name the servers to approve, or all of them with --all; troupe mcp ls lists them")
 			}
 			if tools && trust || dry && !tools {
 				return env.Usagef("--tools and --trust exclude each other, and --dry-run is for --tools")
 			}
-			s, err := e.OpenStore()
-			if err != nil {
-				return err
-			}
-			defer env.CloseStore(s, &err)
-			servers, err := setup.Pick(e, &f, args)
-			if err != nil {
-				return err
-			}
-			if tools {
-				return approveTools(cmd.Context(), e, &f, s, servers, dry)
-			}
-			for _, def := range servers {
-				if def.File == "" {
-					return env.Usagef("%s is not from a file: naming it on the command line is consent already", def.Name)
-				}
-				if def.Err != nil {
-					return env.Usagef("%w", def.Err)
-				}
-				shown := setup.Reach(&def)
-				err := s.Approve(cmd.Context(), store.Approval{File: def.File, Server: def.Name, Hash: def.Hash, Shown: shown, By: env.UserName(), Trusted: trust})
+			return e.WithStore(func(s store.Store) error {
+				servers, err := setup.Pick(e, &f, args)
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(e.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(shown))
-			}
-			return nil
+				if tools {
+					return approveTools(cmd.Context(), e, &f, s, servers, dry)
+				}
+				for i := range servers {
+					if err := approve(cmd.Context(), e, s, &servers[i], trust); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.Files, "mcp-config", nil, "the `FILE` that defines them (default "+setup.ProjectFile+")")
@@ -277,4 +247,19 @@ With --tools the servers are started, and their changed tools are shown and acce
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "with --tools: only show what has changed")
 	cmd.Flags().BoolVar(&trust, "trust", false, "also believe what the servers say of their own tools, such as that one only reads")
 	return cmd
+}
+
+// approve records that a server may be started as it is defined now.
+func approve(ctx context.Context, e *env.Env, s store.Approvals, def *mcpclient.Server, trust bool) error {
+	if def.File == "" {
+		return env.Usagef("%s is not from a file: naming it on the command line is consent already", def.Name)
+	}
+	if def.Err != nil {
+		return env.Usagef("%w", def.Err)
+	}
+	if err := s.Approve(ctx, setup.ApprovalOf(def, trust)); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "approved %s: %s\n", env.Plain(def.Name), env.Plain(setup.Reach(def)))
+	return nil
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
 )
 
 func resourcesCommand(e *env.Env) *cobra.Command {
@@ -35,7 +37,7 @@ binary contents too. SERVER may be left out where there is one.`,
 			return onServer(e, cmd, &f, args, func(c *mcpclient.Client) error {
 				res, err := c.ReadResource(cmd.Context(), uri, nil)
 				if err != nil {
-					return env.ExitWith(setup.CallExit(err), err)
+					return setup.CallError(err)
 				}
 				return printContents(e, res, asJSON)
 			})
@@ -47,20 +49,17 @@ binary contents too. SERVER may be left out where there is one.`,
 }
 
 // onServer uses the server that is named, or the only one there is.
-func onServer(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, use func(*mcpclient.Client) error) (err error) {
-	s, err := e.OpenStore()
-	if err != nil {
-		return err
-	}
-	defer env.CloseStore(s, &err)
-	servers, err := setup.Pick(e, f, names)
-	if err != nil {
-		return err
-	}
-	if len(servers) != 1 {
-		return env.Usagef("name one of the servers %s", strings.Join(setup.NamesOf(servers), ", "))
-	}
-	return setup.WithClient(cmd.Context(), e, f, s, servers[0], use)
+func onServer(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, use func(*mcpclient.Client) error) error {
+	return e.WithStore(func(s store.Store) error {
+		servers, err := setup.Pick(e, f, names)
+		if err != nil {
+			return err
+		}
+		if len(servers) != 1 {
+			return env.Usagef("name one of the servers %s", strings.Join(setup.NamesOf(servers), ", "))
+		}
+		return setup.WithClient(cmd.Context(), e, f, s, servers[0], use)
+	})
 }
 
 func listResources(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []string, asJSON bool) error {
@@ -69,9 +68,8 @@ func listResources(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names [
 		Resource *mcp.Resource         `json:"resource,omitempty"`
 		Template *mcp.ResourceTemplate `json:"template,omitempty"`
 	}
-	all := []listed{}
-	rows := [][]string{{"SERVER", "URI", "TYPE", "NAME"}}
-	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) (own []listed, err error) {
+	all := listing[listed]{flags: f, names: names, asJSON: asJSON, heading: "SERVER|URI|TYPE|NAME"}
+	all.list = func(c *mcpclient.Client) (own []listed, err error) {
 		resources, err := c.ListResources(cmd.Context())
 		if err != nil {
 			return nil, err
@@ -84,27 +82,15 @@ func listResources(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names [
 			own = append(own, listed{Template: &templates[i]})
 		}
 		return own, err
-	})
-	for _, l := range lists {
-		for _, one := range l.items {
-			one.Server = l.server
-			all = append(all, one)
-			if r := one.Resource; r != nil {
-				rows = append(rows, []string{l.server, r.URI, r.MIMEType, titleOr(r.Title, r.Name)})
-			} else if t := one.Template; t != nil {
-				rows = append(rows, []string{l.server, t.URITemplate, t.MIMEType, titleOr(t.Title, t.Name)})
-			}
+	}
+	all.show = func(server string, one listed) (any, []string) {
+		one.Server = server
+		if r := one.Resource; r != nil {
+			return one, []string{server, r.URI, r.MIMEType, cmp.Or(r.Title, r.Name)} // TOOL-18
 		}
+		return one, []string{server, one.Template.URITemplate, one.Template.MIMEType, cmp.Or(one.Template.Title, one.Template.Name)}
 	}
-	return printLists(e, len(lists), asJSON, all, rows, failed)
-}
-
-// titleOr is what a thing is called on a screen (TOOL-18).
-func titleOr(title, name string) string {
-	if title != "" {
-		return title
-	}
-	return name
+	return all.print(cmd.Context(), e)
 }
 
 // printContents writes what was read: to a pipe as it is, to a terminal as text that
@@ -172,20 +158,13 @@ out where there is one.`,
 			return onServer(e, cmd, &f, names, func(c *mcpclient.Client) error {
 				res, err := c.GetPrompt(cmd.Context(), prompt, values, nil)
 				if err != nil {
-					return env.ExitWith(setup.CallExit(err), err)
+					return setup.CallError(err)
 				}
 				if asJSON {
 					return e.PrintRaw(res)
 				}
 				for _, m := range res.Messages {
-					text := "[" + m.Content.ContentType() + "]"
-					if t, ok := m.Content.(*mcp.TextContent); ok {
-						text = t.Text
-					}
-					if env.OnTerminal(e.Stdout) {
-						text = env.PlainLines(text) // SECA-42
-					}
-					fmt.Fprintf(e.Stdout, "%s: %s\n", m.Role, text)
+					fmt.Fprintf(e.Stdout, "%s: %s\n", m.Role, e.Safe(contentText(m.Content)))
 				}
 				return nil
 			})
@@ -201,24 +180,18 @@ func listPrompts(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []s
 		Server string     `json:"server"`
 		Prompt mcp.Prompt `json:"prompt"`
 	}
-	all := []listed{}
-	rows := [][]string{{"SERVER", "PROMPT", "ARGUMENTS", "DESCRIPTION"}}
-	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) ([]mcp.Prompt, error) {
-		return c.ListPrompts(cmd.Context())
-	})
-	for _, l := range lists {
-		for _, pr := range l.items {
-			all = append(all, listed{l.server, pr})
-			var arguments []string
-			for _, a := range pr.Arguments {
-				name := a.Name
-				if !a.Required {
-					name = "[" + name + "]"
-				}
-				arguments = append(arguments, name)
+	all := listing[mcp.Prompt]{flags: f, names: names, asJSON: asJSON, heading: "SERVER|PROMPT|ARGUMENTS|DESCRIPTION"}
+	all.list = func(c *mcpclient.Client) ([]mcp.Prompt, error) { return c.ListPrompts(cmd.Context()) }
+	all.show = func(server string, p mcp.Prompt) (any, []string) {
+		var arguments []string
+		for _, a := range p.Arguments {
+			name := a.Name
+			if !a.Required {
+				name = "[" + name + "]"
 			}
-			rows = append(rows, []string{l.server, pr.Name, strings.Join(arguments, " "), env.Shorten(env.FirstLine(pr.Description), 70)})
+			arguments = append(arguments, name)
 		}
+		return listed{server, p}, []string{server, p.Name, strings.Join(arguments, " "), env.Shorten(env.FirstLine(p.Description), 70)}
 	}
-	return printLists(e, len(lists), asJSON, all, rows, failed)
+	return all.print(cmd.Context(), e)
 }

@@ -36,7 +36,7 @@ Skills are the server's words: nothing of them is carried out. SERVER may be lef
 				return onServer(e, cmd, &f, args[:i], func(c *mcpclient.Client) error {
 					res, err := readSkill(cmd.Context(), c, uri, file)
 					if err != nil {
-						return env.ExitWith(setup.CallExit(err), err)
+						return setup.CallError(err)
 					}
 					return printContents(e, res, asJSON)
 				})
@@ -76,25 +76,19 @@ func listSkills(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []st
 		Server string    `json:"server"`
 		Skill  mcp.Skill `json:"skill"`
 	}
-	all := []listed{}
-	rows := [][]string{{"SERVER", "SKILL", "FILES", "BYTES", "DESCRIPTION"}}
-	lists, failed := eachServer(cmd, e, f, names, func(c *mcpclient.Client) ([]mcp.Skill, error) {
-		return c.ListSkills(cmd.Context())
-	})
-	for _, l := range lists {
-		for _, s := range l.items {
-			all = append(all, listed{l.server, s})
-			_, description := s.Name()
-			files, size := "dynamic", ""
-			if !s.Dynamic {
-				total := int64(0)
-				for _, r := range s.Resources {
-					total += r.Size
-				}
-				files, size = fmt.Sprint(len(s.Resources)), fmt.Sprint(total)
+	all := listing[mcp.Skill]{flags: f, names: names, asJSON: asJSON, heading: "SERVER|SKILL|FILES|BYTES|DESCRIPTION"}
+	all.list = func(c *mcpclient.Client) ([]mcp.Skill, error) { return c.ListSkills(cmd.Context()) }
+	all.show = func(server string, s mcp.Skill) (any, []string) {
+		_, description := s.Name()
+		files, size := "dynamic", ""
+		if !s.Dynamic {
+			total := int64(0)
+			for _, r := range s.Resources {
+				total += r.Size
 			}
-			rows = append(rows, []string{l.server, s.URI, files, size, env.Shorten(env.FirstLine(description), 70)})
+			files, size = fmt.Sprint(len(s.Resources)), fmt.Sprint(total)
 		}
+		return listed{server, s}, []string{server, s.URI, files, size, env.Shorten(env.FirstLine(description), 70)}
 	}
-	return printLists(e, len(lists), asJSON, all, rows, failed)
+	return all.print(cmd.Context(), e)
 }

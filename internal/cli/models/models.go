@@ -22,17 +22,13 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "models",
 		Short: "Models: which there are, whether they work, and getting them",
 		Long: `Models are named PROVIDER/MODEL. Providers are ollama, openai, anthropic, gemini, and those
 of troupe.yaml. Which one a run uses is said by --model, or else $TROUPE_MODEL, or else
 models.default in troupe.yaml, or else by what is found.`,
-		Args: env.SubcommandOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(listCommand(e), testCommand(e), pullCommand(e))
-	return cmd
+	}, listCommand(e), testCommand(e), pullCommand(e))
 }
 
 func listCommand(e *env.Env) *cobra.Command {

@@ -270,14 +270,10 @@ func printAnswer(e *env.Env, format, id string, res *agent.Result, runErr error,
 				said.endLine()
 				return nil
 			}
-			text := res.Text
-			if env.OnTerminal(e.Stdout) {
-				text = env.PlainLines(text) // SECA-42
-			}
-			if strings.TrimSpace(text) == "" {
+			if strings.TrimSpace(res.Text) == "" {
 				e.Note("the answer of the model is empty")
 			}
-			_, err := fmt.Fprintln(e.Stdout, text)
+			_, err := fmt.Fprintln(e.Stdout, e.Safe(res.Text))
 			return err
 		}
 	}

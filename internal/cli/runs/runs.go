@@ -5,7 +5,6 @@ package runs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,14 +21,10 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return env.Group(&cobra.Command{
 		Use:   "runs",
 		Short: "Read the journal of runs",
-		Args:  env.SubcommandOnly,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(lsCommand(e), showCommand(e), tailCommand(e))
-	return cmd
+	}, lsCommand(e), showCommand(e), tailCommand(e))
 }
 
 func lsCommand(e *env.Env) *cobra.Command {
@@ -57,14 +52,9 @@ func lsCommand(e *env.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return e.PrintJSON(runs)
-			}
-			rows := [][]string{{"RUN", "STATE", "CREATED", "EVENTS", "TITLE"}}
-			for _, r := range runs {
-				rows = append(rows, []string{r.ID, StateOf(r), env.When(r.Created, time.Now()), fmt.Sprint(r.Seq), env.Shorten(r.Title, 60)})
-			}
-			return e.Table(rows)
+			return env.PrintList(e, asJSON, runs, "RUN|STATE|CREATED|EVENTS|TITLE", func(r store.Run) []string {
+				return []string{r.ID, StateOf(r), env.When(r.Created, time.Now()), fmt.Sprint(r.Seq), env.Shorten(r.Title, 60)}
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -106,17 +96,9 @@ func showCommand(e *env.Env) *cobra.Command {
 
 // FindRun looks a run up by id, by the beginning of one, or by how new it is.
 func FindRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
-	if _, counted := env.Newest(name); !counted {
-		r, err := s.Run(ctx, name)
-		if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrInvalid) {
-			return r, err
-		}
-	}
-	runs, err := s.Runs(ctx, store.Query{})
-	if err != nil {
-		return store.Run{}, err
-	}
-	return env.Pick("run", "runs ls", name, runs, func(r store.Run) string { return r.ID })
+	return env.Find("run", "runs ls", name, func(r store.Run) string { return r.ID },
+		func(id string) (store.Run, error) { return s.Run(ctx, id) },
+		func() ([]store.Run, error) { return s.Runs(ctx, store.Query{}) })
 }
 
 // transcript is what "runs show --json" prints.

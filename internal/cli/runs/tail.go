@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -52,32 +51,25 @@ type tail struct {
 
 // follow shows events until the run has ended, or no process works on it.
 func (t *tail) follow(ctx context.Context) error {
-	tick := time.NewTicker(tailEvery)
-	defer tick.Stop()
-	for {
+	return env.Every(ctx, tailEvery, func() (bool, error) {
 		// The head first: what is written after it is seen by the next look.
 		head, err := t.store.Run(ctx, t.run)
 		if err != nil {
-			return fmt.Errorf("following the run: %w", err)
+			return false, fmt.Errorf("following the run: %w", err)
 		}
 		if err := t.show(ctx); err != nil {
-			return err
+			return false, err
 		}
 		switch {
 		case head.State.Ended():
-			return nil
+			return true, nil
 		case head.Leased(time.Now()):
+			return false, nil
 		case head.State == store.Waiting:
-			return env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and no process holds it: troupe inbox", t.run))
-		default:
-			return env.ExitWith(env.ExitFailed, fmt.Errorf("the run %s was interrupted: no process works on it", t.run))
+			return false, env.ExitWith(env.ExitWaiting, fmt.Errorf("the run %s waits for a human, and no process holds it: troupe inbox", t.run))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return false, env.ExitWith(env.ExitFailed, fmt.Errorf("the run %s was interrupted: no process works on it", t.run))
+	})
 }
 
 // show writes what is new.
@@ -96,7 +88,7 @@ func (t *tail) show(ctx context.Context) error {
 
 func (t *tail) write(ev store.Event) error {
 	if t.json {
-		line, err := jsonx.Marshal(struct {
+		return t.env.PrintJSONLine(struct {
 			Run  string          `json:"run"`
 			Seq  int64           `json:"seq"`
 			Time time.Time       `json:"time"`
@@ -104,11 +96,6 @@ func (t *tail) write(ev store.Event) error {
 			Key  string          `json:"key,omitempty"`
 			Body json.RawMessage `json:"body,omitzero"`
 		}{ev.Run, ev.Seq, ev.Time, ev.Type, ev.Key, ev.Body})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(t.env.Stdout, "%s\n", line)
-		return err
 	}
 	e, err := runlog.Decode(ev)
 	if err != nil {

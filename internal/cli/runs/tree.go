@@ -14,7 +14,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
 func TreeCommand(e *env.Env) *cobra.Command {
@@ -106,32 +105,18 @@ func (t *treeView) once(ctx context.Context) error {
 // watch shows the trees again and again: on a terminal in place, elsewhere one after the
 // other.
 func (t *treeView) watch(ctx context.Context, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	return env.Every(ctx, every, func() (bool, error) {
 		all, err := t.trees(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if err := t.show(all); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return false, t.show(all)
+	})
 }
 
 func (t *treeView) show(all []admin.Tree) error {
 	if t.json {
-		line, err := jsonx.Marshal(all)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(t.env.Stdout, "%s\n", line)
-		return err
+		return t.env.PrintJSONLine(all)
 	}
 	clear := ""
 	if env.OnTerminal(t.env.Stdout) && os.Getenv("TERM") != "dumb" {

@@ -71,9 +71,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
   claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json`,
 		Args: env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
-				e.LogLevel = "warn" // a server that clients are served without is said
-			}
+			e.LogFrom("warn", cmd) // a server that clients are served without is said
 			f.httpGiven = cmd.Flags().Changed("http")
 			return serve(cmd.Context(), e, &f)
 		},

@@ -28,6 +28,9 @@ func CallExit(err error) int {
 	return env.ExitUnreachable
 }
 
+// CallError is the error of a request without a result, with its exit code; nil for nil.
+func CallError(err error) error { return env.ExitWith(CallExit(err), err) }
+
 // AllServers collects the servers of the flags, those included that are not used.
 func AllServers(e *env.Env, f *ServerFlags) ([]mcpclient.Server, error) {
 	g := *f

@@ -53,6 +53,11 @@ func (f *ServerFlags) Describe(ctx context.Context, s store.Approvals, def *mcpc
 	return c, nil
 }
 
+// ApprovalOf is the consent of this user to start a server as it is defined now.
+func ApprovalOf(def *mcpclient.Server, trust bool) store.Approval {
+	return store.Approval{File: def.File, Server: def.Name, Hash: def.Hash, Shown: Reach(def), By: env.UserName(), Trusted: trust}
+}
+
 // takeOverTrust marks the servers that the user trusts by a recorded approval, as
 // --trust does.
 func (f *ServerFlags) takeOverTrust(ctx context.Context, s store.Approvals, servers []mcpclient.Server) error {

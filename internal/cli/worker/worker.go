@@ -63,9 +63,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
   troupe worker --stdin < jobs.ndjson > results.ndjson`,
 		Args: env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("log-level") && !e.FromEnv["log-level"] && !e.Quiet {
-				e.LogLevel = "info"
-			}
+			e.LogFrom("info", cmd)
 			f.httpGiven = cmd.Flags().Changed("http")
 			return work(cmd.Context(), e, &f)
 		},
