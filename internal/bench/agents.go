@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -16,74 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
-	"github.com/troupe-dev/troupe/store"
 )
-
-// AgentsOptions says what load of agents [Agents] makes; nil is the same as the zero
-// value. Each session is a run of its own, with a scripted model behind the runtime's
-// provider and the tools of one MCP server in this process.
-type AgentsOptions struct {
-	// Sessions are live at once. Zero means 100.
-	Sessions int
-	// Turns are the model's in each session: all but the last call a tool. Zero means 3.
-	Turns int
-	// History is how many bytes of text a session has collected behind its first turn.
-	// Zero means 4096.
-	History int
-	// Tools are how many the server has, and each session is offered. Zero means 10.
-	Tools int
-	// Think is how long the model takes for a turn, Work how long the tool for a call.
-	Think, Work time.Duration
-	// Duration is how long new sessions begin in place of those that have ended. Zero
-	// means 10 s, negative none: each place has one session.
-	Duration time.Duration
-	// Store takes the journal. Nil keeps it in memory.
-	Store store.Store
-	// Settle is how long the sessions wait before their memory is looked at once more, as
-	// the collector and the system have it who were left alone. Zero means no second look.
-	Settle time.Duration
-	// SkipMemory leaves out the look at sessions that wait.
-	SkipMemory bool
-	// Progress hears of what is going on. Nil hears nothing.
-	Progress func(Progress)
-	// Logger takes structured logs. Nil discards them.
-	Logger *slog.Logger
-}
-
-func (o *AgentsOptions) withDefaults() AgentsOptions {
-	var d AgentsOptions
-	if o != nil {
-		d = *o
-	}
-	d.Sessions = cmp.Or(d.Sessions, 100)
-	d.Turns = cmp.Or(d.Turns, 3)
-	d.History = cmp.Or(d.History, 4096)
-	d.Tools = cmp.Or(d.Tools, 10)
-	d.Duration = cmp.Or(d.Duration, 10*time.Second)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
-	return d
-}
-
-func (o *AgentsOptions) check() error {
-	switch {
-	case o.Sessions < 1 || o.Sessions > MaxAgents:
-		return fmt.Errorf("%d sessions: want 1 to %d", o.Sessions, MaxAgents)
-	case o.Turns < 2 || o.Turns > 64:
-		return fmt.Errorf("%d turns: want 2 to 64", o.Turns)
-	case o.History < 64 || o.History > 1<<20:
-		return fmt.Errorf("a history of %d bytes: want 64 to %d", o.History, 1<<20)
-	case o.Tools < 1 || o.Tools > 1000:
-		return fmt.Errorf("%d tools: want 1 to 1000", o.Tools)
-	case o.Think < 0 || o.Work < 0:
-		return errors.New("the time that a model or a tool takes is negative")
-	}
-	return nil
-}
-
-// MaxAgents bounds [AgentsOptions].Sessions.
-const MaxAgents = 100_000
 
 // Agents measures agent sessions of this process: first the memory of such as wait,
 // half of them for the model, half for a tool, and then how many pass, and what the

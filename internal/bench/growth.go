@@ -107,3 +107,12 @@ func slope(x, y []float64) (b, t float64) {
 
 // maxT stands for points that lie on a line: JSON knows no infinity.
 const maxT = 1e6
+
+// Sample is one look at the processes.
+type Sample struct {
+	At    float64 `json:"at"` // seconds since the begin
+	Calls int64   `json:"calls"`
+	Usage
+	CPUSeconds float64 `json:"cpuSeconds"` // since the begin
+	Goroutines int     `json:"goroutines,omitzero"`
+}

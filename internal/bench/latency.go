@@ -42,3 +42,11 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 	return Latency{Count: h.TotalCount(), Min: float64(h.Min()) / 1000, Mean: h.Mean() / 1000,
 		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1000}
 }
+
+func histogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 3)
+}
+
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(int64(min(max(d, 0), longest))) // it is within the bounds
+}

@@ -1,12 +1,14 @@
 package bench
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,96 +16,6 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
-
-// Options says what load [Server] makes; the zero value of each field is its default.
-type Options struct {
-	// Name is the target's in reports. Empty is the server's own.
-	Name string
-	// Sessions are connections, each with a handshake of its own and, for a command, a
-	// process. Zero means 1.
-	Sessions int
-	// InFlight are the calls out at once, of all sessions together. Zero means as many as
-	// there are sessions; in an open loop, where it is the most there may be, 64.
-	InFlight int
-	// Rate makes the loop an open one, of so many calls a second.
-	Rate float64
-	// Tool is called with Arguments. Empty means echo, or else the server is only asked
-	// for a sign of life. Without Arguments what the tool's schema requires is made up,
-	// and the first text has Payload bytes.
-	Tool      string
-	Arguments json.RawMessage
-	// Payload is in bytes. Zero means 100.
-	Payload int
-	// WarmUp is not counted. Zero means a second, negative none.
-	WarmUp time.Duration
-	// Duration is how long calls are begun, Count how many. Both zero mean 10 s.
-	Duration time.Duration
-	Count    int64
-	// Timeout ends a call. Zero means 10 s.
-	Timeout time.Duration
-	// PID is the server's process. Zero looks for it: what this process has started, or
-	// who listens on the port of a URL of this machine.
-	PID int
-	// Goroutines is the URL of net/http/pprof's goroutine profile of the server. Empty
-	// counts none.
-	Goroutines string
-	// Progress hears of what is going on. Nil hears nothing.
-	Progress func(Progress)
-	// Logger takes structured logs. Nil discards them.
-	Logger *slog.Logger
-}
-
-// Bounds of [Options].
-const (
-	maxSessions = 10_000
-	maxInFlight = 100_000
-	maxPayload  = 64 << 20
-	maxDuration = 24 * time.Hour
-)
-
-func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	d.Sessions = cmp.Or(d.Sessions, 1)
-	if d.InFlight == 0 {
-		if d.InFlight = d.Sessions; d.Rate > 0 {
-			d.InFlight = max(d.Sessions, 64)
-		}
-	}
-	d.Payload = cmp.Or(d.Payload, 100)
-	d.WarmUp = max(cmp.Or(d.WarmUp, time.Second), 0)
-	if d.Duration == 0 && d.Count == 0 {
-		d.Duration = 10 * time.Second
-	}
-	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
-	return d
-}
-
-func (o *Options) check() error {
-	switch {
-	case o.Sessions < 1 || o.Sessions > maxSessions:
-		return fmt.Errorf("%d sessions: want 1 to %d", o.Sessions, maxSessions)
-	case o.InFlight < 1 || o.InFlight > maxInFlight:
-		return fmt.Errorf("%d calls in flight: want 1 to %d", o.InFlight, maxInFlight)
-	case o.Payload < 0 || o.Payload > maxPayload:
-		return fmt.Errorf("a payload of %d bytes: want 0 to %d", o.Payload, maxPayload)
-	case o.Rate < 0 || o.Rate > 1e6:
-		return fmt.Errorf("a rate of %g: want up to a million calls a second", o.Rate)
-	case o.Duration < 0 || o.Duration > maxDuration || o.WarmUp > maxDuration:
-		return fmt.Errorf("a duration of %v: want up to %v", max(o.Duration, o.WarmUp), maxDuration)
-	case o.Count < 0 || o.Timeout < 0:
-		return errors.New("a count or a timeout below zero")
-	}
-	return nil
-}
-
-// ErrOptions is for options that no measurement fits.
-var ErrOptions = errors.New("benchmarking")
 
 // Server measures an MCP server. It ends by itself, at the latest a timeout after the
 // last call was begun. If ctx ends before, the report has what was measured by then and
@@ -124,16 +36,6 @@ func Server(ctx context.Context, server mcpclient.Server, opts *Options) (rep *R
 		return nil, fmt.Errorf("benchmarking %s: %w", server.Name, err)
 	}
 	return l.measure(ctx)
-}
-
-// load is one measurement.
-type load struct {
-	opts    *Options
-	sys     *actors.System
-	server  mcpclient.Server
-	clients []*mcpclient.Client
-	before  []int // what had been started before
-	do      *operation
 }
 
 // connect opens the sessions, some at a time.
@@ -227,43 +129,6 @@ const (
 	trialTime = 300 * time.Millisecond
 )
 
-// schedule says when calls begin.
-type schedule struct {
-	length time.Duration // for how long; 0: until count
-	count  int64         // how many; 0: until length is over
-	rate   float64       // a second; 0: when one has ended
-}
-
-// due is when the n-th call is to begin, and whether there is one.
-func (s schedule) due(begun time.Time, n int64) (at time.Time, ok bool) {
-	if s.count > 0 && n >= s.count {
-		return at, false
-	}
-	if s.rate > 0 {
-		at = begun.Add(time.Duration(float64(n) / s.rate * float64(time.Second)))
-	} else {
-		at = time.Now()
-	}
-	return at, s.length <= 0 || at.Sub(begun) < s.length
-}
-
-// missed is how many of the calls that were due by now were never begun, the next one
-// being n.
-func (s schedule) missed(begun, now time.Time, n int64) int64 {
-	if s.rate <= 0 {
-		return 0
-	}
-	span := now.Sub(begun)
-	if s.length > 0 {
-		span = min(span, s.length)
-	}
-	due := int64(span.Seconds() * s.rate)
-	if s.count > 0 {
-		due = min(due, s.count)
-	}
-	return max(due-n, 0)
-}
-
 // run makes calls by the schedule. It returns how many were due and were not made,
 // because as many as there may be were out.
 func (l *load) run(ctx context.Context, rec *recorder, phase string, s schedule) (unsent int64) {
@@ -352,4 +217,96 @@ func pauseUntil(ctx context.Context, at time.Time, over <-chan struct{}) error {
 func (l *load) once(ctx context.Context, c *mcpclient.Client) (kind string, err error) {
 	err = l.do.call(ctx, c)
 	return kindOf(ctx, err), err
+}
+
+func newReport(l *load) *Report {
+	o := l.opts
+	rep := &Report{Name: o.Name, Time: time.Now().UTC().Format(time.RFC3339), Machine: thisMachine(),
+		Load: Load{Loop: "closed", Sessions: o.Sessions, InFlight: o.InFlight, Rate: o.Rate, Call: l.do.tool, Payload: len(l.do.args), Timeout: millis(o.Timeout)}}
+	if o.Rate > 0 {
+		rep.Load.Loop = "open"
+	}
+	if rep.Load.Call == "" {
+		rep.Load.Call = "ping"
+	}
+	rep.Target = targetOf(&l.server, l.clients[0])
+	if rep.Name == "" {
+		rep.Name = l.server.Name
+	}
+	return rep
+}
+
+func targetOf(s *mcpclient.Server, c *mcpclient.Client) Target {
+	t := Target{How: "in-process"}
+	switch {
+	case s.Command != "":
+		t.How = "command"
+	case s.URL != "":
+		t.How = "url"
+	}
+	if info := c.Status().Info; info != nil {
+		t.Era, t.Revision = info.Era.String(), string(info.Version)
+		if info.Server != nil {
+			t.Server = info.Server.Name
+		}
+	}
+	return t
+}
+
+// fill takes over what was recorded.
+func (rep *Report) fill(rec *recorder, took time.Duration, unsent int64) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rep.Seconds, rep.Calls, rep.Unsent = took.Seconds(), rec.done, unsent
+	if took > 0 {
+		rep.Rate = float64(rec.done) / took.Seconds()
+	}
+	rep.Latency, rep.Service, rep.Windows = latencyOf(rec.whole), latencyOf(rec.service), append([]Window{}, rec.windows...)
+	rep.Failures = []Fail{}
+	for _, kind := range []string{FailTimeout, FailConnection, FailProtocol, FailTool, FailCancelled} {
+		if n := rec.failed[kind]; n > 0 {
+			rep.Failed += n
+			rep.Failures = append(rep.Failures, Fail{kind, n, rec.first[kind]})
+		}
+	}
+	if p := rep.Server; p != nil && rep.Calls > 0 && len(p.Samples) > 0 {
+		p.CPUMicros = p.Samples[len(p.Samples)-1].CPUSeconds * 1e6 / float64(rep.Calls+rep.Failed)
+	}
+}
+
+// watchServer begins to look; where there is no process to be seen it does nothing.
+func (l *load) watchServer(rec *recorder) *serverWatch {
+	w := &serverWatch{load: l, rec: rec, roots: l.processes(), begun: time.Now(), stop: func() {}}
+	if len(w.roots) == 0 {
+		return w
+	}
+	w.seen = &Process{PIDs: w.roots}
+	w.first = usageOf(w.all()).cpu
+	w.stop = every(sampleTime, w.look)
+	return w
+}
+
+// processes finds those of the server.
+func (l *load) processes() []int {
+	if l.opts.PID > 0 {
+		return []int{l.opts.PID}
+	}
+	if l.server.Command != "" {
+		return slices.DeleteFunc(descendants(), func(pid int) bool { return slices.Contains(l.before, pid) })
+	}
+	u, err := url.Parse(l.server.URL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return nil
+	}
+	if pid := listener(port); pid > 0 && pid != os.Getpid() {
+		return []int{pid}
+	}
+	return nil
 }

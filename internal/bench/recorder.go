@@ -33,10 +33,6 @@ func newRecorder() *recorder {
 		failed: make(map[string]int64), first: make(map[string]string)}
 }
 
-func histogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 3)
-}
-
 // windowTime is how long a window lasts.
 func windowTime(s schedule) time.Duration {
 	length := s.length
@@ -63,10 +59,6 @@ func (r *recorder) add(whole, service time.Duration, kind string, err error) {
 	record(r.whole, whole)
 	record(r.window, whole)
 	record(r.service, service)
-}
-
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(int64(min(max(d, 0), longest))) // it is within the bounds
 }
 
 func clipped(s string, n int) string {
@@ -98,4 +90,41 @@ func (r *recorder) turn() {
 	}
 	r.window.Reset()
 	r.since = now
+}
+
+// schedule says when calls begin.
+type schedule struct {
+	length time.Duration // for how long; 0: until count
+	count  int64         // how many; 0: until length is over
+	rate   float64       // a second; 0: when one has ended
+}
+
+// due is when the n-th call is to begin, and whether there is one.
+func (s schedule) due(begun time.Time, n int64) (at time.Time, ok bool) {
+	if s.count > 0 && n >= s.count {
+		return at, false
+	}
+	if s.rate > 0 {
+		at = begun.Add(time.Duration(float64(n) / s.rate * float64(time.Second)))
+	} else {
+		at = time.Now()
+	}
+	return at, s.length <= 0 || at.Sub(begun) < s.length
+}
+
+// missed is how many of the calls that were due by now were never begun, the next one
+// being n.
+func (s schedule) missed(begun, now time.Time, n int64) int64 {
+	if s.rate <= 0 {
+		return 0
+	}
+	span := now.Sub(begun)
+	if s.length > 0 {
+		span = min(span, s.length)
+	}
+	due := int64(span.Seconds() * s.rate)
+	if s.count > 0 {
+		due = min(due, s.count)
+	}
+	return max(due-n, 0)
 }

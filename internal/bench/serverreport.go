@@ -1,11 +1,5 @@
 package bench
 
-import (
-	"time"
-
-	"github.com/troupe-dev/troupe/mcpclient"
-)
-
 // FileSchema names the shape of a [File].
 const FileSchema = "troupe.bench/1"
 
@@ -87,66 +81,8 @@ type Process struct {
 	Goroutines Growth `json:"goroutines,omitzero"`
 }
 
-// Sample is one look at the processes.
-type Sample struct {
-	At    float64 `json:"at"` // seconds since the begin
-	Calls int64   `json:"calls"`
-	Usage
-	CPUSeconds float64 `json:"cpuSeconds"` // since the begin
-	Goroutines int     `json:"goroutines,omitzero"`
-}
-
-func newReport(l *load) *Report {
-	o := l.opts
-	rep := &Report{Name: o.Name, Time: time.Now().UTC().Format(time.RFC3339), Machine: thisMachine(),
-		Load: Load{Loop: "closed", Sessions: o.Sessions, InFlight: o.InFlight, Rate: o.Rate, Call: l.do.tool, Payload: len(l.do.args), Timeout: millis(o.Timeout)}}
-	if o.Rate > 0 {
-		rep.Load.Loop = "open"
-	}
-	if rep.Load.Call == "" {
-		rep.Load.Call = "ping"
-	}
-	rep.Target = targetOf(&l.server, l.clients[0])
-	if rep.Name == "" {
-		rep.Name = l.server.Name
-	}
-	return rep
-}
-
-func targetOf(s *mcpclient.Server, c *mcpclient.Client) Target {
-	t := Target{How: "in-process"}
-	switch {
-	case s.Command != "":
-		t.How = "command"
-	case s.URL != "":
-		t.How = "url"
-	}
-	if info := c.Status().Info; info != nil {
-		t.Era, t.Revision = info.Era.String(), string(info.Version)
-		if info.Server != nil {
-			t.Server = info.Server.Name
-		}
-	}
-	return t
-}
-
-// fill takes over what was recorded.
-func (rep *Report) fill(rec *recorder, took time.Duration, unsent int64) {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	rep.Seconds, rep.Calls, rep.Unsent = took.Seconds(), rec.done, unsent
-	if took > 0 {
-		rep.Rate = float64(rec.done) / took.Seconds()
-	}
-	rep.Latency, rep.Service, rep.Windows = latencyOf(rec.whole), latencyOf(rec.service), append([]Window{}, rec.windows...)
-	rep.Failures = []Fail{}
-	for _, kind := range []string{FailTimeout, FailConnection, FailProtocol, FailTool, FailCancelled} {
-		if n := rec.failed[kind]; n > 0 {
-			rep.Failed += n
-			rep.Failures = append(rep.Failures, Fail{kind, n, rec.first[kind]})
-		}
-	}
-	if p := rep.Server; p != nil && rep.Calls > 0 && len(p.Samples) > 0 {
-		p.CPUMicros = p.Samples[len(p.Samples)-1].CPUSeconds * 1e6 / float64(rep.Calls+rep.Failed)
-	}
+// Verdict is something that stands out.
+type Verdict struct {
+	Kind string `json:"kind"` // slow, queueing, leak, failing, overload
+	Text string `json:"text"`
 }

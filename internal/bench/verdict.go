@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// Verdict is something that stands out.
-type Verdict struct {
-	Kind string `json:"kind"` // slow, queueing, leak, failing, overload
-	Text string `json:"text"`
-}
-
 // The kinds of verdicts.
 const (
 	VerdictSlow     = "slow"     // a call alone takes much longer than a sign of life, or than the floor's

@@ -4,14 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcpclient"
 )
 
 // serverWatch looks at the server's processes from time to time.
@@ -29,43 +28,6 @@ const (
 	sampleTime = 100 * time.Millisecond
 	maxSamples = 2000 // then every second one is dropped
 )
-
-// watchServer begins to look; where there is no process to be seen it does nothing.
-func (l *load) watchServer(rec *recorder) *serverWatch {
-	w := &serverWatch{load: l, rec: rec, roots: l.processes(), begun: time.Now(), stop: func() {}}
-	if len(w.roots) == 0 {
-		return w
-	}
-	w.seen = &Process{PIDs: w.roots}
-	w.first = usageOf(w.all()).cpu
-	w.stop = every(sampleTime, w.look)
-	return w
-}
-
-// processes finds those of the server.
-func (l *load) processes() []int {
-	if l.opts.PID > 0 {
-		return []int{l.opts.PID}
-	}
-	if l.server.Command != "" {
-		return slices.DeleteFunc(descendants(), func(pid int) bool { return slices.Contains(l.before, pid) })
-	}
-	u, err := url.Parse(l.server.URL)
-	if err != nil || u.Host == "" {
-		return nil
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		return nil
-	}
-	if pid := listener(port); pid > 0 && pid != os.Getpid() {
-		return []int{pid}
-	}
-	return nil
-}
 
 // all are the processes with what they have started since.
 func (w *serverWatch) all() []int {
@@ -140,4 +102,14 @@ func (w *serverWatch) end() *Process {
 	p.Threads = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Threads) })
 	p.Goroutines = growthOf(p.Samples, func(s *Sample) float64 { return float64(s.Goroutines) })
 	return p
+}
+
+// load is one measurement.
+type load struct {
+	opts    *Options
+	sys     *actors.System
+	server  mcpclient.Server
+	clients []*mcpclient.Client
+	before  []int // what had been started before
+	do      *operation
 }

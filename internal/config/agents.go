@@ -1,10 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -18,38 +18,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/nearest"
 )
-
-// MainAgent is the name of the agent that flags make up; none of a file has it.
-const MainAgent = "main"
-
-// maxInstructions bounds the instructions of an agent, in bytes.
-const maxInstructions = 256 << 10
-
-// Agent is an agent as a file defines it. Zero values mean what agent.Config says of
-// them.
-type Agent struct {
-	Description  string
-	Instructions string
-	// Model is a name; empty means the one of the run.
-	Model string
-	// Servers are names; nil means all.
-	Servers []string
-	// Allow and Deny choose among the servers' tools, by patterns of the names that the
-	// model sees; nil allows all, and Deny wins.
-	Allow, Deny []string
-	Limits      Limits
-	Approve     string // "", never, tainted, writes or all
-	// Input and Output are JSON schemas; nil means none.
-	Input, Output json.RawMessage
-
-	// Source is its file, and the line where that has more in it.
-	Source string
-	// Foreign says that it came with a project whose file the user has not named.
-	Foreign bool
-	// Err says that it cannot be used, and why; only agents of files of their own have
-	// one, since those are shared with other programs.
-	Err error
-}
 
 var agentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
@@ -157,29 +125,6 @@ func (d *decoder) readText(name string, foreign bool) (string, error) {
 	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 }
 
-// readInside reads at most limit bytes, and one more, of a file below a folder, which no
-// link leads out of.
-func readInside(dir, name string, limit int64) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	info, err := root.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit+1))
-}
-
 // noAgent says that there is no such agent.
 func (c *Config) noAgent(name string) string {
 	names := slices.Sorted(maps.Keys(c.Agents))
@@ -226,7 +171,7 @@ func (c *Config) readAgents(dir string, foreign bool) error {
 		}
 		file := filepath.Join(folder, entry.Name())
 		a, stated := readAgent(dir, file, foreign)
-		if name = firstOf(stated, name); c.Agents[name].Source != "" && c.Agents[name].Foreign == foreign {
+		if name = cmp.Or(stated, name); c.Agents[name].Source != "" && c.Agents[name].Foreign == foreign {
 			continue // troupe.yaml comes first
 		}
 		if c.Agents == nil {
@@ -235,13 +180,6 @@ func (c *Config) readAgents(dir string, foreign bool) error {
 		c.Agents[name] = a
 	}
 	return nil
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // readAgent reads the file of one agent.

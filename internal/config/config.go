@@ -1,7 +1,7 @@
 package config
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,184 +90,153 @@ type SamplingPolicy struct {
 	Context        string   // "", thisServer or allServers
 }
 
-// Limits are what a run may spend where the command line says nothing. Zero means not
-// said.
-type Limits struct {
-	Tokens     int
-	Cost       llm.Money
-	ToolCalls  int
-	ModelCalls int
-	Steps      int
-	Depth      int
-	Wall       time.Duration
-	OnLimit    string // "", stop, ask or wrap-up
+// MainAgent is the name of the agent that flags make up; none of a file has it.
+const MainAgent = "main"
+
+// Agent is an agent as a file defines it. Zero values mean what agent.Config says of
+// them.
+type Agent struct {
+	Description  string
+	Instructions string
+	// Model is a name; empty means the one of the run.
+	Model string
+	// Servers are names; nil means all.
+	Servers []string
+	// Allow and Deny choose among the servers' tools, by patterns of the names that the
+	// model sees; nil allows all, and Deny wins.
+	Allow, Deny []string
+	Limits      Limits
+	Approve     string // "", never, tainted, writes or all
+	// Input and Output are JSON schemas; nil means none.
+	Input, Output json.RawMessage
+
+	// Source is its file, and the line where that has more in it.
+	Source string
+	// Foreign says that it came with a project whose file the user has not named.
+	Foreign bool
+	// Err says that it cannot be used, and why; only agents of files of their own have
+	// one, since those are shared with other programs.
+	Err error
 }
 
-// over returns c with what it does not say taken from base, which counts less. A
-// foreign one, that of a project which the user has not named, cannot widen what base allows.
-func (c *Config) over(base *Config, foreign bool) *Config {
-	out := *c
-	out.Files = append(out.Files[:len(out.Files):len(out.Files)], base.Files...)
-	out.refs = append(out.refs[:len(out.refs):len(out.refs)], base.refs...)
-	out.values = under(c.values, base.values)
-	m, b := &out.Models, &base.Models
-	if m.Default != "" && foreign && !base.names(m.Default) {
-		out.Notes = append(out.Notes, c.problemAt("models.default",
-			"the model %s does not count: your own configuration names %s, and a project chooses only among the models that it names", m.Default, b.Default))
-		m.Default = ""
-		out.take("models.default", base)
-	}
-	m.Default = cmp.Or(m.Default, b.Default)
-	if m.Fallback == nil {
-		m.Fallback = b.Fallback
-	}
-	m.Providers = under(m.Providers, b.Providers)
-	m.Cards = under(m.Cards, b.Cards)
-	m.Aliases = under(m.Aliases, b.Aliases)
-	m.Prices = under(m.Prices, b.Prices)
-	if out.MCP.Files == nil {
-		out.MCP.Files = base.MCP.Files
-	}
-	out.MCP.Protocol = cmp.Or(out.MCP.Protocol, base.MCP.Protocol)
-	out.MCP.Instances = cmp.Or(out.MCP.Instances, base.MCP.Instances)
-	out.Agents = under(c.Agents, base.Agents)
-	if foreign {
-		out.within(base)
-	} else {
-		out.services(base)
-	}
-	return &out
+// Provider is a server of models as a file has it: variables are not expanded.
+type Provider struct {
+	Type string // [TypeOpenAI] or [TypeOllama]
+	// What MaxTokensField and APIVersion mean is said in openai.Options.
+	MaxTokensField string
+	APIVersion     string
+	// Concurrency and PerMinute bound the requests. Zero means not said.
+	Concurrency, PerMinute int
+	// KeepAlive is how long Ollama keeps a model loaded; below zero is for ever.
+	KeepAlive time.Duration
+	// Context is the window that Ollama is asked for, in tokens.
+	Context int
+
+	baseURL string
+	headers map[string]Key // variables not expanded, but maybe secret as they are
+	apiKey  string         // only variables
+	keyEnv  string
+	keyFile string
+	dir     string // relative names of files are below it
 }
 
-// take lets the value of base count under a key.
-func (c *Config) take(key string, base *Config) {
-	if v, ok := base.values[key]; ok {
-		c.values[key] = v
-	} else {
-		delete(c.values, key)
-	}
+// MCP says where servers are defined and how they are talked to.
+type MCP struct {
+	// Files are in the format of .mcp.json, in the order in which they count. Nil means
+	// the usual ones.
+	Files []string
+	// Protocol is auto, legacy, modern or a date. Empty means auto.
+	Protocol string
+	// Instances bounds the processes of a server whose definition does not say it. Zero is
+	// the program's own bound.
+	Instances int
 }
 
-// names reports whether a project may choose the model: where nothing is chosen, or
-// where it is one that the configuration itself names.
-func (c *Config) names(model string) bool {
-	if c.Models.Default == "" {
-		return true
-	}
-	return slices.ContainsFunc(c.refs, func(r ref) bool { return r.name == model })
+// Store is where runs are kept.
+type Store struct {
+	// Path is a file. Empty means the one in the state folder.
+	Path string
 }
 
-// within narrows what a project says to what base, or else the program, allows. Sections
-// of base that a project has nothing to say about are taken as they are.
-func (c *Config) within(base *Config) {
-	bound := base.Limits.or(&builtInLimits)
-	stated := c.Limits
-	c.Limits = c.Limits.within(&base.Limits, &bound)
-	was, is := stated.fields(), c.Limits.fields()
-	for i, f := range is {
-		if was[i].amount != 0 && was[i].amount != f.amount {
-			c.Notes = append(c.Notes, c.problemAt("limits."+f.key, "the limit does not count: a project cannot allow more than you do, or the program by itself"))
-			c.take("limits."+f.key, base)
-		}
-	}
-	for name, a := range c.Agents {
-		if !a.Foreign {
-			continue
-		}
-		a.Limits = a.Limits.within(&c.Limits, &bound)
-		if own, there := base.Agents[name]; there {
-			a = a.shadowing(own)
-			a.Limits = a.Limits.within(&own.Limits, &bound)
-		}
-		if a.Model != "" && !base.names(a.Model) {
-			c.Notes = append(c.Notes, Problem{File: a.Source, Text: fmt.Sprintf("the agent %s: its model %s does not count: your own configuration names %s", name, a.Model, base.Models.Default)})
-			a.Model = ""
-		}
-		c.Agents[name] = a
-	}
-	c.Sampling, c.Store, c.Serve, c.Worker, c.Telemetry = base.Sampling, base.Store, base.Serve, base.Worker, base.Telemetry
+// Auth says who may use an endpoint.
+type Auth struct {
+	Type  string // "", none or bearer
+	Token Key
 }
 
-// services takes over from base, section by section, what is not said.
-func (c *Config) services(base *Config) {
-	c.Limits = c.Limits.or(&base.Limits)
-	sections := []struct {
-		name string
-		take func()
-	}{
-		{"sampling", func() { c.Sampling = base.Sampling }}, {"store", func() { c.Store = base.Store }},
-		{"serve", func() { c.Serve = base.Serve }}, {"worker", func() { c.Worker = base.Worker }},
-		{"telemetry", func() { c.Telemetry = base.Telemetry }},
-	}
-	for _, s := range sections {
-		if !c.sections[s.name] {
-			s.take()
-			continue
-		}
-		for key := range base.values { // it stands alone
-			if v := c.values[key]; strings.HasPrefix(key, s.name+".") && v == base.values[key] {
-				delete(c.values, key)
-			}
-		}
-	}
+// Serve is what "troupe serve" does where the command line says nothing.
+type Serve struct {
+	HTTP     string   // the address to listen on; empty means stdio has to be asked for
+	Protocol string   // "", both, legacy or modern
+	Expose   []string // of agents and tools; nil means agents
+	Agents   []string // names; nil means all
+	Servers  []string // names, of the gateway; nil means all
+	Names    string   // "", qualified or plain
+	// Unanswered is what happens to questions that the client cannot be asked: "",
+	// inbox or decline.
+	Unanswered     string
+	AllowedHosts   []string
+	AllowedOrigins []string
+	Auth           Auth
 }
 
-// under joins two maps; what is in top counts.
-func under[V any](top, base map[string]V) map[string]V {
-	if len(top)+len(base) == 0 {
-		return nil
-	}
-	all := make(map[string]V, len(top)+len(base))
-	maps.Copy(all, base)
-	maps.Copy(all, top)
-	return all
+// Worker is what "troupe worker" does where the command line says nothing. Zero values
+// mean its defaults.
+type Worker struct {
+	Concurrency int
+	MaxParked   int
+	Lease       time.Duration
+	Drain       time.Duration
+	Attempts    int
+	HTTP        string // the address of the intake; empty for none
+	Token       Key    // that the intake asks for
+	HookSecret  Key    // that webhooks are signed with
+	// HookHosts are hosts, "host:port" and networks that webhooks may go to although
+	// they are not public, or are not https.
+	HookHosts []string
+	Schedules map[string]Schedule
 }
 
-// builtInLimits are those that a run has where nothing is said, see agent.Limits.
-var builtInLimits = Limits{Steps: 32, ToolCalls: 256, Depth: 8, Wall: time.Hour}
-
-// within returns the limits of l where they are no wider than those of bound, and
-// those of base where l says nothing.
-func (l Limits) within(base, bound *Limits) Limits {
-	return Limits{
-		Tokens: narrow(l.Tokens, base.Tokens, bound.Tokens), Cost: narrow(l.Cost, base.Cost, bound.Cost),
-		ToolCalls: narrow(l.ToolCalls, base.ToolCalls, bound.ToolCalls), ModelCalls: narrow(l.ModelCalls, base.ModelCalls, bound.ModelCalls),
-		Steps: narrow(l.Steps, base.Steps, bound.Steps), Depth: narrow(l.Depth, base.Depth, bound.Depth), Wall: narrow(l.Wall, base.Wall, bound.Wall),
-		OnLimit: cmp.Or(l.OnLimit, base.OnLimit),
-	}
+// Schedule is a job that comes again.
+type Schedule struct {
+	Cron     string
+	Agent    string // empty means main
+	Prompt   string
+	Timezone string // of the IANA; empty means UTC
+	Source   string // file and line
 }
 
-// or returns the limits of l, and those of base where l says nothing.
-func (l Limits) or(base *Limits) Limits {
-	return Limits{
-		Tokens: cmp.Or(l.Tokens, base.Tokens), Cost: cmp.Or(l.Cost, base.Cost),
-		ToolCalls: cmp.Or(l.ToolCalls, base.ToolCalls), ModelCalls: cmp.Or(l.ModelCalls, base.ModelCalls),
-		Steps: cmp.Or(l.Steps, base.Steps), Depth: cmp.Or(l.Depth, base.Depth), Wall: cmp.Or(l.Wall, base.Wall),
-		OnLimit: cmp.Or(l.OnLimit, base.OnLimit),
-	}
+// Telemetry says what is told of runs, and where; the variables OTEL_* come first.
+type Telemetry struct {
+	// Endpoint is the URL that takes OTLP over HTTP. Empty means none.
+	Endpoint string
+	// Content says that prompts, answers and arguments are told too.
+	Content bool
 }
 
-// Or returns the limits of l, and those of base where l says nothing.
-func (l Limits) Or(base Limits) Limits { return l.or(&base) }
-
-// limitField is one limit and its key.
-type limitField struct {
-	key    string
-	amount int64
+// ref is a place where a file names a model, to be looked at once all providers are known.
+type ref struct {
+	Problem        // without text
+	name    string // the model
+	full    bool   // it must be a whole name, provider/model
 }
 
-func (l *Limits) fields() []limitField {
-	return []limitField{
-		{"tokens", int64(l.Tokens)}, {"cost", int64(l.Cost)}, {"tool_calls", int64(l.ToolCalls)}, {"model_calls", int64(l.ModelCalls)},
-		{"steps", int64(l.Steps)}, {"depth", int64(l.Depth)}, {"wall", int64(l.Wall)},
-	}
+// Values are all that the files say and that counts, sorted by key.
+func (c *Config) Values() []Value {
+	return slices.SortedFunc(maps.Values(c.values), func(a, b Value) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// narrow is a where it is said and not more than bound, of which zero is no bound; else
-// base.
-func narrow[N int | llm.Money | time.Duration](a, base, bound N) N {
-	if a == 0 || bound != 0 && a > bound {
-		return base
-	}
-	return a
+// Value returns what the files say under a key.
+func (c *Config) Value(key string) (Value, bool) {
+	v, ok := c.values[key]
+	return v, ok
 }
+
+// problemAt is a problem with the value of a key.
+func (c *Config) problemAt(key, format string, args ...any) Problem {
+	v := c.values[key]
+	return Problem{File: v.File, Line: v.Line, Column: v.Column, Text: fmt.Sprintf(format, args...)}
+}
+
+// FileName is how a file is called.
+const FileName = "troupe.yaml"

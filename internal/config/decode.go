@@ -281,3 +281,133 @@ func syntax(file string, err error) *Error {
 	}
 	return &Error{Problems: []Problem{p}}
 }
+
+// maxInstructions bounds the instructions of an agent, in bytes.
+const maxInstructions = 256 << 10
+
+// own guards what a file may not say that comes with a project.
+func (d *decoder) own(foreign bool, what string, read func(*yaml.Node)) func(*yaml.Node) {
+	if !foreign {
+		return read
+	}
+	return func(n *yaml.Node) {
+		d.fail(n, "%s in a project's file counts only if you name the file (--config %s) or move it to your own", what, FileName)
+	}
+}
+
+// name remembers that a file names a model.
+func (d *decoder) name(c *Config, n *yaml.Node, name string, full bool) {
+	if name != "" {
+		c.refs = append(c.refs, ref{Problem{File: d.file, Line: n.Line, Column: n.Column}, name, full})
+	}
+}
+
+// names does the same for a list.
+func (d *decoder) names(c *Config, n *yaml.Node, list []string, full bool) {
+	for i, name := range list {
+		at := n
+		if n.Kind == yaml.SequenceNode && i < len(n.Content) {
+			at = n.Content[i]
+		}
+		d.name(c, at, name, full)
+	}
+}
+
+// at is the place of a node as it is told.
+func (d *reader) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
+
+// beside is where a file is that is named in this one.
+func (d *reader) beside(name string) string {
+	return besideFile(d.file, name)
+}
+
+// lines reads a text that may have several lines.
+func (d *reader) lines(out *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.sized(n, "a text", maxInstructions) {
+			return
+		}
+		if strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+			d.fail(n, "the text has control characters")
+			return
+		}
+		*out = n.Value
+	}
+}
+
+// someOf reads a list of known words.
+func (d *reader) someOf(out *[]string, words ...string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		d.texts(out)(n)
+		for _, word := range *out {
+			if !slices.Contains(words, word) {
+				d.fail(n, "want some of %s, got %.40q", strings.Join(words, ", "), word)
+			}
+		}
+	}
+}
+
+// secret reads what is to be kept secret: it consists of variables, see [decoder.apiKey].
+func (d *reader) secret(out *Key) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		var text string
+		d.text(&text)(n)
+		if literal := variables.ReplaceAllString(text, "$3"); len(literal) >= minKey || strings.Contains(literal, "$") {
+			d.fail(n, "secrets do not belong into this file: write ${NAME} for a variable of the environment")
+			return
+		}
+		*out = NewKey(text)
+	}
+}
+
+// variable reads the name of a variable of the environment.
+func (d *reader) variable(out *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		d.text(out)(n)
+		if *out != "" && !variableName.MatchString(*out) {
+			d.fail(n, "want the name of a variable of the environment, not its value")
+			*out = ""
+		}
+	}
+}
+
+// secretKey is the last part of a key whose value is a secret.
+var secretKey = regexp.MustCompile(`(^|\.)(api_key|token|hook_secret|headers\.[^.]+)$`)
+
+// remember notes the value that the path leads to.
+func (d *reader) remember(n *yaml.Node) {
+	if n.Kind == yaml.MappingNode || n.ShortTag() == "!!null" {
+		return
+	}
+	if d.values == nil {
+		d.values = make(map[string]Value)
+	}
+	key := strings.Join(d.path, ".")
+	d.values[key] = Value{Key: key, Text: shown(key, n), File: d.file, Line: n.Line, Column: n.Column}
+}
+
+// shown is a value as it may be shown. Of a secret only the variables are, of a URL
+// nothing that may have one in it.
+func shown(key string, n *yaml.Node) string {
+	if n.Kind == yaml.SequenceNode {
+		var items []string
+		for _, item := range n.Content {
+			items = append(items, shown(key, item))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	text := n.Value
+	if n.Kind != yaml.ScalarNode {
+		return "..."
+	}
+	if secretKey.MatchString(key) {
+		if hasLiteral(text) {
+			return masked
+		}
+		return text
+	}
+	if before, _, ok := strings.Cut(text, "?"); ok && strings.Contains(before, "://") {
+		return before + "?" + masked
+	}
+	return text
+}

@@ -1,7 +1,7 @@
 // Package config reads troupe.yaml, the program's own configuration.
 //
-// [Read] reads one file, strictly: what is not known, or stands twice, is an error with file,
-// line and column and the key that was probably meant. [Load] finds the files and puts one over the
+// A file is read strictly: what is not known, or stands twice, is an error with file,
+// line and column and the key that was probably meant. [Places.Load] finds the files and puts one over the
 // other: a file that is named stands alone; otherwise ./troupe.yaml lies over the
 // user's, and that over the system's.
 //

@@ -4,12 +4,13 @@ package config_test
 
 import (
 	"fmt"
-	"github.com/troupe-dev/troupe/internal/config"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/troupe-dev/troupe/internal/config"
 )
 
 // SECA-27, SECA-36: a key is read only of a file that is one, and that nobody else reads.

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,27 +54,6 @@ func providerNames(own map[string]Provider) []string {
 	return names
 }
 
-// Provider is a server of models as a file has it: variables are not expanded.
-type Provider struct {
-	Type string // [TypeOpenAI] or [TypeOllama]
-	// What MaxTokensField and APIVersion mean is said in openai.Options.
-	MaxTokensField string
-	APIVersion     string
-	// Concurrency and PerMinute bound the requests. Zero means not said.
-	Concurrency, PerMinute int
-	// KeepAlive is how long Ollama keeps a model loaded; below zero is for ever.
-	KeepAlive time.Duration
-	// Context is the window that Ollama is asked for, in tokens.
-	Context int
-
-	baseURL string
-	headers map[string]Key // variables not expanded, but maybe secret as they are
-	apiKey  string         // only variables
-	keyEnv  string
-	keyFile string
-	dir     string // relative names of files are below it
-}
-
 // Server is a provider ready to be asked.
 type Server struct {
 	Provider
@@ -96,17 +73,6 @@ func (s *Server) Header() http.Header {
 	}
 	return h
 }
-
-var (
-	providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
-	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	variables    = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-)
-
-// minKey is the length from which a text is a key, and not a word like "none" that a local
-// server is given.
-const minKey = 8
 
 // provider reads one entry of models.providers.
 func (d *decoder) provider(key, n *yaml.Node) Provider {
@@ -173,17 +139,6 @@ func (d *decoder) apiKey(p *Provider) func(*yaml.Node) {
 		if len(literal) >= minKey || strings.Contains(literal, "$") {
 			d.fail(n, "keys do not belong into this file: write ${NAME} for a variable of the environment, or use api_key_env or api_key_file")
 			p.apiKey = ""
-		}
-	}
-}
-
-// variable reads the name of a variable of the environment.
-func (d *reader) variable(out *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		d.text(out)(n)
-		if *out != "" && !variableName.MatchString(*out) {
-			d.fail(n, "want the name of a variable of the environment, not its value")
-			*out = ""
 		}
 	}
 }
@@ -304,37 +259,4 @@ func (s *Server) resolve(getenv func(string) string) (err error) {
 		return errors.New("the key is not one line")
 	}
 	return nil
-}
-
-// file is where a file of the configuration is.
-func (p *Provider) file(name string) string {
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		if home, err := os.UserHomeDir(); err == nil {
-			return filepath.Join(home, rest)
-		}
-	}
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(p.dir, name)
-}
-
-// expand puts in ${NAME} and ${NAME:-what else}. A variable that is not set and has nothing
-// else is an error that names it.
-func expand(text string, getenv func(string) string) (string, error) {
-	var missing string
-	out := variables.ReplaceAllStringFunc(text, func(found string) string {
-		m := variables.FindStringSubmatch(found)
-		if value := getenv(m[1]); value != "" {
-			return value
-		}
-		if m[2] == "" && missing == "" {
-			missing = m[1]
-		}
-		return m[3]
-	})
-	if missing != "" {
-		return "", fmt.Errorf("%s is not set; ${%[1]s:-} stands for nothing then", missing)
-	}
-	return out, nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,21 +16,6 @@ import (
 
 // maxFile bounds a file, in bytes.
 const maxFile = 1 << 20
-
-// FileName is how a file is called.
-const FileName = "troupe.yaml"
-
-// Read reads one file. The error is an [*Error] if the file is there and wrong.
-func Read(path string) (*Config, error) {
-	c, err := read(path, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
 
 // read reads one file; with foreign, as one that comes with a project. Models are not
 // held against providers.
@@ -41,28 +25,6 @@ func read(path string, foreign bool) (*Config, error) {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	return Parse(path, data, foreign)
-}
-
-// readFile reads at most limit bytes of a regular file, and one more if there are more. It
-// looks before it opens: opening a pipe would wait.
-func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case !info.Mode().IsRegular():
-		return nil, 0, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil { // of what is read, whatever was looked at
-		return nil, 0, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	return data, info.Mode(), err
 }
 
 // Parse reads the text of a file; with foreign, as one that comes with a project and that the
@@ -203,28 +165,4 @@ func readIfThere(path string, foreign bool) (*Config, error) {
 		return new(Config), nil
 	}
 	return c, err
-}
-
-// maxKey bounds the file of a key, in bytes.
-const maxKey = 16 << 10
-
-// readKey reads a file that holds nothing but a key, and that only the user may read.
-func readKey(path string) (Key, error) {
-	data, mode, err := readFile(path, maxKey)
-	switch {
-	case err != nil:
-		return Key{}, err
-	case runtime.GOOS != "windows" && mode.Perm()&0o077 != 0:
-		return Key{}, fmt.Errorf("%s can be read or written by others (%v): chmod 600 %[1]s", path, mode.Perm())
-	}
-	text := strings.TrimSpace(string(data))
-	if text == "" || len(data) > maxKey || !isHeader(text) {
-		return Key{}, fmt.Errorf("%s does not hold one line with a key", path)
-	}
-	return NewKey(text), nil
-}
-
-// isHeader reports whether a text can be sent as the value of a header.
-func isHeader(s string) bool {
-	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

@@ -11,13 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// ref is a place where a file names a model, to be looked at once all providers are known.
-type ref struct {
-	Problem        // without text
-	name    string // the model
-	full    bool   // it must be a whole name, provider/model
-}
-
 // config reads the whole file.
 func (d *decoder) config(n *yaml.Node, c *Config, foreign bool) {
 	version := -1
@@ -36,16 +29,6 @@ func (d *decoder) config(n *yaml.Node, c *Config, foreign bool) {
 	d.object(n, sections)
 	if version < 0 {
 		d.fail(n, `the version is missing: begin with "version: %d"`, Version)
-	}
-}
-
-// own guards what a file may not say that comes with a project.
-func (d *decoder) own(foreign bool, what string, read func(*yaml.Node)) func(*yaml.Node) {
-	if !foreign {
-		return read
-	}
-	return func(n *yaml.Node) {
-		d.fail(n, "%s in a project's file counts only if you name the file (--config %s) or move it to your own", what, FileName)
 	}
 }
 
@@ -89,24 +72,6 @@ func (d *decoder) models(n *yaml.Node, c *Config, foreign bool) {
 			})
 		}),
 	})
-}
-
-// name remembers that a file names a model.
-func (d *decoder) name(c *Config, n *yaml.Node, name string, full bool) {
-	if name != "" {
-		c.refs = append(c.refs, ref{Problem{File: d.file, Line: n.Line, Column: n.Column}, name, full})
-	}
-}
-
-// names does the same for a list.
-func (d *decoder) names(c *Config, n *yaml.Node, list []string, full bool) {
-	for i, name := range list {
-		at := n
-		if n.Kind == yaml.SequenceNode && i < len(n.Content) {
-			at = n.Content[i]
-		}
-		d.name(c, at, name, full)
-	}
 }
 
 // price reads what a million tokens cost.
@@ -174,15 +139,6 @@ func (d *decoder) policy(n *yaml.Node) SamplingPolicy {
 	return p
 }
 
-func (d *decoder) limits(n *yaml.Node, l *Limits) {
-	d.object(n, fields{
-		"tokens": d.count(&l.Tokens), "cost": d.money(&l.Cost),
-		"tool_calls": d.count(&l.ToolCalls), "model_calls": d.count(&l.ModelCalls),
-		"steps": d.count(&l.Steps), "depth": d.count(&l.Depth), "wall": d.duration(&l.Wall),
-		"on_limit": d.oneOf(&l.OnLimit, "stop", "ask", "wrap-up"),
-	})
-}
-
 // check holds the models that are named against the providers there are.
 func (c *Config) check() error {
 	var problems []Problem
@@ -209,4 +165,13 @@ func (c *Config) check() error {
 		return &Error{problems}
 	}
 	return nil
+}
+
+func (d *decoder) limits(n *yaml.Node, l *Limits) {
+	d.object(n, fields{
+		"tokens": d.count(&l.Tokens), "cost": d.money(&l.Cost),
+		"tool_calls": d.count(&l.ToolCalls), "model_calls": d.count(&l.ModelCalls),
+		"steps": d.count(&l.Steps), "depth": d.count(&l.Depth), "wall": d.duration(&l.Wall),
+		"on_limit": d.oneOf(&l.OnLimit, "stop", "ask", "wrap-up"),
+	})
 }

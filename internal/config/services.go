@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -12,80 +11,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 )
-
-// MCP says where servers are defined and how they are talked to.
-type MCP struct {
-	// Files are in the format of .mcp.json, in the order in which they count. Nil means
-	// the usual ones.
-	Files []string
-	// Protocol is auto, legacy, modern or a date. Empty means auto.
-	Protocol string
-	// Instances bounds the processes of a server whose definition does not say it. Zero is
-	// the program's own bound.
-	Instances int
-}
-
-// Store is where runs are kept.
-type Store struct {
-	// Path is a file. Empty means the one in the state folder.
-	Path string
-}
-
-// Auth says who may use an endpoint.
-type Auth struct {
-	Type  string // "", none or bearer
-	Token Key
-}
-
-// Serve is what "troupe serve" does where the command line says nothing.
-type Serve struct {
-	HTTP     string   // the address to listen on; empty means stdio has to be asked for
-	Protocol string   // "", both, legacy or modern
-	Expose   []string // of agents and tools; nil means agents
-	Agents   []string // names; nil means all
-	Servers  []string // names, of the gateway; nil means all
-	Names    string   // "", qualified or plain
-	// Unanswered is what happens to questions that the client cannot be asked: "",
-	// inbox or decline.
-	Unanswered     string
-	AllowedHosts   []string
-	AllowedOrigins []string
-	Auth           Auth
-}
-
-// Worker is what "troupe worker" does where the command line says nothing. Zero values
-// mean its defaults.
-type Worker struct {
-	Concurrency int
-	MaxParked   int
-	Lease       time.Duration
-	Drain       time.Duration
-	Attempts    int
-	HTTP        string // the address of the intake; empty for none
-	Token       Key    // that the intake asks for
-	HookSecret  Key    // that webhooks are signed with
-	// HookHosts are hosts, "host:port" and networks that webhooks may go to although
-	// they are not public, or are not https.
-	HookHosts []string
-	Schedules map[string]Schedule
-}
-
-// Schedule is a job that comes again.
-type Schedule struct {
-	Cron     string
-	Agent    string // empty means main
-	Prompt   string
-	Timezone string // of the IANA; empty means UTC
-	Source   string // file and line
-}
-
-// Telemetry says what is told of runs, and where; the variables OTEL_* come first.
-type Telemetry struct {
-	// Endpoint is the URL that takes OTLP over HTTP. Empty means none.
-	Endpoint string
-	// Content says that prompts, answers and arguments are told too.
-	Content bool
-}
 
 // services are the sections of what runs on its own. An author of a project must
 // not open ports, choose where data goes, or start work there.
@@ -197,58 +122,6 @@ func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
 	t.Content = content != nil && *content
 }
 
-// at is the place of a node as it is told.
-func (d *reader) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
-
-// beside is where a file is that is named in this one.
-func (d *reader) beside(name string) string {
-	return besideFile(d.file, name)
-}
-
-func besideFile(file, name string) string {
-	p := Provider{dir: filepath.Dir(file)}
-	return p.file(name)
-}
-
-// lines reads a text that may have several lines.
-func (d *reader) lines(out *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if !d.sized(n, "a text", maxInstructions) {
-			return
-		}
-		if strings.ContainsFunc(n.Value, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
-			d.fail(n, "the text has control characters")
-			return
-		}
-		*out = n.Value
-	}
-}
-
-// someOf reads a list of known words.
-func (d *reader) someOf(out *[]string, words ...string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		d.texts(out)(n)
-		for _, word := range *out {
-			if !slices.Contains(words, word) {
-				d.fail(n, "want some of %s, got %.40q", strings.Join(words, ", "), word)
-			}
-		}
-	}
-}
-
-// secret reads what is to be kept secret: it consists of variables, see [decoder.apiKey].
-func (d *reader) secret(out *Key) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		var text string
-		d.text(&text)(n)
-		if literal := variables.ReplaceAllString(text, "$3"); len(literal) >= minKey || strings.Contains(literal, "$") {
-			d.fail(n, "secrets do not belong into this file: write ${NAME} for a variable of the environment")
-			return
-		}
-		*out = NewKey(text)
-	}
-}
-
 // late are the values whose variables are put in when they are needed, by their keys.
 func (c *Config) late() (texts map[string]*string, secrets map[string]*Key) {
 	return map[string]*string{
@@ -267,25 +140,21 @@ func (c *Config) Resolve(section string, getenv func(string) string) error {
 	}
 	texts, secrets := c.late()
 	values, problems := make(map[string]string), make(map[string]error)
-	for key, text := range texts {
-		if strings.HasPrefix(key, section+".") {
-			value, err := expand(*text, getenv)
-			if err != nil {
-				problems[key] = err
-				continue
-			}
+	put := func(key, text string) {
+		if !strings.HasPrefix(key, section+".") {
+			return
+		}
+		if value, err := expand(text, getenv); err != nil {
+			problems[key] = err
+		} else {
 			values[key] = value
 		}
 	}
+	for key, text := range texts {
+		put(key, *text)
+	}
 	for key, secret := range secrets {
-		if strings.HasPrefix(key, section+".") {
-			value, err := expand(secret.Reveal(), getenv)
-			if err != nil {
-				problems[key] = err
-				continue
-			}
-			values[key] = strings.TrimSpace(value)
-		}
+		put(key, secret.Reveal())
 	}
 	if e := (&Error{c.strangers(section)}); len(problems)+len(e.Problems) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(problems)) {
@@ -297,7 +166,7 @@ func (c *Config) Resolve(section string, getenv func(string) string) error {
 		if text := texts[key]; text != nil {
 			*text = value
 		} else {
-			*secrets[key] = NewKey(value)
+			*secrets[key] = NewKey(strings.TrimSpace(value))
 		}
 	}
 	if section == "store" && c.Store.Path != "" {

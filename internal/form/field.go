@@ -313,3 +313,13 @@ func (f *Field) titleOf(value string) string {
 	}
 	return value
 }
+
+// Bounds of one form. They are far beyond what a person would fill in.
+const (
+	maxSchema   = 128 << 10 // bytes
+	maxFields   = 100
+	maxOptions  = 1000     // of all fields together
+	maxPatterns = 5        // the largest take milliseconds each to compile
+	maxName     = 200      // bytes of a field's name
+	maxAnswer   = 64 << 10 // bytes of one value
+)

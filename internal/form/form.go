@@ -18,9 +18,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/mcp"
 )
 
 // ErrUnsupported is what every error of [Parse] is: the schema is outside the
@@ -42,40 +39,9 @@ func (e *SchemaError) Error() string {
 
 func (e *SchemaError) Unwrap() error { return ErrUnsupported }
 
-// Bounds of one form. They are far beyond what a person would fill in.
-const (
-	maxSchema   = 128 << 10 // bytes
-	maxFields   = 100
-	maxOptions  = 1000     // of all fields together
-	maxPatterns = 5        // the largest take milliseconds each to compile
-	maxName     = 200      // bytes of a field's name
-	maxAnswer   = 64 << 10 // bytes of one value
-)
-
 // Form is a form to be filled in.
 type Form struct {
 	Fields []Field // in the order of the schema
-}
-
-// Parse reads the schema of a form as revision v has it; the options with a title
-// of their own and the choice of several came with 2025-11-25. Every error is a
-// [*SchemaError].
-func Parse(schema json.RawMessage, v mcp.Version) (*Form, error) {
-	if !v.Has(mcp.FeatureElicitation) {
-		return nil, &SchemaError{Reason: fmt.Sprintf("revision %q has none", string(v))}
-	}
-	if len(schema) > maxSchema {
-		return nil, &SchemaError{Reason: fmt.Sprintf("its schema is longer than %d bytes", maxSchema)}
-	}
-	if !jsonx.Valid(schema) {
-		return nil, &SchemaError{Reason: "its schema is not valid JSON"}
-	}
-	p := parser{version: v}
-	f, err := p.form(schema)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
 }
 
 // Field returns the field with that name, or nil.
@@ -165,13 +131,4 @@ func (f *Form) Foreign(content map[string]json.RawMessage) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// shorten cuts a text of the peer for a message, which quotes it.
-func shorten(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -408,3 +408,24 @@ func (f *Field) readDefault(raw json.RawMessage) error {
 	}
 	return nil
 }
+
+// Parse reads the schema of a form as revision v has it; the options with a title
+// of their own and the choice of several came with 2025-11-25. Every error is a
+// [*SchemaError].
+func Parse(schema json.RawMessage, v mcp.Version) (*Form, error) {
+	if !v.Has(mcp.FeatureElicitation) {
+		return nil, &SchemaError{Reason: fmt.Sprintf("revision %q has none", string(v))}
+	}
+	if len(schema) > maxSchema {
+		return nil, &SchemaError{Reason: fmt.Sprintf("its schema is longer than %d bytes", maxSchema)}
+	}
+	if !jsonx.Valid(schema) {
+		return nil, &SchemaError{Reason: "its schema is not valid JSON"}
+	}
+	p := parser{version: v}
+	f, err := p.form(schema)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}

@@ -2,53 +2,10 @@ package hostconfig
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 )
 
 const maxEnvFile = 1 << 20
-
-// readEnvFile adds the variables of the file that the entry does not set itself.
-func (e *entry) readEnvFile() {
-	info, err := os.Stat(e.EnvFile)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", e.EnvFile) // a pipe could keep us waiting
-	}
-	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
-	}
-	f, err := os.Open(e.EnvFile)
-	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
-	if err == nil && len(data) > maxEnvFile {
-		err = fmt.Errorf("%s is larger than %d bytes", e.EnvFile, maxEnvFile)
-	}
-	var vars map[string]string
-	if err == nil {
-		vars, err = parseDotenv(string(data))
-		if err != nil {
-			err = fmt.Errorf("%s: %w", e.EnvFile, err)
-		}
-	}
-	if err != nil {
-		e.fail(e.at("envFile", ""), "envFile", "%w", err)
-		return
-	}
-	if e.Env == nil {
-		e.Env = make(map[string]*string, len(vars))
-	}
-	for k, v := range vars {
-		if _, set := e.Env[k]; !set {
-			e.Env[k] = &v
-		}
-	}
-}
 
 // parseDotenv reads KEY=value lines: comments, an optional export, 'literal'
 // and "escaped" values. It expands nothing and accepts nothing else; an error

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -20,25 +19,6 @@ var (
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	bare     = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*`)
 )
-
-// expandText replaces the variables of one text, or notes why that fails.
-func (e *entry) expandText(field, shown string, s *string) {
-	expanded, err := e.expandString(*s)
-	if err != nil {
-		at := e.at(field, "")
-		if key, ok := strings.CutPrefix(shown, field+"."); ok {
-			at = e.at(field, key)
-		}
-		if i, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(shown, field), "[]")); err == nil {
-			if list := elements(at); i < len(list) {
-				at = list[i]
-			}
-		}
-		e.fail(at, shown, "%w", err)
-		return
-	}
-	*s = expanded
-}
 
 // expandString replaces ${…}, and $VAR in Gemini's files. Values are not expanded again,
 // and no shell ever sees them.
@@ -180,4 +160,18 @@ func inputVariable(id string) string {
 		}
 		return '_'
 	}, id)
+}
+
+// reader reads one document.
+type reader struct {
+	*document
+	opts    Options
+	file    *File
+	base    string            // what relative paths start from, and where commands run
+	spent   int               // bytes of expanded texts
+	gemini  bool              // $VAR expands, and the file holds other settings
+	warned  map[string]bool   // unknown keys
+	answers map[string]answer // of inputs
+
+	allowed, excluded []string // Gemini's choice of servers by name; nil allows all
 }

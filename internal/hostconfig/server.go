@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -448,4 +450,64 @@ func (e *entry) at(field, key string) *hujson.Value {
 		return inner
 	}
 	return &m.Value
+}
+
+// expandText replaces the variables of one text, or notes why that fails.
+func (e *entry) expandText(field, shown string, s *string) {
+	expanded, err := e.expandString(*s)
+	if err != nil {
+		at := e.at(field, "")
+		if key, ok := strings.CutPrefix(shown, field+"."); ok {
+			at = e.at(field, key)
+		}
+		if i, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(shown, field), "[]")); err == nil {
+			if list := elements(at); i < len(list) {
+				at = list[i]
+			}
+		}
+		e.fail(at, shown, "%w", err)
+		return
+	}
+	*s = expanded
+}
+
+// readEnvFile adds the variables of the file that the entry does not set itself.
+func (e *entry) readEnvFile() {
+	info, err := os.Stat(e.EnvFile)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", e.EnvFile) // a pipe could keep us waiting
+	}
+	if err != nil {
+		e.fail(e.at("envFile", ""), "envFile", "%w", err)
+		return
+	}
+	f, err := os.Open(e.EnvFile)
+	if err != nil {
+		e.fail(e.at("envFile", ""), "envFile", "%w", err)
+		return
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	if err == nil && len(data) > maxEnvFile {
+		err = fmt.Errorf("%s is larger than %d bytes", e.EnvFile, maxEnvFile)
+	}
+	var vars map[string]string
+	if err == nil {
+		vars, err = parseDotenv(string(data))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", e.EnvFile, err)
+		}
+	}
+	if err != nil {
+		e.fail(e.at("envFile", ""), "envFile", "%w", err)
+		return
+	}
+	if e.Env == nil {
+		e.Env = make(map[string]*string, len(vars))
+	}
+	for k, v := range vars {
+		if _, set := e.Env[k]; !set {
+			e.Env[k] = &v
+		}
+	}
 }

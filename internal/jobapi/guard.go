@@ -17,6 +17,9 @@ import (
 // ErrHookRefused is the error of a URL to which no webhook is sent.
 var ErrHookRefused = errors.New("the URL is refused")
 
+// sendTime bounds one attempt to deliver a webhook.
+const sendTime = 15 * time.Second
+
 // maxHookURL bounds the URL of a webhook, in bytes.
 const maxHookURL = 2048
 

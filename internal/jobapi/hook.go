@@ -12,11 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // Messages to itself.
@@ -31,8 +34,8 @@ type (
 
 // hook is touched by its own goroutine only.
 type hook struct {
-	of *hooks // its options only
-	to actors.Ref
+	opts *HooksOptions
+	to   actors.Ref
 	pending
 	clock *actors.Timer
 }
@@ -52,7 +55,7 @@ func (k *hook) Receive(c *actors.Context, msg any) {
 		k.answered(c, m)
 	case dropped:
 		if m.err != nil {
-			k.of.opts.Logger.Warn("a webhook that has ended is still in the store", "hook", k.ID, "error", m.err)
+			k.opts.Logger.Warn("a webhook that has ended is still in the store", "hook", k.ID, "error", m.err)
 		}
 		c.Stop()
 	}
@@ -60,8 +63,8 @@ func (k *hook) Receive(c *actors.Context, msg any) {
 
 // send posts it.
 func (k *hook) send(c *actors.Context) {
-	p, o := k.pending, k.of.opts
-	actors.Await(c, func(ctx context.Context) (time.Duration, error) { return o.post(ctx, &o, &p, time.Now()) },
+	p, o := k.pending, k.opts
+	actors.Await(c, func(ctx context.Context) (time.Duration, error) { return o.post(ctx, o, &p, time.Now()) },
 		func(wait time.Duration, err error) any { return answered{wait, err} })
 }
 
@@ -70,7 +73,7 @@ var errGone = errors.New("the receiver wants no more of it (410)")
 
 // answered ends the webhook, or schedules the next attempt.
 func (k *hook) answered(c *actors.Context, m answered) {
-	log := k.of.opts.Logger.With("hook", k.ID, "attempt", k.Attempts+1)
+	log := k.opts.Logger.With("hook", k.ID, "attempt", k.Attempts+1)
 	k.Attempts++
 	switch {
 	case m.err == nil:
@@ -86,9 +89,9 @@ func (k *hook) answered(c *actors.Context, m answered) {
 		wait := max(waits[k.Attempts-1], min(m.wait, maxRetry))
 		k.Due = time.Now().Add(wait)
 		log.Warn("a webhook was not taken", "error", m.err, "again", wait)
-		p, h := k.pending, k.of
+		p, o := k.pending, k.opts
 		c.Go(func(ctx context.Context) {
-			if err := h.put(ctx, &p); err != nil {
+			if err := o.put(ctx, &p); err != nil {
 				log.Warn("the attempt of a webhook is not in the store", "error", err)
 			}
 		})
@@ -98,11 +101,11 @@ func (k *hook) answered(c *actors.Context, m answered) {
 
 // end removes the record, and then the actor stops.
 func (k *hook) end(c *actors.Context, result string) {
-	if k.of.opts.OnEnd != nil {
-		k.of.opts.OnEnd(result)
+	if k.opts.OnEnd != nil {
+		k.opts.OnEnd(result)
 	}
-	h, p := k.of, k.pending
-	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, h.drop(ctx, &p) },
+	o, p := k.opts, k.pending
+	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, o.drop(ctx, &p) },
 		func(_ struct{}, err error) any { return dropped{err} })
 }
 
@@ -146,3 +149,76 @@ func retryAfter(text string) time.Duration {
 	}
 	return time.Duration(seconds) * time.Second
 }
+
+// HookStore is the part of a store that webhooks need.
+type HookStore interface {
+	store.Records
+	store.Jobs
+}
+
+// HooksOptions changes how webhooks are delivered. Store, Guard and Secret are required.
+type HooksOptions struct {
+	Store  HookStore
+	Guard  *Guard
+	Secret Secret
+	// OnEnd receives the end of each webhook: "delivered", "failed" or "refused". It must
+	// not block. Nil does nothing.
+	OnEnd func(result string)
+	// Logger takes structured logs. Nil discards them.
+	Logger *slog.Logger
+
+	post func(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait time.Duration, err error) // of tests
+}
+
+// message is the body of a webhook.
+type message struct {
+	Type      string    `json:"type"` // such as "job.done"
+	Timestamp time.Time `json:"timestamp"`
+	Data      Job       `json:"data"` // without prompt and input
+}
+
+// pending is a webhook in the store.
+type pending struct {
+	ID       string      `json:"id"`
+	URL      string      `json:"url"`
+	Body     jsonx.Value `json:"body"`
+	Attempts int         `json:"attempts"` // that have failed
+	Due      time.Time   `json:"due"`
+	Made     time.Time   `json:"made"`
+
+	job store.JobLease // the job whose notification is not claimed yet; none of one that was loaded
+}
+
+// record is p as the store keeps it.
+func (p *pending) record() (store.Record, error) {
+	value, err := jsonx.Marshal(p)
+	return store.Record{Kind: hookKind, Owner: hookOwner, Key: p.ID, Value: value, Expires: p.Made.Add(hookLife)}, err
+}
+
+// Bounds of webhooks.
+const (
+	hookAttempts = 9                // over about eight hours, see waits
+	hookLife     = 24 * time.Hour   // after which a record is forgotten
+	maxSending   = 8                // at once
+	maxPending   = 1000             // in one process; more wait in the store
+	lookAgain    = time.Minute      // for what is left in the store
+	orphaned     = 5 * time.Minute  // after its time a webhook of another worker is taken over
+	untold       = 10 * time.Second // after its end a job of another worker is taken over
+	maxUntold    = 100              // of them in one look
+	maxReply     = 64 << 10         // bytes of an answer that are read
+	maxRetry     = time.Hour        // that a receiver may ask for
+)
+
+// waits are the delays between attempts.
+var waits = [hookAttempts - 1]time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
+}
+
+// send permits a hook to send.
+type send struct{}
+
+// hookKind and hookOwner are the keys of webhooks in the store.
+const (
+	hookKind  = "webhook"
+	hookOwner = "webhooks"
+)

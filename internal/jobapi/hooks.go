@@ -20,52 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Bounds of webhooks.
-const (
-	sendTime     = 15 * time.Second // one attempt
-	hookAttempts = 9                // over about eight hours, see waits
-	hookLife     = 24 * time.Hour   // after which a record is forgotten
-	maxSending   = 8                // at once
-	maxPending   = 1000             // in one process; more wait in the store
-	lookAgain    = time.Minute      // for what is left in the store
-	orphaned     = 5 * time.Minute  // after its time a webhook of another worker is taken over
-	untold       = 10 * time.Second // after its end a job of another worker is taken over
-	maxUntold    = 100              // of them in one look
-	maxReply     = 64 << 10         // bytes of an answer that are read
-	maxRetry     = time.Hour        // that a receiver may ask for
-)
-
-// waits are the delays between attempts.
-var waits = [hookAttempts - 1]time.Duration{
-	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
-}
-
-// hookKind and hookOwner are the keys of webhooks in the store.
-const (
-	hookKind  = "webhook"
-	hookOwner = "webhooks"
-)
-
-// HookStore is the part of a store that webhooks need.
-type HookStore interface {
-	store.Records
-	store.Jobs
-}
-
-// HooksOptions changes how webhooks are delivered. Store, Guard and Secret are required.
-type HooksOptions struct {
-	Store  HookStore
-	Guard  *Guard
-	Secret Secret
-	// OnEnd receives the end of each webhook: "delivered", "failed" or "refused". It must
-	// not block. Nil does nothing.
-	OnEnd func(result string)
-	// Logger takes structured logs. Nil discards them.
-	Logger *slog.Logger
-
-	post func(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait time.Duration, err error) // of tests
-}
-
 // Hooks delivers webhooks.
 type Hooks struct{ ref actors.Ref }
 
@@ -110,25 +64,6 @@ func (h *Hooks) Flush(ctx context.Context) error {
 // Stop ends the delivery; undelivered webhooks stay in the store.
 func (h *Hooks) Stop() { h.ref.Stop() }
 
-// message is the body of a webhook.
-type message struct {
-	Type      string    `json:"type"` // such as "job.done"
-	Timestamp time.Time `json:"timestamp"`
-	Data      Job       `json:"data"` // without prompt and input
-}
-
-// pending is a webhook in the store.
-type pending struct {
-	ID       string      `json:"id"`
-	URL      string      `json:"url"`
-	Body     jsonx.Value `json:"body"`
-	Attempts int         `json:"attempts"` // that have failed
-	Due      time.Time   `json:"due"`
-	Made     time.Time   `json:"made"`
-
-	job store.JobLease // the job whose notification is not claimed yet; none of one that was loaded
-}
-
 // Messages to hooks.
 type (
 	tell     struct{ job store.Job }
@@ -147,9 +82,6 @@ type (
 	request struct{ from actors.Ref } // a hook wants to send
 	sent    struct{ from actors.Ref } // and has
 )
-
-// send permits a hook to send.
-type send struct{}
 
 // hooks is touched by its own goroutine only.
 type hooks struct {
@@ -245,30 +177,24 @@ func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
 }
 
 // put records the state of a webhook.
-func (h *hooks) put(ctx context.Context, p *pending) error {
+func (o *HooksOptions) put(ctx context.Context, p *pending) error {
 	r, err := p.record()
 	if err != nil {
 		return err
 	}
-	return h.opts.Store.PutRecord(ctx, r)
-}
-
-// record is p as the store keeps it.
-func (p *pending) record() (store.Record, error) {
-	value, err := jsonx.Marshal(p)
-	return store.Record{Kind: hookKind, Owner: hookOwner, Key: p.ID, Value: value, Expires: p.Made.Add(hookLife)}, err
+	return o.Store.PutRecord(ctx, r)
 }
 
 // drop forgets a webhook that has ended.
-func (h *hooks) drop(ctx context.Context, p *pending) error {
+func (o *HooksOptions) drop(ctx context.Context, p *pending) error {
 	var told error
 	if p.job.ID != "" {
-		told = h.opts.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, nil)
+		told = o.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, nil)
 		if errors.Is(told, store.ErrFenced) || errors.Is(told, store.ErrNotFound) {
 			told = nil
 		}
 	}
-	err := h.opts.Store.DeleteRecord(ctx, hookKind, hookOwner, p.ID)
+	err := o.Store.DeleteRecord(ctx, hookKind, hookOwner, p.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
@@ -380,7 +306,7 @@ func (h *hooks) spawn(c *actors.Context, p *pending) {
 		return // it is in the store
 	}
 	self := c.Self()
-	ref, err := c.Spawn(actors.Spec{Kind: actors.KindHook, New: func() actors.Actor { return &hook{of: h, to: self, pending: *p} }})
+	ref, err := c.Spawn(actors.Spec{Kind: actors.KindHook, New: func() actors.Actor { return &hook{opts: &h.opts, to: self, pending: *p} }})
 	if err != nil {
 		return // the system ends
 	}

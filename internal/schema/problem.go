@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -113,3 +114,29 @@ func msgCount(of, bound string, want, got int) string {
 func msgPattern(pattern string) string {
 	return "must match the pattern " + shorten(pattern, 200)
 }
+
+// Why a schema was refused. Compile's errors are a [*Error] around one of these.
+var (
+	ErrMalformed = errors.New("not a valid schema")
+	ErrTooLarge  = errors.New("schema exceeds a limit")
+	ErrReference = errors.New("reference cannot be followed")
+	ErrDialect   = errors.New("unsupported JSON Schema dialect")
+	ErrPattern   = errors.New("pattern cannot be checked")
+)
+
+// Error says what is wrong with a schema, and where.
+type Error struct {
+	Pointer string // JSON pointer into the schema; empty is its root
+	Reason  string
+	Err     error // one of the Err values of this package
+}
+
+func (e *Error) Error() string {
+	at := ""
+	if e.Pointer != "" {
+		at = " at " + e.Pointer
+	}
+	return e.Err.Error() + at + ": " + e.Reason
+}
+
+func (e *Error) Unwrap() error { return e.Err }

@@ -8,34 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Why a schema was refused. Compile's errors are a [*Error] around one of these.
-var (
-	ErrMalformed = errors.New("not a valid schema")
-	ErrTooLarge  = errors.New("schema exceeds a limit")
-	ErrReference = errors.New("reference cannot be followed")
-	ErrDialect   = errors.New("unsupported JSON Schema dialect")
-	ErrPattern   = errors.New("pattern cannot be checked")
-)
-
 // ErrSkipped is the Err of what [Schema.Skipped] returns.
 var ErrSkipped = errors.New("keyword is not checked")
-
-// Error says what is wrong with a schema, and where.
-type Error struct {
-	Pointer string // JSON pointer into the schema; empty is its root
-	Reason  string
-	Err     error // one of the Err values of this package
-}
-
-func (e *Error) Error() string {
-	at := ""
-	if e.Pointer != "" {
-		at = " at " + e.Pointer
-	}
-	return e.Err.Error() + at + ": " + e.Reason
-}
-
-func (e *Error) Unwrap() error { return e.Err }
 
 // Options changes how a schema validates; nil is the same as the zero value.
 // The limits on schemas themselves are fixed.

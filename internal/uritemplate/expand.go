@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Expand fills in the values: string, []string, or map[string]string, whose members
@@ -140,29 +139,4 @@ func prefix(s string, n int) string {
 		}
 	}
 	return s
-}
-
-const reservedChars = ":/?#[]@!$&'()*+,;="
-
-// appendEncoded appends s with what is not unreserved as its UTF-8 in percent
-// triplets. With reserved, reserved characters and triplets stay.
-func appendEncoded(dst []byte, s string, reserved bool) []byte {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	for i := range len(s) {
-		c := s[i]
-		if isUnreserved(c) || reserved && (strings.IndexByte(reservedChars, c) >= 0 || isTriplet(s[i:])) {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return dst
-}
-
-const hexDigits = "0123456789ABCDEF"
-
-func isUnreserved(c byte) bool {
-	return isAlnum(c) || c == '-' || c == '.' || c == '_' || c == '~'
 }

@@ -2,8 +2,6 @@ package uritemplate
 
 import (
 	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -65,57 +63,6 @@ func appendNonASCII(dst []byte, s string) []byte {
 		}
 	}
 	return dst
-}
-
-// compile makes an expression that has a group for each part that is one.
-func (t *Template) compile() *regexp.Regexp {
-	var b strings.Builder
-	b.WriteString(`^`)
-	for _, p := range t.parts {
-		if p.op == nil {
-			b.WriteString(regexp.QuoteMeta(p.literal))
-			continue
-		}
-		b.WriteString("(?:" + regexp.QuoteMeta(p.op.first) + "(" + p.class() + p.times() + "))?")
-	}
-	b.WriteString(`$`)
-	return regexp.MustCompile(b.String())
-}
-
-// class is what the values of an expression, and what stands between them, are made of.
-func (p *part) class() string {
-	chars := `A-Za-z0-9\-._~,`
-	if p.op.reserved {
-		chars += `:/?#\[\]@!$&'()*+;=`
-	} else {
-		if p.op.named || p.explodes() {
-			chars += "="
-		}
-		if len(p.vars) > 1 || p.explodes() {
-			chars += p.op.sep
-		}
-	}
-	return "(?:[" + chars + "]|%[0-9A-Fa-f]{2})"
-}
-
-func (p *part) explodes() bool {
-	for _, v := range p.vars {
-		if v.explode {
-			return true
-		}
-	}
-	return false
-}
-
-// shortPrefix is how long a prefix may be that is part of the pattern: repetition
-// makes the pattern longer. Longer ones are looked at afterwards.
-const shortPrefix = 64
-
-func (p *part) times() string {
-	if n := p.vars[0].prefix; n > 0 && n <= shortPrefix && len(p.vars) == 1 && !p.op.named {
-		return "{0," + strconv.Itoa(n) + "}"
-	}
-	return "*"
 }
 
 // match takes an expression's text apart.

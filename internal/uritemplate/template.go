@@ -195,3 +195,79 @@ func isAlnum(c byte) bool {
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 func isTriplet(s string) bool { return len(s) >= 3 && s[0] == '%' && isHex(s[1]) && isHex(s[2]) }
+
+// appendEncoded appends s with what is not unreserved as its UTF-8 in percent
+// triplets. With reserved, reserved characters and triplets stay.
+func appendEncoded(dst []byte, s string, reserved bool) []byte {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	for i := range len(s) {
+		c := s[i]
+		if isUnreserved(c) || reserved && (strings.IndexByte(reservedChars, c) >= 0 || isTriplet(s[i:])) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return dst
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+func isUnreserved(c byte) bool {
+	return isAlnum(c) || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+const reservedChars = ":/?#[]@!$&'()*+,;="
+
+// compile makes an expression that has a group for each part that is one.
+func (t *Template) compile() *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`^`)
+	for _, p := range t.parts {
+		if p.op == nil {
+			b.WriteString(regexp.QuoteMeta(p.literal))
+			continue
+		}
+		b.WriteString("(?:" + regexp.QuoteMeta(p.op.first) + "(" + p.class() + p.times() + "))?")
+	}
+	b.WriteString(`$`)
+	return regexp.MustCompile(b.String())
+}
+
+// class is what the values of an expression, and what stands between them, are made of.
+func (p *part) class() string {
+	chars := `A-Za-z0-9\-._~,`
+	if p.op.reserved {
+		chars += `:/?#\[\]@!$&'()*+;=`
+	} else {
+		if p.op.named || p.explodes() {
+			chars += "="
+		}
+		if len(p.vars) > 1 || p.explodes() {
+			chars += p.op.sep
+		}
+	}
+	return "(?:[" + chars + "]|%[0-9A-Fa-f]{2})"
+}
+
+func (p *part) explodes() bool {
+	for _, v := range p.vars {
+		if v.explode {
+			return true
+		}
+	}
+	return false
+}
+
+// shortPrefix is how long a prefix may be that is part of the pattern: repetition
+// makes the pattern longer. Longer ones are looked at afterwards.
+const shortPrefix = 64
+
+func (p *part) times() string {
+	if n := p.vars[0].prefix; n > 0 && n <= shortPrefix && len(p.vars) == 1 && !p.op.named {
+		return "{0," + strconv.Itoa(n) + "}"
+	}
+	return "*"
+}

@@ -24,11 +24,11 @@ type input struct {
 	terminal *os.File // nil if it is none
 	wake     chan struct{}
 
-	mu      sync.Mutex
-	buf     []byte // whole lines, and the beginning of one
-	skip    bool   // the rest of the line that comes next is dropped
-	tooLong bool   // a line was dropped behind those in buf
-	err     error  // of reading, after all that
+	mu      sync.Mutex // guards the fields below: the goroutine that reads fills them, the one that asks takes from them
+	buf     []byte     // whole lines, and the beginning of one
+	skip    bool       // the rest of the line that comes next is dropped
+	tooLong bool       // a line was dropped behind those in buf
+	err     error      // of reading, after all that
 	running bool
 }
 

@@ -1,9 +1,7 @@
 package terminal
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -272,13 +270,4 @@ func copyContents(cs mcp.Contents) mcp.Contents {
 		}
 	}
 	return out
-}
-
-// indent lays JSON out for reading; what is none stays as it is.
-func indent(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
 }

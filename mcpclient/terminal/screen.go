@@ -1,7 +1,9 @@
 package terminal
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/columns"
 	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/mcp"
 )
 
 // screen shows one question. After as many lines as the terminal has it waits, so
@@ -181,3 +184,33 @@ func wrap(line string, most int) []string {
 
 // clean makes a name fit to stand in a line of the program's own.
 func clean(name string) string { return sanitize.Line(name, 200) }
+
+// leave is how a question ends early.
+type leave struct {
+	action string
+	all    bool // and all others of the server
+}
+
+func (l *leave) Error() string { return "the question was answered with " + l.action }
+
+// leaving reads the words that end a question; nil is none of them.
+func leaving(line string) *leave {
+	switch strings.Join(strings.Fields(strings.ToLower(line)), " ") {
+	case "d", "decline", "n", "no":
+		return &leave{action: mcp.ActionDecline}
+	case "da", "decline all":
+		return &leave{action: mcp.ActionDecline, all: true}
+	case "c", "cancel", "q", "quit":
+		return &leave{action: mcp.ActionCancel}
+	}
+	return nil
+}
+
+// indent lays JSON out for reading; what is none stays as it is.
+func indent(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}

@@ -29,7 +29,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"golang.org/x/term"
@@ -69,7 +68,7 @@ type Prompter struct {
 	terminal bool
 	turn     chan struct{} // holds the question that is shown
 
-	mu        sync.Mutex
+	mu        sync.Mutex              // guards the fields below, for microseconds: questions come from any goroutine, and each waits on its own
 	declined  map[string]bool         // servers
 	withdrawn bool                    // a question ended while a line was awaited
 	waiting   int                     // questions that wait for the turn, without those about pages
@@ -288,14 +287,6 @@ func (p *Prompter) declineAll(server string) {
 	}
 }
 
-// leave is how a question ends early.
-type leave struct {
-	action string
-	all    bool // and all others of the server
-}
-
-func (l *leave) Error() string { return "the question was answered with " + l.action }
-
 // decide asks one question.
 func (p *Prompter) decide(s *screen, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
 	q := &question{screen: s, ask: ask, server: clean(ask.Server)}
@@ -321,13 +312,6 @@ func (p *Prompter) decide(s *screen, ask *mcpclient.Ask) (*mcpclient.Decision, e
 	return &mcpclient.Decision{Action: l.action}, nil
 }
 
-// question is one question being asked.
-type question struct {
-	*screen
-	ask    *mcpclient.Ask
-	server string // fit to be shown
-}
-
 func (q *question) run() (*mcpclient.Decision, error) {
 	a := q.ask
 	switch {
@@ -345,98 +329,4 @@ func (q *question) run() (*mcpclient.Decision, error) {
 		return q.tool()
 	}
 	return nil, fmt.Errorf("asking on the terminal: the question %q of the kind %s has nothing to ask", a.ID, a.Kind)
-}
-
-// header says who asks, and because of what. Nothing of it is the server's own claim (SECA-34).
-func (q *question) header(what string) {
-	a := q.ask
-	q.say("\n%s\nThe server %s %s.", strings.Repeat("─", 40), q.server, what)
-	if a.Origin != "" {
-		q.field("Server", clean(a.Server)+", "+clean(a.Origin))
-	}
-	switch len(a.Calls) {
-	case 0:
-		q.field("For", "no call of yours: it asks on its own")
-	case 1:
-		q.field("For", callText(a.Calls[0]))
-	default:
-		var names []string
-		for _, c := range a.Calls {
-			names = append(names, callText(c))
-		}
-		q.field("For", "one of the calls "+strings.Join(names, "; ")+" (the server does not say which)")
-	}
-	for _, note := range a.Notes {
-		q.warn("%s", clean(note))
-	}
-	if len(a.Path) > 0 {
-		q.field("Run", clean(strings.Join(a.Path, " > ")))
-	}
-	if !a.Expires.IsZero() {
-		q.field("Until", a.Expires.Local().Format("15:04:05")+", then it is declined")
-	}
-}
-
-func callText(c mcpclient.AskCall) string {
-	if c.Name == "" {
-		return clean(c.Method)
-	}
-	return clean(c.Method) + " " + clean(c.Name)
-}
-
-// field is one line of what the program itself says.
-func (q *question) field(name, value string) { q.say("  %-8s%s", name+":", value) }
-
-// menu offers what can be done until one of it is chosen. Accept is among it only
-// here, where everything has been shown. The keys are in small letters; a choice may
-// have an argument.
-func (q *question) menu(accept string, others ...choice) (key, argument string, err error) {
-	all := append([]choice{{"a", "accept", accept}}, others...)
-	all = append(all, choice{"d", "decline", "no"}, choice{"da", "decline all", "no, and ask nothing more for " + q.server}, choice{"c", "cancel", "decide nothing"})
-	for {
-		q.say("")
-		for _, c := range all {
-			q.say("  %-3s %-12s %s", c.key, c.word, c.text)
-		}
-		line, err := q.read("> ")
-		if err != nil {
-			return "", "", err
-		}
-		if l := leaving(line); l != nil {
-			return "", "", l
-		}
-		word, argument, _ := strings.Cut(strings.ToLower(strings.TrimSpace(line)), " ")
-		for _, c := range all {
-			if word == c.key || word == c.word {
-				return c.key, strings.TrimSpace(argument), nil
-			}
-		}
-		q.say("Please type one of the words.")
-	}
-}
-
-// choice is one line of a menu.
-type choice struct{ key, word, text string }
-
-// leaving reads the words that end a question; nil is none of them.
-func leaving(line string) *leave {
-	switch strings.Join(strings.Fields(strings.ToLower(line)), " ") {
-	case "d", "decline", "n", "no":
-		return &leave{action: mcp.ActionDecline}
-	case "da", "decline all":
-		return &leave{action: mcp.ActionDecline, all: true}
-	case "c", "cancel", "q", "quit":
-		return &leave{action: mcp.ActionCancel}
-	}
-	return nil
-}
-
-// command reads the same words in the middle of a form, where they have a colon
-// before them: they could be values there.
-func command(line string) (word string, l *leave) {
-	word, ok := strings.CutPrefix(strings.TrimSpace(line), ":")
-	if !ok {
-		return "", nil
-	}
-	return strings.ToLower(word), leaving(word)
 }

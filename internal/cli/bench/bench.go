@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,19 +15,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
-
-// benchFlags are what "bench" takes.
-type benchFlags struct {
-	bench.Options
-	mcp       string
-	protocol  string
-	transport string
-	args      string
-	floor     string
-	beside    []string
-	reps      int
-	asJSON    bool
-}
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
@@ -127,12 +112,6 @@ func measureAll(e *env.Env, cmd *cobra.Command, f *benchFlags, args []string) er
 	return err
 }
 
-// benchTarget is a server to measure.
-type benchTarget struct {
-	name   string
-	server mcpclient.Server
-}
-
 // benchTargets collects the servers: the one itself, the floor first.
 func benchTargets(ctx context.Context, e *env.Env, f *benchFlags, args []string) (all []benchTarget, done func(), err error) {
 	done = func() {}
@@ -217,14 +196,6 @@ func ownServer(ctx context.Context, e *env.Env, f *benchFlags) (benchTarget, fun
 	}
 	t.server.Name = t.name
 	return t, done, nil
-}
-
-// ownProgram finds this program.
-func ownProgram() (string, error) {
-	if path, err := exec.LookPath(os.Args[0]); err == nil {
-		return path, nil
-	}
-	return os.Executable()
 }
 
 // benchTurns measures each target as often as was asked, in turn, and returns the reports

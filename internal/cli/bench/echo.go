@@ -161,3 +161,11 @@ func startEcho(ctx context.Context, e *env.Env) (url string, stop func(), err er
 	}
 	return strings.TrimSpace(line), stop, nil
 }
+
+// ownProgram finds this program.
+func ownProgram() (string, error) {
+	if path, err := exec.LookPath(os.Args[0]); err == nil {
+		return path, nil
+	}
+	return os.Executable()
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/bench"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/mcpclient"
 )
 
 // benchLine shows on a terminal how far a measurement is; elsewhere nothing.
@@ -193,4 +194,23 @@ func printRun(e *env.Env, r *bench.Report) error {
 
 func lineOf(l bench.Latency) string {
 	return fmt.Sprintf("p50 %s, p90 %s, p99 %s, p99.9 %s, max %s", figure(l.P50), figure(l.P90), figure(l.P99), figure(l.P999), figure(l.Max))
+}
+
+// benchFlags are what "bench" takes.
+type benchFlags struct {
+	bench.Options
+	mcp       string
+	protocol  string
+	transport string
+	args      string
+	floor     string
+	beside    []string
+	reps      int
+	asJSON    bool
+}
+
+// benchTarget is a server to measure.
+type benchTarget struct {
+	name   string
+	server mcpclient.Server
 }

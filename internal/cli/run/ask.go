@@ -7,19 +7,29 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/terminal"
 )
 
+// questions puts the questions of a run on the terminal.
+type questions struct {
+	env   *env.Env
+	ask   *terminal.Prompter   // nil if there is no terminal to ask on
+	local localFiles           // what calls may change here
+	tools *setup.ToolApprovals // takes what is allowed for good; nil if that cannot be kept
+}
+
 // allowMore asks whether a run that has reached a limit may have more.
-func (v *view) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+func (t *questions) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, error) {
 	l := q.Limit
 	text := fmt.Sprintf("\nThe run has reached its limit of %s: %s, and has spent %s. May it have %s more?",
 		env.Plain(l.Limit), env.Plain(l.Max), env.Plain(l.Spent), env.Plain(l.More))
 	for {
-		line, err := v.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
+		line, err := t.ask.Ask(ctx, text, "[y]es, another amount, or [n]o: ")
 		if err != nil {
 			return agent.Decline("the question was not answered"), nil
 		}
@@ -38,18 +48,18 @@ func (v *view) allowMore(ctx context.Context, q agent.Ask) (agent.Decision, erro
 
 // question asks on the terminal: whether a call may be made, or what a server wants
 // to know.
-func (v *view) question(ctx context.Context, q agent.Ask) error {
+func (t *questions) question(ctx context.Context, q agent.Ask) error {
 	if !q.Expires.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, q.Expires, env.ErrExpired)
 		defer cancel()
 	}
-	ask := v.approve
+	ask := t.approve
 	switch {
 	case q.Limit != nil:
-		ask = v.allowMore
+		ask = t.allowMore
 	case q.Question != nil:
-		ask = v.forward
+		ask = t.forward
 	}
 	answer, err := ask(ctx, q)
 	if err != nil {
@@ -60,8 +70,8 @@ func (v *view) question(ctx context.Context, q agent.Ask) error {
 }
 
 // forward asks a server's question.
-func (v *view) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
-	d, err := v.ask.Decide(ctx, q.Question)
+func (t *questions) forward(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	d, err := t.ask.Decide(ctx, q.Question)
 	if err != nil {
 		d = &mcpclient.Decision{Action: mcp.ActionCancel}
 	}
@@ -69,20 +79,20 @@ func (v *view) forward(ctx context.Context, q agent.Ask) (agent.Decision, error)
 }
 
 // approve asks whether a call may be made.
-func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+func (t *questions) approve(ctx context.Context, q agent.Ask) (agent.Decision, error) {
 	who := "the program"
 	if q.Server != "" {
 		who = fmt.Sprintf("the server %s (%s, %s)", env.Plain(q.Server), env.Plain(q.Origin), q.Trust)
 	}
-	text := fmt.Sprintf("\nMay %s call %s of %s?\n%s%s", asker(q), env.Plain(q.Tool), who, v.local.callText(q.Server, q.Tool, q.Arguments), warning(q))
+	text := fmt.Sprintf("\nMay %s call %s of %s?\n%s%s", asker(q), env.Plain(q.Tool), who, t.local.callText(q.Server, q.Tool, q.Arguments), warning(q))
 	prompt := "[y]es, yes for the whole [r]un, "
-	always := v.tools != nil && q.Definition != "" && !q.Again
+	always := t.tools != nil && q.Definition != "" && !q.Again
 	if always {
 		prompt += "[a]lways in this folder, "
 	}
 	prompt += "[w]hole arguments, or [n]o: "
 	for {
-		line, err := v.ask.Ask(ctx, text, prompt)
+		line, err := t.ask.Ask(ctx, text, prompt)
 		if err != nil {
 			return agent.Decline("the question was not answered"), nil
 		}
@@ -92,8 +102,8 @@ func (v *view) approve(ctx context.Context, q agent.Ask) (agent.Decision, error)
 		case word == "r" || word == "run":
 			return agent.AcceptForRun(), nil
 		case always && (word == "a" || word == "always"):
-			if err := v.tools.Allow(ctx, q.Server, q.Tool, q.Definition); err != nil {
-				v.env.Note("this could not be kept, and holds for this run only: %v", err)
+			if err := t.tools.Allow(ctx, q.Server, q.Tool, q.Definition); err != nil {
+				t.env.Note("this could not be kept, and holds for this run only: %v", err)
 			}
 			return agent.AcceptForRun(), nil
 		case word == "w" || word == "whole":

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,62 +25,51 @@ type runningCall struct {
 	begun time.Time
 }
 
-// callBegan shows that a call is being made.
-func (v *view) callBegan(who string, ev agent.ToolStarted) {
+// runningCalls are those under way, the oldest first.
+type runningCalls []runningCall
+
+// began takes in a call whose label is half a line long.
+func (c *runningCalls) began(who string, ev agent.ToolStarted, columns int) {
 	name := who + sanitize.Line(ev.Tool, 60)
-	label := strings.TrimSpace(name + " " + argumentsLine(ev.Arguments, max(20, v.status.Columns()/2-len(name))))
-	v.calls = append(v.calls, runningCall{key: ev.Key, name: name, label: label, begun: time.Now()})
-	v.show(v.doing())
+	label := strings.TrimSpace(name + " " + argumentsLine(ev.Arguments, max(20, columns/2-len(name))))
+	*c = append(*c, runningCall{key: ev.Key, name: name, label: label, begun: time.Now()})
 }
 
-func (v *view) callProgressed(who string, ev agent.ToolProgress) {
-	if i := v.callAt(ev.Key); i >= 0 {
-		v.calls[i].state = who + sanitize.Line(progressText(ev), 70)
+func (c runningCalls) progressed(who string, ev agent.ToolProgress) {
+	if i := c.at(ev.Key); i >= 0 {
+		c[i].state = who + sanitize.Line(progressText(ev), 70)
 	}
-	v.show(v.doing())
 }
 
-func (v *view) callAt(key string) int {
-	return slices.IndexFunc(v.calls, func(c runningCall) bool { return c.key == key })
+func (c runningCalls) at(key string) int {
+	return slices.IndexFunc(c, func(call runningCall) bool { return call.key == key })
 }
 
-// callEnded shows a call and its result in one line, where there is a terminal.
-func (v *view) callEnded(who string, ev agent.ToolResult) {
-	label, took := who+sanitize.Line(ev.Tool, 60), ""
-	if i := v.callAt(ev.Key); i >= 0 {
-		label = v.calls[i].label
-		if d := time.Since(v.calls[i].begun); d >= time.Second {
-			took = " (" + env.Elapsed(d) + ")"
-		}
-		v.calls = slices.Delete(v.calls, i, i+1)
+// ended takes a call out, and returns how it is called and, from a second on, how long it took.
+func (c *runningCalls) ended(who string, ev agent.ToolResult) (label, took string) {
+	i := c.at(ev.Key)
+	if i < 0 {
+		return who + sanitize.Line(ev.Tool, 60), ""
 	}
-	if v.status != nil {
-		v.status.Clear() // it is about this call
-		mark := "✓"
-		if ev.Unknown || ev.Result == nil || ev.Result.IsError {
-			mark = "✗"
-		}
-		v.note("%s %s%s", mark, env.Shorten(label+": "+resultLine(ev), v.status.Columns()-len(took)-5), took)
+	label = (*c)[i].label
+	if d := time.Since((*c)[i].begun); d >= time.Second {
+		took = " (" + env.Elapsed(d) + ")"
 	}
-	v.show(v.doing())
+	*c = slices.Delete(*c, i, i+1)
+	return label, took
 }
 
 // doing is what the status line says of a run.
-func (v *view) doing() string {
-	switch n := len(v.calls); n {
-	case 0:
+func (c runningCalls) doing() string {
+	n := len(c)
+	if n == 0 {
 		return "waiting for the model"
-	default:
-		c := v.calls[n-1]
-		text := c.name
-		if c.state != "" {
-			text = c.state
-		}
-		if n > 1 {
-			text += fmt.Sprintf(" and %d more", n-1)
-		}
-		return text
 	}
+	text := cmp.Or(c[n-1].state, c[n-1].name)
+	if n > 1 {
+		text += fmt.Sprintf(" and %d more", n-1)
+	}
+	return text
 }
 
 // argumentsLine is what a tool is called with, in at most n characters.
@@ -163,4 +153,18 @@ func textOf(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return s, true
+}
+
+func progressText(ev agent.ToolProgress) string {
+	text := ev.Tool
+	switch {
+	case ev.Total > 0:
+		text += fmt.Sprintf(" %d%%", int(100*ev.Done/ev.Total))
+	case ev.Done > 0:
+		text += fmt.Sprintf(" %g", ev.Done)
+	}
+	if ev.Message != "" {
+		text += " " + ev.Message
+	}
+	return text
 }

@@ -1,13 +1,9 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
-
-	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/internal/cli/env"
 )
 
 // openPages are the pages that a view shows while its run goes on: what happens in the
@@ -60,31 +56,4 @@ func (p *openPages) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.shown) > 0
-}
-
-// awaitPage shows a page that is waited for, and what can be done about it (URL-17).
-// Without a terminal it is left to the inbox.
-func (v *view) awaitPage(ctx context.Context, q agent.Ask) {
-	if v.ask == nil {
-		host := ""
-		if q.Question.URL != nil {
-			host = q.Question.URL.Host
-		}
-		v.note("waiting for a page of %s, %s; troupe inbox shows it", env.Plain(q.Server), env.Plain(cmp.Or(host, "whose address cannot be read")))
-		return
-	}
-	v.clear()
-	v.pages.begin(ctx, q.ID, func(ctx context.Context) {
-		d, err := v.ask.AwaitPage(ctx, q.Question)
-		if err != nil || d.Page == "" { // it goes on waiting
-			return
-		}
-		answer, err := agent.DecideAs(d)
-		if err == nil {
-			err = q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
-		}
-		if err != nil && !errors.Is(err, agent.ErrSettled) {
-			v.note("the page: %v", err)
-		}
-	})
 }

@@ -22,14 +22,6 @@ func inside(ev agent.Event) (who string, inner agent.Event) {
 	return who, inner
 }
 
-// tell says what has happened beside answers, tools and questions, where it is worth a
-// line.
-func (v *view) tell(who string, ev agent.Event) {
-	if text := remark(ev); text != "" {
-		v.note("%s%s", who, env.Plain(text))
-	}
-}
-
 // remark is an event in one line; "" for such as are told in another way or not at all.
 func remark(ev agent.Event) string {
 	switch ev := ev.(type) {

@@ -48,7 +48,7 @@ func team(t *testing.T, output string) (stdout, stderr string) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	v := &view{env: &env.Env{Stdout: &out, Stderr: &errs}, stream: output == "stream-json"}
+	v := &view{questions: questions{env: &env.Env{Stdout: &out, Stderr: &errs}}, stream: output == "stream-json"}
 	if waiting, err := v.watch(t.Context(), run); err != nil || waiting != nil {
 		t.Fatalf("watch: %+v, %v", waiting, err)
 	}
@@ -127,7 +127,7 @@ func TestRemarks(t *testing.T) {
 // agent, also where the log shows errors only.
 func TestViewOfManyTools(t *testing.T) {
 	var errs bytes.Buffer
-	v := &view{env: &env.Env{Stdout: io.Discard, Stderr: &errs}}
+	v := &view{questions: questions{env: &env.Env{Stdout: io.Discard, Stderr: &errs}}}
 	most := make([]string, agent.ManyTools)
 	tooMany := append(most, "one more")
 	v.event("", agent.ToolsListed{Tools: most})

@@ -12,29 +12,24 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/mcpclient/terminal"
 )
 
 // view shows a run while it goes on: events on stdout as they come for
 // stream-json; on a terminal the model's text as it comes, a line for each call with its
 // result, and one with what goes on now; questions where there is a terminal to answer them.
 type view struct {
-	env    *env.Env
+	questions
 	stream bool
-	status *env.StatusLine      // nil where there is no terminal for it
-	ask    *terminal.Prompter   // nil if there is no terminal to ask on
-	speak  *speaker             // shows the text of the run itself as it comes; nil shows none
-	calls  []runningCall        // those under way, the oldest first
-	local  localFiles           // what calls may change here, for questions
-	tools  *setup.ToolApprovals // takes what is allowed for good; nil if that cannot be kept
+	status *env.StatusLine // nil where there is no terminal for it
+	speak  *speaker        // shows the text of the run itself as it comes; nil shows none
+	calls  runningCalls
 	pages  openPages
 	many   map[string]bool // who was said to have too many tools, "" for the run itself
 }
 
 func newView(e *env.Env, output string) *view {
-	v := &view{env: e, stream: output == "stream-json", status: e.NewStatus()}
+	v := &view{questions: questions{env: e}, stream: output == "stream-json", status: e.NewStatus()}
 	if output == "text" && env.OnTerminal(e.Stdout) {
 		v.speak = newSpeaker(e, v.status)
 	}
@@ -56,7 +51,7 @@ func (v *view) close() { v.status.Close() }
 func (v *view) watch(ctx context.Context, run *agent.Run) (*agent.Ask, error) {
 	defer v.pages.endAll()
 	v.calls = nil
-	v.show(v.doing())
+	v.show(v.calls.doing())
 	for ev, err := range run.Events(context.WithoutCancel(ctx)) { // ends with the run
 		if err != nil {
 			return nil, err
@@ -109,9 +104,11 @@ func (v *view) event(who string, ev agent.Event) {
 		v.note("%s%s waits for %s", who, env.Plain(ev.Tool), env.Plain(ev.For))
 		v.show(who + "waiting")
 	case agent.ToolStarted:
-		v.callBegan(who, ev)
+		v.calls.began(who, ev, v.status.Columns())
+		v.show(v.calls.doing())
 	case agent.ToolProgress:
-		v.callProgressed(who, ev)
+		v.calls.progressed(who, ev)
+		v.show(v.calls.doing())
 	case agent.ToolResult:
 		v.callEnded(who, ev)
 	case agent.TurnRestarted:
@@ -129,6 +126,20 @@ func (v *view) event(who string, ev agent.Event) {
 	case agent.StoreResumed:
 		v.note("%sthe store takes what happens again", who)
 	}
+}
+
+// callEnded shows a call and its result in one line, where there is a terminal.
+func (v *view) callEnded(who string, ev agent.ToolResult) {
+	label, took := v.calls.ended(who, ev)
+	if v.status != nil {
+		v.status.Clear() // it is about this call
+		mark := "✓"
+		if ev.Unknown || ev.Result == nil || ev.Result.IsError {
+			mark = "✗"
+		}
+		v.note("%s %s%s", mark, env.Shorten(label+": "+resultLine(ev), v.status.Columns()-len(took)-5), took)
+	}
+	v.show(v.calls.doing())
 }
 
 // noteMany says once for each agent that many models do not take as many tools. The log
@@ -156,7 +167,7 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
 			return nil, err
 		}
-		v.show(v.doing())
+		v.show(v.calls.doing())
 		return nil, nil
 	case ev.Question != nil:
 		// The server waits inside of a call that cannot be left and taken up again.
@@ -197,20 +208,6 @@ func writeEvent(w io.Writer, ev agent.Event) error {
 	line = append(append(line, body[1:]...), '\n')
 	_, err = w.Write(line)
 	return err
-}
-
-func progressText(ev agent.ToolProgress) string {
-	text := ev.Tool
-	switch {
-	case ev.Total > 0:
-		text += fmt.Sprintf(" %d%%", int(100*ev.Done/ev.Total))
-	case ev.Done > 0:
-		text += fmt.Sprintf(" %g", ev.Done)
-	}
-	if ev.Message != "" {
-		text += " " + ev.Message
-	}
-	return text
 }
 
 // show says what goes on now, but not over a line of text that is not at its end.
@@ -278,4 +275,39 @@ func printAnswer(e *env.Env, format, id string, res *agent.Result, runErr error,
 		}
 	}
 	return nil
+}
+
+// tell says what has happened beside answers, tools and questions, where it is worth a
+// line.
+func (v *view) tell(who string, ev agent.Event) {
+	if text := remark(ev); text != "" {
+		v.note("%s%s", who, env.Plain(text))
+	}
+}
+
+// awaitPage shows a page that is waited for, and what can be done about it (URL-17).
+// Without a terminal it is left to the inbox.
+func (v *view) awaitPage(ctx context.Context, q agent.Ask) {
+	if v.ask == nil {
+		host := ""
+		if q.Question.URL != nil {
+			host = q.Question.URL.Host
+		}
+		v.note("waiting for a page of %s, %s; troupe inbox shows it", env.Plain(q.Server), env.Plain(cmp.Or(host, "whose address cannot be read")))
+		return
+	}
+	v.clear()
+	v.pages.begin(ctx, q.ID, func(ctx context.Context) {
+		d, err := v.ask.AwaitPage(ctx, q.Question)
+		if err != nil || d.Page == "" { // it goes on waiting
+			return
+		}
+		answer, err := agent.DecideAs(d)
+		if err == nil {
+			err = q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+		}
+		if err != nil && !errors.Is(err, agent.ErrSettled) {
+			v.note("the page: %v", err)
+		}
+	})
 }

@@ -1,0 +1,25 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// FindRun looks a run up by id, by the beginning of one, or by how new it is.
+func FindRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
+	return env.Find("run", "runs ls", name, func(r store.Run) string { return r.ID },
+		func(id string) (store.Run, error) { return s.Run(ctx, id) },
+		func() ([]store.Run, error) { return s.Runs(ctx, store.Query{}) })
+}
+
+// StateOf is a run's state as a reader sees it: one that claims to be running
+// and that no process holds any more was cut off.
+func StateOf(r store.Run) string {
+	if !r.State.Ended() && r.State != store.Waiting && !r.Leased(time.Now()) {
+		return "interrupted"
+	}
+	return string(r.State)
+}
