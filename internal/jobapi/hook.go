@@ -222,3 +222,28 @@ const (
 	hookKind  = "webhook"
 	hookOwner = "webhooks"
 )
+
+// put records the state of a webhook.
+func (o *HooksOptions) put(ctx context.Context, p *pending) error {
+	r, err := p.record()
+	if err != nil {
+		return err
+	}
+	return o.Store.PutRecord(ctx, r)
+}
+
+// drop forgets a webhook that has ended.
+func (o *HooksOptions) drop(ctx context.Context, p *pending) error {
+	var told error
+	if p.job.ID != "" {
+		told = o.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, nil)
+		if errors.Is(told, store.ErrFenced) || errors.Is(told, store.ErrNotFound) {
+			told = nil
+		}
+	}
+	err := o.Store.DeleteRecord(ctx, hookKind, hookOwner, p.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return errors.Join(told, err)
+}

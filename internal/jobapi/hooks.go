@@ -176,31 +176,6 @@ func (h *hooks) record(ctx context.Context, p *pending) (mine bool, err error) {
 	}
 }
 
-// put records the state of a webhook.
-func (o *HooksOptions) put(ctx context.Context, p *pending) error {
-	r, err := p.record()
-	if err != nil {
-		return err
-	}
-	return o.Store.PutRecord(ctx, r)
-}
-
-// drop forgets a webhook that has ended.
-func (o *HooksOptions) drop(ctx context.Context, p *pending) error {
-	var told error
-	if p.job.ID != "" {
-		told = o.Store.ClaimNotification(ctx, p.job.ID, p.job.Epoch, nil)
-		if errors.Is(told, store.ErrFenced) || errors.Is(told, store.ErrNotFound) {
-			told = nil
-		}
-	}
-	err := o.Store.DeleteRecord(ctx, hookKind, hookOwner, p.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
-	return errors.Join(told, err)
-}
-
 // load looks for webhooks that no process delivers any more, and for untold jobs.
 func (h *hooks) load(c *actors.Context) {
 	if h.loading {
