@@ -28,7 +28,7 @@ type chatFlags struct {
 	goOn   bool // --continue
 }
 
-// Command returns the command.
+// ChatCommand is "troupe chat".
 func ChatCommand(e *env.Env) *cobra.Command {
 	var f chatFlags
 	cmd := &cobra.Command{

@@ -45,6 +45,7 @@ type runFlags struct {
 	runID  string
 }
 
+// Command is "troupe run".
 func Command(e *env.Env) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
