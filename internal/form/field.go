@@ -120,7 +120,7 @@ func (f *Field) Check(raw json.RawMessage) error {
 		return err
 	}
 	if check := formats[f.Format]; check != nil {
-		s, _ := text(raw)
+		s, _ := jsonx.Text(raw)
 		return check(s)
 	}
 	return nil
@@ -298,7 +298,7 @@ func (f *Field) Show(raw json.RawMessage) string {
 		}
 		return strings.Join(values, ", ")
 	}
-	s, _ := text(raw)
+	s, _ := jsonx.Text(raw)
 	if f.Kind == Choice {
 		return f.titleOf(s)
 	}

@@ -1,7 +1,6 @@
 package form
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,43 +10,17 @@ import (
 
 // The functions here read JSON that is known to be valid, without duplicate names.
 
-// member is one member of an object, in the order of the text.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// members takes an object apart; ok is false for anything else.
-func members(raw json.RawMessage) (list []member, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, false
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		var m member
-		if m.name, ok = name.(string); !ok || dec.Decode(&m.value) != nil {
-			return nil, false
-		}
-		list = append(list, m)
-	}
-	return list, true
-}
-
-func find(list []member, name string) json.RawMessage {
+func find(list []jsonx.Member, name string) json.RawMessage {
 	for _, m := range list {
-		if m.name == name {
-			return m.value
+		if m.Name == name {
+			return m.Value
 		}
 	}
 	return nil
 }
 
 // counts reads the two bounds of a number of things; -1 is no upper bound.
-func counts(list []member, least, most string) (low, high int, err error) {
+func counts(list []jsonx.Member, least, most string) (low, high int, err error) {
 	high = -1
 	for _, b := range []struct {
 		name string
@@ -81,10 +54,6 @@ func count(raw json.RawMessage) (int, bool) {
 	return n, digits != ""
 }
 
-func text(raw json.RawMessage) (s string, ok bool) {
-	return s, len(raw) > 0 && raw[0] == '"' && jsonx.Unmarshal(raw, &s) == nil
-}
-
 // texts reads a list of strings.
 func texts(raw json.RawMessage) ([]string, bool) {
 	var list []json.RawMessage
@@ -94,7 +63,7 @@ func texts(raw json.RawMessage) ([]string, bool) {
 	out := make([]string, len(list))
 	for i := range list {
 		var ok bool
-		if out[i], ok = text(list[i]); !ok {
+		if out[i], ok = jsonx.Text(list[i]); !ok {
 			return nil, false
 		}
 	}

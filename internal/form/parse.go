@@ -36,17 +36,17 @@ var constraints = map[string]bool{
 }
 
 // only refuses a constraint that is not allowed there.
-func only(list []member, allowed ...string) error {
+func only(list []jsonx.Member, allowed ...string) error {
 	for _, m := range list {
-		if constraints[m.name] && !slices.Contains(allowed, m.name) {
-			return fmt.Errorf("has %q, which forms do not have there", m.name)
+		if constraints[m.Name] && !slices.Contains(allowed, m.Name) {
+			return fmt.Errorf("has %q, which forms do not have there", m.Name)
 		}
 	}
 	return nil
 }
 
 func (p *parser) form(raw json.RawMessage) (*Form, error) {
-	root, ok := members(raw)
+	root, ok := jsonx.Members(raw)
 	refuse := func(format string, args ...any) (*Form, error) {
 		return nil, &SchemaError{Reason: fmt.Sprintf(format, args...)}
 	}
@@ -56,7 +56,7 @@ func (p *parser) form(raw json.RawMessage) (*Form, error) {
 	if err := only(root, "type", "properties", "required", "additionalProperties"); err != nil {
 		return refuse("its schema %v", err)
 	}
-	if kind, _ := text(find(root, "type")); kind != "object" {
+	if kind, _ := jsonx.Text(find(root, "type")); kind != "object" {
 		return refuse(`its schema is not of the type "object"`)
 	}
 	if s := find(root, "$schema"); s != nil && s[0] != '"' {
@@ -66,7 +66,7 @@ func (p *parser) form(raw json.RawMessage) (*Form, error) {
 	if a := find(root, "additionalProperties"); a != nil && a[0] != 't' && a[0] != 'f' {
 		return refuse("it has values for further properties")
 	}
-	properties, ok := members(find(root, "properties"))
+	properties, ok := jsonx.Members(find(root, "properties"))
 	if !ok {
 		return refuse("its schema has no properties")
 	}
@@ -77,7 +77,7 @@ func (p *parser) form(raw json.RawMessage) (*Form, error) {
 	for _, m := range properties {
 		field, err := p.field(m)
 		if err != nil {
-			return nil, &SchemaError{Property: m.name, Reason: err.Error()}
+			return nil, &SchemaError{Property: m.Name, Reason: err.Error()}
 		}
 		f.Fields = append(f.Fields, *field)
 	}
@@ -103,24 +103,24 @@ func (p *parser) required(f *Form, raw json.RawMessage) error {
 }
 
 // field reads one property. Its error ends the sentence "the property … ".
-func (p *parser) field(m member) (*Field, error) {
+func (p *parser) field(m jsonx.Member) (*Field, error) {
 	switch {
-	case m.name == "":
+	case m.Name == "":
 		return nil, errors.New("has no name")
-	case len(m.name) > maxName:
+	case len(m.Name) > maxName:
 		return nil, fmt.Errorf("has a name of more than %d bytes", maxName)
 	}
-	list, ok := members(m.value)
+	list, ok := jsonx.Members(m.Value)
 	if !ok {
 		return nil, errors.New("is not a schema with a type")
 	}
-	f := &Field{Name: m.name}
+	f := &Field{Name: m.Name}
 	for _, s := range []struct {
 		name string
 		to   *string
 	}{{"title", &f.Title}, {"description", &f.Description}} {
 		if raw := find(list, s.name); raw != nil {
-			if *s.to, ok = text(raw); !ok {
+			if *s.to, ok = jsonx.Text(raw); !ok {
 				return nil, fmt.Errorf("has a %s that is not a string", s.name)
 			}
 		}
@@ -138,8 +138,8 @@ func (p *parser) field(m member) (*Field, error) {
 	return f, nil
 }
 
-func (p *parser) kind(f *Field, list []member) error {
-	kind, ok := text(find(list, "type"))
+func (p *parser) kind(f *Field, list []jsonx.Member) error {
+	kind, ok := jsonx.Text(find(list, "type"))
 	if !ok {
 		return errors.New("has no type, or several")
 	}
@@ -168,7 +168,7 @@ func (p *parser) kind(f *Field, list []member) error {
 }
 
 // choice reads the string with an enum and, in the old way, enumNames.
-func (p *parser) choice(f *Field, list []member) error {
+func (p *parser) choice(f *Field, list []jsonx.Member) error {
 	f.Kind = Choice
 	if err := only(list, "type", "default", "enum", "enumNames"); err != nil {
 		return err
@@ -197,15 +197,15 @@ func titled(raw json.RawMessage) ([]Option, error) {
 	}
 	options := make([]Option, 0, len(list))
 	for _, raw := range list {
-		option, ok := members(raw)
+		option, ok := jsonx.Members(raw)
 		if !ok {
 			return nil, errors.New("has an option that is not an object")
 		}
 		if err := only(option, "const"); err != nil {
 			return nil, fmt.Errorf("has an option that %w", err)
 		}
-		value, ok := text(find(option, "const"))
-		title, hasTitle := text(find(option, "title"))
+		value, ok := jsonx.Text(find(option, "const"))
+		title, hasTitle := jsonx.Text(find(option, "title"))
 		if !ok || !hasTitle {
 			return nil, errors.New("has an option without a string as const, or without a title")
 		}
@@ -214,7 +214,7 @@ func titled(raw json.RawMessage) ([]Option, error) {
 	return options, nil
 }
 
-func (p *parser) titledChoice(f *Field, list []member) (err error) {
+func (p *parser) titledChoice(f *Field, list []jsonx.Member) (err error) {
 	f.Kind = Choice
 	if !p.version.Has(mcp.FeatureURLElicitation) { // it came at the same time
 		return fmt.Errorf("has %q, which revision %s does not have", "oneOf", p.version)
@@ -229,7 +229,7 @@ func (p *parser) titledChoice(f *Field, list []member) (err error) {
 }
 
 // choices reads the array of strings from a list of options.
-func (p *parser) choices(f *Field, list []member) (err error) {
+func (p *parser) choices(f *Field, list []jsonx.Member) (err error) {
 	f.Kind = Choices
 	if !p.version.Has(mcp.FeatureURLElicitation) { // it came at the same time
 		return fmt.Errorf("is of the type %q, which revision %s does not have in forms", "array", p.version)
@@ -240,11 +240,11 @@ func (p *parser) choices(f *Field, list []member) (err error) {
 	if f.MinItems, f.MaxItems, err = counts(list, "minItems", "maxItems"); err != nil {
 		return err
 	}
-	items, ok := members(find(list, "items"))
+	items, ok := jsonx.Members(find(list, "items"))
 	if !ok {
 		return errors.New("is a list without a schema for what may be in it")
 	}
-	kind, hasKind := text(find(items, "type"))
+	kind, hasKind := jsonx.Text(find(items, "type"))
 	if find(items, "anyOf") != nil {
 		if err := only(items, "type", "anyOf"); err != nil {
 			return fmt.Errorf("is a list whose schema %w", err)
@@ -291,7 +291,7 @@ func (p *parser) checkOptions(f *Field) error {
 	return nil
 }
 
-func (p *parser) text(f *Field, list []member) (err error) {
+func (p *parser) text(f *Field, list []jsonx.Member) (err error) {
 	f.Kind = String
 	if err := only(list, "type", "default", "format", "minLength", "maxLength", "pattern"); err != nil {
 		return err
@@ -301,12 +301,12 @@ func (p *parser) text(f *Field, list []member) (err error) {
 	}
 	ok := true
 	if raw := find(list, "format"); raw != nil {
-		if f.Format, ok = text(raw); !ok || formats[f.Format] == nil {
+		if f.Format, ok = jsonx.Text(raw); !ok || formats[f.Format] == nil {
 			return fmt.Errorf("has the format %s; forms have email, uri, date and date-time", shorten(string(raw)))
 		}
 	}
 	if raw := find(list, "pattern"); raw != nil {
-		if f.Pattern, ok = text(raw); !ok {
+		if f.Pattern, ok = jsonx.Text(raw); !ok {
 			return errors.New("has a pattern that is not a string")
 		}
 		if p.patterns++; p.patterns > maxPatterns {
@@ -316,7 +316,7 @@ func (p *parser) text(f *Field, list []member) (err error) {
 	return nil
 }
 
-func (f *Field) readNumber(list []member) error {
+func (f *Field) readNumber(list []jsonx.Member) error {
 	if err := only(list, "type", "default", "minimum", "maximum"); err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func (f *Field) readDefault(raw json.RawMessage) error {
 	ok := false
 	switch f.Kind {
 	case String, Choice:
-		_, ok = text(raw)
+		_, ok = jsonx.Text(raw)
 	case Number, Integer:
 		ok = raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'
 	case Boolean:

@@ -41,6 +41,35 @@ type Choice struct {
 	Deny  []string `json:"deny,omitempty"`
 }
 
+// Definition returns the server as it would be written: without OAuth, and without what
+// only a file of another host says. Variables that it removes are not in Env.
+func (s *Server) Definition() Definition {
+	d := Definition{
+		Type: s.Type, Command: s.Command, Args: s.Args, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
+		HeadersHelper: s.HeadersHelper, Disabled: s.Disabled, Description: s.Description, Tools: ChoiceOf(s.Allow, s.Deny),
+	}
+	for name, value := range s.Env {
+		if d.Env == nil {
+			d.Env = make(map[string]string, len(s.Env))
+		}
+		if value != nil {
+			d.Env[name] = *value
+		}
+	}
+	if s.Timeout > 0 {
+		d.Timeout = s.Timeout.String()
+	}
+	return d
+}
+
+// ChoiceOf is the choice of these lists; nil where both are empty.
+func ChoiceOf(allow, deny []string) *Choice {
+	if len(allow)+len(deny) == 0 {
+		return nil
+	}
+	return &Choice{Allow: allow, Deny: deny}
+}
+
 var (
 	// ErrExists says that a file has a server of that name already.
 	ErrExists = errors.New("there is a server of this name already")

@@ -63,30 +63,18 @@ func readOurs(path string) ([]Server, error) {
 	all := make([]Server, 0, len(file.Servers))
 	for i := range file.Servers {
 		s := &file.Servers[i]
-		out := Server{Name: s.Name, Err: s.Err, Def: hostconfig.Definition{
-			Type: s.Type, Command: s.Command, Args: s.Args, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL,
-			Headers: s.Headers, HeadersHelper: s.HeadersHelper, Disabled: s.Disabled, Description: s.Description,
-		}}
+		out := Server{Name: s.Name, Err: s.Err, Def: s.Definition()}
 		if s.Command != "" {
 			out.Def.Type = ""
 		}
 		for name, value := range s.Env {
 			if value == nil {
 				out.note("the environment variable %s, which it takes away, is not taken over", name)
-				continue
 			}
-			if out.Def.Env == nil {
-				out.Def.Env = map[string]string{}
-			}
-			out.Def.Env[name] = *value
 		}
 		if len(s.OAuth) > 0 {
 			out.Def.OAuth = s.OAuth
 		}
-		if s.Timeout > 0 {
-			out.Def.Timeout = s.Timeout.String()
-		}
-		out.choice(s.Allow, s.Deny)
 		if s.TrustAll || len(s.TrustTools) > 0 {
 			out.note("that it is trusted is not taken over: say so with troupe mcp approve --trust")
 		}
@@ -120,13 +108,6 @@ func ownVariables(text string, gemini bool) string {
 
 func (s *Server) note(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
-}
-
-// choice keeps the lists of allowed and denied tools.
-func (s *Server) choice(allow, deny []string) {
-	if len(allow) > 0 || len(deny) > 0 {
-		s.Def.Tools = &hostconfig.Choice{Allow: allow, Deny: deny}
-	}
 }
 
 // place keeps a command in the folder it ran in.
@@ -262,7 +243,7 @@ func entry(name string, m map[string]any, dir, file string) Server {
 	if t := number(m["timeout"]); t > 0 {
 		d.Timeout = time.Duration(t * float64(unit)).String()
 	}
-	e.choice(append(e.list("allowedTools"), e.list("available_tools")...), append(e.list("excludedTools"), e.list("disabled_tools")...))
+	d.Tools = hostconfig.ChoiceOf(append(e.list("allowedTools"), e.list("available_tools")...), append(e.list("excludedTools"), e.list("disabled_tools")...))
 	if e.Err == nil && (d.Command == "") == (d.URL == "") {
 		e.Err = errors.New("it has neither a command nor a url, or both")
 	}

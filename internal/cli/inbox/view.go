@@ -96,9 +96,18 @@ func viewOf(row *store.Ask) AskView {
 		Created: row.Created, Expires: row.Expires, By: row.By, At: row.At}
 	switch row.Kind {
 	case runlog.AskKind:
-		v.bad = v.readCall(row)
+		var p runlog.ApprovalPayload
+		if v.bad = readPayload(row, &p); v.bad == nil {
+			v.Tool, v.Server, v.Arguments, v.Tainted = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Tainted
+			if !p.Again {
+				v.bound = p.Bound()
+			}
+		}
 	case runlog.AskLimit:
-		v.bad = v.readLimit(row)
+		p := new(runlog.LimitPayload)
+		if v.bad = readPayload(row, p); v.bad == nil {
+			v.Limit = p
+		}
 	default:
 		v.bad = v.readQuestion(row)
 	}
@@ -106,30 +115,14 @@ func viewOf(row *store.Ask) AskView {
 	return v
 }
 
-func (v *AskView) readCall(row *store.Ask) error {
-	var p runlog.ApprovalPayload
-	if err := jsonx.Unmarshal(row.Payload, &p); err != nil {
+// readPayload reads what the run asks, if it is what was asked.
+func readPayload(row *store.Ask, into any) error {
+	if err := jsonx.Unmarshal(row.Payload, into); err != nil {
 		return fmt.Errorf("what is stored of it cannot be read: %w", err)
 	}
 	if !sameHash(row) {
 		return errNotAsked
 	}
-	v.Tool, v.Server, v.Arguments, v.Tainted = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Tainted
-	if !p.Again {
-		v.bound = p.Bound()
-	}
-	return nil
-}
-
-func (v *AskView) readLimit(row *store.Ask) error {
-	p := new(runlog.LimitPayload)
-	if err := jsonx.Unmarshal(row.Payload, p); err != nil {
-		return fmt.Errorf("what is stored of it cannot be read: %w", err)
-	}
-	if !sameHash(row) {
-		return errNotAsked
-	}
-	v.Limit = p
 	return nil
 }
 
@@ -182,10 +175,7 @@ func sameHash(row *store.Ask) bool {
 
 // who is who asks, as the configuration names it.
 func (v *AskView) who() string {
-	who := v.Server
-	if who == "" {
-		who = "the program"
-	}
+	who := cmp.Or(v.Server, "the program")
 	if len(v.Path) > 0 {
 		who += " for " + strings.Join(v.Path, " > ")
 	}

@@ -94,13 +94,10 @@ func (f *addFlags) definition(args []string) (*hostconfig.Definition, error) {
 		return nil, env.Usagef("give a name, and a command with its arguments or a URL\nSee troupe mcp add --help")
 	}
 	d := &hostconfig.Definition{
-		EnvFile: f.envFile, HeadersHelper: f.helper, Dir: f.dir, Description: f.description,
+		EnvFile: f.envFile, HeadersHelper: f.helper, Dir: f.dir, Description: f.description, Tools: hostconfig.ChoiceOf(f.allow, f.deny),
 	}
 	if f.timeout != 0 {
 		d.Timeout = f.timeout.String()
-	}
-	if len(f.allow) > 0 || len(f.deny) > 0 {
-		d.Tools = &hostconfig.Choice{Allow: f.allow, Deny: f.deny}
 	}
 	var err error
 	if d.Env, err = pairs("--env", "NAME=VALUE", "=", f.env); err != nil {
@@ -270,29 +267,11 @@ func showServer(ctx context.Context, f *setup.ServerFlags, s store.Approvals, de
 			continue
 		}
 		shown.Line = r.Line
-		d := hostconfig.Definition{
-			Type: r.Type, Command: r.Command, Args: r.Args, EnvFile: r.EnvFile, Dir: r.Dir, URL: r.URL, Headers: r.Headers,
-			HeadersHelper: r.HeadersHelper, Disabled: r.Disabled, Description: r.Description,
-		}
-		if len(r.Env) > 0 {
-			d.Env = map[string]string{}
-			for name, value := range r.Env {
-				if value != nil {
-					d.Env[name] = *value
-				}
-			}
-		}
-		if r.Timeout > 0 {
-			d.Timeout = r.Timeout.String()
-		}
-		if len(r.Allow) > 0 || len(r.Deny) > 0 {
-			d.Tools = &hostconfig.Choice{Allow: r.Allow, Deny: r.Deny}
-		}
+		shown.Definition = r.Definition()
 		if !secrets {
-			mask(d.Env)
-			mask(d.Headers)
+			mask(shown.Definition.Env)
+			mask(shown.Definition.Headers)
 		}
-		shown.Definition = d
 	}
 	return shown, nil
 }

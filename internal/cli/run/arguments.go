@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/linediff"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -49,7 +50,7 @@ func localFilesOf(servers []mcpclient.Server) localFiles {
 // changes as a comparison where the arguments say it. It is bounded, and says what it
 // leaves out; nothing of it acts on a terminal.
 func (l localFiles) callText(server, tool string, arguments json.RawMessage) string {
-	fields, ok := objectOf(arguments)
+	fields, ok := jsonx.Members(arguments)
 	if !ok {
 		return behindBar(sanitize.Reveal(env.IndentJSON(arguments)))
 	}
@@ -61,18 +62,18 @@ func (l localFiles) callText(server, tool string, arguments json.RawMessage) str
 	add := func(text string, cut int) { out, left = append(out, text), left+cut }
 	shown := fields[:min(len(fields), maxShownFields)]
 	for i, f := range shown {
-		if i > 0 && isReplacement(shown[i-1].name, f.name) {
+		if i > 0 && isReplacement(shown[i-1].Name, f.Name) {
 			continue // it was shown beside the text that it replaces
 		}
-		switch text, isText := textOf(f.value); {
-		case i+1 < len(shown) && isReplacement(f.name, shown[i+1].name):
+		switch text, isText := jsonx.Text(f.Value); {
+		case i+1 < len(shown) && isReplacement(f.Name, shown[i+1].Name):
 			add(replacement(f, shown[i+1]))
-		case isText && isContent(f.name):
-			add(l.content(server, tool, f.name, text, fields))
+		case isText && isContent(f.Name):
+			add(l.content(server, tool, f.Name, text, fields))
 		case isText:
-			add(valueText(f.name, text))
+			add(valueText(f.Name, text))
 		default:
-			add(jsonText(f.name, f.value))
+			add(jsonText(f.Name, f.Value))
 		}
 	}
 	if left += len(fields) - len(shown); left > 0 {
@@ -98,9 +99,9 @@ func jsonText(name string, value json.RawMessage) (shown string, cut int) {
 	if json.Unmarshal(value, &edits) == nil && len(edits) > 0 && len(edits) <= maxShownFields {
 		var out []string
 		for i, e := range edits {
-			fields, ok := objectOf(e)
-			at := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(oldNames, plainName(f.name)) })
-			if !ok || at < 0 || len(fields) != 2 || !isReplacement(fields[at].name, fields[1-at].name) {
+			fields, ok := jsonx.Members(e)
+			at := slices.IndexFunc(fields, func(f jsonx.Member) bool { return slices.Contains(oldNames, plainName(f.Name)) })
+			if !ok || at < 0 || len(fields) != 2 || !isReplacement(fields[at].Name, fields[1-at].Name) {
 				out = nil
 				break
 			}
@@ -140,16 +141,16 @@ func isReplacement(before, after string) bool {
 	return i >= 0 && newNames[i] == plainName(after)
 }
 
-func replacement(before, after field) (shown string, cut int) {
-	a, okA := textOf(before.value)
-	b, okB := textOf(after.value)
+func replacement(before, after jsonx.Member) (shown string, cut int) {
+	a, okA := jsonx.Text(before.Value)
+	b, okB := jsonx.Text(after.Value)
 	if !okA || !okB {
-		one, cutOne := jsonText(before.name, before.value)
-		two, cutTwo := jsonText(after.name, after.value)
+		one, cutOne := jsonText(before.Name, before.Value)
+		two, cutTwo := jsonText(after.Name, after.Value)
 		return one + "\n" + two, cutOne + cutTwo
 	}
 	body, cut := compared(a, b)
-	return fmt.Sprintf("%s (-) becomes %s (+):\n%s", behindBar(sanitize.Line(before.name, 60)), sanitize.Line(after.name, 60), body), cut
+	return fmt.Sprintf("%s (-) becomes %s (+):\n%s", behindBar(sanitize.Line(before.Name, 60)), sanitize.Line(after.Name, 60), body), cut
 }
 
 // replaces are words in the names of tools that put a text in the place of a whole file.
@@ -157,14 +158,14 @@ var replaces = []string{"write", "create", "save", "put", "overwrite", "replace"
 
 // content shows what a file is to have: beside what it has now, if the tool replaces a
 // file, and it is one that can be read here.
-func (l localFiles) content(server, tool, name, text string, fields []field) (shown string, cut int) {
+func (l localFiles) content(server, tool, name, text string, fields []jsonx.Member) (shown string, cut int) {
 	whole := slices.ContainsFunc(replaces, func(w string) bool { return strings.Contains(strings.ToLower(tool), w) })
 	dir, local := l[server]
-	at := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(pathNames, plainName(f.name)) })
+	at := slices.IndexFunc(fields, func(f jsonx.Member) bool { return slices.Contains(pathNames, plainName(f.Name)) })
 	if !whole || !local || at < 0 {
 		return valueText(name, text)
 	}
-	path, ok := textOf(fields[at].value)
+	path, ok := jsonx.Text(fields[at].Value)
 	if !ok || path == "" {
 		return valueText(name, text)
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -74,17 +73,17 @@ func (c runningCalls) doing() string {
 
 // argumentsLine is what a tool is called with, in at most n characters.
 func argumentsLine(raw json.RawMessage, n int) string {
-	fields, ok := objectOf(raw)
+	fields, ok := jsonx.Members(raw)
 	if !ok {
 		return sanitize.Line(string(raw), n)
 	}
 	var parts []string
 	for _, f := range fields {
-		text := string(f.value)
-		if s, ok := textOf(f.value); ok {
+		text := string(f.Value)
+		if s, ok := jsonx.Text(f.Value); ok {
 			text = s
 		}
-		parts = append(parts, sanitize.Line(f.name, 30)+"="+sanitize.Line(text, 40))
+		parts = append(parts, sanitize.Line(f.Name, 30)+"="+sanitize.Line(text, 40))
 	}
 	return sanitize.Line(strings.Join(parts, " "), n)
 }
@@ -117,42 +116,6 @@ func resultLine(ev agent.ToolResult) string {
 		first += fmt.Sprintf(" (+%s)", env.Count(strings.Count(rest, "\n")+1, "line"))
 	}
 	return first
-}
-
-// field is a member of a JSON object.
-type field struct {
-	name  string
-	value json.RawMessage
-}
-
-// objectOf takes a JSON object apart, in the order in which it is written.
-func objectOf(raw json.RawMessage) (fields []field, ok bool) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return nil, false
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, false
-		}
-		fields = append(fields, field{name.(string), value})
-	}
-	_, err := dec.Token()
-	return fields, err == nil
-}
-
-// textOf is the string that a JSON value is.
-func textOf(raw json.RawMessage) (string, bool) {
-	var s string
-	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) || jsonx.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
 }
 
 func progressText(ev agent.ToolProgress) string {
