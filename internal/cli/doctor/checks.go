@@ -31,8 +31,7 @@ func checkConfig(_ context.Context, d *doctor) []check {
 		_, err = d.env.Logger()
 	}
 	if err != nil {
-		return []check{{Area: "config", Status: checkFailed, Text: err.Error(), code: env.ExitUsage,
-			Fix: "edit the file at that line; troupe config path says which files count"}}
+		return failed("config", err.Error(), "edit the file at that line; troupe config path says which files count")
 	}
 	c := check{Area: "config", Status: checkOK, Text: "no file; see troupe config path", Detail: map[string]any{"files": append([]string{}, s.Files...)}}
 	if len(s.Files) > 0 {
@@ -52,18 +51,18 @@ func checkConfig(_ context.Context, d *doctor) []check {
 func checkState(_ context.Context, d *doctor) []check {
 	dir, err := env.StateDir()
 	if err != nil {
-		return []check{{Area: "state", Status: checkFailed, Text: err.Error(), Fix: "set HOME or XDG_STATE_HOME", code: env.ExitUsage}}
+		return failed("state", err.Error(), "set HOME or XDG_STATE_HOME")
 	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return []check{{Area: "state", Status: checkOK, Text: dir + " is not there yet; the first run makes it"}}
+		return fine("state", dir+" is not there yet; the first run makes it")
 	case err != nil:
-		return []check{{Area: "state", Status: checkFailed, Text: err.Error(), Fix: "make it a folder of yours, or set XDG_STATE_HOME", code: env.ExitUsage}}
+		return failed("state", err.Error(), "make it a folder of yours, or set XDG_STATE_HOME")
 	case !info.IsDir():
-		return []check{{Area: "state", Status: checkFailed, Text: dir + " is not a folder", Fix: "move it away, or set XDG_STATE_HOME", code: env.ExitUsage}}
+		return failed("state", dir+" is not a folder", "move it away, or set XDG_STATE_HOME")
 	}
-	out := []check{{Area: "state", Status: checkOK, Text: dir}}
+	out := fine("state", dir)
 	if runtime.GOOS == "windows" { // permissions are something else there
 		return out
 	}
@@ -85,22 +84,19 @@ func checkState(_ context.Context, d *doctor) []check {
 
 // checkStore opens the store, reads it and writes to it.
 func checkStore(ctx context.Context, d *doctor) []check {
-	failed := func(err error, fix string) []check {
-		return []check{{Area: "store", Status: checkFailed, Text: err.Error(), Fix: fix, code: env.ExitUsage}}
-	}
 	if d.env.NoStore {
-		return []check{{Area: "store", Status: checkOK, Text: "in memory, as --no-store says"}}
+		return fine("store", "in memory, as --no-store says")
 	}
 	path, err := d.env.StoreFile()
 	if err != nil {
-		return failed(err, "name a file with --store")
+		return failed("store", err.Error(), "name a file with --store")
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return checkNewStore(path)
 	}
 	if err != nil {
-		return failed(err, "name another file with --store")
+		return failed("store", err.Error(), "name another file with --store")
 	}
 	s, err := d.env.OpenStore()
 	if err != nil {
@@ -108,24 +104,24 @@ func checkStore(ctx context.Context, d *doctor) []check {
 		if errors.Is(err, store.ErrTooNew) {
 			fix = "take a newer troupe: this one is too old for the file"
 		}
-		return failed(err, fix)
+		return failed("store", err.Error(), fix)
 	}
 	defer s.Close()
 	c := check{Area: "store", Status: checkOK, Text: fmt.Sprintf("%s, %s", path, size(info.Size()))}
 	if db, ok := s.(*sqlite.Store); ok {
 		version, err := db.Schema(ctx)
 		if err != nil {
-			return failed(err, "move the file away, or name another with --store")
+			return failed("store", err.Error(), "move the file away, or name another with --store")
 		}
 		c.Text += fmt.Sprintf(", schema %d", version)
 		c.Detail = map[string]any{"path": path, "bytes": info.Size(), "schema": version}
 	}
 	if _, err := s.Runs(ctx, store.Query{Limit: 1}); err != nil {
-		return failed(err, "move the file away, or name another with --store")
+		return failed("store", err.Error(), "move the file away, or name another with --store")
 	}
 	// Nothing has this name; what is looked at is whether the file can be written.
 	if err := s.Revoke(ctx, "troupe doctor", "none", "none"); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return failed(fmt.Errorf("it cannot be written: %w", err), "make room, or make the file and its folder writable: "+filepath.Dir(path))
+		return failed("store", "it cannot be written: "+err.Error(), "make room, or make the file and its folder writable: "+filepath.Dir(path))
 	}
 	return []check{c}
 }
@@ -146,10 +142,9 @@ func checkNewStore(path string) []check {
 			err = writable(dir)
 		}
 		if err != nil {
-			return []check{{Area: "store", Status: checkFailed, Text: fmt.Sprintf("%s cannot be made: %v", path, err),
-				Fix: "make the folder writable, or name a file elsewhere with --store", code: env.ExitUsage}}
+			return failed("store", fmt.Sprintf("%s cannot be made: %v", path, err), "make the folder writable, or name a file elsewhere with --store")
 		}
-		return []check{{Area: "store", Status: checkOK, Text: path + " is not there yet; the first run makes it"}}
+		return fine("store", path+" is not there yet; the first run makes it")
 	}
 }
 
@@ -354,15 +349,12 @@ func checkDefault(ctx context.Context, s *env.Settings, list *models.ModelList) 
 
 // checkServers tries all servers at once, each as "mcp test" does.
 func checkServers(ctx context.Context, d *doctor) []check {
-	failed := func(err error, fix string) []check {
-		return []check{{Area: "server", Status: checkFailed, Text: err.Error(), Fix: fix, code: env.ExitUsage}}
-	}
 	servers, err := setup.ServersOf(d.env, d.f)
 	if err != nil {
-		return failed(err, "edit the file at that line")
+		return failed("server", err.Error(), "edit the file at that line")
 	}
 	if len(servers) == 0 {
-		return []check{{Area: "server", Status: checkOK, Text: "none is configured; see troupe mcp add --help"}}
+		return fine("server", "none is configured; see troupe mcp add --help")
 	}
 	approvals, err := d.env.OpenStore()
 	if err != nil {

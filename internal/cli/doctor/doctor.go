@@ -18,38 +18,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 )
 
-// The results of a check.
-const (
-	checkOK      = "ok"
-	checkWarning = "warning" // it works, and should be looked at
-	checkFailed  = "failed"
-)
-
-// check is one thing that "doctor" has looked at.
-type check struct {
-	Area   string `json:"area"`
-	Name   string `json:"name,omitempty"`
-	Status string `json:"status"`
-	Text   string `json:"text"`
-	// Fix is what to do about it.
-	Fix string `json:"fix,omitempty"`
-	// Detail is what is known of it besides.
-	Detail any `json:"detail,omitempty"`
-
-	code int // what the program exits with where it failed
-}
-
-// checkArea looks at one area; it is called beside others.
-type checkArea func(ctx context.Context, d *doctor) []check
-
-// doctor is what the checks share.
-type doctor struct {
-	env *env.Env
-	f   *setup.ServerFlags
-	// each bounds one check.
-	each time.Duration
-}
-
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
 	var (

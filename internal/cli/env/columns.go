@@ -2,6 +2,8 @@ package env
 
 import (
 	"os"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -72,4 +74,32 @@ func widthOf(f *os.File, otherwise int) int {
 		return w
 	}
 	return otherwise
+}
+
+// PrintList writes items as JSON, or as a table with a row for each below the heading, whose
+// columns stand between bars. Columns to shrink are cut to the width of a terminal.
+func PrintList[T any](e *Env, asJSON bool, items []T, heading string, row func(T) []string, shrink ...int) error {
+	if asJSON {
+		return e.PrintJSON(items)
+	}
+	rows := [][]string{strings.Split(heading, "|")}
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	Fit(rows, e.TerminalWidth(), shrink...)
+	return e.Table(rows)
+}
+
+// Table writes rows in columns; the first row is the heading.
+func (e *Env) Table(rows [][]string) error {
+	w := tabwriter.NewWriter(e.Stdout, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = Plain(row[i])
+		}
+		if _, err := w.Write([]byte(strings.TrimRight(strings.Join(row, "\t"), "\t ") + "\n")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
 }

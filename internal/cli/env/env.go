@@ -11,6 +11,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/internal/modelconfig"
 )
 
 // Env is what the commands have in common.
@@ -60,4 +62,10 @@ func (e *Env) Note(format string, args ...any) {
 	if !e.Quiet {
 		fmt.Fprintf(e.Stderr, "  "+format+"\n", args...)
 	}
+}
+
+// Settings are the configuration and what follows from it.
+type Settings struct {
+	*config.Config
+	Backends *modelconfig.Set
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,34 +66,6 @@ func (e *Env) PrintJSONLine(v any) error {
 	}
 	_, err = fmt.Fprintf(e.Stdout, "%s\n", line)
 	return err
-}
-
-// PrintList writes items as JSON, or as a table with a row for each below the heading, whose
-// columns stand between bars. Columns to shrink are cut to the width of a terminal.
-func PrintList[T any](e *Env, asJSON bool, items []T, heading string, row func(T) []string, shrink ...int) error {
-	if asJSON {
-		return e.PrintJSON(items)
-	}
-	rows := [][]string{strings.Split(heading, "|")}
-	for _, item := range items {
-		rows = append(rows, row(item))
-	}
-	Fit(rows, e.TerminalWidth(), shrink...)
-	return e.Table(rows)
-}
-
-// Table writes rows in columns; the first row is the heading.
-func (e *Env) Table(rows [][]string) error {
-	w := tabwriter.NewWriter(e.Stdout, 0, 4, 2, ' ', 0)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = Plain(row[i])
-		}
-		if _, err := w.Write([]byte(strings.TrimRight(strings.Join(row, "\t"), "\t ") + "\n")); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
 }
 
 // Plain makes text from a peer safe to show on a terminal, on one line: control

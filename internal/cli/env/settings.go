@@ -9,12 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/modelconfig"
 )
 
-// Settings are the configuration and what follows from it.
-type Settings struct {
-	*config.Config
-	Backends *modelconfig.Set
-}
-
 // Config reads the configuration, once.
 func (e *Env) Config() (*Settings, error) {
 	if e.settings != nil {

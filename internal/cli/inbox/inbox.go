@@ -103,29 +103,6 @@ func showCommand(e *env.Env) *cobra.Command {
 	return cmd
 }
 
-// maxAsks bounds the asks among which one is looked for by a part of its id.
-const maxAsks = 10_000
-
-// findAsk looks an ask up: by its id, or among those that wait by the beginning of that
-// or how new they are.
-func findAsk(ctx context.Context, s store.Asks, name string) (store.Ask, error) {
-	return env.Find("ask", "inbox ls", name, func(a store.Ask) string { return a.ID },
-		func(id string) (store.Ask, error) { return s.Ask(ctx, id) },
-		func() (all []store.Ask, err error) {
-			for q := (store.AskQuery{Status: store.AskPending}); len(all) < maxAsks; q.After = all[len(all)-1].Cursor() {
-				page, err := s.Asks(ctx, q)
-				if len(page) == 0 || err != nil {
-					return all, err
-				}
-				for i := range page { // what they carry may be large
-					page[i].Payload, page[i].Default = nil, nil
-				}
-				all = append(all, page...)
-			}
-			return all, nil
-		})
-}
-
 func watchCommand(e *env.Env) *cobra.Command {
 	var asJSON, ask bool
 	cmd := &cobra.Command{

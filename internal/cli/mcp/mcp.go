@@ -174,14 +174,6 @@ func callArgs(all []mcpclient.Server, args []string) (server mcpclient.Server, t
 	return all[0], args[0], arguments, nil
 }
 
-// contentText is the text of a content, or its type where it is no text.
-func contentText(c mcp.Content) string {
-	if t, ok := c.(*mcp.TextContent); ok {
-		return t.Text
-	}
-	return "[" + c.ContentType() + "]"
-}
-
 func printResult(e *env.Env, res *mcp.CallToolResult, asJSON bool) error {
 	if asJSON {
 		if err := e.PrintRaw(res); err != nil {

@@ -195,3 +195,11 @@ func listPrompts(e *env.Env, cmd *cobra.Command, f *setup.ServerFlags, names []s
 	}
 	return all.print(cmd.Context(), e)
 }
+
+// contentText is the text of a content, or its type where it is no text.
+func contentText(c mcp.Content) string {
+	if t, ok := c.(*mcp.TextContent); ok {
+		return t.Text
+	}
+	return "[" + c.ContentType() + "]"
+}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose"
-	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/cli/version"
@@ -25,27 +24,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
-
-// serveFlags are the flags of "troupe serve".
-type serveFlags struct {
-	setup.Flags
-	stdio      bool
-	http       string
-	httpGiven  bool // "" too: then the configuration does not count
-	protocol   string
-	expose     []string
-	agents     []string
-	names      string
-	token      string
-	unanswered string
-	hosts      []string
-	origins    []string
-	drain      time.Duration
-	clients    int
-	listWait   time.Duration
-	idle       time.Duration // after which a client's servers end
-	session    time.Duration // after which its session ends
-}
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
@@ -96,84 +74,6 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	offered.Value, offered.Usage = (*nameList)(&f.agents), "offer this `AGENT` of the configuration (repeat for more; default: all)"
 	offered.DefValue = ""
 	return cmd
-}
-
-// nameList is a flag of names that may be repeated.
-type nameList []string
-
-func (l *nameList) String() string { return strings.Join(*l, ",") }
-
-func (l *nameList) Type() string { return "strings" }
-
-// Set implements [pflag.Value].
-func (l *nameList) Set(text string) error {
-	*l = append(*l, strings.Split(text, ",")...)
-	return nil
-}
-
-// settle fills in what the configuration says, and refuses what is wrong before anything
-// is opened.
-func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
-	if !f.stdio && !f.httpGiven {
-		f.http = c.HTTP
-	}
-	f.protocol, f.names = cmp.Or(f.protocol, c.Protocol, "both"), cmp.Or(f.names, c.Names, string(expose.NamesQualified))
-	if f.unanswered = cmp.Or(f.unanswered, c.Unanswered); noStore {
-		if f.unanswered == string(expose.FallbackInbox) {
-			return env.Usagef("--unanswered inbox: with --no-store there is no inbox")
-		}
-		f.unanswered = string(expose.FallbackDecline)
-	}
-	if f.token = cmp.Or(f.token, c.Auth.Token.Reveal()); f.http != "" && f.token == "" && c.Auth.Type == "bearer" {
-		return env.Usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
-	}
-	if f.http != "" && f.token != "" {
-		if err := bearer.Check(f.token); err != nil {
-			return env.Usagef("the token of --token, $TROUPE_TOKEN or serve.auth.token: %w", err)
-		}
-	}
-	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
-	if f.expose == nil {
-		f.expose = c.Expose
-	}
-	if f.expose == nil {
-		f.expose = []string{"agents"}
-	}
-	if f.agents == nil {
-		f.agents = c.Agents
-	}
-	return f.refuse()
-}
-
-func (f *serveFlags) refuse() error {
-	switch {
-	case f.stdio && f.http != "":
-		return env.Usagef("--stdio and --http exclude each other")
-	case !f.stdio && f.http == "":
-		return env.Usagef("say how to serve: --stdio for a client that starts this program, or --http ADDRESS, such as --http :8080")
-	case f.protocol != "both" && f.protocol != "legacy" && f.protocol != "modern":
-		return env.Usagef("--protocol %q: want both, legacy or modern", f.protocol)
-	case f.names != string(expose.NamesQualified) && f.names != string(expose.NamesPlain):
-		return env.Usagef("--names %q: want qualified or plain", f.names)
-	case f.unanswered != "" && f.unanswered != string(expose.FallbackInbox) && f.unanswered != string(expose.FallbackDecline):
-		return env.Usagef("--unanswered %q: want inbox or decline", f.unanswered)
-	case f.drain < 0 || f.clients < 0 || f.idle < 0:
-		return env.Usagef("--drain-timeout, --max-clients and --idle-servers are not below zero")
-	case f.listWait <= 0 || f.session <= 0:
-		return env.Usagef("--list-wait and --idle-session are above zero")
-	}
-	for _, what := range f.expose {
-		if what != "agents" && what != "tools" {
-			return env.Usagef("--expose %q: want agents, tools or both", what)
-		}
-	}
-	if !slices.Contains(f.expose, "agents") {
-		if len(f.agents) > 0 {
-			return env.Usagef("--agent without --expose agents")
-		}
-		f.LeaveModel = true // only servers that sample need one
-	}
-	return nil
 }
 
 func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
@@ -298,11 +198,4 @@ func servePipe(ctx context.Context, f *serveFlags, front *expose.Front) error {
 		<-over // it ends with the front; why is known
 		return err
 	}
-}
-
-// drain ends the front, its calls within the time.
-func drain(within time.Duration, front *expose.Front) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	return front.Shutdown(ctx)
 }

@@ -126,3 +126,10 @@ func authenticate(token string) func(*http.Request) (*mcpserver.Principal, error
 }
 
 var errNoToken error = &mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: `Bearer realm="troupe"`, Err: errors.New("the token is missing or wrong")}
+
+// drain ends the front, its calls within the time.
+func drain(within time.Duration, front *expose.Front) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return front.Shutdown(ctx)
+}

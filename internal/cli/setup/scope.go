@@ -93,3 +93,6 @@ func (f *ScopeFlags) Path() (string, error) {
 	}
 	return "", env.Usagef("--scope %q: want project or user", f.scope)
 }
+
+// ProjectFile is the file that names a project's servers.
+const ProjectFile = ".mcp.json"

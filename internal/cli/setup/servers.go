@@ -43,9 +43,6 @@ func Reach(s *mcpclient.Server) string {
 	return s.CommandLine()
 }
 
-// ProjectFile is the file that names a project's servers.
-const ProjectFile = ".mcp.json"
-
 // ServerFlags choose the MCP servers of a command.
 type ServerFlags struct {
 	Commands []string // --mcp
