@@ -37,8 +37,8 @@ func crashKills() int {
 // TestKillNine kills a run with SIGKILL at random moments while it makes call after
 // call on a server whose tool has an effect that can be counted. Whatever the moment:
 // what was acknowledged is there, no number is missing, each effect has its intent and
-// its dispatch, none came twice, and "runs show" names the calls whose outcome nobody
-// knows (SECA-53). The server does not stay (ROB-7).
+// its dispatch, none came twice, and "runs show" names the calls with an unknown
+// outcome (SECA-53). The server does not stay (ROB-7).
 func TestKillNine(t *testing.T) {
 	needProc(t)
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestKillNine(t *testing.T) {
 			events, longer = 0, longer*25
 		}
 		c.kill(events, longer)
-		h.nobodyLeft(10 * time.Second)
+		h.noProcessLeft(10 * time.Second)
 		c.checkIntegrity()
 		c.check()
 		total.add(c.crashed)
@@ -310,7 +310,7 @@ func TestKillNineInCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end()
-	h.nobodyLeft(10 * time.Second)
+	h.noProcessLeft(10 * time.Second)
 	shown := h.must("runs", "show", "cut")
 	if !strings.Contains(shown, "unknown: effects__hang {} has no recorded outcome; it was dispatched and may have had its effect") {
 		t.Errorf("runs show: got\n%s", shown)

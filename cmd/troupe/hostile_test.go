@@ -72,7 +72,7 @@ func TestHostileServers(t *testing.T) {
 				args = append(args, "echo")
 			}
 			out := h.run(args...)
-			h.nobodyLeft(0)
+			h.noProcessLeft(0)
 			if out.code != tt.code {
 				t.Errorf("%s: exited with %d, want %d: %s", args[1], out.code, tt.code, out.stderr)
 			}
@@ -125,7 +125,7 @@ func TestRunWithHostileServer(t *testing.T) {
 				"good": map[string]any{"command": "effects", "args": []string{h.path("lines.txt")}},
 			})
 			out := h.run("run", "--yes", "--protocol", "legacy", "--mcp-config", config, "--run-id", "brave", "Try.")
-			h.nobodyLeft(0)
+			h.noProcessLeft(0)
 			if out.code != env.ExitOK || !strings.Contains(out.stdout, "appended one") || !strings.Contains(out.stdout, "appended two") {
 				t.Fatalf("exited with %d, stdout %q, stderr:\n%s", out.code, out.stdout, out.stderr)
 			}
@@ -163,7 +163,7 @@ func TestRunEndsWithHostileServer(t *testing.T) {
 			h := newHome(t)
 			h.plays("openai", llmtest.NewServer(llmtest.Say("never")))
 			out := h.run("run", "--protocol", "legacy", "--timeout", tt.timeout, "--mcp", "evil=fakeserver "+tt.mode, "Try.")
-			h.nobodyLeft(0)
+			h.noProcessLeft(0)
 			if out.code != tt.code || out.stdout != "" || !strings.Contains(out.stderr, tt.says) {
 				t.Errorf("exited with %d, stdout %q, stderr %q; want %d, nothing, and %q", out.code, out.stdout, out.stderr, tt.code, tt.says)
 			}
@@ -195,5 +195,5 @@ func TestStubbornServer(t *testing.T) {
 	if code := s.end(); code != env.ExitInterrupt {
 		t.Errorf("exited with %d, want %d:\n%s", code, env.ExitInterrupt, s.stderr.String())
 	}
-	h.nobodyLeft(0)
+	h.noProcessLeft(0)
 }

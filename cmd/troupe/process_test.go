@@ -238,8 +238,8 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(strings.TrimRight(string(data), "\x00"), "\x00", " ")
 }
 
-// nobodyLeft holds a home to having no processes, within a time (ROB-7).
-func (h *home) nobodyLeft(within time.Duration) {
+// noProcessLeft fails if processes of a home are still there after a time (ROB-7).
+func (h *home) noProcessLeft(within time.Duration) {
 	h.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// nowhere is an address that nobody listens on.
+// nowhere is an address without a listener.
 const nowhere = "127.0.0.1:1"
 
 // modelKey is where a script keeps its model server.

@@ -150,7 +150,7 @@ func TestServeHTTP(t *testing.T) {
 	if code := s.end(t); code != 0 {
 		t.Errorf("after SIGTERM: got exit code %d, want 0", code)
 	}
-	h.nobodyLeft(10 * time.Second)
+	h.noProcessLeft(10 * time.Second)
 }
 
 // A call under way ends in its own time after SIGTERM, and no new one is taken.
@@ -208,7 +208,7 @@ func TestServeStdioHangUp(t *testing.T) {
 	if !strings.Contains(string(out), `"one__append"`) {
 		t.Errorf("tools/list: got %s, want one__append", out)
 	}
-	h.nobodyLeft(10 * time.Second)
+	h.noProcessLeft(10 * time.Second)
 }
 
 // The commands and files of the guide work as they stand.

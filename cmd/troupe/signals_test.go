@@ -34,7 +34,7 @@ func TestSignals(t *testing.T) {
 			if code := s.end(); code != tt.code {
 				t.Errorf("exited with %d, want %d:\n%s", code, tt.code, s.stderr.String())
 			}
-			h.nobodyLeft(0)
+			h.noProcessLeft(0)
 			if last := s.events[len(s.events)-1]; last.Type != "run_finished" || last.State != "cancelled" {
 				t.Errorf("the last event: got %+v", last)
 			}
@@ -53,7 +53,7 @@ func TestSignals(t *testing.T) {
 			if code := s.end(); code != tt.code {
 				t.Errorf("exited with %d, want %d:\n%s", code, tt.code, s.stderr.String())
 			}
-			h.nobodyLeft(0)
+			h.noProcessLeft(0)
 		})
 	}
 }

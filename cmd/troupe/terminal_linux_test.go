@@ -63,7 +63,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *tty {
 	t.Cleanup(func() { control.Close() })
 	go func() {
 		defer close(term.closed)
-		_, _ = io.Copy(term, control) // ends with an error once nobody has the other end
+		_, _ = io.Copy(term, control) // ends with an error once the other end is closed
 	}()
 	return term
 }

@@ -55,7 +55,7 @@ func (h *home) waiting() (all []inbox.AskView) {
 }
 
 // A call that asks first waits in the inbox, holds up no other job, and is made once
-// somebody says yes in another process (SECA-51).
+// a person says yes in another process (SECA-51).
 func TestWorkerParksAndGoesOn(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -75,7 +75,7 @@ func TestWorkerParksAndGoesOn(t *testing.T) {
 		t.Fatalf("the inbox: got %+v, want the call", asks)
 	}
 	if _, err := os.Stat(file); err == nil {
-		t.Fatal("the call was made before anybody allowed it")
+		t.Fatal("the call was made before a person allowed it")
 	}
 	asked := time.Now()
 	h.must("inbox", "answer", asks[0].Short, "--accept", "--hash", asks[0].Hash)

@@ -135,7 +135,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// listens is "listens ADDRESS": it waits until somebody does.
+// listens is "listens ADDRESS": it waits until a program does.
 func listens(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: listens ADDRESS")
@@ -148,7 +148,7 @@ func listens(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("nobody listens at %s", args[0])
+			ts.Fatalf("no program listens at %s", args[0])
 		}
 	}
 }

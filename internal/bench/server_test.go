@@ -161,7 +161,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestGate: whoever passes waits while it is shut.
+// TestGate: a caller waits while it is shut.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/config"
 )
 
-// SECA-27, SECA-36: a key is read only of a file that is one, and that nobody else reads.
+// SECA-27, SECA-36: a key is read only of a file that is one, and that no other user reads.
 func TestHostileKeyFiles(t *testing.T) {
 	const secret = "sk-live-0123456789abcdefghij"
 	dir := t.TempDir()

@@ -215,7 +215,7 @@ version = 1 (troupe.yaml:1)
 	}
 }
 
-// Agents have files of their own; one that is wrong harms nobody who does not use it.
+// Agents have files of their own; one that is wrong does no harm to those that do not use it.
 func TestAgentFiles(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	file := func(dir, name, text string) { write(t, filepath.Join(dir, ".agents", "agents", name), text, 0o600) }

@@ -196,7 +196,7 @@ func TestWriterSlowPeer(t *testing.T) {
 	}
 }
 
-// Close ends a goroutine that is stuck in a write nobody reads.
+// Close ends a goroutine that is stuck in a write that is not read.
 func TestWriterCloseUnread(t *testing.T) {
 	for name, pair := range pairs {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestWriterPeerGone(t *testing.T) {
 	}
 }
 
-// countingWriter counts writes; each waits until it is let go.
+// countingWriter counts writes; each waits until it is released.
 type countingWriter struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer

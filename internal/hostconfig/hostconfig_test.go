@@ -21,7 +21,7 @@ func testOptions() *Options {
 		LookupEnv: func(k string) (string, bool) { v, ok := vars[k]; return v, ok },
 		Input: func(in Input) (string, error) {
 			if in.ID != "asked" {
-				return "", errors.New("nobody is there")
+				return "", errors.New("no person is there")
 			}
 			return "asked answer", nil
 		},

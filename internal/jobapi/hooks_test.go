@@ -120,7 +120,7 @@ func TestHookIsSentAgain(t *testing.T) {
 		}}
 		h := start(t, sys, s, r)
 		h.Tell(done)
-		h.Tell(store.Job{ID: "j2"}) // nobody wants to know
+		h.Tell(store.Job{ID: "j2"}) // it has no hook
 		if err := h.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -229,7 +229,7 @@ func TestHooksAreTakenOver(t *testing.T) {
 	})
 }
 
-// endJob works a job off at a store, as a worker that dies before it tells anybody.
+// endJob works a job off at a store, as a worker that dies before it reports the end.
 func endJob(t *testing.T, s store.Jobs, id string) {
 	t.Helper()
 	ctx := context.Background()
@@ -262,7 +262,7 @@ func TestHookOfDeadWorker(t *testing.T) {
 	})
 }
 
-// A job that is cancelled in the queue has no worker: it is told of by whoever is woken.
+// A job that is cancelled in the queue has no worker: the worker that is woken reports it.
 func TestHookOfQueuedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := memstore.New(nil), new(receiver)
@@ -286,7 +286,7 @@ func TestHookOfQueuedJob(t *testing.T) {
 	})
 }
 
-// What ended long before anybody could tell of it is not told, and not looked at again.
+// What ended long before a worker could report it is not reported, and not looked at again.
 func TestHookTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := memstore.New(nil), new(receiver)
@@ -316,7 +316,7 @@ func TestHookWithoutStore(t *testing.T) {
 }
 
 // The failure of one webhook's actor is its own: others are delivered, and the failed one
-// by whoever looks into the store next. A failure of their parent loses none either.
+// by the worker that looks into the store next. A failure of their parent loses none either.
 func TestHookKilled(t *testing.T) {
 	for kind, name := range map[actors.Kind]string{actors.KindHook: "the actor of one", actors.KindHooks: "the actor of all"} {
 		t.Run(name, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestHookOverHTTP(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got <- delivery{r.Header, body}
-		_, _ = io.WriteString(w, strings.Repeat("x", 1<<20)) // more than anybody reads
+		_, _ = io.WriteString(w, strings.Repeat("x", 1<<20)) // more than is read
 	}))
 	defer srv.Close()
 	ended := make(chan string, 1)

@@ -143,7 +143,7 @@ func TestIdempotency(t *testing.T) {
 	w.refused(http.StatusUnprocessableEntity, "", "POST", "/v1/jobs", `{"prompt":"b"}`, "Idempotency-Key", strings.Repeat("k", 5000))
 }
 
-// Nobody without the token gets anything, and nothing is told about why (SECA-49).
+// A request without the token gets nothing, and no reason (SECA-49).
 func TestToken(t *testing.T) {
 	w := newWeb(t, nil)
 	for _, h := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic " + token, token, "Bearer " + token + "x", "Bearer " + token[:len(token)-1], "Bearer\t" + token} {

@@ -139,7 +139,7 @@ func TestFind(t *testing.T) {
 		{"OpenAI itself", file, map[string]string{"OLLAMA_HOST": nowhere, "OPENAI_API_KEY": canary}, "openai/gpt-5-mini"},
 		{"its model", file, map[string]string{"OLLAMA_HOST": nowhere, "OPENAI_API_KEY": canary, "OPENAI_MODEL": "gpt-9"}, "openai/gpt-9"},
 		{"a server of its kind", "{}", map[string]string{"OLLAMA_HOST": nowhere, "OPENAI_BASE_URL": boxURL}, "openai/scripted"},
-		{"nobody asks for Anthropic's", "{}", map[string]string{"OLLAMA_HOST": nowhere, "ANTHROPIC_API_KEY": canary}, ""},
+		{"Anthropic's is not asked for", "{}", map[string]string{"OLLAMA_HOST": nowhere, "ANTHROPIC_API_KEY": canary}, ""},
 		{"nor where it answers", `models: { providers: { anthropic: { base_url: "${BOX}", api_key_env: KEY } } }`,
 			map[string]string{"OLLAMA_HOST": nowhere, "BOX": boxURL, "KEY": canary}, ""},
 		{"none", file, map[string]string{"OLLAMA_HOST": nowhere}, ""},

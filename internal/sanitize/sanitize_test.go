@@ -72,7 +72,7 @@ func TestTextLimits(t *testing.T) {
 	}
 }
 
-// A name can not begin a line of its own and pretend to be the program (SECA-41).
+// A name cannot begin a line of its own and pretend to be the program (SECA-41).
 func TestLine(t *testing.T) {
 	tests := []struct {
 		in   string

@@ -114,7 +114,7 @@ func FuzzBinder(f *testing.F) {
 	})
 }
 
-// What the quick way can not do is left to the codec.
+// What the quick way cannot do is left to the codec.
 func TestBinderKnowsItsLimits(t *testing.T) {
 	type named string
 	type inner struct{ A int }

@@ -652,7 +652,7 @@ func TestEmptyQuestions(t *testing.T) {
 	}
 }
 
-// Where there is nobody, nobody agrees.
+// Without a person nothing is accepted.
 func TestNoTerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

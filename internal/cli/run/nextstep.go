@@ -25,7 +25,7 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 		l := q.Limit
 		steps := []string{fmt.Sprintf("run %s waits for a human: it has reached its limit of %s, %s, and asks for %s more. There is no terminal to ask on.",
 			run, l.Limit, l.Max, l.More), "To give it more, " + again + moreFlag(l)}
-		return strings.Join(append(steps, letGo(e, q)...), "\n  ")
+		return strings.Join(append(steps, denyHint(e, q)...), "\n  ")
 	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
 	if !e.NoStore && q.Definition != "" && !q.Again {
@@ -33,13 +33,13 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 			"Or, to allow every call of one run: "+again+", with --yes.")
 	} else {
 		lines = append(lines, "To allow every call of one run: "+again+", with --yes.")
-		lines = append(lines, letGo(e, q)...)
+		lines = append(lines, denyHint(e, q)...)
 	}
 	return strings.Join(lines, "\n  ")
 }
 
-// letGo says how a question is taken off the inbox that is not to be answered.
-func letGo(e *env.Env, q *agent.Ask) []string {
+// denyHint says how a question that needs no answer is taken off the inbox.
+func denyHint(e *env.Env, q *agent.Ask) []string {
 	if e.NoStore {
 		return nil
 	}

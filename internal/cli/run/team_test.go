@@ -55,8 +55,8 @@ func team(t *testing.T, output string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// TestViewOfATeam: what happens in sub-agents is told with their names, and what nobody
-// is there to be asked is declined.
+// TestViewOfATeam: what happens in sub-agents is told with their names, and what no
+// person can be asked is declined.
 func TestViewOfATeam(t *testing.T) {
 	stdout, stderr := team(t, "text")
 	want := `  sub > last: last goes on in place of sub (llmtest/script)

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// The command line comes before the file, a name before *; without a terminal nobody
-// can be asked, and the server is told so by not being told of sampling (SAMP-01, SAMP-40).
+// The command line comes before the file, a name before *; without a terminal no
+// person can be asked, and the server is told so by not being told of sampling (SAMP-01, SAMP-40).
 func TestSamplingFlags(t *testing.T) {
 	servers := []mcpclient.Server{{Name: "a"}, {Name: "b"}}
 	file := config.Sampling{
@@ -22,16 +22,16 @@ func TestSamplingFlags(t *testing.T) {
 		name     string
 		flags    []string
 		file     config.Sampling
-		somebody bool
+		terminal bool
 		a, b     mcpclient.SamplingMode
 		want     string // of the error
 	}{
 		{"nothing said", nil, config.Sampling{}, true, "ask", "ask", ""},
-		{"nobody there", nil, config.Sampling{}, false, "deny", "deny", ""},
+		{"no terminal", nil, config.Sampling{}, false, "deny", "deny", ""},
 		{"the file", nil, file, true, "deny", "deny", ""},
 		{"all", []string{"*=allow"}, file, false, "allow", "allow", ""},
 		{"one of all", []string{"b=ask", "*=allow"}, file, true, "allow", "ask", ""},
-		{"to be asked, and nobody there", []string{"b=ask", "a=allow"}, file, false, "allow", "deny", ""},
+		{"to be asked, and no terminal", []string{"b=ask", "a=allow"}, file, false, "allow", "deny", ""},
 		{"no server", []string{"c=ask"}, file, true, "", "", `"c"`},
 		{"no mode", []string{"a"}, file, true, "", "", "SERVER=ask"},
 		{"another mode", []string{"a=yes"}, file, true, "", "", "SERVER=ask"},
@@ -39,7 +39,7 @@ func TestSamplingFlags(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := samplingFlags{modes: tt.flags}
-			got, err := f.samplingOf(&tt.file, servers, tt.somebody)
+			got, err := f.samplingOf(&tt.file, servers, tt.terminal)
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Fatalf("samplingOf: got %v, want %q", err, tt.want)
