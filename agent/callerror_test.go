@@ -53,8 +53,8 @@ func TestCallError(t *testing.T) {
 		{"too many attempts", of(call.ErrTooManyAttempts), false},
 		{"closed", of(mcpclient.ErrClosed), false},
 		{"cancelled", context.Canceled, false},
-		{"a task that was cancelled", of(&watch.CancelledError{ID: "1"}), false},
-		{"a task that was forgotten", of(&watch.UnknownError{ID: "1", Err: wire}), false},
+		{"a task that was cancelled", of(fmt.Errorf("task 1: %w", watch.ErrCancelled)), false},
+		{"a task that was forgotten", of(fmt.Errorf("task 1: %w: %w", watch.ErrUnknown, wire)), false},
 		{"a task that is left alone", of(left), false},
 		{"a task whose question was refused", of(fmt.Errorf("%w: %w", watch.ErrLeft, &mcpclient.InputError{Question: mcp.MethodElicit})), false},
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/provider"
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/memhttp"
 	"github.com/troupe-dev/troupe/llm"
@@ -79,7 +78,7 @@ func TestRouterBehindProviders(t *testing.T) {
 				t.Errorf("Run: took %v", took)
 			}
 		}
-		if s := rt.Providers(); s["a"].Circuit != provider.CircuitOpen || s["b"].Circuit != provider.CircuitClosed {
+		if s := rt.Providers(); s["a"].Circuit != "open" || s["b"].Circuit != "closed" {
 			t.Errorf("Providers: got %+v", s)
 		}
 	})

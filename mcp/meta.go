@@ -72,6 +72,31 @@ func (m Meta) RelatedTask() string {
 	return d.TaskID
 }
 
+// WithRelatedTask returns params or a result with the id of its task in _meta.
+func WithRelatedTask(object json.RawMessage, id string) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if len(object) > 0 {
+		if err := jsonx.Unmarshal(object, &members); err != nil {
+			return nil, Errorf(CodeInternal, "internal error")
+		}
+	}
+	meta := Meta{}
+	if raw, ok := members["_meta"]; ok {
+		if err := jsonx.Unmarshal(raw, &meta); err != nil || meta == nil {
+			meta = Meta{}
+		}
+	}
+	if err := meta.Set(MetaRelatedTask, RelatedTask{TaskID: id}); err != nil {
+		return nil, err
+	}
+	raw, err := jsonx.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	members["_meta"] = raw
+	return jsonx.Marshal(members)
+}
+
 // ServerInfo returns the self-reported name of a server, for display and logs
 // only; nil when absent or malformed.
 func (m Meta) ServerInfo() *Implementation { return m.implementation(MetaServerInfo) }

@@ -104,8 +104,8 @@ func TestHTTPProbe(t *testing.T) {
 					}
 					closeIn(t, c, 3*time.Second)
 				}
-				if denied := tt.status == 401 || tt.status == 403; errors.Is(err, ErrAuthRequired) != denied || conn.IsPermanent(err) != (denied || tt.want == "no common") {
-					t.Errorf("Dial: %v is permanent: %v", err, conn.IsPermanent(err))
+				if denied := tt.status == 401 || tt.status == 403; errors.Is(err, ErrAuthRequired) != denied || errors.Is(err, conn.ErrPermanent) != (denied || tt.want == "no common") {
+					t.Errorf("Dial: %v is permanent: %v", err, errors.Is(err, conn.ErrPermanent))
 				}
 				sends := ""
 				for _, p := range s.all() {

@@ -119,7 +119,7 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 		return nil, err
 	}
 	s := new(Subscription)
-	l := c.watching().Listens.Open(filter, func(n watch.Notice) {
+	l := c.watching().Subscriptions.Open(filter, func(n watch.Notice) {
 		c.watching().Changed(&n)
 		switch n.Kind {
 		case watch.Acknowledged:

@@ -120,7 +120,7 @@ func (c incoming) resourceUpdated(m *mcp.Message) {
 		return
 	}
 	c.cache.Changed(m.Method, p.URI)
-	c.watching().Resources.Updated(p.URI)
+	c.watching().Subscriptions.Updated(p.URI)
 }
 
 // ExpandTemplate makes the URI of a resource from a template (RES-02, RFC 6570), to

@@ -31,12 +31,10 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	if info.Era == mcp.EraModern {
 		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
 	}
-	u := &watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
-	r, err := c.watching().Resources.Add(ctx, uri, u)
-	if err != nil {
+	u := watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
+	if s.stop, err = c.watching().Subscriptions.Add(ctx, uri, u); err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
-	s.stop = func() { r.Remove(u) }
 	return s, nil
 }
 

@@ -102,7 +102,7 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 		if err := decode(r.Raw, e); err != nil {
 			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
 		}
-		s, meta, task.generation = watch.FromExtension(e), e.Meta, watch.Extension
+		s, meta, task.generation = watch.StateOf(e), e.Meta, watch.Extension
 	case t.augmented:
 		e := new(mcp.CreateTaskResult)
 		var shape struct {
@@ -115,7 +115,7 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 		if err := decode(r.Raw, e); err != nil {
 			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
 		}
-		s, meta, task.generation = watch.FromCore(&e.Task), e.Meta, watch.Core
+		s, meta, task.generation = watch.StateOf(&e.Task), e.Meta, watch.Core
 	default:
 		return nil, false, nil
 	}

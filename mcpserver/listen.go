@@ -162,7 +162,7 @@ func (l *listen) Answer(err error) {
 	if err != nil {
 		l.unpark()
 	}
-	if _, over := errors.AsType[*inbound.ClosedError](err); over {
+	if errors.Is(err, inbound.ErrClosed) {
 		err = nil
 	}
 	if err != nil {
@@ -176,7 +176,7 @@ func (l *listen) Answer(err error) {
 	}
 }
 
-// Drop implements [inbound.Dropper]: the client has ended the subscription (SUB-07).
+// Drop is for [inbound.Handler]: the client has ended the subscription (SUB-07).
 func (l *listen) Drop(error) {
 	l.session.server.notices.leave(l)
 	l.unpark()

@@ -128,7 +128,7 @@ func (r *request) Answer(err error) {
 		n.Leave(r, err)
 	}
 	wire := mcp.ErrorOf(err)
-	if _, over := errors.AsType[*inbound.ClosedError](err); over { // it is no failure of the handler's
+	if errors.Is(err, inbound.ErrClosed) { // it is no failure of the handler's
 		r.session.server.log.Debug("a call ended with its session", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 		wire = endedWith(err)
 	} else if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
@@ -155,7 +155,7 @@ func (r *request) send(frame []byte) {
 	r.port.Respond(frame, nil)
 }
 
-// Drop implements [inbound.Dropper]: nothing is written for a cancelled request
+// Drop is for [inbound.Handler]: nothing is written for a cancelled request
 // (CANC-03, CANC-09).
 func (r *request) Drop(err error) {
 	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)

@@ -34,6 +34,7 @@ type (
 		graceful bool
 	}
 	graceOver struct{}
+	drained   struct{} // no call is left
 )
 
 // session is the actor. Its fields are set before it starts, or may be used from
@@ -119,7 +120,7 @@ func (s *session) Receive(c *actors.Context, msg any) {
 		if !m.graceful {
 			c.Stop()
 		}
-	case inbound.Drained, graceOver:
+	case drained, graceOver:
 		c.Stop()
 	case startPings, pingDue, pinged:
 		receivePing(s, c, msg)
@@ -141,7 +142,7 @@ func (s *session) drain(cause error) {
 		return
 	}
 	s.draining, s.cause = true, cause
-	s.calls.Drain()
+	s.calls.Drain(func() { s.ref.Send(drained{}) })
 	s.server.notices.closeListens(s)
 }
 

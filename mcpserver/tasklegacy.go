@@ -158,7 +158,7 @@ func (c *taskResult) Answer(err error) {
 	c.port.Respond(mcp.AppendResult(nil, c.ID(), result), nil)
 }
 
-// Drop implements [inbound.Dropper]: the client does not wait any more. The task goes on.
+// Drop is for [inbound.Handler]: the client does not wait any more. The task goes on.
 func (c *taskResult) Drop(error) {
 	c.leave()
 	c.unpark()

@@ -258,7 +258,7 @@ func briefly(text string) string {
 
 // Mark implements [dialogue.Task] (TASK-11).
 func (t *task) Mark(params json.RawMessage) json.RawMessage {
-	marked, err := watch.MarkTask(params, t.ID())
+	marked, err := mcp.WithRelatedTask(params, t.ID())
 	if err != nil { // they are ours: an object
 		return params
 	}

@@ -216,7 +216,7 @@ func (r *recorded) Result() (json.RawMessage, error) {
 	if r.Error != nil {
 		return nil, r.Error
 	}
-	return watch.MarkTask(r.result, r.Task.TaskID)
+	return mcp.WithRelatedTask(r.result, r.Task.TaskID)
 }
 
 // errInterrupted is what has become of a task whose process is gone.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -123,14 +122,14 @@ func (r *request) notify(method string, params any) {
 	r.Emit(func() { r.port.Notify(frame) })
 }
 
-// Report implements [inbound.Reporter].
-func (r *request) Report(p inbound.Progress) {
-	params := mcp.ProgressParams{ProgressToken: r.token, Progress: p.Progress}
-	if p.Total != 0 {
-		params.Total = &p.Total
+// Report is for [inbound.Handler].
+func (r *request) Report(progress, total float64, message string) {
+	params := mcp.ProgressParams{ProgressToken: r.token, Progress: progress}
+	if total != 0 {
+		params.Total = &total
 	}
 	if r.version.Has(mcp.FeatureProgressMessage) {
-		params.Message = string(bytes.ToValidUTF8([]byte(p.Message), []byte("\uFFFD")))
+		params.Message = string(bytes.ToValidUTF8([]byte(message), []byte("\uFFFD")))
 	}
 	raw, err := mcp.Marshal(&params)
 	if err != nil {

@@ -212,7 +212,7 @@ func (n webSession) Version() mcp.Version {
 }
 
 // Busy implements [web.Session].
-func (n webSession) Busy() bool { return n.calls.Stats().IDs > 0 }
+func (n webSession) Busy() bool { return n.calls.Listed() > 0 }
 
 // Reachable implements [web.Session].
 func (n webSession) Reachable() { n.server.notices.catchUpNow(n.session) }
@@ -220,7 +220,7 @@ func (n webSession) Reachable() { n.server.notices.catchUpNow(n.session) }
 // Close implements [web.Session].
 func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }
 
-// Looked implements [inbound.Looker]: a call on the goroutine of net/http watches its client's
+// Looked is for [inbound.Handler]: a call on the goroutine of net/http watches its client's
 // connection only if its handler looks at its context.
 func (r *request) Looked() {
 	if x, ok := r.port.(*web.Exchange); ok {

@@ -2,6 +2,7 @@ package call
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -114,7 +115,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		if a.awaits(m.call, m.attempt) {
 			a.answer(c, m.result, m.err)
 		} else if m.call != a.call {
-			a.table.tellLate(m.call.req.Late, m.result, m.err)
+			passLate(a.table.sys, m.call.req.Late, m.result, m.err)
 		}
 	case *progressReceived:
 		if a.awaits(m.call, m.attempt) || a.keepsToken(m.call) {
@@ -276,7 +277,7 @@ func (a *actor) look(c *actors.Context) {
 		a.stands = still
 		now := a.table.now()
 		if still {
-			a.table.moreOf(a.call).since = now
+			a.call.moreLocked().since = now
 		} else {
 			a.start += now - x.since
 			a.last += now - x.since
@@ -343,7 +344,7 @@ func (a *actor) lost(c *actors.Context, m *connectionLost, alone bool) {
 	switch {
 	case final || alone && answer != nil && !(unsent && again):
 		a.answer(c, Result{}, answer)
-	case again && a.table.park(a.call, m.gen):
+	case again && a.call.park(m.gen):
 		a.state = waiting
 		if alone {
 			a.call.more.pause = a.table.now() + resendPause<<a.sends/2
@@ -367,6 +368,114 @@ func answerOf(err error) (answer error, final bool) {
 		return e, false
 	}
 	return nil, false
+}
+
+// answer takes the answer of an attempt: the call's outcome, unless its Follow
+// has something else in mind.
+func (a *actor) answer(c *actors.Context, result Result, err error) {
+	follow := a.call.req.Follow
+	if follow == nil {
+		a.finish(c, result, err)
+		return
+	}
+	a.state = between
+	a.step(c, follow(Answer{Attempt: int(a.attempt), Result: result, Err: err, Left: a.left()}), result, err)
+}
+
+// step does what Follow wants after an answer.
+func (a *actor) step(c *actors.Context, s Step, result Result, err error) {
+	switch {
+	case s.Retry != nil && s.Retry.After > 0:
+		a.pauseFor(c, s.Retry)
+	case s.Retry != nil:
+		a.again(c, s.Retry)
+	case s.Wait != nil:
+		a.waitFor(c, s, &wait{clocks: s.Clocks, token: s.Token, result: result, err: err})
+	case s.Outcome != nil:
+		a.finish(c, s.Outcome.Result, s.Outcome.Err)
+	default:
+		a.finish(c, result, err)
+	}
+}
+
+// tooMany ends a call that has no end.
+func (a *actor) tooMany(c *actors.Context) {
+	a.finish(c, Result{}, fmt.Errorf("%s: %w", a.call.req.Method, ErrTooManyAttempts))
+}
+
+// pauseFor waits before another attempt.
+func (a *actor) pauseFor(c *actors.Context, r *Retry) {
+	if err := a.call.setAside(); err != nil {
+		a.finish(c, Result{}, err)
+		return
+	}
+	a.call.more.next, a.call.more.pause = r, a.table.now()+r.After
+	a.look(c)
+}
+
+// goOn is the end of a pause: of one that was asked for, or of the one after which
+// a parked request may use the connection on which it has failed.
+func (a *actor) goOn(c *actors.Context) {
+	x := a.call.more
+	next := x.next
+	x.next, x.pause = nil, 0
+	if next != nil {
+		a.again(c, next)
+		return
+	}
+	a.call.lift()
+	a.look(c)
+}
+
+// again lets the call wait for its turn to be sent, which comes at once if there
+// is a connection.
+func (a *actor) again(c *actors.Context, r *Retry) {
+	if a.attempt >= maxAttempts {
+		a.tooMany(c)
+		return
+	}
+	a.state = waiting
+	a.fresh()
+	if err := a.call.again(r); err != nil {
+		a.finish(c, Result{}, err)
+		return
+	}
+	a.look(c)
+}
+
+// waitFor begins a Wait. A panic in it fails the actor, and so ends the call.
+func (a *actor) waitFor(c *actors.Context, s Step, w *wait) {
+	if a.waits++; a.waits > maxAttempts {
+		a.tooMany(c)
+		return
+	}
+	if err := a.call.setAside(); err != nil {
+		a.finish(c, Result{}, err)
+		return
+	}
+	a.call.more.wait = w
+	if s.Token {
+		a.call.keepToken()
+	}
+	a.look(c)
+	self := a.Ref()
+	w.abort = s.Wait(func(s Step) {
+		if w.called.CompareAndSwap(false, true) {
+			self.Send(&resumed{wait: w, step: s})
+		}
+	})
+}
+
+// resumed ends a Wait.
+func (a *actor) resumed(c *actors.Context, m *resumed) {
+	a.call.more.wait = nil
+	a.look(c)
+	a.step(c, m.step, m.wait.result, m.wait.err)
+}
+
+// keepsToken reports whether the call waits, and its peer may still tell of progress.
+func (a *actor) keepsToken(c *Call) bool {
+	return c == a.call && a.state == between && c.more != nil && c.more.wait != nil && c.more.wait.token
 }
 
 // finish gives the outcome and is the only way back to idle. Its last act makes

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,170 @@ type more struct {
 	since time.Duration // when its clocks were stopped
 }
 
+// wait is one Wait of a call. Its address is its identity.
+type wait struct {
+	clocks bool
+	token  bool        // progress is still taken
+	called atomic.Bool // resume was
+	result Result      // the answer before it
+	err    error
+	abort  func(error)
+}
+
+// Cancel ends the call with cause unless it has its outcome already, and
+// withdraws it from the wire. It does not wait. Nil is [context.Canceled].
+func (c *Call) Cancel(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
+	if c.cancelled.CompareAndSwap(false, true) {
+		c.giveUpWith(&cancel{call: c, cause: cause})
+	}
+}
+
+// Done returns a channel that is closed when the call has its outcome.
+func (c *Call) Done() <-chan struct{} { return c.reply.Done() }
+
+// Completed reports whether the call has its outcome.
+func (c *Call) Completed() bool { return c.reply.Completed() }
+
+// Result returns the outcome; before there is one, zero values.
+func (c *Call) Result() (Result, error) { return c.reply.Result() }
+
+// Wait returns the outcome. When ctx ends before, it cancels the call, and returns
+// whichever outcome comes first.
+func (c *Call) Wait(ctx context.Context) (Result, error) {
+	if c.reply.Completed() { // answered before the frame was out: no channel is made
+		c.progress.drain(c.req)
+		return c.reply.Result()
+	}
+	done := c.reply.Done()
+	for {
+		select {
+		case <-done:
+			c.progress.drain(c.req)
+			return c.reply.Result()
+		case <-c.progress.more():
+			c.progress.drain(c.req)
+		case <-ctx.Done():
+			c.Cancel(context.Cause(ctx))
+			<-done // the actor, or its table, gives it at once
+			return c.reply.Result()
+		}
+	}
+}
+
+// reason is what the peer is told about a call that ends without an answer. It
+// gives nothing of the caller's away (LOG-06).
+func reason(err error) string {
+	switch {
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
+	case errors.Is(err, ErrClosed):
+		return "closing"
+	}
+	return "cancelled"
+}
+
+// cancel sends the call's cancel message, or ends a call that has no actor yet.
+func (c *Call) giveUpWith(m *cancel) {
+	t := c.table
+	t.mu.Lock()
+	var ref actors.Ref
+	if c.begun && c.actor != nil {
+		ref = c.actor.Ref()
+	}
+	c.giveUp = m // its actor is told once it knows of the call
+	t.mu.Unlock()
+	ref.Send(m)
+}
+
+// moreOf returns the call's more.
+func (c *Call) moreLocked() *more {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	return c.needMore()
+}
+
+// needMore is called under the lock, by the call's actor.
+func (c *Call) needMore() *more {
+	if c.more == nil {
+		c.more = new(more)
+	}
+	return c.more
+}
+
+// completion calls a function with the outcome of a call, and before it OnProgress: in
+// order and one at a time, on goroutines of the system.
+type completion struct {
+	done  func(Result, error)
+	leave func() bool // the context is not watched any more; nil without one
+
+	mu      sync.Mutex // guards what follows: the call's actor writes, and a task of the system reads
+	running bool       // a task runs
+	news    bool       // there is more than the task has passed on
+	ended   bool       // the reply has the outcome
+}
+
+// complete gives the call its outcome, if it has none.
+func (c *Call) complete(result Result, err error) {
+	if c.reply.Complete(result, err) && c.completion != nil {
+		c.completion.wake(c, true)
+	}
+}
+
+// wake has a task pass on what there is.
+func (s *completion) wake(c *Call, ended bool) {
+	s.mu.Lock()
+	s.news, s.ended = true, s.ended || ended
+	idle := !s.running
+	s.running = true
+	s.mu.Unlock()
+	if idle {
+		c.table.sys.Go("the outcome of a call", func() { s.pass(c) })
+	}
+}
+
+// pass passes on until there is nothing more.
+func (s *completion) pass(c *Call) {
+	returned := false
+	defer func() {
+		if !returned { // its caller's function has ended the goroutine
+			c.Cancel(errGoexit)
+			s.mu.Lock()
+			s.running = false
+			s.mu.Unlock()
+			s.wake(c, false)
+		}
+	}()
+	for {
+		s.mu.Lock()
+		s.news = false
+		ended := s.ended
+		s.mu.Unlock()
+		if _, err := actors.Guard(func() (struct{}, error) { c.progress.drain(c.req); return struct{}{}, nil }); err != nil {
+			c.Cancel(err)
+		}
+		s.mu.Lock()
+		if !ended && !s.news {
+			s.running, returned = false, true
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if ended { // OnProgress may end its goroutine, done too
+			returned = true
+			if s.leave != nil {
+				s.leave()
+			}
+			s.done(c.reply.Result())
+			return
+		}
+	}
+}
+
+var errGoexit = errors.New("OnProgress ended its goroutine")
+
 // Wire states. The attempt stands in the higher bits, so that a writer that still
 // holds an older attempt changes nothing.
 //
@@ -110,61 +275,6 @@ func (c *Call) unsent(attempt int32) bool {
 func (c *Call) withdraw(attempt int32) bool {
 	return c.unsent(attempt) || !cancellable(c.req) ||
 		c.wire.CompareAndSwap(wireState(attempt, writing), wireState(attempt, recalled))
-}
-
-// Cancel ends the call with cause unless it has its outcome already, and
-// withdraws it from the wire. It does not wait. Nil is [context.Canceled].
-func (c *Call) Cancel(cause error) {
-	if cause == nil {
-		cause = context.Canceled
-	}
-	if c.cancelled.CompareAndSwap(false, true) {
-		c.table.cancel(&cancel{call: c, cause: cause})
-	}
-}
-
-// Done returns a channel that is closed when the call has its outcome.
-func (c *Call) Done() <-chan struct{} { return c.reply.Done() }
-
-// Completed reports whether the call has its outcome.
-func (c *Call) Completed() bool { return c.reply.Completed() }
-
-// Result returns the outcome; before there is one, zero values.
-func (c *Call) Result() (Result, error) { return c.reply.Result() }
-
-// Wait returns the outcome. When ctx ends before, it cancels the call, and returns
-// whichever outcome comes first.
-func (c *Call) Wait(ctx context.Context) (Result, error) {
-	if c.reply.Completed() { // answered before the frame was out: no channel is made
-		c.progress.drain(c.req)
-		return c.reply.Result()
-	}
-	done := c.reply.Done()
-	for {
-		select {
-		case <-done:
-			c.progress.drain(c.req)
-			return c.reply.Result()
-		case <-c.progress.more():
-			c.progress.drain(c.req)
-		case <-ctx.Done():
-			c.Cancel(context.Cause(ctx))
-			<-done // the actor, or its table, gives it at once
-			return c.reply.Result()
-		}
-	}
-}
-
-// reason is what the peer is told about a call that ends without an answer. It
-// gives nothing of the caller's away (LOG-06).
-func reason(err error) string {
-	switch {
-	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
-		return "timed out"
-	case errors.Is(err, ErrClosed):
-		return "closing"
-	}
-	return "cancelled"
 }
 
 // cancellable reports whether the peer may be told that the request is withdrawn:

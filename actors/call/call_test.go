@@ -391,7 +391,7 @@ func TestLimitAndDrain(t *testing.T) {
 			t.Errorf("beyond the limit: got %v, want %v", err, call.ErrBusy)
 		}
 		synctest.Wait()
-		b.Drain()
+		b.Drain(func() { close(b.parent.drained) })
 		if _, err := b.Do(t.Context(), &call.Request{Method: "ping"}); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("while draining: got %v, want %v", err, call.ErrClosed)
 		}

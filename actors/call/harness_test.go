@@ -49,8 +49,6 @@ func (p *parent) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
 		p.table.Bind(c.Self())
-	case call.Drained:
-		close(p.drained)
 	case blow:
 		panic("blown")
 	case hold:

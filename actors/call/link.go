@@ -9,10 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Drained is sent to the parent after [Table.Drain], when the last call has its
-// outcome.
-type Drained struct{}
-
 // Open says that transport generation gen has a link: early calls may go out.
 // Generations only grow.
 func (t *Table) Open(gen uint64, link mcp.Link) {
@@ -95,16 +91,16 @@ func (t *Table) NotYet(err error) {
 	t.why = err
 }
 
-// Drain takes no more calls, and sends [Drained] to the parent when none is left.
-func (t *Table) Drain() {
+// Drain takes no more calls, and calls then once none is left: at once, or on the goroutine
+// that gives the last its outcome, which it must not block.
+func (t *Table) Drain(then func()) {
 	t.mu.Lock()
-	t.draining = true
-	var none actors.Ref
-	if t.pending == 0 {
-		none = t.pool.Parent()
-	}
+	t.drained = then
+	none := t.pending == 0
 	t.mu.Unlock()
-	none.Send(Drained{})
+	if none {
+		then()
+	}
 }
 
 // Close takes no more calls and ends those that are pending, with err.
@@ -144,6 +140,20 @@ func (t *Table) Deliver(gen uint64, m *mcp.Message) {
 		r.result = resultOf(m, version)
 	}
 	ref.Send(r)
+}
+
+// deliverLate takes the result of a call that has ended, if its request has a Late.
+func (t *Table) deliverLate(gen uint64, m *mcp.Message) {
+	t.mu.Lock()
+	var f func(Result)
+	if gen == t.gen {
+		f = t.late.take(m.ID)
+	}
+	version := t.version
+	t.mu.Unlock()
+	if m.Kind == mcp.KindResult {
+		passLate(t.sys, f, resultOf(m, version), nil)
+	}
 }
 
 // resultOf is the result of a response, to be kept.
@@ -236,49 +246,50 @@ func (t *Table) Progress(gen uint64, p *mcp.ProgressParams) {
 	ref.Send(msg)
 }
 
-// flushSoon has a task send the calls that wait: who calls it does no I/O.
-func (t *Table) flushSoon() {
-	t.mu.Lock()
-	parent := t.pool.Parent()
-	t.mu.Unlock()
-	t.sys.Go(parent.Path(), t.flush)
+// OutCall is a call that awaits its answer.
+type OutCall struct {
+	ID           mcp.ID
+	Method, Name string // of the attempt
+	Tag          any    // of the [Request]
 }
 
-// flush sends the calls that wait.
-func (t *Table) flush() {
-	for {
-		t.mu.Lock()
-		c := t.waiting.first
-		for c != nil && c.more != nil && c.more.notOn >= t.gen {
-			c = c.next
-		}
-		if c == nil || !t.canSend(c.req) {
-			t.mu.Unlock()
-			return
-		}
-		if t.prepares(c) {
-			t.mu.Unlock()
-			t.prepare(c)
-			continue
-		}
-		c.leave()
-		a := t.nextAttempt(c)
-		t.mu.Unlock()
-		if a.n > 1 {
-			t.stats.resent.Add(1)
-		}
-		if a.follows {
-			a.ref.Send(&followed{resend{call: c, attempt: a.n}})
-		} else {
-			a.ref.Send(&resend{call: c, attempt: a.n})
-		}
-		t.write(a)
-	}
-}
-
-// whyNone says why there is no connection, nil if that is not known.
-func (t *Table) whyNone() error {
+// Out returns the calls that are out on transport generation gen, the oldest
+// attempt first.
+func (t *Table) Out(gen uint64) []OutCall {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.why
+	if gen != t.gen {
+		return nil
+	}
+	ids := make([]int64, 0, len(t.byID))
+	for id := range t.byID {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	out := make([]OutCall, 0, len(ids))
+	for _, id := range ids {
+		c := t.byID[id]
+		o := OutCall{ID: mcp.IntID(id), Method: c.req.Method, Name: c.req.Name, Tag: c.req.Tag}
+		if c.more != nil && c.more.retry != nil && c.more.retry.Method != "" {
+			o.Method, o.Name = c.more.retry.Method, c.more.retry.Name
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// CancelTagged cancels, with cause, the calls with this [Request.Tag] that await their
+// answer. It does not wait.
+func (t *Table) CancelTagged(tag any, cause error) {
+	t.mu.Lock()
+	var tagged []*Call
+	for _, c := range t.byID {
+		if c.req.Tag == tag {
+			tagged = append(tagged, c)
+		}
+	}
+	t.mu.Unlock()
+	for _, c := range tagged {
+		c.Cancel(cause)
+	}
 }

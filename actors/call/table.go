@@ -3,6 +3,7 @@ package call
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Table struct {
 	epoch time.Time // its clock starts here
 	stats counters
 
+	backlog backlog
 	current atomic.Uint64 // the generation that has a link; 0 without one
 
 	mu sync.Mutex // guards what follows; nothing is sent under it, and no goroutine waits
@@ -50,24 +52,23 @@ type Table struct {
 	pool      actors.Pool[*actor]
 	parentErr error // what the connection's actor failed with; nil while it works
 
-	pending   int                    // calls that have no outcome yet
-	byID      map[int64]*Call        // those that await an answer; nil while nothing goes on
-	waiting   queue                  // those that await a connection
-	aside     queue                  // those between two attempts
-	open      []*hold                // of all calls that are out
-	tokens    map[int64]*Call        // of calls that wait and still take progress; nil at first
-	unwritten []attempt              // first ones of calls whose actors have just been started
-	late      map[int64]func(Result) // what to do with answers to calls that have ended; nil at first
-	lastID    int64
+	pending int             // calls that have no outcome yet
+	byID    map[int64]*Call // those that await an answer; nil while nothing goes on
+	waiting queue           // those that await a connection
+	aside   queue           // those between two attempts
+	open    []*hold         // of all calls that are out
+	tokens  map[int64]*Call // of calls that wait and still take progress; nil at first
+	late    lateAnswers     // of calls that have ended; nil at first
+	lastID  int64
 
-	link     mcp.Link // nil without a connection
-	gen      uint64   // of the transport
-	ready    bool     // calls may go out; before, early ones only
-	version  mcp.Version
-	members  []byte // of the _meta of every request
-	why      error  // there is no connection
-	draining bool
-	closed   error // why no calls are taken any more
+	link    mcp.Link // nil without a connection
+	gen     uint64   // of the transport
+	ready   bool     // calls may go out; before, early ones only
+	version mcp.Version
+	members []byte // of the _meta of every request
+	why     error  // there is no connection
+	drained func() // takes the end of the last call; nil before Drain
+	closed  error  // why no calls are taken any more
 }
 
 type counters struct{ late, oddProgress, resent atomic.Int64 }
@@ -195,27 +196,15 @@ func (t *Table) start(c *Call) {
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
 	if c.completion != nil {
-		t.told(c, a.ref)
+		c.told(a.ref)
 	}
 	switch {
 	case a.before:
-		t.prepare(c)
+		c.prepare()
 	case a.n > 0:
-		t.write(a)
+		a.write()
 	default:
 		t.wanted()
-	}
-}
-
-// told notes that a call's actor knows of it now, which hears what it has missed: the
-// call may have been given up before.
-func (t *Table) told(c *Call, ref actors.Ref) {
-	t.mu.Lock()
-	c.begun = true
-	cancelled := c.giveUp
-	t.mu.Unlock()
-	if cancelled != nil {
-		ref.Send(cancelled)
 	}
 }
 
@@ -231,7 +220,7 @@ func (t *Table) refusal(req *Request) error {
 	switch {
 	case t.closed != nil:
 		return t.closed
-	case t.draining:
+	case t.drained != nil:
 		return ErrClosed
 	case t.pending >= t.opts.Limit:
 		return ErrBusy
@@ -247,28 +236,13 @@ func (t *Table) refusal(req *Request) error {
 
 func (t *Table) canSend(req *Request) bool { return t.link != nil && (t.ready || req.Early) }
 
-// attempt is what is needed to write one attempt of a call. The actor is told
-// of it before, so that the answer is not handled first.
-type attempt struct {
-	call    *Call
-	ref     actors.Ref
-	n       int32 // 0: the call waits for a connection
-	id      int64
-	gen     uint64
-	link    mcp.Link
-	members []byte
-	retry   *Retry
-	follows bool
-	before  bool // the request's Before comes first
-}
-
 // assign has the actor work on the call and gives the call an id, or lets it wait.
 func (t *Table) assign(c *Call, free *actor) attempt {
 	free.assigned, c.actor = c, free
 	switch {
 	case !t.canSend(c.req):
 		t.waiting.push(c)
-	case t.prepares(c):
+	case c.prepares():
 		return attempt{call: c, ref: free.Ref(), before: true}
 	default:
 		return t.nextAttempt(c)
@@ -305,9 +279,57 @@ func (t *Table) nextAttempt(c *Call) attempt {
 	return a
 }
 
-// write hands one attempt to the transport, unless it was withdrawn meanwhile.
-func (t *Table) write(a attempt) {
-	c := a.call
+// launch begins a call whose actor was started, or refuses it for the reason why there is
+// none. It is called under the lock, and what it returns without.
+func (t *Table) launch(c *Call, free *actor, err error) (then func()) {
+	switch {
+	case err != nil && t.closed != nil:
+		err = t.closed
+	case err == nil && c.req.Early && !t.canSend(c.req): // the connection was lost meanwhile
+		t.pool.Retire(free)
+		err = &LostError{Method: c.req.Method, Unsent: true, Err: t.why}
+	}
+	if err != nil {
+		drained := t.done()
+		return func() {
+			c.complete(Result{}, err)
+			drained()
+			if free != nil {
+				free.Ref().Stop()
+			}
+		}
+	}
+	a := t.assign(c, free)
+	return func() {
+		c.begin = begin{call: c, sent: a.n > 0}
+		a.ref.Send(&c.begin)
+		c.told(a.ref)
+		if a.n > 0 || a.before {
+			t.backlog.add(a, t.pool.Parent())
+		} else {
+			t.wanted()
+		}
+	}
+}
+
+// attempt is what is needed to write one attempt of a call. The actor is told
+// of it before, so that the answer is not handled first.
+type attempt struct {
+	call    *Call
+	ref     actors.Ref
+	n       int32 // 0: the call waits for a connection
+	id      int64
+	gen     uint64
+	link    mcp.Link
+	members []byte
+	retry   *Retry
+	follows bool
+	before  bool // the request's Before comes first
+}
+
+// write hands the attempt to the transport, unless it was withdrawn meanwhile.
+func (a attempt) write() {
+	c, t := a.call, a.call.table
 	if !c.claim(a.n) {
 		return
 	}
@@ -341,38 +363,46 @@ func (t *Table) write(a attempt) {
 	}
 }
 
-// cancel sends the call's cancel message, or ends a call that has no actor yet.
-func (t *Table) cancel(m *cancel) {
-	c := m.call
-	t.mu.Lock()
-	var ref actors.Ref
-	if c.begun && c.actor != nil {
-		ref = c.actor.Ref()
-	}
-	c.giveUp = m // its actor is told once it knows of the call
-	t.mu.Unlock()
-	ref.Send(m)
+func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
+	b := borrow()
+	defer giveBack(b)
+	*b = appendCancelled((*b)[:0], id, why)
+	// A link that does not take it is as good as lost: the peer will notice.
+	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id, Tag: tag})
 }
 
-// park lets a call wait for the connection that comes after generation gen. It
-// reports false if there will be none.
-func (t *Table) park(c *Call, gen uint64) bool {
-	t.mu.Lock()
-	if t.closed != nil {
-		t.mu.Unlock()
-		return false
+// backlog holds the first attempts of calls whose actors have just been started.
+type backlog struct {
+	mu    sync.Mutex // guards first: the parent adds, and tasks of the system take
+	first []attempt
+}
+
+// add has a task write an attempt: a parent does no I/O. A task writes all that there are, in
+// their order; one that is added meanwhile may be written at the same time by another task,
+// as any two calls may be: a link takes frames from several goroutines, and calls have no
+// order among each other.
+func (b *backlog) add(a attempt, parent actors.Ref) {
+	b.mu.Lock()
+	b.first = append(b.first, a)
+	begin := len(b.first) == 1
+	b.mu.Unlock()
+	if begin {
+		parent.Go(b.write)
 	}
-	delete(t.byID, c.id)
-	c.id, c.needMore().notOn = 0, gen
-	t.waiting.push(c)
-	late := t.ready && t.gen > gen // that connection is there already
-	t.mu.Unlock()
-	if late {
-		t.flushSoon()
-	} else {
-		t.wanted()
+}
+
+func (b *backlog) write() {
+	b.mu.Lock()
+	all := b.first
+	b.first = nil
+	b.mu.Unlock()
+	for _, a := range all {
+		if a.before {
+			a.call.prepare()
+		} else {
+			a.write()
+		}
 	}
-	return true
 }
 
 // finish settles the call of an actor and makes the actor idle again. It reports
@@ -384,33 +414,23 @@ func (t *Table) finish(c *Call, a *actor, result Result, err error) (kept bool) 
 		kept = t.pool.Put(a, t.opts.MaxIdle)
 	}
 	t.mu.Unlock()
-	t.settle(c, end, result, err)
+	end.settle(result, err)
 	return kept
-}
-
-// ending is what is left to do for a call that was taken out of the table.
-type ending struct {
-	again   bool     // it was out already
-	id      int64    // it awaited an answer to this
-	attempt int32    //
-	link    mcp.Link // that the newest attempt may have gone out on
-	wait    *wait    // that it was in
-	drained actors.Ref
 }
 
 // detach takes a call out of the table.
 func (t *Table) detach(c *Call) ending {
 	if c.actor == nil {
-		return ending{again: true}
+		return ending{}
 	}
-	end := ending{id: c.id, attempt: c.attempt, link: t.link}
+	end := ending{call: c, id: c.id, attempt: c.attempt, link: t.link}
 	if c.more != nil {
 		end.wait = c.more.wait
 	}
 	c.actor.assigned, c.actor = nil, nil
 	if c.id != 0 {
 		delete(t.byID, c.id)
-		t.expectLate(c)
+		t.late.expect(c)
 		c.id = 0
 	}
 	delete(t.tokens, c.token)
@@ -422,38 +442,151 @@ func (t *Table) detach(c *Call) ending {
 	return end
 }
 
-// done counts a call less, and returns who is to hear that it was the last one.
-func (t *Table) done() (drained actors.Ref) {
-	if t.pending--; t.pending == 0 && t.draining {
-		return t.pool.Parent()
+// done counts a call less, and returns what is to be called then, without the lock.
+func (t *Table) done() (then func()) {
+	if t.pending--; t.pending == 0 && t.drained != nil {
+		return t.drained
 	}
-	return actors.Ref{}
+	return func() {}
+}
+
+// ending is what is left to do for a call that was taken out of the table.
+type ending struct {
+	call    *Call    // nil if it was out already
+	id      int64    // it awaited an answer to this
+	attempt int32    //
+	link    mcp.Link // that the newest attempt may have gone out on
+	wait    *wait    // that it was in
+	drained func()
 }
 
 // settle gives a call its outcome, and takes it back from the peer if that still
 // works on it.
-func (t *Table) settle(c *Call, end ending, result Result, err error) {
-	if end.again {
+func (end ending) settle(result Result, err error) {
+	c := end.call
+	if c == nil {
 		return
 	}
+	t := c.table
 	if c.req.Late != nil {
-		t.unsentLate(c, end)
+		if end.id != 0 && c.unsent(end.attempt) { // no answer comes
+			t.mu.Lock()
+			delete(t.late, end.id)
+			t.mu.Unlock()
+		}
 	} else if end.id != 0 && end.link != nil && !c.withdraw(end.attempt) {
 		// Not on this goroutine: it may be a clock's or the one that reads.
 		id, link, why := mcp.IntID(end.id), end.link, reason(err)
 		t.sys.Go("cancelling a call", func() { sendCancelled(link, id, why, c.req.Tag) })
 	}
 	if end.wait != nil && end.wait.abort != nil {
-		t.aborted(c, end.wait.abort, err)
+		end.abort(err)
 	}
 	c.complete(result, err)
-	end.drained.Send(Drained{})
+	end.drained()
 }
 
-func sendCancelled(link mcp.Link, id mcp.ID, why string, tag any) {
-	b := borrow()
-	defer giveBack(b)
-	*b = appendCancelled((*b)[:0], id, why)
-	// A link that does not take it is as good as lost: the peer will notice.
-	_ = link.Send(mcp.Outgoing{Frame: *b, Kind: mcp.KindNotification, Method: mcp.NotificationCancelled, Cancels: id, Tag: tag})
+// abort tells a Wait that its call has ended.
+func (end ending) abort(cause error) {
+	_, err := actors.Guard(func() (struct{}, error) { end.wait.abort(cause); return struct{}{}, nil })
+	if err != nil {
+		end.call.table.sys.Log().Error("the end of a call's wait panicked", "method", end.call.req.Method, "error", err)
+	}
+}
+
+// trimAfter is how long an actor may be idle and unneeded.
+const trimAfter = 5 * time.Second
+
+// poolOwner is the table as its pool sees it.
+type poolOwner Table
+
+// Lock implements [sync.Locker].
+func (o *poolOwner) Lock() { o.mu.Lock() }
+
+// Unlock implements [sync.Locker].
+func (o *poolOwner) Unlock() { o.mu.Unlock() }
+
+// Worker implements [actors.PoolOwner].
+func (o *poolOwner) Worker() (*actor, actors.Spec) {
+	a := &actor{table: (*Table)(o)}
+	return a, actors.Spec{Kind: actors.KindCall, Inline: true, New: func() actors.Actor { return a }}
+}
+
+// Rest implements [actors.PoolOwner]: the room of the index is that of the busiest moment.
+func (o *poolOwner) Rest() {
+	if len(o.byID) == 0 {
+		o.byID = nil
+	}
+}
+
+// Lost implements [actors.PoolOwner]: the call of an actor that failed or was stopped
+// has its outcome.
+func (o *poolOwner) Lost(a *actor, failure error) {
+	t := (*Table)(o)
+	t.mu.Lock()
+	c := a.assigned
+	if c == nil {
+		t.mu.Unlock()
+		return
+	}
+	end := t.detach(c)
+	err := t.closed
+	switch {
+	case err != nil:
+	case failure != nil:
+		err = fmt.Errorf("%s: %w", c.req.Method, failure)
+	case t.parentErr != nil:
+		err = &LostError{Method: c.req.Method, Err: t.parentErr}
+	default:
+		err = fmt.Errorf("%s: the call was stopped: %w", c.req.Method, actors.ErrStopped)
+	}
+	t.mu.Unlock()
+	end.settle(Result{}, err)
+}
+
+// flushSoon has a task send the calls that wait: who calls it does no I/O.
+func (t *Table) flushSoon() {
+	t.mu.Lock()
+	parent := t.pool.Parent()
+	t.mu.Unlock()
+	t.sys.Go(parent.Path(), t.flush)
+}
+
+// flush sends the calls that wait.
+func (t *Table) flush() {
+	for {
+		t.mu.Lock()
+		c := t.waiting.first
+		for c != nil && c.more != nil && c.more.notOn >= t.gen {
+			c = c.next
+		}
+		if c == nil || !t.canSend(c.req) {
+			t.mu.Unlock()
+			return
+		}
+		if c.prepares() {
+			t.mu.Unlock()
+			c.prepare()
+			continue
+		}
+		c.leave()
+		a := t.nextAttempt(c)
+		t.mu.Unlock()
+		if a.n > 1 {
+			t.stats.resent.Add(1)
+		}
+		if a.follows {
+			a.ref.Send(&followed{resend{call: c, attempt: a.n}})
+		} else {
+			a.ref.Send(&resend{call: c, attempt: a.n})
+		}
+		a.write()
+	}
+}
+
+// whyNone says why there is no connection, nil if that is not known.
+func (t *Table) whyNone() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.why
 }

@@ -2,7 +2,7 @@ package conn
 
 import (
 	"context"
-
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -119,13 +119,13 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		}
 	case closeWanted:
 		a.drain(c)
-	case closeNow, call.Drained:
+	case closeNow:
 		if a.state == Closing {
 			c.Stop()
 		}
 	case clockDue:
 		if a.state == Dialing || a.state == Negotiating {
-			a.fail(c, &ConnectTimeoutError{State: a.state, After: a.conn.opts.ConnectTimeout})
+			a.fail(c, &connectTimeout{State: a.state, After: a.conn.opts.ConnectTimeout})
 		} else {
 			a.retryNow(c)
 		}
@@ -286,7 +286,7 @@ func (a *actor) fail(c *actors.Context, err error) {
 	case isRedial(err) && a.failures == 0 && a.redials < maxRedials: // else a peer that always dies is started twice as often (ROB-8)
 		a.redials++
 		a.dial(c)
-	case IsPermanent(err):
+	case errors.Is(err, ErrPermanent):
 		a.failures++
 		a.to(Failed)
 		a.conn.calls.Unavailable(err)
@@ -345,7 +345,8 @@ func (a *actor) drain(c *actors.Context) {
 	a.noPing(call.ErrClosed)
 	a.to(Closing)
 	a.answer(call.ErrClosed)
-	a.conn.calls.Drain()
+	self := c.Self()
+	a.conn.calls.Drain(func() { self.Send(closeNow{}) })
 	if !wasReady {
 		c.Stop()
 	}

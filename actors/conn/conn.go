@@ -35,7 +35,7 @@ type Options struct {
 	// PingEvery while the connection is ready on a legacy revision (PING-03). It
 	// must heed ctx, which ends after PingTimeout; zero means 10 s. An error of the
 	// peer's is a sign of life. After PingMisses pings in a row without one the
-	// generation fails with a [PingError]; zero means 2.
+	// generation fails with [ErrNoPing]; zero means 2.
 	Ping                   func(ctx context.Context, s *Session) error
 	PingEvery, PingTimeout time.Duration
 	PingMisses             int

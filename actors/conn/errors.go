@@ -7,8 +7,12 @@ import (
 )
 
 var (
-	// ErrConnectTimeout is what a [ConnectTimeoutError] is.
+	// ErrConnectTimeout says that dialing or negotiating took too long.
 	ErrConnectTimeout = errors.New("conn: connecting timed out")
+	// ErrNoPing says that the peer gave no sign of life (PING-02).
+	ErrNoPing = errors.New("conn: the peer does not answer pings")
+	// ErrPermanent is what an error is that was marked by [Permanent].
+	ErrPermanent = errors.New("conn: trying again does not help")
 	// ErrClosedByPeer is a transport that ended without an error.
 	ErrClosedByPeer = errors.New("the peer closed the connection")
 	// ErrGenerationOver ends the peer's requests when what they came on is gone.
@@ -17,32 +21,32 @@ var (
 	ErrNotReady = errors.New("conn: not connected")
 )
 
-// ConnectTimeoutError says that dialing or negotiating took too long.
-type ConnectTimeoutError struct {
+// connectTimeout is [ErrConnectTimeout] with what was under way.
+type connectTimeout struct {
 	State State // what was under way
 	After time.Duration
 }
 
-func (e *ConnectTimeoutError) Error() string {
+func (e *connectTimeout) Error() string {
 	return fmt.Sprintf("no connection within %v (%v)", e.After, e.State)
 }
 
-// Is reports that the error is [ErrConnectTimeout].
-func (e *ConnectTimeoutError) Is(target error) bool { return target == ErrConnectTimeout }
+func (e *connectTimeout) Is(target error) bool { return target == ErrConnectTimeout }
 
-// PingError says that the peer gave no sign of life (PING-02).
-type PingError struct {
+// pingError is [ErrNoPing] with what became of the pings.
+type pingError struct {
 	Misses int           // pings in a row without an answer
 	After  time.Duration // how long each was waited for
 	Err    error         // what became of the last
 }
 
-func (e *PingError) Error() string {
+func (e *pingError) Error() string {
 	return fmt.Sprintf("the peer did not answer %d pings within %v each: %v", e.Misses, e.After, e.Err)
 }
 
-// Unwrap returns what became of the last ping.
-func (e *PingError) Unwrap() error { return e.Err }
+func (e *pingError) Is(target error) bool { return target == ErrNoPing }
+
+func (e *pingError) Unwrap() error { return e.Err }
 
 // marked is an error that says how to go on.
 type marked struct {
@@ -52,18 +56,14 @@ type marked struct {
 
 func (m *marked) Unwrap() error { return m.error }
 
+func (m *marked) Is(target error) bool { return target == ErrPermanent && m.permanent }
+
 // Permanent marks an error of Dial or Negotiate that trying again does not help.
 func Permanent(err error) error { return &marked{err, true} }
 
 // Redial marks an error of Negotiate after which a fresh transport is to be tried
 // at once: a few times in a row at most, and only before any other failure.
 func Redial(err error) error { return &marked{err, false} }
-
-// IsPermanent reports whether err was marked by [Permanent].
-func IsPermanent(err error) bool {
-	m, ok := errors.AsType[*marked](err)
-	return ok && m.permanent
-}
 
 func isRedial(err error) bool {
 	m, ok := errors.AsType[*marked](err)

@@ -22,21 +22,28 @@ type Handler interface {
 	// request was cancelled. With a nil error Handle has ended well; otherwise
 	// Handle may still be running, so Answer must not touch what Handle writes.
 	Answer(err error)
+	// A handler may also have these methods:
+	//
+	// Drop(err error) is called in place of Answer when the request was cancelled, and
+	// must write nothing.
+	//
+	// Report(progress, total float64, message string) sends a progress notification for
+	// each call of [Call.Progress]; total is zero where it is not known. It does not block,
+	// and is not called after Answer or Drop.
+	//
+	// Looked() is called when Done or Value is called of the [Call] for the first time, or
+	// when a context is derived from it: until then nothing that would end it need be
+	// watched. It may come from any goroutine, and must not use the Call before it returns.
 }
 
-// Dropper is a [Handler] that wants to know that its request was cancelled.
-// Drop is called in place of Answer and must write nothing.
-type Dropper interface{ Drop(err error) }
-
-// Reporter is a [Handler] that can send progress notifications, one for each
-// call of Report, which does not block. It is not called after Answer or Drop.
-type Reporter interface{ Report(p Progress) }
-
-// Looker is a [Handler] that wants to know when Done or Value is called of
-// its [Call] for the first time, or derives a context from it: until then nothing that
-// would end it need be watched. Looked may come from any goroutine; it must not use the
-// Call before it returns.
-type Looker interface{ Looked() }
+// Methods that a [Handler] may have.
+type (
+	dropper  interface{ Drop(err error) }
+	reporter interface {
+		Report(progress, total float64, message string)
+	}
+	looker interface{ Looked() }
+)
 
 // Request describes an incoming request.
 type Request struct {
@@ -70,8 +77,9 @@ const (
 // is ready for one [Table.Begin]; it must not be copied or used twice.
 //
 // As a context it costs nothing until the handler looks at Done or Value, or
-// derives from it. Its cause is a [CancelledError], [DeadlineError],
-// [ClosedError], the actor's failure, or in the end [ErrFinished].
+// derives from it. Its cause says that the peer has cancelled the request, that its deadline
+// has passed, or that the connection has ended, which is [ErrClosed]; or it is the actor's
+// failure, or in the end [ErrFinished].
 type Call struct {
 	//lint:ignore U1000 its method makes the Call its actor's first message about it
 	node
@@ -123,7 +131,7 @@ func (c *Call) Begun() time.Time { return c.begun }
 // Cancel ends a call that a table has accepted, as [Table.Cancel] does by its id: for
 // a peer that has gone.
 func (c *Call) Cancel(reason string) {
-	c.actor.Ref().Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
+	c.actor.Ref().Send(&cancel{call: c, err: &cancelledError{Reason: reason}})
 }
 
 // Run runs the handler of a call that [Table.Begin] has accepted, and concludes
@@ -212,7 +220,7 @@ func (c *Call) conclude() {
 	defer c.actor.table.answered()
 	by, err := c.outcome.Result()
 	if by == fromPeer {
-		if d, ok := c.handler.(Dropper); ok {
+		if d, ok := c.handler.(dropper); ok {
 			d.Drop(err)
 		}
 		return
@@ -257,7 +265,7 @@ func (c *Call) real() context.Context {
 		x.ctx, x.cancel = context.WithCancelCause(c.actor.table.opts.Context)
 		if c.outcome.Completed() {
 			x.cancel(c.cause())
-		} else if l, ok := c.handler.(Looker); ok {
+		} else if l, ok := c.handler.(looker); ok {
 			l.Looked()
 		}
 	}

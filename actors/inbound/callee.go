@@ -30,7 +30,7 @@ type (
 	}
 	cancel struct {
 		call *Call
-		err  *CancelledError
+		err  *cancelledError
 	}
 	deadline struct{}
 	paceTick struct{}
@@ -65,7 +65,7 @@ func (a *callee) Receive(c *actors.Context, msg any) {
 		}
 	case *report:
 		if a.inFlight(m.call) {
-			a.reported(c, m)
+			a.take(c, m)
 		}
 	case deadline:
 		a.deadline()
@@ -102,7 +102,7 @@ func (a *callee) deadline() {
 	case time.Now().Before(at):
 		a.timer.SetAt(at)
 	default:
-		a.settle(fromElsewhere, &DeadlineError{At: at})
+		a.settle(fromElsewhere, &deadlineError{At: at})
 	}
 }
 

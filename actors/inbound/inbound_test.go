@@ -204,7 +204,7 @@ func TestRefusals(t *testing.T) {
 		if err := first.wait(t); err != nil || first.answers.Load() != 1 {
 			t.Errorf("a parked request: got %v and %d answers", err, first.answers.Load())
 		}
-		c.Drain()
+		c.Drain(func() { close(c.drained) })
 		refused(mcp.IntID(9), inbound.ErrClosed, mcp.CodeInternal)
 		select {
 		case <-c.drained:
@@ -225,7 +225,7 @@ func TestDrainedComesAfterTheAnswer(t *testing.T) {
 		if err := c.Begin(&r.Call, r, with(1)); err != nil {
 			t.Fatal(err)
 		}
-		c.Drain()
+		c.Drain(func() { close(c.drained) })
 		go r.Run()
 		synctest.Wait()
 		select {
@@ -323,7 +323,7 @@ func TestProgress(t *testing.T) {
 		r := newRequest(func(_ context.Context, r *request) error {
 			r.Progress(1, 10, "one")
 			synctest.Wait()
-			if got := r.reports(); !slices.Equal(got, []inbound.Progress{{Progress: 1, Total: 10, Message: "one"}}) {
+			if got := r.reports(); !slices.Equal(got, []progress{{Progress: 1, Total: 10, Message: "one"}}) {
 				t.Errorf("at once: got %v", got)
 			}
 			r.Progress(1, 10, "again") // PROG-03

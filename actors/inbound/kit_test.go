@@ -31,8 +31,6 @@ func (c *connection) Receive(ctx *actors.Context, msg any) {
 		m.Complete(struct{}{}, nil)
 	case actors.Stopping:
 		c.Close(errGone)
-	case inbound.Drained:
-		close(c.drained)
 	}
 }
 
@@ -74,6 +72,12 @@ func connectWith(t testing.TB, system *actors.Options, opts *inbound.Options) *c
 	return c
 }
 
+// progress is one report of a handler.
+type progress struct {
+	Progress, Total float64
+	Message         string
+}
+
 // request is a handler for tests.
 type request struct {
 	inbound.Call
@@ -83,7 +87,7 @@ type request struct {
 	writing chan struct{} // Answer waits for it; nil: not
 
 	mu       sync.Mutex
-	progress []inbound.Progress
+	progress []progress
 
 	answers, drops atomic.Int32
 	outcome        actors.Reply[error] // given by Answer or Drop
@@ -109,13 +113,13 @@ func (r *request) Drop(err error) {
 	r.outcome.Complete(err, nil)
 }
 
-func (r *request) Report(p inbound.Progress) {
+func (r *request) Report(done, total float64, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress = append(r.progress, p)
+	r.progress = append(r.progress, progress{done, total, message})
 }
 
-func (r *request) reports() []inbound.Progress {
+func (r *request) reports() []progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.progress

@@ -7,25 +7,25 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// Progress is one report of a handler.
-type Progress struct {
-	Progress float64
-	Total    float64 // zero when not known
-	Message  string  // for people; may be empty
+// reported is one report of a handler.
+type reported struct {
+	progress float64
+	total    float64 // zero when not known
+	message  string  // for people; may be empty
 }
 
 // Progress reports how far the handler has come. A value that does not increase
 // is dropped (PROG-03), as is everything after the outcome (PROG-04). A handler
 // that reports all the time is slowed down to the newest value every 50 ms
-// (PROG-05). The [Handler] must be a [Reporter].
+// (PROG-05). The [Handler] must have a method Report.
 func (c *Call) Progress(progress, total float64, message string) {
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
 		return // JSON has no text for it
 	}
-	if _, ok := c.handler.(Reporter); !ok {
+	if _, ok := c.handler.(reporter); !ok {
 		return
 	}
-	c.actor.Ref().Send(&report{call: c, Progress: Progress{progress, total, message}})
+	c.actor.Ref().Send(&report{call: c, reported: reported{progress, total, message}})
 }
 
 // Reports may come in bursts of progressBurst, and one each progressEvery.
@@ -39,8 +39,8 @@ type progress struct {
 	last   float64
 	credit int        // reports that may go out at once
 	since  time.Time  // when credit was counted
-	held   *Progress  // the newest one that may not go out yet
-	posted []Progress // to be written
+	held   *reported  // the newest one that may not go out yet
+	posted []reported // to be written
 }
 
 // admit reports whether one report may go out now.
@@ -58,13 +58,13 @@ func (p *progress) admit(now time.Time) bool {
 
 // report is a message to the call's actor.
 type report struct {
-	Progress
+	reported
 	call *Call
 }
 
-// reported handles a handler's report.
-func (a *callee) reported(ctx *actors.Context, m *report) {
-	switch a.call.accept(m.Progress) {
+// take handles a handler's report.
+func (a *callee) take(ctx *actors.Context, m *report) {
+	switch a.call.accept(m.reported) {
 	case postedNow:
 		a.Ref().Go(a.call.flush)
 	case heldBack:
@@ -106,7 +106,7 @@ const (
 )
 
 // accept decides on a new report.
-func (c *Call) accept(report Progress) acceptance {
+func (c *Call) accept(report reported) acceptance {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.lazily()
@@ -114,10 +114,10 @@ func (c *Call) accept(report Progress) acceptance {
 		x.progress = &progress{last: math.Inf(-1), credit: progressBurst, since: time.Now()}
 	}
 	p := x.progress
-	if report.Progress <= p.last {
+	if report.progress <= p.last {
 		return dropped
 	}
-	p.last = report.Progress
+	p.last = report.progress
 	if p.held != nil || !p.admit(time.Now()) {
 		p.held = &report
 		return heldBack
@@ -169,13 +169,13 @@ func (c *Call) report() {
 	if x == nil {
 		return
 	}
-	var posted []Progress
+	var posted []reported
 	c.mu.Lock()
 	if x.progress != nil {
 		posted, x.progress.posted = x.progress.posted, nil
 	}
 	c.mu.Unlock()
 	for _, p := range posted {
-		c.handler.(Reporter).Report(p) // or nothing would have been posted
+		c.handler.(reporter).Report(p.progress, p.total, p.message) // or nothing would have been posted
 	}
 }

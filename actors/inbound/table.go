@@ -44,10 +44,6 @@ func (o *Options) withDefaults() Options {
 // spawnWait bounds the wait for a parent that does not answer.
 const spawnWait = 10 * time.Second
 
-// Drained is sent to the parent, after [Table.Drain], once no handler runs and
-// every answer is written.
-type Drained struct{}
-
 // Table knows the requests in flight of one connection, and has the actors that stand
 // for them. Its methods may be used from any goroutine, except where they say otherwise;
 // nothing blocks under its lock.
@@ -58,8 +54,8 @@ type Table struct {
 	pool       actors.Pool[*callee]
 	ids        map[mcp.ID]*Call // nil while there are none
 	unanswered int              // calls whose answer is not written yet
-	drain      bool
-	drained    bool
+	drain      func()           // takes the end of the last request; nil before Drain
+	drained    bool             // drain was called, or is not to be
 	closed     bool
 }
 
@@ -108,7 +104,7 @@ func (t *Table) Begin(c *Call, h Handler, r Request) error {
 func (t *Table) take(c *Call) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.drain || t.pool.Parent().IsZero() {
+	if t.closed || t.drain != nil || t.pool.Parent().IsZero() {
 		return false, ErrClosed
 	}
 	id := c.request.key()
@@ -182,7 +178,7 @@ func (t *Table) putBack(a *callee) (kept bool) {
 		t.unlist(a.assigned)
 		a.assigned = nil
 		keep := t.opts.Idle
-		if t.drain {
+		if t.drain != nil {
 			keep = 0
 		}
 		kept = t.pool.Put(a, keep)
@@ -228,16 +224,15 @@ func (t *Table) unlist(c *Call) {
 	}
 }
 
-// update changes the table, and notifies the parent when the last request of a drain
-// is over.
+// update changes the table, and ends a drain when its last request is over.
 func (t *Table) update(change func()) {
 	t.mu.Lock()
 	change()
-	over := t.drain && !t.drained && t.pool.Busy() == 0 && t.unanswered == 0
+	over := t.drain != nil && !t.drained && t.pool.Busy() == 0 && t.unanswered == 0
 	t.drained = t.drained || over
 	t.mu.Unlock()
 	if over {
-		t.pool.Parent().Send(Drained{})
+		t.drain()
 	}
 }
 
@@ -282,19 +277,19 @@ func (t *Table) Cancel(id mcp.ID, reason string) bool {
 	case c == nil:
 		return false
 	case a == nil: // its actor is being started
-		c.settle(fromPeer, &CancelledError{Reason: reason})
+		c.settle(fromPeer, &cancelledError{Reason: reason})
 	default:
-		a.Ref().Send(&cancel{call: c, err: &CancelledError{Reason: reason}})
+		a.Ref().Send(&cancel{call: c, err: &cancelledError{Reason: reason}})
 	}
 	return true
 }
 
-// Drain takes no more requests, and sends [Drained] to the parent as soon as
-// none is left.
-func (t *Table) Drain() { t.update(func() { t.drain = true }) }
+// Drain takes no more requests, and calls then as soon as no handler runs and every answer
+// is written, on any goroutine, which it must not block. It is called once.
+func (t *Table) Drain(then func()) { t.update(func() { t.drain = then }) }
 
-// Close takes no more requests and ends those in flight with a [ClosedError]
-// that has the cause. Handlers are not waited for: the actor of a request stops when
+// Close takes no more requests and ends those in flight with an
+// error that is [ErrClosed] and wraps the cause. Handlers are not waited for: the actor of a request stops when
 // its handler has ended, the others stop at once. The parent calls it when it stops,
 // or when what the requests came on is gone. The channel is closed once all of those
 // are answered; it is nil if there were none.
@@ -302,7 +297,7 @@ func (t *Table) Close(cause error) (answered <-chan struct{}) {
 	var lost []*Call
 	var idle []*callee
 	t.mu.Lock()
-	t.closed, t.drain, t.drained = true, true, true
+	t.closed, t.drained = true, true
 	for _, a := range t.pool.RetireAll() {
 		if c := t.unassign(a); c != nil {
 			lost = append(lost, c)
@@ -318,7 +313,7 @@ func (t *Table) Close(cause error) (answered <-chan struct{}) {
 	if len(lost) == 0 {
 		return nil
 	}
-	err := &ClosedError{Cause: cause}
+	err := &closedError{Cause: cause}
 	for _, c := range lost {
 		c.settle(fromElsewhere, err)
 	}
@@ -332,18 +327,9 @@ func (t *Table) Close(cause error) (answered <-chan struct{}) {
 	return all
 }
 
-// Stats counts what a table holds.
-type Stats struct {
-	Actors   int // idle, assigned and being started
-	Idle     int
-	InFlight int // assigned, and waiting for an actor
-	IDs      int // that can be cancelled
-}
-
-// Stats counts what the table holds at this moment.
-func (t *Table) Stats() Stats {
+// Listed counts the requests in flight that can be cancelled by their ids.
+func (t *Table) Listed() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	busy, idle := t.pool.Busy(), t.pool.Idle()
-	return Stats{Actors: busy + idle, Idle: idle, InFlight: busy, IDs: len(t.ids)}
+	return len(t.ids)
 }

@@ -1,8 +1,8 @@
 package loop
 
 import (
-	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/internal/budget"
 )
 
 // openSpending makes the run's account.

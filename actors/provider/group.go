@@ -15,7 +15,7 @@ import (
 // GroupOptions says what the providers of a group are like; nil is the same as the
 // zero value.
 type GroupOptions struct {
-	// Providers holds the options of each by its name, see [NameOf]. One that is not
+	// Providers holds the options of each by its name, see [Group.Model]. One that is not
 	// here has those of its first part ("openai" for "openai@example.com"), and else
 	// those of "".
 	Providers map[string]Options
@@ -31,13 +31,13 @@ type Group struct {
 	ref  actors.Ref
 
 	mu     sync.Mutex // guards what follows; nothing is sent under it
-	all    map[string]*Provider
+	all    map[string]*provider
 	closed bool
 }
 
 // Open starts a group. It ends with the system or by [Group.Close].
 func Open(sys *actors.System, opts *GroupOptions) (*Group, error) {
-	g := &Group{all: make(map[string]*Provider)}
+	g := &Group{all: make(map[string]*provider)}
 	if opts != nil {
 		g.opts = *opts
 	}
@@ -53,14 +53,16 @@ func (g *Group) Close() { g.ref.Stop() }
 // Stopped returns a channel that is closed once all actors of the group are gone.
 func (g *Group) Stopped() <-chan struct{} { return g.ref.Stopped() }
 
-// Model returns m behind the provider that [NameOf] names. A model that is behind a
-// provider of this group already is returned as it is.
+// Model returns m behind its provider, whose name is what m's Backend method returns, as in
+// "openai@openrouter.ai", and without one what stands before the slash of its name. Models
+// that wrap another are looked through if they have a method Unwrap() llm.Model, as the
+// returned model has. A model that is behind a provider of this group already is returned as
+// it is. In a group that is closed models fail with [ErrClosed].
 func (g *Group) Model(m llm.Model) llm.Model {
 	if w, ok := m.(*model); ok && w.provider.group == g {
 		return m
 	}
-	name := NameOf(m)
-	return g.Provider(name, g.optionsOf(name)).Model(m)
+	return g.provider(nameOf(m)).behind(m)
 }
 
 func (g *Group) optionsOf(name string) *Options {
@@ -73,11 +75,8 @@ func (g *Group) optionsOf(name string) *Options {
 	return nil
 }
 
-// NameOf returns the name of the provider that answers for a model: what its Backend
-// method returns, as in "openai@openrouter.ai", and without one what stands before the
-// slash of its name. Models that wrap another are looked through if they have a method
-// Unwrap() llm.Model.
-func NameOf(m llm.Model) string {
+// nameOf returns the name of the provider that answers for a model, see [Group.Model].
+func nameOf(m llm.Model) string {
 	for {
 		if b, ok := m.(interface{ Backend() string }); ok {
 			return b.Backend()
@@ -91,20 +90,15 @@ func NameOf(m llm.Model) string {
 	}
 }
 
-// Provider returns the provider with that name, which is made when it is asked for
-// first; opts are not looked at later. Nil options are those of [GroupOptions]. In a
-// group that is closed its models fail with [ErrClosed].
-func (g *Group) Provider(name string, opts *Options) *Provider {
+// provider returns the provider with that name, which is made when it is asked for first.
+func (g *Group) provider(name string) *provider {
 	g.mu.Lock()
 	p := g.all[name]
 	if p != nil {
 		g.mu.Unlock()
 		return p
 	}
-	if opts == nil {
-		opts = g.optionsOf(name)
-	}
-	p = newProvider(g, name, opts)
+	p = newProvider(g, name, g.optionsOf(name))
 	if g.closed {
 		p.closed = ErrClosed
 	}
@@ -123,19 +117,19 @@ func (g *Group) States() map[string]State {
 	return out
 }
 
-func (g *Group) providers() []*Provider {
+func (g *Group) providers() []*provider {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all := make([]*Provider, 0, len(g.all))
+	all := make([]*provider, 0, len(g.all))
 	for _, p := range g.all {
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b *Provider) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *provider) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
 // spawn asks the group's actor for a provider's.
-type spawn struct{ p *Provider }
+type spawn struct{ p *provider }
 
 // group is the actor above the providers. It holds nothing: after a restart it starts
 // what the handles say there is.
@@ -162,7 +156,7 @@ func (g *group) Receive(c *actors.Context, msg any) {
 }
 
 // start spawns a provider's actor, unless it was asked for twice around a restart.
-func (g *group) start(c *actors.Context, p *Provider) {
+func (g *group) start(c *actors.Context, p *provider) {
 	ref, err := c.Spawn(actors.Spec{Kind: actors.KindProvider, Name: p.name, New: func() actors.Actor { return &supervisor{p: p} }})
 	switch {
 	case err == nil:

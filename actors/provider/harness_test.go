@@ -89,7 +89,7 @@ func (b *bench) newest(kind actors.Kind) actors.Ref {
 func (b *bench) live(kind actors.Kind) int { return b.sys.Census().Live(kind) }
 
 // state returns what the provider of the scripted models does.
-func (b *bench) state() provider.State { return b.Provider("llmtest", nil).State() }
+func (b *bench) state() provider.State { return b.Provider("llmtest").State() }
 
 // quiet fails unless nothing goes on any more.
 func (b *bench) quiet(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // model is a model behind a provider.
 type model struct {
-	provider *Provider
+	provider *provider
 	model    llm.Model
 }
 

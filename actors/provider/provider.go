@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// Provider is the handle of one backend. It holds who is there; the actor behind it
+// provider is the handle of one backend. It holds who is there; the actor behind it
 // decides who may go out.
-type Provider struct {
+type provider struct {
 	group *Group
 	name  string
 	opts  Options
@@ -42,46 +42,43 @@ type State struct {
 
 // The states of a circuit.
 const (
-	CircuitClosed   = "closed"
-	CircuitOpen     = "open"
-	CircuitHalfOpen = "half-open"
+	circuitClosed   = "closed"
+	circuitOpen     = "open"
+	circuitHalfOpen = "half-open"
 )
 
-func newProvider(g *Group, name string, opts *Options) *Provider {
-	return &Provider{group: g, name: name, opts: opts.withDefaults(),
-		live: make(map[*ticket]struct{}), seen: State{Circuit: CircuitClosed}}
+func newProvider(g *Group, name string, opts *Options) *provider {
+	return &provider{group: g, name: name, opts: opts.withDefaults(),
+		live: make(map[*ticket]struct{}), seen: State{Circuit: circuitClosed}}
 }
 
-// Name returns the provider's name.
-func (p *Provider) Name() string { return p.name }
-
 // String returns the provider's name.
-func (p *Provider) String() string { return p.name }
+func (p *provider) String() string { return p.name }
 
 // GoString returns what String does: %#v shows none of the models (SECA-27).
-func (p *Provider) GoString() string { return p.name }
+func (p *provider) GoString() string { return p.name }
 
 // State returns what the provider does at the moment.
-func (p *Provider) State() State {
+func (p *provider) State() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seen
 	s.Waiting = max(0, len(p.live)-s.InFlight)
-	if s.Circuit == CircuitOpen && !time.Now().Before(s.Until) {
-		s.Circuit = CircuitHalfOpen
+	if s.Circuit == circuitOpen && !time.Now().Before(s.Until) {
+		s.Circuit = circuitHalfOpen
 	}
-	if s.Circuit != CircuitOpen {
+	if s.Circuit != circuitOpen {
 		s.Until = time.Time{}
 	}
 	return s
 }
 
-// Model returns m behind the provider: its requests wait for a place, are retried, and
+// behind returns m behind the provider: its requests wait for a place, are retried, and
 // can be ended by others. The model has a method Unwrap that returns m.
-func (p *Provider) Model(m llm.Model) llm.Model { return &model{provider: p, model: m} }
+func (p *provider) behind(m llm.Model) llm.Model { return &model{provider: p, model: m} }
 
 // enter takes a request in, or says why not.
-func (p *Provider) enter(t *ticket) error {
+func (p *provider) enter(t *ticket) error {
 	p.mu.Lock()
 	switch closed := p.closed; {
 	case closed != nil:
@@ -103,20 +100,20 @@ func (p *Provider) enter(t *ticket) error {
 }
 
 // forget is the end of a request.
-func (p *Provider) forget(t *ticket) {
+func (p *provider) forget(t *ticket) {
 	p.mu.Lock()
 	delete(p.live, t)
 	p.mu.Unlock()
 }
 
-func (p *Provider) actor() actors.Ref {
+func (p *provider) actor() actors.Ref {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ref
 }
 
 // started notes the provider's actor.
-func (p *Provider) started(ref actors.Ref) {
+func (p *provider) started(ref actors.Ref) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ref = ref
@@ -124,16 +121,16 @@ func (p *Provider) started(ref actors.Ref) {
 
 // attach says that the actor takes requests from now on, and returns those that wait
 // for it, in order.
-func (p *Provider) attach(ref actors.Ref) []*ticket {
+func (p *provider) attach(ref actors.Ref) []*ticket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ref, p.ready = ref, true
-	p.seen = State{Circuit: CircuitClosed}
+	p.seen = State{Circuit: circuitClosed}
 	return p.sorted()
 }
 
 // detach ends the requests of an actor that ends.
-func (p *Provider) detach(ref actors.Ref, why error) {
+func (p *provider) detach(ref actors.Ref, why error) {
 	p.mu.Lock()
 	mine := p.ready && p.ref == ref
 	p.mu.Unlock()
@@ -143,10 +140,10 @@ func (p *Provider) detach(ref actors.Ref, why error) {
 }
 
 // interrupt ends all requests; those that come later wait for an actor.
-func (p *Provider) interrupt(why error) {
+func (p *provider) interrupt(why error) {
 	p.mu.Lock()
 	p.ready = false
-	p.seen = State{Circuit: CircuitClosed}
+	p.seen = State{Circuit: circuitClosed}
 	all := p.sorted()
 	p.mu.Unlock()
 	for _, t := range all {
@@ -155,7 +152,7 @@ func (p *Provider) interrupt(why error) {
 }
 
 // end ends all requests for good.
-func (p *Provider) end(why error) {
+func (p *provider) end(why error) {
 	p.mu.Lock()
 	p.closed = cmp.Or(p.closed, why)
 	p.mu.Unlock()
@@ -163,7 +160,7 @@ func (p *Provider) end(why error) {
 }
 
 // sorted returns the requests in the order of their coming. It is called under the lock.
-func (p *Provider) sorted() []*ticket {
+func (p *provider) sorted() []*ticket {
 	all := make([]*ticket, 0, len(p.live))
 	for t := range p.live {
 		all = append(all, t)
@@ -173,7 +170,7 @@ func (p *Provider) sorted() []*ticket {
 }
 
 // publish shows what the actor does.
-func (p *Provider) publish(ref actors.Ref, s State) {
+func (p *provider) publish(ref actors.Ref, s State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready && p.ref == ref {
@@ -182,7 +179,7 @@ func (p *Provider) publish(ref actors.Ref, s State) {
 }
 
 // wrap makes the error of a request of what is no model's own.
-func (p *Provider) wrap(m llm.Model, err error) *llm.Error {
+func (p *provider) wrap(m llm.Model, err error) *llm.Error {
 	_, name, _ := strings.Cut(m.Name(), "/")
 	return &llm.Error{Provider: p.name, Model: name, Err: err}
 }

@@ -92,7 +92,7 @@ func TestOptionsByName(t *testing.T) {
 		}
 		for name, want := range map[string]int{"openai@host": 2, "openai@other": 3, "openai": 3, "ollama": 4} {
 			script := llmtest.Loop(llmtest.Fail(busy(time.Second)))
-			_, err := llm.Generate(t.Context(), g.Provider(name, nil).Model(script), hello())
+			_, err := llm.Generate(t.Context(), g.Provider(name).Model(script), hello())
 			if n := len(script.Requests()); n != want || !errors.Is(err, llm.ErrRateLimit) {
 				t.Errorf("%s: got %d attempts and %v, want %d", name, n, err, want)
 			}

@@ -20,7 +20,7 @@ import (
 //
 // The circuit is in [Circuit].
 type supervisor struct {
-	p     *Provider
+	p     *provider
 	timer *actors.Timer // only while the rate makes a request wait
 
 	out   int
@@ -106,7 +106,7 @@ func (s *supervisor) Receive(c *actors.Context, msg any) {
 
 func (s *supervisor) start(c *actors.Context) {
 	s.timer = c.NewTimer(rateDue{})
-	s.circuit = CircuitClosed
+	s.circuit = circuitClosed
 	s.rate.limit = s.p.opts.PerMinute
 	for _, t := range s.p.attach(c.Self()) {
 		s.begin(c, t)
@@ -178,8 +178,8 @@ func (s *supervisor) free(t *ticket, v verdict) {
 		s.failures++
 		s.last = v.err
 		limit := s.p.opts.Circuit.Failures
-		if probe || s.circuit == CircuitClosed && limit > 0 && s.failures >= limit {
-			s.circuit = CircuitOpen
+		if probe || s.circuit == circuitClosed && limit > 0 && s.failures >= limit {
+			s.circuit = circuitOpen
 			s.until = time.Now().Add(s.p.opts.Circuit.Open)
 		}
 	}
@@ -187,7 +187,7 @@ func (s *supervisor) free(t *ticket, v verdict) {
 
 // close is the server's return.
 func (s *supervisor) close() {
-	s.circuit, s.failures, s.probe, s.last = CircuitClosed, 0, nil, nil
+	s.circuit, s.failures, s.probe, s.last = circuitClosed, 0, nil, nil
 	s.until = time.Time{}
 }
 
@@ -201,7 +201,7 @@ func (s *supervisor) serve() {
 		t := s.pop()
 		s.out++
 		t.place = outside
-		if s.circuit == CircuitHalfOpen {
+		if s.circuit == circuitHalfOpen {
 			s.probe = t
 		}
 		t.ref.Send(&granted{probe: t == s.probe})
@@ -214,7 +214,7 @@ func (s *supervisor) serve() {
 // passable reports whether the circuit lets the next request through. While it is open
 // it refuses all.
 func (s *supervisor) passable() bool {
-	if s.circuit == CircuitOpen {
+	if s.circuit == circuitOpen {
 		left := time.Until(s.until)
 		if left > 0 {
 			for len(s.queue) > 0 {
@@ -224,9 +224,9 @@ func (s *supervisor) passable() bool {
 			}
 			return false
 		}
-		s.circuit, s.until = CircuitHalfOpen, time.Time{}
+		s.circuit, s.until = circuitHalfOpen, time.Time{}
 	}
-	return s.circuit == CircuitClosed || s.probe == nil
+	return s.circuit == circuitClosed || s.probe == nil
 }
 
 func (s *supervisor) pop() *ticket {

@@ -11,7 +11,7 @@ import (
 
 // ticket is one request: what its goroutine, its completion and its provider share.
 type ticket struct {
-	provider *Provider
+	provider *provider
 	model    llm.Model
 	observer *llm.Observer
 	ctx      context.Context // of all attempts; ends with the caller's, or by fail
@@ -58,7 +58,7 @@ const (
 	broken              // its context has
 )
 
-func newTicket(ctx context.Context, p *Provider, m llm.Model) *ticket {
+func newTicket(ctx context.Context, p *provider, m llm.Model) *ticket {
 	t := &ticket{provider: p, model: m, observer: llm.ObserverOf(ctx)}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t

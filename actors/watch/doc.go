@@ -14,7 +14,7 @@
 // # What is promised
 //
 //   - A waiter of a task gets one outcome: its result, its error, that it
-//     was cancelled ([CancelledError]), is not known any more ([UnknownError]), could
+//     was cancelled ([ErrCancelled]), is not known any more ([ErrUnknown]), could
 //     not be reached, the limit of the waiter, or what killed the actor.
 //   - A task is asked for no more often than it wishes, and not at all while it has
 //     no waiter. An actor that pauses has no goroutine.

@@ -59,11 +59,18 @@ type Notice struct {
 	Err               error
 }
 
+// About reports whether a notice that a resource has changed is about the one that was
+// subscribed to: it is that one or lies below it (RES-05).
+func (n *Notice) About(subscribed string) bool { return covers(subscribed, n.URI) }
+
 // ListenOptions says how subscriptions are kept. Do and Spawn are required.
 type ListenOptions struct {
 	Do func(context.Context, *call.Request) (call.Result, error)
 	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnChild] does.
 	Spawn actors.SpawnFunc
+	// Live reports whether there is a connection: without one no resource needs to be
+	// unsubscribed. Nil means always.
+	Live func() bool
 	// Permanent reports whether an error of Do will come again. Nil means never.
 	Permanent func(error) bool
 	// MinBackoff and MaxBackoff bound the pause before a stream that broke is opened
@@ -78,6 +85,9 @@ func (o ListenOptions) withDefaults() ListenOptions {
 	o.MinBackoff = cmp.Or(o.MinBackoff, 250*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
 	o.Stable = cmp.Or(o.Stable, 5*time.Second)
+	if o.Live == nil {
+		o.Live = func() bool { return true }
+	}
 	if o.Permanent == nil {
 		o.Permanent = func(error) bool { return false }
 	}
@@ -87,9 +97,24 @@ func (o ListenOptions) withDefaults() ListenOptions {
 	return o
 }
 
-// Listens are the subscriptions of one connection. Its methods may be used from any
-// goroutine.
-type Listens struct {
+// Subscriptions are those of one connection: streams of 2026-07-28 (Open), and single
+// resources on the revisions before (Add). Its methods may be used from any goroutine.
+type Subscriptions struct {
+	listens
+	resources
+}
+
+// NewSubscriptions returns a table without subscriptions.
+func NewSubscriptions(opts ListenOptions) *Subscriptions {
+	opts = opts.withDefaults()
+	return &Subscriptions{
+		listens{opts: opts, byID: make(map[streamKey]*stream), open: make(map[*Listen]struct{})},
+		resources{opts: opts, byURI: make(map[string]*resource)},
+	}
+}
+
+// listens are the streams.
+type listens struct {
 	opts ListenOptions
 
 	mu   sync.Mutex
@@ -120,15 +145,10 @@ type stream struct {
 // maxQueued bounds the notices of a stream that wait to be handled (ROB-3).
 const maxQueued = 256
 
-// NewListens returns a table without subscriptions.
-func NewListens(opts ListenOptions) *Listens {
-	return &Listens{opts: opts.withDefaults(), byID: make(map[streamKey]*stream), open: make(map[*Listen]struct{})}
-}
-
 // Listen is the handle of a subscription. It outlives the streams that carry it.
 // Its methods may be used from any goroutine.
 type Listen struct {
-	table  *Listens
+	table  *listens
 	notify func(Notice)
 	ref    atomic.Pointer[actors.Ref]
 	wish   atomic.Pointer[mcp.SubscriptionFilter]
@@ -140,7 +160,7 @@ type Listen struct {
 // Open starts a subscription. Notify is called on the subscription's actor, one
 // notice at a time; it must not block. After Close it is not called any more, but
 // for a call that is under way.
-func (ls *Listens) Open(filter mcp.SubscriptionFilter, notify func(Notice)) *Listen {
+func (ls *listens) Open(filter mcp.SubscriptionFilter, notify func(Notice)) *Listen {
 	l := &Listen{table: ls, notify: notify}
 	l.wish.Store(&filter)
 	ls.mu.Lock()
@@ -215,7 +235,7 @@ func (l *Listen) stopped(failure error) {
 }
 
 // Close ends all subscriptions with err, and opens no more.
-func (ls *Listens) Close(err error) {
+func (ls *listens) Close(err error) {
 	ls.mu.Lock()
 	ls.over = err
 	open := slices.Collect(maps.Keys(ls.open))
@@ -226,7 +246,7 @@ func (ls *Listens) Close(err error) {
 	}
 }
 
-func (ls *Listens) forget(which func(*stream) bool) {
+func (ls *listens) forget(which func(*stream) bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for key, st := range ls.byID {
@@ -239,7 +259,7 @@ func (ls *Listens) forget(which func(*stream) bool) {
 // errEndedByPeer ends the call of a stream that the server withdraws (SUB-08).
 var errEndedByPeer = errors.New("the server has ended the subscription")
 
-// Peer is what [Listens.Notify] needs to know of the connection a notice came on.
+// Peer is what [Subscriptions.Notify] needs to know of the connection a notice came on.
 type Peer struct {
 	Generation uint64
 	Out        func() []call.OutCall      // the requests that are out
@@ -251,7 +271,7 @@ type Peer struct {
 // one that only a subscription brings. Such a notice is dropped unless it names a
 // subscription of ours and, where that can be seen, came on its stream (SUB-02,
 // SUB-03, STDIO-07).
-func (ls *Listens) Notify(p Peer, m *mcp.Message) (mine bool) {
+func (ls *listens) Notify(p Peer, m *mcp.Message) (mine bool) {
 	var n Notice
 	switch m.Method {
 	case mcp.NotificationListenAcknowledged:
@@ -330,7 +350,7 @@ func subscriptionOf(p Peer, m *mcp.Message) mcp.ID {
 	return id
 }
 
-func (ls *Listens) find(p Peer, m *mcp.Message) *stream {
+func (ls *listens) find(p Peer, m *mcp.Message) *stream {
 	id := subscriptionOf(p, m)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -351,7 +371,7 @@ func (p Peer) stream(id mcp.ID) *stream {
 	return nil
 }
 
-func (ls *Listens) acknowledged(p Peer, m *mcp.Message) {
+func (ls *listens) acknowledged(p Peer, m *mcp.Message) {
 	var params mcp.ListenParams
 	id := subscriptionOf(p, m)
 	st := p.stream(id)
@@ -375,7 +395,7 @@ func (ls *Listens) acknowledged(p Peer, m *mcp.Message) {
 
 // cancelled takes a server's notifications/cancelled, which can mean a subscription
 // only (CANC-10).
-func (ls *Listens) cancelled(p Peer, m *mcp.Message) {
+func (ls *listens) cancelled(p Peer, m *mcp.Message) {
 	var params mcp.CancelledParams
 	if m.DecodeParams(&params) != nil {
 		return // CANC-07
@@ -414,9 +434,9 @@ func without(wish, got *mcp.SubscriptionFilter) mcp.SubscriptionFilter {
 	}
 }
 
-// Covers reports whether uri is the resource that was subscribed to, or lies below
+// covers reports whether uri is the resource that was subscribed to, or lies below
 // it (RES-05).
-func Covers(subscribed, uri string) bool {
+func covers(subscribed, uri string) bool {
 	rest, ok := strings.CutPrefix(uri, subscribed)
 	return ok && (rest == "" || strings.HasSuffix(subscribed, "/") || strings.ContainsRune("/?#", rune(rest[0])))
 }

@@ -23,7 +23,7 @@ import (
 // radio is a modern server with subscriptions, and the connection to it.
 type radio struct {
 	*peer
-	*watch.Listens
+	*watch.Subscriptions
 	gen uint64
 
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ func newRadio(t testing.TB, change func(*watch.ListenOptions)) *radio {
 	if change != nil {
 		change(&o)
 	}
-	r.Listens = watch.NewListens(o)
+	r.Subscriptions = watch.NewSubscriptions(o)
 	return r
 }
 
@@ -293,7 +293,7 @@ func TestEnds(t *testing.T) {
 		"the client":                    {func(_ *radio, l *watch.Listen, _ *tuned) { l.Close(); l.Close() }, false, nil, 1},
 		"the client, then the server":   {func(r *radio, l *watch.Listen, s *tuned) { l.Close(); s.end <- nil; cancelled(r, s) }, false, nil, -1},
 		"no such method":                {func(_ *radio, _ *watch.Listen, s *tuned) { s.end <- mcp.ErrMethodNotFound }, true, mcp.ErrMethodNotFound, 0},
-		"all of them":                   {func(r *radio, _ *watch.Listen, _ *tuned) { r.Listens.Close(errCut) }, true, errCut, 1},
+		"all of them":                   {func(r *radio, _ *watch.Listen, _ *tuned) { r.Subscriptions.Close(errCut) }, true, errCut, 1},
 		"its actor is killed":           {func(_ *radio, l *watch.Listen, _ *tuned) { l.Ref().Stop() }, true, watch.ErrFailed, 1},
 	}
 	for name, tt := range tests {
@@ -506,7 +506,7 @@ func TestTaskNotice(t *testing.T) {
 
 // Whoever can not be started has ended.
 func TestListenWithoutActor(t *testing.T) {
-	l := watch.NewListens(watch.ListenOptions{Spawn: func(_ actors.Spec, then func(actors.Ref, error)) { then(actors.Ref{}, errCut) }})
+	l := watch.NewSubscriptions(watch.ListenOptions{Spawn: func(_ actors.Spec, then func(actors.Ref, error)) { then(actors.Ref{}, errCut) }})
 	e := new(ear)
 	got := l.Open(lists, e.hear)
 	<-got.Done()
@@ -588,7 +588,7 @@ func TestListenChaos(t *testing.T) {
 					}
 					time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
 				}
-				r.Listens.Close(errCut)
+				r.Subscriptions.Close(errCut)
 				for _, o := range all {
 					<-o.Done()
 					if n := strings.Count(o.String(), "ended"); n > 1 || n == 0 && !o.closed {
@@ -615,7 +615,7 @@ func FuzzNotify(f *testing.F) {
 		if err := mcp.Scan(mcp.AppendNotification(nil, method, []byte(params)), &m); err != nil {
 			return
 		}
-		l := watch.NewListens(watch.ListenOptions{})
+		l := watch.NewSubscriptions(watch.ListenOptions{})
 		l.Notify(watch.Peer{Out: func() []call.OutCall { return nil }, Failed: func(mcp.ID, error) { t.Error("ended a request that is not a subscription's") }}, &m)
 	})
 }

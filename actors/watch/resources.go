@@ -13,27 +13,19 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Resources are the subscriptions to single resources of one connection to a server
+// resources are the subscriptions to single resources of one connection to a server
 // before 2026-07-28 (RES-05), an actor each. A new session of the server has
-// forgotten them, and is told again (STDIO-24, SHL-52). Its methods may be used from
-// any goroutine.
-type Resources struct {
+// forgotten them, and is told again (STDIO-24, SHL-52).
+type resources struct {
 	opts ListenOptions
-	live func() bool
 
 	mu    sync.Mutex
-	byURI map[string]*Resource
+	byURI map[string]*resource
 }
 
-// NewResources returns a table without subscriptions. Live reports whether there is
-// a connection: without one nothing needs to be unsubscribed.
-func NewResources(opts ListenOptions, live func() bool) *Resources {
-	return &Resources{opts: opts.withDefaults(), live: live, byURI: make(map[string]*Resource)}
-}
-
-// Resource is one subscription, shared by all who want to hear of the resource.
-type Resource struct {
-	table *Resources
+// resource is one subscription, shared by all who want to hear of the resource.
+type resource struct {
+	table *resources
 	uri   string
 	ref   atomic.Pointer[actors.Ref]
 	first actors.Reply[struct{}] // the server's first answer
@@ -54,13 +46,14 @@ type ResourceUser struct {
 }
 
 // Add subscribes to a resource, unless it is subscribed to already, and waits for the
-// server to agree.
-func (rs *Resources) Add(ctx context.Context, uri string, u *ResourceUser) (*Resource, error) {
+// server to agree. Remove takes the user away; with the last one the server is told (RES-05).
+func (rs *resources) Add(ctx context.Context, uri string, user ResourceUser) (remove func(), err error) {
+	u := &user
 	rs.mu.Lock()
 	r := rs.byURI[uri]
 	fresh := r == nil
 	if fresh {
-		r = &Resource{table: rs, uri: uri, users: make(map[*ResourceUser]struct{})}
+		r = &resource{table: rs, uri: uri, users: make(map[*ResourceUser]struct{})}
 		rs.byURI[uri] = r
 	}
 	r.users[u] = struct{}{}
@@ -74,14 +67,14 @@ func (rs *Resources) Add(ctx context.Context, uri string, u *ResourceUser) (*Res
 		})
 	}
 	if _, err := r.first.Wait(ctx); err != nil {
-		r.Remove(u)
+		r.remove(u)
 		return nil, err
 	}
-	return r, nil
+	return func() { r.remove(u) }, nil
 }
 
-// Remove takes one user away; with the last one the server is told (RES-05).
-func (r *Resource) Remove(u *ResourceUser) {
+// remove takes one user away.
+func (r *resource) remove(u *ResourceUser) {
 	rs := r.table
 	rs.mu.Lock()
 	_, there := r.users[u]
@@ -99,30 +92,19 @@ func (r *Resource) Remove(u *ResourceUser) {
 	}
 }
 
-func (r *Resource) send(msg any) {
+func (r *resource) send(msg any) {
 	if ref := r.ref.Load(); ref != nil {
 		ref.Send(msg)
 	}
 }
 
-// Done returns a channel that is closed once the subscription has ended.
-func (r *Resource) Done() <-chan struct{} { return r.over.Done() }
-
-// Ref returns the actor.
-func (r *Resource) Ref() actors.Ref {
-	if ref := r.ref.Load(); ref != nil {
-		return *ref
-	}
-	return actors.Ref{}
-}
-
 // Updated passes on that a resource has changed to those who subscribed to it or
 // to what it lies below, and reports whether there was one.
-func (rs *Resources) Updated(uri string) bool {
+func (rs *resources) Updated(uri string) bool {
 	rs.mu.Lock()
 	var tell []*ResourceUser
 	for subscribed, r := range rs.byURI {
-		if Covers(subscribed, uri) {
+		if covers(subscribed, uri) {
 			for u := range r.users {
 				tell = append(tell, u)
 			}
@@ -136,9 +118,9 @@ func (rs *Resources) Updated(uri string) bool {
 }
 
 // Connected says that there is a new session, which knows of no subscription.
-func (rs *Resources) Connected() {
+func (rs *resources) Connected() {
 	rs.mu.Lock()
-	all := make([]*Resource, 0, len(rs.byURI))
+	all := make([]*resource, 0, len(rs.byURI))
 	for _, r := range rs.byURI {
 		all = append(all, r)
 	}
@@ -149,7 +131,7 @@ func (rs *Resources) Connected() {
 }
 
 // end is the one end of a subscription.
-func (r *Resource) end(err error) {
+func (r *resource) end(err error) {
 	rs := r.table
 	rs.mu.Lock()
 	r.gone = true
@@ -170,7 +152,7 @@ func (r *Resource) end(err error) {
 	}
 }
 
-func (r *Resource) stopped(failure error) { r.end(errors.Join(ErrFailed, failure)) }
+func (r *resource) stopped(failure error) { r.end(errors.Join(ErrFailed, failure)) }
 
 // subscriber keeps one subscription.
 //
@@ -180,7 +162,7 @@ func (r *Resource) stopped(failure error) { r.end(errors.Join(ErrFailed, failure
 //	   │    └─ pausing         ├─ unsubscribe ──▶ (stopped)
 //	   └ refused ──────────────┴────────────────▶ (stopped)
 type subscriber struct {
-	resource *Resource
+	resource *resource
 	retry    *actors.Timer
 	asking   bool // resources/subscribe is out
 	again    bool // and there is another session meanwhile
@@ -266,7 +248,7 @@ func (a *subscriber) subscribed(c *actors.Context, err error) {
 }
 
 // renewed tells the users of a resource to read it again.
-func (rs *Resources) renewed(r *Resource) {
+func (rs *resources) renewed(r *resource) {
 	rs.mu.Lock()
 	tell := make([]*ResourceUser, 0, len(r.users))
 	for u := range r.users {
@@ -283,7 +265,7 @@ const unsubscribeLimit = 10 * time.Second
 
 func (a *subscriber) unsubscribe(c *actors.Context) {
 	rs := a.resource.table
-	if !a.agreed || rs.live != nil && !rs.live() {
+	if !a.agreed || !rs.opts.Live() {
 		return
 	}
 	req := a.request(mcp.MethodUnsubscribe)

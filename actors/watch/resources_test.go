@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-func newResources(p *peer, live bool) *watch.Resources {
-	return watch.NewResources(watch.ListenOptions{Do: p.do, Spawn: p.spawn, Permanent: func(err error) bool { return errors.Is(err, errCut) }}, func() bool { return live })
+func newResources(p *peer, live bool) *watch.Subscriptions {
+	return watch.NewSubscriptions(watch.ListenOptions{Do: p.do, Spawn: p.spawn, Permanent: func(err error) bool { return errors.Is(err, errCut) }, Live: func() bool { return live }})
 }
 
 // user is one who wants to hear of a resource.
@@ -39,11 +39,12 @@ func TestResources(t *testing.T) {
 		p := newPeer(t, func(context.Context, *call.Request) (string, error) { return `{}`, nil })
 		rs := newResources(p, true)
 		a, b := newUser(), newUser()
-		ra, err := rs.Add(t.Context(), "file:///d", &a.ResourceUser)
+		removeA, err := rs.Add(t.Context(), "file:///d", a.ResourceUser)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rb, err := rs.Add(t.Context(), "file:///d", &b.ResourceUser)
+		rb := rs.Resource("file:///d")
+		removeB, err := rs.Add(t.Context(), "file:///d", b.ResourceUser)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,14 +53,14 @@ func TestResources(t *testing.T) {
 				t.Errorf("Updated(%q): got %v, want %v", uri, got, want)
 			}
 		}
-		ra.Remove(&a.ResourceUser)
-		ra.Remove(&a.ResourceUser)
+		removeA()
+		removeA()
 		synctest.Wait()
 		if got := p.methods(); got != "resources/subscribe" {
 			t.Errorf("asked for %q, want one subscription", got)
 		}
 		rs.Updated("file:///d")
-		rb.Remove(&b.ResourceUser)
+		removeB()
 		synctest.Wait()
 		<-rb.Done()
 		if got := p.methods(); got != "resources/subscribe resources/unsubscribe" {
@@ -89,7 +90,7 @@ func TestResourcesAreRenewed(t *testing.T) {
 		}
 		rs := newResources(p, false)
 		u := newUser()
-		r, err := rs.Add(t.Context(), "file:///d", &u.ResourceUser)
+		remove, err := rs.Add(t.Context(), "file:///d", u.ResourceUser)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestResourcesAreRenewed(t *testing.T) {
 		if n := len(p.times(mcp.MethodSubscribe)); n != 5 || len(u.heard) != 1 {
 			t.Errorf("subscribed %d times and heard %v, want 5 times and the resource once", n, u.heard)
 		}
-		r.Remove(&u.ResourceUser)
+		remove()
 		synctest.Wait()
 		if n := len(p.times(mcp.MethodUnsubscribe)); n != 0 {
 			t.Error("unsubscribed without a connection")
@@ -128,7 +129,7 @@ func TestResourcesRefused(t *testing.T) {
 					}
 					rs := newResources(p, true)
 					u := newUser()
-					_, err := rs.Add(t.Context(), "file:///d", &u.ResourceUser)
+					_, err := rs.Add(t.Context(), "file:///d", u.ResourceUser)
 					if later {
 						agrees = false
 						rs.Connected()
@@ -159,7 +160,7 @@ func TestResourcesGivenUp(t *testing.T) {
 		rs := newResources(p, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := rs.Add(ctx, "file:///d", &newUser().ResourceUser); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := rs.Add(ctx, "file:///d", newUser().ResourceUser); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
@@ -170,10 +171,10 @@ func TestResourcesGivenUp(t *testing.T) {
 		p.answer = func(context.Context, *call.Request) (string, error) { return `{}`, nil }
 		p.mu.Unlock()
 		u := newUser()
-		r, err := rs.Add(t.Context(), "file:///d", &u.ResourceUser)
-		if err != nil {
+		if _, err := rs.Add(t.Context(), "file:///d", u.ResourceUser); err != nil {
 			t.Fatal(err)
 		}
+		r := rs.Resource("file:///d")
 		r.Ref().Stop()
 		<-r.Done()
 		synctest.Wait()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -259,31 +258,6 @@ func (s *Served) Result(ctx context.Context, id string) (json.RawMessage, error)
 		return nil, context.Cause(ctx)
 	}
 	return w.Result()
-}
-
-// MarkTask puts the task's id into the _meta of params or a result (TASK-11).
-func MarkTask(object json.RawMessage, id string) (json.RawMessage, error) {
-	members := map[string]json.RawMessage{}
-	if len(object) > 0 {
-		if err := jsonx.Unmarshal(object, &members); err != nil {
-			return nil, mcp.Errorf(mcp.CodeInternal, "internal error")
-		}
-	}
-	meta := mcp.Meta{}
-	if raw, ok := members["_meta"]; ok {
-		if err := jsonx.Unmarshal(raw, &meta); err != nil || meta == nil {
-			meta = mcp.Meta{}
-		}
-	}
-	if err := meta.Set(mcp.MetaRelatedTask, mcp.RelatedTask{TaskID: id}); err != nil {
-		return nil, err
-	}
-	raw, err := jsonx.Marshal(meta)
-	if err != nil {
-		return nil, err
-	}
-	members["_meta"] = raw
-	return jsonx.Marshal(members)
 }
 
 // servedPage is how many tasks a page of the list has.

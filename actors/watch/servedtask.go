@@ -38,14 +38,6 @@ type ServedTask struct {
 	used    map[string]struct{}
 }
 
-// Errors with which the context of a task's work ends.
-var (
-	// ErrTaskCancelled says that the peer has cancelled the task.
-	ErrTaskCancelled = errors.New("the peer has cancelled the task")
-	// ErrTaskExpired says that the work took longer than its task is kept.
-	ErrTaskExpired = errors.New("the time of the task is over")
-)
-
 // ID returns the task's id.
 func (w *ServedTask) ID() string { return w.created.TaskID }
 
@@ -115,7 +107,7 @@ func (w *ServedTask) Result() (json.RawMessage, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return MarkTask(result, w.ID())
+	return mcp.WithRelatedTask(result, w.ID())
 }
 
 // Outcome returns what the task has ended with, false if it has not.

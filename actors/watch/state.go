@@ -42,20 +42,19 @@ func (s *State) Terminal() bool {
 	return s.Status == mcp.TaskCompleted || s.Status == mcp.TaskFailed || s.Status == mcp.TaskCancelled
 }
 
-// FromCore returns the state that a core task tells.
-func FromCore(t *mcp.Task) State {
-	return State{
-		ID: t.TaskID, Status: t.Status, Message: t.StatusMessage, Created: t.CreatedAt, Updated: t.LastUpdatedAt,
-		TTL: millis(t.TTL, -1), Poll: millis(t.PollInterval, 0),
+// StateOf returns what a task of either generation says.
+func StateOf[T *mcp.Task | *mcp.ExtensionTask](t T) State {
+	if c, ok := any(t).(*mcp.Task); ok {
+		return State{
+			ID: c.TaskID, Status: c.Status, Message: c.StatusMessage, Created: c.CreatedAt, Updated: c.LastUpdatedAt,
+			TTL: millis(c.TTL, -1), Poll: millis(c.PollInterval, 0),
+		}
 	}
-}
-
-// FromExtension returns the state that a task of the extension tells.
-func FromExtension(t *mcp.ExtensionTask) State {
+	e := any(t).(*mcp.ExtensionTask)
 	return State{
-		ID: t.TaskID, Status: t.Status, Message: t.StatusMessage, Created: t.CreatedAt, Updated: t.LastUpdatedAt,
-		TTL: millis(t.TTLMs, -1), Poll: millis(t.PollIntervalMs, 0),
-		Inputs: t.InputRequests, Result: t.Result, Err: t.Error,
+		ID: e.TaskID, Status: e.Status, Message: e.StatusMessage, Created: e.CreatedAt, Updated: e.LastUpdatedAt,
+		TTL: millis(e.TTLMs, -1), Poll: millis(e.PollIntervalMs, 0),
+		Inputs: e.InputRequests, Result: e.Result, Err: e.Error,
 	}
 }
 
@@ -76,13 +75,13 @@ func (g Generation) Decode(raw []byte) (State, error) {
 		if err := jsonx.Unmarshal(raw, t); err != nil {
 			return State{}, err
 		}
-		return FromCore(t), t.Validate()
+		return StateOf(t), t.Validate()
 	}
 	t := new(mcp.ExtensionTask)
 	if err := jsonx.Unmarshal(raw, t); err != nil {
 		return State{}, err
 	}
-	return FromExtension(t), t.ValidateDetailed()
+	return StateOf(t), t.ValidateDetailed()
 }
 
 // outcome is what a task of the extension has ended with (XTASK-06, XTASK-08).
@@ -115,9 +114,10 @@ func (s *State) older(known *State) bool {
 }
 
 var (
-	// ErrCancelled is what a [CancelledError] is.
+	// ErrCancelled says that a task has the status cancelled.
 	ErrCancelled = errors.New("watch: the task was cancelled")
-	// ErrUnknown is what an [UnknownError] is.
+	// ErrUnknown says that the peer does not know the task: it never did, its time is over
+	// (TASK-15), or the peer was started anew.
 	ErrUnknown = errors.New("watch: the task is not known")
 	// ErrBusy refuses to watch more tasks, or to do more work.
 	ErrBusy = errors.New("watch: too many tasks")
@@ -127,6 +127,11 @@ var (
 	// ErrFailed is what those who wait get when the actor that watches has failed
 	// or was stopped.
 	ErrFailed = errors.New("watch: the watcher has ended")
+
+	// ErrTaskCancelled ends the context of a served task's work: the peer has cancelled it.
+	ErrTaskCancelled = errors.New("the peer has cancelled the task")
+	// ErrTaskExpired ends the context of work that took longer than its task is kept.
+	ErrTaskExpired = errors.New("the time of the task is over")
 )
 
 // leftError makes an error [ErrLeft] without a word more.
@@ -135,13 +140,13 @@ type leftError struct{ error }
 func (e *leftError) Is(target error) bool { return target == ErrLeft }
 func (e *leftError) Unwrap() error        { return e.error }
 
-// CancelledError is the outcome of a task with the status cancelled.
-type CancelledError struct {
+// cancelledError is the outcome of a task with the status cancelled.
+type cancelledError struct {
 	ID      string
 	Message string // the peer's words; may be empty
 }
 
-func (e *CancelledError) Error() string {
+func (e *cancelledError) Error() string {
 	text := fmt.Sprintf("task %s was cancelled", e.ID)
 	if e.Message != "" {
 		text += ": " + e.Message
@@ -149,20 +154,16 @@ func (e *CancelledError) Error() string {
 	return text
 }
 
-// Is reports that the error is [ErrCancelled].
-func (e *CancelledError) Is(target error) bool { return target == ErrCancelled }
+func (e *cancelledError) Is(target error) bool { return target == ErrCancelled }
 
-// UnknownError says that the peer does not know the task: it never did, its time
-// is over (TASK-15), or the peer was started anew.
-type UnknownError struct {
+// unknownError is [ErrUnknown] with what the peer said.
+type unknownError struct {
 	ID  string
 	Err error // the peer's
 }
 
-func (e *UnknownError) Error() string { return fmt.Sprintf("task %s is not known: %v", e.ID, e.Err) }
+func (e *unknownError) Error() string { return fmt.Sprintf("task %s is not known: %v", e.ID, e.Err) }
 
-// Is reports that the error is [ErrUnknown].
-func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
+func (e *unknownError) Is(target error) bool { return target == ErrUnknown }
 
-// Unwrap returns the peer's error.
-func (e *UnknownError) Unwrap() error { return e.Err }
+func (e *unknownError) Unwrap() error { return e.Err }

@@ -219,7 +219,7 @@ func announces(f *mcp.SubscriptionFilter, n *Notice) bool {
 	case ResourcesChanged:
 		return f.ResourcesListChanged
 	case ResourceUpdated:
-		return slices.ContainsFunc(f.ResourceSubscriptions, func(uri string) bool { return Covers(uri, n.URI) })
+		return slices.ContainsFunc(f.ResourceSubscriptions, func(uri string) bool { return covers(uri, n.URI) })
 	case TaskChanged:
 		return slices.Contains(f.TaskIDs, n.Task.ID)
 	}

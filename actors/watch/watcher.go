@@ -241,7 +241,7 @@ func (a *watcher) failed(c *actors.Context, err error) {
 	e, fromPeer := errors.AsType[*mcp.Error](err)
 	switch {
 	case fromPeer && e.Code == mcp.CodeInvalidParams: // TASK-15, TASK-16, XTASK-16
-		a.end(c, call.Outcome{Err: &UnknownError{ID: a.task.id, Err: err}})
+		a.end(c, call.Outcome{Err: &unknownError{ID: a.task.id, Err: err}})
 	case fromPeer && (e.Code == mcp.CodeMethodNotFound || e.Code == mcp.CodeMissingClientCapability),
 		errors.Is(err, call.ErrClosed), a.failures+1 >= maxFailures:
 		a.end(c, call.Outcome{Err: &leftError{fmt.Errorf("watching task %s: %w", a.task.id, err)}})
@@ -263,7 +263,7 @@ func (a *watcher) learned(c *actors.Context, s *State) {
 	a.task.learn(*s)
 	switch {
 	case s.Status == mcp.TaskCancelled: // nothing more is to be read (TASK-12)
-		a.end(c, call.Outcome{Err: &CancelledError{ID: a.task.id, Message: s.Message}})
+		a.end(c, call.Outcome{Err: &cancelledError{ID: a.task.id, Message: s.Message}})
 		return
 	case a.task.generation == Core && a.wantsResult(s):
 		a.fetch(c, s)
@@ -393,7 +393,7 @@ func (a *watcher) cancel(c *actors.Context) {
 	}
 	if t.tasks.opts.Cancels != nil && !t.tasks.opts.Cancels() {
 		if t.idle() {
-			a.end(c, call.Outcome{Err: &CancelledError{ID: t.id, Message: "no waiter is left, and the peer lets no task be cancelled"}})
+			a.end(c, call.Outcome{Err: &cancelledError{ID: t.id, Message: "no waiter is left, and the peer lets no task be cancelled"}})
 		}
 		return
 	}
@@ -417,7 +417,7 @@ func (a *watcher) cancelled(c *actors.Context, m *cancelled) {
 	}
 	switch {
 	case a.task.idle():
-		a.end(c, call.Outcome{Err: &CancelledError{ID: a.task.id}})
+		a.end(c, call.Outcome{Err: &cancelledError{ID: a.task.id}})
 	case m.state != nil && m.err == nil:
 		a.learned(c, m.state)
 	default:

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/budget"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"

@@ -72,7 +72,7 @@ func TestJSONCase(t *testing.T) {
 		t.Fatalf("found %d packages of commands: %v", len(dirs), err)
 	}
 	for _, dir := range append(dirs, "../../internal/jobapi", "../../internal/admin", "../../internal/bench", "../../agent", "../../agent/worker",
-		"../../actors/loop", "../../actors/budget", "../../store") {
+		"../../actors/loop", "../../internal/budget", "../../store") {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

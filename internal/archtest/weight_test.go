@@ -39,7 +39,7 @@ func TestWeight(t *testing.T) {
 // A server links no model and no loop, unless it samples.
 func TestServerWeight(t *testing.T) {
 	for _, p := range list(t, "-deps", "./mcpserver") {
-		for _, heavy := range []string{"/llm", "/actors/loop", "/actors/provider", "/actors/budget"} {
+		for _, heavy := range []string{"/llm", "/actors/loop", "/actors/provider", "/internal/budget"} {
 			if path, ok := strings.CutPrefix(p.ImportPath, module); ok && (path == heavy || strings.HasPrefix(path, heavy+"/")) {
 				t.Errorf("mcpserver links %s", p.ImportPath)
 			}

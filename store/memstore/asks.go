@@ -3,7 +3,6 @@ package memstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -11,17 +10,29 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// asks holds the questions, and the order in which they were settled.
+type asks struct {
+	*memory
+	runs    runs // those of the journal
+	rows    map[string]*store.Ask
+	settled settledList
+}
+
+func newAsks(m *memory, r runs) *asks {
+	return &asks{memory: m, runs: r, rows: map[string]*store.Ask{}}
+}
+
 // OpenAsk implements [store.Asks].
-func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
+func (s *asks) OpenAsk(ctx context.Context, a store.Ask) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
-		if _, ok := s.asks[a.ID]; ok {
+		if _, ok := s.rows[a.ID]; ok {
 			return store.ErrExists
 		}
 		if a.Run != "" {
-			if _, err := s.writable(a.Run); err != nil {
+			if _, err := s.runs.writable(a.Run); err != nil {
 				return err
 			}
 		}
@@ -29,33 +40,33 @@ func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
 		if err := s.grow(sizeOfAsk(a)); err != nil {
 			return err
 		}
-		s.addAsk(a, now)
+		s.add(a, now)
 		return nil
 	})
 }
 
-// addAsk keeps a copy of a pending ask.
-func (s *Store) addAsk(a store.Ask, now time.Time) {
+// add keeps a copy of a pending ask.
+func (s *asks) add(a store.Ask, now time.Time) {
 	a.Created, a.Expires = now, store.Clock(a.Expires)
 	a.Decision = store.Decision{Status: store.AskPending}
 	a = clone(a)
-	s.asks[a.ID] = &a
+	s.rows[a.ID] = &a
 }
 
 // decide settles a pending ask, and returns it.
-func (s *Store) decide(id string, d store.Decision, now time.Time) *store.Ask {
+func (s *asks) decide(id string, d store.Decision, now time.Time) *store.Ask {
 	if d.At.IsZero() {
 		d.At = now
 	}
-	a := s.asks[id]
+	a := s.rows[id]
 	d.At, d.Answer = store.Clock(d.At), body(d.Answer)
 	a.Decision = d
-	s.settled.add(id, s.asks)
+	s.settled.add(id, s.rows)
 	return a
 }
 
 // SettleAsk implements [store.Asks].
-func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
+func (s *asks) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err
 	}
@@ -64,7 +75,7 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 	}
 	var out store.Ask
 	err := s.do(ctx, func(now time.Time) error {
-		a, ok := s.asks[id]
+		a, ok := s.rows[id]
 		if !ok {
 			return store.ErrNotFound
 		}
@@ -82,13 +93,13 @@ func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (sto
 }
 
 // Ask implements [store.Asks].
-func (s *Store) Ask(ctx context.Context, id string) (store.Ask, error) {
+func (s *asks) Ask(ctx context.Context, id string) (store.Ask, error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err
 	}
 	var out store.Ask
 	err := s.do(ctx, func(now time.Time) error {
-		a, ok := s.asks[id]
+		a, ok := s.rows[id]
 		if !ok {
 			return store.ErrNotFound
 		}
@@ -99,7 +110,7 @@ func (s *Store) Ask(ctx context.Context, id string) (store.Ask, error) {
 }
 
 // Asks implements [store.Asks]. It looks at every ask.
-func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) {
+func (s *asks) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -109,7 +120,7 @@ func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error)
 	}
 	list := []store.Ask{}
 	err = s.do(ctx, func(now time.Time) error {
-		for _, a := range s.asks {
+		for _, a := range s.rows {
 			seen := a.Seen(now)
 			if (q.Status == "" || q.Status == seen.Status) && (q.Run == "" || q.Run == a.Run) &&
 				(q.Server == "" || q.Server == a.Server) && (!paged || cursor.Before(a.Created, a.ID)) {
@@ -149,7 +160,7 @@ func (l *settledList) add(id string, asks map[string]*store.Ask) {
 }
 
 // SettledAsks implements [store.Asks].
-func (s *Store) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
+func (s *asks) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
 	list, last := []store.Ask{}, after
 	bytes := 0
 	err := s.do(ctx, func(time.Time) error {
@@ -159,7 +170,7 @@ func (s *Store) SettledAsks(ctx context.Context, after int64, limit int) ([]stor
 		}
 		i, _ := slices.BinarySearchFunc(s.settled.ids, after+1, func(e settledAsk, n int64) int { return cmp.Compare(e.number, n) })
 		for _, e := range s.settled.ids[i:] {
-			a := s.asks[e.id]
+			a := s.rows[e.id]
 			if a == nil {
 				continue
 			}
@@ -194,14 +205,6 @@ func clone(a store.Ask) store.Ask {
 	a.Path = slices.Clone(a.Path)
 	a.Payload, a.Default, a.Answer = body(a.Payload), body(a.Default), body(a.Answer)
 	return a
-}
-
-// body copies b; an empty one is nil, as in every store.
-func body(b json.RawMessage) json.RawMessage {
-	if len(b) == 0 {
-		return nil
-	}
-	return slices.Clone(b)
 }
 
 func sizeOfAsk(a store.Ask) int64 {

@@ -11,8 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// jobs holds the queue. A job moves only in put, which looks after the indexes.
-type jobs struct {
+// queue holds the jobs by all that they are looked for. A job moves only in put, which looks
+// after the indexes.
+type queue struct {
 	rows   map[string]*job
 	keys   map[string]*job     // by idempotency key
 	due    map[string]*dueHeap // of each agent, the queued ones
@@ -31,13 +32,20 @@ type job struct {
 	index int // in its heap; below zero if it is in none
 }
 
-func newJobs() jobs {
-	return jobs{rows: map[string]*job{}, keys: map[string]*job{}, due: map[string]*dueHeap{},
-		held: map[*job]struct{}{}, left: map[*job]struct{}{}, counts: map[store.JobState]int{}}
+// jobs is the queue of a store.
+type jobs struct {
+	*memory
+	queue
+	records *records // which notifications add to
+}
+
+func newJobs(m *memory, r *records) *jobs {
+	return &jobs{memory: m, records: r, queue: queue{rows: map[string]*job{}, keys: map[string]*job{}, due: map[string]*dueHeap{},
+		held: map[*job]struct{}{}, left: map[*job]struct{}{}, counts: map[store.JobState]int{}}}
 }
 
 // put changes a job, and its place in the indexes.
-func (q *jobs) put(j *job, to store.Job) {
+func (q *queue) put(j *job, to store.Job) {
 	q.counts[j.State]--
 	q.counts[to.State]++
 	j.Job = to
@@ -66,7 +74,7 @@ func member(set map[*job]struct{}, j *job, in bool) {
 }
 
 // remove takes a job away.
-func (q *jobs) remove(j *job) {
+func (q *queue) remove(j *job) {
 	to := j.Job
 	to.State, to.Owner, to.Cancelling = store.JobDone, "", false
 	q.put(j, to)
@@ -79,7 +87,7 @@ func (q *jobs) remove(j *job) {
 }
 
 // AddJob implements [store.Jobs].
-func (s *Store) AddJob(ctx context.Context, in store.Job) (store.Job, error) {
+func (s *jobs) AddJob(ctx context.Context, in store.Job) (store.Job, error) {
 	if err := in.Check(); err != nil {
 		return store.Job{}, err
 	}
@@ -95,10 +103,10 @@ func (s *Store) AddJob(ctx context.Context, in store.Job) (store.Job, error) {
 }
 
 // addJob queues a job, unless there is one of that ID or key.
-func (s *Store) addJob(in store.Job, now time.Time) (store.Job, error) {
-	old := s.jobs.rows[in.ID]
+func (s *jobs) addJob(in store.Job, now time.Time) (store.Job, error) {
+	old := s.rows[in.ID]
 	if old == nil && in.Key != "" {
-		old = s.jobs.keys[in.Key]
+		old = s.keys[in.Key]
 	}
 	if old != nil {
 		if old.InputHash() == in.InputHash() {
@@ -107,36 +115,36 @@ func (s *Store) addJob(in store.Job, now time.Time) (store.Job, error) {
 		return cloneJob(old.Job), store.ErrExists
 	}
 	to := cloneJob(in.Queued(now))
-	to.Epoch = s.jobs.fence + 1
+	to.Epoch = s.fence + 1
 	if err := s.grow(sizeOfJob(to)); err != nil {
 		return store.Job{}, err
 	}
-	s.jobs.added++
-	j := &job{n: s.jobs.added, index: -1}
-	s.jobs.counts[""]++ // where put takes it from
+	s.added++
+	j := &job{n: s.added, index: -1}
+	s.counts[""]++ // where put takes it from
 	j.Agent = to.Agent
-	s.jobs.put(j, to)
-	s.jobs.rows[j.ID] = j
+	s.put(j, to)
+	s.rows[j.ID] = j
 	if j.Key != "" {
-		s.jobs.keys[j.Key] = j
+		s.keys[j.Key] = j
 	}
 	return cloneJob(j.Job), nil
 }
 
 // ClaimJobs implements [store.Jobs].
-func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
 	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
 		return nil, err
 	}
 	list := []store.Job{}
 	err := s.do(ctx, func(now time.Time) error {
-		for _, j := range s.jobs.lost(now, agents) { // Claim refuses the owner's own
+		for _, j := range s.lost(now, agents) { // Claim refuses the owner's own
 			if to := j.Job; len(list) < n && to.Claim(owner, now, ttl) {
 				list = append(list, s.claimed(j, to))
 			}
 		}
 		for len(list) < n {
-			j := s.jobs.next(agents)
+			j := s.next(agents)
 			if j == nil {
 				break
 			}
@@ -152,16 +160,16 @@ func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dur
 }
 
 // claimed records a claim; Lost is for its owner only.
-func (s *Store) claimed(j *job, to store.Job) store.Job {
+func (s *jobs) claimed(j *job, to store.Job) store.Job {
 	out := cloneJob(to)
 	to.Lost = false
 	s.used += int64(len(to.Owner) + len(to.Run) - len(j.Owner) - len(j.Run))
-	s.jobs.put(j, to)
+	s.put(j, to)
 	return out
 }
 
 // lost returns the jobs that were begun and whose lease has expired, the longest lost first.
-func (q *jobs) lost(now time.Time, agents []string) []*job {
+func (q *queue) lost(now time.Time, agents []string) []*job {
 	var list []*job
 	for j := range q.held {
 		if !j.Held(now) && slices.Contains(agents, j.Agent) {
@@ -178,7 +186,7 @@ func (q *jobs) lost(now time.Time, agents []string) []*job {
 }
 
 // next returns the queued job of these agents that is due first.
-func (q *jobs) next(agents []string) (first *job) {
+func (q *queue) next(agents []string) (first *job) {
 	for _, a := range agents {
 		if h := q.due[a]; h != nil && h.Len() > 0 && (first == nil || before((*h)[0], first)) {
 			first = (*h)[0]
@@ -188,14 +196,14 @@ func (q *jobs) next(agents []string) (first *job) {
 }
 
 // RenewJobs implements [store.Jobs].
-func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
+func (s *jobs) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
 	if err := store.CheckLeases(owner, ttl, leases); err != nil {
 		return nil, err
 	}
 	held := []store.JobLease{}
 	err := s.do(ctx, func(now time.Time) error {
 		for _, l := range leases {
-			if j := s.jobs.rows[l.ID]; j != nil && j.Owner == owner && j.Epoch == l.Epoch {
+			if j := s.rows[l.ID]; j != nil && j.Owner == owner && j.Epoch == l.Epoch {
 				j.Lease = now.Add(ttl)
 				held = append(held, l)
 			}
@@ -206,7 +214,7 @@ func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, 
 }
 
 // UpdateJob implements [store.Jobs].
-func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
+func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
 	if err := u.Check(); err != nil {
 		return store.Job{}, err
 	}
@@ -215,22 +223,22 @@ func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, er
 }
 
 // CancelJob implements [store.Jobs].
-func (s *Store) CancelJob(ctx context.Context, id string) (store.Job, error) {
+func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, id, (*store.Job).Cancel)
 }
 
 // RetryJob implements [store.Jobs].
-func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
+func (s *jobs) RetryJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, id, (*store.Job).Retry)
 }
 
 // ClaimNotification implements [store.Jobs].
-func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
+func (s *jobs) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
 	if err := store.CheckNotification(id, r); err != nil {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
-		j := s.jobs.rows[id]
+		j := s.rows[id]
 		if j == nil {
 			return store.ErrNotFound
 		}
@@ -239,22 +247,22 @@ func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r
 			return err
 		}
 		if r != nil {
-			if err := s.putRecord(*r, now); err != nil {
+			if err := s.records.put(*r, now); err != nil {
 				return err
 			}
 		}
-		s.jobs.put(j, to)
+		s.put(j, to)
 		return nil
 	})
 }
 
-func (s *Store) changeJob(ctx context.Context, id string, change func(*store.Job, time.Time) error) (store.Job, error) {
+func (s *jobs) changeJob(ctx context.Context, id string, change func(*store.Job, time.Time) error) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
 	var out store.Job
 	err := s.do(ctx, func(now time.Time) error {
-		j := s.jobs.rows[id]
+		j := s.rows[id]
 		if j == nil {
 			return store.ErrNotFound
 		}
@@ -266,7 +274,7 @@ func (s *Store) changeJob(ctx context.Context, id string, change func(*store.Job
 		if err := s.grow(sizeOfJob(to) - sizeOfJob(j.Job)); err != nil {
 			return err
 		}
-		s.jobs.put(j, to)
+		s.put(j, to)
 		out = cloneJob(to)
 		return nil
 	})
@@ -274,13 +282,13 @@ func (s *Store) changeJob(ctx context.Context, id string, change func(*store.Job
 }
 
 // Job implements [store.Jobs].
-func (s *Store) Job(ctx context.Context, id string) (store.Job, error) {
+func (s *jobs) Job(ctx context.Context, id string) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
 	var out store.Job
 	err := s.do(ctx, func(time.Time) error {
-		j := s.jobs.rows[id]
+		j := s.rows[id]
 		if j == nil {
 			return store.ErrNotFound
 		}
@@ -291,7 +299,7 @@ func (s *Store) Job(ctx context.Context, id string) (store.Job, error) {
 }
 
 // Jobs implements [store.Jobs]. It looks at every job, unless an owner is asked for.
-func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
+func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -308,11 +316,11 @@ func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error)
 			}
 		}
 		if q.Owner != "" {
-			for j := range s.jobs.held {
+			for j := range s.held {
 				look(j)
 			}
 		} else {
-			for _, j := range s.jobs.rows {
+			for _, j := range s.rows {
 				look(j)
 			}
 		}
@@ -343,11 +351,11 @@ func wanted(j *store.Job, q store.JobQuery) bool {
 }
 
 // JobCounts implements [store.Jobs].
-func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
+func (s *jobs) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 	counts := make(map[store.JobState]int)
 	err := s.do(ctx, func(time.Time) error {
 		for _, state := range store.JobStates() {
-			counts[state] = s.jobs.counts[state]
+			counts[state] = s.counts[state]
 		}
 		return nil
 	})
@@ -358,12 +366,12 @@ func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 }
 
 // DeleteJob implements [store.Jobs].
-func (s *Store) DeleteJob(ctx context.Context, id string) error {
+func (s *jobs) DeleteJob(ctx context.Context, id string) error {
 	if err := store.CheckJobID(id); err != nil {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
-		j := s.jobs.rows[id]
+		j := s.rows[id]
 		switch {
 		case j == nil:
 			return store.ErrNotFound
@@ -371,7 +379,7 @@ func (s *Store) DeleteJob(ctx context.Context, id string) error {
 			return store.ErrLeased
 		}
 		s.used -= sizeOfJob(j.Job)
-		s.jobs.remove(j)
+		s.remove(j)
 		return nil
 	})
 }

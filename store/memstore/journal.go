@@ -10,8 +10,16 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// journal holds the runs with their events and leases.
+type journal struct {
+	*memory
+	asks    *asks // which runs open and settle
+	runs    runs
+	deleted int64 // highest epoch of a deleted run; a new run starts above it
+}
+
 // Create implements [store.Journal].
-func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
 	if err := r.Check(); err != nil {
 		return store.Run{}, err
 	}
@@ -46,7 +54,7 @@ func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.
 }
 
 // Append implements [store.Journal].
-func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err error) {
+func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
@@ -74,10 +82,10 @@ func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err err
 		r.add(a.Events, now)
 		r.change(a, now)
 		for _, ask := range open {
-			s.addAsk(ask, now)
+			s.asks.add(ask, now)
 		}
 		for _, d := range a.Settle {
-			s.decide(d.Ask, d.Decision, now)
+			s.asks.decide(d.Ask, d.Decision, now)
 		}
 		last = r.head.Seq
 		return nil
@@ -89,8 +97,8 @@ func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err err
 var errRepeat = errors.New("it is there already")
 
 // appendable returns the run that a may be written to.
-func (s *Store) appendable(a store.Append) (*run, error) {
-	r, err := s.writable(a.Run)
+func (s *journal) appendable(a store.Append) (*run, error) {
+	r, err := s.runs.writable(a.Run)
 	if r == nil {
 		return nil, err
 	}
@@ -110,10 +118,10 @@ func (s *Store) appendable(a store.Append) (*run, error) {
 
 // unopened returns the asks of a that are still to be opened, or why its asks cannot
 // be opened and settled.
-func (s *Store) unopened(a store.Append, now time.Time) ([]store.Ask, error) {
+func (s *journal) unopened(a store.Append, now time.Time) ([]store.Ask, error) {
 	var open []store.Ask
 	for _, ask := range a.Asks {
-		old := s.asks[ask.ID]
+		old := s.asks.rows[ask.ID]
 		if old == nil {
 			ask.Decision = store.Decision{}
 			open = append(open, ask)
@@ -122,7 +130,7 @@ func (s *Store) unopened(a store.Append, now time.Time) ([]store.Ask, error) {
 		}
 	}
 	for _, d := range a.Settle {
-		ask := s.asks[d.Ask]
+		ask := s.asks.rows[d.Ask]
 		if ask == nil || ask.Run != a.Run {
 			return nil, store.ErrNotFound
 		}
@@ -143,51 +151,8 @@ func sizeOfAsks(open []store.Ask, settle []store.Settlement) (n int64) {
 	return n
 }
 
-// writable returns a run that has not ended.
-func (s *Store) writable(id string) (*run, error) {
-	r, ok := s.runs[id]
-	switch {
-	case !ok:
-		return nil, store.ErrNotFound
-	case r.head.State.Ended():
-		return r, store.ErrFinished
-	}
-	return r, nil
-}
-
-// add numbers events and keeps copies of them.
-func (r *run) add(events []store.Event, now time.Time) {
-	for _, e := range events {
-		r.head.Seq++
-		e.Run, e.Seq, e.Epoch = r.head.ID, r.head.Seq, r.head.Epoch
-		if e.Time.IsZero() {
-			e.Time = now
-		}
-		e.Time = store.Clock(e.Time)
-		e.Body = body(e.Body)
-		r.events = append(r.events, e)
-	}
-}
-
-// change applies what an append says of the head.
-func (r *run) change(a store.Append, now time.Time) {
-	if a.State == "" && a.Summary == "" && len(a.Events) == 0 {
-		return
-	}
-	r.head.Updated = now
-	if a.Summary != "" {
-		r.head.Summary = a.Summary
-	}
-	if a.State != "" {
-		r.head.State = a.State
-	}
-	if a.State.Ended() {
-		r.head.Owner, r.head.Expires = "", time.Time{}
-	}
-}
-
 // Events implements [store.Journal].
-func (s *Store) Events(ctx context.Context, id string, after int64, limit int) ([]store.Event, error) {
+func (s *journal) Events(ctx context.Context, id string, after int64, limit int) ([]store.Event, error) {
 	if err := store.CheckID("run", id); err != nil {
 		return nil, err
 	}
@@ -212,7 +177,7 @@ func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (
 }
 
 // Run implements [store.Journal].
-func (s *Store) Run(ctx context.Context, id string) (store.Run, error) {
+func (s *journal) Run(ctx context.Context, id string) (store.Run, error) {
 	if err := store.CheckID("run", id); err != nil {
 		return store.Run{}, err
 	}
@@ -229,7 +194,7 @@ func (s *Store) Run(ctx context.Context, id string) (store.Run, error) {
 }
 
 // Runs implements [store.Journal]. It looks at every run.
-func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
+func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -255,15 +220,8 @@ func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
 	return slices.Clip(list[:min(len(list), store.PageSize(q.Limit))]), err
 }
 
-func matches(r store.Run, q store.Query, now time.Time) bool {
-	return (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
-		(q.Agent == "" || q.Agent == r.Agent) &&
-		(q.Parent == "" || q.Parent == r.Parent) &&
-		(!q.Free || !r.State.Ended() && !r.Leased(now))
-}
-
 // Delete implements [store.Journal].
-func (s *Store) Delete(ctx context.Context, id string) error {
+func (s *journal) Delete(ctx context.Context, id string) error {
 	if err := store.CheckID("run", id); err != nil {
 		return err
 	}
@@ -278,24 +236,80 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		s.deleted = max(s.deleted, r.head.Epoch)
 		s.used -= r.bytes
 		delete(s.runs, id)
-		for k, a := range s.asks {
+		for k, a := range s.asks.rows {
 			if a.Run == id {
 				s.used -= sizeOfAsk(*a)
-				delete(s.asks, k)
+				delete(s.asks.rows, k)
 			}
 		}
 		return nil
 	})
 }
 
-// sizeOfRun does not count the owner, which changes but is bounded.
-func sizeOfRun(r store.Run) int64 {
-	return int64(entryBytes + len(r.ID) + len(r.Agent) + len(r.Parent) + len(r.Title) + len(r.Summary) + len(r.InputHash))
+// Claim implements [store.Leases].
+func (s *journal) Claim(ctx context.Context, id, owner string, ttl time.Duration) (store.Run, error) {
+	if err := checkLease(id, owner, ttl); err != nil {
+		return store.Run{}, err
+	}
+	var out store.Run
+	err := s.do(ctx, func(now time.Time) error {
+		r, err := s.runs.writable(id)
+		if r != nil {
+			out = r.head
+		}
+		if err != nil {
+			return err
+		}
+		if r.head.Owner != owner && r.head.Leased(now) {
+			return store.ErrLeased
+		}
+		r.head.Owner, r.head.Expires = owner, now.Add(ttl)
+		r.head.Epoch++
+		out = r.head
+		return nil
+	})
+	return out, err
 }
 
-func sizeOf(events []store.Event) (n int64) {
-	for _, e := range events {
-		n += int64(entryBytes + len(e.Type) + len(e.Key) + len(e.Body))
+// Renew implements [store.Leases].
+func (s *journal) Renew(ctx context.Context, id, owner string, epoch int64, ttl time.Duration) error {
+	if err := checkLease(id, owner, ttl); err != nil {
+		return err
 	}
-	return n
+	return s.do(ctx, func(now time.Time) error {
+		r, err := s.runs.writable(id)
+		if err != nil {
+			return err
+		}
+		if r.head.Owner != owner || r.head.Epoch != epoch {
+			return store.ErrFenced
+		}
+		r.head.Expires = now.Add(ttl)
+		return nil
+	})
+}
+
+// Release implements [store.Leases].
+func (s *journal) Release(ctx context.Context, id, owner string, epoch int64) error {
+	if err := checkLease(id, owner, time.Second); err != nil {
+		return err
+	}
+	return s.do(ctx, func(time.Time) error {
+		r, ok := s.runs[id]
+		if !ok {
+			return store.ErrNotFound
+		}
+		if r.head.Epoch != epoch || r.head.Owner != "" && r.head.Owner != owner {
+			return store.ErrFenced
+		}
+		r.head.Owner, r.head.Expires = "", time.Time{}
+		return nil
+	})
+}
+
+func checkLease(run, owner string, ttl time.Duration) error {
+	if err := store.CheckID("run", run); err != nil {
+		return err
+	}
+	return store.CheckLease(owner, ttl)
 }

@@ -9,74 +9,33 @@
 package memstore
 
 import (
-	"cmp"
-	"context"
-	"sync"
-	"time"
-
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Options changes how a store works; nil is the same as the zero value.
-type Options struct {
-	// MaxBytes bounds what the store holds: the bytes of all texts and bodies,
-	// and a fixed sum for each entry. Zero means 256 MiB.
-	MaxBytes int64
-	// Now is the clock of leases and expiry. Nil means time.Now.
-	Now func() time.Time
-}
-
-func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	d.MaxBytes = cmp.Or(d.MaxBytes, 256<<20)
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	return d
-}
-
-// Store is a [store.Store] in memory. Make it with [New].
+// Store is a [store.Store] in memory. Make it with [New]. Each of its parts has the methods
+// of one interface, or of two that belong together, and what these keep.
 type Store struct {
-	opts Options
-
-	mu        sync.Mutex
-	closed    bool
-	used      int64 // bytes, as Options.MaxBytes counts them
-	deleted   int64 // highest epoch of a deleted run; a new run starts above it
-	runs      map[string]*run
-	asks      map[string]*store.Ask
-	approvals shelf[store.Approval] // by file, server and hash
-	pins      shelf[store.Pin]      // by source, server and tool
-	records   records
-	settled   settledList
-	jobs      jobs
-	schedules map[string]*store.Schedule
-}
-
-// run is a run with its events; the event with number n is at index n-1.
-type run struct {
-	head   store.Run
-	events []store.Event
-	bytes  int64 // its share of Store.used
+	*memory
+	*journal
+	*asks
+	*approvals
+	*pins
+	*records
+	*jobs
+	*schedules
 }
 
 var _ store.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New(opts *Options) *Store {
-	return &Store{
-		opts:      opts.withDefaults(),
-		runs:      map[string]*run{},
-		asks:      map[string]*store.Ask{},
-		approvals: newApprovals(),
-		pins:      newPins(),
-		records:   newRecords(),
-		jobs:      newJobs(),
-		schedules: map[string]*store.Schedule{},
-	}
+	m := &memory{opts: opts.withDefaults()}
+	r := make(runs)
+	s := &Store{memory: m, asks: newAsks(m, r), approvals: newApprovals(m), pins: newPins(m), records: newRecords(m)}
+	s.journal = &journal{memory: m, asks: s.asks, runs: r}
+	s.jobs = newJobs(m, s.records)
+	s.schedules = &schedules{memory: m, jobs: s.jobs, rows: map[string]*store.Schedule{}}
+	return s
 }
 
 // Close ends the store and frees what it holds.
@@ -84,33 +43,9 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.asks, s.approvals.rows, s.pins.rows, s.records = nil, nil, nil, nil, records{}
-	s.settled, s.jobs, s.schedules = settledList{}, jobs{}, nil
-	return nil
-}
-
-// do runs f under the lock, with the time by the store's clock, unless the
-// context or the store has ended. All access goes through it.
-func (s *Store) do(ctx context.Context, f func(now time.Time) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return store.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return f(store.Clock(s.opts.Now()))
-}
-
-// entryBytes is what an entry counts beside its texts.
-const entryBytes = 256
-
-// grow counts n more bytes, or refuses them.
-func (s *Store) grow(n int64) error {
-	if n > 0 && s.used+n > s.opts.MaxBytes {
-		return store.ErrFull
-	}
-	s.used += n
+	m := s.memory
+	s.approvals.rows, s.pins.rows = nil, nil
+	*s.journal, *s.asks = journal{memory: m}, asks{memory: m}
+	*s.records, *s.jobs, *s.schedules = records{memory: m}, jobs{memory: m}, schedules{memory: m}
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// records holds what expires. Its methods run under the store's lock.
+// records holds values that expire.
 type records struct {
+	*memory
 	rows   map[recordID]store.Record
 	owners map[string]owned
 	swept  time.Time // when the expired were last looked for
@@ -22,8 +23,8 @@ type recordID [3]string
 // owned is what is kept for one owner.
 type owned struct{ records, bytes int }
 
-func newRecords() records {
-	return records{rows: map[recordID]store.Record{}, owners: map[string]owned{}}
+func newRecords(m *memory) *records {
+	return &records{memory: m, rows: map[recordID]store.Record{}, owners: map[string]owned{}}
 }
 
 func recordSize(r *store.Record) int64 {
@@ -34,43 +35,43 @@ func recordSize(r *store.Record) int64 {
 const sweepEvery = time.Minute
 
 // sweep removes those that have expired.
-func (f *records) sweep(s *Store, now time.Time) {
-	f.swept = now
-	for id, r := range f.rows {
+func (s *records) sweep(now time.Time) {
+	s.swept = now
+	for id, r := range s.rows {
 		if !r.Live(now) {
-			f.remove(s, id, r)
+			s.remove(id, r)
 		}
 	}
 }
 
-func (f *records) remove(s *Store, id recordID, r store.Record) {
-	delete(f.rows, id)
+func (s *records) remove(id recordID, r store.Record) {
+	delete(s.rows, id)
 	s.used -= recordSize(&r)
-	f.count(r.Owner, -1, -len(r.Value))
+	s.count(r.Owner, -1, -len(r.Value))
 }
 
-func (f *records) count(owner string, n, bytes int) {
-	o := f.owners[owner]
+func (s *records) count(owner string, n, bytes int) {
+	o := s.owners[owner]
 	o.records, o.bytes = o.records+n, o.bytes+bytes
 	if o.records == 0 {
-		delete(f.owners, owner)
+		delete(s.owners, owner)
 		return
 	}
-	f.owners[owner] = o
+	s.owners[owner] = o
 }
 
-// put adds or replaces a record, within the limits.
-func (f *records) put(s *Store, r store.Record) error {
+// fit adds or replaces a record, within the limits.
+func (s *records) fit(r store.Record) error {
 	id := recordID{r.Kind, r.Owner, r.Key}
-	old, replaces := f.rows[id]
-	o, n, size := f.owners[r.Owner], 1, recordSize(&r)
+	old, replaces := s.rows[id]
+	o, n, size := s.owners[r.Owner], 1, recordSize(&r)
 	if replaces {
 		n, size = 0, size-recordSize(&old)
 	}
 	bytes := len(r.Value) - len(old.Value)
 	switch {
-	case len(f.rows)+n > store.MaxRecords:
-		return &store.LimitError{Field: "records", Size: len(f.rows) + n, Max: store.MaxRecords}
+	case len(s.rows)+n > store.MaxRecords:
+		return &store.LimitError{Field: "records", Size: len(s.rows) + n, Max: store.MaxRecords}
 	case o.records+n > store.MaxOwned:
 		return &store.LimitError{Field: "records of one owner", Size: o.records + n, Max: store.MaxOwned}
 	case o.bytes+bytes > store.MaxOwnedBytes:
@@ -81,38 +82,38 @@ func (f *records) put(s *Store, r store.Record) error {
 	}
 	r.Value = slices.Clone(r.Value)
 	r.Expires = store.Clock(r.Expires)
-	f.rows[id] = r
-	f.count(r.Owner, n, bytes)
+	s.rows[id] = r
+	s.count(r.Owner, n, bytes)
 	return nil
 }
 
 // PutRecord implements [store.Records].
-func (s *Store) PutRecord(ctx context.Context, r store.Record) error {
+func (s *records) PutRecord(ctx context.Context, r store.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	return s.do(ctx, func(now time.Time) error { return s.putRecord(r, now) })
+	return s.do(ctx, func(now time.Time) error { return s.put(r, now) })
 }
 
-func (s *Store) putRecord(r store.Record, now time.Time) error {
-	if now.Sub(s.records.swept) >= sweepEvery {
-		s.records.sweep(s, now)
+func (s *records) put(r store.Record, now time.Time) error {
+	if now.Sub(s.swept) >= sweepEvery {
+		s.sweep(now)
 	}
-	err := s.records.put(s, r)
-	if err != nil && s.records.swept != now { // the expired take no room
-		s.records.sweep(s, now)
-		err = s.records.put(s, r)
+	err := s.fit(r)
+	if err != nil && s.swept != now { // the expired take no room
+		s.sweep(now)
+		err = s.fit(r)
 	}
 	return err
 }
 
 // Record implements [store.Records].
-func (s *Store) Record(ctx context.Context, kind, owner, key string) (r store.Record, err error) {
+func (s *records) Record(ctx context.Context, kind, owner, key string) (r store.Record, err error) {
 	if err := store.CheckRecord(kind, owner, key); err != nil {
 		return r, err
 	}
 	err = s.do(ctx, func(now time.Time) error {
-		found, ok := s.records.rows[recordID{kind, owner, key}]
+		found, ok := s.rows[recordID{kind, owner, key}]
 		if !ok || !found.Live(now) {
 			return store.ErrNotFound
 		}
@@ -124,13 +125,13 @@ func (s *Store) Record(ctx context.Context, kind, owner, key string) (r store.Re
 }
 
 // Records implements [store.Records].
-func (s *Store) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
+func (s *records) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	list := []store.Record{}
 	err := s.do(ctx, func(now time.Time) error {
-		for id, r := range s.records.rows {
+		for id, r := range s.rows {
 			if id[0] == q.Kind && id[1] == q.Owner && id[2] > q.After && r.Live(now) {
 				list = append(list, r)
 			}
@@ -153,15 +154,15 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) ([]store.Recor
 }
 
 // DeleteRecord implements [store.Records].
-func (s *Store) DeleteRecord(ctx context.Context, kind, owner, key string) error {
+func (s *records) DeleteRecord(ctx context.Context, kind, owner, key string) error {
 	if err := store.CheckRecord(kind, owner, key); err != nil {
 		return err
 	}
 	return s.do(ctx, func(now time.Time) error {
 		id := recordID{kind, owner, key}
-		r, ok := s.records.rows[id]
+		r, ok := s.rows[id]
 		if ok {
-			s.records.remove(s, id, r)
+			s.remove(id, r)
 		}
 		if !ok || !r.Live(now) {
 			return store.ErrNotFound

@@ -9,17 +9,24 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// schedules are by their names.
+type schedules struct {
+	*memory
+	jobs *jobs // which they add to
+	rows map[string]*store.Schedule
+}
+
 // PutSchedule implements [store.Jobs].
-func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
+func (s *schedules) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
 	if err := in.Check(); err != nil {
 		return store.Schedule{}, err
 	}
 	var out store.Schedule
 	err := s.do(ctx, func(now time.Time) error {
-		old := s.schedules[in.Name]
+		old := s.rows[in.Name]
 		n := sizeOfSchedule(in)
-		if old == nil && len(s.schedules) >= store.MaxSchedules {
-			return &store.LimitError{Field: "schedules", Size: len(s.schedules) + 1, Max: store.MaxSchedules}
+		if old == nil && len(s.rows) >= store.MaxSchedules {
+			return &store.LimitError{Field: "schedules", Size: len(s.rows) + 1, Max: store.MaxSchedules}
 		}
 		if old != nil {
 			n -= sizeOfSchedule(*old)
@@ -29,7 +36,7 @@ func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Sched
 		}
 		put := in.Put(old, now)
 		put.Input = body(put.Input)
-		s.schedules[in.Name] = &put
+		s.rows[in.Name] = &put
 		out = cloneSchedule(put)
 		return nil
 	})
@@ -37,10 +44,10 @@ func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Sched
 }
 
 // Schedules implements [store.Jobs].
-func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
+func (s *schedules) Schedules(ctx context.Context) ([]store.Schedule, error) {
 	list := []store.Schedule{}
 	err := s.do(ctx, func(time.Time) error {
-		for _, one := range s.schedules {
+		for _, one := range s.rows {
 			list = append(list, cloneSchedule(*one))
 		}
 		slices.SortFunc(list, func(a, b store.Schedule) int { return strings.Compare(a.Name, b.Name) })
@@ -50,29 +57,29 @@ func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
 }
 
 // DeleteSchedule implements [store.Jobs].
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *schedules) DeleteSchedule(ctx context.Context, name string) error {
 	if err := store.CheckID("schedule.Name", name); err != nil {
 		return err
 	}
 	return s.do(ctx, func(time.Time) error {
-		one := s.schedules[name]
+		one := s.rows[name]
 		if one == nil {
 			return store.ErrNotFound
 		}
 		s.used -= sizeOfSchedule(*one)
-		delete(s.schedules, name)
+		delete(s.rows, name)
 		return nil
 	})
 }
 
 // FireSchedule implements [store.Jobs].
-func (s *Store) FireSchedule(ctx context.Context, name string, at, next time.Time) (store.Job, error) {
+func (s *schedules) FireSchedule(ctx context.Context, name string, at, next time.Time) (store.Job, error) {
 	if err := store.CheckFiring(name, at, next); err != nil {
 		return store.Job{}, err
 	}
 	var out store.Job
 	err := s.do(ctx, func(now time.Time) error {
-		one := s.schedules[name]
+		one := s.rows[name]
 		if one == nil {
 			return store.ErrNotFound
 		}
@@ -82,7 +89,7 @@ func (s *Store) FireSchedule(ctx context.Context, name string, at, next time.Tim
 		if last := s.jobs.rows[one.LastJob]; one.Overlap || last == nil || last.State.Ended() {
 			in := one.Job()
 			in.ID = store.NewJobID()
-			added, err := s.addJob(in, now)
+			added, err := s.jobs.addJob(in, now)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// asks holds the statements on questions.
+type asks struct{ *database }
+
 // askColumns are those of an ask, in the order of scanAsk.
 const askColumns = "id, run, kind, tool, server, origin, path, trust, payload, hash, fallback, created, expires, status, answer, scope, by, at"
 
@@ -26,7 +29,7 @@ func scanAsk(row scanner) (a store.Ask, err error) {
 }
 
 // OpenAsk implements [store.Asks].
-func (s *Store) OpenAsk(ctx context.Context, a store.Ask) error {
+func (s *asks) OpenAsk(ctx context.Context, a store.Ask) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
@@ -63,7 +66,7 @@ func (t *tx) openAsk(a store.Ask) error {
 
 // SettleAsk implements [store.Asks]. The condition on the status is the single
 // transition: of any number of callers one meets the row.
-func (s *Store) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
+func (s *asks) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err
 	}
@@ -105,7 +108,7 @@ func (t *tx) settleAsk(id string, d store.Decision) (won bool, err error) {
 }
 
 // Ask implements [store.Asks].
-func (s *Store) Ask(ctx context.Context, id string) (a store.Ask, err error) {
+func (s *asks) Ask(ctx context.Context, id string) (a store.Ask, err error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err
 	}
@@ -120,7 +123,7 @@ func (s *Store) Ask(ctx context.Context, id string) (a store.Ask, err error) {
 }
 
 // Asks implements [store.Asks].
-func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) {
+func (s *asks) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -168,7 +171,7 @@ func (s *Store) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error)
 }
 
 // SettledAsks implements [store.Asks].
-func (s *Store) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
+func (s *asks) SettledAsks(ctx context.Context, after int64, limit int) ([]store.Ask, int64, error) {
 	list, last := []store.Ask{}, after
 	bytes := 0
 	err := s.read(ctx, "listing settled asks", func(q reader) error {

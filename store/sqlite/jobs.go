@@ -12,6 +12,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// jobs holds the statements on the queue.
+type jobs struct{ *database }
+
 // jobColumns are those of a job, in the order of scanJob; briefColumns have nothing in
 // place of what can be large.
 const (
@@ -34,7 +37,7 @@ func (t *tx) job(id string) (store.Job, error) {
 }
 
 // AddJob implements [store.Jobs].
-func (s *Store) AddJob(ctx context.Context, j store.Job) (store.Job, error) {
+func (s *jobs) AddJob(ctx context.Context, j store.Job) (store.Job, error) {
 	if err := j.Check(); err != nil {
 		return store.Job{}, err
 	}
@@ -74,7 +77,7 @@ func (t *tx) addJob(j store.Job) (store.Job, error) {
 }
 
 // ClaimJobs implements [store.Jobs]. It writes only if there is something to claim.
-func (s *Store) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
 	if err := store.CheckClaim(owner, n, ttl, agents); err != nil {
 		return nil, err
 	}
@@ -120,7 +123,7 @@ type candidate struct {
 
 // claimable looks for jobs to claim, without a transaction that writes: most of the
 // time there are none. The claim itself looks again.
-func (s *Store) claimable(ctx context.Context, owner string, n int, agents []string) ([]candidate, error) {
+func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []string) ([]candidate, error) {
 	var list []candidate
 	now := s.now().UnixMicro()
 	err := s.read(ctx, "looking for jobs", func(q reader) error {
@@ -168,7 +171,7 @@ func (s *Store) claimable(ctx context.Context, owner string, n int, agents []str
 }
 
 // RenewJobs implements [store.Jobs].
-func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
+func (s *jobs) RenewJobs(ctx context.Context, owner string, ttl time.Duration, leases []store.JobLease) ([]store.JobLease, error) {
 	if err := store.CheckLeases(owner, ttl, leases); err != nil {
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (s *Store) RenewJobs(ctx context.Context, owner string, ttl time.Duration, 
 }
 
 // UpdateJob implements [store.Jobs].
-func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
+func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
 	if err := u.Check(); err != nil {
 		return store.Job{}, err
 	}
@@ -207,17 +210,17 @@ func (s *Store) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, er
 }
 
 // CancelJob implements [store.Jobs].
-func (s *Store) CancelJob(ctx context.Context, id string) (store.Job, error) {
+func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, "cancelling a job", id, weight{events: 1}, (*store.Job).Cancel)
 }
 
 // RetryJob implements [store.Jobs].
-func (s *Store) RetryJob(ctx context.Context, id string) (store.Job, error) {
+func (s *jobs) RetryJob(ctx context.Context, id string) (store.Job, error) {
 	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, (*store.Job).Retry)
 }
 
 // ClaimNotification implements [store.Jobs].
-func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
+func (s *jobs) ClaimNotification(ctx context.Context, id string, epoch int64, r *store.Record) error {
 	if err := store.CheckNotification(id, r); err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func (s *Store) ClaimNotification(ctx context.Context, id string, epoch int64, r
 }
 
 // changeJob changes one job. The job comes back also with what refuses the change.
-func (s *Store) changeJob(ctx context.Context, doing, id string, size weight, change func(*store.Job, time.Time) error) (store.Job, error) {
+func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, change func(*store.Job, time.Time) error) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
@@ -271,7 +274,7 @@ func (s *Store) changeJob(ctx context.Context, doing, id string, size weight, ch
 }
 
 // Job implements [store.Jobs].
-func (s *Store) Job(ctx context.Context, id string) (j store.Job, err error) {
+func (s *jobs) Job(ctx context.Context, id string) (j store.Job, err error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
@@ -286,7 +289,7 @@ func (s *Store) Job(ctx context.Context, id string) (j store.Job, err error) {
 }
 
 // Jobs implements [store.Jobs].
-func (s *Store) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
+func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -354,7 +357,7 @@ func jobConditions(q store.JobQuery) (w where) {
 }
 
 // JobCounts implements [store.Jobs].
-func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
+func (s *jobs) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 	counts := make(map[store.JobState]int)
 	for _, state := range store.JobStates() {
 		counts[state] = 0
@@ -375,7 +378,7 @@ func (s *Store) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
 }
 
 // DeleteJob implements [store.Jobs].
-func (s *Store) DeleteJob(ctx context.Context, id string) error {
+func (s *jobs) DeleteJob(ctx context.Context, id string) error {
 	if err := store.CheckJobID(id); err != nil {
 		return err
 	}

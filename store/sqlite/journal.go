@@ -11,6 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// journal holds the statements on runs, their events and their leases.
+type journal struct{ *database }
+
 // runColumns are those of a run's head, in the order of scanRun.
 const runColumns = "id, agent, parent, title, summary, state, input_hash, created, updated, seq, owner, epoch, expires"
 
@@ -43,7 +46,7 @@ func (t *tx) writable(id string) (store.Run, error) {
 }
 
 // Create implements [store.Journal].
-func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
 	if err := r.Check(); err != nil {
 		return store.Run{}, err
 	}
@@ -87,7 +90,7 @@ func (s *Store) Create(ctx context.Context, r store.Run, owner string, ttl time.
 }
 
 // Append implements [store.Journal].
-func (s *Store) Append(ctx context.Context, a store.Append) (last int64, err error) {
+func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
@@ -232,7 +235,7 @@ func (t *tx) change(n, last int64, a store.Append) error {
 }
 
 // Events implements [store.Journal].
-func (s *Store) Events(ctx context.Context, run string, after int64, limit int) ([]store.Event, error) {
+func (s *journal) Events(ctx context.Context, run string, after int64, limit int) ([]store.Event, error) {
 	if err := store.CheckID("run", run); err != nil {
 		return nil, err
 	}
@@ -273,7 +276,7 @@ func scanEvent(row scanner) (e store.Event, err error) {
 }
 
 // Run implements [store.Journal].
-func (s *Store) Run(ctx context.Context, id string) (r store.Run, err error) {
+func (s *journal) Run(ctx context.Context, id string) (r store.Run, err error) {
 	if err := store.CheckID("run", id); err != nil {
 		return store.Run{}, err
 	}
@@ -285,7 +288,7 @@ func (s *Store) Run(ctx context.Context, id string) (r store.Run, err error) {
 }
 
 // Runs implements [store.Journal].
-func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
+func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -326,7 +329,7 @@ func (s *Store) Runs(ctx context.Context, q store.Query) ([]store.Run, error) {
 }
 
 // Delete implements [store.Journal].
-func (s *Store) Delete(ctx context.Context, id string) error {
+func (s *journal) Delete(ctx context.Context, id string) error {
 	if err := store.CheckID("run", id); err != nil {
 		return err
 	}
@@ -352,6 +355,70 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		}
 		return nil
 	})
+}
+
+// Claim implements [store.Leases].
+func (s *journal) Claim(ctx context.Context, run, owner string, ttl time.Duration) (store.Run, error) {
+	if err := checkLease(run, owner, ttl); err != nil {
+		return store.Run{}, err
+	}
+	var r store.Run
+	err := s.writer.do(ctx, "claiming a run", weight{events: 1}, func(t *tx) (err error) {
+		if r, err = t.writable(run); err != nil {
+			return err
+		}
+		if r.Owner != owner && r.Leased(t.now) {
+			return store.ErrLeased
+		}
+		r.Owner, r.Epoch, r.Expires = owner, r.Epoch+1, t.now.Add(ttl)
+		return t.exec("UPDATE runs SET owner = ?, epoch = ?, expires = ? WHERE id = ?",
+			r.Owner, r.Epoch, r.Expires.UnixMicro(), run)
+	})
+	if err != nil && !errors.Is(err, store.ErrLeased) && !errors.Is(err, store.ErrFinished) {
+		return store.Run{}, err
+	}
+	return r, err
+}
+
+// Renew implements [store.Leases].
+func (s *journal) Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error {
+	if err := checkLease(run, owner, ttl); err != nil {
+		return err
+	}
+	return s.writer.do(ctx, "renewing a lease", weight{events: 1}, func(t *tx) error {
+		r, err := t.writable(run)
+		if err != nil {
+			return err
+		}
+		if r.Owner != owner || r.Epoch != epoch {
+			return store.ErrFenced
+		}
+		return t.exec("UPDATE runs SET expires = ? WHERE id = ?", t.now.Add(ttl).UnixMicro(), run)
+	})
+}
+
+// Release implements [store.Leases].
+func (s *journal) Release(ctx context.Context, run, owner string, epoch int64) error {
+	if err := checkLease(run, owner, time.Second); err != nil {
+		return err
+	}
+	return s.writer.do(ctx, "releasing a lease", weight{events: 1}, func(t *tx) error {
+		r, err := t.head(run)
+		if err != nil {
+			return err
+		}
+		if r.Epoch != epoch || r.Owner != "" && r.Owner != owner {
+			return store.ErrFenced
+		}
+		return t.exec("UPDATE runs SET owner = '', expires = ? WHERE id = ?", time.Time{}.UnixMicro(), run)
+	})
+}
+
+func checkLease(run, owner string, ttl time.Duration) error {
+	if err := store.CheckID("run", run); err != nil {
+		return err
+	}
+	return store.CheckLease(owner, ttl)
 }
 
 func weigh(events []store.Event) weight {

@@ -6,6 +6,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// records holds the statements on values that expire.
+type records struct{ *database }
+
 // recordColumns are those of a record, in the order of scanRecord.
 const recordColumns = "kind, owner, key, expires, value"
 
@@ -18,7 +21,7 @@ func scanRecord(row scanner) (r store.Record, err error) {
 const maxSwept = 100
 
 // PutRecord implements [store.Records].
-func (s *Store) PutRecord(ctx context.Context, r store.Record) error {
+func (s *records) PutRecord(ctx context.Context, r store.Record) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -67,7 +70,7 @@ func exists(t *tx, r store.Record) bool {
 }
 
 // Record implements [store.Records].
-func (s *Store) Record(ctx context.Context, kind, owner, key string) (r store.Record, err error) {
+func (s *records) Record(ctx context.Context, kind, owner, key string) (r store.Record, err error) {
 	if err := store.CheckRecord(kind, owner, key); err != nil {
 		return r, err
 	}
@@ -83,7 +86,7 @@ func (s *Store) Record(ctx context.Context, kind, owner, key string) (r store.Re
 }
 
 // Records implements [store.Records].
-func (s *Store) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
+func (s *records) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func (s *Store) Records(ctx context.Context, q store.RecordQuery) ([]store.Recor
 }
 
 // DeleteRecord implements [store.Records].
-func (s *Store) DeleteRecord(ctx context.Context, kind, owner, key string) error {
+func (s *records) DeleteRecord(ctx context.Context, kind, owner, key string) error {
 	if err := store.CheckRecord(kind, owner, key); err != nil {
 		return err
 	}

@@ -8,6 +8,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// schedules holds the statements on schedules.
+type schedules struct{ *database }
+
 // scheduleColumns are those of a schedule, in the order of scanSchedule.
 const scheduleColumns = "name, cron, zone, agent, prompt, input, batch, max_attempts, timeout, hook, overlap, paused, next, last, last_job, created, updated"
 
@@ -22,7 +25,7 @@ func (t *tx) schedule(name string) (store.Schedule, error) {
 }
 
 // PutSchedule implements [store.Jobs].
-func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
+func (s *schedules) PutSchedule(ctx context.Context, in store.Schedule) (store.Schedule, error) {
 	if err := in.Check(); err != nil {
 		return store.Schedule{}, err
 	}
@@ -56,7 +59,7 @@ func (s *Store) PutSchedule(ctx context.Context, in store.Schedule) (store.Sched
 }
 
 // Schedules implements [store.Jobs].
-func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
+func (s *schedules) Schedules(ctx context.Context) ([]store.Schedule, error) {
 	list := []store.Schedule{}
 	err := s.read(ctx, "listing schedules", func(q reader) error {
 		return q.each("SELECT "+scheduleColumns+" FROM schedules ORDER BY name", nil, func(row scanner) (bool, error) {
@@ -72,7 +75,7 @@ func (s *Store) Schedules(ctx context.Context) ([]store.Schedule, error) {
 }
 
 // DeleteSchedule implements [store.Jobs].
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *schedules) DeleteSchedule(ctx context.Context, name string) error {
 	if err := store.CheckID("schedule.Name", name); err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 }
 
 // FireSchedule implements [store.Jobs].
-func (s *Store) FireSchedule(ctx context.Context, name string, at, next time.Time) (store.Job, error) {
+func (s *schedules) FireSchedule(ctx context.Context, name string, at, next time.Time) (store.Job, error) {
 	if err := store.CheckFiring(name, at, next); err != nil {
 		return store.Job{}, err
 	}

@@ -259,7 +259,7 @@ func FixOf(err error, def *mcpclient.Server) string {
 	var exit *mcpclient.ExitError
 	var version *mcpclient.VersionError
 	var config *hostconfig.ConfigError
-	var timeout *conn.ConnectTimeoutError
+	timeout := errors.Is(err, conn.ErrConnectTimeout)
 	var peer *mcp.Error
 	var status *call.TransportError
 	switch {
@@ -277,9 +277,9 @@ func FixOf(err error, def *mcpclient.Server) string {
 		return fmt.Sprintf("take --protocol off, or update the server: it speaks %v", version.Theirs)
 	case errors.As(err, &exit):
 		return fmt.Sprintf("run it by hand and read what it prints: %s", def.CommandLine())
-	case errors.As(err, &timeout) && def.URL == "":
+	case timeout && def.URL == "":
 		return fmt.Sprintf("it was started and did not answer; run it by hand and check that it speaks MCP on stdout: %s", def.CommandLine())
-	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+	case timeout, errors.Is(err, context.DeadlineExceeded):
 		return "check that the address is right and the server runs; a slow one may need --timeout, or MCP_TIMEOUT in milliseconds"
 	case errors.Is(err, env.ErrTimeout):
 		return "it needs longer: --timeout 5m"

@@ -167,5 +167,5 @@ func (e *inputCall) Answer(err error) {
 	e.round.answered(e.index, e.result)
 }
 
-// Drop implements [inbound.Dropper]: the round has ended.
+// Drop is for [inbound.Handler]: the round has ended.
 func (e *inputCall) Drop(error) {}

@@ -157,7 +157,7 @@ func (k *Keeper) look() {
 // open starts a stream. It may have ended before it is known here.
 func (k *Keeper) open(wish mcp.SubscriptionFilter) {
 	ended := false // guarded by the lock
-	l := k.watching.Listens.Open(wish, func(n watch.Notice) {
+	l := k.watching.Subscriptions.Open(wish, func(n watch.Notice) {
 		if n.Kind == watch.Ended {
 			k.mu.Lock()
 			ended = true
@@ -186,7 +186,7 @@ func (k *Keeper) notice(n watch.Notice) {
 	case watch.Acknowledged:
 		k.acknowledged(&n)
 	case watch.ResourceUpdated:
-		k.tell(func(w *Resource) (string, bool) { return n.URI, watch.Covers(w.URI, n.URI) })
+		k.tell(func(w *Resource) (string, bool) { return n.URI, n.About(w.URI) })
 	case watch.Missed:
 		k.tell(func(w *Resource) (string, bool) { return w.URI, true })
 	case watch.Ended:

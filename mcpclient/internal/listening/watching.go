@@ -2,6 +2,7 @@ package listening
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -30,11 +31,10 @@ type Options struct {
 // Watching is what a client watches at its server, and the tasks that it serves itself.
 type Watching struct {
 	Options
-	Tasks     *watch.Tasks
-	Served    *watch.Served
-	Listens   *watch.Listens
-	Resources *watch.Resources
-	Keeper    *Keeper
+	Tasks         *watch.Tasks
+	Served        *watch.Served
+	Subscriptions *watch.Subscriptions
+	Keeper        *Keeper
 }
 
 // New watches nothing yet.
@@ -42,9 +42,11 @@ func New(o Options) *Watching {
 	w := &Watching{Options: o}
 	w.Tasks = watch.NewTasks(watch.Options{Do: o.Do, Spawn: o.Conn.SpawnChild, Logger: o.Log, Answer: o.Answer, Cancels: o.Cancels})
 	w.Served = watch.NewServed(watch.ServedOptions{Spawn: o.Conn.SpawnChild, OnStatus: o.OnServed, Logger: o.Log})
-	opts := watch.ListenOptions{Do: o.Do, Spawn: o.Conn.SpawnChild, Permanent: conn.IsPermanent, Logger: o.Log}
-	w.Listens = watch.NewListens(opts)
-	w.Resources = watch.NewResources(opts, func() bool { return o.Conn.Status().State == conn.Ready })
+	w.Subscriptions = watch.NewSubscriptions(watch.ListenOptions{
+		Do: o.Do, Spawn: o.Conn.SpawnChild, Logger: o.Log,
+		Live:      func() bool { return o.Conn.Status().State == conn.Ready },
+		Permanent: func(err error) bool { return errors.Is(err, conn.ErrPermanent) },
+	})
 	w.Keeper = &Keeper{watching: w}
 	return w
 }
@@ -52,13 +54,13 @@ func New(o Options) *Watching {
 // Close ends what would keep the connection from draining.
 func (w *Watching) Close() {
 	w.Keeper.Close()
-	w.Listens.Close(w.Closed)
+	w.Subscriptions.Close(w.Closed)
 }
 
 // Connected is called at each new session.
 func (w *Watching) Connected(era mcp.Era) {
 	if era == mcp.EraLegacy {
-		w.Resources.Connected() // STDIO-24
+		w.Subscriptions.Connected() // STDIO-24
 	}
 	w.Keeper.Connected()
 }
@@ -66,7 +68,7 @@ func (w *Watching) Connected(era mcp.Era) {
 // Noticed takes a notification of a modern server that belongs to a subscription, and reports
 // whether it is such a one.
 func (w *Watching) Noticed(s *conn.Session, m *mcp.Message, related mcp.ID) bool {
-	return w.Listens.Notify(watch.Peer{Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related}, m)
+	return w.Subscriptions.Notify(watch.Peer{Generation: s.Generation(), Out: s.Out, Failed: s.Failed, Related: related}, m)
 }
 
 // TaskNoticed takes notifications/tasks/status (TASK-14).
@@ -76,7 +78,7 @@ func (w *Watching) TaskNoticed(m *mcp.Message) {
 		w.Log.Debug("dropping a malformed notice", "method", m.Method, "error", err)
 		return
 	}
-	w.Tasks.Noticed(watch.FromCore(&p))
+	w.Tasks.Noticed(watch.StateOf(&p))
 }
 
 // TaskOf finds the tool call that a task of the server belongs to: its tag, and what

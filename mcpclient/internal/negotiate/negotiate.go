@@ -227,7 +227,7 @@ func (n *Negotiator) legacy(ctx context.Context, s *conn.Session, why error, fir
 		return conn.Redial(why) // it did not survive the question (ERA-04)
 	}
 	err := n.handshake(ctx, s, versions[0], first)
-	if err == nil || ctx.Err() != nil || conn.IsPermanent(err) || n.Eras.Get(n.Key) == mcp.EraModern {
+	if err == nil || ctx.Err() != nil || errors.Is(err, conn.ErrPermanent) || n.Eras.Get(n.Key) == mcp.EraModern {
 		return err
 	}
 	// The question may have put it out of step: ask a fresh process, without it.

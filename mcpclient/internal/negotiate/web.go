@@ -74,7 +74,7 @@ func (n *Negotiator) leaveAlone(err error) {
 // have been taken for a legacy one (ERA-02), or the server may have the old transport only
 // (SSE-10). asked is set if it has answered in the modern way already, in the negative.
 func (n *Negotiator) refused(ctx context.Context, s *conn.Session, err error, asked bool) error {
-	if err == nil || n.Web == nil || ctx.Err() != nil || conn.IsPermanent(err) {
+	if err == nil || n.Web == nil || ctx.Err() != nil || errors.Is(err, conn.ErrPermanent) {
 		return err
 	}
 	if err := n.noVerdict(err); err != nil {

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/budget"
 )
 
 // BenchmarkReserveSettle is what a call costs beside itself: three accounts deep, as a

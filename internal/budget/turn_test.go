@@ -3,7 +3,7 @@ package budget_test
 import (
 	"testing"
 
-	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/llm"
 )
 

@@ -3,7 +3,7 @@ package budget_test
 import (
 	"fmt"
 
-	"github.com/troupe-dev/troupe/actors/budget"
+	"github.com/troupe-dev/troupe/internal/budget"
 )
 
 func Example() {

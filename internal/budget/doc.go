@@ -1,6 +1,6 @@
 // Package budget holds what a tree of runs may spend: tokens, money, model calls,
 // tool calls and turns.
-// It serves mcpclient, mcpserver and agent, and promises no compatibility.
+// Runs (actors/loop), agents and servers that sample use it.
 //
 // An [Account] belongs to one run, and the accounts of what it starts (sub-agents,
 // sampling loops) are its children. A spender reserves the most it may
