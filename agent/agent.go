@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/agent/internal/summary"
+	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -24,7 +26,7 @@ type Config struct {
 	Instructions string
 	// Model is asked in place of the runtime's.
 	Model llm.Model
-	// Servers names those whose tools the agent has. Nil means all of the runtime's,
+	// Servers names the servers whose tools the agent has. Nil means all of the runtime's,
 	// an empty list none.
 	Servers []string
 	// Allow and Deny choose among the servers' tools, by patterns as in [path.Match] of
@@ -59,7 +61,7 @@ type Config struct {
 	// has what the model said in that turn, and [StopMet]. The zero value never does.
 	StopWhen StopCondition
 	// MaxRepeats is in how many turns in a row the model may call the same tools with the
-	// same arguments, and no others, before it is told so; at twice as often the run fails
+	// same arguments, and no others, before it is warned; at twice as often the run fails
 	// with a [*LoopError]. Zero means 3, below zero switches it off.
 	MaxRepeats int
 	// ContextLength is how many tokens the model takes, input and output together. A
@@ -78,8 +80,8 @@ type Config struct {
 	// run; where that has no room for it there is a mark without words. Nil, without
 	// Summarise, leaves only marks.
 	SummaryModel llm.Model
-	// Output is the JSON schema the answer must fit. A model that misses it is told
-	// so, twice at the most. Empty means any text.
+	// Output is the JSON schema the answer must fit. A model whose answer does not fit
+	// reads why and answers again, twice at the most. Empty means any text.
 	Output json.RawMessage
 }
 
@@ -194,7 +196,7 @@ func (a *Agent) summarise() func(ctx context.Context, by *loop.Call, before stri
 	return summary.By(m, a.rt.pricing(m))
 }
 
-// configHash identifies what a resume would have to find unchanged.
+// configHash identifies the parts of the definition that a resume must find unchanged.
 func (a *Agent) configHash() string {
 	tools := make([]string, len(a.tools))
 	for i, t := range a.tools {
@@ -304,11 +306,88 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	case run.onAsk == nil:
 		run.onAsk = rt.opts.OnAsk
 	}
-	rec.asks = newAnswering(run, rt)
+	rec.asks = newAnswering(run.onAsk, rt.sys, converter{runID: run.id, answer: run.answer})
 	asked := a.asked(&o)
 	rec.over = func() { asked.servers.forget(o.ID) }
 	newScope(run, a, from, asked).fill(&own)
 	run.trace(ctx, a, &own)
 	run.loop, err = a.runs.New(own)
 	return run, err
+}
+
+// priced finds what the agent's model costs, and refuses a limit of money where that is
+// not known.
+func (a *Agent) priced() error {
+	a.pricing = a.rt.pricing(a.model)
+	if a.cfg.Limits.Cost == 0 {
+		return nil
+	}
+	missing := a.pricing.Unknown(a.model.Name())
+	if m := a.cfg.SummaryModel; missing == "" && m != nil {
+		missing = a.rt.pricing(m).Unknown(m.Name())
+	}
+	if missing == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: state what a million tokens cost in Options.Prices", &NoPriceError{Model: missing})
+}
+
+// Priced reports whether it is known what the agent's model costs, so that results say
+// so in money.
+func (a *Agent) Priced() bool { return a.pricing.Unknown(a.model.Name()) == "" }
+
+// startsWith is the text that a run begins with.
+func (a *Agent) startsWith(prompt string, input json.RawMessage) (string, error) {
+	if len(input) == 0 {
+		return prompt, nil
+	}
+	if len(a.cfg.Input) == 0 {
+		return "", fmt.Errorf("the agent %q takes no input: set Config.Input", a.name)
+	}
+	compiled, err := schema.Compile(a.cfg.Input, nil)
+	if err != nil {
+		return "", fmt.Errorf("the schema of the input: %w", err)
+	}
+	if err := compiled.Validate(input); err != nil {
+		return "", fmt.Errorf("the input does not fit: %w", err)
+	}
+	if prompt == "" {
+		return string(input), nil
+	}
+	return prompt + "\n\n" + string(input), nil
+}
+
+// checkTenant refuses a tenant of another runtime, and one that is closed.
+func (a *Agent) checkTenant(t *Tenant) error {
+	switch {
+	case t == nil:
+	case t.rt != a.rt:
+		return errors.New("the tenant is of another runtime")
+	case t.gone.Load():
+		return errTenantClosed
+	}
+	return nil
+}
+
+// asked returns what answers for a run with these options.
+func (a *Agent) asked(o *RunOptions) asked {
+	out := asked{servers: a.rt.servers, sampler: o.Sampler, roots: o.Roots}
+	if o.Tenant != nil {
+		out.servers = o.Tenant.servers
+	}
+	if s := out.sampler; s != nil && !reflect.TypeOf(s).Comparable() {
+		out.sampler = &boxedSampler{s}
+	}
+	return out
+}
+
+// trace prepares a run to be traced. Ctx is that of its start.
+func (run *Run) trace(ctx context.Context, a *Agent, own *loop.Own) {
+	rt := a.rt
+	if rt.opts.Tracer == nil {
+		return
+	}
+	run.traced = &tracing{tracer: rt.opts.Tracer, log: rt.sys.Log(), ctx: context.WithoutCancel(ctx),
+		about: RunTrace{ID: own.ID, Agent: a.name, Path: own.Path, Parent: own.Origin.Parent, Model: a.model.Name()}}
+	own.Trace, run.record.traced = run.traced, run.traced
 }

@@ -7,6 +7,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -179,4 +180,96 @@ func (a *agents) drop(c *actors.Context, run *Run) {
 			c.System().Log().Warn("a run could not be forgotten", "run", run.id, "error", err)
 		}
 	})
+}
+
+// start begins a run, or finds the one that has its ID.
+func (rt *Runtime) start(ctx context.Context, run *Run) (*Run, error) {
+	found, err := rt.begin(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := found.opened(ctx)
+	if err != nil && found == run {
+		run.Cancel(err)
+	}
+	return opened, err
+}
+
+// begin is start without the wait until the run is recorded. It waits for another run of
+// the ID that is not recorded yet.
+func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
+	for {
+		found, err := rt.tryBegin(ctx, run)
+		if !errors.Is(err, errUnopened) {
+			return found, err
+		}
+		if _, err := found.loop.Opened(ctx); err == nil {
+			continue // it has the ID
+		}
+		select {
+		case <-found.loop.Stopped(): // the actor of all runs has forgotten it by the next message
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// tryBegin is begin without any wait: with [errUnopened] comes the run to wait for.
+func (rt *Runtime) tryBegin(ctx context.Context, run *Run) (*Run, error) {
+	if ctx.Err() != nil { // else the answer and the end race
+		return nil, context.Cause(ctx)
+	}
+	found, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &startRun{run, r} })
+	switch {
+	case errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed):
+		return nil, ErrClosed
+	case errors.Is(err, errUnopened):
+		return found, err
+	case err != nil:
+		rt.agents.Send(cancelStart{run, err}) // it may have started all the same
+		return nil, err
+	}
+	return found, nil
+}
+
+// stopRuns cancels the runs of a tenant, or of all and takes no more if it is nil, and
+// waits for their end.
+func (rt *Runtime) stopRuns(ctx context.Context, of *Tenant, cause error) error {
+	if rt.agents.IsZero() {
+		return nil
+	}
+	_, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[struct{}]) any { return &stopRuns{of, cause, r} })
+	if errors.Is(err, actors.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// Runs returns the runs that have not ended, sub-agents' among them, in no order.
+func (rt *Runtime) Runs(ctx context.Context) ([]*Run, error) {
+	runs, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[[]*Run]) any { return &listRuns{r} })
+	if errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed) {
+		return nil, nil
+	}
+	return runs, err
+}
+
+// Find returns the run of an ID: a live one of this runtime, or one that is in the store,
+// of another process or of the past, which can be waited for and read but not cancelled. A
+// sub-agent's run is found in the store. The error is [store.ErrNotFound] if there is none.
+func (rt *Runtime) Find(ctx context.Context, id string) (*Run, error) {
+	run, err := actors.Ask(ctx, rt.agents, func(r *actors.Reply[*Run]) any { return &findRun{id, r} })
+	switch {
+	case errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed):
+		return nil, ErrClosed
+	case err != nil:
+		return nil, err
+	case run != nil:
+		return run, nil
+	}
+	head, err := rt.store.Run(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("finding run %q: %w", id, err)
+	}
+	return &Run{id: head.ID, store: rt.store}, nil
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Verdict is what a policy says of a call.
+// Verdict is the decision of a policy on a call.
 type Verdict uint8
 
 // The verdicts. The zero value asks.
 const (
 	VerdictAsk   = Verdict(guard.Ask)
 	VerdictAllow = Verdict(guard.Allow)
-	VerdictDeny  = Verdict(guard.Deny) // the model is told that the policy does not allow it
+	VerdictDeny  = Verdict(guard.Deny) // the model reads that the policy does not allow it
 	// VerdictAskAgain asks also where a human has allowed the tool for the rest of the
 	// run, by [AcceptForRun], unless that was the answer to such a question.
 	VerdictAskAgain = Verdict(guard.AskAgain)
@@ -33,11 +33,11 @@ type ToolCall struct {
 	// empty for functions of the program.
 	Definition string
 	// ReadOnly is what the server says of the tool. It is worth nothing unless
-	// Trusted, which the user says of the server (SECA-40).
+	// Trusted, which the user says of the server.
 	ReadOnly, Trusted bool
 	NeedsApproval     bool  // marked by [NeedsApproval]
 	OpenWorld         bool  // the server says itself that the tool deals with the outside
-	Taint             Taint // what the tool has to do with the lethal trio (SECA-44)
+	Taint             Taint // what the tool has to do with the lethal trio
 	Seen              Taint // what the tree of runs has seen by now; Outbound is never set
 }
 
@@ -83,7 +83,7 @@ func gate(agent string, policy ApprovePolicy, taint *guard.TaintState) func(cont
 	}
 }
 
-// Taint says what a tool has to do with the lethal trio (SECA-44): untrusted text in
+// Taint says what a tool has to do with the lethal trio: untrusted text in
 // the conversation can make the model send private data that is there too to the
 // author of the text, if only some tool leads outside.
 //

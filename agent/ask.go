@@ -39,7 +39,7 @@ func AcceptForRun() Decision {
 	return Decision{store.Decision{Status: store.AskAccepted, Scope: runlog.ScopeRun, By: "program"}}
 }
 
-// Decline refuses the call. The model is told the reason, which may be empty.
+// Decline refuses the call. The model reads the reason, which may be empty.
 func Decline(reason string) Decision {
 	return Decision{store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer(reason), By: "program"}}
 }
@@ -62,14 +62,11 @@ func pageDecision(action mcpclient.PageAction) Decision {
 	return Decision{d}
 }
 
-// By says who decided, for the record; it is "program" otherwise.
+// By names the person or program that decided, for the record; without it that is "program".
 func (d Decision) By(who string) Decision {
 	d.d.By = who
 	return d
 }
-
-// answerer gives decisions on the asks of one run.
-type answerer func(ctx context.Context, ask string, d store.Decision) (store.Ask, error)
 
 // Answer decides the question. Exactly one answer is ever taken; the others get
 // [ErrSettled]. The zero Decision is refused.

@@ -1,5 +1,5 @@
 // Package agent runs agents: a model, instructions, tools of MCP servers and of the
-// program, limits, and a person who is asked before something is changed.
+// program, limits, and a person whom it asks before it changes something.
 //
 //	rt, err := agent.Open(ctx, &agent.Options{
 //		Model:   ollama.New("qwen3:8b", nil),
@@ -17,13 +17,13 @@
 //     closing the runtime ends everything it started.
 //   - Limits are held before a call is made.
 //   - A server that fails costs its tools and nothing else: runs go on without them,
-//     also without any, and [ToolsListed] and the model are told.
+//     also without any; [ToolsListed] names it, and the model learns of it.
 //   - Nothing happens unasked: see [AskBeforeWrites]. Silence is never a yes.
 //   - What a run does is in its store before it is done; see package store.
 //
 // Every method may be called from any goroutine.
 //
-// # Who is asked, and when
+// # Questions to people
 //
 // A call of a server's tool asks, unless the user marked the server as trusted and
 // the server marks the tool as read-only. Functions of the program ([Func]) are the
@@ -38,8 +38,8 @@
 // [Agent.AsTool] makes an agent a tool of another: each call is a run of its own below
 // the caller's, with the caller's budget and end. [HandOff] lets another agent go on
 // with the same conversation. [Guard] looks at all that goes in and out and may change
-// or refuse it, [StopCondition] ends a run early. A model that turns in circles is told
-// so and then stopped ([LoopError]), and a conversation that outgrows its model is cut
+// or refuse it, [StopCondition] ends a run early. A model that turns in circles reads
+// that it does, and is then stopped ([LoopError]), and a conversation that outgrows its model is cut
 // ([Config].ContextLength); of both the events tell.
 //
 // # Models and what they cost

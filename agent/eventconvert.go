@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // converter makes events of a run's journal, for one reader. It remembers what a
@@ -173,7 +174,7 @@ func (c *converter) convertMore(h Header, e *runlog.Entry) []Event {
 	return nil
 }
 
-// chosen tells a reader who was not there which model was chosen for a turn.
+// chosen returns the choice of a model that the reader has missed.
 func (c *converter) chosen(h Header, b *runlog.ModelResult) []Event {
 	if b.Chosen == nil || c.chose {
 		return nil
@@ -192,4 +193,20 @@ func (c *converter) passed(ev Event) []Event {
 		c.said, c.thought = 0, 0
 	}
 	return []Event{ev}
+}
+
+// decode converts events up to a number.
+func (c *converter) decode(page []store.Event, last int64) ([]Event, error) {
+	var out []Event
+	for _, ev := range page {
+		if ev.Seq > last {
+			break
+		}
+		e, err := runlog.Decode(ev)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, c.convert(&e)...)
+	}
+	return out, nil
 }

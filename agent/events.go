@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -121,7 +122,7 @@ type (
 		Definition string    `json:"definition,omitempty"`
 		Expires    time.Time `json:"expires"`
 		// Tainted says that the run has seen untrusted content and private data, and
-		// that the call may carry them out (SECA-44).
+		// that the call may carry them out.
 		Tainted bool `json:"tainted,omitzero"`
 		// Again says that the policy asks about this call whatever was allowed before:
 		// [VerdictAskAgain].
@@ -192,23 +193,6 @@ type Absent struct {
 	Reason string `json:"reason"`
 }
 
-// Usage is what a run or a turn has cost, in tokens and in money where there is a price.
-type Usage struct {
-	Input  int `json:"input"`
-	Output int `json:"output"`
-	// Estimated says that part of it was counted from bytes, because a provider
-	// gave no numbers or a turn did not complete.
-	Estimated bool      `json:"estimated,omitzero"`
-	Cost      llm.Money `json:"cost,omitzero"`
-	// Over is by how many tokens, and OverCost by how much money, the run and all that
-	// it has started are beyond its limits: the error of an estimate. Of a turn it is zero.
-	Over     int       `json:"over,omitzero"`
-	OverCost llm.Money `json:"overCost,omitzero"`
-}
-
-// Total returns input and output together.
-func (u Usage) Total() int { return u.Input + u.Output }
-
 // EventType implements [Event].
 func (RunStarted) EventType() string { return "run_started" }
 
@@ -256,3 +240,6 @@ func (LimitRaised) EventType() string { return "limit_raised" }
 
 // EventType implements [Event].
 func (RunFinished) EventType() string { return "run_finished" }
+
+// answerer gives decisions on the asks of one run.
+type answerer func(ctx context.Context, ask string, d store.Decision) (store.Ask, error)

@@ -77,7 +77,7 @@ type (
 		Tool   string `json:"tool"`
 		For    string `json:"for"` // such as: an instance of server "files" (4 of 4 in use)
 	}
-	// Tainted says what the run, or one of its tree, has seen from here on (SECA-44), if
+	// Tainted says what the run, or one of its tree, has seen from here on, if
 	// that is news to this run.
 	Tainted struct {
 		Header

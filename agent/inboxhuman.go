@@ -23,7 +23,7 @@ type InboxOptions struct {
 	// Expiry is how long a question waits. Zero means as long as the caller's: see
 	// [mcpclient.AskOptions].AskExpiry.
 	Expiry time.Duration
-	// By says who settles a question that is given up. Empty is "program".
+	// By names who settles a question that is given up. Empty is "program".
 	By string
 	// Poll is how often the store is looked at. Zero, and more than a second, is a second.
 	Poll time.Duration
@@ -32,8 +32,8 @@ type InboxOptions struct {
 // InboxHuman returns a Human that puts questions into a store and waits until
 // they are settled there: by the command troupe inbox, a web page, another process. They are of
 // no run. A question that is given up before is settled as cancelled, so that no
-// person answers it in vain; one that expires is declined. Who settles one gives as answer what
-// [Accept], [Fill], [DecideAs] or [Decline] make.
+// person answers it in vain; one that expires is declined. The answers are those that
+// [Accept], [Fill], [DecideAs] and [Decline] make.
 func InboxHuman(s store.Asks, o *InboxOptions) mcpclient.Human {
 	h := &inboxHuman{store: s}
 	if o != nil {

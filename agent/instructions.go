@@ -11,27 +11,14 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// Bounds on what servers say to a model, in bytes.
+// Bounds on the instructions of servers, in bytes.
 const (
 	maxInstructions    = 4 << 10  // of one
 	maxAllInstructions = 16 << 10 // of all together
 )
 
-// instructions returns what a server says of itself.
-func (s *servers) instructions(server string) string {
-	c, err := s.host.Client(server)
-	if err != nil {
-		return ""
-	}
-	info := c.Status().Info
-	if info == nil {
-		return ""
-	}
-	return info.Instructions
-}
-
 // texts returns the instructions of servers as a model gets them: in plain text, within
-// the bounds, and only those that are what they were when they were first used, as with
+// the bounds, and only those that have not changed since they were first used, as with
 // the definition of a tool (SECA-38).
 func (s *servers) texts(ctx context.Context, of []string) []runlog.ServerText {
 	var texts []runlog.ServerText
@@ -73,10 +60,7 @@ func (s *servers) knows(ctx context.Context, name, text string) bool {
 		return i >= 0
 	}
 	hash := mcpclient.HashInstructions(text)
-	s.mu.Lock()
-	known := s.accepted[name] == hash
-	s.mu.Unlock()
-	if known {
+	if known, _ := s.accepted.Load(name); known == hash {
 		return true
 	}
 	pinned, ok, err := s.options.Pins.Pin(ctx, name, mcpclient.PinInstructions)
@@ -84,36 +68,10 @@ func (s *servers) knows(ctx context.Context, name, text string) bool {
 		pinned, err = hash, s.options.Pins.SetPin(ctx, name, mcpclient.PinInstructions, hash)
 	}
 	if err == nil && pinned == hash {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.accepted == nil {
-			s.accepted = make(map[string]string)
-		}
-		s.accepted[name] = hash
+		s.accepted.Store(name, hash)
 		return true
 	}
 	s.warnOnce("instructions of "+name+" "+hash, "the instructions of a server are kept from the model: they are not what they were when they were accepted; look at them and accept them with troupe mcp approve --tools",
 		"server", name, "error", err)
 	return false
 }
-
-// warnOnce logs a warning the first time that there is one about what.
-func (s *servers) warnOnce(what, text string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.warnOnceLocked(what, text, args...)
-}
-
-func (s *servers) warnOnceLocked(what, text string, args ...any) {
-	if s.warned[what] || len(s.warned) >= maxWarned {
-		return
-	}
-	if s.warned == nil {
-		s.warned = make(map[string]bool)
-	}
-	s.warned[what] = true
-	s.log.Warn(text, args...)
-}
-
-// maxWarned bounds the things that were warned of.
-const maxWarned = 10_000

@@ -28,12 +28,11 @@ type answering struct {
 }
 
 // newAnswering returns nil for a run without an AskFunc.
-func newAnswering(run *Run, rt *Runtime) *answering {
-	if run.onAsk == nil {
+func newAnswering(f AskFunc, sys *actors.System, events converter) *answering {
+	if f == nil {
 		return nil
 	}
-	return &answering{answer: run.onAsk, sys: rt.sys, open: make(map[string]context.CancelCauseFunc),
-		events: converter{runID: run.id, answer: run.answer}}
+	return &answering{answer: f, sys: sys, open: make(map[string]context.CancelCauseFunc), events: events}
 }
 
 // journalled looks for questions, and for their ends.

@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -29,14 +32,14 @@ type Options struct {
 	// Servers are the MCP servers whose tools agents may use. Those that come from a
 	// file start only with consent, see Consent; naming one here in Go is consent.
 	Servers []mcpclient.Server
-	// Consent is asked about a server that comes from a file, before its command is
-	// started, unless the store has a recorded approval of exactly this definition
-	// (SECA-45). An error refuses it, and is shown as the reason. Nil refuses.
+	// Consent decides on a server that comes from a file, before its command is
+	// started, unless the store has a recorded approval of exactly this definition.
+	// An error refuses it, and is shown as the reason. Nil refuses.
 	Consent func(ctx context.Context, server mcpclient.Server) error
 	// Sampling lets servers ask a model, and says what each may have of it. It takes the
 	// place of the Host's Sampler. Nil refuses.
 	Sampling *Sampling
-	// Host changes how servers are talked to; its Consent is not used. Nil means the
+	// Host changes the connections to servers; its Consent is not used. Nil means the
 	// defaults; its Pins, if they are nil, are those of the Store: see [Pins].
 	Host *mcpclient.HostOptions
 	// Tools are functions of the program that every agent has.
@@ -46,7 +49,7 @@ type Options struct {
 	Approve ApprovePolicy
 	// OnAsk answers the questions of runs, those of sub-agents among them: may this call be
 	// made, what does this server's form want? Nil leaves them to readers of [Run.Events]
-	// and to those who settle them in the store. They can still answer what it leaves open, and
+	// and to the store's other users. They can still answer what it leaves open, and
 	// a question without an answer is declined after [Config].AskExpiry, 10 minutes: in a
 	// program without a person, set it, or Approve, or trust a server whose tools only read.
 	OnAsk AskFunc
@@ -117,3 +120,16 @@ func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+
+// maxTenants is the default of [Options].MaxTenants.
+const maxTenants = 1000
+
+// checkPrices refuses prices below zero.
+func checkPrices(prices map[string]llm.Price) error {
+	for _, name := range slices.Sorted(maps.Keys(prices)) {
+		if p := prices[name]; name == "" || p.Input < 0 || p.Output < 0 {
+			return fmt.Errorf("the price of the model %q, %v for input and %v for output, is negative or has no name", name, p.Input, p.Output)
+		}
+	}
+	return nil
+}

@@ -13,11 +13,11 @@ import (
 )
 
 // Pins keeps in a store what the tools of these servers were when they were first
-// called, or last accepted (SECA-38). A runtime with a store uses it unless
+// called, or last accepted. A runtime with a store uses it unless
 // [Options].Host has Pins of its own; a program needs it to accept a changed tool by
 // itself, with SetPin and [mcpclient.HashTool].
 //
-// Servers of one name are told apart by their file, and those that come from none by
+// Servers of one name differ by their file, and those without a file by
 // their command and folder, or their URL. What a server in this process offers is the
 // program's own, and remembered only as long as the Pins.
 func Pins(s store.Pins, servers []mcpclient.Server) mcpclient.PinStore {
@@ -35,7 +35,7 @@ type storePins struct {
 	memory  mcpclient.MemoryPins
 }
 
-// pinSource tells a server from others of its name; "" if it is in this process.
+// pinSource distinguishes a server from others of its name; "" if it is in this process.
 func pinSource(s *mcpclient.Server) string {
 	if s.File != "" {
 		return s.File

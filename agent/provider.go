@@ -3,9 +3,7 @@ package agent
 import (
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/provider"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/llm/router"
 )
 
 // ProviderOptions bounds the requests to one provider of models; see [Options].Providers.
@@ -46,40 +44,4 @@ type ProviderState struct {
 	// LastError is the error of the newest failed attempt, nil if none has failed since
 	// the last one that did not.
 	LastError error
-}
-
-// openProviders starts what is between the runtime and its models.
-func (rt *Runtime) openProviders() (err error) {
-	all := map[string]provider.Options{"": {Retry: &rt.opts.Retry}}
-	for name, o := range rt.opts.Providers {
-		if o.Retry == nil {
-			o.Retry = &rt.opts.Retry
-		}
-		all[name] = provider.Options{Concurrency: o.Concurrency, Queue: o.Queue, PerMinute: o.PerMinute,
-			Circuit: provider.Circuit(o.Circuit), Retry: o.Retry}
-	}
-	rt.llm, err = provider.Open(rt.sys, &provider.GroupOptions{Providers: all})
-	return err
-}
-
-// model returns a model behind its provider, and a router with each of its models behind
-// theirs: every model that the runtime asks has gone through here, once or more often.
-func (rt *Runtime) model(m llm.Model) llm.Model {
-	switch m := m.(type) {
-	case nil:
-		return nil
-	case *router.Router:
-		return m.Wrap(rt.llm.Model)
-	}
-	return rt.llm.Model(m)
-}
-
-// Providers returns how the providers of the runtime's models stand, by name.
-func (rt *Runtime) Providers() map[string]ProviderState {
-	states := rt.llm.States()
-	out := make(map[string]ProviderState, len(states))
-	for name, s := range states {
-		out[name] = ProviderState(s)
-	}
-	return out
 }

@@ -2,8 +2,7 @@ package agent
 
 import (
 	"cmp"
-	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -69,11 +68,11 @@ type item struct {
 	time time.Time // of the newest part
 }
 
-// progress is the newest that a call under way has said of itself.
+// progress is the newest report of a call under way.
 type progress struct {
 	key     string // of the call
 	version uint64
-	event   *ToolProgress // nil before it has said anything
+	event   *ToolProgress // nil before the first
 }
 
 func newRecord(runID string, j store.Journal, from *starter) *record {
@@ -136,7 +135,7 @@ func (r *record) wakeAll() {
 	}
 }
 
-// touchUp wakes those who wait for something to happen in runs above.
+// touchUp wakes the readers of the runs above.
 func (r *record) touchUp() {
 	for from := r.from; from != nil; {
 		up := from.by.run.record
@@ -254,7 +253,7 @@ func (r *record) underWay(key string) int {
 	return slices.IndexFunc(r.progress, func(p progress) bool { return p.key == key })
 }
 
-// forgetProgress ends what a call has said of itself. It is called under the lock.
+// forgetProgress drops the progress of a call. It is called under the lock.
 func (r *record) forgetProgress(key string) {
 	if i := r.underWay(key); i >= 0 {
 		r.progress = slices.Delete(r.progress, i, i+1)
@@ -309,87 +308,6 @@ func (r *record) Closed(out loop.Outcome) {
 	r.traced.over(&out, nil)
 }
 
-// reader is one reader's place in a record.
-type reader struct {
-	converter
-	record  *record
-	index   int    // of the next item
-	offset  int    // of the next byte in it, if it is a text
-	changes uint64 // progress that was passed on
-	below   []*nestedReader
-}
-
-// next returns the next events, and waits for them; none at all is the end.
-func (r *reader) next(ctx context.Context) ([]Event, error) {
-	for {
-		events, wait, err := r.poll(ctx)
-		if err != nil || len(events) > 0 || wait == nil {
-			return events, err
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// poll returns what is new, here or below; or, if there is nothing, a channel that is
-// closed when there is, nil at the end.
-func (r *reader) poll(ctx context.Context) ([]Event, <-chan struct{}, error) {
-	for {
-		events, missing, first, wait := r.take()
-		switch {
-		case len(events) > 0:
-			return events, nil, nil
-		case missing > 0:
-			if events, err := r.reread(ctx, missing); err != nil || len(events) > 0 {
-				return events, nil, err
-			}
-		case first != nil:
-			if events, err := r.pollNested(ctx, first); err != nil || len(events) > 0 {
-				return events, nil, err
-			}
-			first.done = true // what it has not said by now comes too late
-		default:
-			events, err := r.pollBelow(ctx)
-			return events, wait, err
-		}
-	}
-}
-
-// take returns what is new in memory; or up to which number the journal must be
-// read first; or the run below whose events come before the next one here; or, if
-// there is nothing, a channel that is closed when there is, nil at the end.
-func (r *reader) take() (events []Event, missing int64, first *nestedReader, wait <-chan struct{}) {
-	rec := r.record
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	r.attach()
-	if r.index < rec.base {
-		if r.seq < rec.evicted {
-			return nil, rec.evicted, nil, nil
-		}
-		r.index, r.offset = rec.base, 0
-	}
-	for len(events) == 0 && r.index < rec.base+len(rec.items) {
-		i := rec.items[r.index-rec.base]
-		last := r.index == rec.base+len(rec.items)-1
-		if first := r.before(i.entry); first != nil {
-			return nil, 0, first, nil
-		}
-		events = r.item(i)
-		if i.text != nil && last {
-			return events, 0, nil, rec.waiter(len(events) > 0) // it may still grow
-		}
-		r.index, r.offset = r.index+1, 0
-	}
-	if len(events) == 0 {
-		events = r.newProgress()
-	}
-	return events, 0, nil, rec.waiter(len(events) > 0)
-}
-
 // waiter returns a channel that the next change closes, nil if there will be none.
 // It is called under the lock.
 func (r *record) waiter(found bool) <-chan struct{} {
@@ -402,73 +320,93 @@ func (r *record) waiter(found bool) <-chan struct{} {
 	return r.wake
 }
 
-// item converts what the reader has not had of an item.
-func (r *reader) item(i *item) []Event {
-	h := Header{RunID: r.runID, Seq: i.seq, Time: i.time, Path: r.path}
-	switch {
-	case i.entry != nil:
-		return r.convert(i.entry)
-	case i.passing != nil:
-		return r.passed(i.passing(h))
-	}
-	r.enter(i.turn)
-	delta := string(i.text[r.offset:])
-	r.offset = len(i.text)
-	switch {
-	case delta == "":
-		return nil
-	case i.thinking:
-		r.thought += len(delta)
-		return []Event{Thinking{h, i.turn, delta}}
-	}
-	r.said += len(delta)
-	return []Event{Text{h, i.turn, delta}}
+// adopt makes the events of a run part of this one's.
+func (r *record) adopt(key string, run *Run) {
+	r.update(func() { r.below = append(r.below, nested{key, run}) })
 }
 
-// newProgress returns the oldest progress the reader has not had.
-func (r *reader) newProgress() []Event {
-	var next *progress
-	for i := range r.record.progress {
-		if p := &r.record.progress[i]; p.event != nil && p.version > r.changes && (next == nil || p.version < next.version) {
-			next = p
+// holdClocks lets the clocks of all runs above stand still while a human is waited for, or
+// an instance of a server.
+func (r *record) holdClocks(entries []runlog.Entry) {
+	if r.from == nil {
+		return
+	}
+	for _, e := range entries {
+		switch e.Body.(type) {
+		case *runlog.AskOpened:
+			r.waits[e.Key] = r.from.hold()
+		case *runlog.ToolWaiting:
+			r.waits[e.Key] = r.from.hold()
+		case *runlog.AskSettled, *runlog.ToolDispatched, *runlog.ToolResult, *runlog.ToolUnknown:
+			if release := r.waits[e.Key]; release != nil {
+				release()
+				delete(r.waits, e.Key)
+			}
 		}
 	}
-	if next == nil {
-		return nil
-	}
-	r.changes = next.version
-	ev := *next.event
-	ev.Path = r.path
-	if i := r.intents[ev.Key]; i != nil {
-		ev.Tool = i.Tool
-	}
-	return []Event{ev}
 }
 
-// reread returns events that memory has given up, one page of them.
-func (r *reader) reread(ctx context.Context, last int64) ([]Event, error) {
-	page, err := r.record.store.Events(ctx, r.runID, r.seq, 64)
-	if err != nil {
-		return nil, fmt.Errorf("reading the run's journal: %w", err)
-	}
-	if len(page) == 0 {
-		return nil, fmt.Errorf("reading the run's journal: its events %d to %d are gone: %w", r.seq+1, last, store.ErrNotFound)
-	}
-	return r.decode(page, last)
+// nested is a run that a call has started.
+type nested struct {
+	key string
+	run *Run
 }
 
-// decode converts events up to a number.
-func (c *converter) decode(page []store.Event, last int64) ([]Event, error) {
-	var out []Event
-	for _, ev := range page {
-		if ev.Seq > last {
-			break
-		}
-		e, err := runlog.Decode(ev)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, c.convert(&e)...)
+// root returns the record of the run at the root of r's tree.
+func (r *record) root() *record {
+	for r.from != nil {
+		r = r.from.by.run.record
 	}
-	return out, nil
+	return r
+}
+
+// noteAsks takes note of questions that were opened or settled, and of calls that wait.
+func (r *record) noteAsks(entries []runlog.Entry) {
+	s := &r.root().standing
+	for i := range entries {
+		switch e := &entries[i]; e.Type {
+		case store.AskOpened:
+			s.update(func() {
+				if s.open == nil {
+					s.open = make(map[string]*record)
+				}
+				s.open[e.Key] = r
+			})
+		case store.AskSettled:
+			s.update(func() { delete(s.open, e.Key) })
+		case runlog.ToolWaitingType:
+			s.update(func() {
+				if s.held == nil {
+					s.held = make(map[string]heldUp)
+				}
+				s.held[e.Key] = heldUp{r, e.Body.(*runlog.ToolWaiting).For}
+			})
+		case store.ToolDispatched, store.ToolResult, store.ToolUnknown:
+			s.update(func() { delete(s.held, e.Key) })
+		}
+	}
+}
+
+// noteEnd takes note of the end of a run; its questions are closed.
+func (r *record) noteEnd() {
+	s := &r.root().standing
+	s.update(func() {
+		maps.DeleteFunc(s.open, func(_ string, of *record) bool { return of == r })
+		maps.DeleteFunc(s.held, func(_ string, h heldUp) bool { return h.of == r })
+		if r.from == nil {
+			s.last.Ended = true
+		}
+	})
+}
+
+// Stalled implements [loop.Sink].
+func (r *record) Stalled(err error) {
+	r.stalls.add(StalledRun{ID: r.runID, Since: time.Now(), Err: err})
+	r.pass(func(h Header) Event { return StoreStalled{h, err.Error()} })
+}
+
+// Resumed implements [loop.Sink].
+func (r *record) Resumed() {
+	r.stalls.remove(r.runID)
+	r.pass(func(h Header) Event { return StoreResumed{h} })
 }

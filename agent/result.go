@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
+	"github.com/troupe-dev/troupe/llm"
 )
 
 // Result is what a run has come to.
@@ -102,3 +103,20 @@ func digestOf(v any) digest {
 	}
 	return sha256.Sum256(raw)
 }
+
+// Usage is what a run or a turn has cost, in tokens and in money where there is a price.
+type Usage struct {
+	Input  int `json:"input"`
+	Output int `json:"output"`
+	// Estimated says that part of it was counted from bytes, because a provider
+	// gave no numbers or a turn did not complete.
+	Estimated bool      `json:"estimated,omitzero"`
+	Cost      llm.Money `json:"cost,omitzero"`
+	// Over is by how many tokens, and OverCost by how much money, the run and all that
+	// it has started are beyond its limits: the error of an estimate. Of a turn it is zero.
+	Over     int       `json:"over,omitzero"`
+	OverCost llm.Money `json:"overCost,omitzero"`
+}
+
+// Total returns input and output together.
+func (u Usage) Total() int { return u.Input + u.Output }

@@ -255,3 +255,17 @@ func (r *Run) past() func(context.Context) ([]Event, error) {
 		}
 	}
 }
+
+// Observe calls f with how the run stands: once now, and at each change until it has
+// ended. It takes no goroutine, so that any number of runs can wait. f is called from
+// any goroutine, but not from two at once; it must not block, nor call methods of the
+// run. Observe reports whether there will be a call: a run of another process, or of
+// the past, cannot be observed. A later Observe takes the place of the one before. An f
+// that panics is not called again.
+func (r *Run) Observe(f func(Standing)) bool {
+	if r.record == nil {
+		return false
+	}
+	r.record.standing.observe(f)
+	return true
+}

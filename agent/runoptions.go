@@ -3,11 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"reflect"
 
-	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -40,56 +36,11 @@ type RunOptions struct {
 	History []llm.Message
 }
 
-// startsWith is the text that a run begins with.
-func (a *Agent) startsWith(prompt string, input json.RawMessage) (string, error) {
-	if len(input) == 0 {
-		return prompt, nil
-	}
-	if len(a.cfg.Input) == 0 {
-		return "", fmt.Errorf("the agent %q takes no input: set Config.Input", a.name)
-	}
-	compiled, err := schema.Compile(a.cfg.Input, nil)
-	if err != nil {
-		return "", fmt.Errorf("the schema of the input: %w", err)
-	}
-	if err := compiled.Validate(input); err != nil {
-		return "", fmt.Errorf("the input does not fit: %w", err)
-	}
-	if prompt == "" {
-		return string(input), nil
-	}
-	return prompt + "\n\n" + string(input), nil
-}
-
-// checkTenant refuses a tenant of another runtime, and one that is closed.
-func (a *Agent) checkTenant(t *Tenant) error {
-	switch {
-	case t == nil:
-	case t.rt != a.rt:
-		return errors.New("the tenant is of another runtime")
-	case t.gone.Load():
-		return errTenantClosed
-	}
-	return nil
-}
-
 // asked is what answers the servers of a run, and of those that it starts.
 type asked struct {
 	servers *servers
 	sampler mcpclient.Sampler // nil: the servers' own
 	roots   func(ctx context.Context) ([]mcp.Root, error)
-}
-
-// asked returns what answers for a run with these options.
-func (a *Agent) asked(o *RunOptions) asked {
-	out := asked{servers: a.rt.servers, sampler: o.Sampler, roots: o.Roots}
-	if o.Tenant != nil {
-		out.servers = o.Tenant.servers
-	}
-	if s := out.sampler; s != nil && !reflect.TypeOf(s).Comparable() {
-		out.sampler = &boxedSampler{s}
-	}
-	return out
 }
 
 // boxedSampler makes a Sampler comparable, such as a function: all calls of a run then

@@ -1,14 +1,7 @@
 package agent
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"slices"
-
-	"github.com/troupe-dev/troupe/agent/internal/sampler"
 	"github.com/troupe-dev/troupe/llm"
-	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -55,49 +48,4 @@ type SamplingPolicy struct {
 	// and have answered, [mcp.ContextAllServers] for all servers of the run. Empty
 	// means nothing, and then it is not even declared.
 	Context string
-}
-
-// openSampling makes the service that answers these servers, and tells each of them its mode.
-func (rt *Runtime) openSampling(servers []mcpclient.Server) (*sampler.Service, error) {
-	o := rt.opts.Sampling
-	model := o.Model
-	if model == nil {
-		model = rt.opts.Model
-	}
-	if model == nil {
-		return nil, errors.New("sampling: there is no model: set Options.Model or Sampling.Model")
-	}
-	for name := range o.Servers {
-		if !slices.ContainsFunc(servers, func(srv mcpclient.Server) bool { return srv.Name == name }) {
-			return nil, fmt.Errorf("sampling: there is no server %q", name)
-		}
-	}
-	s := &sampler.Service{Model: rt.model(model), Names: namesOfModel(model), Journal: rt.store, Log: rt.opts.Logger,
-		Price: func(name string) (llm.Price, bool) { return rt.price(model, name) }}
-	for i := range servers {
-		srv := &servers[i]
-		policy := o.policyOf(srv)
-		if err := policy.Check(); err != nil {
-			return nil, fmt.Errorf("sampling of %s: %w", srv.Name, err)
-		}
-		if err := s.Open(srv.Name, policy); err != nil {
-			return nil, fmt.Errorf("sampling of %s: %w", srv.Name, err)
-		}
-		srv.Sampling, srv.SamplingContext = policy.Mode, policy.Context != ""
-	}
-	return s, nil
-}
-
-// policyOf returns the policy of a server, with its defaults.
-func (o *Sampling) policyOf(srv *mcpclient.Server) sampler.Policy {
-	policy, named := o.Servers[srv.Name]
-	if !named {
-		policy = o.Default
-		policy.Mode = cmp.Or(srv.Sampling, policy.Mode)
-	}
-	policy.Mode = cmp.Or(policy.Mode, srv.Sampling, mcpclient.SamplingAsk)
-	if policy.Context == mcp.ContextNone {
-		policy.Context = ""
-	}
-	return sampler.Policy(policy)
 }

@@ -8,11 +8,10 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
@@ -38,13 +37,17 @@ type servers struct {
 	options mcpclient.HostOptions // of host
 	log     *slog.Logger
 
-	// mu guards what follows: caches that the tasks of all runs share.
-	mu   sync.Mutex
-	from []mcpclient.Tool // what tools were made of: the host's catalogue, which it replaces whole
-	made []loop.Tool
+	// Caches that the tasks of all runs share.
+	converted atomic.Pointer[converted]
+	warned    sync.Map     // the subjects of warnings that were logged
+	warnings  atomic.Int64 // how many those are
+	accepted  sync.Map     // the hash of the instructions that models get, by server
+}
 
-	warned   map[string]bool   // what was warned of
-	accepted map[string]string // the hash of the instructions of servers that models get
+// converted is the host's catalogue, which the host replaces whole, as tools of loops.
+type converted struct {
+	from []mcpclient.Tool
+	made []loop.Tool
 }
 
 // startServers starts those that may be. The host asks for consent itself, before it
@@ -92,7 +95,7 @@ func startServers(ctx context.Context, sys *actors.System, approvals store.Appro
 	return s, err
 }
 
-// trust takes over what the user has said of a server when approving it (SECA-40).
+// trust takes over the trust that the user gave a server with its approval (SECA-40).
 func trust(ctx context.Context, approvals store.Approvals, s *mcpclient.Server) error {
 	if s.File == "" || s.Hash == "" || s.Trusted {
 		return nil
@@ -153,91 +156,6 @@ func (s *servers) close(ctx context.Context) error {
 	return nil
 }
 
-// toolbox is the [loop.Tools] of one run.
-type toolbox struct {
-	asked
-	agent  *Agent
-	own    []loop.Tool // the program's functions
-	listed bool        // Offer was called; it is never called twice at once
-}
-
-// find returns the tools of the servers, and what is missing of them. The first time it
-// waits for servers that still connect; later only shortly, for one that hangs must not hold
-// up the run.
-func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
-	use := t.agent.cfg.Servers
-	if len(t.servers.all) == 0 || use != nil && len(use) == 0 {
-		return nil, nil
-	}
-	if t.listed {
-		limit, cancel := context.WithTimeout(ctx, relistTime)
-		defer cancel()
-		ctx = limit
-	}
-	t.listed = true
-	found := t.servers.tools(ctx, use...)
-	return found, t.absent()
-}
-
-// choose returns the run's tools: those of the program, and of the servers' those that
-// the agent may have.
-func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
-	tools := slices.Clone(t.own)
-	for _, tool := range found {
-		if t.uses(tool.Server) && t.allows(tool.Name) {
-			tools = append(tools, t.bound(tool))
-		}
-	}
-	t.agent.warnOfMany(len(tools))
-	return tools
-}
-
-// bound makes a server's tool one of this run's, if the run answers servers in its own
-// way.
-func (t *toolbox) bound(tool loop.Tool) loop.Tool {
-	if t.sampler != nil || t.roots != nil {
-		tool.Go = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
-	}
-	return tool
-}
-
-// relistTime bounds the wait for changed lists between two turns.
-const relistTime = 2 * time.Second
-
-// absent names the servers that should have tools here and have none.
-func (t *toolbox) absent() []runlog.Absent {
-	var absent []runlog.Absent
-	for _, s := range t.servers.host.Servers() {
-		if s.Disabled || s.Tools > 0 || !t.uses(s.Name) {
-			continue
-		}
-		switch {
-		case s.ListErr != nil:
-			absent = append(absent, runlog.Absent{Server: s.Name, Reason: reasonOf(s.ListErr)})
-		case s.Err != nil:
-			absent = append(absent, runlog.Absent{Server: s.Name, Reason: reasonOf(s.Err)})
-		case s.Info == nil:
-			absent = append(absent, runlog.Absent{Server: s.Name, Reason: "it is still connecting"})
-		}
-	}
-	return absent
-}
-
-func (t *toolbox) uses(server string) bool {
-	use := t.agent.cfg.Servers
-	return use == nil || slices.Contains(use, server)
-}
-
-// allows reports whether the patterns of the agent let it have a tool.
-func (t *toolbox) allows(tool string) bool {
-	fits := func(pattern string) bool {
-		ok, err := path.Match(pattern, tool)
-		return ok && err == nil // it was checked with the agent
-	}
-	cfg := &t.agent.cfg
-	return (cfg.Allow == nil || slices.ContainsFunc(cfg.Allow, fits)) && !slices.ContainsFunc(cfg.Deny, fits)
-}
-
 // reasonOf is an error of a server as events and journal have it, without the
 // server's name.
 func reasonOf(err error) string {
@@ -263,21 +181,25 @@ func shorten(s string) string {
 // Only those of the servers that are named are waited for; all, if none are.
 func (s *servers) tools(ctx context.Context, of ...string) []loop.Tool {
 	found, err := s.host.ToolsOf(ctx, of...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	last := s.converted.Load()
 	switch {
 	case err != nil: // out of time, or closed: what was known last
 	case len(found) == 0:
-		s.from, s.made = nil, nil
-	case len(found) != len(s.from) || &found[0] != &s.from[0]:
-		s.from, s.made = found, make([]loop.Tool, 0, len(found))
+		last = nil
+		s.converted.Store(nil)
+	case last == nil || len(found) != len(last.from) || &found[0] != &last.from[0]:
+		last = &converted{from: found, made: make([]loop.Tool, 0, len(found))}
 		for i := range found {
 			if !found[i].AppOnly { // APP-05
-				s.made = append(s.made, s.tool(&found[i]))
+				last.made = append(last.made, s.tool(&found[i]))
 			}
 		}
+		s.converted.Store(last)
 	}
-	return s.made
+	if last == nil {
+		return nil
+	}
+	return last.made
 }
 
 // modelSchema makes the schema of a tool's arguments one that models take. What it loses
@@ -288,12 +210,12 @@ func (s *servers) modelSchema(t *mcpclient.Tool) json.RawMessage {
 		err = skipped[0]
 	}
 	if err != nil {
-		s.warnOnceLocked("schema of "+t.Name, "a part of a tool's input schema is not valid; models are told the rest", "server", t.Server, "tool", t.Name, "first", err)
+		s.warnOnce("schema of "+t.Name, "a part of a tool's input schema is not valid; models are told the rest", "server", t.Server, "tool", t.Name, "first", err)
 	}
 	return raw
 }
 
-// tool makes a server's tool one of the loop's. The lock is held.
+// tool makes a server's tool one of the loop's.
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 	name := t.Name
 	safe := t.Trusted && (t.Tool.Annotations.Idempotent() || t.Tool.Annotations.ReadOnly())
@@ -358,7 +280,7 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 // call twice.
 const MetaIdempotencyKey = "dev.troupe/idempotencyKey"
 
-// callError says what a failed call has come to. An error that is not an
+// callError returns the outcome of a failed call. An error that is not an
 // [loop.UnknownError] says that the call surely had no effect, or that the server
 // itself said what went wrong (TOOL-10); a result, that the tool ran.
 func callError(err error) (*mcp.CallToolResult, error) {
@@ -382,7 +304,7 @@ func taskGoesOn(err error) bool {
 	return errors.Is(err, mcpclient.ErrTaskUnknown) || errors.Is(err, mcpclient.ErrTaskCancelled) || errors.Is(err, watch.ErrLeft)
 }
 
-// unsent reports whether the server was surely not told of the call.
+// unsent reports whether the call surely did not reach the server.
 func unsent(err error) bool {
 	var (
 		lost    *call.LostError
@@ -403,7 +325,7 @@ func unsent(err error) bool {
 		errors.Is(err, mcpclient.ErrNotApproved)
 }
 
-// answered reports whether the server has said what became of the call: its error, or
+// answered reports whether the server has reported the outcome of the call: its error, or
 // a question without whose answer it does not go on (MRTR-12, MRTR-13).
 func answered(err error) bool {
 	var (
@@ -439,3 +361,30 @@ func (s *servers) origin(name string) string {
 	}
 	return ""
 }
+
+// instructions returns what a server says of itself.
+func (s *servers) instructions(server string) string {
+	c, err := s.host.Client(server)
+	if err != nil {
+		return ""
+	}
+	info := c.Status().Info
+	if info == nil {
+		return ""
+	}
+	return info.Instructions
+}
+
+// warnOnce logs a warning the first time that there is one about a subject.
+func (s *servers) warnOnce(subject, text string, args ...any) {
+	if s.warnings.Load() >= maxWarned {
+		return
+	}
+	if _, again := s.warned.LoadOrStore(subject, nil); !again {
+		s.warnings.Add(1)
+		s.log.Warn(text, args...)
+	}
+}
+
+// maxWarned bounds the warnings.
+const maxWarned = 10_000

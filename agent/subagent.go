@@ -12,10 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
-	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/store"
 )
 
 // maxDepth bounds how many levels of sub-agents may be below a run, whatever its
@@ -264,101 +262,6 @@ func childResult(a *Agent, id string, res *Result, err error) (*mcp.CallToolResu
 		return nil, err
 	}
 	return out, nil
-}
-
-// nested is a run that a call has started.
-type nested struct {
-	key string
-	run *Run
-}
-
-// nestedReader is a reader's place in such a run.
-type nestedReader struct {
-	key    string
-	reader *reader
-	done   bool
-}
-
-// adopt makes the events of a run part of this one's.
-func (r *record) adopt(key string, run *Run) {
-	r.update(func() { r.below = append(r.below, nested{key, run}) })
-}
-
-// attach takes up runs that were started since. It is called under the record's lock.
-func (r *reader) attach() {
-	for _, n := range r.record.below[len(r.below):] {
-		c := converter{runID: n.run.id, answer: n.run.answer, intents: make(map[string]*runlog.ToolIntent)}
-		r.below = append(r.below, &nestedReader{key: n.key, reader: &reader{converter: c, record: n.run.record}})
-	}
-}
-
-// before returns a run whose events come before an entry: the result of the call that
-// has started it, or the end of all.
-func (r *reader) before(e *runlog.Entry) *nestedReader {
-	if e == nil || len(r.below) == 0 {
-		return nil
-	}
-	var of string
-	switch e.Body.(type) {
-	case *runlog.ToolResult, *runlog.ToolUnknown:
-		of = e.Key
-	case *runlog.RunFinished:
-	default:
-		return nil
-	}
-	for _, n := range r.below {
-		if !n.done && (of == "" || n.key == of) {
-			return n
-		}
-	}
-	return nil
-}
-
-// pollNested returns what is new in a run below.
-func (r *reader) pollNested(ctx context.Context, n *nestedReader) ([]Event, error) {
-	events, _, err := n.reader.poll(ctx)
-	if errors.Is(err, store.ErrNotFound) { // it ended long ago, and was forgotten
-		n.done, err = true, nil
-	}
-	for i, ev := range events {
-		h := Header{RunID: r.runID, Seq: r.seq, Time: ev.Head().Time, Path: r.path}
-		events[i] = Nested{h, n.key, ev}
-	}
-	return events, err
-}
-
-// pollBelow returns what is new in the first run below in which there is something.
-func (r *reader) pollBelow(ctx context.Context) ([]Event, error) {
-	for _, n := range r.below {
-		if n.done {
-			continue
-		}
-		if events, err := r.pollNested(ctx, n); err != nil || len(events) > 0 {
-			return events, err
-		}
-	}
-	return nil, nil
-}
-
-// holdClocks lets the clocks of all runs above stand still while a human is waited for, or
-// an instance of a server.
-func (r *record) holdClocks(entries []runlog.Entry) {
-	if r.from == nil {
-		return
-	}
-	for _, e := range entries {
-		switch e.Body.(type) {
-		case *runlog.AskOpened:
-			r.waits[e.Key] = r.from.hold()
-		case *runlog.ToolWaiting:
-			r.waits[e.Key] = r.from.hold()
-		case *runlog.AskSettled, *runlog.ToolDispatched, *runlog.ToolResult, *runlog.ToolUnknown:
-			if release := r.waits[e.Key]; release != nil {
-				release()
-				delete(r.waits, e.Key)
-			}
-		}
-	}
 }
 
 // hold stops the clocks from this call upward, until the function is called.

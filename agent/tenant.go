@@ -14,9 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// maxTenants is the default of [Options].MaxTenants.
-const maxTenants = 1000
-
 // errTenantClosed is [ErrClosed] for the runs of a tenant.
 var errTenantClosed error = closedError("the tenant is closed")
 
@@ -37,7 +34,7 @@ type TenantOptions struct {
 	Name string
 	// What the connections declare to servers, whatever [Options].Host says: never more
 	// than it can answer. Forms and URLs are the modes of elicitation (ELIC-02). A
-	// server whose own definition says [mcpclient.SamplingDeny] is not told of sampling.
+	// server whose own definition says [mcpclient.SamplingDeny] learns nothing of sampling.
 	Forms, URLs                              bool
 	Sampling, SamplingTools, SamplingContext bool
 	Roots                                    bool
@@ -239,7 +236,7 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 		if h.RootsFunc = o.RootsFunc; h.RootsFunc == nil {
 			h.RootsFunc = noRoots
 		}
-		if h.RootAvailable == nil { // they may be of another machine: who tells them exposes them
+		if h.RootAvailable == nil { // they may be of another machine: the client that reports them exposes them
 			h.RootAvailable = func(string) bool { return true }
 		}
 	}
@@ -276,7 +273,7 @@ func (o *TenantOptions) sampling(h *mcpclient.HostOptions, defined []mcpclient.S
 	return servers
 }
 
-// noRoots tells that there are none.
+// noRoots returns no roots.
 func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
 
 // noModel refuses to sample for what belongs to no call.

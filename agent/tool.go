@@ -27,10 +27,10 @@ type Tool struct {
 	// does a panic: the log has it with its stack as an error, and the model reads that the
 	// tool failed.
 	Call func(ctx context.Context, args json.RawMessage) (*mcp.CallToolResult, error)
-	// Safe says that a call may be made twice, as it has no effect, or the same one: after
+	// Safe marks a tool whose call may be made twice, as it has no effect, or the same one: after
 	// a crash it may then be repeated. It is recorded with each call.
 	Safe bool
-	// Taint is what it has to do with the lethal trio. Zero means nothing.
+	// Taint is its part in the lethal trio. Zero means none.
 	Taint Taint
 
 	needsApproval bool
@@ -116,7 +116,7 @@ func NeedsApproval(t Tool) Tool {
 
 type callKey struct{}
 
-// ReportProgress tells those who watch the run how far a tool call is, in units of
+// ReportProgress reports to the readers of the run how far a tool call is, in units of
 // its own; total is zero where it is unknown. It does nothing outside of a tool call.
 func ReportProgress(ctx context.Context, done, total float64, message string) {
 	if call, ok := ctx.Value(callKey{}).(*loop.Call); ok {

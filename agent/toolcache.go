@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"slices"
 	"sync/atomic"
 
@@ -45,29 +44,4 @@ func (o *offers) with(offer *loop.Offer, texts []runlog.ServerText) *loop.Offer 
 		o.newest.CompareAndSwap(c, &cachedOffer{c.of, c.count, with})
 	}
 	return with
-}
-
-// Offer implements [loop.Tools]: functions of the program first, then the servers' tools in
-// the host's order. Runs whose tools are those of every other run of their agent share one.
-func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
-	if len(t.agent.team) > 0 || t.sampler != nil || t.roots != nil { // it has tools of its own
-		found, absent := t.find(ctx)
-		offer := loop.NewOffer(t.choose(found))
-		return offer.With(t.servers.texts(ctx, offer.Servers())), absent
-	}
-	found, absent := t.find(ctx)
-	offer := t.agent.offers.get(found, t.choose)
-	return t.agent.offers.with(offer, t.servers.texts(ctx, offer.Servers())), absent
-}
-
-// ManyTools is how many tools the widely used model services take at most. A runtime warns
-// once of an agent whose model is given more.
-const ManyTools = 128
-
-// warnOfMany says once for each agent that its model is given more tools than that.
-func (a *Agent) warnOfMany(count int) {
-	if count > ManyTools && !a.warned.Swap(true) {
-		a.rt.sys.Log().Warn("the model is given more tools than many models take: leave some out with --tool and --no-tool, or with the agent's allow and deny",
-			"agent", a.name, "tools", count, "most", ManyTools)
-	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Tracer is told of what runs do, as it begins, and by the function that each method
-// returns of how it ended. The context that it returns is the one that all below is done
+// Tracer observes what runs do: as it begins, and by the function that each method
+// returns how it ended. The context that it returns is the one that all below is done
 // in, and must be derived from the one it is given: that of a run's turns and calls has
 // the values of the run's, and that of a sub-agent's run those of the call that has
 // started it. Its methods may be called from any goroutine, must not block, and are called in
-// pairs: what has begun ends. What servers are asked meanwhile is told to
+// pairs: what has begun ends. Requests to servers go to
 // [mcpclient.HostOptions].Trace. Package agent/telemetry is one, for OpenTelemetry.
 type Tracer interface {
 	// Run is a whole run. The context is the one of [Agent.Start], whose end does not end
@@ -61,17 +61,6 @@ type tracing struct {
 	ctx    context.Context // of the start; then of the run
 	end    func(*Result, error)
 	once   sync.Once // for end
-}
-
-// trace prepares a run to be traced. Ctx is that of its start.
-func (run *Run) trace(ctx context.Context, a *Agent, own *loop.Own) {
-	rt := a.rt
-	if rt.opts.Tracer == nil {
-		return
-	}
-	run.traced = &tracing{tracer: rt.opts.Tracer, log: rt.sys.Log(), ctx: context.WithoutCancel(ctx),
-		about: RunTrace{ID: own.ID, Agent: a.name, Path: own.Path, Parent: own.Origin.Parent, Model: a.model.Name()}}
-	own.Trace, run.record.traced = run.traced, run.traced
 }
 
 // begin says that the run begins. A panic is not the actor's that all runs are children of.

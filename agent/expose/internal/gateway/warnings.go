@@ -3,6 +3,7 @@ package gateway
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // maxWarnings bounds the warnings about one backend.
@@ -11,30 +12,30 @@ const maxWarnings = 100
 // Warnings are the warnings about backends that a front has logged. Each is logged once,
 // though lists are read again and again, for each client. The zero value is empty.
 type Warnings struct {
-	mu       sync.Mutex // guards byServer, which tasks of all gateways of a front use in passing
-	byServer map[string]map[warning]struct{}
+	logged sync.Map // of about
+	counts sync.Map // of *atomic.Int32, by server
 }
 
 type warning struct{ kind, name, what, why string }
 
+// about is a warning about a backend.
+type about struct {
+	server string
+	warning
+}
+
 // add reports whether a warning is to be logged; last, whether it is the last one about that
 // backend.
 func (w *Warnings) add(server string, one warning) (first, last bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := w.byServer[server]
-	if _, again := all[one]; again || len(all) >= maxWarnings {
+	count, _ := w.counts.LoadOrStore(server, new(atomic.Int32))
+	n := count.(*atomic.Int32)
+	if n.Load() >= maxWarnings {
 		return false, false
 	}
-	if all == nil {
-		all = make(map[warning]struct{})
-		if w.byServer == nil {
-			w.byServer = make(map[string]map[warning]struct{})
-		}
-		w.byServer[server] = all
+	if _, again := w.logged.LoadOrStore(about{server, one}, nil); again {
+		return false, false
 	}
-	all[one] = struct{}{}
-	return true, len(all) == maxWarnings
+	return true, n.Add(1) == maxWarnings
 }
 
 // warn logs that clients get an item of a backend changed, or not at all.
