@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
 	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -211,4 +212,10 @@ func toolFailure(v mcp.Version, err error) error {
 		text[i] = fmt.Sprintf("%s: %s", p.Message, p.URL)
 	}
 	return fmt.Errorf("%s. Open this page, then call the tool again: %s", wire.Message, strings.Join(text, "; "))
+}
+
+// Attach makes s the server that is kept in step.
+func (g *Gateway) Attach(s *mcpserver.Server) {
+	g.server = s
+	hook.Server.RelayOthers(s, g.readUnlisted)
 }

@@ -12,16 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// logs is the part of a gateway's state that routes log messages.
-type logs struct {
-	calls  map[string][]*relay.Operation // under way, by backend, the newest last
-	wanted mcp.LogLevel                  // by the client; empty if it has not said
-	levels map[string]mcp.LogLevel       // that legacy backends were told
-}
-
-// restarted notes that all backends are new.
-func (l *logs) restarted() { l.levels = nil }
-
 // track notes that an operation has a call at a backend until end is called: the backend's log
 // messages belong to it.
 func (g *Gateway) track(server string, op *relay.Operation) (end func()) {

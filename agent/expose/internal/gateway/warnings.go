@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -36,19 +35,6 @@ func (w *Warnings) add(server string, one warning) (first, last bool) {
 		return false, false
 	}
 	return true, n.Add(1) == maxWarnings
-}
-
-// warn logs that clients get an item of a backend changed, or not at all.
-func (g *Gateway) warn(kind string, t target, what string, why error) {
-	first, last := g.Warnings.add(t.server, warning{kind, shorten(t.own), what, why.Error()})
-	if !first {
-		return
-	}
-	attrs := []any{slog.String("kind", kind), slog.String("server", t.server), slog.String("name", shorten(t.own)), slog.Any("error", why)}
-	if last {
-		attrs = append(attrs, slog.String("note", "more about this server is not logged"))
-	}
-	g.Log.Warn(what, attrs...)
 }
 
 // shorten makes a foreign text fit for a log.

@@ -182,3 +182,15 @@ func (op *Operation) Roots(ctx context.Context) ([]mcp.Root, error) {
 	op.client.keepRoots(got.Roots)
 	return got.Roots, nil
 }
+
+// CallOptions are those of a call of a backend that is part of the operation.
+func (op *Operation) CallOptions() *mcpclient.CallOptions {
+	o := &mcpclient.CallOptions{Human: op, Progress: op.Progress}
+	if op.client.Samples() {
+		o.Sampler = op
+	}
+	if op.client.HasRoots() {
+		o.Roots = op.Roots
+	}
+	return o
+}

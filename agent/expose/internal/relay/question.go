@@ -7,33 +7,10 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
-
-// question is one question to the client.
-type question struct {
-	key    string
-	person bool // a person answers it, which may take long
-	// needs reports whether a client can be asked.
-	needs func(c *mcp.ClientCapabilities) bool
-	// build makes the question, the same each time: a handler that runs again has to ask what
-	// it asked before (MRTR-30).
-	build func(key string) *mcpserver.Question
-
-	gone   atomic.Bool // the asker no longer waits
-	answer actors.Reply[*mcpserver.Question]
-}
-
-func (q *question) withdrawn() bool { return q.gone.Load() }
-
-// allWithdrawn reports whether no asker of the round waits.
-func (r *round) allWithdrawn() bool {
-	return !slices.ContainsFunc(r.questions, func(q *question) bool { return !q.withdrawn() })
-}
 
 var (
 	// ErrCannotAsk says that the client is not able to answer a question.
@@ -170,4 +147,10 @@ func (op *Operation) Choose(ctx context.Context, message string, choices ...stri
 		return "", errors.New("the answer is none of the choices")
 	}
 	return chosen, nil
+}
+
+// comesAgain reports whether the error that ends a handler lets it run again.
+func comesAgain(err error) bool {
+	_, answer := errors.AsType[*mcpserver.AnswerError](err)
+	return answer || errors.Is(err, mcpserver.ErrSuspended) || errors.Is(err, mcpserver.ErrAbandoned)
 }
