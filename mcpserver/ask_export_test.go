@@ -10,8 +10,8 @@ func CallActors(s *Server) []actors.Ref { return s.dialogues.Calls.Actors() }
 
 // TaskActor is the actor of a task; the zero Ref if there is none.
 func TaskActor(s *Server, id string) actors.Ref {
-	if found, ok := s.tasks.byID.Load(id); ok {
-		return found.(*task).Actor()
+	if found := s.tasks.Find(id); found != nil {
+		return found.Actor()
 	}
 	return actors.Ref{}
 }

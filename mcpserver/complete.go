@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
@@ -58,7 +57,7 @@ func (c completers) with(argument string, f completer) completers {
 // nothing that reading would not.
 func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.prompts.Replace(name, func(old *prompt) (*prompt, error) {
-		if !old.has(argument) {
+		if !old.Has(argument) {
 			return nil, fmt.Errorf("the argument %q of prompt %q: %w", argument, name, ErrUnknown)
 		}
 		p := *old
@@ -72,7 +71,7 @@ func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest
 // that was added before; see [CompletePrompt].
 func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.templates.Replace(uriTemplate, func(old *template) (*template, error) {
-		if !old.has(variable) {
+		if !old.Has(variable) {
 			return nil, fmt.Errorf("the variable %q of %q: %w", variable, uriTemplate, ErrUnknown)
 		}
 		t := old.with(variable, completerOf(suggest))
@@ -92,12 +91,6 @@ func (l *lists) completes(err error) error {
 	return nil
 }
 
-func (p *prompt) has(argument string) bool {
-	return slices.ContainsFunc(p.def.Arguments, func(a mcp.PromptArgument) bool { return a.Name == argument })
-}
-
-func (t *template) has(variable string) bool { return slices.Contains(t.parsed.Names(), variable) }
-
 // completerOf makes a handler's suggestions a completion of at most a hundred values.
 func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteRequest) (Out, error)) completer {
 	return func(r *request) (mcp.Completion, error) {
@@ -105,23 +98,7 @@ func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteReque
 		if err != nil {
 			return mcp.Completion{}, err
 		}
-		var c mcp.Completion
-		switch v := any(out).(type) {
-		case []string:
-			total := int64(len(v))
-			c.Values, c.Total = v, &total
-		case *mcp.Completion:
-			if v != nil {
-				c = *v
-			}
-		}
-		if len(c.Values) > mcp.MaxCompletions {
-			c.Values, c.HasMore = c.Values[:mcp.MaxCompletions], true
-		}
-		if c.Values == nil {
-			c.Values = []string{}
-		}
-		return c, nil
+		return offered.Completion(out), nil
 	}
 }
 
@@ -132,9 +109,9 @@ type completing struct {
 	suggest completer // nil: there are no suggestions
 }
 
-func (c *completing) name() string  { return c.of }
-func (c *completing) asks() bool    { return true } // it takes the request, but see MRTR-01
-func (c *completing) speed() *speed { return nil }
+func (c *completing) name() string          { return c.of }
+func (c *completing) asks() bool            { return true } // it takes the request, but see MRTR-01
+func (c *completing) speed() *offered.Speed { return nil }
 
 func (c *completing) run(r *request) error {
 	completion := mcp.Completion{Values: []string{}}
@@ -178,7 +155,7 @@ func (c *completing) find(s *Server) error {
 		switch {
 		case !ok:
 			return unknown("prompt")
-		case !p.has(argument):
+		case !p.Has(argument):
 			return mcp.Errorf(mcp.CodeInvalidParams, "prompt %q has no argument %q", ref.Name, shorten(argument))
 		}
 		c.of, c.suggest = ref.Name, p.completers[argument]
@@ -195,41 +172,16 @@ func (c *completing) find(s *Server) error {
 	switch {
 	case t == nil:
 		return unknown("resource template")
-	case !t.has(argument):
+	case !t.Has(argument):
 		return mcp.Errorf(mcp.CodeInvalidParams, "the resource template has no variable %q", shorten(argument))
 	}
 	c.suggest = t.completers[argument]
 	return nil
 }
 
-// Rank returns the choices that what was typed may stand for, best first:
-// those that begin with it, those that have it within, and those that have its
+// Rank returns the choices that match the typed text, best first: choices that begin
+// with it, choices that have it within, and choices that have its
 // characters in their order. Case does not matter; equals keep their order.
 func Rank(typed string, choices ...string) []string {
-	typed = strings.ToLower(typed)
-	var ranks [3][]string
-	for _, choice := range choices {
-		lower := strings.ToLower(choice)
-		switch {
-		case strings.HasPrefix(lower, typed):
-			ranks[0] = append(ranks[0], choice)
-		case strings.Contains(lower, typed):
-			ranks[1] = append(ranks[1], choice)
-		case hasInOrder(lower, typed):
-			ranks[2] = append(ranks[2], choice)
-		}
-	}
-	return slices.Concat(ranks[:]...)
-}
-
-// hasInOrder reports whether s has the characters of part, maybe with others between.
-func hasInOrder(s, part string) bool {
-	for _, r := range part {
-		_, rest, ok := strings.Cut(s, string(r))
-		if !ok {
-			return false
-		}
-		s = rest
-	}
-	return true
+	return offered.Rank(typed, choices)
 }

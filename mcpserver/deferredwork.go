@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
 // deferredWork is the work of a request whose middleware may wait: what it is, is found
@@ -16,10 +17,10 @@ type deferredWork struct {
 	found   work     // nil before; set on the goroutine of the call, before it is asked for
 }
 
-func (l *deferredWork) name() string       { return l.label }
-func (l *deferredWork) asks() bool         { return true }
-func (l *deferredWork) speed() *speed      { return nil }
-func (l *deferredWork) run(*request) error { return errOddResult } // see find
+func (l *deferredWork) name() string          { return l.label }
+func (l *deferredWork) asks() bool            { return true }
+func (l *deferredWork) speed() *offered.Speed { return nil }
+func (l *deferredWork) run(*request) error    { return errOddResult } // see find
 
 // beginDeferred is begin for a method whose middleware may wait.
 func beginDeferred(s *session, a *arrival, row method) error {

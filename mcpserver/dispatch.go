@@ -3,11 +3,13 @@ package mcpserver
 import (
 	"bytes"
 	"errors"
-	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
@@ -16,12 +18,20 @@ import (
 type arrival struct {
 	*mcp.Message
 	version   mcp.Version
-	client    *client
+	client    *clients.Client
 	principal *Principal
-	port      port
+	port      port.Port
 
 	reader *reader // whose goroutine this is; nil elsewhere
 	here   bool    // its work may be done on this goroutine, which no other request waits for
+}
+
+// laterPort is the port of an answer that may come when the reader has gone on.
+func (a *arrival) laterPort(s *session) port.Port {
+	if a.reader != nil {
+		return s
+	}
+	return a.port
 }
 
 // method is a row of the method table.
@@ -86,6 +96,31 @@ func (s *session) frame(data []byte, r *reader) (lost bool) {
 	return s.message(data, &r.arrival)
 }
 
+// maxBatch bounds the messages of a batch.
+const maxBatch = 100
+
+// startBatch handles an array of messages, each on its own. The error is that of the
+// array: none of it was handled.
+func (s *session) startBatch(data []byte, to port.Port) {
+	if h := s.legacy.Load(); h == nil || !h.version.Has(mcp.FeatureBatch) { // BASE-23
+		s.fail(to, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "this revision has no batches"))
+		return
+	}
+	b := port.NewBatch(to)
+	var m mcp.Message
+	err := mcp.ScanBatch(data, maxBatch, func(raw []byte) error {
+		a := arrival{Message: &m, port: b}
+		b.Expect()
+		s.message(raw, &a)
+		return nil
+	})
+	if err != nil {
+		s.fail(to, mcp.ID{}, err)
+		return
+	}
+	b.Drop()
+}
+
 // message scans a frame into a.Message and handles it.
 func (s *session) message(data []byte, a *arrival) (lost bool) {
 	m := a.Message
@@ -137,9 +172,34 @@ func (s *session) proceed(a *arrival) (lost bool) {
 	return lost
 }
 
+// CodeRateLimited is the error of a request beyond [Options].RatePerSecond. Its data
+// is {"retryAfterMs": n}. It lies outside of the codes that the protocol reserves.
+const CodeRateLimited = web.CodeRateLimited
+
+// throttle refuses a request that comes too soon. Pings are free: they cost nothing,
+// and a client without an answer to one hangs up.
+func throttle(s *session, a *arrival) error {
+	l := s.server.limits
+	if l == nil || a.Method == mcp.MethodPing {
+		return nil
+	}
+	limit := s.limit
+	if a.principal != nil && a.principal.ID != "" {
+		limit = l.Of(a.principal.ID)
+	}
+	wait := l.Take(limit)
+	if wait == 0 {
+		return nil
+	}
+	return mcp.Errorf(CodeRateLimited, "too many requests: try again in %v", wait.Round(time.Millisecond)).
+		WithData(struct {
+			RetryAfterMs int64 `json:"retryAfterMs"`
+		}{max(1, wait.Milliseconds())})
+}
+
 func (s *session) admit(a *arrival) error {
 	if a.Modern {
-		if _, ok := a.port.(*batch); ok { // over HTTP it would come without its headers, too (SHM-03, HDR-05)
+		if _, ok := a.port.(*port.Batch); ok { // over HTTP it would come without its headers, too (SHM-03, HDR-05)
 			return mcp.Errorf(mcp.CodeInvalidRequest, "2026-07-28 has no batches") // BASE-23
 		}
 		return admitModern(s, a)
@@ -177,7 +237,7 @@ func (s *Server) offers(v mcp.Version, name string) error {
 }
 
 // fail answers with an error; the zero id is left out (BASE-08).
-func (s *session) fail(to port, id mcp.ID, err error) {
+func (s *session) fail(to port.Port, id mcp.ID, err error) {
 	wire := mcp.ErrorOf(err)
 	if _, told := errors.AsType[*mcp.Error](err); !told {
 		s.server.log.Error("a request failed", "session", s.ref.Path(), "id", id.String(), "error", err)
@@ -197,7 +257,7 @@ func (s *session) notification(m *mcp.Message) {
 	case mcp.NotificationInitialized:
 		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
 			s.ready.Store(true)
-			s.server.notices.catchUpNow(s) // of what changed since initialize
+			s.server.notices.CatchUp(s) // of what changed since initialize
 			if s.server.opts.PingEvery > 0 {
 				s.ref.Send(startPings{})
 			}
@@ -235,7 +295,7 @@ func findTool(s *session, a *arrival) (work, error) {
 	if a.Arguments == nil {
 		a.Arguments = []byte("{}")
 	}
-	if t.def.Execution != nil || a.Task != nil {
+	if t.Def.Execution != nil || a.Task != nil {
 		return s.asTask(a, t)
 	}
 	return t, nil
@@ -258,10 +318,10 @@ func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err er
 		return false, s.beginElsewhere(r, a, 0)
 	}
 	if cost := a.size(); a.reader != nil && cost > maxUncounted {
-		if !s.budget.hold(cost) {
+		if !s.budget.Hold(cost) {
 			return false, inbound.ErrBusy
 		}
-		defer s.budget.release(cost)
+		defer s.budget.Release(cost)
 	}
 	r.reader = a.reader
 	if err := s.calls.Serve(&r.Call, r, s.inboundRequest(a)); err != nil {
@@ -277,7 +337,7 @@ func (a *arrival) mayRun(w work) bool {
 	case w.asks(), a.reader != nil && len(a.reader.session.server.opts.Middleware) > 0:
 		return false
 	case a.reader != nil:
-		return w.speed().quick() && a.size() <= maxInline
+		return w.speed().Quick() && a.size() <= maxInline
 	}
 	return a.here
 }
@@ -305,42 +365,31 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 // needs of the frame: that, and further bytes that it keeps.
 func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	cost := a.size() + further
-	if !s.budget.hold(cost) {
+	if !s.budget.Hold(cost) {
 		return inbound.ErrBusy
 	}
 	if a.Meta != nil {
-		r.own().meta = r.client.meta(a.Meta)
+		r.own().meta = r.client.Meta(a.Meta)
 	}
-	own := make([]byte, 0, len(r.arguments)+len(r.meta.own)+len(r.responses)+len(r.state))
-	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.own} {
-		own = keep(own, part)
+	own := make([]byte, 0, len(r.arguments)+len(r.meta.Own)+len(r.responses)+len(r.state))
+	for _, part := range []*[]byte{(*[]byte)(&r.arguments), (*[]byte)(&r.responses), (*[]byte)(&r.state), &r.meta.Own} {
+		own = buffer.Keep(own, part)
 	}
 	if err := s.calls.Begin(&r.Call, r, s.inboundRequest(a)); err != nil {
-		s.budget.release(cost)
+		s.budget.Release(cost)
 		return err
 	}
 	if x, ok := a.port.(*web.Exchange); ok {
 		x.Began(&r.Call)
 	}
 	s.server.sys.GoBlocking(s.ref.Path(), func() {
-		defer s.budget.release(cost)
+		defer s.budget.Release(cost)
 		r.Run()
 	})
 	return nil
 }
 
-// keep moves part into own, which has room for it.
-func keep(own []byte, part *[]byte) []byte {
-	if *part == nil {
-		return own
-	}
-	n := len(own)
-	own = append(own, *part...)
-	*part = own[n:len(own):len(own)]
-	return own
-}
-
-// These bound what the calls of one client make us keep, in bytes: many
+// These bound the bytes that the server keeps for the calls of one client: many
 // large calls would fill the memory long before there are too many (ROB-3).
 //
 // A small call that runs where the pipe is read is not counted, a large one does not
@@ -351,23 +400,6 @@ const (
 	maxUncounted     = 16 << 10
 	maxInline        = 256 << 10
 )
-
-// byteBudget bounds the bytes that calls under way keep. A single call is always accepted.
-type byteBudget struct {
-	most int64
-	held atomic.Int64
-}
-
-// hold counts what a call keeps, unless that is too much.
-func (b *byteBudget) hold(cost int64) bool {
-	if held := b.held.Add(cost); held > b.most && held > cost {
-		b.held.Add(-cost)
-		return false
-	}
-	return true
-}
-
-func (b *byteBudget) release(cost int64) { b.held.Add(-cost) }
 
 // shorten bounds what is said of a peer's name.
 func shorten(name string) string {

@@ -1,32 +1,19 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
-	"hash/maphash"
 	"slices"
-	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 )
-
-// client is the description that a client has sent of itself; it does not change.
-type client struct {
-	info         mcp.Implementation
-	capabilities *mcp.ClientCapabilities
-	level        mcp.LogLevel // of a modern request: "" for no log messages
-
-	// Of the sender of modern requests.
-	said  []byte // the members of _meta that this was decoded from
-	first []byte // their first _meta; nil if it was long
-}
 
 // handshake is the result of initialize.
 type handshake struct {
 	version mcp.Version
-	client  *client
+	client  *clients.Client
 	offered mcp.ServerCapabilities // for as long as the session lasts (CAP-08)
 }
 
@@ -90,22 +77,22 @@ func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 
 // initialize opens the legacy session of this connection (LIFE-01 to LIFE-05).
 func initialize(s *session, a *arrival) ([]byte, error) {
-	if _, ok := a.port.(*batch); ok {
+	if _, ok := a.port.(*port.Batch); ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch") // BASE-21
 	}
 	g, err := readGreeting(s.server, a)
 	if err != nil {
 		return nil, err
 	}
-	v := g.params.ProtocolVersion
+	v := g.Params.ProtocolVersion
 	if v.Era() != mcp.EraLegacy || !slices.Contains(s.server.opts.Versions, v) {
 		v = s.server.newestLegacy() // LIFE-03, LIFE-13
 	}
 	if v == "" {
-		return nil, mcp.UnsupportedVersion(g.params.ProtocolVersion, s.server.opts.Versions) // MOD-10
+		return nil, mcp.UnsupportedVersion(g.Params.ProtocolVersion, s.server.opts.Versions) // MOD-10
 	}
 	if s.legacy.Load() == nil {
-		s.server.notices.readUp(s)
+		s.server.notices.Begin(s)
 	}
 	offered := s.server.capabilities(v)
 	s.server.declareTasks(&offered, v, a.principal)
@@ -118,51 +105,20 @@ func initialize(s *session, a *arrival) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handshake{version: v, client: &g.client, offered: offered}
+	h := &handshake{version: v, client: &g.Client, offered: offered}
 	if !s.legacy.CompareAndSwap(nil, h) {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is initialized already") // LIFE-10
 	}
 	return result, nil
 }
 
-// greeting is the first message of a legacy client.
-type greeting struct {
-	raw    []byte // nil if it is too long to compare
-	params mcp.InitializeParams
-	client client
-}
-
-// maxGreeting bounds the greeting that is kept, in bytes.
-const maxGreeting = 4 << 10
-
-// readGreeting decodes the params of initialize. The same bytes are decoded once: many sessions
-// belong to one program, and share its greeting.
-func readGreeting(s *Server, a *arrival) (*greeting, error) {
-	if g := s.greeted.Load(); g != nil && bytes.Equal(g.raw, a.Params) {
-		return g, nil
-	}
-	g := new(greeting)
-	if err := a.DecodeParams(&g.params); err != nil {
-		return nil, err
-	}
-	if g.params.ProtocolVersion == "" && !namesAnyVersion(a.Params) {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "initialize: protocolVersion is missing") // LIFE-01
-	}
-	g.client = client{info: g.params.ClientInfo, capabilities: &g.params.Capabilities}
-	if 0 < len(a.Params) && len(a.Params) <= maxGreeting {
-		g.raw = bytes.Clone(a.Params)
+// readGreeting decodes the params of initialize.
+func readGreeting(s *Server, a *arrival) (*clients.Greeting, error) {
+	g, keep, err := clients.ReadGreeting(a.Message, s.greeted.Load())
+	if keep {
 		s.greeted.Store(g)
 	}
-	return g, nil
-}
-
-// namesAnyVersion reports whether the params of initialize have a version, maybe an
-// empty one.
-func namesAnyVersion(params []byte) bool {
-	var p struct {
-		ProtocolVersion *string `json:"protocolVersion"`
-	}
-	return jsonx.Unmarshal(params, &p) == nil && p.ProtocolVersion != nil
+	return g, err
 }
 
 // setLevel chooses the log messages that the session gets (LOG-03).
@@ -191,110 +147,8 @@ func admitModern(s *session, a *arrival) error {
 		return err
 	}
 	var err error
-	a.client, err = s.senders.read(a.Meta)
+	a.client, err = s.senders.Read(a.Meta)
 	return err
-}
-
-// senderCache remembers the newest senders of modern requests, so that their _meta is
-// decoded once.
-type senderCache struct {
-	newest atomic.Pointer[remembered]
-	shared *sharedSenders // instead of newest, of a session that many clients share
-}
-
-// read returns the sender of a modern request. Most clients send the same _meta with each
-// request; those that add something new each time, such as a progress token, are one sender
-// all the same.
-func (s *senderCache) read(raw []byte) (*client, error) {
-	last := s.place(raw)
-	if h := last.Load(); h != nil && bytes.Equal(h.raw, raw) {
-		return h.sender, nil
-	}
-	if len(raw) > maxMeta {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is longer than %d bytes", maxMeta)
-	}
-	var meta mcp.Meta
-	if err := mcp.Unmarshal(raw, &meta); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "_meta is malformed")
-	}
-	said := saidOf(meta)
-	alike := s.place(said)
-	if h := alike.Load(); h != nil && bytes.Equal(h.sender.said, said) {
-		h.sender.remember(raw, last, alike)
-		return h.sender, nil
-	}
-	c, err := newSender(meta, said)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) <= maxKnownMeta {
-		c.first = bytes.Clone(raw)
-	}
-	c.remember(raw, last, alike)
-	return c, nil
-}
-
-// remember makes c the sender of raw, unless that is long.
-func (c *client) remember(raw []byte, places ...*atomic.Pointer[remembered]) {
-	if len(raw) > maxKnownMeta {
-		return
-	}
-	now := &remembered{raw: c.first, sender: c}
-	if !bytes.Equal(c.first, raw) {
-		now.raw = bytes.Clone(raw)
-	}
-	for _, place := range places {
-		place.Store(now)
-	}
-}
-
-// saidOf joins the members of _meta that describe its sender. JSON values do not contain the
-// separator, so distinct clients never share a key.
-func saidOf(meta mcp.Meta) []byte {
-	return bytes.Join([][]byte{meta[mcp.MetaClientCapabilities], meta[mcp.MetaClientInfo], meta[mcp.MetaLogLevel]}, []byte{0})
-}
-
-// newSender decodes the description of a sender.
-func newSender(meta mcp.Meta, said []byte) (*client, error) {
-	c, err := &client{said: said}, error(nil)
-	if c.capabilities, err = meta.ClientCapabilities(); err != nil {
-		return nil, err
-	}
-	if c.level, err = meta.LogLevel(); err != nil {
-		return nil, err
-	}
-	if info := meta.ClientInfo(); info != nil {
-		c.info = *info
-	}
-	return c, nil
-}
-
-// remembered is a sender with its newest _meta.
-type remembered struct {
-	raw    []byte
-	sender *client
-}
-
-// sharedSenders are the newest senders that share a session, by their descriptions: no
-// property of one is ever taken for another's (CAP-05).
-type sharedSenders [256]atomic.Pointer[remembered]
-
-var senderSeed = maphash.MakeSeed()
-
-const (
-	// maxMeta bounds the _meta of a modern request, in bytes: the description of the client is
-	// decoded, and kept for as long as the call lasts (ROB-3).
-	maxMeta = 256 << 10
-	// maxKnownMeta bounds the _meta that is remembered of one sender, in bytes.
-	maxKnownMeta = 2 << 10
-)
-
-// place returns where the sender with this _meta or description is remembered.
-func (s *senderCache) place(raw []byte) *atomic.Pointer[remembered] {
-	if s.shared == nil {
-		return &s.newest
-	}
-	return &s.shared[maphash.Bytes(senderSeed, raw)%uint64(len(s.shared))]
 }
 
 // discover describes the server (MOD-04).
@@ -309,5 +163,5 @@ func discover(s *session, a *arrival) ([]byte, error) {
 		TTLMs:             &ttl,
 		CacheScope:        s.server.listScope(),
 	}, a.version)
-	return s.server.withMeta(result, a.version), err
+	return s.server.identity.Finish(result, a.version), err
 }

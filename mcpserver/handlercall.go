@@ -188,7 +188,7 @@ func (r *request) capabilities() *mcp.ClientCapabilities {
 
 // Sender implements [dialogue.Request].
 func (r *request) Sender() dialogue.Sender {
-	return dialogue.Sender{Version: r.version, Declared: r.client.capabilities, Principal: r.principal.id(), Session: r.session, Task: r.task}
+	return dialogue.Sender{Version: r.version, Declared: r.client.Capabilities, Principal: r.principal.id(), Session: r.session, Task: r.task}
 }
 
 // Binding implements [dialogue.Request].
@@ -197,7 +197,7 @@ func (r *request) Binding() ticket.Binding {
 }
 
 // Size implements [dialogue.Request]: the arguments are there as JSON and decoded.
-func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.size()) }
+func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.Size()) }
 
 // Brought implements [dialogue.Request].
 func (r *request) Brought() (responses, state json.RawMessage) { return r.responses, r.state }
@@ -220,7 +220,7 @@ func (s *Server) newDialogues(sealer *ticket.Sealer) *dialogue.Host {
 			if err != nil {
 				return nil, err
 			}
-			return s.withMeta(raw, v), nil
+			return s.identity.Finish(raw, v), nil
 		},
 	}
 }

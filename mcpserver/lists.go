@@ -4,12 +4,12 @@ package mcpserver
 
 import (
 	"errors"
-	"maps"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/skills"
+	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 )
 
 // Errors of adding and of referring to entries.
@@ -46,15 +46,15 @@ func (l *lists) hasSkills() bool      { return l.skills.Declared() }
 func (l *lists) hasCompletions() bool { return l.declareAll || l.suggests.Load() }
 
 // init makes the lists, which are empty.
-func (l *lists) init(paging *registry.Paging, changed func(listKind)) {
-	tools := func() { changed(toolsList) }
-	prompts := func() { changed(promptsList) }
-	resources := func() { changed(resourcesList) }
+func (l *lists) init(paging *registry.Paging, changed func(subscriptions.List)) {
+	tools := func() { changed(subscriptions.Tools) }
+	prompts := func() { changed(subscriptions.Prompts) }
+	resources := func() { changed(subscriptions.Resources) }
 	l.tools = registry.New(registry.Options[*tool]{
 		Kind: "tool", Key: (*tool).name, Taken: ErrToolExists, Changed: tools, Paging: paging,
 		Page: func(all []*tool, p registry.PageInfo) any {
 			return &mcp.ListToolsResult{
-				Tools:      definitions(all, func(t *tool) mcp.Tool { return *t.def }),
+				Tools:      definitions(all, func(t *tool) mcp.Tool { return *t.Def }),
 				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
 			}
 		},
@@ -72,7 +72,7 @@ func (l *lists) init(paging *registry.Paging, changed func(listKind)) {
 		Kind: "resource template", Key: (*template).name, Taken: ErrExists, Changed: resources, Paging: paging,
 		Page: func(all []*template, p registry.PageInfo) any {
 			return &mcp.ListResourceTemplatesResult{
-				ResourceTemplates: definitions(all, func(t *template) mcp.ResourceTemplate { return *t.def }),
+				ResourceTemplates: definitions(all, func(t *template) mcp.ResourceTemplate { return *t.Def }),
 				NextCursor:        p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
 			}
 		},
@@ -81,7 +81,7 @@ func (l *lists) init(paging *registry.Paging, changed func(listKind)) {
 		Kind: "prompt", Key: (*prompt).name, Taken: ErrExists, Changed: prompts, Paging: paging,
 		Page: func(all []*prompt, p registry.PageInfo) any {
 			return &mcp.ListPromptsResult{
-				Prompts:    definitions(all, func(p *prompt) mcp.Prompt { return *p.def }),
+				Prompts:    definitions(all, func(p *prompt) mcp.Prompt { return *p.Def }),
 				NextCursor: p.Next, TTLMs: p.TTL, CacheScope: p.Scope,
 			}
 		},
@@ -138,27 +138,27 @@ func (s *Server) RemovePrompts(names ...string) { s.prompts.Remove(names) }
 
 // The lists answer with a page each (TOOL-02, RES-02, PRM-01, SKILL-08).
 func listTools(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, toolsList, s.server.tools, a)
+	return listPage(s, subscriptions.Tools, s.server.tools, a)
 }
 
 func listResources(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, resourcesList, s.server.resources, a)
+	return listPage(s, subscriptions.Resources, s.server.resources, a)
 }
 
 func listTemplates(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, resourcesList, s.server.templates, a)
+	return listPage(s, subscriptions.Resources, s.server.templates, a)
 }
 
 func listPrompts(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, promptsList, s.server.prompts, a)
+	return listPage(s, subscriptions.Prompts, s.server.prompts, a)
 }
 
 func listSkills(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, resourcesList, s.server.skills, a)
+	return listPage(s, subscriptions.Resources, s.server.skills, a)
 }
 
-func listPage[T any](s *session, kind listKind, l *registry.List[T], a *arrival) ([]byte, error) {
-	s.server.notices.given(s, kind)
+func listPage[T any](s *session, kind subscriptions.List, l *registry.List[T], a *arrival) ([]byte, error) {
+	s.server.notices.Given(s, kind)
 	return l.Now().Page(a.Message, a.version)
 }
 
@@ -169,29 +169,4 @@ func (s *Server) listScope() string {
 		return mcp.CachePrivate
 	}
 	return mcp.CachePublic
-}
-
-// withMeta adds the server's identity to a result of 2026-07-28 that has no _meta (META-06).
-func (s *Server) withMeta(result []byte, v mcp.Version) []byte {
-	if v.Era() != mcp.EraModern || len(result) < 2 {
-		return result
-	}
-	end := len(result) - 1 // the closing brace
-	if result[end-1] != '{' {
-		result = append(result[:end], ',')
-	} else {
-		result = result[:end]
-	}
-	return append(append(result, s.serverMeta...), '}')
-}
-
-// identified returns the _meta of a handler's result with the server's identity in it (META-06).
-func (s *Server) identified(meta mcp.Meta, v mcp.Version) mcp.Meta {
-	if v.Era() != mcp.EraModern {
-		return meta
-	}
-	all := make(mcp.Meta, len(meta)+1)
-	maps.Copy(all, meta)
-	_ = all.Set(mcp.MetaServerInfo, s.info) // New has encoded it before
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 )
 
 // Middleware stands around every request that is carried out: it can look at it,
@@ -66,7 +67,7 @@ func (a *arrival) incoming() *Incoming {
 		in.Name, _ = a.TaskIDString()
 	}
 	if a.client != nil {
-		in.Client = a.client.public(a.version)
+		in.Client = publicClient(a.client, a.version)
 	}
 	return in
 }
@@ -105,6 +106,22 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	return result, nil
 }
 
+// passMiddleware asks the middleware whether a request may begin that is answered later.
+func passMiddleware(s *session, a *arrival) error {
+	if len(s.server.opts.Middleware) == 0 {
+		return nil
+	}
+	passed := false
+	_, err := runAround(s.server, a.incoming(), func() (json.RawMessage, error) {
+		passed = true
+		return json.RawMessage("{}"), nil
+	})
+	if err == nil && !passed {
+		err = mcp.Errorf(mcp.CodeInternal, "the request was not allowed")
+	}
+	return err
+}
+
 // errOddResult replaces a result of a middleware that cannot be sent.
 var errOddResult = mcp.Errorf(mcp.CodeInternal, "internal error")
 
@@ -125,10 +142,10 @@ func unchanged(result, own json.RawMessage) bool {
 func (r *request) runThrough(all []Middleware) error {
 	in := &Incoming{
 		Method: r.Method(), Name: r.work.name(), ID: r.ID(), Arguments: r.arguments, Meta: r.rawMeta(),
-		Version: r.version, Client: r.client.public(r.version), Principal: r.principal,
+		Version: r.version, Client: publicClient(r.client, r.version), Principal: r.principal,
 		Peer: r.session.public(),
 	}
-	if t, ok := r.task.(*task); ok {
+	if t, ok := r.task.(*tasks.Task); ok {
 		in.Task = t.ID()
 	}
 	if r.Method() == mcp.MethodReadResource {

@@ -4,22 +4,16 @@ import (
 	"encoding/json"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 )
 
 // Subscribed counts what a server knows of those who want to hear of changes.
 func (s *Server) Subscribed() (streams, uris, tasks, quotas, bytes int) {
-	h := &s.notices
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, of := range h.streams {
-		streams += len(of)
-	}
-	uris, bytes = h.resources.Len()
-	return streams, uris, len(h.byTask), len(h.quotas), bytes
+	return s.notices.Len()
 }
 
 // Changed says that a list has changed: 0 is tools, 1 prompts, 2 resources.
-func (s *Server) Changed(list int) { s.notices.changed(listKind(list)) }
+func (s *Server) Changed(list int) { s.notices.Changed(subscriptions.List(list)) }
 
 // TaskNews is what a server of tasks does for listen streams.
 type TaskNews struct {
@@ -29,14 +23,14 @@ type TaskNews struct {
 
 // SetTaskNews sets who knows of tasks, and returns how to tell of one.
 func (s *Server) SetTaskNews(n TaskNews) (tell func(id, params string)) {
-	s.notices.tasks = taskNewsFake{n}
-	return func(id, params string) { s.notices.task(id, []byte(params)) }
+	s.taskNews = taskNewsFake{n}
+	return func(id, params string) { s.notices.Task(id, []byte(params)) }
 }
 
 type taskNewsFake struct{ TaskNews }
 
 func (f taskNewsFake) mayWatch(a *arrival, ids []string) (accepted []string, err error) {
-	if _, ok := a.client.capabilities.Extension(mcp.ExtensionTasks); !ok {
+	if _, ok := a.client.Capabilities.Extension(mcp.ExtensionTasks); !ok {
 		return nil, mcp.MissingCapability(&mcp.ClientCapabilities{Extensions: map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}")}})
 	}
 	for _, id := range ids {
@@ -47,4 +41,4 @@ func (f taskNewsFake) mayWatch(a *arrival, ids []string) (accepted []string, err
 	return accepted, nil
 }
 
-func (f taskNewsFake) announce(id string) { f.Announce(id) }
+func (f taskNewsFake) Announce(id string) { f.TaskNews.Announce(id) }

@@ -22,10 +22,10 @@ func (p *Peer) ID() string { return p.s.ref.Path() }
 // newest request. It is zero before either.
 func (p *Peer) Client() Client {
 	if h := p.s.legacy.Load(); h != nil {
-		return h.client.public(h.version)
+		return publicClient(h.client, h.version)
 	}
-	if newest := p.s.senders.newest.Load(); newest != nil {
-		return newest.sender.public(mcp.Latest)
+	if newest := p.s.senders.Newest(); newest != nil {
+		return publicClient(newest, mcp.Latest)
 	}
 	return Client{}
 }
@@ -42,7 +42,7 @@ func (p *Peer) LogLevel() mcp.LogLevel { return *p.s.level.Load() }
 // only be asked during a request.
 func (p *Peer) Roots(ctx context.Context) ([]mcp.Root, error) {
 	h := p.s.legacy.Load()
-	if h == nil || h.client.capabilities == nil || h.client.capabilities.Roots == nil {
+	if h == nil || h.client.Capabilities == nil || h.client.Capabilities.Roots == nil {
 		return nil, &CapabilityError{Missing: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 	}
 	got, err := p.s.ask(ctx, &call.Request{Method: mcp.MethodListRoots})

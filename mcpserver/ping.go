@@ -50,7 +50,7 @@ func receivePing(s *session, c *actors.Context, msg any) {
 	case pingDue:
 		switch {
 		case s.draining:
-		case !s.reachable(): // an HTTP session that has no stream now is not gone
+		case !s.Reachable(): // an HTTP session that has no stream now is not gone
 			s.pings.clock.Set(every)
 		default:
 			actors.Await(c, s.sendPing, func(_ struct{}, err error) any { return pinged{err} })

@@ -2,17 +2,11 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
 // PromptOut is what handlers of prompts return: the text of one message of the user,
@@ -29,16 +23,16 @@ func (q *PromptRequest) Name() string { return q.r.work.name() }
 
 // prompt is a prompt with its handler and completions.
 type prompt struct {
-	def        *mcp.Prompt
+	*offered.Prompt
 	takes      bool // the handler takes the request
-	pace       *speed
+	pace       *offered.Speed
 	get        func(r *request, arguments map[string]string) (*mcp.GetPromptResult, error)
 	completers completers
 }
 
-func (p *prompt) name() string { return p.def.Name }
+func (p *prompt) name() string { return p.Def.Name }
 func (p *prompt) asks() bool   { return p.takes }
-func (p *prompt) speed() *speed {
+func (p *prompt) speed() *offered.Speed {
 	if p.takes {
 		return nil
 	}
@@ -71,110 +65,27 @@ func AddPromptFunc[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle fun
 }
 
 func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, handle func(*request, In) (Out, error)) error {
-	p, err := newPrompt(given, reflect.TypeFor[In]())
+	checked, err := offered.NewPrompt(given, reflect.TypeFor[In]())
 	if err != nil {
 		return err
 	}
-	p.takes = takes
-	fields := stringFields(reflect.TypeFor[In]())
+	p := &prompt{Prompt: checked, takes: takes, pace: new(offered.Speed)}
 	p.get = func(r *request, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		var in In
-		if m, ok := any(&in).(*map[string]string); ok {
-			*m = arguments
-		} else {
-			v := reflect.ValueOf(&in).Elem()
-			for _, f := range fields {
-				v.FieldByIndex(f.index).SetString(arguments[f.name])
-			}
-		}
+		p.Fill(&in, arguments)
 		r.enter()
 		out, err := handle(r, in)
 		r.leave()
 		if err != nil {
 			return nil, err
 		}
-		switch v := any(out).(type) {
-		case string:
-			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text(v)}}}, nil
-		case []mcp.PromptMessage:
-			return &mcp.GetPromptResult{Messages: v}, nil
-		case *mcp.GetPromptResult:
-			return v, nil
-		}
-		return nil, nil // there is no other type
+		return offered.PromptResult(out), nil
 	}
 	return s.prompts.Add(p)
 }
 
-// maxPromptName bounds a name, in bytes.
-const maxPromptName = 256
-
-// newPrompt checks a prompt and completes its definition.
-func newPrompt(given *mcp.Prompt, in reflect.Type) (*prompt, error) {
-	if given == nil {
-		return nil, errors.New("adding a prompt: it is nil")
-	}
-	def := *given
-	fields := stringFields(in)
-	switch {
-	case in == reflect.TypeFor[map[string]string]():
-	case fields == nil:
-		return nil, fmt.Errorf("adding the prompt %q: %v is neither map[string]string nor a struct of strings (PRM-02)", def.Name, in)
-	case def.Arguments == nil:
-		for _, f := range fields {
-			def.Arguments = append(def.Arguments, mcp.PromptArgument{Name: f.name, Description: f.description, Required: f.required})
-		}
-	}
-	err := errors.Join(def.Validate(), registry.CheckDescribed(def.Icons, nil))
-	if len(def.Name) > maxPromptName || !utf8.ValidString(def.Name) {
-		err = errors.Join(err, fmt.Errorf("its name is no text of at most %d bytes", maxPromptName))
-	}
-	for i, a := range def.Arguments {
-		if slices.ContainsFunc(def.Arguments[:i], func(b mcp.PromptArgument) bool { return a.Name == b.Name }) {
-			err = errors.Join(err, fmt.Errorf("the argument %q is there twice", a.Name))
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("adding the prompt %q: %w", def.Name, err)
-	}
-	return &prompt{def: &def, pace: new(speed)}, nil
-}
-
-// stringField is an argument of a prompt that is a struct.
-type stringField struct {
-	name, description string
-	required          bool
-	index             []int
-}
-
-// stringFields returns the fields of a struct of strings, nil if it is none.
-func stringFields(t reflect.Type) []stringField {
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	fields := []stringField{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() || name == "-" {
-			if f.Anonymous && f.Type.Kind() != reflect.Struct {
-				return nil
-			}
-			continue
-		}
-		if f.Type.Kind() != reflect.String {
-			return nil
-		}
-		if name == "" {
-			name = f.Name
-		}
-		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-		fields = append(fields, stringField{name, f.Tag.Get("jsonschema"), !optional, f.Index})
-	}
-	return fields
-}
-
 func (p *prompt) run(r *request) error {
-	arguments, err := p.arguments(r.arguments)
+	arguments, err := p.Arguments(r.arguments)
 	if err != nil {
 		return err
 	}
@@ -186,74 +97,13 @@ func (p *prompt) run(r *request) error {
 		return err
 	}
 	if result == nil {
-		return fmt.Errorf("prompt %q returned no result", p.def.Name)
+		return fmt.Errorf("prompt %q returned no result", p.Def.Name)
 	}
-	if err := checkMessages(result.Messages); err != nil {
-		return fmt.Errorf("prompt %q returned a result that is none: %w", p.def.Name, err)
+	if err := offered.CheckMessages(result.Messages); err != nil {
+		return fmt.Errorf("prompt %q returned a result that is none: %w", p.Def.Name, err)
 	}
 	c := *result
 	return respondWith(r, &c, &c.Meta)
-}
-
-// arguments decodes those that the prompt declares, and ignores others.
-func (p *prompt) arguments(raw json.RawMessage) (map[string]string, error) {
-	var given map[string]jsonx.Value
-	if len(raw) > 0 {
-		if err := jsonx.Unmarshal(raw, &given); err != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "the arguments of prompt %q are malformed", p.def.Name)
-		}
-	}
-	arguments := make(map[string]string, len(p.def.Arguments))
-	for _, a := range p.def.Arguments {
-		value, there := given[a.Name]
-		if !there {
-			if a.Required {
-				return nil, mcp.Errorf(mcp.CodeInvalidParams, "prompt %q needs the argument %q", p.def.Name, a.Name)
-			}
-			continue
-		}
-		var text string
-		if len(value) == 0 || value[0] != '"' || jsonx.Unmarshal(value, &text) != nil {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "the argument %q of prompt %q is not a string", a.Name, p.def.Name)
-		}
-		arguments[a.Name] = text
-	}
-	return arguments, nil
-}
-
-// checkMessages sees that messages are what clients may rely on (PRM-02, PRM-04).
-func checkMessages(messages []mcp.PromptMessage) error {
-	for i, m := range messages {
-		if !m.Role.Valid() {
-			return fmt.Errorf("message %d has the unknown role %q", i, m.Role)
-		}
-		var err error
-		switch c := m.Content.(type) {
-		case nil:
-			err = errors.New("there is no content")
-		case *mcp.ImageContent:
-			err = needMIMEType(c.MIMEType)
-		case *mcp.AudioContent:
-			err = needMIMEType(c.MIMEType)
-		case *mcp.EmbeddedResource:
-			if err = needMIMEType(c.Resource.MIMEType); c.Resource.URI == "" {
-				err = errors.New("the resource has no URI")
-			}
-		case *mcp.ToolUseContent, *mcp.ToolResultContent: // CONT-04
-			err = fmt.Errorf("a block of type %s is for sampling only", c.ContentType())
-		}
-		if err != nil {
-			return fmt.Errorf("message %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func needMIMEType(mimeType string) error {
-	if mimeType == "" {
-		return errors.New("the content has no MIME type")
-	}
-	return nil
 }
 
 // getPrompt begins prompts/get.

@@ -9,8 +9,8 @@ import (
 	"reflect"
 
 	"github.com/troupe-dev/troupe/internal/gatewayhook"
-	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
@@ -26,25 +26,11 @@ func init() {
 
 // relayTool is gatewayhook.Hooks.RelayTool.
 func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *ToolRequest) (*mcp.CallToolResult, error)) error {
-	if def == nil {
-		return errors.New("relaying a tool: it is nil")
-	}
-	own := *def
-	t := &tool{def: &own, takes: true}
-	var err error
-	if t.mirror, err = mirror.NewPlan(own.InputSchema); err != nil {
-		return fmt.Errorf("relaying the tool %q: %w", own.Name, err)
-	}
-	err = errors.Join(own.Validate(), registry.CheckDescribed(own.Icons, nil), checkTaskSupport(&own))
-	if !validName(own.Name) {
-		err = errors.Join(err, errors.New("a name is 1 to 128 of A-Z a-z 0-9 _ . - (TOOL-04)"))
-	}
-	if !isObjectSchema(own.InputSchema) {
-		err = errors.Join(err, errors.New("the input schema is not of type object (TOOL-03)"))
-	}
+	checked, err := offered.RelayTool(def)
 	if err != nil {
-		return fmt.Errorf("relaying the tool %q: %w", own.Name, err)
+		return err
 	}
+	t := &tool{Tool: checked, takes: true}
 	t.call = func(r *request) error {
 		r.enter()
 		out, err := call(r.context(), &ToolRequest{Request{r}})
@@ -52,10 +38,10 @@ func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 		if err != nil {
 			return t.failed(r, err)
 		}
-		return t.result(r, out)
+		return r.encoded(t.AppendResult(r.buffer(), r.answer(), out))
 	}
 	s.tools.Put(t)
-	if t.taskSupport() != mcp.TaskForbidden {
+	if t.TaskSupport() != mcp.TaskForbidden {
 		s.tasks.declared.Store(true)
 	}
 	return nil
@@ -80,7 +66,7 @@ func relayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, 
 
 // relayed is the supply of a resource of another server.
 func relayed(mimeType string, read func(context.Context, *ResourceRequest) (*mcp.ReadResourceResult, error)) supply {
-	return supply{mimeType, true, new(speed), func(r *request, _ *reading) (*mcp.ReadResourceResult, error) {
+	return supply{mimeType, true, new(offered.Speed), func(r *request, _ *reading) (*mcp.ReadResourceResult, error) {
 		return read(r.context(), &ResourceRequest{Request{r}})
 	}}
 }
@@ -88,14 +74,14 @@ func relayed(mimeType string, read func(context.Context, *ResourceRequest) (*mcp
 // relayTemplate is gatewayhook.Hooks.RelayTemplate.
 func relayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error),
 	suggest func(ctx context.Context, req *CompleteRequest) (*mcp.Completion, error)) error {
-	t, err := newTemplate(def)
+	checked, err := offered.NewTemplate(def)
 	if err != nil {
 		return err
 	}
-	t.supply = relayed(t.def.MIMEType, read)
+	t := &template{Template: checked, supply: relayed(def.MIMEType, read)}
 	if suggest != nil {
 		t.completers = make(completers)
-		for _, name := range t.parsed.Names() {
+		for _, name := range t.Variables() {
 			t.completers[name] = completerOf(suggest)
 		}
 		s.suggests.Store(true)
@@ -107,11 +93,11 @@ func relayTemplate(s *Server, def *mcp.ResourceTemplate, read func(ctx context.C
 // relayPrompt is gatewayhook.Hooks.RelayPrompt.
 func relayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *PromptRequest, args map[string]string) (*mcp.GetPromptResult, error),
 	suggest func(ctx context.Context, req *CompleteRequest) (*mcp.Completion, error)) error {
-	p, err := newPrompt(def, reflect.TypeFor[map[string]string]())
+	checked, err := offered.NewPrompt(def, reflect.TypeFor[map[string]string]())
 	if err != nil {
 		return err
 	}
-	p.takes = true
+	p := &prompt{Prompt: checked, takes: true, pace: new(offered.Speed)}
 	p.get = func(r *request, args map[string]string) (*mcp.GetPromptResult, error) {
 		r.enter()
 		out, err := get(r.context(), &PromptRequest{Request{r}}, args)
@@ -120,7 +106,7 @@ func relayPrompt(s *Server, def *mcp.Prompt, get func(ctx context.Context, req *
 	}
 	if suggest != nil {
 		p.completers = make(completers)
-		for _, a := range p.def.Arguments {
+		for _, a := range p.Def.Arguments {
 			p.completers[a.Name] = completerOf(suggest)
 		}
 		s.suggests.Store(true)

@@ -14,18 +14,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
+	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 )
 
 // request is the handler of one call: its actor's, see [inbound.Handler].
 type request struct {
 	inbound.Call
 	session    *session
-	port       port
+	port       port.Port
 	work       work
 	version    mcp.Version
-	client     *client
+	client     *clients.Client
 	principal  *Principal                  // nil for an anonymous sender
 	arguments  json.RawMessage             // of a tool or prompt
 	*optional                              // to be written through own
@@ -39,12 +42,25 @@ type request struct {
 	lost    bool    // the reader was taken away
 }
 
+// work is what a call carries out: a tool, a prompt, a resource, a completion.
+type work interface {
+	// name is for logs and messages.
+	name() string
+	// asks reports whether the handler takes the request: it may ask the client and
+	// wait, so it runs on a goroutine of its own.
+	asks() bool
+	// speed decides whether it may run where a pipe is read; nil is never.
+	speed() *offered.Speed
+	// run carries it out and leaves the answer in r.out, see request.respond.
+	run(r *request) error
+}
+
 // optional is what most requests do not have.
 type optional struct {
 	token     mcp.ProgressToken
 	responses json.RawMessage         // inputResponses, nil when absent
 	state     json.RawMessage         // requestState, nil when absent
-	meta      keptMeta                // empty when absent, and for a handler that cannot see it
+	meta      clients.Meta            // empty when absent, and for a handler that cannot see it
 	outer     context.Context         // what a middleware has made of the call; nil without
 	task      dialogue.Task           // of a task that a client watches; nil for others
 	waits     chan invocation.Outcome // for a middleware; nil without
@@ -70,6 +86,19 @@ func (r *request) buffer() []byte {
 	return (*r.out)[:0]
 }
 
+// answer is the response of a tool call, apart from its result.
+func (r *request) answer() offered.Answer {
+	return offered.Answer{ID: r.ID(), Version: r.version, Identity: r.session.server.identity}
+}
+
+// encoded makes an encoded response the answer.
+func (r *request) encoded(response []byte, err error) error {
+	if err == nil {
+		*r.out = response
+	}
+	return err
+}
+
 // Handle implements [inbound.Handler].
 func (r *request) Handle(context.Context) error {
 	inline, start := r.reader != nil, r.Begun()
@@ -77,7 +106,7 @@ func (r *request) Handle(context.Context) error {
 		start = time.Now() // begun includes the wait for a goroutine
 	}
 	err := r.carryOut()
-	r.work.speed().ran(inline, time.Since(start))
+	r.work.speed().Ran(inline, time.Since(start))
 	return err
 }
 
@@ -99,14 +128,14 @@ func (r *request) carryOut() error {
 func (r *request) enter() {
 	if r.reader != nil {
 		r.leased = true
-		r.reader.lease.offer()
+		r.reader.lease.Offer()
 	}
 }
 
 func (r *request) leave() {
 	if r.leased {
 		r.leased = false
-		if !r.reader.lease.reclaim() {
+		if !r.reader.lease.Reclaim() {
 			r.reader, r.lost = nil, true
 		}
 	}
@@ -171,7 +200,7 @@ func (r *request) respond(result any) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result of %s %q: %w", r.Method(), r.work.name(), err)
 	}
-	r.respondRaw(r.session.server.withMeta(raw, r.version))
+	r.respondRaw(r.session.server.identity.Finish(raw, r.version))
 	return nil
 }
 
@@ -179,3 +208,6 @@ func (r *request) respond(result any) error {
 func (r *request) respondRaw(result []byte) {
 	*r.out = mcp.AppendResult(r.buffer(), r.ID(), result)
 }
+
+// rawMeta is the _meta as it came; nil when there is none that the handler can see.
+func (r *request) rawMeta() []byte { return r.meta.Raw(r.client) }

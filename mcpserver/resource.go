@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
@@ -53,7 +53,7 @@ func (r *resource) name() string { return r.def.URI }
 type supply struct {
 	mimeType string
 	takes    bool // the handler takes the request
-	pace     *speed
+	pace     *offered.Speed
 	read     func(r *request, g *reading) (*mcp.ReadResourceResult, error)
 }
 
@@ -66,7 +66,7 @@ type reading struct {
 
 func (g *reading) name() string { return g.uri }
 func (g *reading) asks() bool   { return g.takes }
-func (g *reading) speed() *speed {
+func (g *reading) speed() *offered.Speed {
 	if g.takes {
 		return nil
 	}
@@ -83,18 +83,8 @@ func (g *reading) run(r *request) error {
 	case result == nil:
 		return fmt.Errorf("resource %q was read without a result", g.uri)
 	}
-	c := *result
-	c.Contents = make([]mcp.ResourceContents, len(result.Contents))
-	for i, one := range result.Contents {
-		if one.URI == "" {
-			one.URI = g.uri
-		}
-		if one.MIMEType == "" {
-			one.MIMEType = g.mimeType
-		}
-		c.Contents[i] = one
-	}
-	return respondWith(r, &c, &c.Meta)
+	c := offered.Completed(result, g.uri, g.mimeType)
+	return respondWith(r, c, &c.Meta)
 }
 
 // failed makes the error of a handler one for the client.
@@ -110,7 +100,7 @@ func (g *reading) failed(r *request, err error) error {
 
 // respondWith encodes a result whose _meta is a handler's as the answer.
 func respondWith(r *request, result any, meta *mcp.Meta) error {
-	*meta = r.session.server.identified(*meta, r.version)
+	*meta = r.session.server.identity.Meta(*meta, r.version)
 	raw, err := mcp.MarshalResult(result, r.version)
 	if err != nil {
 		return fmt.Errorf("encoding the result of %s %q: %w", r.Method(), r.work.name(), err)
@@ -149,7 +139,7 @@ func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, re
 		return fmt.Errorf("adding the resource %q: %w", def.URI, err)
 	}
 	r := &resource{def: &def}
-	r.supply = supply{def.MIMEType, takes, new(speed), resultOf(read)}
+	r.supply = supply{def.MIMEType, takes, new(offered.Speed), resultOf(read)}
 	return s.resources.Add(r)
 }
 
@@ -160,39 +150,8 @@ func resultOf[Out ResourceOut](read func(*request, *reading) (Out, error)) func(
 		if err != nil {
 			return nil, err
 		}
-		switch v := any(out).(type) {
-		case string:
-			return oneContent(contentsOf(v)), nil
-		case []byte:
-			return oneContent(mcp.ResourceContents{Blob: notNil(v)}), nil
-		case mcp.ResourceContents:
-			return oneContent(v), nil
-		case []mcp.ResourceContents:
-			return &mcp.ReadResourceResult{Contents: v}, nil
-		case *mcp.ReadResourceResult:
-			return v, nil
-		}
-		return nil, nil // there is no other type
+		return offered.ResourceResult(out), nil
 	}
-}
-
-func oneContent(c mcp.ResourceContents) *mcp.ReadResourceResult {
-	return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}
-}
-
-// contentsOf are text, if it is text (RES-08).
-func contentsOf(s string) mcp.ResourceContents {
-	if utf8.ValidString(s) {
-		return mcp.ResourceContents{Text: s}
-	}
-	return mcp.ResourceContents{Blob: []byte(s)}
-}
-
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // readResource begins resources/read.

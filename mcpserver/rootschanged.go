@@ -55,7 +55,7 @@ func noteRoots(s *session) {
 	if s.server.opts.OnRootsChanged == nil || h == nil || !s.ready.Load() {
 		return
 	}
-	if c := h.client.capabilities; c != nil && c.Roots != nil && c.Roots.ListChanged {
+	if c := h.client.Capabilities; c != nil && c.Roots != nil && c.Roots.ListChanged {
 		s.ref.Send(rootsChanged{})
 	}
 }

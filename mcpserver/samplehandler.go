@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
@@ -28,7 +29,7 @@ func init() {
 		return sampler{n}, nil
 	}
 	asking.NewTool = func(t *mcp.Tool, in, out reflect.Type) (asking.Tool, error) {
-		made, err := newTool(t, in, out)
+		made, err := offered.NewTool(t, in, out)
 		if err != nil {
 			return nil, err
 		}

@@ -7,11 +7,11 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pipe"
 )
 
 // errHungUp is the cause of the contexts of handlers whose client has gone.
@@ -21,7 +21,7 @@ var errHungUp = errors.New("the client has hung up")
 // until it hangs up or ctx ends. Nothing else may be written to standard output
 // meanwhile (STDIO-03).
 func (s *Server) ServeStdio(ctx context.Context) error {
-	return s.Serve(ctx, standardInput(), os.Stdout)
+	return s.Serve(ctx, pipe.StandardInput(), os.Stdout)
 }
 
 // Serve serves one client over a pair of byte streams, one message a line, until
@@ -34,7 +34,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	n := newSession(s)
 	n.principal = s.opts.Principal
-	n.hangUp = sync.OnceFunc(func() { interrupt(in) })
+	n.hangUp = sync.OnceFunc(func() { pipe.Interrupt(in) })
 	n.in = newReader(n, frame.NewReader(in, s.opts.MaxMessage))
 	n.out = frame.NewWriter(out, &frame.WriterOptions{
 		Start:   func(f func()) { s.sys.Go(n.ref.Path(), f) },
@@ -52,16 +52,6 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) er
 	return err
 }
 
-// interrupt ends a read that waits for the peer.
-func interrupt(in io.Reader) {
-	if d, ok := in.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Unix(1, 0)) == nil {
-		return
-	}
-	if c, ok := in.(io.Closer); ok {
-		c.Close()
-	}
-}
-
 // Connect joins the server with a client in the same process: to takes what the
 // server says, and what is sent to the link reaches the server. Handlers and
 // answers run on goroutines of the server, never on the sender's. The session
@@ -69,10 +59,10 @@ func interrupt(in io.Reader) {
 func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
 	n := newSession(s)
 	n.principal = s.opts.Principal
-	box := new(inbox)
+	box := new(pipe.Inbox)
 	n.in = newReader(n, box)
-	box.start = n.in.start
-	n.hangUp = box.close
+	box.Start = n.in.start
+	n.hangUp = box.Close
 	n.out = sink{to}
 	if err := s.open(context.Background(), n); err != nil {
 		return nil, err
@@ -91,7 +81,7 @@ func (k sink) Close(context.Context) error { k.to.Lost(nil); return nil }
 // link is the client's end of an in-memory session.
 type link struct {
 	session *session
-	box     *inbox
+	box     *pipe.Inbox
 }
 
 // Send implements [mcp.Link].
@@ -99,7 +89,7 @@ func (l *link) Send(m mcp.Outgoing) error {
 	if len(m.Frame) > l.session.server.opts.MaxMessage {
 		return fmt.Errorf("%w: %w", call.ErrTooLong, &frame.TooLongError{Max: l.session.server.opts.MaxMessage})
 	}
-	err := l.box.put(m.Frame)
+	err := l.box.Put(m.Frame)
 	if errors.Is(err, frame.ErrQueueFull) {
 		return fmt.Errorf("%w: the server does not read", call.ErrBusy)
 	}
@@ -108,7 +98,7 @@ func (l *link) Send(m mcp.Outgoing) error {
 
 // Close implements [mcp.Link]. The client's Lost is called soon after.
 func (l *link) Close() error {
-	l.box.close()
+	l.box.Close()
 	l.session.ref.Send(&closeSession{cause: errHungUp})
 	return nil
 }

@@ -16,9 +16,13 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
+	"github.com/troupe-dev/troupe/mcpserver/internal/ratelimit"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
+	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 	"github.com/troupe-dev/troupe/store"
@@ -37,31 +41,32 @@ type Server struct {
 	ref  actors.Ref
 
 	lists
-	skillTree  skillTree
-	limits     *limits // nil without
-	records    store.Records
-	tasks      *tasks
-	serverMeta []byte // `"_meta":{…}` of every result of 2026-07-28
+	skillTree skillTree
+	limits    *ratelimit.Limits // nil without
+	records   store.Records
+	tasks     *serverTasks
+	identity  *offered.Identity
 
 	closing sync.Once
 	closed  atomic.Bool
 	ended   error // what Shutdown returned first
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards sessions and the change of closed: an accepting goroutine and Shutdown agree without the actor
 	sessions map[*session]struct{}
 
-	notices   notices
+	notices   *subscriptions.Notices
+	taskNews  taskNews
 	web       *web.Handler
 	pages     *pages.Pages
 	dialogues *dialogue.Host
 	model     asking.OpenModel // nil without
 	loops     atomic.Uint64    // names sampling loops
 
-	starting sync.Mutex              // held while common is made
+	starting sync.Mutex              // held while common is made, which waits for its actor: all wait for the same one
 	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
 
-	greeted atomic.Pointer[greeting] // the newest; nil before the first
-	others  atomic.Pointer[supply]   // of RelayOthers; nil without
+	greeted atomic.Pointer[clients.Greeting] // the newest; nil before the first
+	others  atomic.Pointer[supply]           // of RelayOthers; nil without
 }
 
 // New returns a server without tools. It serves no client until Serve, ServeStdio or
@@ -81,15 +86,10 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if len(s.opts.Versions) == 0 {
 		return nil, errors.New("mcpserver: no protocol revision is left to speak")
 	}
-	meta := mcp.Meta{}
-	if err := meta.Set(mcp.MetaServerInfo, info); err != nil {
+	var err error
+	if s.identity, err = offered.NewIdentity(info); err != nil {
 		return nil, err
 	}
-	raw, err := mcp.Marshal(meta)
-	if err != nil {
-		return nil, fmt.Errorf("describing the server: %w", err)
-	}
-	s.serverMeta = append([]byte(`"_meta":`), raw...)
 	s.log = s.opts.Logger
 	if s.web, err = newWeb(s); err != nil {
 		return nil, err
@@ -103,19 +103,19 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.notices.init(s)
+	s.notices = newNotices(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
 	s.pages = pages.New(pages.Options{Spawn: s.spawnChild, Expiry: s.opts.TicketTTL, Log: s.log, Records: s.records, Shared: durable})
 	s.dialogues = s.newDialogues(sealer)
 	s.tasks = newTasks(s, durable)
-	s.notices.tasks = s.tasks
+	s.taskNews = s.tasks
 	s.lists.declareAll = s.opts.DeclareAll
 	s.lists.init(&registry.Paging{
 		Versions: s.opts.Versions, Entries: s.opts.PageSize, Bytes: s.opts.PageBytes,
-		TTL: s.opts.CacheFor, Scope: s.listScope(), Finish: s.withMeta,
-	}, s.notices.changed)
-	s.limits = newLimits(s.opts.RatePerSecond, s.opts.RateBurst)
+		TTL: s.opts.CacheFor, Scope: s.listScope(), Finish: s.identity.Finish,
+	}, s.notices.Changed)
+	s.limits = ratelimit.New(s.opts.RatePerSecond, s.opts.RateBurst)
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Server) start() error {
 		}
 		s.sys, s.own = sys, true
 	}
-	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{notifier{of: &s.notices}} }})
+	ref, err := s.sys.Spawn(actors.Spec{Kind: actors.KindServer, New: func() actors.Actor { return &serverActor{subscriptions.Notifier{Of: s.notices}} }})
 	if err != nil {
 		return fmt.Errorf("starting the server: %w", err)
 	}
@@ -152,7 +152,7 @@ type open struct {
 }
 
 // serverActor is the parent of the sessions.
-type serverActor struct{ notifier }
+type serverActor struct{ notifier subscriptions.Notifier }
 
 // Receive implements [actors.Actor].
 func (a *serverActor) Receive(c *actors.Context, msg any) {
@@ -170,7 +170,7 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 	case *startLoop:
 		m.start(c)
 	default:
-		a.notifier.receive(c, msg)
+		a.notifier.Receive(c, msg)
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
@@ -53,21 +56,16 @@ type session struct {
 	started actors.Reply[struct{}]
 	ended   actors.Reply[struct{}] // with what Serve returns
 
-	legacy  atomic.Pointer[handshake]    // nil before initialize
-	ready   atomic.Bool                  // the client has said notifications/initialized
-	level   atomic.Pointer[mcp.LogLevel] // never nil
-	senders senderCache                  // of modern requests
-	broken  atomic.Bool                  // a write has failed
-	knows   [numLists]knownList          // what the legacy client may know of the lists
-	listed  [numLists]atomic.Bool        // it has asked for the list; only with QuietUntilListed
-	limit   *rate.Limiter                // of anonymous senders; nil without
-	nested  atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
-	logs    atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
-	budget  byteBudget                   // of the arguments of calls that run on other goroutines
-
-	// Guarded by the lock of the server's notices.
-	listensClosed bool                // the session ends, and takes no more subscriptions
-	subscribed    map[string]struct{} // by the legacy client; nil for nothing
+	legacy   atomic.Pointer[handshake]    // nil before initialize
+	ready    atomic.Bool                  // the client has said notifications/initialized
+	level    atomic.Pointer[mcp.LogLevel] // never nil
+	senders  clients.Senders              // of modern requests
+	broken   atomic.Bool                  // a write has failed
+	limit    *rate.Limiter                // of anonymous senders; nil without
+	nested   atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
+	logs     atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
+	notified subscriptions.Client         // what the client was notified of
+	budget   buffer.Budget                // of the arguments of calls that run on other goroutines
 
 	// The actor's own.
 	cause    error
@@ -77,10 +75,10 @@ type session struct {
 }
 
 func newSession(s *Server) *session {
-	n := &session{server: s, hangUp: func() {}, limit: s.limits.fresh()}
+	n := &session{server: s, hangUp: func() {}, limit: s.limits.Fresh()}
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
 	n.level.Store(&defaultLevel)
-	n.budget.most = maxHeldSession
+	n.budget.Most = maxHeldSession
 	n.peer.s = n
 	return n
 }
@@ -93,7 +91,8 @@ var defaultLevel = mcp.LogInfo
 func newStateless(s *Server) *session {
 	n := newSession(s)
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxConcurrent, Idle: 256, Deadline: s.opts.CallTimeout})
-	n.stateless, n.out, n.senders.shared, n.budget.most = true, nowhere{}, new(sharedSenders), maxHeldStateless
+	n.stateless, n.out, n.budget.Most = true, nowhere{}, maxHeldStateless
+	n.senders.Share()
 	return n
 }
 
@@ -143,7 +142,7 @@ func (s *session) drain(cause error) {
 	}
 	s.draining, s.cause = true, cause
 	s.calls.Drain(func() { s.ref.Send(drained{}) })
-	s.server.notices.closeListens(s)
+	s.server.notices.Close(s)
 }
 
 // stop ends the calls that are left and closes the connection, which may wait for
@@ -163,10 +162,10 @@ func (s *session) stop(failure error) {
 		lost = errHungUp
 	}
 	answered := s.calls.Close(lost)
-	s.server.notices.forget(s)
+	s.server.notices.Forget(s)
 	s.server.pages.Gone(s)
 	if s.in != nil {
-		s.in.lease.end()
+		s.in.lease.End()
 	}
 	s.hangUp()
 	if s.stateless { // if it has failed, the next request makes another one
@@ -199,6 +198,12 @@ func (s *session) stopped(err error) {
 		s.ended.Complete(struct{}{}, err)
 	}
 }
+
+// Notify, Respond and Drop implement [port.Port]: the session of a pipe or link is the port of
+// requests that are carried out away from its reader.
+func (s *session) Notify(frame []byte)                { s.write(frame) }
+func (s *session) Respond(frame []byte, _ *mcp.Error) { s.write(frame) }
+func (s *session) Drop()                              {}
 
 // push sends a message to a legacy client that belongs to none of its requests.
 func (s *session) push(frame []byte) { s.write(frame) }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/skills"
 )
@@ -75,7 +76,7 @@ func (s *Server) RemoveSkills(paths ...string) {
 // skillTree keeps the files of all skills as one tree.
 type skillTree struct {
 	adding sync.Mutex // is held while a skill and its resource are added or removed, which are entries of two lists
-	pace   speed
+	pace   offered.Speed
 	now    atomic.Pointer[skillFiles]
 }
 
@@ -108,7 +109,7 @@ func (t *skillTree) add(s *Server, k *skills.Skill) error {
 // supply returns the supply of a file.
 func (t *skillTree) supply(f *skills.File) *supply {
 	return &supply{mimeType: f.Contents.MIMEType, pace: &t.pace, read: func(*request, *reading) (*mcp.ReadResourceResult, error) {
-		return oneContent(f.Contents), nil
+		return offered.OneContent(f.Contents), nil
 	}}
 }
 
@@ -135,7 +136,7 @@ func getSkill(s *session, a *arrival) ([]byte, error) {
 	}
 	ttl := s.server.opts.CacheFor.Milliseconds()
 	raw, err := mcp.MarshalResult(&mcp.GetSkillResult{Skill: k.Entry, TTLMs: &ttl, CacheScope: s.server.listScope()}, a.version)
-	return s.server.withMeta(raw, a.version), err
+	return s.server.identity.Finish(raw, a.version), err
 }
 
 const directoryCursor = "directory" // the kind of its cursors
@@ -166,5 +167,5 @@ func readDirectory(s *session, a *arrival) ([]byte, error) {
 		result.NextCursor = &next
 	}
 	raw, err := mcp.MarshalResult(result, a.version)
-	return s.server.withMeta(raw, a.version), err
+	return s.server.identity.Finish(raw, a.version), err
 }

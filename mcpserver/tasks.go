@@ -1,100 +1,108 @@
-// tasks.go: the tasks that clients have given to a server, in both designs of the
-// protocol: the core tasks of 2025-11-25 (tasklegacy.go), where the client asks for
-// one, and the extension of 2026-07-28 (taskmodern.go), where the server decides.
-// They are the same tasks: what was begun in one is read and cancelled in the other
-// (XTASK-22). taskrun.go has what one of them does.
+// tasks.go: tool calls that become tasks.
 
 package mcpserver
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"sync"
+	"maps"
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
+	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // TaskOptions changes how tool calls become tasks; nil is the same as the zero value.
-// Which tools may is said by their definition: [mcp.ToolExecution].TaskSupport, where
+// The definition of a tool says whether its calls may: [mcp.ToolExecution].TaskSupport, where
 // [mcp.TaskOptional] is a task if the client wants or takes one, [mcp.TaskRequired]
 // refuses clients without tasks, and the default is never. A client of a revision
 // that has no tasks at all gets an ordinary call in each case.
 //
-// The limits are for one principal. Requests without one share theirs: nothing tells them
-// apart but the ids of tasks, which cannot be guessed.
+// The limits are for one principal. Anonymous requests share theirs: only the ids of tasks, which
+// cannot be guessed, separate them.
 type TaskOptions struct {
 	// Working bounds the tasks that are worked on at once, Limit all that are kept.
 	// Zero means 16 and 128 for a principal, 64 and 512 without one.
 	Working, Limit int
-	// MaxBytes bounds what tasks keep, in bytes: of results, and of arguments three times
-	// as much as they are long, for they are decoded. Zero means 32 MiB.
+	// MaxBytes bounds the bytes that tasks keep: results, and arguments with three times
+	// their length, for they are decoded. Zero means 32 MiB.
 	MaxBytes int64
 	// TTL is how long a task is kept from its creation if the client does not say, MaxTTL
-	// how long at most. Work that has not ended by then is given up.
+	// how long at most. Work that has not ended by then is cancelled.
 	// Zero means 30 min and 2 h, without a principal 5 min and 30 min.
 	TTL, MaxTTL time.Duration
 	// Poll is how often clients are told to ask. Zero means 1 s.
 	Poll time.Duration
-	// Tools has what is particular to some tools, by their names.
+	// Tools are exceptions for some tools, by their names.
 	Tools map[string]TaskPolicy
 }
 
 // TaskPolicy says how calls of one tool become tasks.
 type TaskPolicy struct {
-	// ByHandler leaves it to the handler when a call of 2026-07-28 becomes a task: with
-	// [ToolRequest.BeginTask]. What it asks before is asked in rounds of the call,
-	// and a call for which it does not say so is answered as any other.
+	// ByHandler lets the handler decide when a call of 2026-07-28 becomes a task: with
+	// [ToolRequest.BeginTask]. Its earlier questions are rounds of the call,
+	// and a call without BeginTask is answered as any other.
 	// False means at once.
 	ByHandler bool
 	// TTL is how long these tasks are kept if the client does not say. Zero is
 	// [TaskOptions].TTL.
 	TTL time.Duration
-	// Immediate is for the model of a 2025-11-25 client to go on with meanwhile; it may
+	// Immediate is a text that the model of a 2025-11-25 client goes on with meanwhile; it may
 	// be empty.
 	Immediate string
 }
 
-// maxRequesters bounds the principals that have tasks at the same time.
-const maxRequesters = 10_000
-
-// tasks are those of a server.
-type tasks struct {
+// serverTasks are the tasks of a server.
+type serverTasks struct {
+	*tasks.Store
 	server   *Server
 	opts     TaskOptions
 	declared atomic.Bool // there are, or were, tools that may be tasks
-	byID     sync.Map    // of *task
-
-	// Where the records outlive the process.
-	durable  bool
-	instance string // names this process in them
-
-	mu        sync.Mutex               // guards what follows, which requests of all sessions look into
-	of        map[string]*watch.Served // by the id of the principal
-	heartbeat *time.Timer              // runs while there is work; nil while there is none
-	lastBeat  time.Time                // when the records last had that the process is alive
 }
 
-func newTasks(s *Server, durable bool) *tasks {
-	ts := &tasks{server: s, durable: durable, instance: rand.Text(), of: make(map[string]*watch.Served)}
+func newTasks(s *Server, durable bool) *serverTasks {
+	ts := &serverTasks{server: s}
 	if s.opts.Tasks != nil {
 		ts.opts = *s.opts.Tasks
 		ts.declared.Store(true)
 	}
+	ts.Store = tasks.New(tasks.Options{
+		Served: watch.ServedOptions{
+			Spawn: s.spawnChild, Working: ts.opts.Working, Limit: ts.opts.Limit, MaxBytes: ts.opts.MaxBytes,
+			TTL: ts.opts.TTL, MaxTTL: ts.opts.MaxTTL, Poll: ts.opts.Poll, Logger: s.log,
+		},
+		Records: s.records, Durable: durable, Notices: s.notices, Closed: s.closed.Load,
+		Go: func(name string, f func()) { s.sys.Go(name, f) },
+	})
 	return ts
+}
+
+// maxRecordBytes bounds the records of a server that was given no store.
+const maxRecordBytes = 64 << 20
+
+// recordsIn returns where the server keeps what outlives a request, and whether it
+// also outlives the process.
+func recordsIn(given store.Records) (records store.Records, durable bool) {
+	if given != nil {
+		return given, true
+	}
+	return memstore.New(&memstore.Options{MaxBytes: maxRecordBytes}), false
 }
 
 // hasTasks reports whether the server has tasks at all (TASK-01, TASK-20).
 func (s *Server) hasTasks() bool { return s.tasks.declared.Load() }
 
-// declareTasks adds what revision v hears of tasks. Without a principal there is no list
+// declareTasks adds the capabilities of tasks that revision v has. Without a principal there is no list
 // (TASK-17), and a legacy capability is not shown to modern clients (XTASK-19).
 func (s *Server) declareTasks(caps *mcp.ServerCapabilities, v mcp.Version, p *Principal) {
 	switch {
@@ -109,7 +117,7 @@ func (s *Server) declareTasks(caps *mcp.ServerCapabilities, v mcp.Version, p *Pr
 	}
 }
 
-// ownerOf names the principal that a task belongs to; "" is none.
+// ownerOf names the principal that owns a task; "" is none.
 func ownerOf(p *Principal) string {
 	if p == nil {
 		return ""
@@ -117,231 +125,186 @@ func ownerOf(p *Principal) string {
 	return p.ID
 }
 
-// table returns the tasks of one requester.
-func (ts *tasks) table(owner string) (*watch.Served, error) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.of[owner]; t != nil {
+// asTask returns the work of a tool call: the tool, or that it becomes a task.
+func (s *session) asTask(a *arrival, t *tool) (work, error) {
+	ts := s.server.tasks
+	switch {
+	case a.version.Era() == mcp.EraModern:
+		if t.TaskSupport() == mcp.TaskForbidden {
+			return t, nil
+		}
+		return ts.modernTask(a, t)
+	case !a.version.Has(mcp.FeatureCoreTasks), !ts.declared.Load(): // TASK-02
 		return t, nil
 	}
-	if len(ts.of) >= maxRequesters {
-		for id, t := range ts.of {
-			if kept, _ := t.Len(); kept == 0 {
-				delete(ts.of, id)
-			}
-		}
+	switch support := t.TaskSupport(); {
+	case a.Task == nil && support == mcp.TaskRequired:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the tool %q can only be called as a task", t.name())
+	case a.Task == nil:
+		return t, nil
+	case support == mcp.TaskForbidden:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the tool %q cannot be called as a task", t.name())
 	}
-	if len(ts.of) >= maxRequesters {
-		return nil, mcp.Errorf(mcp.CodeInternal, "too many tasks")
+	var wish *mcp.TaskOptions
+	if err := jsonx.Unmarshal(a.Task, &wish); err != nil || wish == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "task is not an object of options")
 	}
-	o := watch.ServedOptions{
-		Spawn: ts.server.spawnChild, Working: ts.opts.Working, Limit: ts.opts.Limit, MaxBytes: ts.opts.MaxBytes,
-		TTL: ts.opts.TTL, MaxTTL: ts.opts.MaxTTL, Poll: ts.opts.Poll, Lasting: true, Logger: ts.server.log,
-		OnStatus: func(w *watch.ServedTask) { w.Tag().(*task).changed(w) },
-		OnGone:   func(w *watch.ServedTask) { ts.byID.Delete(w.ID()) },
-	}
-	if owner == "" {
-		o.Working, o.Limit = cmp.Or(o.Working, 64), cmp.Or(o.Limit, 512)
-		o.TTL, o.MaxTTL = cmp.Or(o.TTL, 5*time.Minute), cmp.Or(o.MaxTTL, 30*time.Minute)
-	}
-	t := watch.NewServed(o)
-	ts.of[owner] = t
-	return t, nil
+	return &taskStart{tool: t, ttl: wish.TTL}, nil
 }
 
-// errNoTask is what an id gets that is not, or not any more, one of the requester's
-// tasks: whose it is makes no difference (TASK-16, TASK-17, XTASK-18).
-func errNoTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "no such task") }
-
-// live finds a task of this process.
-func (ts *tasks) live(owner, id string) *task {
-	found, _ := ts.byID.Load(id)
-	t, ok := found.(*task)
-	if !ok || t.owner != owner {
+// takesTasks returns an error for a request that does not declare the extension
+// (XTASK-01, XTASK-16). A legacy tasks capability does not count (XTASK-19).
+func takesTasks(c *clients.Client) error {
+	if settings, ok := c.Capabilities.Extension(mcp.ExtensionTasks); ok && len(settings) > 0 && settings[0] == '{' { // EXT-01, EXT-06
 		return nil
 	}
-	if table, err := ts.table(owner); err == nil {
-		if _, err := table.Find(id); err == nil {
-			return t
+	return mcp.MissingCapability(&mcp.ClientCapabilities{Extensions: withExtension(nil, mcp.ExtensionTasks)})
+}
+
+// withExtension declares an extension without settings (EXT-01).
+func withExtension(all map[string]json.RawMessage, id string) map[string]json.RawMessage {
+	all = maps.Clone(all)
+	if all == nil {
+		all = make(map[string]json.RawMessage, 1)
+	}
+	all[id] = json.RawMessage(`{}`)
+	return all
+}
+
+// modernTask is the work of a tool call of 2026-07-28: a task if the tool may be one
+// and the client takes it. A legacy task parameter changes nothing (XTASK-19), and a
+// call that has begun as one, before the client took tasks, remains one (XTASK-05).
+func (ts *serverTasks) modernTask(a *arrival, t *tool) (work, error) {
+	err := takesTasks(a.client)
+	switch {
+	case err != nil && t.TaskSupport() == mcp.TaskRequired:
+		return nil, err
+	case err != nil || ts.opts.Tools[t.name()].ByHandler || a.RequestState != nil:
+		return t, nil
+	}
+	return &taskStart{tool: t}, nil
+}
+
+// taskStart is the work of a tool call that becomes a task at once.
+type taskStart struct {
+	*tool
+	ttl *int64 // what the client wants, in milliseconds
+}
+
+func (w *taskStart) asks() bool            { return true }
+func (w *taskStart) speed() *offered.Speed { return nil }
+
+// run makes the task and answers with it (TASK-03, XTASK-02).
+func (w *taskStart) run(r *request) error {
+	t, err := r.session.server.tasks.begin(r, w.tool, w.ttl, func(to *request) { to.Run() })
+	if err != nil {
+		return err
+	}
+	r.session.server.log.Info("a tool call is a task", "task", t.ID(), "tool", w.name(), "principal", t.Owner, "session", r.session.ref.Path(), "id", t.request.ID().String()) // TASK-21
+	return r.respond(t.creation())
+}
+
+// creation is the result for a call that has become a task.
+func (t *callTask) creation() any {
+	if t.request.version.Era() == mcp.EraModern {
+		c := t.Created()
+		return &mcp.ExtensionTask{
+			TaskID: c.TaskID, Status: c.Status, CreatedAt: c.CreatedAt, LastUpdatedAt: c.LastUpdatedAt,
+			TTLMs: c.TTL, PollIntervalMs: c.PollInterval, ResultType: mcp.ResultTask,
 		}
 	}
-	return nil
-}
-
-// taskView is a task to look at: one of this process, or a record.
-type taskView interface {
-	Core() mcp.Task
-	Extension() *mcp.ExtensionTask
-	// Result is that of a task that has ended.
-	Result() (json.RawMessage, error)
-}
-
-// recorded is a task of a process before this one, or of another.
-type recorded struct {
-	Task   mcp.Task   `json:"task"`
-	Failed bool       `json:"failed,omitzero"` // it is complete, with a result that says that it has failed
-	Error  *mcp.Error `json:"error,omitzero"`
-	By     string     `json:"by"` // the process that works on it
-
-	result json.RawMessage
-}
-
-// Core implements taskView.
-func (r *recorded) Core() mcp.Task {
-	t := r.Task
-	if r.Failed {
-		t.Status = mcp.TaskFailed
+	result := &mcp.CreateTaskResult{Task: t.Created(), Meta: mcp.Meta{}}
+	_ = result.Meta.Set(mcp.MetaRelatedTask, mcp.RelatedTask{TaskID: t.ID()}) // it is a string
+	if t.policy.Immediate != "" {
+		_ = result.Meta.Set(mcp.MetaImmediateResponse, t.policy.Immediate)
 	}
-	return t
+	return result
 }
 
-// Extension implements taskView.
-func (r *recorded) Extension() *mcp.ExtensionTask {
-	t := &r.Task
-	e := &mcp.ExtensionTask{
-		TaskID: t.TaskID, Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt,
-		LastUpdatedAt: t.LastUpdatedAt, TTLMs: t.TTL, PollIntervalMs: t.PollInterval, Error: r.Error,
-	}
-	switch t.Status {
-	case mcp.TaskCompleted:
-		e.Result = r.result
-	case mcp.TaskCancelled:
-		e.Error = nil
-	}
-	return e
+// callTask is a tool call that has become a task.
+type callTask struct {
+	*tasks.Task
+	policy  TaskPolicy
+	request *request // of the handler
 }
 
-// Result implements taskView.
-func (r *recorded) Result() (json.RawMessage, error) {
-	if r.Error != nil {
-		return nil, r.Error
-	}
-	return mcp.WithRelatedTask(r.result, r.Task.TaskID)
-}
-
-// errInterrupted is what has become of a task whose process is gone.
-func errInterrupted() *mcp.Error {
-	return mcp.Errorf(mcp.CodeInternal, "interrupted: the server was started anew while it worked on the task")
-}
-
-// recall reads a task that this process does not know from the records. It may wait.
-func (ts *tasks) recall(ctx context.Context, owner, id string) (*recorded, error) {
-	if !ts.durable || store.CheckID("task", id) != nil {
-		return nil, errNoTask()
-	}
-	kept, err := ts.server.records.Record(ctx, recordTask, owner, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, errNoTask()
-	}
+// begin makes a task of the call r, with a request of its own for the handler, which
+// start has to bring to its end. The task can be found, and is durable, when begin returns
+// (XTASK-04).
+func (ts *serverTasks) begin(r *request, w *tool, ttl *int64, start func(to *request)) (*callTask, error) {
+	common, err := ts.server.shared() // where calls do not end with the client's connection
 	if err != nil {
 		return nil, err
 	}
-	r, err := ts.read(ctx, kept)
-	if err == nil && r.Task.Status == mcp.TaskCompleted {
-		var result store.Record
-		result, err = ts.server.records.Record(ctx, recordResult, owner, id)
-		r.result = result.Value
+	t := &callTask{policy: ts.opts.Tools[w.name()]}
+	to := &request{
+		session: r.session, work: w, version: r.version, client: r.client, principal: r.principal,
+		arguments: bytes.Clone(r.arguments), optional: &optional{meta: r.meta.Clone()},
 	}
-	return r, err
-}
-
-// read reads what a record says of a task, but for its result. One whose process is
-// gone has failed, for ever (TASK-06).
-func (ts *tasks) read(ctx context.Context, kept store.Record) (*recorded, error) {
-	r := new(recorded)
-	if err := jsonx.Unmarshal(kept.Value, r); err != nil {
+	var from tasks.Session
+	if r.version.Era() == mcp.EraLegacy {
+		from, to.token = r.session, r.token // PROG-06; none in 2026-07-28 (XTASK-15)
+	}
+	t.Task, t.request = ts.New(ownerOf(r.principal), from), to
+	to.port, to.task = t.Task, t.Task
+	id := r.ID()
+	if n := r.invocation.Load(); id.IsZero() && n != nil { // the handler's, apart from the request inside of a middleware
+		id = n.current().ID()
+	}
+	if err := common.calls.Begin(&to.Call, to, inbound.Request{ID: id, Method: mcp.MethodCallTool, Unlisted: true, Deadline: -1}); err != nil {
 		return nil, err
 	}
-	if r.Task.Terminal() {
-		return r, nil
+	if ttl == nil && t.policy.TTL > 0 {
+		ms := t.policy.TTL.Milliseconds()
+		ttl = &ms
 	}
-	_, err := ts.server.records.Record(ctx, recordServer, r.By, r.By)
-	switch {
-	case err == nil: // it works on
-		return r, nil
-	case !errors.Is(err, store.ErrNotFound):
+	err = t.Begin(r.context(), tasks.Work{
+		TTL: ttl, Bytes: int64(3*len(to.arguments) + to.meta.Size()), Handler: &to.Call, Start: func() { start(to) },
+	})
+	if err != nil {
+		to.Finish(err)
 		return nil, err
 	}
-	r.Error = errInterrupted()
-	r.Task.Status, r.Task.StatusMessage = mcp.TaskFailed, r.Error.Message
-	r.Task.LastUpdatedAt = time.Now().UTC().Format(time.RFC3339Nano)
-	if kept.Value, err = jsonx.Marshal(r); err == nil {
-		err = ts.server.records.PutRecord(ctx, kept)
-	}
-	return r, err
+	return t, nil
 }
 
-// A process that works on tasks writes a heartbeat each beatEvery; without one for beatFor
-// it is gone.
-const (
-	beatEvery = 5 * time.Second
-	beatFor   = 15 * time.Second
-)
+// ErrNoTask is returned by [ToolRequest.BeginTask] for a call that cannot become a
+// task.
+var ErrNoTask = errors.New("mcpserver: the call cannot become a task")
 
-// alive writes a heartbeat unless there is a fresh one, before a task of the process is
-// recorded.
-func (ts *tasks) alive(ctx context.Context) error {
-	ts.mu.Lock()
-	fresh := time.Since(ts.lastBeat) < beatEvery
-	if ts.heartbeat == nil {
-		ts.heartbeat = time.AfterFunc(beatEvery, ts.beat)
+// BeginTask makes the call a task, for tools whose [TaskPolicy] leaves it to the
+// handler: the client gets its answer, and the handler goes on without it. Questions it
+// asks from here on wait for the client to look at the task. It does nothing if the
+// call is a task already, or the client takes none; a client that must, for a tool
+// that requires tasks, was refused before the handler ran.
+//
+// An error, other than one that says that the call is over, is [ErrNoTask] or says that
+// there are too many tasks: the handler may go on without one.
+func (t *ToolRequest) BeginTask(ctx context.Context) error {
+	r := t.live()
+	w, ok := r.job().(*tool)
+	if !ok || w.TaskSupport() == mcp.TaskForbidden {
+		return ErrNoTask
 	}
-	ts.mu.Unlock()
-	if fresh {
+	if r.task != nil || r.version.Era() != mcp.EraModern || takesTasks(r.client) != nil {
 		return nil
 	}
-	err := ts.server.records.PutRecord(ctx, store.Record{Kind: recordServer, Owner: ts.instance, Key: ts.instance, Expires: time.Now().Add(beatFor)})
+	n := t.r.invocation.Load() // the handler's: a retry may not know of it yet
+	if n == nil {
+		return ErrNoTask
+	}
+	made, err := r.session.server.tasks.begin(r, w, nil, func(*request) {})
+	if err != nil {
+		return err
+	}
+	r.session.server.log.Info("a tool call has become a task", "task", made.ID(), "tool", w.name(), "principal", made.Owner) // TASK-21
+	result, err := mcp.MarshalResult(made.creation(), r.version)
 	if err == nil {
-		ts.mu.Lock()
-		ts.lastBeat = time.Now()
-		ts.mu.Unlock()
+		err = n.handOver(r.session.server.identity.Finish(result, r.version), made.request)
+	}
+	if err != nil { // the call is over
+		made.Cancel()
+		made.request.Finish(err) // it never ran
 	}
 	return err
-}
-
-// beat renews the heartbeat while there is work.
-func (ts *tasks) beat() {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	working := 0
-	for _, t := range ts.of {
-		_, n := t.Len()
-		working += n
-	}
-	if working == 0 || ts.server.closed.Load() {
-		ts.heartbeat = nil
-		return
-	}
-	ts.heartbeat.Reset(beatEvery)
-	ts.lastBeat = time.Time{}
-	ts.server.sys.Go("tasks", func() {
-		ctx, cancel := context.WithTimeout(context.Background(), beatFor)
-		defer cancel()
-		if err := ts.alive(ctx); err != nil {
-			ts.server.log.Error("the heartbeat of the tasks cannot be written", "error", err)
-		}
-	})
-}
-
-// mayWatch implements taskNews (XTASK-14).
-func (ts *tasks) mayWatch(a *arrival, ids []string) (accepted []string, err error) {
-	if !ts.declared.Load() {
-		return nil, nil
-	}
-	if err := takesTasks(a.client); err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		if ts.live(ownerOf(a.principal), id) != nil {
-			accepted = append(accepted, id)
-		}
-	}
-	return accepted, nil
-}
-
-// announce implements taskNews.
-func (ts *tasks) announce(id string) {
-	if t, ok := ts.byID.Load(id); ok {
-		t.(*task).tell()
-	}
 }

@@ -5,14 +5,14 @@ import "testing"
 // KillTask stops the actor of a task.
 func KillTask(t testing.TB, s *Server, id string) {
 	t.Helper()
-	found, ok := s.tasks.byID.Load(id)
-	if !ok {
+	found := s.tasks.Find(id)
+	if found == nil {
 		t.Fatalf("there is no task %q", id)
 	}
-	found.(*task).Actor().Stop()
+	found.Actor().Stop()
 }
 
 // CancelTasks cancels all tasks.
 func CancelTasks(s *Server) {
-	s.tasks.byID.Range(func(_, t any) bool { t.(*task).Cancel(); return true })
+	s.tasks.CancelAll()
 }

@@ -2,14 +2,10 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/troupe-dev/troupe/internal/uritemplate"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
 // Vars are the variables of a URI template as a URI has them: decoded strings; a
@@ -40,15 +36,12 @@ func (v Vars) List(name string) []string {
 
 // template is a resource template with its handler and completions.
 type template struct {
-	def     *mcp.ResourceTemplate
-	parsed  *uritemplate.Template
-	prefix  string // what every URI of it begins with; maybe shorter
-	literal int    // how much of it is no variable, in bytes
+	*offered.Template
 	supply
 	completers completers
 }
 
-func (t *template) name() string { return t.def.URITemplate }
+func (t *template) name() string { return t.Def.URITemplate }
 
 // AddTemplate adds a resource template (RFC 6570, all levels) with the handler that
 // reads the resources it stands for; see [AddResource]. Of several that a URI fits,
@@ -66,52 +59,25 @@ func AddTemplateFunc[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read
 }
 
 func addTemplate[Out ResourceOut](s *Server, given *mcp.ResourceTemplate, takes bool, read func(*request, *reading) (Out, error)) error {
-	t, err := newTemplate(given)
+	checked, err := offered.NewTemplate(given)
 	if err != nil {
 		return err
 	}
-	t.supply = supply{t.def.MIMEType, takes, new(speed), resultOf(read)}
+	t := &template{Template: checked}
+	t.supply = supply{t.Def.MIMEType, takes, new(offered.Speed), resultOf(read)}
 	return s.templates.Add(t)
 }
 
-func newTemplate(given *mcp.ResourceTemplate) (*template, error) {
-	if given == nil {
-		return nil, errors.New("adding a resource template: it is nil")
-	}
-	def := *given
-	t := &template{def: &def}
-	var err error
-	if t.parsed, err = uritemplate.Parse(def.URITemplate); err == nil {
-		err = errors.Join(def.Validate(), registry.CheckDescribed(def.Icons, def.Annotations))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("adding the resource template %q: %w", def.URITemplate, err)
-	}
-	prefix, _, _ := strings.Cut(def.URITemplate, "{")
-	if scheme, _, ok := strings.Cut(prefix, ":"); !ok || !registry.IsScheme(strings.ToLower(scheme)) { // RES-07
-		return nil, fmt.Errorf("adding the resource template %q: it has no fixed scheme", def.URITemplate)
-	}
-	if !strings.ContainsFunc(prefix, func(r rune) bool { return r >= utf8.RuneSelf }) { // the others are encoded first
-		t.prefix = prefix
-	}
-	for rest := def.URITemplate; rest != ""; {
-		literal, after, _ := strings.Cut(rest, "{")
-		t.literal += len(literal)
-		_, rest, _ = strings.Cut(after, "}")
-	}
-	return t, nil
-}
-
-// templateFor returns the template that a URI fits best, and its variables. The time
-// is linear in the length of the URI, which is bounded (SECA-10).
+// templateFor returns the template that a URI fits best, and its variables.
 func (l *lists) templateFor(uri string) (*template, Vars) {
 	var best *template
 	var vars Vars
 	for _, t := range l.templates.Now().All() {
-		if best != nil && t.literal <= best.literal || !strings.HasPrefix(uri, t.prefix) {
-			continue
+		var other *offered.Template
+		if best != nil {
+			other = best.Template
 		}
-		if values, ok := t.parsed.Match(uri); ok {
+		if values, ok := t.Match(uri, other); ok {
 			best, vars = t, values
 		}
 	}

@@ -3,9 +3,10 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 )
 
 // Request is what a handler can learn and do beside its arguments. It may be used
@@ -66,11 +67,12 @@ func (q *Request) Meta() mcp.Meta {
 // Client returns who asks.
 func (q *Request) Client() Client {
 	r := q.live()
-	return r.client.public(r.version)
+	return publicClient(r.client, r.version)
 }
 
-func (c *client) public(v mcp.Version) Client {
-	return Client{Info: c.info, Capabilities: c.capabilities.For(v), Version: v}
+// publicClient is a client as handlers see it.
+func publicClient(c *clients.Client, v mcp.Version) Client {
+	return Client{Info: c.Info, Capabilities: c.Capabilities.For(v), Version: v}
 }
 
 // Progress tells the client how far the handler has come; total is 0 when it is
@@ -80,35 +82,6 @@ func (q *Request) Progress(progress, total float64, message string) {
 	if r := q.live(); !r.token.IsZero() {
 		r.Call.Progress(progress, total, message)
 	}
-}
-
-// Log sends a log message to the client, if the client wants that level: by
-// logging/setLevel in a legacy session, where everything from info on is sent
-// unless it says so, and by the request itself in 2026-07-28.
-// Data is encoded as JSON; it must hold no secrets. What comes too fast, over
-// some hundred messages a second, or is larger than 256 KiB is dropped.
-func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
-	r := q.live()
-	if !level.AtLeast(r.logLevel()) || !r.mayLog() {
-		return
-	}
-	raw, err := mcp.Marshal(data)
-	if err == nil && len(raw) > maxLogData {
-		err = fmt.Errorf("it is longer than %d bytes", maxLogData)
-	}
-	if err != nil {
-		r.session.server.log.Warn("a log message cannot be sent", "name", r.work.name(), "error", err)
-		return
-	}
-	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})
-}
-
-// logLevel is the lowest level the client wants, "" if it wants none.
-func (r *request) logLevel() mcp.LogLevel {
-	if r.version.Era() == mcp.EraModern {
-		return r.client.level
-	}
-	return *r.session.level.Load()
 }
 
 // notify sends a notification that belongs to the request, unless it is over.
@@ -141,7 +114,7 @@ func (r *request) Report(progress, total float64, message string) {
 
 // Task returns the id of the task that the call has become, empty while it is none.
 func (q *Request) Task() string {
-	if t, ok := q.live().task.(*task); ok {
+	if t, ok := q.live().task.(*tasks.Task); ok {
 		return t.ID()
 	}
 	return ""

@@ -123,7 +123,7 @@ func admitWeb(s *session, a *arrival, h http.Header) error {
 	if err != nil {
 		return err
 	}
-	if a.client, err = s.senders.read(a.Meta); err != nil {
+	if a.client, err = s.senders.Read(a.Meta); err != nil {
 		return err
 	}
 	if wire := web.CheckVersion(h, a.Message, s.server.opts.Versions); wire != nil {
@@ -164,10 +164,10 @@ func checkMirrored(s *session, a *arrival, h http.Header) error {
 		return nil
 	}
 	t, _ := s.toolNamed(a)
-	if t == nil || t.mirror.Empty() {
+	if t == nil || t.Mirror.Empty() {
 		return nil
 	}
-	if err := t.mirror.Check(h, a.Arguments); err != nil {
+	if err := t.Mirror.Check(h, a.Arguments); err != nil {
 		return mcp.Errorf(mcp.CodeHeaderMismatch, "%v", err)
 	}
 	return nil
@@ -215,7 +215,7 @@ func (n webSession) Version() mcp.Version {
 func (n webSession) Busy() bool { return n.calls.Listed() > 0 }
 
 // Reachable implements [web.Session].
-func (n webSession) Reachable() { n.server.notices.catchUpNow(n.session) }
+func (n webSession) Reachable() { n.server.notices.CatchUp(n.session) }
 
 // Close implements [web.Session].
 func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }

@@ -1,4 +1,4 @@
-// Package buffer keeps byte slices that answers were encoded in, for the next answer.
+// Package buffer keeps byte slices that answers were encoded in, for the next answer, and bounds what requests keep.
 package buffer
 
 import "sync"

@@ -45,7 +45,7 @@ func (l *eventLog) open(prime bool) *Stream {
 		l.streams = make(map[uint64]*Stream)
 	}
 	l.newest++
-	s := &Stream{set: l.set, log: l, number: l.newest, prime: prime, mu: &l.mu, fresh: true}
+	s := &Stream{set: l.set, log: l, number: l.newest, prime: prime, fresh: true}
 	if !l.closed {
 		l.streams[s.number] = s
 	}

@@ -290,9 +290,9 @@ func TestEventLogBudget(t *testing.T) {
 			s := session.Post(k.version)
 			for range 40 {
 				s.Send(frame)
-				s.mu.Lock()
+				s.mutex().Lock()
 				s.queue, s.queued = nil, 0
-				s.mu.Unlock()
+				s.mutex().Unlock()
 			}
 			if n := k.set.logged.Load(); n > maxLogged+4*(1<<20) {
 				t.Fatalf("%d bytes are kept, want at most %d", n, maxLogged)

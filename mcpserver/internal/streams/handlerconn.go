@@ -116,8 +116,8 @@ func lostBy(err error) error {
 }
 
 func (c *handlerConn) why() error {
-	c.stream.mu.Lock()
-	defer c.stream.mu.Unlock()
+	c.stream.mutex().Lock()
+	defer c.stream.mutex().Unlock()
 	return c.cause
 }
 

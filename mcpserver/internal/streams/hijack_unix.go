@@ -97,9 +97,9 @@ func (c *hijacked) Run(context.Context) error {
 	if raw != nil {
 		boundSilence(raw)
 	}
-	c.stream.mu.Lock()
+	c.stream.mutex().Lock()
 	c.tcp, c.raw = tcp, raw
-	c.stream.mu.Unlock()
+	c.stream.mutex().Unlock()
 	if buffered.Reader.Buffered() > 0 { // a pipelined request
 		c.leave(errGone)
 		return errGone
@@ -118,10 +118,10 @@ func (c *hijacked) hurry() {
 
 // kick writes the queue, unless another goroutine is writing and will find it.
 func (c *hijacked) kick() {
-	c.stream.mu.Lock()
+	c.stream.mutex().Lock()
 	busy := c.busy
 	c.busy = true
-	c.stream.mu.Unlock()
+	c.stream.mutex().Unlock()
 	if !busy {
 		c.write()
 	}
@@ -155,8 +155,8 @@ func (c *hijacked) write() {
 // rest ends the writing if the queue is empty.
 func (c *hijacked) rest() bool {
 	s := c.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	c.busy = s.conn != c || len(s.queue) > 0 || s.ended || s.paused
 	return !c.busy
 }
@@ -187,8 +187,8 @@ func (c *hijacked) next(dst []byte) (chunk []byte, last bool, err error) {
 }
 
 func (c *hijacked) why() error {
-	c.stream.mu.Lock()
-	defer c.stream.mu.Unlock()
+	c.stream.mutex().Lock()
+	defer c.stream.mutex().Unlock()
 	return c.cause
 }
 

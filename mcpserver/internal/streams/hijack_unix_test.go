@@ -62,8 +62,8 @@ func (k *streamKit) first() *Stream {
 
 func (k *streamKit) connection() conn {
 	s := k.first()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	return s.conn
 }
 
@@ -335,9 +335,9 @@ func TestHijackedSilence(t *testing.T) {
 	_, r := k.listen(server, "")
 	r.prime()
 	c := k.connection().(*hijacked)
-	c.stream.mu.Lock()
+	c.stream.mutex().Lock()
 	raw := c.raw
-	c.stream.mu.Unlock()
+	c.stream.mutex().Unlock()
 	if err := raw.Control(func(fd uintptr) {
 		got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, 18)
 		if err != nil || got != int(silence.Milliseconds()) {

@@ -22,12 +22,10 @@ type Session struct {
 	// the first request.
 	Opened func()
 
-	// mu guards the fields below: requests and messages of any goroutine change them. It is
-	// locked before a stream.
-	mu      sync.Mutex
-	gets    []*Stream // of GET, also those without a connection that can be resumed
-	pending [][]byte  // messages for the next GET
-	waiting int       // bytes in pending
+	mu      sync.Mutex // guards the fields below, which requests of any goroutine change; locked before a stream
+	gets    []*Stream  // of GET, also those without a connection that can be resumed
+	pending [][]byte   // messages for the next GET
+	waiting int        // bytes in pending
 	closed  bool
 }
 

@@ -16,9 +16,7 @@ type Set struct {
 	waiting atomic.Int64 // bytes that wait for readers, of all streams with a connection
 	hurry   atomic.Bool  // the server shuts down
 
-	// mu guards the fields below. Streams of any goroutine add and remove themselves. It is
-	// the last lock in the order: nothing is called with it held.
-	mu     sync.Mutex
+	mu     sync.Mutex                  // guards the fields below, which streams of any goroutine change; the last lock in the order
 	wheel  [slots]map[*Stream]struct{} // streams with a connection
 	put    int                         // where the next stream goes
 	at     int                         // the slot of the last tick
@@ -62,9 +60,7 @@ func NewSet(o Options) *Set {
 
 // Plain returns a stream without ids, which ends with its connection (SHM-08).
 func (h *Set) Plain() *Stream {
-	s := &Stream{set: h, fresh: true}
-	s.mu = &s.own
-	return s
+	return &Stream{set: h, fresh: true}
 }
 
 // Typed returns a plain stream whose events name a type. When its connection ends, gone

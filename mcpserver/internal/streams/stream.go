@@ -66,7 +66,7 @@ type conn interface {
 	hurry()
 }
 
-// stream is one event stream. Its methods may be used from any goroutine.
+// Stream is one event stream. Its methods may be used from any goroutine.
 type Stream struct {
 	set       *Set
 	log       *eventLog // nil: the stream cannot be resumed
@@ -76,10 +76,8 @@ type Stream struct {
 	eventType string    // of its events; usually none
 	gone      func(err error)
 
-	// mu guards the fields below: senders of any goroutine share them with the connection. It is the log's, or own.
-	mu   *sync.Mutex
-	own  sync.Mutex
-	slot int // in the hub
+	mu   sync.Mutex // of a stream without a log, see mutex: senders of any goroutine share the fields below with the connection
+	slot int        // in the hub
 
 	conn   conn // nil when detached
 	fresh  bool // no connection yet: messages wait for it
@@ -94,6 +92,14 @@ type Stream struct {
 	held    int    // events in the log
 }
 
+// mutex returns the mutex that guards the stream: its log's, which changes with it, or its own.
+func (s *Stream) mutex() *sync.Mutex {
+	if s.log != nil {
+		return &s.log.mu
+	}
+	return &s.mu
+}
+
 // Send adds a message. A message beyond the bounds of a slow reader ends its connection.
 func (s *Stream) Send(frame []byte) { s.add(frame, false) }
 
@@ -101,12 +107,12 @@ func (s *Stream) Send(frame []byte) { s.add(frame, false) }
 func (s *Stream) Finish(frame []byte) { s.add(frame, true) }
 
 func (s *Stream) add(frame []byte, last bool) {
-	s.mu.Lock()
+	s.mutex().Lock()
 	c := s.put(frame)
 	if last {
 		c = s.over()
 	}
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if c != nil {
 		c.kick()
 	}
@@ -114,22 +120,22 @@ func (s *Stream) add(frame []byte, last bool) {
 
 // offer adds a message if the stream has a connection (SHL-32).
 func (s *Stream) offer(frame []byte) bool {
-	s.mu.Lock()
+	s.mutex().Lock()
 	if s.conn == nil || s.paused || s.ended {
-		s.mu.Unlock()
+		s.mutex().Unlock()
 		return false
 	}
 	c := s.put(frame)
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	c.kick()
 	return true
 }
 
 // End ends the stream after its queue.
 func (s *Stream) End() {
-	s.mu.Lock()
+	s.mutex().Lock()
 	c := s.over()
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if c != nil {
 		c.kick()
 	}
@@ -138,10 +144,10 @@ func (s *Stream) End() {
 // CloseConn ends the connection, but not the stream: the client comes again after a
 // pause, for the messages of the meantime (SHL-40). It does nothing for a client that would not come again.
 func (s *Stream) CloseConn(pause time.Duration) {
-	s.mu.Lock()
+	s.mutex().Lock()
 	c := s.conn
 	if !s.prime || s.ended || s.paused || c == nil && !s.fresh {
-		s.mu.Unlock()
+		s.mutex().Unlock()
 		return
 	}
 	if pause <= 0 {
@@ -151,7 +157,7 @@ func (s *Stream) CloseConn(pause time.Duration) {
 	_ = err // the event has neither type nor id
 	s.enqueue(event)
 	s.paused = true
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if c != nil {
 		c.kick()
 	}
@@ -161,8 +167,8 @@ func (s *Stream) CloseConn(pause time.Duration) {
 func (s *Stream) Begin(kind, data string) {
 	event, err := sse.AppendEvent(nil, &sse.Event{Type: kind, Data: []byte(data)})
 	_ = err // the type is ours
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	s.enqueue(event)
 }
 
@@ -243,8 +249,8 @@ func (s *Stream) over() conn {
 
 // attach makes c the first connection.
 func (s *Stream) attach(c conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	switch {
 	case !s.fresh:
 		return errSlow // its queue has exceeded the bounds
@@ -269,21 +275,21 @@ func (s *Stream) priming() []byte {
 // resume makes c the connection, in place of an earlier one, for the events that followed
 // the one with the given number (SHL-41).
 func (s *Stream) resume(c conn, after uint64) error {
-	s.mu.Lock()
+	s.mutex().Lock()
 	if !s.follows(after) {
-		s.mu.Unlock()
+		s.mutex().Unlock()
 		return ErrUnknownEvent
 	}
 	replaced := s.conn
 	s.cut(errReplaced)
 	if !s.set.add(s) {
-		s.mu.Unlock()
+		s.mutex().Unlock()
 		return ErrShutdown
 	}
 	s.conn = c
 	s.queue, s.queued = s.log.after(s, after)
 	s.set.waiting.Add(int64(s.queued))
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if replaced != nil {
 		replaced.kick()
 	}
@@ -303,8 +309,8 @@ func (s *Stream) follows(after uint64) bool {
 // take passes the queue to the connection. If last is true, nothing follows on it. If ours
 // is false, c is not the connection any more.
 func (s *Stream) take(c conn, into [][]byte) (events [][]byte, last bool, ours bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	if s.conn != c {
 		return nil, true, false
 	}
@@ -317,11 +323,11 @@ func (s *Stream) take(c conn, into [][]byte) (events [][]byte, last bool, ours b
 
 // detach ends a connection.
 func (s *Stream) detach(c conn, err error) {
-	s.mu.Lock()
+	s.mutex().Lock()
 	if s.conn == c {
 		s.cut(err)
 	}
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if s.gone != nil {
 		s.gone(err)
 	}
@@ -329,12 +335,12 @@ func (s *Stream) detach(c conn, err error) {
 
 // ping sends a keep-alive on a quiet connection.
 func (s *Stream) ping() {
-	s.mu.Lock()
+	s.mutex().Lock()
 	c := s.conn
 	if c != nil && len(s.queue) == 0 && !s.ended && !s.paused {
 		s.enqueue(keepAlive)
 	}
-	s.mu.Unlock()
+	s.mutex().Unlock()
 	if c != nil {
 		c.kick()
 	}
@@ -342,8 +348,8 @@ func (s *Stream) ping() {
 
 // hurry bounds a write that is under way.
 func (s *Stream) hurry() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	if s.conn != nil {
 		s.conn.hurry()
 	}
@@ -351,15 +357,15 @@ func (s *Stream) hurry() {
 
 // connected reports whether the stream has a connection.
 func (s *Stream) connected() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	return s.conn != nil
 }
 
 // Open reports whether a message may reach the client, now or later.
 func (s *Stream) Open() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.mutex().Lock()
+	defer s.mutex().Unlock()
 	return !s.ended
 }
 

@@ -1,5 +1,5 @@
-// Package subscriptions knows who subscribes to which resources (RES-05), and which of them
-// have been updated since the subscribers were notified.
+// Package subscriptions notifies clients of changed lists, resources (RES-05) and tasks: it has the subscriptions, and
+// the changes that the subscribers were not notified of yet.
 package subscriptions
 
 import (
@@ -28,8 +28,8 @@ type Table[S comparable] struct {
 	order       []string // updated, the first first
 }
 
-// New returns an empty table.
-func New[S comparable](watched func(uri string, on bool)) *Table[S] {
+// NewTable returns an empty table.
+func NewTable[S comparable](watched func(uri string, on bool)) *Table[S] {
 	return &Table[S]{Watched: watched, subscribers: make(map[string]map[S]struct{}), updated: make(map[string]struct{})}
 }
 

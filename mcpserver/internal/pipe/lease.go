@@ -1,15 +1,15 @@
-package mcpserver
+package pipe
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// lease lets a quick handler run on the goroutine that reads a connection: while
+// Lease lets a quick handler run on the goroutine that reads a connection: while
 // it runs it offers its place, and a clock that ticks each millisecond gives the
 // place to another goroutine when it finds the same handler still running. Once
 // the place is offered, the reader and its buffer belong to the goroutine that wins it.
-type lease struct {
+type Lease struct {
 	take  func() // runs the reader on another goroutine
 	clock *time.Timer
 	ended atomic.Bool
@@ -24,29 +24,30 @@ type lease struct {
 // tick is how long a handler may hold up others, up to twice as long.
 const tick = time.Millisecond
 
-func (l *lease) init(take func()) {
+// Init sets the function that runs the reader on another goroutine.
+func (l *Lease) Init(take func()) {
 	l.take = take
 	l.clock = time.AfterFunc(time.Hour, l.look)
 	l.clock.Stop()
 }
 
-// offer is called by the owner of the place.
-func (l *lease) offer() {
+// Offer is called by the owner of the place.
+func (l *Lease) Offer() {
 	l.state.Store(l.state.Load() + 3) // from 2n to 2(n+1)+1
 	if !l.ticks.Load() && l.ticks.CompareAndSwap(false, true) {
 		l.clock.Reset(tick)
 	}
 }
 
-// reclaim is called by the goroutine that has offered the place, and reports whether it is
+// Reclaim is called by the goroutine that has offered the place, and reports whether it is
 // still the owner.
-func (l *lease) reclaim() bool {
+func (l *Lease) Reclaim() bool {
 	open := l.state.Load()
 	return open&1 == 1 && l.state.CompareAndSwap(open, open-1)
 }
 
 // look runs at each tick.
-func (l *lease) look() {
+func (l *Lease) look() {
 	now := l.state.Load()
 	same := l.seen.Swap(now) == now
 	switch {
@@ -65,5 +66,5 @@ func (l *lease) look() {
 	l.clock.Reset(tick)
 }
 
-// end stops the clock.
-func (l *lease) end() { l.ended.Store(true) }
+// End stops the clock.
+func (l *Lease) End() { l.ended.Store(true) }

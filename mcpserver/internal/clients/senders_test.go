@@ -1,7 +1,6 @@
-package mcpserver
+package clients
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 )
@@ -34,23 +33,23 @@ func TestSender(t *testing.T) {
 	}
 	for _, shared := range []bool{false, true} {
 		for _, test := range tests {
-			s := new(session)
+			s := new(Senders)
 			if shared {
-				s.senders.shared = new(sharedSenders)
+				s.Share()
 			}
-			first, err := s.senders.read(metaOf("", sampling, "one", ""))
+			first, err := s.Read(metaOf("", sampling, "one", ""))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.senders.read(test.raw)
+			got, err := s.Read(test.raw)
 			if err != nil || (got == first) != test.same {
 				t.Errorf("%s, shared %v: got the same sender %v, %v; want %v", test.name, shared, got == first, err, test.same)
 				continue
 			}
-			if !test.same && got.info.Name == first.info.Name && got.level == first.level && (got.capabilities.Sampling == nil) == (first.capabilities.Sampling == nil) {
+			if !test.same && got.Info.Name == first.Info.Name && got.Level == first.Level && (got.Capabilities.Sampling == nil) == (first.Capabilities.Sampling == nil) {
 				t.Errorf("%s, shared %v: got what the other has said: %+v", test.name, shared, got)
 			}
-			if again, err := s.senders.read(test.raw); again != got || err != nil {
+			if again, err := s.Read(test.raw); again != got || err != nil {
 				t.Errorf("%s, shared %v, again: got another sender, %v", test.name, shared, err)
 			}
 		}
@@ -73,16 +72,16 @@ func TestKeptMeta(t *testing.T) {
 		{`{"a":1}`, "{}", 0},
 	}
 	for _, test := range tests {
-		r := &request{client: &client{first: []byte(test.first)}, optional: new(optional)}
-		r.meta = r.client.meta([]byte(test.raw))
-		if got := r.rawMeta(); string(got) != test.raw || r.meta.size() != len(test.raw) {
-			t.Errorf("keeping %s beside %s: got %s, size %d", test.raw, test.first, got, r.meta.size())
+		c := &Client{first: []byte(test.first)}
+		kept := c.Meta([]byte(test.raw))
+		if got := kept.Raw(c); string(got) != test.raw || kept.Size() != len(test.raw) {
+			t.Errorf("keeping %s beside %s: got %s, size %d", test.raw, test.first, got, kept.Size())
 		}
-		if len(r.meta.own) != test.own {
-			t.Errorf("keeping %s beside %s: kept %q, want %d bytes", test.raw, test.first, r.meta.own, test.own)
+		if len(kept.Own) != test.own {
+			t.Errorf("keeping %s beside %s: kept %q, want %d bytes", test.raw, test.first, kept.Own, test.own)
 		}
 	}
-	if r := (&request{client: &client{first: first}, optional: &noOptional}); r.rawMeta() != nil {
-		t.Errorf("no _meta: got %s", bytes.Clone(r.rawMeta()))
+	if raw := (Meta{}).Raw(&Client{first: first}); raw != nil {
+		t.Errorf("no _meta: got %s", raw)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcpserver
+package pipe
 
 import (
 	"io"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// standardInput returns standard input as a file whose reads can be interrupted,
-// where it is a pipe or a socket: the other end is the client's alone, so no
-// other process sees that it no longer blocks. A terminal is left as it is.
-func standardInput() io.Reader {
+// StandardInput returns standard input as a file whose reads can be interrupted,
+// where it is a pipe or a socket: only the client has the other end, so no
+// other process sees that it no longer blocks. A terminal stays as it is.
+func StandardInput() io.Reader {
 	info, err := os.Stdin.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return os.Stdin

@@ -1,0 +1,110 @@
+// log.go: log messages to clients.
+
+package mcpserver
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Log messages of one request may come in bursts of logBurst, and one each logEvery
+// (LOG-06); larger ones than maxLogData bytes are not sent at all.
+const (
+	logBurst   = 200
+	logEvery   = 10 * time.Millisecond
+	maxLogData = 256 << 10
+)
+
+// logPace bounds the log messages of one request, or of a session outside of its requests.
+type logPace struct {
+	*rate.Limiter
+	dropped atomic.Bool
+}
+
+// takeLog reports whether one more message may go out now, and if it is the first that
+// may not. The pace is nil before the first message.
+func takeLog(pace *atomic.Pointer[logPace]) (ok, first bool) {
+	p := pace.Load()
+	if p == nil {
+		pace.CompareAndSwap(nil, &logPace{Limiter: rate.NewLimiter(rate.Every(logEvery), logBurst)})
+		p = pace.Load()
+	}
+	ok = p.Allow()
+	return ok, !ok && !p.dropped.Swap(true)
+}
+
+// Log sends a log message to the client, if the client wants that level: by
+// logging/setLevel in a legacy session, where everything from info on is sent
+// unless it says so, and by the request itself in 2026-07-28.
+// Data is encoded as JSON; it must hold no secrets. What comes too fast, over
+// some hundred messages a second, or is larger than 256 KiB is dropped.
+func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
+	r := q.live()
+	if !level.AtLeast(r.logLevel()) || !r.mayLog() {
+		return
+	}
+	raw, err := mcp.Marshal(data)
+	if err == nil && len(raw) > maxLogData {
+		err = fmt.Errorf("it is longer than %d bytes", maxLogData)
+	}
+	if err != nil {
+		r.session.server.log.Warn("a log message cannot be sent", "name", r.work.name(), "error", err)
+		return
+	}
+	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})
+}
+
+// logLevel is the lowest level the client wants, "" if it wants none.
+func (r *request) logLevel() mcp.LogLevel {
+	if r.version.Era() == mcp.EraModern {
+		return r.client.Level
+	}
+	return *r.session.level.Load()
+}
+
+// LogLevel returns the lowest level of log messages that the client wants with this
+// request, empty for none.
+func (q *Request) LogLevel() mcp.LogLevel {
+	r := q.live()
+	return r.logLevel()
+}
+
+// mayLog reports whether the request may send one more log message now.
+func (r *request) mayLog() bool {
+	ok, first := takeLog(&r.logs)
+	if first {
+		r.session.server.log.Warn("a handler logs too much to its client: some of it is dropped",
+			"session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String())
+	}
+	return ok
+}
+
+// Log sends a log message that belongs to no request to a legacy client, if it wants that
+// level; see [Request.Log]. Clients of 2026-07-28 are told nothing outside of a request
+// (LOG-05).
+func (p *Peer) Log(level mcp.LogLevel, logger string, data any) {
+	s := p.s
+	if s.legacy.Load() == nil || !s.ready.Load() || !level.AtLeast(*s.level.Load()) {
+		return
+	}
+	ok, first := takeLog(&s.logs)
+	if first {
+		s.server.log.Warn("too much is logged to a client: some of it is dropped", "session", s.ref.Path())
+	}
+	if !ok {
+		return
+	}
+	raw, err := mcp.Marshal(data)
+	if err != nil || len(raw) > maxLogData {
+		s.server.log.Warn("a log message cannot be sent", "session", s.ref.Path(), "size", len(raw), "error", err)
+		return
+	}
+	if raw, err = mcp.Marshal(&mcp.LogParams{Level: level, Logger: logger, Data: raw}); err == nil {
+		s.push(mcp.AppendNotification(nil, mcp.NotificationMessage, raw))
+	}
+}
