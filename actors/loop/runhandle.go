@@ -20,7 +20,7 @@ import (
 type Run struct {
 	cfg    config // as it begins: a hand-off gives the actor another
 	spend  *spend.Spending
-	begin  sync.Mutex // held by Start until ref is set: a reader of the [Sink] may answer before. No actor's state: Run is the handle of one
+	begin  sync.Mutex // held by Start until ref is set, see [Run.Ref]. No actor's state: Run is the handle of one
 	ref    actors.Ref
 	opened actors.Reply[begun]
 	ended  actors.Reply[*Outcome]
@@ -83,7 +83,7 @@ func (r *Run) Begun() bool {
 }
 
 // Cancel ends the run. The first cause counts; on a run that has ended it does nothing.
-func (r *Run) Cancel(cause error) { r.ref.Send(cancelRun{cause}) }
+func (r *Run) Cancel(cause error) { r.Ref().Send(cancelRun{cause}) }
 
 // Ended returns a channel that is closed once the run has its outcome.
 func (r *Run) Ended() <-chan struct{} { return r.ended.Done() }
@@ -96,19 +96,21 @@ func (r *Run) Outcome() Outcome {
 	return Outcome{}
 }
 
-// Ref returns the run's actor.
-func (r *Run) Ref() actors.Ref { return r.ref }
+// Ref returns the run's actor. It waits for a Start under way: the run's parent hands
+// the Run out before, and a reader of the [Sink] may act on the first event.
+func (r *Run) Ref() actors.Ref {
+	r.begin.Lock()
+	defer r.begin.Unlock()
+	return r.ref
+}
 
 // Stopped returns a channel that is closed once the run's actor is gone.
-func (r *Run) Stopped() <-chan struct{} { return r.ref.Stopped() }
+func (r *Run) Stopped() <-chan struct{} { return r.Ref().Stopped() }
 
 // Answer decides an ask of this run. It returns [store.ErrSettled] and the ask as
 // it was decided if another answer was faster, the clock included.
 func (r *Run) Answer(ctx context.Context, ask string, d store.Decision) (store.Ask, error) {
-	r.begin.Lock()
-	ref := r.ref
-	r.begin.Unlock()
-	got, err := actors.Ask(ctx, ref, func(reply *actors.Reply[store.Ask]) any {
+	got, err := actors.Ask(ctx, r.Ref(), func(reply *actors.Reply[store.Ask]) any {
 		return answer{ask, d, reply}
 	})
 	if errors.Is(err, actors.ErrStopped) && r.cfg.Journal != nil {

@@ -19,7 +19,7 @@ type (
 // grace; what then has not is unknown. The error is nil once the lease is given
 // up, [ErrNotWaiting] if no question is open or the last is answered meanwhile.
 func (r *Run) Suspend(ctx context.Context) error {
-	_, err := actors.Ask(ctx, r.ref, func(reply *actors.Reply[struct{}]) any { return suspendRun{reply} })
+	_, err := actors.Ask(ctx, r.Ref(), func(reply *actors.Reply[struct{}]) any { return suspendRun{reply} })
 	return err
 }
 
