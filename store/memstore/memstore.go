@@ -43,9 +43,8 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	m := s.memory
-	s.approvals.rows, s.pins.rows = nil, nil
-	*s.journal, *s.asks = journal{memory: m}, asks{memory: m}
-	*s.records, *s.jobs, *s.schedules = records{memory: m}, jobs{memory: m}, schedules{memory: m}
+	s.approvals.rows, s.pins.rows, s.schedules.rows = nil, nil, nil
+	s.journal.runs, s.asks.runs, s.asks.rows, s.asks.settled = nil, nil, nil, settledList{}
+	s.records.rows, s.records.owners, s.jobs.queue = nil, nil, queue{}
 	return nil
 }
