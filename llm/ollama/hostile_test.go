@@ -3,14 +3,22 @@ package ollama_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime/metrics"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/llm/ollama"
 )
+
+// allocated is how many bytes the process has allocated so far, those that were freed among
+// them: what a schema costs, on whatever machine.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
 
 // SECA-48: what a hostile schema costs before a turn is bounded, whatever it refers to.
 func TestCostlySchemas(t *testing.T) {
@@ -38,11 +46,10 @@ func TestCostlySchemas(t *testing.T) {
 			s := llmtest.NewServer(llmtest.Say("hi"))
 			req := hello()
 			req.Tools = []llm.Tool{{Name: "f", InputSchema: json.RawMessage(schema)}}
-			begin := time.Now()
+			before := allocated()
 			_, err := llm.Generate(t.Context(), client(t, s, ollama.Options{}), req)
-			t.Logf("%v: %.100v", time.Since(begin), err)
-			if took := time.Since(begin); took > 15*time.Second {
-				t.Errorf("Generate took %v", took)
+			if bytes := allocated() - before; bytes > 100*uint64(len(schema))+32<<20 {
+				t.Errorf("Generate has allocated %d bytes for a schema of %d (%v)", bytes, len(schema), err)
 			}
 		})
 	}
