@@ -163,10 +163,9 @@ func (q *Request) ElicitForm(ctx context.Context, key string, p *mcp.ElicitParam
 // [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
 // became of the wait, or one of [Request.Ask].
 //
-// Clients of 2026-07-28 are told with input_required, and ask again until it is done;
-// those of 2025-11-25 with a request, and of the end with a notification;
-// others, and those without the capability, not at all: the error is a
-// [*CapabilityError]. See [Request.NeedURL] for the error -32042.
+// Clients of 2026-07-28 get input_required, and ask again until it is done; those of
+// 2025-11-25 get a request, and a notification of the end; for others, and those without
+// the capability, the error is a [*CapabilityError]. See [Request.NeedURL] for the error -32042.
 func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
 	return q.ask(ctx, URLQuestion(key, message, url))
 }
@@ -210,10 +209,10 @@ var ErrNoElicitation = pages.ErrUnknown
 
 // CompleteElicitation says that what a person was sent to a page for is done: the
 // handler that waits goes on, at another server that shares [Options].Records within
-// seconds, and a client of 2025-11-25 is told, the one that was asked
-// and no other. Principal is the ID of who has visited the page, which the page
-// must have found out for itself: if it is not who was asked, the error is
-// [ErrNoElicitation], as for an id that is not known or has expired.
+// seconds, and the client that was asked is notified, if it speaks 2025-11-25. Principal is
+// the ID of the visitor, which the page must have found out for itself: if another
+// principal was asked, the error is [ErrNoElicitation], as for an id that is not known or
+// has expired.
 func (s *Server) CompleteElicitation(id, principal string) error {
 	return s.pages.Complete(id, principal)
 }

@@ -64,7 +64,7 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return (*questions.AnswerError)(e).Error() }
 
-// Unwrap returns what is wrong with it.
+// Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
 // ClientError is the error with which a legacy client has answered a question.
@@ -93,7 +93,7 @@ func public(err error) error {
 }
 
 // endsRound reports whether an error of a handler is none of its results: it ends a
-// round, or is told in a way of its own.
+// round, or has an answer of its own.
 func endsRound(r *request, err error) bool {
 	if _, ok := errors.AsType[*InputRequired](err); ok {
 		return true

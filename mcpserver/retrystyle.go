@@ -61,7 +61,7 @@ func (n *handlerCall) handle() error {
 	}
 }
 
-// failed tells an error in the way of the work, as if the handler had returned it.
+// failed returns how the work ends with an error, as if the handler had returned it.
 func (n *handlerCall) failed(err error) error {
 	err = public(err)
 	if t, ok := n.request.job().(*tool); ok && err != nil {

@@ -262,7 +262,7 @@ func (l *run) result(out loop.Outcome) (*Result, error) {
 // errLoopDied ends a loop whose actor has failed.
 var errLoopDied = errors.New("the loop has failed: internal error")
 
-// Keys of what is kept for a loop, apart from those of handlers.
+// Keys of the records of a loop, apart from those of handlers.
 const (
 	planKey = "\x00plan:"
 	callKey = "\x00call:"

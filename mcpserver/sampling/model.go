@@ -149,7 +149,7 @@ func (o *ownModel) Answer(ctx context.Context, id string, p *mcp.CreateMessagePa
 		return asking.Answer{}, context.Cause(ctx)
 	}
 	a, err := o.turn(ctx, who, p, req)
-	if errors.Is(err, wire.ErrNoCall) { // some servers of models heed it when they are told
+	if errors.Is(err, wire.ErrNoCall) { // some servers of models heed a request for it
 		req.System += "\n\nYou must call one of the tools."
 		a, err = o.turn(ctx, who, p, req)
 	}

@@ -67,7 +67,7 @@ func Func[In, Out any](t *mcp.Tool, f func(ctx context.Context, in In) (Out, err
 	return l
 }
 
-// Err says what is wrong with the tool, nil if nothing is.
+// Err reports an error in the definition of the tool, nil if there is none.
 func (l *Tool) Err() error {
 	if l == nil {
 		return errors.New("a tool is nil")

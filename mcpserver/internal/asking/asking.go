@@ -51,7 +51,7 @@ type Handler interface {
 	// Once does what must not be done twice, under a key of any length. Done says that it
 	// was done before.
 	Once(ctx context.Context, key string, f func(ctx context.Context) (json.RawMessage, error)) (result json.RawMessage, done bool, err error)
-	// Skip passes over recorded answers, which belong to what is done already.
+	// Skip passes over recorded answers, which belong to work that was done once.
 	Skip(answers int32)
 	// Model is the server's own, nil without.
 	Model() OpenModel

@@ -108,5 +108,5 @@ func (c *Call) RoundsLeft(ctx context.Context, rounds int) (left int, counted bo
 	return rounds - c.talking().round, true, nil
 }
 
-// Skip passes over recorded answers, which belong to what is done already.
+// Skip passes over recorded answers, which belong to work that was done once.
 func (c *Call) Skip(answers int32) { c.talking().skip.Add(answers) }

@@ -37,7 +37,7 @@ type Host struct {
 	Encode func(result any, v mcp.Version) ([]byte, error)
 }
 
-// Request is one round of a call. It is the context of what is done for that alone.
+// Request is one round of a call. It is the context of work for that round alone.
 type Request interface {
 	context.Context
 	invocation.Request
@@ -99,7 +99,7 @@ type Call struct {
 type talk struct {
 	turn chan struct{} // has the place of the goroutine that asks
 	once onceTable
-	skip atomic.Int32 // answers that belong to what is done already
+	skip atomic.Int32 // answers that belong to work that was done once
 	rounds
 }
 

@@ -134,8 +134,8 @@ func (c *Call) rest(ctx context.Context, all, open []*questions.Question) error 
 	return err
 }
 
-// publish answers the requests that wait with input_required. The handler is to wait for
-// what is returned, if there is a question of which it is kept.
+// publish answers the requests that wait with input_required. A handler that is kept waits
+// for the reply.
 func (c *Call) publish(open []*questions.Question, state *string, kept []questions.Question) (*actors.Reply[invocation.Answers], error) {
 	t := c.talking()
 	sealed := t.ticket(time.Now().Add(c.host.TicketTTL), state)

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Bounds of what is remembered for one principal: of the parked handlers what they keep of
+// Bounds of the memory for one principal: of the parked handlers what they keep of
 // their requests, and beside them. A call whose outcome did not fit is not carried out
 // again: its retry is refused.
 const (
@@ -84,7 +84,7 @@ type used struct {
 	outcome *Outcome // nil while it is at work, and when it was cancelled
 }
 
-// principal is one who has calls in several rounds.
+// principal has calls in several rounds.
 type principal struct {
 	id     string
 	calls  *list.List // of *call, the oldest first
@@ -96,7 +96,7 @@ type principal struct {
 // NewCalls returns an empty registry.
 func NewCalls(opts Options) *Calls { return &Calls{opts: opts} }
 
-// Found is what is known of a retry's call. At most one field is set; none means that the
+// Found describes a retry's call. At most one field is set; none means that the
 // handler is to be run again.
 type Found struct {
 	Outcome *Outcome    // the same retry came before, and this came of it
@@ -352,7 +352,7 @@ func (s *Calls) keep(c *call, n *Invocation, out Outcome) {
 // to keep.
 var errLost = mcp.Errorf(mcp.CodeInvalidParams, "requestState was used already")
 
-// size is what is kept of an outcome, in bytes.
+// size is the memory for an outcome, in bytes.
 func (o *Outcome) size() int {
 	if e, ok := errors.AsType[*mcp.Error](o.Err); ok {
 		return len(e.Message) + len(e.Data)

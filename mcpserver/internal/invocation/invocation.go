@@ -227,7 +227,7 @@ func (n *Invocation) answer(out Outcome, to Request) error {
 // Unuse lets the ticket that began the round be used again: what came with it was no answer.
 func (n *Invocation) Unuse(call string) { n.calls.unuse(call, n) }
 
-// Ending is what is left to do when a handler has returned.
+// Ending is the work that remains when a handler has returned.
 type Ending struct {
 	// Others are the requests to be concluded beside the one on whose goroutine the
 	// handler has run; Own says that this one ends with the handler's return.

@@ -23,7 +23,7 @@ type formKey struct {
 	version mcp.Version
 }
 
-// Bounds of what is kept.
+// Bounds of the forms that are kept.
 const (
 	maxKnownForms = 64
 	maxKnownForm  = 16 << 10 // bytes of a schema
@@ -73,8 +73,7 @@ func (q *Question) prepareForm(known *Forms, v mcp.Version) (any, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
 	}
-	// A client that cannot show the form is told apart from one that can: by its
-	// capabilities, later.
+	// Missing refuses a client that cannot show the form, later.
 	parse := v
 	if !v.Has(mcp.FeatureElicitation) {
 		parse = mcp.Latest
@@ -119,8 +118,8 @@ func (q *Question) elicited(raw json.RawMessage) error {
 	return nil
 }
 
-// checkContent holds an accepted form against what was asked for. Defaults are the
-// client's to fill in: what is not there was not given.
+// checkContent holds an accepted form against what was asked for. The client
+// fills in defaults: a missing field was not given.
 func checkContent(f *form.Form, content map[string]json.RawMessage) error {
 	var problems []form.Problem
 	for i := range f.Fields {

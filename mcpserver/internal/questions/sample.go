@@ -72,7 +72,7 @@ func (q *Question) prepareSample(v mcp.Version) (any, error) {
 	d := *q.Sample
 	d.Task = nil
 	if !v.Has(mcp.FeatureSamplingTools) && q.usesTools() {
-		return &d, nil // the client's capabilities do not allow it, which is what is said
+		return &d, nil // Missing refuses the client: its capabilities do not allow tools
 	}
 	return d.For(v)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Ticket is what is sealed.
+// Ticket has the state of a call between two rounds.
 type Ticket struct {
 	// Flow names the call through all its rounds, and Round counts these from zero: a
 	// round ends with the answers to all of its questions.
