@@ -296,7 +296,7 @@ func findTool(s *session, a *arrival) (work, error) {
 		a.Arguments = []byte("{}")
 	}
 	if t.Def.Execution != nil || a.Task != nil {
-		return s.asTask(a, t)
+		return asTask(s, a, t)
 	}
 	return t, nil
 }

@@ -105,6 +105,6 @@ func (p *Peer) Log(level mcp.LogLevel, logger string, data any) {
 		return
 	}
 	if raw, err = mcp.Marshal(&mcp.LogParams{Level: level, Logger: logger, Data: raw}); err == nil {
-		s.push(mcp.AppendNotification(nil, mcp.NotificationMessage, raw))
+		s.Notify(mcp.AppendNotification(nil, mcp.NotificationMessage, raw))
 	}
 }

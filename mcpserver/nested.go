@@ -102,7 +102,7 @@ func (l backLink) Send(m mcp.Outgoing) error {
 	case belongs && m.Kind == mcp.KindRequest:
 		return errOver
 	}
-	l.session.push(m.Frame) // also what withdraws the question of a request that is over
+	l.session.Notify(m.Frame) // also what withdraws the question of a request that is over
 	return nil
 }
 

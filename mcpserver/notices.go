@@ -67,7 +67,7 @@ func (s *session) Updated(uri string) {
 		s.server.log.Warn("a notification cannot be encoded", "session", s.ref.Path(), "error", err)
 		return
 	}
-	s.push(mcp.AppendNotification(nil, mcp.NotificationResourceUpdated, raw))
+	s.Notify(mcp.AppendNotification(nil, mcp.NotificationResourceUpdated, raw))
 }
 
 // startListen begins subscriptions/listen. There is no limit to its time (SUB-12).

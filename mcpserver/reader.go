@@ -93,7 +93,7 @@ func (r *reader) refuseLong(long *frame.TooLongError) {
 }
 
 // The reader is the port of what is answered where it is read.
-func (r *reader) Notify(frame []byte) { r.session.write(frame) }
+func (r *reader) Notify(frame []byte) { r.session.Notify(frame) }
 func (r *reader) Drop()               {}
 
 // Respond writes a frame; while more is buffered it only queues it, so that many
@@ -101,7 +101,7 @@ func (r *reader) Drop()               {}
 func (r *reader) Respond(frame []byte, _ *mcp.Error) {
 	if !r.source.Buffered() {
 		r.queued = false
-		r.session.write(frame)
+		r.session.Notify(frame)
 		return
 	}
 	r.queued = true

@@ -200,17 +200,11 @@ func (s *session) stopped(err error) {
 }
 
 // Notify, Respond and Drop implement [port.Port]: the session of a pipe or link is the port of
-// requests that are carried out away from its reader.
-func (s *session) Notify(frame []byte)                { s.write(frame) }
-func (s *session) Respond(frame []byte, _ *mcp.Error) { s.write(frame) }
+// requests that are carried out away from its reader. Notify sends what belongs to none of its requests, too.
+// A frame that cannot be written is dropped: the peer does not read, so the connection ends.
+func (s *session) Notify(frame []byte)                { s.wrote(s.out.Write(frame)) }
+func (s *session) Respond(frame []byte, _ *mcp.Error) { s.Notify(frame) }
 func (s *session) Drop()                              {}
-
-// push sends a message to a legacy client that belongs to none of its requests.
-func (s *session) push(frame []byte) { s.write(frame) }
-
-// write sends a frame. A frame that cannot be written is dropped: the peer does
-// not read, so the connection ends.
-func (s *session) write(frame []byte) { s.wrote(s.out.Write(frame)) }
 
 func (s *session) queue(frame []byte) { s.wrote(s.out.Append(frame)) }
 

@@ -126,7 +126,7 @@ func ownerOf(p *Principal) string {
 }
 
 // asTask returns the work of a tool call: the tool, or that it becomes a task.
-func (s *session) asTask(a *arrival, t *tool) (work, error) {
+func asTask(s *session, a *arrival, t *tool) (work, error) {
 	ts := s.server.tasks
 	switch {
 	case a.version.Era() == mcp.EraModern:
