@@ -276,7 +276,7 @@ func (x *transcript) collect(played *txtar.Archive) {
 		}
 	}
 	_, text := x.out.take()
-	add("server", text)
+	add("server", taskNoticesLast(text))
 	for i, post := range x.posts {
 		switch head, text := post.take(); {
 		case head != "" && text != "":
@@ -287,6 +287,20 @@ func (x *transcript) collect(played *txtar.Archive) {
 			add(fmt.Sprintf("stream %d", i+1), wholeLines(text))
 		}
 	}
+}
+
+// taskNoticesLast moves the status notices of tasks behind the other lines: each task tells of
+// itself, and the order among its notices and the answers of others is not fixed.
+func taskNoticesLast(text string) string {
+	var others, notices []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `"method":"notifications/tasks/status"`) {
+			notices = append(notices, line)
+		} else {
+			others = append(others, line)
+		}
+	}
+	return strings.Join(append(others, notices...), "")
 }
 
 // wholeLines ends a text with a line feed; a body of JSON has none.
