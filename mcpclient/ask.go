@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -31,37 +32,27 @@ const (
 	AskPage
 )
 
+var askKinds = [...]string{"unknown", "form", "url", "sampling", "sample", "tool", "page"}
+
+// String returns "form", "url", "sampling", "sample", "tool" or "page".
+func (k AskKind) String() string {
+	if int(k) < len(askKinds) {
+		return askKinds[k]
+	}
+	return askKinds[0]
+}
+
 // MarshalText implements [encoding.TextMarshaler].
 func (k AskKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (k *AskKind) UnmarshalText(text []byte) error {
-	for kind := AskForm; kind <= AskPage; kind++ {
-		if kind.String() == string(text) {
-			*k = kind
-			return nil
-		}
+	i := slices.Index(askKinds[:], string(text))
+	if i <= 0 {
+		return fmt.Errorf("mcpclient: unknown kind of question %.40q", text)
 	}
-	return fmt.Errorf("mcpclient: unknown kind of question %.40q", text)
-}
-
-// String returns "form", "url", "sampling", "sample", "tool" or "page".
-func (k AskKind) String() string {
-	switch k {
-	case AskForm:
-		return "form"
-	case AskURL:
-		return "url"
-	case AskSampling:
-		return "sampling"
-	case AskSample:
-		return "sample"
-	case AskTool:
-		return "tool"
-	case AskPage:
-		return "page"
-	}
-	return "unknown"
+	*k = AskKind(i)
+	return nil
 }
 
 // Ask is one question for a person. What it says about who asks comes from the

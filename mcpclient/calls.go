@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
@@ -123,14 +122,12 @@ func (o *CallOptions) meta() mcp.Meta {
 	case o.LogLevel == "":
 		return o.Meta
 	}
-	meta := cloned(o.Meta)
-	meta[mcp.MetaLogLevel] = json.RawMessage(jsonx.AppendQuote(nil, string(o.LogLevel)))
-	return meta
+	return params.WithLevel(o.Meta, o.LogLevel)
 }
 
 // request makes a request of typed parameters, which have no _meta of their own.
-func (c requests) request(method string, params any, opts *CallOptions) (*call.Request, error) {
-	raw, err := mcp.Marshal(params)
+func (c requests) request(method string, typed any, opts *CallOptions) (*call.Request, error) {
+	raw, err := mcp.Marshal(typed)
 	if err != nil {
 		return nil, err
 	}

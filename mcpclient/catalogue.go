@@ -3,8 +3,12 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -34,15 +38,15 @@ type Prompt struct {
 	Warnings []string
 }
 
-// shelf is the last good list of one kind of a server, guarded by the host's lock.
-type shelf[T any] struct {
+// lastList is the last good list of one kind of a server, guarded by the host's lock.
+type lastList[T any] struct {
 	items []T
 	err   error // of the last listing
 	read  bool  // there was a good one
 }
 
 // put takes what a listing came to and reports whether the list is another one.
-func (s *shelf[T]) put(items []T, err error) bool {
+func (s *lastList[T]) put(items []T, err error) bool {
 	if s.err = err; err != nil {
 		return false
 	}
@@ -58,10 +62,10 @@ func sameList[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// shelves says where lists of one kind are: with the client and in the host.
-type shelves[T any] struct {
+// listKind says where the lists of one kind are: with the client and in the host.
+type listKind[T any] struct {
 	list     func(*Client) *lists.List[T]
-	shelf    func(*entry) *shelf[T]
+	last     func(*entry) *lastList[T]
 	declared func(*mcp.ServerCapabilities) bool
 	// prepare makes something of a new list that changed puts into the host, under its
 	// lock: preparing takes a while. Both may be nil.
@@ -70,29 +74,29 @@ type shelves[T any] struct {
 }
 
 var (
-	toolShelves = shelves[mcp.Tool]{
+	toolLists = listKind[mcp.Tool]{
 		list:     func(c *Client) *lists.List[mcp.Tool] { return &c.cache.Tools },
-		shelf:    func(e *entry) *shelf[mcp.Tool] { return &e.tools },
+		last:     func(e *entry) *lastList[mcp.Tool] { return &e.tools },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Tools != nil },
 	}
-	resourceShelves = shelves[mcp.Resource]{
+	resourceLists = listKind[mcp.Resource]{
 		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
-		shelf:    func(e *entry) *shelf[mcp.Resource] { return &e.resources },
+		last:     func(e *entry) *lastList[mcp.Resource] { return &e.resources },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
-	templateShelves = shelves[mcp.ResourceTemplate]{
+	templateLists = listKind[mcp.ResourceTemplate]{
 		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
-		shelf:    func(e *entry) *shelf[mcp.ResourceTemplate] { return &e.templates },
+		last:     func(e *entry) *lastList[mcp.ResourceTemplate] { return &e.templates },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
-	promptShelves = shelves[mcp.Prompt]{
+	promptLists = listKind[mcp.Prompt]{
 		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
-		shelf:    func(e *entry) *shelf[mcp.Prompt] { return &e.prompts },
+		last:     func(e *entry) *lastList[mcp.Prompt] { return &e.prompts },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 	}
-	skillShelves = shelves[mcp.Skill]{
-		list:  func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
-		shelf: func(e *entry) *shelf[mcp.Skill] { return &e.skills },
+	skillLists = listKind[mcp.Skill]{
+		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
+		last: func(e *entry) *lastList[mcp.Skill] { return &e.skills },
 		declared: func(c *mcp.ServerCapabilities) bool {
 			_, ok := c.Extension(mcp.ExtensionSkills)
 			return ok
@@ -100,9 +104,9 @@ var (
 	}
 )
 
-// toolShelves are the tools of this host, which it makes a catalogue of.
-func (h *Host) toolShelves() shelves[mcp.Tool] {
-	s := toolShelves
+// toolLists are the tools of this host, which it makes a catalogue of.
+func (h *Host) toolLists() listKind[mcp.Tool] {
+	s := toolLists
 	s.prepare = func(e *entry, tools []mcp.Tool) any {
 		described := make([]Tool, len(tools))
 		for i := range tools {
@@ -120,10 +124,10 @@ func (h *Host) toolShelves() shelves[mcp.Tool] {
 // hopeless reports whether waiting for the server now is in vain.
 func hopeless(s conn.Status) bool { return s.State == conn.Backoff && s.Failures >= 3 }
 
-// gather fills the shelves of all servers, at once, within the host's ListTimeout.
+// gather reads the lists of all servers, at once, within the host's ListTimeout.
 // Servers that fail are left with their last good list. The error is the cause of
 // ctx, or [ErrClosed].
-func gather[T any](ctx context.Context, h *Host, s shelves[T], only ...string) error {
+func gather[T any](ctx context.Context, h *Host, k listKind[T], only ...string) error {
 	if h.closed.Load() {
 		return ErrClosed
 	}
@@ -132,13 +136,13 @@ func gather[T any](ctx context.Context, h *Host, s shelves[T], only ...string) e
 	var listings []*actors.Reply[struct{}]
 	for _, e := range h.entries {
 		c := e.client.Load()
-		if c == nil || len(only) > 0 && !slices.Contains(only, e.server.Name) || hopeless(c.conn.Status()) || current(h, e, c, s) {
+		if c == nil || len(only) > 0 && !slices.Contains(only, e.server.Name) || hopeless(c.conn.Status()) || current(h, e, c, k) {
 			continue
 		}
 		done := new(actors.Reply[struct{}])
 		h.sys.Go("catalogue of "+e.server.Name, func() {
 			defer done.Complete(struct{}{}, nil)
-			fill(limit, h, e, s)
+			fill(limit, h, e, k)
 		})
 		listings = append(listings, done)
 	}
@@ -151,57 +155,57 @@ func gather[T any](ctx context.Context, h *Host, s shelves[T], only ...string) e
 	return nil
 }
 
-// current reports whether the shelf holds what the client would answer by itself.
-func current[T any](h *Host, e *entry, c *Client, s shelves[T]) bool {
+// current reports whether the last list is what the client would answer by itself.
+func current[T any](h *Host, e *entry, c *Client, k listKind[T]) bool {
 	var items []T
-	if info := c.info.Load(); info == nil || s.declared(&info.Capabilities) {
+	if info := c.info.Load(); info == nil || k.declared(&info.Capabilities) {
 		var ok bool
-		if items, ok = s.list(c).Known(); !ok {
+		if items, ok = k.list(c).Known(); !ok {
 			return false
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	shelf := s.shelf(e)
-	return shelf.err == nil && shelf.read && sameList(shelf.items, items)
+	last := k.last(e)
+	return last.err == nil && last.read && sameList(last.items, items)
 }
 
-// fill reads a list of one server and puts it on its shelf.
-func fill[T any](ctx context.Context, h *Host, e *entry, s shelves[T]) {
+// fill reads a list of one server and keeps it.
+func fill[T any](ctx context.Context, h *Host, e *entry, k listKind[T]) {
 	c := e.client.Load()
-	items, err := readList(ctx, c, s)
+	items, err := readList(ctx, c, k)
 	if err != nil {
-		h.log.Warn("a list of a server is not known", "server", e.server.Name, "list", s.list(c).What, "error", err)
+		h.log.Warn("a list of a server is not known", "server", e.server.Name, "list", k.list(c).What, "error", err)
 	}
 	var prepared any
-	if err == nil && s.prepare != nil && !holds(h, s.shelf(e), items) {
-		prepared = s.prepare(e, items)
+	if err == nil && k.prepare != nil && !holds(h, k.last(e), items) {
+		prepared = k.prepare(e, items)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	shelf := s.shelf(e)
-	if err == nil && prepared == nil && s.prepare != nil && !sameList(shelf.items, items) {
+	last := k.last(e)
+	if err == nil && prepared == nil && k.prepare != nil && !sameList(last.items, items) {
 		return // another list has come meanwhile, and is as good
 	}
-	if shelf.put(items, err) && s.changed != nil {
-		s.changed(e, prepared)
+	if last.put(items, err) && k.changed != nil {
+		k.changed(e, prepared)
 	}
 }
 
-// holds reports whether the very list is on the shelf.
-func holds[T any](h *Host, shelf *shelf[T], items []T) bool {
+// holds reports whether it is the very list that is kept.
+func holds[T any](h *Host, last *lastList[T], items []T) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return shelf.read && sameList(shelf.items, items)
+	return last.read && sameList(last.items, items)
 }
 
 // readList returns a list of a server; one that the server does not have is empty.
-func readList[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) {
+func readList[T any](ctx context.Context, c *Client, k listKind[T]) ([]T, error) {
 	info, err := c.Info(ctx)
-	if err != nil || !s.declared(&info.Capabilities) {
+	if err != nil || !k.declared(&info.Capabilities) {
 		return nil, err
 	}
-	l := s.list(c)
+	l := k.list(c)
 	c.changes.wantFresh(l.Method)
 	items, err := l.Get(ctx)
 	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.Method == mcp.MethodListResourceTemplates {
@@ -210,67 +214,48 @@ func readList[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) 
 	return items, err
 }
 
+// listed returns what all servers have of a kind, sorted by server and key.
+func listed[T, O any](ctx context.Context, h *Host, k listKind[T], key func(*T) string, of func(server string, item T) O) ([]O, error) {
+	if err := gather(ctx, h, k); err != nil {
+		return nil, err
+	}
+	entries := slices.SortedFunc(slices.Values(h.entries), func(a, b *entry) int { return cmp.Compare(a.server.Name, b.server.Name) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []O
+	for _, e := range entries {
+		items := slices.Clone(k.last(e).items)
+		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(key(&a), key(&b)) })
+		for _, item := range items {
+			all = append(all, of(e.server.Name, item))
+		}
+	}
+	return all, nil
+}
+
 // Resources returns the resources of all servers, sorted by server and URI. What
 // it waits for, and what becomes of servers that fail, is as with [Host.Tools].
 func (h *Host) Resources(ctx context.Context) ([]Resource, error) {
-	if err := gather(ctx, h, resourceShelves); err != nil {
-		return nil, err
-	}
-	return collect(h, func(e *entry) []Resource {
-		out := make([]Resource, len(e.resources.items))
-		for i, r := range e.resources.items {
-			out[i] = Resource{Server: e.server.Name, Resource: r}
-		}
-		return out
-	}, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Resource.URI, b.Resource.URI))
-	}), nil
+	return listed(ctx, h, resourceLists, func(r *mcp.Resource) string { return r.URI },
+		func(server string, r mcp.Resource) Resource { return Resource{Server: server, Resource: r} })
 }
 
 // ResourceTemplates returns the resource templates of all servers, sorted by server
 // and template. The rest is as with [Host.Resources].
 func (h *Host) ResourceTemplates(ctx context.Context) ([]ResourceTemplate, error) {
-	if err := gather(ctx, h, templateShelves); err != nil {
-		return nil, err
-	}
-	return collect(h, func(e *entry) []ResourceTemplate {
-		out := make([]ResourceTemplate, len(e.templates.items))
-		for i, t := range e.templates.items {
-			out[i] = ResourceTemplate{Server: e.server.Name, Template: t}
-		}
-		return out
-	}, func(a, b ResourceTemplate) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Template.URITemplate, b.Template.URITemplate))
-	}), nil
+	return listed(ctx, h, templateLists, func(t *mcp.ResourceTemplate) string { return t.URITemplate },
+		func(server string, t mcp.ResourceTemplate) ResourceTemplate {
+			return ResourceTemplate{Server: server, Template: t}
+		})
 }
 
 // Prompts returns the prompts of all servers, sorted by server and name. The rest
 // is as with [Host.Resources].
 func (h *Host) Prompts(ctx context.Context) ([]Prompt, error) {
-	if err := gather(ctx, h, promptShelves); err != nil {
-		return nil, err
-	}
-	return collect(h, func(e *entry) []Prompt {
-		out := make([]Prompt, len(e.prompts.items))
-		for i, p := range e.prompts.items {
-			out[i] = Prompt{Server: e.server.Name, Prompt: p, Warnings: catalogue.HiddenInPrompt(&p)}
-		}
-		return out
-	}, func(a, b Prompt) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Prompt.Name, b.Prompt.Name))
-	}), nil
-}
-
-// collect puts together what the shelves hold.
-func collect[T any](h *Host, of func(*entry) []T, compare func(a, b T) int) []T {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []T
-	for _, e := range h.entries {
-		all = append(all, of(e)...)
-	}
-	slices.SortFunc(all, compare)
-	return all
+	return listed(ctx, h, promptLists, func(p *mcp.Prompt) string { return p.Name },
+		func(server string, p mcp.Prompt) Prompt {
+			return Prompt{Server: server, Prompt: p, Warnings: catalogue.HiddenInPrompt(&p)}
+		})
 }
 
 // ReadResource reads a resource of a server; see [Client.ReadResource].
@@ -298,4 +283,61 @@ func (h *Host) Complete(ctx context.Context, server string, params *mcp.Complete
 		return nil, err
 	}
 	return c.Complete(ctx, params)
+}
+
+// Tool is one entry of the merged catalogue.
+type Tool struct {
+	Server  string   // its name in the configuration
+	Name    string   // server__tool: at most 64 characters of [A-Za-z0-9_-]
+	Tool    mcp.Tool // as the server describes it, with its own name
+	Trusted bool     // the user trusts the server's hints
+	// Hash identifies the definition: see [HashTool]. Never empty.
+	Hash string
+	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
+	// name that looks like another's (SECA-39).
+	Warnings []string
+	// AppOnly says that the tool is for the server's own user interfaces (_meta.ui.visibility
+	// does not name the model): no model is offered it (APP-05).
+	AppOnly bool
+}
+
+// DisplayName returns what to call the tool before people: title, annotated title or
+// name (TOOL-18), as the server has it. Several tools may have the same.
+func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
+
+// describe makes a catalogue entry of a tool. Its name is given later, by those
+// beside it.
+func describe(s *Server, t *mcp.Tool) Tool {
+	d := Tool{Server: s.Name, Tool: *t, Trusted: s.Trusted, Hash: catalogue.Hash(t), AppOnly: catalogue.AppOnly(t)}
+	if d.Hash == "" { // it cannot be written as canonical JSON: pinned by its own text
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{t.Name, t.Title, t.Description, string(t.InputSchema), string(t.OutputSchema)}))
+		d.Hash = "raw-" + hex.EncodeToString(sum[:])
+	}
+	d.Warnings = catalogue.Hidden(t)
+	return d
+}
+
+func keysOf(tools []Tool) []catalogue.Key {
+	keys := make([]catalogue.Key, len(tools))
+	for i := range tools {
+		keys[i] = catalogue.Key{Server: tools[i].Server, Tool: tools[i].Tool.Name}
+	}
+	return keys
+}
+
+// qualify gives every tool its name, and sorts them by it.
+func qualify(tools []Tool) {
+	for i, name := range catalogue.Names(keysOf(tools)) {
+		tools[i].Name = name
+	}
+	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// flagLookAlikes warns of tools whose names look like those of others (SECA-39).
+func flagLookAlikes(tools []Tool) {
+	for i, warning := range catalogue.LookAlikes(keysOf(tools)) {
+		if warning != "" {
+			tools[i].Warnings = append(slices.Clip(tools[i].Warnings), warning)
+		}
+	}
 }

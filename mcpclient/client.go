@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/callbacks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
@@ -64,8 +65,8 @@ type Client struct {
 	process atomic.Pointer[pipe.Stdio] // the newest; nil if there was none
 	web     *weblink.Server            // nil without a URL
 
-	consent   *consent   // of all instances
-	instances *pool.Pool // of the first only
+	consent   *consent.Given // of all instances
+	instances *pool.Pool     // of the first only
 	closing   sync.Once
 	closed    error
 }
@@ -82,12 +83,6 @@ type (
 	// incoming takes what the server sends on its own account.
 	incoming struct{ *Client }
 )
-
-// consent is what was agreed to of a definition.
-type consent struct {
-	asking  chan struct{} // has room for one: it is full while a person is asked
-	allowed string        // the hash that was consented to
-}
 
 // Dial connects to a server. An attempt that fails is the error, and nothing is
 // left of it. The client must be closed.
@@ -121,7 +116,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{server: server, opts: opts.withDefaults(), consent: &consent{asking: make(chan struct{}, 1)}}
+	c := &Client{server: server, opts: opts.withDefaults(), consent: consent.None()}
 	c.requests, c.tools, c.changes, c.dialing, c.incoming = requests{c}, toolCalls{c}, changes{c}, dialing{c}, incoming{c}
 	c.sys = c.opts.System
 	if c.sys == nil {
@@ -233,23 +228,15 @@ func (c dialing) mayStart(ctx context.Context) error {
 	if s.File == "" {
 		return nil
 	}
-	select {
-	case c.consent.asking <- struct{}{}:
-		defer func() { <-c.consent.asking }()
-	case <-ctx.Done(): // an earlier attempt still asks
-		return context.Cause(ctx)
-	}
-	if hash := s.hash(); hash == "" || c.consent.allowed != hash {
+	return c.consent.Ask(ctx, s.hash(), func() error {
 		refused := &NotApprovedError{Server: s.Name, File: s.File, CommandLine: s.CommandLine(), URL: s.URL}
-		if c.opts.Consent == nil {
-			return refused
+		if c.opts.Consent != nil {
+			if refused.Err = c.opts.Consent(ctx, *s); refused.Err == nil {
+				return nil
+			}
 		}
-		if refused.Err = c.opts.Consent(ctx, *s); refused.Err != nil {
-			return refused
-		}
-		c.consent.allowed = hash
-	}
-	return nil
+		return refused
+	})
 }
 
 // agreed keeps the outcome of a negotiation.

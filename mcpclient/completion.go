@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
@@ -32,10 +33,10 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 		return nil, err
 	}
 	info := c.info.Load()
-	if !completes(info) {
+	if !capability.Completes(info.Version, &info.Capabilities) {
 		return nil, c.failed(mcp.MethodComplete, &UnsupportedError{Method: mcp.MethodComplete, Capability: "prompts or resources", Version: info.Version})
 	}
-	req, err := c.requests.request(mcp.MethodComplete, completeParams(params, info.Version), nil)
+	req, err := c.requests.request(mcp.MethodComplete, capability.CompleteParams(params, info.Version), nil)
 	if err != nil {
 		return nil, c.failed(mcp.MethodComplete, err)
 	}
@@ -63,20 +64,4 @@ func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp
 	f := lists.Freshness{Until: time.Now().Add(completionLife), Private: true, Principal: principal}
 	c.cache.Completions.Put(key, found, len(raw), f, epoch)
 	return found, nil
-}
-
-// completes reports whether there is anything to complete: 2024-11-05 has no
-// capability for it.
-func completes(info *Info) bool {
-	return info.Version.Has(mcp.FeatureCompletions) || info.Capabilities.Prompts != nil || info.Capabilities.Resources != nil
-}
-
-// completeParams leaves out what the revision does not have.
-func completeParams(p *mcp.CompleteParams, v mcp.Version) *mcp.CompleteParams {
-	if v.Has(mcp.FeatureCompletionContext) {
-		return p
-	}
-	d := *p
-	d.Context, d.Ref.Title = nil, ""
-	return &d
 }

@@ -110,12 +110,12 @@ type entry struct {
 	client atomic.Pointer[Client] // nil if it is disabled
 
 	// Guarded by the host's lock.
-	tools     shelf[mcp.Tool]
+	tools     lastList[mcp.Tool]
 	described []Tool // the tools as the catalogue has them, but for names and neighbours
-	resources shelf[mcp.Resource]
-	templates shelf[mcp.ResourceTemplate]
-	prompts   shelf[mcp.Prompt]
-	skills    shelf[mcp.Skill]
+	resources lastList[mcp.Resource]
+	templates lastList[mcp.ResourceTemplate]
+	prompts   lastList[mcp.Prompt]
+	skills    lastList[mcp.Skill]
 }
 
 // toolCatalogue is a snapshot of all tools.
@@ -202,13 +202,13 @@ func (h *Host) clientOptions(e *entry) *Options {
 		o.Roots = *roots
 	}
 	o.OnToolsChanged = func() {
-		relist(h, e, h.toolShelves(), Event{ToolsChanged: true})
+		relist(h, e, h.toolLists(), Event{ToolsChanged: true})
 	}
 	o.OnResourcesChanged = func() {
-		relist(h, e, resourceShelves, Event{ResourcesChanged: true})
+		relist(h, e, resourceLists, Event{ResourcesChanged: true})
 	}
 	o.OnPromptsChanged = func() {
-		relist(h, e, promptShelves, Event{PromptsChanged: true})
+		relist(h, e, promptLists, Event{PromptsChanged: true})
 	}
 	if h.opts.OnEvent != nil {
 		o.OnState = func(s Status) {
@@ -222,14 +222,14 @@ func (h *Host) clientOptions(e *entry) *Options {
 
 // relist reads a list that has changed, if it was ever asked for, and reports
 // that.
-func relist[T any](h *Host, e *entry, s shelves[T], event Event) {
+func relist[T any](h *Host, e *entry, k listKind[T], event Event) {
 	h.mu.Lock()
-	wanted := event.ToolsChanged || s.shelf(e).read
+	wanted := event.ToolsChanged || k.last(e).read
 	h.mu.Unlock()
 	if wanted {
 		ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
 		defer cancel()
-		fill(ctx, h, e, s)
+		fill(ctx, h, e, k)
 	}
 	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
 		event.Server, event.Status = e.server.Name, c.Status()
@@ -259,7 +259,7 @@ func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
 // ToolsOf is [Host.Tools] for those who need only these servers: it neither connects to
 // others nor waits for them. What is known of those is returned too. No names are all.
 func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
-	if err := gather(ctx, h, h.toolShelves(), servers...); err != nil {
+	if err := gather(ctx, h, h.toolLists(), servers...); err != nil {
 		return nil, err
 	}
 	if c := h.names.Load(); c != nil {
@@ -352,6 +352,46 @@ func (h *Host) Client(server string) (*Client, error) {
 // listErr says which lists could not be read. The host's lock is held.
 func (e *entry) listErr() error {
 	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err, e.skills.err)
+}
+
+// Ready connects to the servers that are [Server].Required, all at once, and returns
+// when each is connected or its first attempt has failed. The error joins a
+// [*ServerError] for each that failed or is disabled; it is the cause of ctx if that
+// ends first, or [ErrClosed]. Without required servers Ready returns nil at once.
+func (h *Host) Ready(ctx context.Context) error {
+	if h.closed.Load() {
+		return ErrClosed
+	}
+	var attempts []*actors.Reply[struct{}]
+	for _, e := range h.entries {
+		if !e.server.Required {
+			continue
+		}
+		attempt := new(actors.Reply[struct{}])
+		h.sys.Go("required server "+e.server.Name, func() { attempt.Complete(struct{}{}, e.connect(ctx)) })
+		attempts = append(attempts, attempt)
+	}
+	var errs []error
+	for _, attempt := range attempts {
+		_, err := attempt.Wait(ctx)
+		errs = append(errs, err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+// connect waits for the first attempt to connect to a required server.
+func (e *entry) connect(ctx context.Context) error {
+	c := e.client.Load()
+	if c == nil {
+		return &ServerError{Server: e.server.Name, Err: errors.New("it is required, and disabled")}
+	}
+	if _, err := c.Info(ctx); err != nil {
+		return fmt.Errorf("it is required: %w", err)
+	}
+	return nil
 }
 
 // Servers returns the state of every server, in the order they were given.

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
 )
 
@@ -159,7 +160,7 @@ func (c requests) newTag(method, name string, o *CallOptions) *asks.Call {
 func (c requests) complete(ctx context.Context, t *asks.Call, req *call.Request, o *CallOptions) error {
 	req.Idle = cmp.Or(req.Idle, c.server.IdleTimeout)
 	req.Max = cmp.Or(req.Max, c.server.CallTimeout)
-	req.Meta = c.requests.leveled(c.requests.traced(ctx, req.Meta))
+	req.Meta = params.Leveled(c.requests.traced(ctx, req.Meta), c.era(), c.logLevel())
 	if err := c.tools.mirror(ctx, req); err != nil {
 		return c.failed(req.Method, &notSentError{err})
 	}

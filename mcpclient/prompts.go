@@ -11,7 +11,7 @@ import (
 // ListPrompts returns the server's prompts, all pages of them. What is kept, and
 // for how long, is as with [Client.ListTools].
 func (c *Client) ListPrompts(ctx context.Context) ([]mcp.Prompt, error) {
-	return listOf(ctx, c, promptShelves)
+	return listOf(ctx, c, promptLists)
 }
 
 // GetPrompt gets a prompt with its arguments filled in. Their values are strings

@@ -2,12 +2,10 @@ package mcpclient
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/conn"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"golang.org/x/time/rate"
 )
@@ -79,31 +77,6 @@ const (
 type logLimit struct {
 	rate    *rate.Limiter // nil if no function takes messages
 	dropped atomic.Int64  // since one was passed on
-}
-
-// leveled returns meta with the level of the log messages that a request of
-// 2026-07-28 asks for: its own, else the client's (LOG-05). Earlier revisions have no
-// such key.
-func (c requests) leveled(meta mcp.Meta) mcp.Meta {
-	level := c.logLevel()
-	_, own := meta[mcp.MetaLogLevel]
-	switch modern := c.era() == mcp.EraModern; {
-	case modern && !own && level != "":
-		meta = cloned(meta)
-		meta[mcp.MetaLogLevel] = json.RawMessage(jsonx.AppendQuote(nil, string(level)))
-	case !modern && own:
-		meta = cloned(meta)
-		delete(meta, mcp.MetaLogLevel)
-	}
-	return meta
-}
-
-// cloned returns a copy that can be written to; it is the caller's own.
-func cloned(m mcp.Meta) mcp.Meta {
-	if m == nil {
-		return mcp.Meta{}
-	}
-	return maps.Clone(m)
 }
 
 // logged passes a log message of the server on, if the program takes it.

@@ -37,24 +37,14 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 // ListResources returns the server's resources, all pages of them. What is kept,
 // and for how long, is as with [Client.ListTools].
 func (c *Client) ListResources(ctx context.Context) ([]mcp.Resource, error) {
-	return listOf(ctx, c, resourceShelves)
+	return listOf(ctx, c, resourceLists)
 }
 
 // ListResourceTemplates returns the server's resource templates, all pages of them.
 // A server that has resources and does not know the method has none. What is kept,
 // and for how long, is as with [Client.ListTools].
 func (c *Client) ListResourceTemplates(ctx context.Context) ([]mcp.ResourceTemplate, error) {
-	return listOf(ctx, c, templateShelves)
-}
-
-// listOf is readList for a caller that can do with a list that is out of date.
-func listOf[T any](ctx context.Context, c *Client, s shelves[T]) ([]T, error) {
-	items, err := readList(ctx, c, s)
-	if err != nil && items != nil {
-		c.log.Warn("a list is out of date: it cannot be read anew", "list", s.list(c).What, "stale", true, "error", err)
-		return items, nil
-	}
-	return items, err
+	return listOf(ctx, c, templateLists)
 }
 
 // ReadResource reads a resource, listed or not: the URI may be made of a template

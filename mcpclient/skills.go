@@ -3,14 +3,9 @@
 package mcpclient
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
-	"strings"
-	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/skillmd"
@@ -40,7 +35,7 @@ type Skill struct {
 //
 // Names and descriptions are the server's words: labels, and no more (SKILL-04).
 func (c *Client) ListSkills(ctx context.Context) ([]mcp.Skill, error) {
-	return listOf(ctx, c, skillShelves)
+	return listOf(ctx, c, skillLists)
 }
 
 // GetSkill returns the entry of one skill as it is now, listed or not (SKILL-11). A URI
@@ -116,8 +111,7 @@ type LoadedSkill struct {
 	Text   string    // SKILL.md as a whole
 
 	client *Client
-	root   string
-	left   atomic.Int64 // bytes of a dynamic skill that may yet be read
+	files  *resource.Files
 }
 
 // LoadSkill reads the SKILL.md of a skill and verifies it against the entry: its size,
@@ -135,8 +129,7 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
 	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c}
-	l.left.Store(skillmd.MaxBytes)
-	l.root, _, _ = skillmd.Root(entry.URI)
+	l.files = resource.NewFiles(&l.Entry)
 	head, err := l.fetch(ctx, entry.URI)
 	if err != nil {
 		return nil, err
@@ -157,37 +150,11 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 // entry does not have is [ErrSkillChanged], though the server may have it (SKILL-15).
 // It is always the skill's own server that is asked (SKILL-17).
 func (l *LoadedSkill) Read(ctx context.Context, file string) (*mcp.ResourceContents, error) {
-	uri, ok := l.resolve(file)
+	uri, ok := l.files.URI(file)
 	if !ok {
 		return nil, l.changed(file, "it is no file of the skill")
 	}
 	return l.fetch(ctx, uri)
-}
-
-// resolve returns the URI of a file of the skill.
-func (l *LoadedSkill) resolve(file string) (uri string, ok bool) {
-	if rest, within := strings.CutPrefix(file, l.root+"/"); within {
-		var err error
-		if file, err = url.PathUnescape(rest); err != nil {
-			return "", false
-		}
-	}
-	if file = path.Clean(file); file == "." || strings.HasPrefix(file, "../") || file == ".." || strings.HasPrefix(file, "/") {
-		return "", false
-	}
-	if l.Entry.Dynamic {
-		parts := strings.Split(file, "/")
-		for i, part := range parts {
-			parts[i] = url.PathEscape(part)
-		}
-		return l.root + "/" + strings.Join(parts, "/"), true
-	}
-	for _, f := range l.Entry.Resources {
-		if name, err := url.PathUnescape(strings.TrimPrefix(f.URI, l.root+"/")); err == nil && name == file {
-			return f.URI, true
-		}
-	}
-	return "", false
 }
 
 // fetch reads a file that the entry has, or any of a dynamic skill. What was kept of an
@@ -209,29 +176,13 @@ func (l *LoadedSkill) fetchOnce(ctx context.Context, uri string, opts *CallOptio
 		return nil, l.changed(uri, "what was read is not that file")
 	}
 	contents := res.Contents[0]
-	return &contents, l.verify(uri, bytesOf(&contents))
-}
-
-// verify holds a file to the entry (SKILL-13).
-func (l *LoadedSkill) verify(uri string, data []byte) error {
-	if l.Entry.Dynamic {
-		if l.left.Add(-int64(len(data))) < 0 { // SKILL-07
-			return l.client.failed(mcp.MethodReadResource, fmt.Errorf("skill %.200q: its files have more than %d bytes", l.Entry.URI, skillmd.MaxBytes))
-		}
-		return nil
+	why, err := l.files.Verify(uri, bytesOf(&contents))
+	if why != "" {
+		err = l.changed(uri, why)
+	} else if err != nil {
+		err = l.client.failed(mcp.MethodReadResource, err)
 	}
-	for _, f := range l.Entry.Resources {
-		switch {
-		case f.URI != uri:
-			continue
-		case f.Size != int64(len(data)):
-			return l.changed(uri, fmt.Sprintf("it has %d bytes and not %d", len(data), f.Size))
-		case f.Digest != skillmd.Digest(data):
-			return l.changed(uri, "its digest is another one")
-		}
-		return nil
-	}
-	return l.changed(uri, "it is no file of the skill")
+	return &contents, err
 }
 
 // changed is an [ErrSkillChanged] of a file.
@@ -250,18 +201,8 @@ func bytesOf(c *mcp.ResourceContents) []byte {
 // Skills returns the skills of all servers, sorted by server and URI. The rest is as
 // with [Host.Resources] and [Client.ListSkills].
 func (h *Host) Skills(ctx context.Context) ([]Skill, error) {
-	if err := gather(ctx, h, skillShelves); err != nil {
-		return nil, err
-	}
-	return collect(h, func(e *entry) []Skill {
-		out := make([]Skill, len(e.skills.items))
-		for i, s := range e.skills.items {
-			out[i] = Skill{Server: e.server.Name, Skill: s}
-		}
-		return out
-	}, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Skill.URI, b.Skill.URI))
-	}), nil
+	return listed(ctx, h, skillLists, func(s *mcp.Skill) string { return s.URI },
+		func(server string, s mcp.Skill) Skill { return Skill{Server: server, Skill: s} })
 }
 
 // GetSkill returns the entry of a skill of a server; see [Client.GetSkill].

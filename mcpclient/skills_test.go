@@ -22,16 +22,16 @@ const (
 	skillCap = `{"resources":{"listChanged":true},"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true,"later":1}}}`
 )
 
-// shelfOf is a server that has one skill: what it lists, and what it hands out.
-type shelfOf struct {
+// skillWire is a server that has one skill: what it lists, and what it hands out.
+type skillWire struct {
 	*wire
 	entry mcp.Skill
 	files map[string]string
 }
 
 // skillServer has the skill "pdf" with two files.
-func skillServer(v mcp.Version) *shelfOf {
-	s := &shelfOf{wire: newWire(v, nil), files: map[string]string{pdfURI: pdfText, pdfForms: "# Forms\n"}}
+func skillServer(v mcp.Version) *skillWire {
+	s := &skillWire{wire: newWire(v, nil), files: map[string]string{pdfURI: pdfText, pdfForms: "# Forms\n"}}
 	s.caps = skillCap
 	s.describe()
 	s.methods[mcp.MethodListSkills] = func(*mcp.Message) string {
@@ -57,7 +57,7 @@ func skillServer(v mcp.Version) *shelfOf {
 }
 
 // describe makes the entry that the files have.
-func (s *shelfOf) describe() {
+func (s *skillWire) describe() {
 	s.entry = mcp.Skill{URI: pdfURI, Frontmatter: json.RawMessage(`{"name":"pdf","description":"Fills in forms","allowed-tools":["Bash"]}`)}
 	for _, uri := range slices.Sorted(maps.Keys(s.files)) {
 		if !strings.HasPrefix(uri, "skill://pdf/") {
@@ -68,7 +68,7 @@ func (s *shelfOf) describe() {
 	}
 }
 
-func (s *shelfOf) raw() string {
+func (s *skillWire) raw() string {
 	raw, err := mcp.Marshal(s.entry)
 	if err != nil {
 		panic(err)
@@ -120,32 +120,32 @@ func TestLoadSkill(t *testing.T) {
 func TestTamperedSkills(t *testing.T) {
 	tests := []struct {
 		name   string
-		tamper func(s *shelfOf)
+		tamper func(s *skillWire)
 	}{
-		{"digest", func(s *shelfOf) { s.files[pdfURI] = strings.Replace(pdfText, "See", "sEE", 1) }},
-		{"size", func(s *shelfOf) { s.files[pdfURI] += "more" }},
-		{"a size that lies", func(s *shelfOf) { s.entry.Resources[0].Size++ }},
-		{"frontmatter", func(s *shelfOf) {
+		{"digest", func(s *skillWire) { s.files[pdfURI] = strings.Replace(pdfText, "See", "sEE", 1) }},
+		{"size", func(s *skillWire) { s.files[pdfURI] += "more" }},
+		{"a size that lies", func(s *skillWire) { s.entry.Resources[0].Size++ }},
+		{"frontmatter", func(s *skillWire) {
 			s.files[pdfURI] = strings.Replace(pdfText, "Fills", "Eats", 1)
 			s.describe()
 		}},
-		{"a field less", func(s *shelfOf) {
+		{"a field less", func(s *skillWire) {
 			s.entry.Frontmatter = json.RawMessage(`{"name":"pdf","description":"Fills in forms"}`)
 		}},
-		{"a field more", func(s *shelfOf) {
+		{"a field more", func(s *skillWire) {
 			s.entry.Frontmatter = json.RawMessage(`{"name":"pdf","description":"Fills in forms","allowed-tools":["Bash"],"license":"MIT"}`)
 		}},
-		{"no frontmatter", func(s *shelfOf) {
+		{"no frontmatter", func(s *skillWire) {
 			s.files[pdfURI] = "# pdf"
 			s.describe()
 		}},
-		{"another file", func(s *shelfOf) {
+		{"another file", func(s *skillWire) {
 			s.methods[mcp.MethodReadResource] = func(*mcp.Message) string {
 				raw, _ := json.Marshal(pdfText)
 				return `{"resultType":"complete","contents":[{"uri":"skill://other/SKILL.md","text":` + string(raw) + `}]}`
 			}
 		}},
-		{"no file", func(s *shelfOf) {
+		{"no file", func(s *skillWire) {
 			s.methods[mcp.MethodReadResource] = func(*mcp.Message) string { return `{"resultType":"complete","contents":[]}` }
 		}},
 	}
@@ -242,7 +242,7 @@ func TestDynamicSkill(t *testing.T) {
 				t.Errorf("Read(%q): got %+v, want an error", file, got)
 			}
 		}
-		l.left.Store(1)
+		_, _ = l.files.Verify(pdfURI, make([]byte, skillmd.MaxBytes-1))
 		if got, err := l.Read(t.Context(), "references/FORMS.md"); err == nil {
 			t.Errorf("more than a skill may have: got %+v, want an error", got)
 		}

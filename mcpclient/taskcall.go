@@ -3,15 +3,14 @@ package mcpclient
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 )
 
 // taskWish is what a call wants to have to do with tasks, beyond its options.
@@ -94,31 +93,11 @@ func (t *taskCall) created(r call.Result) (task *Task, ok bool, err error) {
 	if tag, ok := t.req.Tag.(*asks.Call); ok {
 		task.client = of(tag) // of several processes, the one that has it
 	}
-	var s watch.State
-	var meta mcp.Meta
-	switch {
-	case r.Type == mcp.ResultTask: // XTASK-02
-		e := new(mcp.ExtensionTask)
-		if err := decode(r.Raw, e); err != nil {
-			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
-		}
-		s, meta, task.generation = watch.StateOf(e), e.Meta, watch.Extension
-	case t.augmented:
-		e := new(mcp.CreateTaskResult)
-		var shape struct {
-			Task    json.RawMessage `json:"task"`
-			Content json.RawMessage `json:"content"`
-		}
-		if jsonx.Unmarshal(r.Raw, &shape) != nil || shape.Task == nil || shape.Content != nil {
-			return nil, false, nil // the server has no tasks, and answers as ever (TASK-02)
-		}
-		if err := decode(r.Raw, e); err != nil {
-			return nil, true, &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
-		}
-		s, meta, task.generation = watch.StateOf(&e.Task), e.Meta, watch.Core
-	default:
-		return nil, false, nil
+	s, meta, generation, ok, err := listening.Created(r, t.augmented)
+	if !ok || err != nil {
+		return nil, ok, err
 	}
+	task.generation = generation
 	s.Inputs, s.Result, s.Err = nil, nil, nil // those are told by tasks/get
 	task.id, task.seed, task.immediate = s.ID, &s, meta.ImmediateResponse()
 	last := stateOf(&s)

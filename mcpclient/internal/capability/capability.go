@@ -103,3 +103,19 @@ func CheckExtensions(extensions map[string]json.RawMessage) error {
 	}
 	return nil
 }
+
+// Completes reports whether there is anything to complete: 2024-11-05 has no capability for
+// it.
+func Completes(v mcp.Version, caps *mcp.ServerCapabilities) bool {
+	return v.Has(mcp.FeatureCompletions) || caps.Prompts != nil || caps.Resources != nil
+}
+
+// CompleteParams leaves out what the revision does not have.
+func CompleteParams(p *mcp.CompleteParams, v mcp.Version) *mcp.CompleteParams {
+	if v.Has(mcp.FeatureCompletionContext) {
+		return p
+	}
+	d := *p
+	d.Context, d.Ref.Title = nil, ""
+	return &d
+}

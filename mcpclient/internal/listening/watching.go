@@ -2,12 +2,14 @@ package listening
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
@@ -126,4 +128,41 @@ func (w *Watching) Changed(n *watch.Notice) {
 			w.Cache.Changed(method, "")
 		}
 	}
+}
+
+// Created reads the answer to a tools/call that says that there is a task now. Augmented says
+// that the call has asked for one of 2025-11-25.
+func Created(r call.Result, augmented bool) (s watch.State, meta mcp.Meta, g watch.Generation, ok bool, err error) {
+	decode := func(into interface{ Validate() error }) error {
+		err := jsonx.Unmarshal(r.Raw, into)
+		if err == nil {
+			err = into.Validate()
+		}
+		if err != nil {
+			return &call.ResponseError{Method: mcp.MethodCallTool, Err: err}
+		}
+		return nil
+	}
+	switch {
+	case r.Type == mcp.ResultTask: // XTASK-02
+		e := new(mcp.ExtensionTask)
+		if err := decode(e); err != nil {
+			return s, nil, g, true, err
+		}
+		return watch.StateOf(e), e.Meta, watch.Extension, true, nil
+	case augmented:
+		var shape struct {
+			Task    json.RawMessage `json:"task"`
+			Content json.RawMessage `json:"content"`
+		}
+		if jsonx.Unmarshal(r.Raw, &shape) != nil || shape.Task == nil || shape.Content != nil {
+			return s, nil, g, false, nil // the server has no tasks, and answers as ever (TASK-02)
+		}
+		e := new(mcp.CreateTaskResult)
+		if err := decode(e); err != nil {
+			return s, nil, g, true, err
+		}
+		return watch.StateOf(&e.Task), e.Meta, watch.Core, true, nil
+	}
+	return s, nil, g, false, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
@@ -51,4 +52,26 @@ func Split(method string, params json.RawMessage) (rest json.RawMessage, meta mc
 	}
 	rest, err = jsonx.Marshal(members)
 	return rest, meta, name, err
+}
+
+// WithLevel returns meta with the level of the log messages that a request asks for.
+func WithLevel(meta mcp.Meta, level mcp.LogLevel) mcp.Meta {
+	out := make(mcp.Meta, len(meta)+1)
+	maps.Copy(out, meta)
+	out[mcp.MetaLogLevel] = json.RawMessage(jsonx.AppendQuote(nil, string(level)))
+	return out
+}
+
+// Leveled returns meta with the level that a request of 2026-07-28 asks for: its own, else
+// the given one (LOG-05). Earlier revisions have no such key.
+func Leveled(meta mcp.Meta, era mcp.Era, level mcp.LogLevel) mcp.Meta {
+	_, own := meta[mcp.MetaLogLevel]
+	switch modern := era == mcp.EraModern; {
+	case modern && !own && level != "":
+		return WithLevel(meta, level)
+	case !modern && own:
+		meta = maps.Clone(meta)
+		delete(meta, mcp.MetaLogLevel)
+	}
+	return meta
 }

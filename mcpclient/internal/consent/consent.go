@@ -1,0 +1,32 @@
+// Package consent remembers what was consented to of a server's definition.
+package consent
+
+import "context"
+
+// Given is the consent for all instances of one server.
+type Given struct {
+	asking chan struct{} // has room for one: it is full while a person is asked
+	hash   string        // of the definition that was consented to; of the one that asks
+}
+
+// None is no consent yet.
+func None() *Given { return &Given{asking: make(chan struct{}, 1)} }
+
+// Ask asks once for each definition, one attempt after the other. An empty hash is asked for
+// each time.
+func (g *Given) Ask(ctx context.Context, hash string, ask func() error) error {
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done(): // an earlier attempt still asks
+		return context.Cause(ctx)
+	}
+	if hash != "" && g.hash == hash {
+		return nil
+	}
+	if err := ask(); err != nil {
+		return err
+	}
+	g.hash = hash
+	return nil
+}
