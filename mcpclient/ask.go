@@ -209,3 +209,12 @@ type SamplerFunc func(ctx context.Context, req *SampleRequest) (*mcp.CreateMessa
 func (f SamplerFunc) Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error) {
 	return f(ctx, req)
 }
+
+// Owned is a [Human] that answers for a person: several with the same Owner are one
+// person, such as the Humans of the calls of one run. Others are one person only if
+// they are the same value.
+type Owned interface {
+	Human
+	// Owner returns a value that can be compared.
+	Owner() any
+}

@@ -3,12 +3,12 @@ package mcpclient
 import (
 	"cmp"
 	"context"
+	"os"
 	"reflect"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 )
 
 // AskOptions says what servers may ask of the program, and who answers. The zero
@@ -99,37 +99,28 @@ func (o AskOptions) withDefaults() AskOptions {
 // then known to have the same.
 type boxed struct{ Human }
 
-// declared are the capabilities that the server is told of in every revision that
-// has them: what it may ask of us (CAP-03).
-func (q *questions) declared() *mcp.ClientCapabilities {
-	o := q.opts
-	caps := &mcp.ClientCapabilities{Extensions: o.Extensions}
-	if q.tellsRoots() {
-		caps.Roots = &mcp.RootsCapability{ListChanged: true}
-	}
-	if q.samples() {
-		caps.Sampling = new(mcp.SamplingCapability)
-		if o.SamplingTools {
-			caps.Sampling.Tools = mcp.Present
-		}
-		if o.SamplingContext || q.server.SamplingContext {
-			caps.Sampling.Context = mcp.Present
-		}
-	}
-	if q.elicits() {
-		caps.Elicitation = new(mcp.ElicitationCapability)
-		if !o.NoForms {
-			caps.Elicitation.Form = mcp.Present
-		}
-		if !o.NoURLs {
-			caps.Elicitation.URL = mcp.Present
-		}
-	}
-	caps.Tasks = capability.ServedTasks(q.samples(), q.elicits())
-	return caps
+// PageDone is the end of a page that a [Human] has agreed to.
+type PageDone struct {
+	Server string   // its name in the configuration
+	Asks   []string // the IDs of the questions by which it was agreed to
+	URL    URLView
+	// Err is nil if the server has said that the page is completed (URL-30), if a person
+	// has said so by [Elicitation.Retry], or if the server, where it cannot say it, has
+	// answered the call that the page was for. Else it says why the page is over: it has
+	// expired, was given up, could not be opened, or the connection has ended.
+	Err error
 }
 
-// elicits reports whether the server may ask a person anything itself.
-func (q *questions) elicits() bool {
-	return q.opts.Human != nil && !q.server.NoAsk && !(q.opts.NoForms && q.opts.NoURLs)
+// isThere is what RootAvailable is by default.
+func isThere(p string) bool {
+	_, err := os.Stat(hostPath(p))
+	return err == nil
+}
+
+// hostPath takes the slash before a drive away.
+func hostPath(p string) string {
+	if len(p) >= 3 && p[0] == '/' && p[2] == ':' && os.PathSeparator == '\\' {
+		return p[1:]
+	}
+	return p
 }

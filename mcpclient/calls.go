@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -28,15 +27,6 @@ func (c *Client) Ping(ctx context.Context) error {
 		method = mcp.MethodDiscover
 	}
 	_, err = c.requests.do(ctx, &call.Request{Method: method, Safe: true}, nil)
-	return err
-}
-
-// pingTimeout is how long a ping of [Options].PingEvery waits for its answer, at most.
-const pingTimeout = 10 * time.Second
-
-// signOfLife is the connection's own ping.
-func (c dialing) signOfLife(ctx context.Context, _ *conn.Session) error {
-	_, err := c.conn.Do(ctx, &call.Request{Method: mcp.MethodPing})
 	return err
 }
 
@@ -79,17 +69,6 @@ func (c *Client) Request(ctx context.Context, method string, params json.RawMess
 		return nil, c.failed(method, err)
 	}
 	return c.requests.do(ctx, req, opts)
-}
-
-// failed names the server and method of an error; nil stays nil.
-func (c *Client) failed(method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, call.ErrClosed) {
-		err = fmt.Errorf("%s: %w", method, ErrClosed)
-	}
-	return &ServerError{Server: c.server.Name, Method: method, Err: public(err)}
 }
 
 // require refuses a method that the server's revision does not have, or whose
@@ -155,18 +134,22 @@ func rawRequest(method string, raw json.RawMessage, opts *CallOptions) (*call.Re
 	return req, err
 }
 
-// principal says for whom the client acts now.
-func (c *Client) principal() string {
-	if c.opts.Principal == nil {
-		return ""
+// read makes a request that changes nothing, and decodes its result.
+func (c requests) read(ctx context.Context, method string, params any, res interface{ Validate() error }) error {
+	if err := c.requests.require(ctx, method); err != nil {
+		return err
 	}
-	return c.opts.Principal(c.server.Name)
-}
-
-// era returns that of the server as it was last connected to.
-func (c *Client) era() mcp.Era {
-	if info := c.info.Load(); info != nil {
-		return info.Era
+	req, err := c.requests.request(method, params, nil)
+	if err != nil {
+		return c.failed(method, err)
 	}
-	return mcp.EraUnknown
+	req.Safe = true
+	raw, err := c.requests.do(ctx, req, nil)
+	if err != nil {
+		return err
+	}
+	if err := decode(raw, res); err != nil {
+		return c.failed(method, &call.ResponseError{Method: method, Err: err})
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
-	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
 // Resource is one resource of a host's servers.
@@ -37,72 +35,6 @@ type Prompt struct {
 	// that a person does not see and a model does (PRM-06).
 	Warnings []string
 }
-
-// lastList is the last good list of one kind of a server, guarded by the host's lock.
-type lastList[T any] struct {
-	items []T
-	err   error // of the last listing
-	read  bool  // there was a good one
-}
-
-// put takes what a listing came to and reports whether the list is another one.
-func (s *lastList[T]) put(items []T, err error) bool {
-	if s.err = err; err != nil {
-		return false
-	}
-	if s.read && sameList(s.items, items) {
-		return false
-	}
-	s.items, s.read = items, true
-	return true
-}
-
-// sameList reports whether two lists are the very same.
-func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// listKind says where the lists of one kind are: with the client and in the host.
-type listKind[T any] struct {
-	list     func(*Client) *lists.List[T]
-	last     func(*entry) *lastList[T]
-	declared func(*mcp.ServerCapabilities) bool
-	// prepare makes something of a new list that changed puts into the host, under its
-	// lock: preparing takes a while. Both may be nil.
-	prepare func(*entry, []T) any
-	changed func(*entry, any)
-}
-
-var (
-	toolLists = listKind[mcp.Tool]{
-		list:     func(c *Client) *lists.List[mcp.Tool] { return &c.cache.Tools },
-		last:     func(e *entry) *lastList[mcp.Tool] { return &e.tools },
-		declared: func(c *mcp.ServerCapabilities) bool { return c.Tools != nil },
-	}
-	resourceLists = listKind[mcp.Resource]{
-		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
-		last:     func(e *entry) *lastList[mcp.Resource] { return &e.resources },
-		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
-	}
-	templateLists = listKind[mcp.ResourceTemplate]{
-		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
-		last:     func(e *entry) *lastList[mcp.ResourceTemplate] { return &e.templates },
-		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
-	}
-	promptLists = listKind[mcp.Prompt]{
-		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
-		last:     func(e *entry) *lastList[mcp.Prompt] { return &e.prompts },
-		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
-	}
-	skillLists = listKind[mcp.Skill]{
-		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
-		last: func(e *entry) *lastList[mcp.Skill] { return &e.skills },
-		declared: func(c *mcp.ServerCapabilities) bool {
-			_, ok := c.Extension(mcp.ExtensionSkills)
-			return ok
-		},
-	}
-)
 
 // toolLists are the tools of this host, which it makes a catalogue of.
 func (h *Host) toolLists() listKind[mcp.Tool] {
@@ -199,21 +131,6 @@ func holds[T any](h *Host, last *lastList[T], items []T) bool {
 	return last.read && sameList(last.items, items)
 }
 
-// readList returns a list of a server; one that the server does not have is empty.
-func readList[T any](ctx context.Context, c *Client, k listKind[T]) ([]T, error) {
-	info, err := c.Info(ctx)
-	if err != nil || !k.declared(&info.Capabilities) {
-		return nil, err
-	}
-	l := k.list(c)
-	c.changes.wantFresh(l.Method)
-	items, err := l.Get(ctx)
-	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.Method == mcp.MethodListResourceTemplates {
-		return nil, nil // servers with resources and without templates forget it
-	}
-	return items, err
-}
-
 // listed returns what all servers have of a kind, sorted by server and key.
 func listed[T, O any](ctx context.Context, h *Host, k listKind[T], key func(*T) string, of func(server string, item T) O) ([]O, error) {
 	if err := gather(ctx, h, k); err != nil {
@@ -258,53 +175,6 @@ func (h *Host) Prompts(ctx context.Context) ([]Prompt, error) {
 		})
 }
 
-// ReadResource reads a resource of a server; see [Client.ReadResource].
-func (h *Host) ReadResource(ctx context.Context, server, uri string, opts *CallOptions) (*mcp.ReadResourceResult, error) {
-	c, err := h.Client(server)
-	if err != nil {
-		return nil, err
-	}
-	return c.ReadResource(ctx, uri, opts)
-}
-
-// GetPrompt gets a prompt of a server; see [Client.GetPrompt].
-func (h *Host) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts *CallOptions) (*mcp.GetPromptResult, error) {
-	c, err := h.Client(server)
-	if err != nil {
-		return nil, err
-	}
-	return c.GetPrompt(ctx, name, args, opts)
-}
-
-// Complete asks a server for completions; see [Client.Complete].
-func (h *Host) Complete(ctx context.Context, server string, params *mcp.CompleteParams) (*mcp.Completion, error) {
-	c, err := h.Client(server)
-	if err != nil {
-		return nil, err
-	}
-	return c.Complete(ctx, params)
-}
-
-// Tool is one entry of the merged catalogue.
-type Tool struct {
-	Server  string   // its name in the configuration
-	Name    string   // server__tool: at most 64 characters of [A-Za-z0-9_-]
-	Tool    mcp.Tool // as the server describes it, with its own name
-	Trusted bool     // the user trusts the server's hints
-	// Hash identifies the definition: see [HashTool]. Never empty.
-	Hash string
-	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
-	// name that looks like another's (SECA-39).
-	Warnings []string
-	// AppOnly says that the tool is for the server's own user interfaces (_meta.ui.visibility
-	// does not name the model): no model is offered it (APP-05).
-	AppOnly bool
-}
-
-// DisplayName returns what to call the tool before people: title, annotated title or
-// name (TOOL-18), as the server has it. Several tools may have the same.
-func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
-
 // describe makes a catalogue entry of a tool. Its name is given later, by those
 // beside it.
 func describe(s *Server, t *mcp.Tool) Tool {
@@ -340,4 +210,71 @@ func flagLookAlikes(tools []Tool) {
 			tools[i].Warnings = append(slices.Clip(tools[i].Warnings), warning)
 		}
 	}
+}
+
+func (c *toolCatalogue) find(name string) *Tool {
+	if c == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(c.tools, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &c.tools[i]
+}
+
+// relist reads a list that has changed, if it was ever asked for, and reports
+// that.
+func relist[T any](h *Host, e *entry, k listKind[T], event Event) {
+	h.mu.Lock()
+	wanted := event.ToolsChanged || k.last(e).read
+	h.mu.Unlock()
+	if wanted {
+		ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
+		defer cancel()
+		fill(ctx, h, e, k)
+	}
+	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
+		event.Server, event.Status = e.server.Name, c.Status()
+		h.opts.OnEvent(event)
+	}
+}
+
+// merge makes the catalogue anew. The host's lock is held.
+func (h *Host) merge() {
+	var all []Tool
+	for _, e := range h.entries {
+		all = append(all, e.described...)
+	}
+	qualify(all)
+	flagLookAlikes(all)
+	h.names.Store(&toolCatalogue{all})
+}
+
+// Tools returns the merged catalogue, sorted by name, connecting to servers where
+// that was not done yet. Servers that fail, or do not answer in time, are left
+// with their last good list: [Host.Servers] tells of them. The error is the cause
+// of ctx, or [ErrClosed]. The caller must not change what is returned.
+func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
+	return h.ToolsOf(ctx)
+}
+
+// ToolsOf is [Host.Tools] for those who need only these servers: it neither connects to
+// others nor waits for them. What is known of those is returned too. No names are all.
+func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
+	if err := gather(ctx, h, h.toolLists(), servers...); err != nil {
+		return nil, err
+	}
+	if c := h.names.Load(); c != nil {
+		return c.tools, nil
+	}
+	return nil, nil
+}
+
+// Lookup returns the entry of the catalogue as it is known now.
+func (h *Host) Lookup(name string) (Tool, bool) {
+	if t := h.names.Load().find(name); t != nil {
+		return *t, true
+	}
+	return Tool{}, false
 }

@@ -54,19 +54,6 @@ func configured(c *hostconfig.Server) Server {
 	return s
 }
 
-// logWarnings says once what of the definitions is ignored. A tenant's are those of the
-// program's own host.
-func (h *Host) logWarnings() {
-	if h.opts.Tenant != "" {
-		return
-	}
-	for _, e := range h.entries {
-		for _, w := range e.server.Warnings {
-			h.log.Warn("a part of a server's definition is ignored: "+w, "server", e.server.Name)
-		}
-	}
-}
-
 // SafeIcons returns the icons that a renderer may use (ICON-03): data URLs of at most
 // 256 KiB that hold what they say, as PNG, JPEG, GIF, WebP or SVG, and https URLs of
 // the server's own origin. ServerURL is that of the server, "" for one that has none.

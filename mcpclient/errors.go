@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -181,13 +182,6 @@ func inputError(question string, err error) error {
 	return &InputError{Question: question, Reason: asks.Brief(wire.Message), Refused: wire.Code == mcp.CodeUserRejected}
 }
 
-// DefaultMaxMessage is how many bytes a message of a server may have, unless
-// [Server].MaxMessage says otherwise (WIRE-04).
-const DefaultMaxMessage = 16 << 20
-
-// maxMaxMessage bounds what a definition may ask for: lists and results are decoded whole.
-const maxMaxMessage = 1 << 30
-
 // ErrMessageTooLong is what a [MessageTooLongError] is.
 var ErrMessageTooLong = errors.New("mcpclient: a message of the server is too long")
 
@@ -212,19 +206,6 @@ func (e *MessageTooLongError) Error() string {
 
 // Is reports that the error is [ErrMessageTooLong].
 func (e *MessageTooLongError) Is(target error) bool { return target == ErrMessageTooLong }
-
-// maxMessage is how many bytes a message may have.
-func (s *Server) maxMessage() int {
-	if s.MaxMessage > 0 {
-		return s.MaxMessage
-	}
-	return DefaultMaxMessage
-}
-
-// tooLong makes the error of a message.
-func (s *Server) tooLong(certain bool) error {
-	return &MessageTooLongError{Server: s.Name, Max: s.maxMessage(), Certain: certain}
-}
 
 // TimeoutError ends a call at one of its limits.
 type TimeoutError struct {
@@ -265,4 +246,38 @@ func public(err error) error {
 		return &LostError{Method: e.Method, Unsent: e.Unsent, Err: e}
 	}
 	return err
+}
+
+// ErrAuthRequired is what an [AuthRequiredError] is.
+var ErrAuthRequired = errors.New("mcpclient: the server wants authorization")
+
+// AuthRequiredError says that a server does not let us in: HTTP status 401 or 403.
+type AuthRequiredError struct {
+	Status    int
+	Challenge string // its WWW-Authenticate header, fit to be shown
+	// Challenges are the values of that header as they came, at most 16 of together 8 KiB.
+	// They are the server's text: not to be shown, or to be believed.
+	Challenges []string
+	Err        error // what it says beside that
+}
+
+func (e *AuthRequiredError) Error() string {
+	text := "the server wants authorization"
+	if e.Status == http.StatusForbidden {
+		text = "the server refuses access"
+	}
+	if e.Challenge != "" {
+		text += " (" + e.Challenge + ")"
+	}
+	return fmt.Sprintf("%s: %v", text, e.Err)
+}
+
+// Is reports that the error is [ErrAuthRequired].
+func (e *AuthRequiredError) Is(target error) bool { return target == ErrAuthRequired }
+
+// Unwrap returns what the server says.
+func (e *AuthRequiredError) Unwrap() error { return e.Err }
+
+func denied(status int, challenges []string, shown string, err error) error {
+	return &AuthRequiredError{Status: status, Challenge: shown, Challenges: challenges, Err: err}
 }

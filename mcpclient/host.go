@@ -2,18 +2,14 @@ package mcpclient
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
@@ -123,215 +119,6 @@ type toolCatalogue struct {
 	tools []Tool // by name
 }
 
-func (c *toolCatalogue) find(name string) *Tool {
-	if c == nil {
-		return nil
-	}
-	i, ok := slices.BinarySearchFunc(c.tools, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
-	if !ok {
-		return nil
-	}
-	return &c.tools[i]
-}
-
-// NewHost starts a host below the runtime of sys; nil makes a system that ends
-// with the host. A definition that cannot work is an error, and so are two
-// servers of one name; a server that does not start is not: see [Host.Servers].
-// The host must be closed.
-func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
-	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
-	h.pins = pins.New(h.opts.Pins)
-	if h.opts.Like != nil {
-		h.eras, h.opts.Like = h.opts.Like.eras, nil
-	}
-	if err := h.opts.check(); err != nil {
-		return nil, err
-	}
-	seen := map[string]bool{}
-	for _, s := range servers {
-		if err := s.check(); err != nil {
-			return nil, err
-		}
-		if seen[s.Name] {
-			return nil, fmt.Errorf("mcpclient: there are two servers of the name %q", s.Name)
-		}
-		seen[s.Name] = true
-		h.entries = append(h.entries, &entry{server: s})
-	}
-	if sys == nil {
-		var err error
-		if h.sys, err = actors.NewSystem(&actors.Options{Logger: h.opts.Logger}); err != nil {
-			return nil, fmt.Errorf("starting the host: %w", err)
-		}
-		h.ownSys = true
-	}
-	if h.log = h.opts.Logger; h.log == nil {
-		h.log = h.sys.Log()
-	}
-	h.logWarnings()
-	started := new(actors.Reply[struct{}])
-	spec := actors.Spec{
-		Kind: actors.KindHost,
-		New:  func() actors.Actor { return &hostActor{host: h, started: started, clients: map[actors.Ref]*entry{}} },
-	}
-	if h.opts.Tenant != "" {
-		spec.Kind, spec.Name = actors.KindTenant, h.opts.Tenant
-	}
-	ref, err := h.sys.Spawn(spec)
-	if err != nil {
-		return nil, fmt.Errorf("starting the host: %w", err)
-	}
-	h.ref = ref
-	select {
-	case <-started.Done():
-	case <-ref.Stopped():
-		return nil, ErrClosed
-	}
-	return h, nil
-}
-
-// clientOptions are the options of one server's client.
-func (h *Host) clientOptions(e *entry) *Options {
-	o := h.opts.Options
-	o.System, o.Logger, o.pool, o.eras = h.sys, h.log, &h.pool, h.eras
-	o.spawn = func(k *conn.Conn) error {
-		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any { return startInstance{k, reply} })
-		return err
-	}
-	if roots := h.roots.Load(); roots != nil { // of SetRoots
-		o.Roots = *roots
-	}
-	o.OnToolsChanged = func() {
-		relist(h, e, h.toolLists(), Event{ToolsChanged: true})
-	}
-	o.OnResourcesChanged = func() {
-		relist(h, e, resourceLists, Event{ResourcesChanged: true})
-	}
-	o.OnPromptsChanged = func() {
-		relist(h, e, promptLists, Event{PromptsChanged: true})
-	}
-	if h.opts.OnEvent != nil {
-		o.OnState = func(s Status) {
-			if c := e.client.Load(); c != nil {
-				c.events.Add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
-			}
-		}
-	}
-	return &o
-}
-
-// relist reads a list that has changed, if it was ever asked for, and reports
-// that.
-func relist[T any](h *Host, e *entry, k listKind[T], event Event) {
-	h.mu.Lock()
-	wanted := event.ToolsChanged || k.last(e).read
-	h.mu.Unlock()
-	if wanted {
-		ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
-		defer cancel()
-		fill(ctx, h, e, k)
-	}
-	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
-		event.Server, event.Status = e.server.Name, c.Status()
-		h.opts.OnEvent(event)
-	}
-}
-
-// merge makes the catalogue anew. The host's lock is held.
-func (h *Host) merge() {
-	var all []Tool
-	for _, e := range h.entries {
-		all = append(all, e.described...)
-	}
-	qualify(all)
-	flagLookAlikes(all)
-	h.names.Store(&toolCatalogue{all})
-}
-
-// Tools returns the merged catalogue, sorted by name, connecting to servers where
-// that was not done yet. Servers that fail, or do not answer in time, are left
-// with their last good list: [Host.Servers] tells of them. The error is the cause
-// of ctx, or [ErrClosed]. The caller must not change what is returned.
-func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
-	return h.ToolsOf(ctx)
-}
-
-// ToolsOf is [Host.Tools] for those who need only these servers: it neither connects to
-// others nor waits for them. What is known of those is returned too. No names are all.
-func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
-	if err := gather(ctx, h, h.toolLists(), servers...); err != nil {
-		return nil, err
-	}
-	if c := h.names.Load(); c != nil {
-		return c.tools, nil
-	}
-	return nil, nil
-}
-
-// Lookup returns the entry of the catalogue as it is known now.
-func (h *Host) Lookup(name string) (Tool, bool) {
-	if t := h.names.Load().find(name); t != nil {
-		return *t, true
-	}
-	return Tool{}, false
-}
-
-// Call calls a tool of the catalogue by its qualified name. Errors are as in
-// [Client.CallTool]; a name that is not in the catalogue is [ErrUnknownTool].
-func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
-	c, tool, err := h.toCall(ctx, name, opts)
-	if err != nil {
-		return nil, err
-	}
-	return c.CallTool(ctx, tool.Tool.Name, args, opts)
-}
-
-// Start is [Host.Call] for a caller that does not wait; see [Client.StartTool].
-func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
-	ctx, t := newToolCall(ctx)
-	t.begin(ctx, args, opts, func() (*Client, string, error) {
-		c, tool, err := h.toCall(ctx, name, opts)
-		if err != nil {
-			return nil, "", err
-		}
-		return c, tool.Tool.Name, nil
-	})
-	return t
-}
-
-// toCall finds a tool of the catalogue that may be called, and its server's client.
-func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Client, *Tool, error) {
-	tool := h.names.Load().find(name)
-	if tool == nil {
-		if _, err := h.Tools(ctx); err != nil {
-			return nil, nil, err
-		}
-		if tool = h.names.Load().find(name); tool == nil {
-			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
-		}
-	}
-	c, err := h.Client(tool.Server)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := h.checkPin(ctx, tool, opts); err != nil {
-		return nil, nil, &notSentError{err}
-	}
-	return c, tool, nil
-}
-
-// Retry makes an attempt to connect to a server now, also if it is waiting after
-// failures, has given up, or asks for something that was missing then. It does not
-// wait for the outcome: see [Host.Servers]. A server that is ready is left alone.
-func (h *Host) Retry(server string) error {
-	if _, err := h.Client(server); err != nil {
-		return err
-	}
-	i := slices.IndexFunc(h.entries, func(e *entry) bool { return e.server.Name == server })
-	h.ref.Send(retry{h.entries[i]})
-	return nil
-}
-
 // Client returns the client of a server, for what a host has no method for. It
 // must not be closed.
 func (h *Host) Client(server string) (*Client, error) {
@@ -354,46 +141,6 @@ func (e *entry) listErr() error {
 	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err, e.skills.err)
 }
 
-// Ready connects to the servers that are [Server].Required, all at once, and returns
-// when each is connected or its first attempt has failed. The error joins a
-// [*ServerError] for each that failed or is disabled; it is the cause of ctx if that
-// ends first, or [ErrClosed]. Without required servers Ready returns nil at once.
-func (h *Host) Ready(ctx context.Context) error {
-	if h.closed.Load() {
-		return ErrClosed
-	}
-	var attempts []*actors.Reply[struct{}]
-	for _, e := range h.entries {
-		if !e.server.Required {
-			continue
-		}
-		attempt := new(actors.Reply[struct{}])
-		h.sys.Go("required server "+e.server.Name, func() { attempt.Complete(struct{}{}, e.connect(ctx)) })
-		attempts = append(attempts, attempt)
-	}
-	var errs []error
-	for _, attempt := range attempts {
-		_, err := attempt.Wait(ctx)
-		errs = append(errs, err)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return errors.Join(errs...)
-}
-
-// connect waits for the first attempt to connect to a required server.
-func (e *entry) connect(ctx context.Context) error {
-	c := e.client.Load()
-	if c == nil {
-		return &ServerError{Server: e.server.Name, Err: errors.New("it is required, and disabled")}
-	}
-	if _, err := c.Info(ctx); err != nil {
-		return fmt.Errorf("it is required: %w", err)
-	}
-	return nil
-}
-
 // Servers returns the state of every server, in the order they were given.
 func (h *Host) Servers() []ServerStatus {
 	h.mu.Lock()
@@ -411,148 +158,46 @@ func (h *Host) Servers() []ServerStatus {
 	return out
 }
 
-// Close is [Host.Shutdown] with a bound of 2 s for the calls under way.
-func (h *Host) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	return h.Shutdown(ctx)
+// Tool is one entry of the merged catalogue.
+type Tool struct {
+	Server  string   // its name in the configuration
+	Name    string   // server__tool: at most 64 characters of [A-Za-z0-9_-]
+	Tool    mcp.Tool // as the server describes it, with its own name
+	Trusted bool     // the user trusts the server's hints
+	// Hash identifies the definition: see [HashTool]. Never empty.
+	Hash string
+	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
+	// name that looks like another's (SECA-39).
+	Warnings []string
+	// AppOnly says that the tool is for the server's own user interfaces (_meta.ui.visibility
+	// does not name the model): no model is offered it (APP-05).
+	AppOnly bool
 }
 
-// Shutdown lets calls end until ctx does, then ends them and all servers. It takes
-// at most some seconds longer than ctx, and returns the cause of ctx if calls had
-// to be ended. Later calls return what the first did.
-func (h *Host) Shutdown(ctx context.Context) error {
-	h.closing.Do(func() {
-		h.closed.Store(true)
-		h.ended = h.shutDown(ctx)
-	})
-	return h.ended
+// DisplayName returns what to call the tool before people: title, annotated title or
+// name (TOOL-18), as the server has it. Several tools may have the same.
+func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
+
+// lastList is the last good list of one kind of a server, guarded by the host's lock.
+type lastList[T any] struct {
+	items []T
+	err   error // of the last listing
+	read  bool  // there was a good one
 }
 
-func (h *Host) shutDown(ctx context.Context) error {
-	var ends []*actors.Reply[struct{}]
-	for _, e := range h.entries {
-		c := e.client.Load()
-		if c == nil {
-			continue
-		}
-		done := new(actors.Reply[struct{}])
-		h.sys.Go("closing "+e.server.Name, func() { done.Complete(struct{}{}, c.Shutdown(ctx)) })
-		ends = append(ends, done)
+// put takes what a listing came to and reports whether the list is another one.
+func (s *lastList[T]) put(items []T, err error) bool {
+	if s.err = err; err != nil {
+		return false
 	}
-	var errs []error
-	for _, done := range ends {
-		<-done.Done() // Close has its own bound
-		_, err := done.Result()
-		errs = append(errs, err)
+	if s.read && sameList(s.items, items) {
+		return false
 	}
-	h.ref.Stop()
-	select {
-	case <-h.ref.Stopped():
-	case <-time.After(systemGrace):
-		errs = append(errs, errors.New("mcpclient: the host's actor does not stop"))
-	}
-	if h.ownSys {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), systemGrace)
-		defer cancel()
-		errs = append(errs, h.sys.Shutdown(end))
-	}
-	return errors.Join(errs...)
+	s.items, s.read = items, true
+	return true
 }
 
-// respawnDelay is the pause before a connection whose actor has given up is made anew.
-const respawnDelay = 30 * time.Second
-
-// hostActor supervises the connections: it starts them and makes those anew that
-// have stopped. Everything else the host does needs no actor.
-type hostActor struct {
-	host    *Host
-	started *actors.Reply[struct{}]
-	clients map[actors.Ref]*entry
-}
-
-// respawn is a message to itself: a pause is over. Retry is a user's.
-type (
-	respawn struct{ entry *entry }
-	retry   struct{ entry *entry }
-	// startInstance is from a client: its server needs one more process.
-	startInstance struct {
-		conn  *conn.Conn
-		reply *actors.Reply[struct{}]
-	}
-)
-
-// runs reports whether the connection of a server has an actor. E is not nil.
-func (a *hostActor) runs(e *entry) bool {
-	server := e.server.Name
-	for _, other := range a.clients {
-		if other.server.Name == server {
-			return true
-		}
-	}
-	return false
-}
-
-// Receive implements [actors.Actor].
-func (a *hostActor) Receive(c *actors.Context, msg any) {
-	switch m := msg.(type) {
-	case actors.Started:
-		for _, e := range a.host.entries {
-			if !e.server.Disabled {
-				a.start(c, e)
-			}
-		}
-		a.started.Complete(struct{}{}, nil)
-	case respawn:
-		if !a.runs(m.entry) {
-			a.start(c, m.entry)
-		}
-	case retry:
-		if !a.runs(m.entry) {
-			a.start(c, m.entry)
-		} else if client := m.entry.client.Load(); client != nil {
-			client.conn.Retry()
-		}
-	case startInstance:
-		_, err := m.conn.StartChild(c)
-		m.reply.Complete(struct{}{}, err)
-	case actors.ChildStopped:
-		e := a.clients[m.Ref]
-		delete(a.clients, m.Ref)
-		if e != nil {
-			a.endInstances(c, e)
-		}
-		if e != nil && !a.host.closed.Load() {
-			c.After(respawnDelay, respawn{e})
-		}
-	}
-}
-
-func (a *hostActor) start(c *actors.Context, e *entry) {
-	client, err := newClient(e.server, a.host.clientOptions(e))
-	if err != nil {
-		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
-		return
-	}
-	before := e.client.Swap(client) // now, for the events that come before StartChild has returned
-	ref, err := client.conn.StartChild(c)
-	if err != nil {
-		e.client.Store(before)
-		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
-		return
-	}
-	a.clients[ref] = e
-}
-
-// endInstances ends the further processes of a server whose first connection has stopped.
-func (a *hostActor) endInstances(c *actors.Context, e *entry) {
-	if client := e.client.Load(); client != nil {
-		c.System().Go("the instances of "+e.server.Name, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-			defer cancel()
-			for _, done := range client.instances.Close(ctx) {
-				<-done.Done()
-			}
-		})
-	}
+// sameList reports whether two lists are the very same.
+func sameList[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -3,13 +3,13 @@ package mcpclient
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
+	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
 )
 
 // Notice is one thing that a [Subscription] tells.
@@ -48,31 +48,6 @@ const (
 
 // String returns the kind in words.
 func (k NoticeKind) String() string { return watch.NoticeKind(k).String() }
-
-// watching returns what is watched; it is made when it is first needed, as most servers
-// have nothing to watch.
-func (c *Client) watching() *listening.Watching {
-	if w := c.watches.Load(); w != nil {
-		return w
-	}
-	c.watches.CompareAndSwap(nil, listening.New(listening.Options{ // another may have been quicker
-		Conn: c.conn, Cache: &c.cache, Do: c.changes.watchDo, Log: c.log, Closed: ErrClosed,
-		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
-			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
-		},
-		Cancels:     func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
-		OnServed:    c.changes.servedChanged,
-		NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
-		Failed:      func(err error) error { return c.failed(mcp.MethodListen, err) },
-	}))
-	return c.watches.Load()
-}
-
-// watchDo carries out a request of something that watches.
-func (c changes) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
-	req.Meta = c.requests.traced(ctx, req.Meta)
-	return c.conn.Do(ctx, req)
-}
 
 // Subscription is a wish to be told of changes, until it is closed or ends by itself.
 // Its methods may be used from any goroutine.
@@ -146,25 +121,65 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 // errNotKept says that a server ended a subscription before it had agreed to it.
 var errNotKept = errors.New("the server ended the subscription at once")
 
-// errNotAccepted says that a server does not announce what it was asked for (SUB-05).
-func errNotAccepted(uri string) error {
-	return fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri)
+// Subscribe asks the server to tell when a resource changes, in whatever way its
+// revision has (RES-05, SUB-01), and waits until it agrees. F is called with the URI
+// that changed, which may lie below uri, and also when changes may have been missed:
+// after a reconnect the server is asked again. F may block; when it is too slow calls
+// are dropped, as with [Options].OnToolsChanged.
+func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) (*Subscription, error) {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := resource.CheckURI(uri); err != nil {
+		return nil, c.failed(mcp.MethodSubscribe, err)
+	}
+	if missing := capability.Missing(mcp.MethodSubscribe, info.Version, &info.Capabilities); missing != "" {
+		return nil, c.failed(mcp.MethodSubscribe, &UnsupportedError{Method: mcp.MethodSubscribe, Capability: missing, Version: info.Version})
+	}
+	s := new(Subscription)
+	tell := func(uri string) { c.events.Add(func() { f(uri) }) }
+	if info.Era == mcp.EraModern {
+		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
+	}
+	u := watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
+	if s.stop, err = c.watching().Subscriptions.Add(ctx, uri, u); err != nil {
+		return nil, c.failed(mcp.MethodSubscribe, err)
+	}
+	return s, nil
 }
 
-// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
-// is there to hear it.
-func (c changes) servedChanged(served *watch.ServedTask) {
-	t := served.Core()
-	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
+// subscribe listens for a resource, and waits until the server agrees.
+func (c changes) subscribe(ctx context.Context, s *Subscription, r *listening.Resource) (*Subscription, error) {
+	remove, err := c.watching().Keeper.Add(r)
+	if err != nil {
+		return s, c.failed(mcp.MethodListen, err)
+	}
+	s.stop = remove
+	if _, err := s.ready.Wait(ctx); err != nil {
+		remove()
+		return s, err
+	}
+	return s, nil
+}
+
+// wantFresh says that the program uses a list, and wants it fresh from here on: changes
+// are listened for if the server announces them, and the program wants to hear of
+// them.
+func (c changes) wantFresh(method string) {
+	info := c.info.Load()
+	if info == nil || info.Era != mcp.EraModern || c.opts.NoListen {
 		return
 	}
-	c.sys.Go("tasks of "+c.server.Name, func() {
-		raw, err := mcp.Marshal(&t)
-		if err == nil {
-			err = c.conn.Notify(mcp.NotificationTaskStatus, raw)
-		}
-		if err != nil {
-			c.log.Debug("the server was not told of its task", "error", err)
+	caps := &info.Capabilities
+	c.watching().Keeper.Want(func(f *mcp.SubscriptionFilter) {
+		switch method {
+		case mcp.MethodListTools:
+			f.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
+		case mcp.MethodListPrompts:
+			f.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
+		case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodListSkills:
+			f.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
 		}
 	})
 }

@@ -3,12 +3,13 @@ package mcpclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 )
 
 // ListTools returns the server's tools, all pages of them, in the server's order.
@@ -32,11 +33,6 @@ func (c toolCalls) suspectTools() {
 		c.cache.Tools.Invalidate()
 		c.cache.Tools.Notify()
 	}
-}
-
-// allows reports whether the definition lets a tool be used.
-func (s *Server) allows(tool string) bool {
-	return !slices.Contains(s.Deny, tool) && (s.Allow == nil || slices.Contains(s.Allow, tool))
 }
 
 // listOf is readList for a caller that can do with a list that is out of date.
@@ -69,3 +65,60 @@ func (s *listSource) Notify(f func())             { s.events.Add(f) }
 func (s *listSource) Log() *slog.Logger           { return s.log }
 func (s *listSource) CheckTool(t *mcp.Tool) error { return (*Client)(s).tools.checkTool(t) }
 func (s *listSource) Allows(tool string) bool     { return s.server.allows(tool) }
+
+// listKind says where the lists of one kind are: with the client and in the host.
+type listKind[T any] struct {
+	list     func(*Client) *lists.List[T]
+	last     func(*entry) *lastList[T]
+	declared func(*mcp.ServerCapabilities) bool
+	// prepare makes something of a new list that changed puts into the host, under its
+	// lock: preparing takes a while. Both may be nil.
+	prepare func(*entry, []T) any
+	changed func(*entry, any)
+}
+
+var (
+	toolLists = listKind[mcp.Tool]{
+		list:     func(c *Client) *lists.List[mcp.Tool] { return &c.cache.Tools },
+		last:     func(e *entry) *lastList[mcp.Tool] { return &e.tools },
+		declared: func(c *mcp.ServerCapabilities) bool { return c.Tools != nil },
+	}
+	resourceLists = listKind[mcp.Resource]{
+		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
+		last:     func(e *entry) *lastList[mcp.Resource] { return &e.resources },
+		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+	}
+	templateLists = listKind[mcp.ResourceTemplate]{
+		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
+		last:     func(e *entry) *lastList[mcp.ResourceTemplate] { return &e.templates },
+		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+	}
+	promptLists = listKind[mcp.Prompt]{
+		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
+		last:     func(e *entry) *lastList[mcp.Prompt] { return &e.prompts },
+		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
+	}
+	skillLists = listKind[mcp.Skill]{
+		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
+		last: func(e *entry) *lastList[mcp.Skill] { return &e.skills },
+		declared: func(c *mcp.ServerCapabilities) bool {
+			_, ok := c.Extension(mcp.ExtensionSkills)
+			return ok
+		},
+	}
+)
+
+// readList returns a list of a server; one that the server does not have is empty.
+func readList[T any](ctx context.Context, c *Client, k listKind[T]) ([]T, error) {
+	info, err := c.Info(ctx)
+	if err != nil || !k.declared(&info.Capabilities) {
+		return nil, err
+	}
+	l := k.list(c)
+	c.changes.wantFresh(l.Method)
+	items, err := l.Get(ctx)
+	if err != nil && errors.Is(err, mcp.ErrMethodNotFound) && l.Method == mcp.MethodListResourceTemplates {
+		return nil, nil // servers with resources and without templates forget it
+	}
+	return items, err
+}

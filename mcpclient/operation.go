@@ -14,26 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
 )
 
-// Operation is a request to a server as its caller sees it: with all attempts, rounds of
-// questions and the wait for its task. It must not be changed, nor kept.
-type Operation struct {
-	Server string // its configured name
-	Method string
-	Name   string // of the tool or prompt, or the resource's URI; empty where there is none
-	// Version is the revision that is spoken.
-	Version mcp.Version
-	// Transport is "pipe", "tcp" (HTTP and streams) or "inproc".
-	Transport string
-	Address   string // scheme and host of a URL; empty for other servers
-}
-
-// TraceFunc is told of each operation as it begins, and by the function that it returns
-// of how it ended. The context that it returns is the one the operation is made in, and
-// must be derived from the one it is given: [Options].TraceContext finds there what goes
-// into the request (META-04). Both are called in pairs, on the caller's goroutine, but that
-// of how it ended on another one where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
-type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end func(toolError bool, err error))
-
 // An operation goes through the same steps in both of its drivers: [Client.do] on its
 // caller's goroutine, and [Client.start], which holds none. The request is the operation's
 // from begin on: each is made for one.

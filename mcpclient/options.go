@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 )
 
 // version is what we call ourselves in the handshake.
@@ -206,4 +208,55 @@ func (i *Info) Extension(id string) (settings json.RawMessage, ok bool) {
 		return nil, false
 	}
 	return i.Capabilities.Extension(id)
+}
+
+// Observers see what a server sends on its own account, before anything is done with
+// it, for programs that show the wire. They are called at once, on the goroutine that
+// reads, in the order of what came: they must not block, and what came before an
+// answer has been seen when the call returns. The parameters are the observer's.
+type Observers struct {
+	// OnNotification sees every notification of the server, known or not, progress
+	// included. Nil sees none.
+	OnNotification func(server, method string, params json.RawMessage)
+	// OnRequest sees every request of the server, answered or refused; in 2026-07-28,
+	// which has none, what a result asks for instead (MRTR-01). Nil sees none.
+	OnRequest func(server, method string, params json.RawMessage)
+}
+
+// Operation is a request to a server as its caller sees it: with all attempts, rounds of
+// questions and the wait for its task. It must not be changed, nor kept.
+type Operation struct {
+	Server string // its configured name
+	Method string
+	Name   string // of the tool or prompt, or the resource's URI; empty where there is none
+	// Version is the revision that is spoken.
+	Version mcp.Version
+	// Transport is "pipe", "tcp" (HTTP and streams) or "inproc".
+	Transport string
+	Address   string // scheme and host of a URL; empty for other servers
+}
+
+// TraceFunc is told of each operation as it begins, and by the function that it returns
+// of how it ended. The context that it returns is the one the operation is made in, and
+// must be derived from the one it is given: [Options].TraceContext finds there what goes
+// into the request (META-04). Both are called in pairs, on the caller's goroutine, but that
+// of how it ended on another one where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
+type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end func(toolError bool, err error))
+
+// starter starts the process of a server.
+type starter func(*Server) (pipe.Process, error)
+
+func startProcess(s *Server) (pipe.Process, error) {
+	return pipe.Start(&pipe.Command{Path: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir})
+}
+
+// InstanceWait is what a call waits for that has no instance of its server yet.
+type InstanceWait struct {
+	Server string
+	// InUse is how many instances other owners have, Of how many there may be.
+	InUse, Of int
+}
+
+func (w *InstanceWait) String() string {
+	return fmt.Sprintf("an instance of server %q (%d of %d in use)", w.Server, w.InUse, w.Of)
 }

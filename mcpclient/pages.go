@@ -11,18 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
-// PageDone is the end of a page that a [Human] has agreed to.
-type PageDone struct {
-	Server string   // its name in the configuration
-	Asks   []string // the IDs of the questions by which it was agreed to
-	URL    URLView
-	// Err is nil if the server has said that the page is completed (URL-30), if a person
-	// has said so by [Elicitation.Retry], or if the server, where it cannot say it, has
-	// answered the call that the page was for. Else it says why the page is over: it has
-	// expired, was given up, could not be opened, or the connection has ended.
-	Err error
-}
-
 // Elicitation is a page that was opened with the user's consent and of which the
 // server has not said that it is completed. It ends by that, by Retry or Cancel, or
 // when it expires (URL-17).

@@ -38,19 +38,6 @@ func (c incoming) received(s *conn.Session, m *mcp.Message, related mcp.ID) {
 	// Any other is unknown or of no use: ignored (BASE-14).
 }
 
-// Observers see what a server sends on its own account, before anything is done with
-// it, for programs that show the wire. They are called at once, on the goroutine that
-// reads, in the order of what came: they must not block, and what came before an
-// answer has been seen when the call returns. The parameters are the observer's.
-type Observers struct {
-	// OnNotification sees every notification of the server, known or not, progress
-	// included. Nil sees none.
-	OnNotification func(server, method string, params json.RawMessage)
-	// OnRequest sees every request of the server, answered or refused; in 2026-07-28,
-	// which has none, what a result asks for instead (MRTR-01). Nil sees none.
-	OnRequest func(server, method string, params json.RawMessage)
-}
-
 // observeNotification is to be called for each notification of the server.
 func (c incoming) observeNotification(m *mcp.Message) {
 	if c.opts.OnNotification != nil {

@@ -4,29 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
-
-// isThere is what RootAvailable is by default.
-func isThere(p string) bool {
-	_, err := os.Stat(hostPath(p))
-	return err == nil
-}
-
-// hostPath takes the slash before a drive away.
-func hostPath(p string) string {
-	if len(p) >= 3 && p[0] == '/' && p[2] == ':' && os.PathSeparator == '\\' {
-		return p[1:]
-	}
-	return p
-}
-
-// tellsRoots reports whether the server may ask for roots.
-func (q *questions) tellsRoots() bool { return q.opts.RootsFunc != nil || q.roots.Load() != nil }
 
 // rootsQuestion is roots/list.
 type rootsQuestion struct{ *questions }

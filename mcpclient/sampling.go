@@ -12,30 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 )
 
-// SamplingMode says how far a server may use a model of ours.
-type SamplingMode string
-
-// The sampling modes.
-const (
-	SamplingDefault SamplingMode = ""      // as [AskOptions].SampleFreely says
-	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on (SAMP-40)
-	SamplingAllow   SamplingMode = "allow" // within the limits, and no person looks
-	SamplingDeny    SamplingMode = "deny"  // it is not even declared to the server
-)
-
-func (m SamplingMode) valid() bool {
-	switch m {
-	case SamplingDefault, SamplingAsk, SamplingAllow, SamplingDeny:
-		return true
-	}
-	return false
-}
-
-// samples reports whether the server may ask for a model's answer.
-func (q *questions) samples() bool {
-	return q.opts.Sampler != nil && !q.server.NoAsk && q.server.Sampling != SamplingDeny
-}
-
 // reviewed reports whether a person has a look at what is asked and answered.
 func (q *questions) reviewed() bool {
 	switch q.server.Sampling {
@@ -46,11 +22,6 @@ func (q *questions) reviewed() bool {
 	}
 	return !q.opts.SampleFreely
 }
-
-// What a server is told that gets no answer of a model (SAMP-41).
-var (
-	errUserRejected = mcp.ErrUserRejected
-)
 
 // sampleQuestion is a request for a model's answer.
 type sampleQuestion struct {
@@ -147,13 +118,13 @@ func (q *sampleQuestion) review(ctx context.Context, o *asks.Origin, p *mcp.Crea
 	d := q.decide(ctx, o, &Ask{Kind: AskSampling, Message: p.SystemPrompt, Sampling: p})
 	switch {
 	case d.Action != mcp.ActionAccept:
-		return nil, errUserRejected
+		return nil, mcp.ErrUserRejected
 	case d.Sampling == nil:
 		return p, nil
 	}
 	if err := q.CheckChange(p, d.Sampling); err != nil {
 		q.log.Warn("the changed request for sampling is refused", "error", err)
-		return nil, errUserRejected
+		return nil, mcp.ErrUserRejected
 	}
 	changed := *d.Sampling
 	changed.MaxTokens = min(changed.MaxTokens, p.MaxTokens) // SAMP-08
@@ -168,14 +139,14 @@ func (q *sampleQuestion) reviewAnswer(ctx context.Context, o *asks.Origin, param
 	d := q.decide(ctx, o, &Ask{Kind: AskSample, Message: params.SystemPrompt, Sampling: params, Sample: res})
 	switch {
 	case d.Action != mcp.ActionAccept:
-		return nil, errUserRejected
+		return nil, mcp.ErrUserRejected
 	case d.Sample == nil:
 		return res, nil
 	}
 	changed, err := q.Fit(d.Sample, params)
 	if err != nil {
 		q.log.Warn("the changed answer to a request for sampling is refused", "error", err)
-		return nil, errUserRejected
+		return nil, mcp.ErrUserRejected
 	}
 	return changed, nil
 }

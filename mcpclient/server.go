@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,11 +9,14 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/commandname"
+	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
 )
 
 // Connector makes a connection to a server in this process, such as an
@@ -238,4 +242,95 @@ func (s *Server) origin() string {
 		return u.Scheme + "://" + u.Path
 	}
 	return u.Scheme + "://" + u.Host
+}
+
+// SamplingMode says how far a server may use a model of ours.
+type SamplingMode string
+
+// The sampling modes.
+const (
+	SamplingDefault SamplingMode = ""      // as [AskOptions].SampleFreely says
+	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on (SAMP-40)
+	SamplingAllow   SamplingMode = "allow" // within the limits, and no person looks
+	SamplingDeny    SamplingMode = "deny"  // it is not even declared to the server
+)
+
+func (m SamplingMode) valid() bool {
+	switch m {
+	case SamplingDefault, SamplingAsk, SamplingAllow, SamplingDeny:
+		return true
+	}
+	return false
+}
+
+// Values of [Server].Transport for a server with a URL.
+const (
+	TransportAuto = "auto" // Streamable HTTP, or the old one if the server only has that (SSE-10)
+	TransportHTTP = "http" // Streamable HTTP
+	TransportSSE  = "sse"  // HTTP+SSE of 2024-11-05
+)
+
+// checkURL says what is wrong with what only servers over HTTP have.
+func (s *Server) checkURL() error {
+	switch s.Transport {
+	case "", TransportAuto, TransportHTTP:
+	case TransportSSE:
+		if v := mcp.Version(s.Protocol); s.Protocol == ProtocolModern || v.Era() == mcp.EraModern {
+			return fmt.Errorf("the transport sse has no revision %s", s.Protocol) // SSE-12
+		}
+	default:
+		return fmt.Errorf("unknown transport %.40q: want auto, http or sse", s.Transport)
+	}
+	return nil
+}
+
+// eraKey is what a verdict on the server's era is kept under: its endpoint over HTTP,
+// which all clients of this server share, else its definition (ERA-01).
+func (s *Server) eraKey() string {
+	if s.URL == "" {
+		return s.hash()
+	}
+	return "at " + weblink.Endpoint(s.URL)
+}
+
+// Bounds on the instances of a server.
+const (
+	defaultInstances = 4
+	maxInstances     = hostconfig.MaxInstances
+)
+
+// mostInstances is how many processes there may be of a definition.
+func (s *Server) mostInstances() int {
+	switch {
+	case s.Command != "":
+		return min(cmp.Or(s.Instances, defaultInstances), maxInstances)
+	case s.Connect != nil:
+		return min(max(s.Instances, 1), maxInstances)
+	}
+	return 1
+}
+
+// DefaultMaxMessage is how many bytes a message of a server may have, unless
+// [Server].MaxMessage says otherwise (WIRE-04).
+const DefaultMaxMessage = 16 << 20
+
+// maxMaxMessage bounds what a definition may ask for: lists and results are decoded whole.
+const maxMaxMessage = 1 << 30
+
+// maxMessage is how many bytes a message may have.
+func (s *Server) maxMessage() int {
+	if s.MaxMessage > 0 {
+		return s.MaxMessage
+	}
+	return DefaultMaxMessage
+}
+
+// tooLong makes the error of a message.
+func (s *Server) tooLong(certain bool) error {
+	return &MessageTooLongError{Server: s.Name, Max: s.maxMessage(), Certain: certain}
+}
+
+// allows reports whether the definition lets a tool be used.
+func (s *Server) allows(tool string) bool {
+	return !slices.Contains(s.Deny, tool) && (s.Allow == nil || slices.Contains(s.Allow, tool))
 }

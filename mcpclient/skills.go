@@ -42,7 +42,7 @@ func (c *Client) ListSkills(ctx context.Context) ([]mcp.Skill, error) {
 // that the server serves no skill at is [ErrNotFound].
 func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
 	var res mcp.GetSkillResult
-	if err := c.requests.aboutSkills(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
+	if err := c.requests.read(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
 		if e, ok := errors.AsType[*mcp.Error](err); ok && e.Code == mcp.CodeInvalidParams {
 			return nil, c.failed(mcp.MethodGetSkill, &NotFoundError{URI: uri, Err: e})
 		}
@@ -67,7 +67,7 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 	seen := map[string]bool{}
 	for range lists.MaxPages {
 		var page mcp.ReadDirectoryResult
-		if err := c.requests.aboutSkills(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
+		if err := c.requests.read(ctx, mcp.MethodReadDirectory, p, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Resources...)
@@ -80,26 +80,6 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 		seen[*p.Cursor] = true
 	}
 	return nil, c.failed(mcp.MethodReadDirectory, fmt.Errorf("the directory %.200q does not end, or is too long", uri))
-}
-
-// aboutSkills makes one request of the extension.
-func (c requests) aboutSkills(ctx context.Context, method string, params any, res interface{ Validate() error }) error {
-	if err := c.requests.require(ctx, method); err != nil {
-		return err
-	}
-	req, err := c.requests.request(method, params, nil)
-	if err != nil {
-		return c.failed(method, err)
-	}
-	req.Safe = true
-	raw, err := c.requests.do(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	if err := decode(raw, res); err != nil {
-		return c.failed(method, &call.ResponseError{Method: method, Err: err})
-	}
-	return nil
 }
 
 // LoadedSkill is a skill that was loaded, and the entry it was loaded by: for as long
@@ -203,23 +183,4 @@ func bytesOf(c *mcp.ResourceContents) []byte {
 func (h *Host) Skills(ctx context.Context) ([]Skill, error) {
 	return listed(ctx, h, skillLists, func(s *mcp.Skill) string { return s.URI },
 		func(server string, s mcp.Skill) Skill { return Skill{Server: server, Skill: s} })
-}
-
-// GetSkill returns the entry of a skill of a server; see [Client.GetSkill].
-func (h *Host) GetSkill(ctx context.Context, server, uri string) (*mcp.Skill, error) {
-	c, err := h.Client(server)
-	if err != nil {
-		return nil, err
-	}
-	return c.GetSkill(ctx, uri)
-}
-
-// LoadSkill loads a skill from the server that its entry came from; see
-// [Client.LoadSkill].
-func (h *Host) LoadSkill(ctx context.Context, skill *Skill) (*LoadedSkill, error) {
-	c, err := h.Client(skill.Server)
-	if err != nil {
-		return nil, err
-	}
-	return c.LoadSkill(ctx, &skill.Skill)
 }

@@ -3,7 +3,6 @@ package mcpclient
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -12,15 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 )
-
-// taskWish is what a call wants to have to do with tasks, beyond its options.
-type taskWish struct {
-	ttl     time.Duration
-	created func(*Task) // takes the task over: the call ends with [errHandedOver]
-}
-
-// errHandedOver ends a call whose task goes on by itself.
-var errHandedOver = errors.New("the call is a task now")
 
 // taskCall is the part of a tools/call that has to do with tasks.
 type taskCall struct {
@@ -157,3 +147,19 @@ func (t *taskCall) late(r call.Result) {
 
 // lateTime bounds the cancelling of a task that is not wanted.
 const lateTime = 10 * time.Second
+
+// taskSupport says what the tool's definition does (TASK-05). The list of tools is
+// read for it only if the server has tasks at all.
+func (c toolCalls) taskSupport(ctx context.Context, name string) string {
+	tool := c.cache.Tools.Find(name)
+	if tool == nil {
+		if _, err := c.ListTools(ctx); err != nil {
+			return mcp.TaskForbidden
+		}
+		tool = c.cache.Tools.Find(name)
+	}
+	if tool == nil || tool.Execution == nil {
+		return mcp.TaskForbidden
+	}
+	return tool.Execution.TaskSupport
+}

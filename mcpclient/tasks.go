@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 )
 
 // What a task may end with beside its result and its error.
@@ -158,13 +157,6 @@ func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 	return func() { over(); leave() }, nil
 }
 
-// hasTaskNotices reports whether the server has declared the extension, so that it may
-// be asked to announce tasks (XTASK-14, EXT-02).
-func (c changes) hasTaskNotices() bool {
-	_, ok := c.info.Load().Capabilities.Extension(mcp.ExtensionTasks)
-	return ok
-}
-
 // Result returns what the task has ended with, false if that is not known: it has
 // not, or no caller has waited for it.
 func (t *Task) Result() (*mcp.CallToolResult, bool, error) {
@@ -275,17 +267,9 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 	var cursor *string
 	seen := map[string]bool{}
 	for range maxTaskPages {
-		params, err := mcp.Marshal(&mcp.ListParams{Cursor: cursor})
-		if err != nil {
-			return nil, c.failed(method, err)
-		}
-		raw, err := c.requests.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
-		if err != nil {
-			return nil, err
-		}
 		page := new(mcp.ListTasksResult)
-		if err := decode(raw, page); err != nil {
-			return nil, c.failed(method, &call.ResponseError{Method: method, Err: err})
+		if err := c.requests.read(ctx, method, &mcp.ListParams{Cursor: cursor}, page); err != nil {
+			return nil, err
 		}
 		for i := range page.Tasks {
 			if page.Tasks[i].Validate() == nil {
@@ -301,58 +285,11 @@ func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 	return all, nil
 }
 
-// coreTasks is what a server of 2025-11-25 says of its tasks.
-func (c changes) coreTasks() capability.Tasks {
-	info := c.info.Load()
-	if info == nil {
-		return capability.Tasks{}
-	}
-	return capability.TasksOf(info.Version, &info.Capabilities)
+// taskWish is what a call wants to have to do with tasks, beyond its options.
+type taskWish struct {
+	ttl     time.Duration
+	created func(*Task) // takes the task over: the call ends with [errHandedOver]
 }
 
-// takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.
-func (c changes) takesTasks() bool {
-	_, ok := c.opts.Extensions[mcp.ExtensionTasks]
-	return ok
-}
-
-// taskSupport says what the tool's definition does (TASK-05). The list of tools is
-// read for it only if the server has tasks at all.
-func (c toolCalls) taskSupport(ctx context.Context, name string) string {
-	tool := c.cache.Tools.Find(name)
-	if tool == nil {
-		if _, err := c.ListTools(ctx); err != nil {
-			return mcp.TaskForbidden
-		}
-		tool = c.cache.Tools.Find(name)
-	}
-	if tool == nil || tool.Execution == nil {
-		return mcp.TaskForbidden
-	}
-	return tool.Execution.TaskSupport
-}
-
-// CallToolTask calls a tool as a task, and returns when there is one: it fails with
-// [ErrUnsupported] where the server of 2025-11-25, or the tool, has none. In
-// 2026-07-28 the server decides, if the program has opted in to the Tasks extension
-// with [Options].Extensions (XTASK-21): if it answers at once, the task returned has
-// ended already. Legacy servers before 2025-11-25 have no tasks.
-func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMessage, opts *TaskOptions) (*Task, error) {
-	var o TaskOptions
-	if opts != nil {
-		o = *opts
-	}
-	var created *Task
-	o.task = &taskWish{ttl: o.TTL, created: func(t *Task) { created = t }}
-	res, err := c.CallTool(ctx, name, args, &o.CallOptions)
-	switch {
-	case errors.Is(err, errHandedOver):
-		return created, nil
-	case err != nil:
-		return nil, err
-	}
-	t := &Task{client: c, tool: name}
-	t.last.Store(&TaskState{Status: mcp.TaskCompleted})
-	t.done.Store(&ended{result: res})
-	return t, nil
-}
+// errHandedOver ends a call whose task goes on by itself.
+var errHandedOver = errors.New("the call is a task now")

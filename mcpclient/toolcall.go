@@ -171,3 +171,28 @@ func decode(raw json.RawMessage, into interface{ Validate() error }) error {
 	}
 	return into.Validate()
 }
+
+// CallToolTask calls a tool as a task, and returns when there is one: it fails with
+// [ErrUnsupported] where the server of 2025-11-25, or the tool, has none. In
+// 2026-07-28 the server decides, if the program has opted in to the Tasks extension
+// with [Options].Extensions (XTASK-21): if it answers at once, the task returned has
+// ended already. Legacy servers before 2025-11-25 have no tasks.
+func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMessage, opts *TaskOptions) (*Task, error) {
+	var o TaskOptions
+	if opts != nil {
+		o = *opts
+	}
+	var created *Task
+	o.task = &taskWish{ttl: o.TTL, created: func(t *Task) { created = t }}
+	res, err := c.CallTool(ctx, name, args, &o.CallOptions)
+	switch {
+	case errors.Is(err, errHandedOver):
+		return created, nil
+	case err != nil:
+		return nil, err
+	}
+	t := &Task{client: c, tool: name}
+	t.last.Store(&TaskState{Status: mcp.TaskCompleted})
+	t.done.Store(&ended{result: res})
+	return t, nil
+}

@@ -10,15 +10,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
-// Owned is a [Human] that answers for a person: several with the same Owner are one
-// person, such as the Humans of the calls of one run. Others are one person only if
-// they are the same value.
-type Owned interface {
-	Human
-	// Owner returns a value that can be compared.
-	Owner() any
-}
-
 // turnOf returns what a call needs before it is sent to a server that would not say which
 // of several calls it asks something for: an instance that has calls of the same owner
 // only. Nil is nothing.

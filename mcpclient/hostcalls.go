@@ -1,0 +1,88 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// Call calls a tool of the catalogue by its qualified name. Errors are as in
+// [Client.CallTool]; a name that is not in the catalogue is [ErrUnknownTool].
+func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) (*mcp.CallToolResult, error) {
+	c, tool, err := h.toCall(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.CallTool(ctx, tool.Tool.Name, args, opts)
+}
+
+// Start is [Host.Call] for a caller that does not wait; see [Client.StartTool].
+func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
+	ctx, t := newToolCall(ctx)
+	t.begin(ctx, args, opts, func() (*Client, string, error) {
+		c, tool, err := h.toCall(ctx, name, opts)
+		if err != nil {
+			return nil, "", err
+		}
+		return c, tool.Tool.Name, nil
+	})
+	return t
+}
+
+// toCall finds a tool of the catalogue that may be called, and its server's client.
+func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Client, *Tool, error) {
+	tool := h.names.Load().find(name)
+	if tool == nil {
+		if _, err := h.Tools(ctx); err != nil {
+			return nil, nil, err
+		}
+		if tool = h.names.Load().find(name); tool == nil {
+			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
+		}
+	}
+	c, err := h.Client(tool.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.checkPin(ctx, tool, opts); err != nil {
+		return nil, nil, &notSentError{err}
+	}
+	return c, tool, nil
+}
+
+// ReadResource reads a resource of a server; see [Client.ReadResource].
+func (h *Host) ReadResource(ctx context.Context, server, uri string, opts *CallOptions) (*mcp.ReadResourceResult, error) {
+	return at(h, server, func(c *Client) (*mcp.ReadResourceResult, error) { return c.ReadResource(ctx, uri, opts) })
+}
+
+// GetPrompt gets a prompt of a server; see [Client.GetPrompt].
+func (h *Host) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts *CallOptions) (*mcp.GetPromptResult, error) {
+	return at(h, server, func(c *Client) (*mcp.GetPromptResult, error) { return c.GetPrompt(ctx, name, args, opts) })
+}
+
+// Complete asks a server for completions; see [Client.Complete].
+func (h *Host) Complete(ctx context.Context, server string, params *mcp.CompleteParams) (*mcp.Completion, error) {
+	return at(h, server, func(c *Client) (*mcp.Completion, error) { return c.Complete(ctx, params) })
+}
+
+// GetSkill returns the entry of a skill of a server; see [Client.GetSkill].
+func (h *Host) GetSkill(ctx context.Context, server, uri string) (*mcp.Skill, error) {
+	return at(h, server, func(c *Client) (*mcp.Skill, error) { return c.GetSkill(ctx, uri) })
+}
+
+// LoadSkill loads a skill from the server that its entry came from; see
+// [Client.LoadSkill].
+func (h *Host) LoadSkill(ctx context.Context, skill *Skill) (*LoadedSkill, error) {
+	return at(h, skill.Server, func(c *Client) (*LoadedSkill, error) { return c.LoadSkill(ctx, &skill.Skill) })
+}
+
+// at calls f with the client of a server.
+func at[T any](h *Host, server string, f func(*Client) (*T, error)) (*T, error) {
+	c, err := h.Client(server)
+	if err != nil {
+		return nil, err
+	}
+	return f(c)
+}

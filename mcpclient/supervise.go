@@ -1,0 +1,321 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
+)
+
+// NewHost starts a host below the runtime of sys; nil makes a system that ends
+// with the host. A definition that cannot work is an error, and so are two
+// servers of one name; a server that does not start is not: see [Host.Servers].
+// The host must be closed.
+func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, error) {
+	h := &Host{sys: sys, opts: opts.withDefaults(), eras: negotiate.NewEras()}
+	h.pins = pins.New(h.opts.Pins)
+	if h.opts.Like != nil {
+		h.eras, h.opts.Like = h.opts.Like.eras, nil
+	}
+	if err := h.opts.check(); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, s := range servers {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if seen[s.Name] {
+			return nil, fmt.Errorf("mcpclient: there are two servers of the name %q", s.Name)
+		}
+		seen[s.Name] = true
+		h.entries = append(h.entries, &entry{server: s})
+	}
+	if sys == nil {
+		var err error
+		if h.sys, err = actors.NewSystem(&actors.Options{Logger: h.opts.Logger}); err != nil {
+			return nil, fmt.Errorf("starting the host: %w", err)
+		}
+		h.ownSys = true
+	}
+	if h.log = h.opts.Logger; h.log == nil {
+		h.log = h.sys.Log()
+	}
+	h.logWarnings()
+	started := new(actors.Reply[struct{}])
+	spec := actors.Spec{
+		Kind: actors.KindHost,
+		New:  func() actors.Actor { return &hostActor{host: h, started: started, clients: map[actors.Ref]*entry{}} },
+	}
+	if h.opts.Tenant != "" {
+		spec.Kind, spec.Name = actors.KindTenant, h.opts.Tenant
+	}
+	ref, err := h.sys.Spawn(spec)
+	if err != nil {
+		return nil, fmt.Errorf("starting the host: %w", err)
+	}
+	h.ref = ref
+	select {
+	case <-started.Done():
+	case <-ref.Stopped():
+		return nil, ErrClosed
+	}
+	return h, nil
+}
+
+// clientOptions are the options of one server's client.
+func (h *Host) clientOptions(e *entry) *Options {
+	o := h.opts.Options
+	o.System, o.Logger, o.pool, o.eras = h.sys, h.log, &h.pool, h.eras
+	o.spawn = func(k *conn.Conn) error {
+		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any { return startInstance{k, reply} })
+		return err
+	}
+	if roots := h.roots.Load(); roots != nil { // of SetRoots
+		o.Roots = *roots
+	}
+	o.OnToolsChanged = func() {
+		relist(h, e, h.toolLists(), Event{ToolsChanged: true})
+	}
+	o.OnResourcesChanged = func() {
+		relist(h, e, resourceLists, Event{ResourcesChanged: true})
+	}
+	o.OnPromptsChanged = func() {
+		relist(h, e, promptLists, Event{PromptsChanged: true})
+	}
+	if h.opts.OnEvent != nil {
+		o.OnState = func(s Status) {
+			if c := e.client.Load(); c != nil {
+				c.events.Add(func() { h.opts.OnEvent(Event{Server: e.server.Name, Status: s}) })
+			}
+		}
+	}
+	return &o
+}
+
+// hostActor supervises the connections: it starts them and makes those anew that
+// have stopped. Everything else the host does needs no actor.
+type hostActor struct {
+	host    *Host
+	started *actors.Reply[struct{}]
+	clients map[actors.Ref]*entry
+}
+
+// runs reports whether the connection of a server has an actor. E is not nil.
+func (a *hostActor) runs(e *entry) bool {
+	server := e.server.Name
+	for _, other := range a.clients {
+		if other.server.Name == server {
+			return true
+		}
+	}
+	return false
+}
+
+// respawn is a message to itself: a pause is over. Retry is a user's.
+type (
+	respawn struct{ entry *entry }
+	retry   struct{ entry *entry }
+	// startInstance is from a client: its server needs one more process.
+	startInstance struct {
+		conn  *conn.Conn
+		reply *actors.Reply[struct{}]
+	}
+)
+
+// Receive implements [actors.Actor].
+func (a *hostActor) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		for _, e := range a.host.entries {
+			if !e.server.Disabled {
+				a.start(c, e)
+			}
+		}
+		a.started.Complete(struct{}{}, nil)
+	case respawn:
+		if !a.runs(m.entry) {
+			a.start(c, m.entry)
+		}
+	case retry:
+		if !a.runs(m.entry) {
+			a.start(c, m.entry)
+		} else if client := m.entry.client.Load(); client != nil {
+			client.conn.Retry()
+		}
+	case startInstance:
+		_, err := m.conn.StartChild(c)
+		m.reply.Complete(struct{}{}, err)
+	case actors.ChildStopped:
+		e := a.clients[m.Ref]
+		delete(a.clients, m.Ref)
+		if e != nil {
+			a.endInstances(c, e)
+		}
+		if e != nil && !a.host.closed.Load() {
+			c.After(respawnDelay, respawn{e})
+		}
+	}
+}
+
+func (a *hostActor) start(c *actors.Context, e *entry) {
+	client, err := newClient(e.server, a.host.clientOptions(e))
+	if err != nil {
+		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
+		return
+	}
+	before := e.client.Swap(client) // now, for the events that come before StartChild has returned
+	ref, err := client.conn.StartChild(c)
+	if err != nil {
+		e.client.Store(before)
+		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
+		return
+	}
+	a.clients[ref] = e
+}
+
+// endInstances ends the further processes of a server whose first connection has stopped.
+func (a *hostActor) endInstances(c *actors.Context, e *entry) {
+	if client := e.client.Load(); client != nil {
+		c.System().Go("the instances of "+e.server.Name, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+			defer cancel()
+			for _, done := range client.instances.Close(ctx) {
+				<-done.Done()
+			}
+		})
+	}
+}
+
+// respawnDelay is the pause before a connection whose actor has given up is made anew.
+const respawnDelay = 30 * time.Second
+
+// Close is [Host.Shutdown] with a bound of 2 s for the calls under way.
+func (h *Host) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return h.Shutdown(ctx)
+}
+
+// Shutdown lets calls end until ctx does, then ends them and all servers. It takes
+// at most some seconds longer than ctx, and returns the cause of ctx if calls had
+// to be ended. Later calls return what the first did.
+func (h *Host) Shutdown(ctx context.Context) error {
+	h.closing.Do(func() {
+		h.closed.Store(true)
+		h.ended = h.shutDown(ctx)
+	})
+	return h.ended
+}
+
+func (h *Host) shutDown(ctx context.Context) error {
+	var ends []*actors.Reply[struct{}]
+	for _, e := range h.entries {
+		c := e.client.Load()
+		if c == nil {
+			continue
+		}
+		done := new(actors.Reply[struct{}])
+		h.sys.Go("closing "+e.server.Name, func() { done.Complete(struct{}{}, c.Shutdown(ctx)) })
+		ends = append(ends, done)
+	}
+	var errs []error
+	for _, done := range ends {
+		<-done.Done() // Close has its own bound
+		_, err := done.Result()
+		errs = append(errs, err)
+	}
+	h.ref.Stop()
+	select {
+	case <-h.ref.Stopped():
+	case <-time.After(systemGrace):
+		errs = append(errs, errors.New("mcpclient: the host's actor does not stop"))
+	}
+	if h.ownSys {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), systemGrace)
+		defer cancel()
+		errs = append(errs, h.sys.Shutdown(end))
+	}
+	return errors.Join(errs...)
+}
+
+// Retry makes an attempt to connect to a server now, also if it is waiting after
+// failures, has given up, or asks for something that was missing then. It does not
+// wait for the outcome: see [Host.Servers]. A server that is ready is left alone.
+func (h *Host) Retry(server string) error {
+	if _, err := h.Client(server); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(h.entries, func(e *entry) bool { return e.server.Name == server })
+	h.ref.Send(retry{h.entries[i]})
+	return nil
+}
+
+// logWarnings says once what of the definitions is ignored. A tenant's are those of the
+// program's own host.
+func (h *Host) logWarnings() {
+	if h.opts.Tenant != "" {
+		return
+	}
+	for _, e := range h.entries {
+		for _, w := range e.server.Warnings {
+			h.log.Warn("a part of a server's definition is ignored: "+w, "server", e.server.Name)
+		}
+	}
+}
+
+// ForgetOwner says that an owner of calls makes no more of them: what was kept for it, see
+// [CallOptions].Keep, is free for others. The owner is what [Owned] returns.
+func (h *Host) ForgetOwner(owner any) {
+	for _, e := range h.entries {
+		if c := e.client.Load(); c != nil {
+			c.instances.Forget(owner)
+		}
+	}
+}
+
+// Ready connects to the servers that are [Server].Required, all at once, and returns
+// when each is connected or its first attempt has failed. The error joins a
+// [*ServerError] for each that failed or is disabled; it is the cause of ctx if that
+// ends first, or [ErrClosed]. Without required servers Ready returns nil at once.
+func (h *Host) Ready(ctx context.Context) error {
+	if h.closed.Load() {
+		return ErrClosed
+	}
+	var attempts []*actors.Reply[struct{}]
+	for _, e := range h.entries {
+		if !e.server.Required {
+			continue
+		}
+		attempt := new(actors.Reply[struct{}])
+		h.sys.Go("required server "+e.server.Name, func() { attempt.Complete(struct{}{}, e.connect(ctx)) })
+		attempts = append(attempts, attempt)
+	}
+	var errs []error
+	for _, attempt := range attempts {
+		_, err := attempt.Wait(ctx)
+		errs = append(errs, err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+// connect waits for the first attempt to connect to a required server.
+func (e *entry) connect(ctx context.Context) error {
+	c := e.client.Load()
+	if c == nil {
+		return &ServerError{Server: e.server.Name, Err: errors.New("it is required, and disabled")}
+	}
+	if _, err := c.Info(ctx); err != nil {
+		return fmt.Errorf("it is required: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package mcpclient
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/actors/watch"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
+)
+
+// watching returns what is watched; it is made when it is first needed, as most servers
+// have nothing to watch.
+func (c *Client) watching() *listening.Watching {
+	if w := c.watches.Load(); w != nil {
+		return w
+	}
+	c.watches.CompareAndSwap(nil, listening.New(listening.Options{ // another may have been quicker
+		Conn: c.conn, Cache: &c.cache, Do: c.changes.watchDo, Log: c.log, Closed: ErrClosed,
+		Answer: func(ctx context.Context, t *watch.Task, requests mcp.InputRequests) (mcp.InputResponses, error) {
+			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
+		},
+		Cancels:     func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
+		OnServed:    c.changes.servedChanged,
+		NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
+		Failed:      func(err error) error { return c.failed(mcp.MethodListen, err) },
+	}))
+	return c.watches.Load()
+}
+
+// watchDo carries out a request of something that watches.
+func (c changes) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
+	req.Meta = c.requests.traced(ctx, req.Meta)
+	return c.conn.Do(ctx, req)
+}
+
+// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
+// is there to hear it.
+func (c changes) servedChanged(served *watch.ServedTask) {
+	t := served.Core()
+	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
+		return
+	}
+	c.sys.Go("tasks of "+c.server.Name, func() {
+		raw, err := mcp.Marshal(&t)
+		if err == nil {
+			err = c.conn.Notify(mcp.NotificationTaskStatus, raw)
+		}
+		if err != nil {
+			c.log.Debug("the server was not told of its task", "error", err)
+		}
+	})
+}
+
+// coreTasks is what a server of 2025-11-25 says of its tasks.
+func (c changes) coreTasks() capability.Tasks {
+	info := c.info.Load()
+	if info == nil {
+		return capability.Tasks{}
+	}
+	return capability.TasksOf(info.Version, &info.Capabilities)
+}
+
+// hasTaskNotices reports whether the server has declared the extension, so that it may
+// be asked to announce tasks (XTASK-14, EXT-02).
+func (c changes) hasTaskNotices() bool {
+	_, ok := c.info.Load().Capabilities.Extension(mcp.ExtensionTasks)
+	return ok
+}
+
+// takesTasks reports whether requests of 2026-07-28 declare the Tasks extension.
+func (c changes) takesTasks() bool {
+	_, ok := c.opts.Extensions[mcp.ExtensionTasks]
+	return ok
+}
+
+// errNotAccepted says that a server does not announce what it was asked for (SUB-05).
+func errNotAccepted(uri string) error {
+	return fmt.Errorf("%w: the server announces no changes of %.200q", ErrUnsupported, uri)
+}
