@@ -65,6 +65,8 @@ func (a *answerer) Invalid(method, reason string) error {
 
 func (a *answerer) Failed(question string, err error) error { return inputError(question, err) }
 
+func (a *answerer) Answered(err error) bool { return answered(err) }
+
 func (a *answerer) PageDone(view *asks.PageView, ids []string, err error) {
 	a.questions.pageDone(view, ids, err)
 }

@@ -152,9 +152,8 @@ func (c requests) complete(ctx context.Context, t *asks.Call, req *call.Request,
 func (c requests) outcome(t *asks.Call, res call.Result, err error) (json.RawMessage, error) {
 	t.ClosePages(err)
 	if err != nil {
-		if !answered(err) {
+		if t.Ends(err); !answered(err) {
 			t.End()
-			c.questions.asks.Abandon(t)
 		}
 		return nil, c.failed(t.Method, err)
 	}

@@ -174,3 +174,40 @@ func TestHoldAll(t *testing.T) { // TIME-05
 		}
 	})
 }
+
+// ender notes what it is told of the end of its call, and whether the call was out then.
+type ender struct {
+	out func() []call.OutCall
+	was []error
+	saw int
+}
+
+// Ends implements [call.Ender].
+func (e *ender) Ends(err error) {
+	e.was = append(e.was, err)
+	e.saw += len(e.out())
+}
+
+// The tag of a call that fails is told while others still see the call, once, and not of a
+// result.
+func TestEnder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTable(t, nil)
+		b.connect(1, nil)
+		out := func() []call.OutCall { return b.Out(1) }
+		for name, end := range map[string]func(c *call.Call){
+			"cancelled": func(c *call.Call) { c.Cancel(errGone) },
+			"timed out": func(*call.Call) { time.Sleep(time.Minute) },
+			"answered":  func(*call.Call) { b.result(1, b.Out(1)[0].ID, `{}`) },
+		} {
+			tag := &ender{out: out}
+			c := b.Start(&call.Request{Method: "tools/call", Idle: 10 * time.Second, Tag: tag}, nil)
+			synctest.Wait()
+			end(c)
+			_, err := c.Wait(t.Context())
+			if told := len(tag.was) == 1 && tag.saw == 1 && tag.was[0] == err; told == (err == nil) || err == nil && len(tag.was) != 0 {
+				t.Errorf("%s: told of %v with %d calls out, the outcome is %v", name, tag.was, tag.saw, err)
+			}
+		}
+	})
+}

@@ -57,9 +57,15 @@ type Request struct {
 	// withdrawn with notifications/cancelled, which a request that asks for a task
 	// must not be (CANC-05). It runs on a goroutine of the system.
 	Late func(Result)
-	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it.
+	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it. An [Ender] is
+	// told when its call fails.
 	Tag any
 }
+
+// Ender is a [Request].Tag that wants to know of its call's failure before others can see
+// that the call has ended: Ends is called in the call's actor while [Table.Out] still has the
+// call, and must not block. A call whose actor failed has an outcome without it.
+type Ender interface{ Ends(err error) }
 
 // Progress is one report of how far a request has come (PROG-02).
 type Progress struct {

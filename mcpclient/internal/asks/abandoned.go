@@ -20,11 +20,8 @@ const (
 
 func (a abandonedCall) over(now time.Time) bool { return now.Sub(a.tag.abandoned) >= AbandonedLife }
 
-// Abandon remembers a call that has ended without an answer.
-func (a *Asks) Abandon(t *Call) {
-	if !MayAsk(t.Method) {
-		return
-	}
+// remember keeps a call that has ended without an answer.
+func (a *Asks) remember(t *Call) {
 	now := time.Now()
 	// Not the tag itself, which has the call's parameters.
 	light := &Call{asks: t.asks, Client: t.Client, Method: t.Method, Name: t.Name, Human: t.Human, Sampler: t.Sampler, Roots: t.Roots, Path: t.Path, abandoned: now}

@@ -51,6 +51,8 @@ type Answerer interface {
 	// question has no answer.
 	Invalid(method, reason string) error
 	Failed(question string, err error) error
+	// Answered reports whether the server has ended a call that failed with err.
+	Answered(err error) bool
 	// PageDone is called at the end of a page, ShowPage where a page is to be shown.
 	PageDone(view *PageView, asks []string, err error)
 	ShowPage(o *Origin, p *Page, message, note string)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -27,7 +28,8 @@ type Call struct {
 	Human        any // nil if no person may be asked
 	Sampler      any
 	Roots        RootsFunc // nil if the call has none of its own
-	abandoned    time.Time // when it was given up; zero while it is under way, see abandonedCalls
+	abandoned    time.Time   // when it was given up; zero while it is under way, see abandonedCall
+	remembered   atomic.Bool // it is among the abandoned calls
 	Path         []string
 	OnWait       func(bool)
 	rounds       // what its Follow knows
@@ -121,6 +123,14 @@ func (t *Call) End() {
 		f()
 	}
 	t.ends = nil
+}
+
+// Ends implements [call.Ender]: a call that has failed without the server's answer is
+// remembered before it leaves the calls that are out, so that a question in between finds it.
+func (t *Call) Ends(err error) {
+	if MayAsk(t.Method) && !t.asks.Answered(err) && !t.remembered.Swap(true) {
+		t.asks.remember(t)
+	}
 }
 
 // SetClient has the call made on another client than it was begun on.
