@@ -12,37 +12,37 @@ import (
 
 // lists are the last good lists of all backends, and what of them is registered.
 type lists struct {
-	// mu guards all fields and shelves, and is held while items are registered: the tasks of
+	// mu guards all fields and items, and is held while items are registered: the tasks of
 	// backends take turns. Requests that look for a name wait for that, as they must.
 	mu        sync.Mutex
 	order     []string        // of the backends in the configuration
 	completes map[string]bool // whether a backend has completions
 	changed   chan struct{}   // closed, and replaced, when the client's lists were brought in step
 
-	tools     shelf[mcp.Tool]
-	resources shelf[mcp.Resource]
-	templates shelf[mcp.ResourceTemplate]
-	prompts   shelf[mcp.Prompt]
+	tools     items[mcp.Tool]
+	resources items[mcp.Resource]
+	templates items[mcp.ResourceTemplate]
+	prompts   items[mcp.Prompt]
 }
 
-// shelf is one kind of item.
-type shelf[D any] struct {
+// items are those of one kind: tools, resources, templates or prompts.
+type items[D any] struct {
 	kind  string
 	key   func(*D) *string             // the name or URI
 	last  map[string][]D               // the last good lists, by backend
 	shown map[string][sha256.Size]byte // what is registered, by public name
 }
 
-func newShelf[D any](kind string, key func(*D) *string) shelf[D] {
-	return shelf[D]{kind, key, map[string][]D{}, map[string][sha256.Size]byte{}}
+func newItems[D any](kind string, key func(*D) *string) items[D] {
+	return items[D]{kind, key, map[string][]D{}, map[string][sha256.Size]byte{}}
 }
 
 func (l *lists) init() {
 	l.completes, l.changed = map[string]bool{}, make(chan struct{})
-	l.tools = newShelf("tool", func(t *mcp.Tool) *string { return &t.Name })
-	l.resources = newShelf("resource", func(r *mcp.Resource) *string { return &r.URI })
-	l.templates = newShelf("resource template", func(t *mcp.ResourceTemplate) *string { return &t.URITemplate })
-	l.prompts = newShelf("prompt", func(p *mcp.Prompt) *string { return &p.Name })
+	l.tools = newItems("tool", func(t *mcp.Tool) *string { return &t.Name })
+	l.resources = newItems("resource", func(r *mcp.Resource) *string { return &r.URI })
+	l.templates = newItems("resource template", func(t *mcp.ResourceTemplate) *string { return &t.URITemplate })
+	l.prompts = newItems("prompt", func(p *mcp.Prompt) *string { return &p.Name })
 }
 
 // put changes lists under the lock.
@@ -65,7 +65,7 @@ func (l *lists) nextChange() <-chan struct{} {
 }
 
 // isShown reports whether an item of that name is registered.
-func isShown[D any](l *lists, s *shelf[D], name string) bool {
+func isShown[D any](l *lists, s *items[D], name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, shown := s.shown[name]
@@ -93,7 +93,7 @@ func (o *offer[D]) sum() ([sha256.Size]byte, error) {
 }
 
 // offersOf returns the items of one kind, in the order of the configuration. The caller holds mu.
-func offersOf[D any](l *lists, s *shelf[D]) []offer[D] {
+func offersOf[D any](l *lists, s *items[D]) []offer[D] {
 	var all []offer[D]
 	for _, server := range l.order {
 		for _, def := range s.last[server] {
@@ -104,7 +104,7 @@ func offersOf[D any](l *lists, s *shelf[D]) []offer[D] {
 }
 
 // rename gives each offer its public name.
-func rename[D any](s *shelf[D], all []offer[D], name func(i int) string) {
+func rename[D any](s *items[D], all []offer[D], name func(i int) string) {
 	for i := range all {
 		o := &all[i]
 		o.public = name(i)

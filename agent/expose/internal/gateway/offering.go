@@ -56,7 +56,7 @@ func namesOf[D any](all []offer[D], qualify func(server, name string) owned) []o
 
 // show registers new and changed items, and removes those that are gone. An item that cannot
 // be registered is left out, with a warning.
-func show[D any](g *Gateway, s *shelf[D], all []offer[D], put func(*offer[D]) error, remove func(...string)) {
+func show[D any](g *Gateway, s *items[D], all []offer[D], put func(*offer[D]) error, remove func(...string)) {
 	there := make(map[string]bool, len(all))
 	for i := range all {
 		o := &all[i]

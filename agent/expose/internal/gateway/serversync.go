@@ -239,7 +239,7 @@ func (s *serverSync) read(n news) (failed news) {
 }
 
 // fill reads a list of a backend.
-func fill[D any](ctx context.Context, g *Gateway, s *shelf[D], server string, read func(context.Context) ([]D, error)) error {
+func fill[D any](ctx context.Context, g *Gateway, s *items[D], server string, read func(context.Context) ([]D, error)) error {
 	items, err := read(ctx)
 	if errors.Is(err, mcp.ErrMethodNotFound) {
 		g.warn("list", target{server: server}, "a server does not know a list that it declares; the list counts as empty", err)

@@ -1,4 +1,4 @@
-// shelf.go: what a person has decided, each under three names: approvals and pins.
+// decisions.go: decisions of a person, each under a key of three names: approvals and pins.
 
 package sqlite
 
@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// shelf is a table of decisions of one kind. Its statements are made of constants.
-type shelf[T any] struct {
+// decisions is a table of decisions of one kind. Its statements are made of constants.
+type decisions[T any] struct {
 	*database
 	table string
 	most  int
@@ -23,12 +23,12 @@ type shelf[T any] struct {
 	count, insert, one, list, remove string // statements
 }
 
-// newShelf returns the shelf of a table with these columns, of which the first three are the
-// key, and the last is when the decision was made.
-func newShelf[T any](d *database, table string, most int, columns string, scan func(scanner) (T, error)) shelf[T] {
+// newDecisions returns the decisions of a table with these columns, of which the first three
+// are the key, and the last is when the decision was made.
+func newDecisions[T any](d *database, table string, most int, columns string, scan func(scanner) (T, error)) decisions[T] {
 	c := strings.Split(columns, ", ")
 	key := c[0] + " = ? AND " + c[1] + " = ? AND " + c[2] + " = ?"
-	return shelf[T]{
+	return decisions[T]{
 		database: d, table: table, most: most, names: [3]string(c), scan: scan,
 		count:  "SELECT count(*) FROM " + table + " WHERE NOT (" + key + ")",
 		insert: "INSERT OR REPLACE INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(",?", len(c)-1) + ")",
@@ -39,7 +39,7 @@ func newShelf[T any](d *database, table string, most int, columns string, scan f
 }
 
 // put adds a row, or replaces the one of that key; at is set if it is zero.
-func (s *shelf[T]) put(ctx context.Context, doing string, key [3]string, at time.Time, rest ...any) error {
+func (s *decisions[T]) put(ctx context.Context, doing string, key [3]string, at time.Time, rest ...any) error {
 	return s.writer.do(ctx, doing, weight{events: 1}, func(t *tx) error {
 		var others int
 		if err := t.row(s.count, key[0], key[1], key[2]).Scan(&others); err != nil {
@@ -58,12 +58,12 @@ func (s *shelf[T]) put(ctx context.Context, doing string, key [3]string, at time
 }
 
 // check validates the parts of a key.
-func (s *shelf[T]) check(key [3]string) error {
+func (s *decisions[T]) check(key [3]string) error {
 	return cmp.Or(store.CheckText(s.names[0], key[0]), store.CheckText(s.names[1], key[1]), store.CheckText(s.names[2], key[2]))
 }
 
 // get returns the row of a key, if there is one.
-func (s *shelf[T]) get(ctx context.Context, doing string, key [3]string) (row T, ok bool, err error) {
+func (s *decisions[T]) get(ctx context.Context, doing string, key [3]string) (row T, ok bool, err error) {
 	if err := s.check(key); err != nil {
 		return row, false, err
 	}
@@ -78,7 +78,7 @@ func (s *shelf[T]) get(ctx context.Context, doing string, key [3]string) (row T,
 }
 
 // all returns the rows by their keys.
-func (s *shelf[T]) all(ctx context.Context, doing string) ([]T, error) {
+func (s *decisions[T]) all(ctx context.Context, doing string) ([]T, error) {
 	list := []T{}
 	err := s.read(ctx, doing, func(q reader) error {
 		return q.each(s.list, []any{s.most}, func(row scanner) (bool, error) {
@@ -94,7 +94,7 @@ func (s *shelf[T]) all(ctx context.Context, doing string) ([]T, error) {
 }
 
 // take removes a row; all whose keys begin with the first two names if the third is empty.
-func (s *shelf[T]) take(ctx context.Context, doing string, key [3]string) error {
+func (s *decisions[T]) take(ctx context.Context, doing string, key [3]string) error {
 	if err := s.check(key); err != nil {
 		return err
 	}
@@ -108,10 +108,10 @@ func (s *shelf[T]) take(ctx context.Context, doing string, key [3]string) error 
 }
 
 // approvals are by file, server and hash.
-type approvals struct{ shelf[store.Approval] }
+type approvals struct{ decisions[store.Approval] }
 
 func newApprovals(d *database) *approvals {
-	return &approvals{newShelf(d, "approvals", store.MaxApprovals, "file, server, hash, shown, by, trusted, at", func(row scanner) (a store.Approval, err error) {
+	return &approvals{newDecisions(d, "approvals", store.MaxApprovals, "file, server, hash, shown, by, trusted, at", func(row scanner) (a store.Approval, err error) {
 		err = row.Scan(&a.File, &a.Server, &a.Hash, &a.Shown, &a.By, &a.Trusted, (*micros)(&a.At))
 		return a, found(err)
 	})}
@@ -141,10 +141,10 @@ func (s *approvals) Revoke(ctx context.Context, file, server, hash string) error
 }
 
 // pins are by source, server and tool.
-type pins struct{ shelf[store.Pin] }
+type pins struct{ decisions[store.Pin] }
 
 func newPins(d *database) *pins {
-	return &pins{newShelf(d, "pins", store.MaxPins, "source, server, tool, hash, at", func(row scanner) (p store.Pin, err error) {
+	return &pins{newDecisions(d, "pins", store.MaxPins, "source, server, tool, hash, at", func(row scanner) (p store.Pin, err error) {
 		err = row.Scan(&p.Source, &p.Server, &p.Tool, &p.Hash, (*micros)(&p.At))
 		return p, found(err)
 	})}

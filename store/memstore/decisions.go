@@ -1,4 +1,4 @@
-// shelf.go: what a person has decided, each under three names: approvals and pins.
+// decisions.go: decisions of a person, each under a key of three names: approvals and pins.
 
 package memstore
 
@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// shelf holds decisions of one kind.
-type shelf[T any] struct {
+// decisions holds decisions of one kind.
+type decisions[T any] struct {
 	*memory
 	field string // for errors
 	most  int
@@ -23,7 +23,7 @@ type shelf[T any] struct {
 }
 
 // put adds a row, or replaces the one of that key.
-func (s *shelf[T]) put(ctx context.Context, key [3]string, row T) error {
+func (s *decisions[T]) put(ctx context.Context, key [3]string, row T) error {
 	return s.do(ctx, func(now time.Time) error {
 		old, replaces := s.rows[key]
 		if !replaces && len(s.rows) >= s.most {
@@ -47,12 +47,12 @@ func (s *shelf[T]) put(ctx context.Context, key [3]string, row T) error {
 }
 
 // check validates the parts of a key.
-func (s *shelf[T]) check(key [3]string) error {
+func (s *decisions[T]) check(key [3]string) error {
 	return cmp.Or(store.CheckText(s.names[0], key[0]), store.CheckText(s.names[1], key[1]), store.CheckText(s.names[2], key[2]))
 }
 
 // get returns the row of a key, if there is one.
-func (s *shelf[T]) get(ctx context.Context, key [3]string) (row T, ok bool, err error) {
+func (s *decisions[T]) get(ctx context.Context, key [3]string) (row T, ok bool, err error) {
 	if err := s.check(key); err != nil {
 		return row, false, err
 	}
@@ -64,7 +64,7 @@ func (s *shelf[T]) get(ctx context.Context, key [3]string) (row T, ok bool, err 
 }
 
 // all returns the rows by their keys.
-func (s *shelf[T]) all(ctx context.Context) (list []T, err error) {
+func (s *decisions[T]) all(ctx context.Context) (list []T, err error) {
 	err = s.do(ctx, func(time.Time) error {
 		keys := make([][3]string, 0, len(s.rows))
 		for key := range s.rows {
@@ -82,7 +82,7 @@ func (s *shelf[T]) all(ctx context.Context) (list []T, err error) {
 
 // remove takes a row away; all whose keys begin with the first two names if the third is
 // empty.
-func (s *shelf[T]) remove(ctx context.Context, key [3]string) error {
+func (s *decisions[T]) remove(ctx context.Context, key [3]string) error {
 	if err := s.check(key); err != nil {
 		return err
 	}
@@ -103,10 +103,10 @@ func (s *shelf[T]) remove(ctx context.Context, key [3]string) error {
 }
 
 // approvals are by file, server and hash.
-type approvals struct{ shelf[store.Approval] }
+type approvals struct{ decisions[store.Approval] }
 
 func newApprovals(m *memory) *approvals {
-	return &approvals{shelf[store.Approval]{
+	return &approvals{decisions[store.Approval]{
 		memory: m, field: "approvals", most: store.MaxApprovals, names: [3]string{"file", "server", "hash"}, rows: map[[3]string]store.Approval{},
 		size: func(a *store.Approval) int64 {
 			return int64(entryBytes + len(a.File) + len(a.Server) + len(a.Hash) + len(a.Shown) + len(a.By))
@@ -137,10 +137,10 @@ func (s *approvals) Revoke(ctx context.Context, file, server, hash string) error
 }
 
 // pins are by source, server and tool.
-type pins struct{ shelf[store.Pin] }
+type pins struct{ decisions[store.Pin] }
 
 func newPins(m *memory) *pins {
-	return &pins{shelf[store.Pin]{
+	return &pins{decisions[store.Pin]{
 		memory: m, field: "pins", most: store.MaxPins, names: [3]string{"source", "server", "tool"}, rows: map[[3]string]store.Pin{},
 		size: func(p *store.Pin) int64 {
 			return int64(entryBytes + len(p.Source) + len(p.Server) + len(p.Tool) + len(p.Hash))
