@@ -27,7 +27,7 @@ type Call struct {
 	Method, Name string
 	Human        any // nil if no person may be asked
 	Sampler      any
-	Roots        RootsFunc // nil if the call has none of its own
+	Roots        RootsFunc   // nil if the call has none of its own
 	abandoned    time.Time   // when it was given up; zero while it is under way, see abandonedCall
 	remembered   atomic.Bool // it is among the abandoned calls
 	Path         []string
