@@ -124,7 +124,7 @@ func (c *completing) run(r *request) error {
 	return r.respond(&mcp.CompleteResult{Completion: completion})
 }
 
-// complete begins completion/complete.
+// startComplete begins completion/complete.
 func startComplete(s *session, a *arrival) (lost bool, err error) {
 	w, err := findCompleter(s, a)
 	if err != nil {

@@ -129,7 +129,7 @@ func reason(err error) string {
 	return "cancelled"
 }
 
-// cancel sends the call's cancel message, or ends a call that has no actor yet.
+// giveUpWith sends the call's cancel message, or ends a call that has no actor yet.
 func (c *Call) giveUpWith(m *cancel) {
 	t := c.table
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (c *Call) giveUpWith(m *cancel) {
 	ref.Send(m)
 }
 
-// moreOf returns the call's more.
+// moreLocked returns the call's more.
 func (c *Call) moreLocked() *more {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
