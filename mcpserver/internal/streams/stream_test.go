@@ -382,9 +382,9 @@ func TestStreamQueueBound(t *testing.T) {
 				text := []byte(strings.Repeat("x", size))
 				for range 2 * maxQueue {
 					s.Send(text)
-					s.mu.Lock()
+					s.mutex().Lock()
 					queued, bytes, kept, logged := len(s.queue), s.queued, len(s.log.entries)-s.log.head, s.log.bytes
-					s.mu.Unlock()
+					s.mutex().Unlock()
 					if queued > maxQueue || bytes > maxQueuedBytes || kept > k.set.MaxEvents || logged > k.set.MaxBytes {
 						t.Fatalf("%d events of %d bytes wait, and %d of %d are kept", queued, bytes, kept, logged)
 					}
