@@ -100,9 +100,9 @@ func (p *program) addTools() error {
 func (p *program) block(ctx context.Context, text string) error {
 	text = strings.Clone(text[:min(len(text), 100)])
 	p.blocked.Add(1)
-	defer p.blocked.Add(-1)
 	note(p.begun, text)
 	<-ctx.Done()
+	p.blocked.Add(-1) // before others hear of the end
 	note(p.ended, text)
 	return context.Cause(ctx)
 }
