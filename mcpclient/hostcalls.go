@@ -20,7 +20,7 @@ func (h *Host) Call(ctx context.Context, name string, args json.RawMessage, opts
 
 // Start is [Host.Call] for a caller that does not wait; see [Client.StartTool].
 func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
-	ctx, t := newToolCall(ctx)
+	t := new(ToolCall)
 	t.begin(ctx, args, opts, func() (*Client, string, error) {
 		c, tool, err := h.toCall(ctx, name, opts)
 		if err != nil {

@@ -44,7 +44,7 @@ func (c requests) do(ctx context.Context, req *call.Request, o *CallOptions) (ra
 
 // start carries out a logical request. Done is called once with its outcome: before start
 // returns, or on a goroutine of the system.
-func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, done func(json.RawMessage, error)) {
+func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, cancelled *canceller, done func(json.RawMessage, error)) {
 	var tag *asks.Call
 	var end func(bool, error)
 	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.requests.begin(ctx, req, o); return }); err != nil {
@@ -55,14 +55,14 @@ func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, 
 		defer done(raw, err)
 		finished(tag, end, raw, err)
 	}
-	c.requests.lend(ctx, tag, o, func(err error) {
+	c.requests.lend(ctx, tag, o, cancelled, func(err error) {
 		if _, err = actors.Guard(func() (struct{}, error) { return struct{}{}, of(tag).requests.ready(ctx, tag, req, o, err) }); err != nil {
 			over(nil, err)
 			return
 		}
-		of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
+		cancelled.set(of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
 			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).requests.outcome(tag, res, err) }))
-		})
+		}).Cancel)
 	})
 }
 

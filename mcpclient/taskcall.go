@@ -39,19 +39,23 @@ func (c toolCalls) canBeTask(ctx context.Context, name string, o *CallOptions) (
 	return can, nil
 }
 
-// withTask returns the request of a tools/call that may be answered with a task. It and the
-// options are copies, which the task keeps; most calls need none.
-func (c toolCalls) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call.Request, error) {
-	own, o := *toolReq, *toolOpts
-	req := &own
-	t := &taskCall{client: c.Client, req: req, name: req.Name, opts: &o}
+// copiedWithTask is withTask for a request and options that the task must not keep.
+func (c toolCalls) copiedWithTask(req *call.Request, opts *CallOptions) (*call.Request, *CallOptions, error) {
+	own, o := *req, *opts
+	return &own, &o, c.tools.withTask(&own, &o)
+}
+
+// withTask completes the request of a tools/call that may be answered with a task, which keeps
+// the request and the options.
+func (c toolCalls) withTask(req *call.Request, o *CallOptions) error {
+	t := &taskCall{client: c.Client, req: req, name: req.Name, opts: o}
 	if t.most = cmp.Or(req.Max, c.server.CallTimeout); t.most == 0 {
 		t.most = call.DefaultMax
 	}
 	req.Follow = t.follow
 	if c.info.Load().Era == mcp.EraModern {
 		req.ResultTypes = taskResults
-		return req, nil
+		return nil
 	}
 	var opts mcp.TaskOptions
 	if o.task != nil && o.task.ttl > 0 {
@@ -60,12 +64,12 @@ func (c toolCalls) withTask(toolReq *call.Request, toolOpts *CallOptions) (*call
 	}
 	raw, err := mcp.Marshal(&opts)
 	if err != nil {
-		return nil, c.failed(mcp.MethodCallTool, err)
+		return c.failed(mcp.MethodCallTool, err)
 	}
 	params := append(append([]byte(nil), req.Params[:len(req.Params)-1]...), `,"task":`...)
 	req.Params = append(append(params, raw...), '}')
 	t.augmented, req.Late = true, t.late
-	return req, nil
+	return nil
 }
 
 // asksForTask decides whether a call of 2025-11-25 is augmented (TASK-05).

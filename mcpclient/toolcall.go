@@ -28,9 +28,15 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 	// The steps before and after the wait have functions of their own: thousands of calls
 	// may wait, each on a stack with what is here.
 	var own call.Request
-	req, output, err := c.tools.prepareTool(ctx, &own, name, args, opts)
+	output, task, err := c.tools.prepareTool(ctx, &own, name, args, opts)
 	if err != nil {
 		return nil, err
+	}
+	req := &own
+	if task {
+		if req, opts, err = c.tools.copiedWithTask(req, opts); err != nil {
+			return nil, err
+		}
 	}
 	raw, err := c.requests.do(ctx, req, opts)
 	return c.tools.toolResult(name, output, raw, err)
@@ -39,10 +45,10 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 // ToolCall is a tool call under way that no goroutine waits for. It has exactly one
 // outcome. Its methods may be used from any goroutine.
 type ToolCall struct {
-	reply  actors.Reply[*mcp.CallToolResult]
-	own    call.Request
-	cancel context.CancelCauseFunc
-	then   atomic.Pointer[func(*mcp.CallToolResult, error)] // nil before OnDone, and after it was called
+	reply     actors.Reply[*mcp.CallToolResult]
+	req       call.Request
+	cancelled canceller
+	then      atomic.Pointer[func(*mcp.CallToolResult, error)] // nil before OnDone, and after it was called
 }
 
 // Done returns a channel that is closed when the call has its outcome.
@@ -52,7 +58,7 @@ func (t *ToolCall) Done() <-chan struct{} { return t.reply.Done() }
 func (t *ToolCall) Result() (*mcp.CallToolResult, error) { return t.reply.Result() }
 
 // Cancel ends the call, whose error is then [context.Canceled], unless it has its outcome.
-func (t *ToolCall) Cancel() { t.cancel(context.Canceled) }
+func (t *ToolCall) Cancel() { t.cancelled.cancel() }
 
 // OnDone has f called once with the outcome: at once if there is one, else on a goroutine
 // of the runtime. F may block. A call has one such function; a further one replaces it.
@@ -65,7 +71,7 @@ func (t *ToolCall) OnDone(f func(*mcp.CallToolResult, error)) {
 
 func (t *ToolCall) complete(res *mcp.CallToolResult, err error) {
 	t.reply.Complete(res, err)
-	t.cancel(nil)
+	t.cancelled.forget()
 	t.report()
 }
 
@@ -81,15 +87,9 @@ func (t *ToolCall) report() {
 // in a function of the caller, such as Progress, is the call's error, an [*actors.PanicError].
 // The options must not be changed before the call has its outcome.
 func (c *Client) StartTool(ctx context.Context, name string, args json.RawMessage, opts *CallOptions) *ToolCall {
-	ctx, t := newToolCall(ctx)
+	t := new(ToolCall)
 	t.begin(ctx, args, opts, func() (*Client, string, error) { return c, name, nil })
 	return t
-}
-
-func newToolCall(ctx context.Context) (context.Context, *ToolCall) {
-	t := new(ToolCall)
-	ctx, t.cancel = context.WithCancelCause(ctx)
-	return ctx, t
 }
 
 // begin finds the tool, by its client and name, and starts the call.
@@ -100,50 +100,50 @@ func (t *ToolCall) begin(ctx context.Context, args json.RawMessage, opts *CallOp
 	var c *Client
 	var name string
 	var output *schema.Schema
-	req, err := actors.Guard(func() (req *call.Request, err error) {
+	_, err := actors.Guard(func() (_ struct{}, err error) {
+		task := false
 		if c, name, err = find(); err == nil {
-			req, output, err = c.tools.prepareTool(ctx, &t.own, name, args, opts)
+			output, task, err = c.tools.prepareTool(ctx, &t.req, name, args, opts)
 		}
-		return req, err
+		if task {
+			err = c.tools.withTask(&t.req, opts)
+		}
+		return struct{}{}, err
 	})
 	if err != nil {
 		t.complete(nil, err)
 		return
 	}
-	c.requests.start(ctx, req, opts, func(raw json.RawMessage, err error) {
+	c.requests.start(ctx, &t.req, opts, &t.cancelled, func(raw json.RawMessage, err error) {
 		t.complete(actors.Guard(func() (*mcp.CallToolResult, error) { return c.tools.toolResult(name, output, raw, err) }))
 	})
 }
 
-// prepareTool makes the request of a call in own, or a copy where the call may become a task,
-// and says by which schema its result is checked.
-func (c toolCalls) prepareTool(ctx context.Context, own *call.Request, name string, args json.RawMessage, opts *CallOptions) (req *call.Request, output *schema.Schema, err error) {
+// prepareTool makes the request of a call, and returns the schema of its result and whether the
+// call may become a task.
+func (c toolCalls) prepareTool(ctx context.Context, req *call.Request, name string, args json.RawMessage, opts *CallOptions) (output *schema.Schema, task bool, err error) {
 	if err := c.requests.require(ctx, mcp.MethodCallTool); err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	if !c.server.allows(name) {
-		return nil, nil, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
+		return nil, false, c.failed(mcp.MethodCallTool, fmt.Errorf("%w: %s is not allowed by the configuration", ErrUnknownTool, name))
 	}
 	params, err := params.Tool(name, args)
 	if err != nil {
-		return nil, nil, c.failed(mcp.MethodCallTool, &notSentError{err})
+		return nil, false, c.failed(mcp.MethodCallTool, &notSentError{err})
 	}
 	if output, err = c.tools.outputOf(name, opts); err != nil {
-		return nil, nil, c.failed(mcp.MethodCallTool, err)
+		return nil, false, c.failed(mcp.MethodCallTool, err)
 	}
-	task, err := c.tools.canBeTask(ctx, name, opts)
+	task, err = c.tools.canBeTask(ctx, name, opts)
 	if err != nil {
-		return nil, nil, c.failed(mcp.MethodCallTool, err)
+		return nil, false, c.failed(mcp.MethodCallTool, err)
 	}
-	*own = call.Request{
+	*req = call.Request{
 		Method: mcp.MethodCallTool, Params: params, Name: name, Meta: opts.meta(),
 		Idle: opts.Idle, Max: opts.Max, OnProgress: opts.onProgress(), Safe: opts.Safe,
 	}
-	if !task {
-		return own, output, nil
-	}
-	req, err = c.tools.withTask(own, opts)
-	return req, output, err
+	return output, task, nil
 }
 
 // toolResult reads what a call has come to.

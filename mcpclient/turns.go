@@ -55,14 +55,20 @@ func partyOf(t *asks.Call, o *CallOptions) party {
 }
 
 // lend gives the call an instance, where it needs one, and then calls then: before lend
-// returns, or on a goroutine of the system. The wait holds no goroutine, and ends with ctx.
-func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, then func(error)) {
+// returns, or on a goroutine of the system. The wait holds no goroutine; it ends with ctx, and
+// when the call is cancelled.
+func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, cancelled *canceller, then func(error)) {
 	w, err := actors.Guard(func() (*pool.Turn, error) { return c.requests.turnOf(ctx, t, o) })
 	if err != nil || w == nil {
 		then(err)
 		return
 	}
-	c.instances.Lend(ctx, w, lentTo(t, then))
+	ctx, cancel := context.WithCancelCause(ctx)
+	cancelled.set(cancel)
+	c.instances.Lend(ctx, w, lentTo(t, func(err error) {
+		cancel(nil)
+		then(err)
+	}))
 }
 
 // lent is lend for a caller that waits.

@@ -38,7 +38,7 @@ func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 		if err != nil {
 			return t.failed(r, err)
 		}
-		return r.encoded(t.AppendResult(r.buffer(), r.answer(), out))
+		return t.respond(r, out)
 	}
 	s.tools.Put(t)
 	if t.TaskSupport() != mcp.TaskForbidden {

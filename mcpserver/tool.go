@@ -98,12 +98,12 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		}
 		switch out := any(&out).(type) {
 		case **mcp.CallToolResult:
-			return r.encoded(t.AppendResult(r.buffer(), r.answer(), *out))
+			return t.respond(r, *out)
 		case *string: // the usual thing, so it costs no allocation
-			return r.encoded(t.AppendText(r.buffer(), r.answer(), *out, nil))
+			return t.respondText(r, *out)
 		}
 		other := out // out itself need not be allocated
-		return r.encoded(t.AppendOut(r.buffer(), r.answer(), &other))
+		return t.respondValue(r, &other)
 	}
 	if err := s.tools.Add(t); err != nil {
 		return err
@@ -112,6 +112,30 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		s.tasks.declared.Store(true)
 	}
 	return nil
+}
+
+// The functions that encode an answer are not inlined: what they need would stand on the stack
+// of every handler that waits, and thousands may wait.
+
+// respond makes a result the answer.
+//
+//go:noinline
+func (t *tool) respond(r *request, result *mcp.CallToolResult) error {
+	return r.encoded(t.AppendResult(r.buffer(), r.answer(), result))
+}
+
+// respondText makes a result of one text the answer.
+//
+//go:noinline
+func (t *tool) respondText(r *request, text string) error {
+	return r.encoded(t.AppendText(r.buffer(), r.answer(), text, nil))
+}
+
+// respondValue makes a result of what a handler returned the answer. Out is a pointer to it.
+//
+//go:noinline
+func (t *tool) respondValue(r *request, out any) error {
+	return r.encoded(t.AppendOut(r.buffer(), r.answer(), out))
 }
 
 // failed turns an error of a handler into a result, unless it is a protocol error.
@@ -125,7 +149,7 @@ func (t *tool) failed(r *request, err error) error {
 	if endsRound(r, err) {
 		return err
 	}
-	return r.encoded(t.AppendResult(r.buffer(), r.answer(), mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD")))))
+	return t.respond(r, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
 }
 
 // badArguments answers arguments that do not fit the schema: as a result that the
@@ -133,7 +157,7 @@ func (t *tool) failed(r *request, err error) error {
 func (t *tool) badArguments(r *request, err error) error {
 	text := fmt.Sprintf("invalid arguments for tool %q: %v", t.Def.Name, err)
 	if r.version.Has(mcp.FeatureURLElicitation) { // came with the same revision
-		return r.encoded(t.AppendResult(r.buffer(), r.answer(), mcp.ErrorResult("%s", text)))
+		return t.respond(r, mcp.ErrorResult("%s", text))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)
 }

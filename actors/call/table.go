@@ -129,8 +129,8 @@ func (t *Table) Start(req *Request, done func(Result, error)) *Call {
 // Go is [Table.Start] with a context: when that ends the call is cancelled, and the error is
 // the cause of ctx. Thousands may be under way, none of which holds a goroutine. The request
 // is the table's from now on.
-func (t *Table) Go(ctx context.Context, req *Request, done func(Result, error)) {
-	t.startUntil(ctx, req, done)
+func (t *Table) Go(ctx context.Context, req *Request, done func(Result, error)) *Call {
+	return t.startUntil(ctx, req, done)
 }
 
 // Do carries out a request and waits for its outcome. When ctx ends the call is

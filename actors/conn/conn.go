@@ -213,8 +213,8 @@ func (k *Conn) Do(ctx context.Context, req *call.Request) (call.Result, error) {
 }
 
 // Go carries out a request and calls done with its outcome; see [call.Table.Go].
-func (k *Conn) Go(ctx context.Context, req *call.Request, done func(call.Result, error)) {
-	k.calls.Go(ctx, req, done)
+func (k *Conn) Go(ctx context.Context, req *call.Request, done func(call.Result, error)) *call.Call {
+	return k.calls.Go(ctx, req, done)
 }
 
 // Begin begins a request and returns its handle; see [call.Table.Start].
