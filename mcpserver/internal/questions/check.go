@@ -87,7 +87,8 @@ func Missing(c *mcp.ClientCapabilities, questions []*Question) error {
 	if !any {
 		return nil
 	}
-	return &CapabilityError{Missing: &lacks}
+	found := lacks // lacks itself stays on the stack where all is there
+	return &CapabilityError{Missing: &found}
 }
 
 func (q *Question) missing(c *mcp.ClientCapabilities, lacks *mcp.ClientCapabilities) bool {
