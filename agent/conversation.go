@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
@@ -67,7 +67,7 @@ func (c *conversation) add(e *runlog.Entry) (err error) {
 }
 
 func (c *conversation) result(id string, r *mcp.CallToolResult) error {
-	fit, err := clip.Result(r, c.maxResult)
+	fit, err := toolresult.Clip(r, c.maxResult)
 	if err != nil {
 		return err
 	}

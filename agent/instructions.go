@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -41,7 +42,7 @@ func cutInstructions(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	kept := strings.ToValidUTF8(text[:most], "")
+	kept := clip.Head(text, most)
 	return strings.TrimSpace(fmt.Sprintf("%s\n[cut: %d of %d bytes are left out]", kept, len(text)-len(kept), len(text)))
 }
 

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/agent/internal/sampler"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -162,18 +162,11 @@ func reasonOf(err error) string {
 	if server, ok := errors.AsType[*mcpclient.ServerError](err); ok {
 		err = server.Err
 	}
-	return shorten(err.Error())
+	return clip.Text(err.Error(), maxReason)
 }
 
 // maxReason bounds the reason of a server's absence, in bytes.
 const maxReason = 1 << 10
-
-func shorten(s string) string {
-	if len(s) > maxReason {
-		s = s[:maxReason]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
 
 // tools converts the host's catalogue. It is asked for before every turn of every run
 // and changes rarely, so the last conversion is kept.
@@ -288,9 +281,9 @@ func callError(err error) (*mcp.CallToolResult, error) {
 	var long *mcpclient.MessageTooLongError
 	switch {
 	case errors.As(err, &long) && long.Certain: // the tool ran
-		return mcp.ErrorResult("the tool ran, but %s", shorten(long.Error())), nil
+		return mcp.ErrorResult("the tool ran, but %s", clip.Text(long.Error(), maxReason)), nil
 	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
-		return mcp.ErrorResult("%s", shorten(err.Error())), nil
+		return mcp.ErrorResult("%s", clip.Text(err.Error(), maxReason)), nil
 	case !taskGoesOn(err) && (unsent(err) || answered(err)):
 		return nil, err
 	}
@@ -356,7 +349,7 @@ func (s *servers) origin(name string) string {
 			if u, err := url.Parse(srv.URL); srv.URL != "" && err == nil {
 				return u.Scheme + "://" + u.Host
 			}
-			return shorten(srv.Command)
+			return clip.Text(srv.Command, maxReason)
 		}
 	}
 	return ""

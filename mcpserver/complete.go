@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
@@ -148,7 +149,7 @@ func findCompleter(s *session, a *arrival) (work, error) {
 func (c *completing) find(s *Server) error {
 	ref, argument := c.params.Ref, c.params.Argument.Name
 	unknown := func(what string) error {
-		return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s %q", what, shorten(cmp.Or(ref.Name, ref.URI)))
+		return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s %q", what, clip.Name(cmp.Or(ref.Name, ref.URI)))
 	}
 	if ref.Type == mcp.RefPrompt {
 		p, ok := s.prompts.Now().Get(ref.Name)
@@ -156,7 +157,7 @@ func (c *completing) find(s *Server) error {
 		case !ok:
 			return unknown("prompt")
 		case !p.Has(argument):
-			return mcp.Errorf(mcp.CodeInvalidParams, "prompt %q has no argument %q", ref.Name, shorten(argument))
+			return mcp.Errorf(mcp.CodeInvalidParams, "prompt %q has no argument %q", ref.Name, clip.Name(argument))
 		}
 		c.of, c.suggest = ref.Name, p.completers[argument]
 		return nil
@@ -173,7 +174,7 @@ func (c *completing) find(s *Server) error {
 	case t == nil:
 		return unknown("resource template")
 	case !t.Has(argument):
-		return mcp.Errorf(mcp.CodeInvalidParams, "the resource template has no variable %q", shorten(argument))
+		return mcp.Errorf(mcp.CodeInvalidParams, "the resource template has no variable %q", clip.Name(argument))
 	}
 	c.suggest = t.completers[argument]
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
@@ -290,7 +291,7 @@ func findTool(s *session, a *arrival) (work, error) {
 	}
 	if t == nil {
 		name, _ := a.NameString()
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", shorten(name))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown tool %q", clip.Name(name))
 	}
 	if a.Arguments == nil {
 		a.Arguments = []byte("{}")
@@ -400,11 +401,3 @@ const (
 	maxUncounted     = 16 << 10
 	maxInline        = 256 << 10
 )
-
-// shorten bounds what is said of a peer's name.
-func shorten(name string) string {
-	if len(name) > 64 {
-		return name[:64] + "…"
-	}
-	return name
-}

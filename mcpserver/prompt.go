@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
@@ -122,7 +123,7 @@ func findPrompt(s *session, a *arrival) (work, error) {
 	}
 	p, ok := s.server.prompts.Now().Get(name)
 	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", shorten(name)) // PRM-03
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", clip.Name(name)) // PRM-03
 	}
 	return p, nil
 }

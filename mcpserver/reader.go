@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/frame"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/pipe"
@@ -81,7 +82,7 @@ func ended(err error) error {
 // end of it, if there is one.
 func (r *reader) refuseLong(long *frame.TooLongError) {
 	method, id := mcp.Outline(long.Head, long.Tail)
-	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "method", shorten(method), "limit", long.Max)
+	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "method", clip.Name(method), "limit", long.Max)
 	why := mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max)
 	switch t := r.session.nested.Load(); {
 	case method == "" && !id.IsZero() && t != nil: // the answer to a question of ours

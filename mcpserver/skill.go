@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
@@ -132,7 +133,7 @@ func getSkill(s *session, a *arrival) ([]byte, error) {
 	uri, ok := a.URIString()
 	k, there := s.server.skills.Now().Get(uri)
 	if !ok || !there {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "no skill is served at %q", shorten(uri))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "no skill is served at %q", clip.Name(uri))
 	}
 	ttl := s.server.opts.CacheFor.Milliseconds()
 	raw, err := mcp.MarshalResult(&mcp.GetSkillResult{Skill: k.Entry, TTLMs: &ttl, CacheScope: s.server.listScope()}, a.version)
@@ -150,7 +151,7 @@ func readDirectory(s *session, a *arrival) ([]byte, error) {
 	}
 	all, ok := s.server.skillTree.files(s.server.skills).Folders[p.URI]
 	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%q is not a directory", shorten(p.URI))
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%q is not a directory", clip.Name(p.URI))
 	}
 	from := 0
 	if p.Cursor != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
@@ -118,7 +119,7 @@ func updateTask(s *session, a *arrival) (lost bool, err error) {
 	}
 	for key, answer := range p.InputResponses { // MRTR-07
 		if len(answer) == 0 || answer[0] != '{' {
-			return false, mcp.Errorf(mcp.CodeInvalidParams, "the answer %q is not an object", shorten(key))
+			return false, mcp.Errorf(mcp.CodeInvalidParams, "the answer %q is not an object", clip.Name(key))
 		}
 	}
 	if live != nil {

@@ -1,13 +1,13 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"reflect"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
@@ -149,7 +149,7 @@ func (t *tool) failed(r *request, err error) error {
 	if endsRound(r, err) {
 		return err
 	}
-	return t.respond(r, mcp.ErrorResult("%s", bytes.ToValidUTF8([]byte(err.Error()), []byte("\uFFFD"))))
+	return t.respond(r, mcp.ErrorResult("%s", clip.Valid(err.Error())))
 }
 
 // badArguments answers arguments that do not fit the schema: as a result that the

@@ -1,9 +1,9 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
@@ -102,7 +102,7 @@ func (r *request) Report(progress, total float64, message string) {
 		params.Total = &total
 	}
 	if r.version.Has(mcp.FeatureProgressMessage) {
-		params.Message = string(bytes.ToValidUTF8([]byte(message), []byte("\uFFFD")))
+		params.Message = clip.Valid(message)
 	}
 	raw, err := mcp.Marshal(&params)
 	if err != nil {

@@ -1,8 +1,9 @@
 package call
 
 import (
-	"strings"
 	"sync"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // maxProgress bounds the reports that wait for a slow OnProgress, and maxText the
@@ -32,9 +33,7 @@ func (q *progressQueue) push(p Progress) {
 	if q == nil {
 		return
 	}
-	if len(p.Message) > maxText {
-		p.Message = strings.ToValidUTF8(p.Message[:maxText], "") + "…"
-	}
+	p.Message = clip.Text(p.Message, maxText)
 	q.mu.Lock()
 	if len(q.items) == maxProgress {
 		q.items = append(q.items[:0], q.items[1:]...)

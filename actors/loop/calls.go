@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -242,7 +243,7 @@ func (cs *calls) dispatch(c *actors.Context, cl *call) {
 	cl.cancel = actors.AwaitBlocking(c, func(ctx context.Context) (*toolReturned, error) {
 		res, err := cfg.traced(ctx, cl, todo)
 		if err == nil {
-			res, err = clip.Writable(res)
+			res, err = toolresult.Writable(res)
 		}
 		return look(ctx, res, err)
 	}, over)
@@ -256,14 +257,14 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 			return &toolReturned{result: res}, err
 		}
 		if _, unknown := errors.AsType[*UnknownError](err); err != nil && !unknown && ctx.Err() == nil {
-			res, err = clip.ErrorResult(err), nil // guards see errors too
+			res, err = toolresult.OfError(err), nil // guards see errors too
 		}
 		if err != nil || res == nil {
 			return nil, err
 		}
 		in := guard.Return{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args, Result: res}
 		v, g := guard.AfterTool.Pass(ctx, cfg.Guards, in, func(v *guard.Return) (err error) {
-			if v.Result, err = clip.Writable(v.Result); err == nil && v.Result == nil {
+			if v.Result, err = toolresult.Writable(v.Result); err == nil && v.Result == nil {
 				err = errors.New("there is no result")
 			}
 			return err
@@ -299,13 +300,13 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	cs.pay(m.call, !unsent)
 	switch {
 	case unsent:
-		return cs.settle(m.call, clip.ErrorResult(m.err), false)
+		return cs.settle(m.call, toolresult.OfError(m.err), false)
 	case isUnknown:
 		return cs.lose(m.call, unknown.Err.Error())
 	case m.err != nil && cs.out != nil:
 		return cs.lose(m.call, m.err.Error())
 	case m.err != nil:
-		return cs.settle(m.call, clip.ErrorResult(m.err), true)
+		return cs.settle(m.call, toolresult.OfError(m.err), true)
 	case m.result == nil:
 		return cs.settle(m.call, mcp.ErrorResult("the tool gave no result"), true)
 	}
@@ -315,7 +316,7 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 // settle gives a call its result, for the model and for the journal.
 func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Entry {
 	cl.phase, cl.made = returned, made
-	cl.result = clip.ForModel(cl.id, res, cs.cfg.MaxResult)
+	cl.result = toolresult.ForModel(cl.id, res, cs.cfg.MaxResult)
 	cl.tellRepeated()
 	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.out != nil && made,
@@ -326,7 +327,7 @@ func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Ent
 func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 	cl.phase, cl.made = returned, true
 	reason = clip.Short(reason)
-	cl.result = clip.ForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), cs.cfg.MaxResult)
+	cl.result = toolresult.ForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), cs.cfg.MaxResult)
 	return runlog.Entry{Type: store.ToolUnknown, Key: cl.key, Body: &runlog.ToolUnknown{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
 }

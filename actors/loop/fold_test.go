@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -54,7 +54,7 @@ func (f *fold) add(e runlog.Entry) {
 }
 
 func (f *fold) result(id string, r *mcp.CallToolResult, repeated int) {
-	fit, err := clip.Result(r, f.maxResult)
+	fit, err := toolresult.Clip(r, f.maxResult)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (f *fold) cut(b *runlog.HistoryCut) {
 				short := &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(fmt.Sprintf("[the result of %s, %d bytes, was dropped to save room]", cut.Tool, cut.Bytes))}}
 				if cut.Kept > 0 {
 					var err error
-					if short, err = clip.Result(&mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent}, cut.Kept); err != nil {
+					if short, err = toolresult.Clip(&mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent}, cut.Kept); err != nil {
 						f.t.Fatal(err)
 					}
 				}

@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/budget"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
@@ -170,11 +170,11 @@ func TestWithoutJournalKilled(t *testing.T) {
 }
 
 func TestFit(t *testing.T) {
-	res, err := clip.Result(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text("a\xff" + strings.Repeat("b", 100))}, IsError: true}, 20)
+	res, err := toolresult.Clip(&mcp.CallToolResult{Content: mcp.Contents{mcp.Text("a\xff" + strings.Repeat("b", 100))}, IsError: true}, 20)
 	if err != nil || !res.IsError || !strings.HasPrefix(res.Content.Text(), "a\uFFFDbbb") || !strings.Contains(res.Content.Text(), "[cut here") {
 		t.Errorf("Fit: got %+v and %v", res, err)
 	}
-	if res, err := clip.Result(nil, 20); res != nil || err != nil {
+	if res, err := toolresult.Clip(nil, 20); res != nil || err != nil {
 		t.Errorf("Fit(nil): got %+v and %v", res, err)
 	}
 }

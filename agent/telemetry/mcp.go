@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -95,9 +95,9 @@ func about(method, name string, version mcp.Version) []attribute.KeyValue {
 	}
 	switch method {
 	case mcp.MethodCallTool:
-		attrs = append(attrs, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String(toolName, cut(name, maxName)))
+		attrs = append(attrs, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String(toolName, clip.Text(name, maxName)))
 	case mcp.MethodGetPrompt:
-		attrs = append(attrs, attribute.String(promptName, cut(name, maxName)))
+		attrs = append(attrs, attribute.String(promptName, clip.Text(name, maxName)))
 	}
 	return attrs
 }
@@ -105,7 +105,7 @@ func about(method, name string, version mcp.Version) []attribute.KeyValue {
 // spanName has the names of tools and prompts, of which there are few.
 func spanName(method, name string) string {
 	if name != "" && (method == mcp.MethodCallTool || method == mcp.MethodGetPrompt) {
-		return method + " " + cut(name, maxName)
+		return method + " " + clip.Text(name, maxName)
 	}
 	return method
 }
@@ -138,7 +138,7 @@ func failed(result json.RawMessage) bool {
 // words returns the text of an error if content is recorded: it may quote secrets.
 func (t *Telemetry) words(err error) string {
 	if t.content {
-		return cut(err.Error(), maxContent)
+		return clip.Text(err.Error(), maxContent)
 	}
 	return ""
 }
@@ -149,7 +149,7 @@ func asJSON(key string, v any) attribute.KeyValue {
 	if err != nil {
 		return attribute.String(key, "")
 	}
-	return attribute.String(key, cut(string(raw), maxContent))
+	return attribute.String(key, clip.Text(string(raw), maxContent))
 }
 
 // Bounds of attributes, in bytes: of content, and of a name, which a client may choose.
@@ -157,14 +157,6 @@ const (
 	maxContent = 64 << 10
 	maxName    = 128
 )
-
-// cut cuts a text between two characters: exporters refuse a whole batch with a broken one.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "")
-}
 
 // Attributes whose values come from a request.
 const (

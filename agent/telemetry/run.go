@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -56,7 +57,7 @@ func (t *Telemetry) Turn(ctx context.Context, turn *agent.TurnTrace) (context.Co
 	if t.content {
 		span.SetAttributes(asJSON("gen_ai.input.messages", req.Messages))
 		if req.System != "" {
-			span.SetAttributes(attribute.String("gen_ai.system_instructions", cut(req.System, maxContent)))
+			span.SetAttributes(attribute.String("gen_ai.system_instructions", clip.Text(req.System, maxContent)))
 		}
 	}
 	return ctx, func(res *llm.Response, err error) {
@@ -99,7 +100,7 @@ func (t *Telemetry) Tool(ctx context.Context, tool *agent.ToolTrace) (context.Co
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 	if t.content {
-		span.SetAttributes(attribute.String("gen_ai.tool.call.arguments", cut(string(tool.Arguments), maxContent)))
+		span.SetAttributes(attribute.String("gen_ai.tool.call.arguments", clip.Text(string(tool.Arguments), maxContent)))
 	}
 	if tool.Server != "" {
 		ctx = context.WithValue(ctx, toolSpan{}, span)

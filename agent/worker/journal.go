@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -355,11 +356,7 @@ func names(tools []string) string {
 	return strings.Join(tools[:min(len(tools), 5)], ", ")
 }
 
-// clip cuts an error to the bound of a store.
-func clip(s string) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
-	if len(s) <= store.MaxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:store.MaxText-3], "") + "…"
+// bounded cuts an error to the bound of a store.
+func bounded(s string) string {
+	return clip.Text(clip.Valid(strings.ReplaceAll(s, "\x00", "")), store.MaxText-len("…"))
 }

@@ -118,7 +118,7 @@ func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effec
 // requeue returns the job to the queue. The outcome of the attempt is reported and not kept:
 // the job's result is that of the last one.
 func (j *work) requeue(c *actors.Context, attempt json.RawMessage, wait time.Duration, failed bool, why string) {
-	u := store.JobUpdate{State: store.JobQueued, Failed: failed, Error: clip(why)}
+	u := store.JobUpdate{State: store.JobQueued, Failed: failed, Error: bounded(why)}
 	if wait > 0 {
 		u.NotBefore = time.Now().Add(wait)
 	}
@@ -139,9 +139,9 @@ func (j *work) giveBack(c *actors.Context, attempt json.RawMessage) {
 }
 
 func (j *work) fail(c *actors.Context, result json.RawMessage, why string) {
-	j.write(c, write{update: store.JobUpdate{State: store.JobFailed, Failed: true, Result: result, Error: clip(why)}, event: Event{Type: JobEnded}, last: true})
+	j.write(c, write{update: store.JobUpdate{State: store.JobFailed, Failed: true, Result: result, Error: bounded(why)}, event: Event{Type: JobEnded}, last: true})
 }
 
 func (j *work) end(c *actors.Context, state store.JobState, result json.RawMessage, why string) {
-	j.write(c, write{update: store.JobUpdate{State: state, Result: result, Error: clip(why)}, event: Event{Type: JobEnded}, last: true})
+	j.write(c, write{update: store.JobUpdate{State: state, Result: result, Error: bounded(why)}, event: Event{Type: JobEnded}, last: true})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -153,7 +154,7 @@ func (s *Server) describe(ctx context.Context, all []Actor) {
 			return
 		}
 		if r, err := s.opts.Store.Run(ctx, id); err == nil { // else it has no journal
-			title := clip(r.Title, 200)
+			title := clip.Text(r.Title, 200)
 			if a.Title == "" { // Labels had nothing
 				a.State, a.Title = string(r.State), title
 			} else {

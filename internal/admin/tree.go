@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // Process identifies the process behind a socket. It is the answer of GET /health.
@@ -85,7 +85,7 @@ func treeOf(sys *actors.System, now time.Time, labels func(actors.Info) Label) T
 		a := Actor{Path: info.Path, Kind: info.Kind.String(), State: "live", Started: info.Started.UTC(),
 			AgeMS: max(0, now.Sub(info.Started).Milliseconds()), Restarts: info.Restarts}
 		if info.LastError != nil {
-			a.LastError = clip(info.LastError.Error(), maxError)
+			a.LastError = clip.Text(info.LastError.Error(), maxError)
 		}
 		if labels != nil {
 			l := labels(info)
@@ -103,12 +103,4 @@ func treeOf(sys *actors.System, now time.Time, labels func(actors.Info) Label) T
 		t.Tasks = append(t.Tasks, Task{owner, census.Tasks[owner]})
 	}
 	return t
-}
-
-// clip cuts a text to n bytes, at a character.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

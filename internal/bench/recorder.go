@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // recorder collects what becomes of calls, as a whole and in windows, by which two runs
@@ -51,7 +53,7 @@ func (r *recorder) add(whole, service time.Duration, kind string, err error) {
 	defer r.mu.Unlock()
 	if kind != "" {
 		if r.failed[kind]++; r.failed[kind] == 1 {
-			r.first[kind] = clipped(err.Error(), 300)
+			r.first[kind] = clip.Text(err.Error(), 300)
 		}
 		return
 	}
@@ -59,13 +61,6 @@ func (r *recorder) add(whole, service time.Duration, kind string, err error) {
 	record(r.whole, whole)
 	record(r.window, whole)
 	record(r.service, service)
-}
-
-func clipped(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "…"
-	}
-	return s
 }
 
 // counts returns how many calls have been answered, and how many have failed.

@@ -1,6 +1,5 @@
-// Package clip bounds what tools, models and errors say, so that a model, a journal or a
-// log can take it: texts and the results of tools. What it leaves is valid UTF-8, and says
-// where something is missing.
+// Package clip cuts texts to a length that a message, a model, a journal or a log can take.
+// What it leaves is valid UTF-8 and shows where text is missing.
 package clip
 
 import (
@@ -8,27 +7,36 @@ import (
 	"unicode/utf8"
 )
 
-// shortBytes bounds an explanation, in bytes.
-const shortBytes = 4 << 10
+// shortBytes bounds an explanation, nameBytes a name, in bytes.
+const (
+	shortBytes = 4 << 10
+	nameBytes  = 64
+)
 
 // Short bounds an explanation, such as an error or a reason.
 func Short(s string) string { return Text(s, shortBytes) }
 
+// Name bounds a name, key or URI of a peer in a message.
+func Name(s string) string { return Text(s, nameBytes) }
+
 // Text cuts s to n bytes at the boundary of a rune, and makes it valid UTF-8.
 func Text(s string, n int) string {
 	if len(s) > n {
-		s = s[:boundary(s, n)] + "…"
+		s = Head(s, n) + "…"
 	}
 	return Valid(s)
 }
 
-// Valid returns s as valid UTF-8.
-func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// boundary is the last start of a rune in s that is not behind n.
-func boundary(s string, n int) int {
+// Head returns what of s fits into n bytes, up to the boundary of a rune.
+func Head(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return n
+	return s[:n]
 }
+
+// Valid returns s as valid UTF-8.
+func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

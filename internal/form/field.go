@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 )
@@ -268,13 +269,13 @@ func (f *Field) option(said string) (string, error) {
 		case n == 1:
 			return found, nil
 		case n > 1:
-			return "", fmt.Errorf("could be several options: say %q by its number", shorten(said))
+			return "", fmt.Errorf("could be several options: say %q by its number", clip.Name(said))
 		}
 	}
 	if i, err := strconv.Atoi(said); err == nil && i >= 1 && i <= len(f.Options) {
 		return f.Options[i-1].Value, nil
 	}
-	return "", fmt.Errorf("has no option %q: give its number from 1 to %d, or what it says", shorten(said), len(f.Options))
+	return "", fmt.Errorf("has no option %q: give its number from 1 to %d, or what it says", clip.Name(said), len(f.Options))
 }
 
 // Show returns a value as [Field.Parse] takes it, to be shown to a person:

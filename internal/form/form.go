@@ -18,6 +18,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // ErrUnsupported is what every error of [Parse] is: the schema is outside the
@@ -34,7 +36,7 @@ func (e *SchemaError) Error() string {
 	if e.Property == "" {
 		return ErrUnsupported.Error() + ": " + e.Reason
 	}
-	return fmt.Sprintf("%v: the property %q %s", ErrUnsupported, shorten(e.Property), e.Reason)
+	return fmt.Sprintf("%v: the property %q %s", ErrUnsupported, clip.Name(e.Property), e.Reason)
 }
 
 func (e *SchemaError) Unwrap() error { return ErrUnsupported }
@@ -87,7 +89,7 @@ func (e *ContentError) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%q %s", shorten(p.Field), p.Message)
+		fmt.Fprintf(&b, "%q %s", clip.Name(p.Field), p.Message)
 	}
 	return b.String()
 }

@@ -69,12 +69,3 @@ func texts(raw json.RawMessage) ([]string, bool) {
 	}
 	return out, true
 }
-
-// shorten cuts a text of the peer for a message, which quotes it.
-func shorten(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
@@ -164,7 +165,7 @@ func (p *parser) kind(f *Field, list []jsonx.Member) error {
 	case "array":
 		return p.choices(f, list)
 	}
-	return fmt.Errorf("is of the type %q, which forms do not have", shorten(kind))
+	return fmt.Errorf("is of the type %q, which forms do not have", clip.Name(kind))
 }
 
 // choice reads the string with an enum and, in the old way, enumNames.
@@ -284,7 +285,7 @@ func (p *parser) checkOptions(f *Field) error {
 	seen := make(map[string]bool, len(f.Options))
 	for _, o := range f.Options {
 		if seen[o.Value] {
-			return fmt.Errorf("has the option %q twice", shorten(o.Value))
+			return fmt.Errorf("has the option %q twice", clip.Name(o.Value))
 		}
 		seen[o.Value] = true
 	}
@@ -302,7 +303,7 @@ func (p *parser) text(f *Field, list []jsonx.Member) (err error) {
 	ok := true
 	if raw := find(list, "format"); raw != nil {
 		if f.Format, ok = jsonx.Text(raw); !ok || formats[f.Format] == nil {
-			return fmt.Errorf("has the format %s; forms have email, uri, date and date-time", shorten(string(raw)))
+			return fmt.Errorf("has the format %s; forms have email, uri, date and date-time", clip.Name(string(raw)))
 		}
 	}
 	if raw := find(list, "pattern"); raw != nil {

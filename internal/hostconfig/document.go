@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
@@ -108,10 +109,10 @@ func commentEnd(data []byte, i int) int {
 
 // syntaxError turns the parser's error, which has the position as text, into a ConfigError.
 func (d *document) syntaxError(err error) error {
-	e := &ConfigError{File: d.path, Err: errors.New(shorten(strings.TrimPrefix(err.Error(), "hujson: ")))}
+	e := &ConfigError{File: d.path, Err: errors.New(clip.Text(strings.TrimPrefix(err.Error(), "hujson: "), maxShown))}
 	if n, _ := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &e.Line, &e.Col); n == 2 {
 		if inner := errors.Unwrap(err); inner != nil {
-			e.Err = fmt.Errorf("not valid JSON: %s", shorten(inner.Error()))
+			e.Err = fmt.Errorf("not valid JSON: %s", clip.Text(inner.Error(), maxShown))
 		}
 	}
 	return e
@@ -139,7 +140,7 @@ func (d *document) strict(v *hujson.Value) error {
 			}
 			key := name(m)
 			if first, twice := seen[key]; twice {
-				return d.fault(&m.Name, "the name %q stands twice in one object, first in line %d; keep one", shorten(key), d.lineAt(first))
+				return d.fault(&m.Name, "the name %q stands twice in one object, first in line %d; keep one", clip.Text(key, maxShown), d.lineAt(first))
 			}
 			seen[key] = m.Name.StartOffset
 			if err := d.strict(&m.Value); err != nil {
@@ -255,17 +256,4 @@ func raw(v *hujson.Value) json.RawMessage {
 	c := v.Clone()
 	c.Minimize()
 	return json.RawMessage(c.Pack())
-}
-
-// shorten keeps foreign text in messages small.
-func shorten(s string) string {
-	const max = 80
-	if len(s) <= max {
-		return s
-	}
-	n := max
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

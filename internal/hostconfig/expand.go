@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // answer is the answer to an input.
@@ -38,7 +40,7 @@ func (r *reader) expandString(s string) (string, error) {
 		case strings.HasPrefix(s, "${"):
 			end := closing(s)
 			if end < 0 {
-				return "", fmt.Errorf("%q has no closing brace", shorten(s))
+				return "", fmt.Errorf("%q has no closing brace", clip.Text(s, maxShown))
 			}
 			value, err = r.value(s[2:end])
 			s = s[end+1:]
@@ -98,7 +100,7 @@ func (r *reader) value(inside string) (string, error) {
 	name, fallback, hasDefault := strings.Cut(strings.TrimPrefix(inside, "env:"), ":-")
 	if !variable.MatchString(name) {
 		return "", fmt.Errorf("${%s} is not understood; known are ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id}, "+
-			"${workspaceFolder}, ${workspaceFolderBasename}, ${userHome} and ${pathSeparator}", shorten(inside))
+			"${workspaceFolder}, ${workspaceFolderBasename}, ${userHome} and ${pathSeparator}", clip.Text(inside, maxShown))
 	}
 	return r.environment(name, fallback, hasDefault)
 }
@@ -146,7 +148,7 @@ func (r *reader) ask(id string) (string, error) {
 		}
 		return v, err
 	}
-	return "", fmt.Errorf("%w: %s is not among the inputs of the file; add it there, or set %s in the environment", ErrInput, shorten(id), variable)
+	return "", fmt.Errorf("%w: %s is not among the inputs of the file; add it there, or set %s in the environment", ErrInput, clip.Text(id, maxShown), variable)
 }
 
 // inputVariable is the environment variable that answers an input.

@@ -14,6 +14,7 @@ const MaxFileBytes = 4 << 20
 const (
 	maxServers  = 1000 // of a file; inputs as well
 	maxWarnings = 50
+	maxShown    = 80       // bytes of a text of the file in a message
 	maxFaults   = 20       // of a server
 	maxExpanded = 16 << 20 // bytes of all expanded texts of a file
 )

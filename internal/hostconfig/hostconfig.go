@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // workspaceOf is the directory of a file, or the one above it if that is for
@@ -232,5 +234,5 @@ func (r *reader) warnKey(m *hujson.ObjectMember, key, server string, known ...st
 			hint = fmt.Sprintf("; is %q meant?", k)
 		}
 	}
-	r.warn("line %d: %sunknown key %q is ignored%s", r.line(&m.Name), where, shorten(key), hint)
+	r.warn("line %d: %sunknown key %q is ignored%s", r.line(&m.Name), where, clip.Text(key, maxShown), hint)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -187,7 +189,7 @@ func TestErrors(t *testing.T) {
 		if _, ok := errors.AsType[*ConfigError](err); !ok {
 			t.Errorf("Parse(%q): got %v, want a ConfigError", data, err)
 		}
-		fmt.Fprintf(&b, "%q\n\t%v\n", shorten(data), err)
+		fmt.Fprintf(&b, "%q\n\t%v\n", clip.Text(data, maxShown), err)
 	}
 	for _, entry := range entries {
 		data := "{\"inputs\": [{\"id\": \"silent\"}], \"servers\": {\n\"good\": {\"command\": \"true\"},\n\"bad\": " + entry + "}}"

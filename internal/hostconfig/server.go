@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // field is one field of a server: its spellings in the files of all hosts, and its reader.
@@ -227,7 +229,7 @@ func (e *entry) readType(key string, v *hujson.Value) {
 		e.Type = TypeSSE
 	case "remote", "": // HTTP, or SSE if that fails
 	default:
-		e.fail(v, key, "%q is not known; it is stdio, http or sse", shorten(s))
+		e.fail(v, key, "%q is not known; it is stdio, http or sse", clip.Text(s, maxShown))
 	}
 }
 
@@ -255,7 +257,7 @@ func (e *entry) object(key string, v *hujson.Value, what string, good func(strin
 		if n := name(m); good(n) {
 			f(n, &m.Value)
 		} else {
-			e.fail(&m.Name, key, "%q cannot be the name of a %s", shorten(n), what)
+			e.fail(&m.Name, key, "%q cannot be the name of a %s", clip.Text(n, maxShown), what)
 		}
 	}
 }
@@ -295,7 +297,7 @@ func (e *entry) readTimeout(key string, v *hujson.Value) {
 	if s, ok := text(v); ok {
 		d, err := time.ParseDuration(s)
 		if err != nil || d <= 0 {
-			e.fail(v, key, `%q is not a duration; write milliseconds as a number, or a text like "30s"`, shorten(s))
+			e.fail(v, key, `%q is not a duration; write milliseconds as a number, or a text like "30s"`, clip.Text(s, maxShown))
 		}
 		e.Timeout = d
 		return

@@ -208,7 +208,7 @@ type (
 		CallID string `json:"callId"`
 		Tool   string `json:"tool"`
 		Bytes  int    `json:"bytes"` // as it was
-		// Kept bounds the text that is left of it, as of [clip.Result]; zero is a mark in its place.
+		// Kept bounds the text that is left of it, as of [toolresult.Clip]; zero is a mark in its place.
 		Kept int `json:"kept,omitzero"`
 	}
 	// AgentChanged is the body of agent.changed.

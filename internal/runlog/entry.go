@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -106,7 +107,7 @@ func smaller(body any) any {
 	switch b := body.(type) {
 	case *ToolResult:
 		cut := *b
-		r := clip.ForModel("", b.Result, store.MaxBody/16)
+		r := toolresult.ForModel("", b.Result, store.MaxBody/16)
 		cut.Result = &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
 		return &cut
 	case *ModelResult:

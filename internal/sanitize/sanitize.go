@@ -13,6 +13,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // Limits bounds a text. Zero values mean no limit.
@@ -247,8 +249,5 @@ func cut(s string, max Limits) string {
 	if n <= 0 {
 		return ""
 	}
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + mark
+	return clip.Head(s, n) + mark
 }

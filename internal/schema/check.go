@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // Bounds of a schema (security: hostile schemas). They are far beyond what
@@ -137,7 +139,7 @@ func (c *checker) walk() error {
 }
 
 func fault(kind error, ptr, format string, args ...any) *Error {
-	return &Error{Pointer: shorten(ptr, 200), Reason: fmt.Sprintf(format, args...), Err: kind}
+	return &Error{Pointer: clip.Text(ptr, 200), Reason: fmt.Sprintf(format, args...), Err: kind}
 }
 
 // readDialect looks at $schema and $id of the root (JSCH-01).
@@ -156,7 +158,7 @@ func (c *checker) readDialect() error {
 	s, _ := v.(string)
 	d, ok := dialectOf(s)
 	if !ok {
-		return fault(ErrDialect, "/$schema", "%q; known are 2020-12, 2019-09 and draft-07", shorten(s, 200))
+		return fault(ErrDialect, "/$schema", "%q; known are 2020-12, 2019-09 and draft-07", clip.Text(s, 200))
 	}
 	c.dialect = d
 	return nil
@@ -301,15 +303,15 @@ func (c *checker) visitNames(n *node) error {
 func (c *checker) pattern(ptr, pattern string) error {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return fault(ErrPattern, ptr, "%q: %v (patterns are RE2: no look-around, no back-references)", shorten(pattern, 200), err)
+		return fault(ErrPattern, ptr, "%q: %v (patterns are RE2: no look-around, no back-references)", clip.Text(pattern, 200), err)
 	}
 	prog, err := syntax.Compile(re.Simplify())
 	if err != nil {
-		return fault(ErrPattern, ptr, "%q: %v", shorten(pattern, 200), err)
+		return fault(ErrPattern, ptr, "%q: %v", clip.Text(pattern, 200), err)
 	}
 	c.patterns += len(prog.Inst)
 	if len(prog.Inst) > maxPatternSize || c.patterns > maxPatternsSize {
-		return fault(ErrTooLarge, ptr, "%q is too large a pattern, or there are too many", shorten(pattern, 200))
+		return fault(ErrTooLarge, ptr, "%q is too large a pattern, or there are too many", clip.Text(pattern, 200))
 	}
 	return nil
 }
@@ -346,28 +348,28 @@ func (c *checker) follow(at, ref string) (*node, error) {
 		fragment = strings.TrimPrefix(fragment, "#")
 	}
 	if !local {
-		return nil, fault(ErrReference, at, "%q leads out of the schema, and nothing is ever fetched", shorten(ref, 200))
+		return nil, fault(ErrReference, at, "%q leads out of the schema, and nothing is ever fetched", clip.Text(ref, 200))
 	}
 	fragment, err := url.PathUnescape(fragment)
 	if err != nil {
-		return nil, fault(ErrReference, at, "%q: %v", shorten(ref, 200), err)
+		return nil, fault(ErrReference, at, "%q: %v", clip.Text(ref, 200), err)
 	}
 	if fragment != "" && fragment[0] != '/' {
 		if n := c.anchors[fragment]; n != nil {
 			return n, nil
 		}
-		return nil, fault(ErrReference, at, "there is no anchor %q", shorten(fragment, 200))
+		return nil, fault(ErrReference, at, "there is no anchor %q", clip.Text(fragment, 200))
 	}
 	if n := c.byPtr[fragment]; n != nil {
 		return n, nil
 	}
 	v, err := c.lookup(fragment)
 	if err != nil {
-		return nil, fault(ErrReference, at, "%q: %v", shorten(ref, 200), err)
+		return nil, fault(ErrReference, at, "%q: %v", clip.Text(ref, 200), err)
 	}
 	n, err := c.visit(fragment, v)
 	if err == nil && n == nil {
-		return nil, fault(ErrReference, at, "%q is not a schema", shorten(ref, 200))
+		return nil, fault(ErrReference, at, "%q is not a schema", clip.Text(ref, 200))
 	}
 	return n, err
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 const (
@@ -235,11 +237,11 @@ func (g *general) validate(instance []byte, maxProblems int) error {
 func libraryText(err error) string {
 	invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
-		return shorten(err.Error(), 500)
+		return clip.Text(err.Error(), 500)
 	}
 	failed, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err)
 	if !ok {
-		return shorten(invalid.Err.Error(), 500)
+		return clip.Text(invalid.Err.Error(), 500)
 	}
 	r := report{max: 3}
 	r.collect(failed)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // zodEmail is what zod 4.0 and 4.1 write for z.email().
@@ -15,7 +17,7 @@ func lenient(t testing.TB, raw string) *Schema {
 	t.Helper()
 	s, err := Compile(json.RawMessage(raw), &Options{Lenient: true})
 	if err != nil {
-		t.Fatalf("Compile(%s): %v", shorten(raw, 200), err)
+		t.Fatalf("Compile(%s): %v", clip.Text(raw, 200), err)
 	}
 	return s
 }

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // Problem is one way in which a value breaks its schema.
@@ -51,17 +52,6 @@ const (
 	maxNames = 20 // names that are listed in a message
 )
 
-// shorten cuts a text that is shown in a message, at a character.
-func shorten(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
-	}
-	return s[:max] + "…"
-}
-
 // list joins what is allowed, up to maxNames.
 func list(items []string) string {
 	rest := ""
@@ -71,7 +61,7 @@ func list(items []string) string {
 	}
 	short := make([]string, len(items))
 	for i, s := range items {
-		short[i] = shorten(s, maxShown)
+		short[i] = clip.Text(s, maxShown)
 	}
 	return strings.Join(short, ", ") + rest
 }
@@ -90,14 +80,14 @@ func msgType(want []string, got string) string {
 }
 
 func msgMissing(name string) string {
-	return fmt.Sprintf("missing property %q", shorten(name, maxShown))
+	return fmt.Sprintf("missing property %q", clip.Text(name, maxShown))
 }
 
 func msgUnknown(name string, allowed []string) string {
 	if len(allowed) == 0 {
-		return fmt.Sprintf("unknown property %q; none is allowed", shorten(name, maxShown))
+		return fmt.Sprintf("unknown property %q; none is allowed", clip.Text(name, maxShown))
 	}
-	return fmt.Sprintf("unknown property %q; allowed: %s", shorten(name, maxShown), list(allowed))
+	return fmt.Sprintf("unknown property %q; allowed: %s", clip.Text(name, maxShown), list(allowed))
 }
 
 func msgEnum(allowed []string) string {
@@ -112,7 +102,7 @@ func msgCount(of, bound string, want, got int) string {
 }
 
 func msgPattern(pattern string) string {
-	return "must match the pattern " + shorten(pattern, 200)
+	return "must match the pattern " + clip.Text(pattern, 200)
 }
 
 // Why a schema was refused. Compile's errors are a [*Error] around one of these.

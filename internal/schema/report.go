@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // report turns the library's tree of errors into problems with our wording.
@@ -56,10 +58,10 @@ func (r *report) collect(e *jsonschema.ValidationError) {
 	case *kind.AdditionalProperties:
 		slices.Sort(k.Properties)
 		for _, name := range k.Properties {
-			r.add(at, "unknown property %q", shorten(name, maxShown))
+			r.add(at, "unknown property %q", clip.Text(name, maxShown))
 		}
 	case *kind.PropertyNames:
-		r.add(at, "property name %q is not allowed", shorten(k.Property, maxShown))
+		r.add(at, "property name %q is not allowed", clip.Text(k.Property, maxShown))
 	case *kind.Contains, *kind.MinContains:
 		r.add(at, "%s", libraryMessage(e.ErrorKind))
 	default:
@@ -93,7 +95,7 @@ func alternatives(e *jsonschema.ValidationError) string {
 			break
 		}
 	}
-	return shorten(strings.Join(reasons, " | "), 500)
+	return clip.Text(strings.Join(reasons, " | "), 500)
 }
 
 func text(k jsonschema.ErrorKind) string {
@@ -141,7 +143,7 @@ func text(k jsonschema.ErrorKind) string {
 }
 
 func libraryMessage(k jsonschema.ErrorKind) string {
-	return shorten(k.LocalizedString(message.NewPrinter(language.English)), 300)
+	return clip.Text(k.LocalizedString(message.NewPrinter(language.English)), 300)
 }
 
 // literals are values as JSON, for a message.
@@ -162,7 +164,7 @@ func literals(values []any) []string {
 // rational writes a bound as a plain number.
 func rational(n *big.Rat) string {
 	if n.IsInt() {
-		return shorten(n.Num().String(), maxShown)
+		return clip.Text(n.Num().String(), maxShown)
 	}
 	f, _ := n.Float64()
 	return strconv.FormatFloat(f, 'g', -1, 64)

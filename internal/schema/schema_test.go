@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 func compile(t testing.TB, raw string) *Schema {
 	t.Helper()
 	s, err := Compile(json.RawMessage(raw), nil)
 	if err != nil {
-		t.Fatalf("Compile(%s): %v", shorten(raw, 200), err)
+		t.Fatalf("Compile(%s): %v", clip.Text(raw, 200), err)
 	}
 	return s
 }
@@ -22,11 +24,11 @@ func generalOf(t testing.TB, raw string) *Schema {
 	t.Helper()
 	doc, err := check([]byte(raw))
 	if err != nil {
-		t.Fatalf("check(%s): %v", shorten(raw, 200), err)
+		t.Fatalf("check(%s): %v", clip.Text(raw, 200), err)
 	}
 	s := &Schema{opts: (*Options)(nil).withDefaults()}
 	if s.general, err = compileGeneral(doc, s.opts.MaxWork); err != nil {
-		t.Fatalf("compileGeneral(%s): %v", shorten(raw, 200), err)
+		t.Fatalf("compileGeneral(%s): %v", clip.Text(raw, 200), err)
 	}
 	return s
 }

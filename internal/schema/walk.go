@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // walker holds JSON text against a plan in one pass. The quick pass stops at
@@ -446,7 +448,7 @@ func (w *walker) number(p *plan, i int) int {
 	}
 	d, ok := parseDecimal(lit)
 	if !ok {
-		w.broken = fmt.Sprintf("the number %s cannot be checked", shorten(string(lit), maxShown))
+		w.broken = fmt.Sprintf("the number %s cannot be checked", clip.Text(string(lit), maxShown))
 		return stop
 	}
 	if p.types != 0 && p.types&typeNumber == 0 && (p.types&typeInteger == 0 || !d.integral()) {
@@ -490,7 +492,7 @@ func (w *walker) numberBounds(p *plan, d decimal, end int) int {
 		if w.quick {
 			return stop
 		}
-		if end = w.wrong(end, c.text+shorten(c.b.shown, maxShown)); end == stop {
+		if end = w.wrong(end, c.text+clip.Text(c.b.shown, maxShown)); end == stop {
 			return stop
 		}
 	}

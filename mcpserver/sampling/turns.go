@@ -8,15 +8,14 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	wire "github.com/troupe-dev/troupe/llm/sampling"
 	"github.com/troupe-dev/troupe/mcp"
@@ -182,7 +181,7 @@ func (l *run) do(ctx context.Context, t *Tool, call *loop.Call) (*mcp.CallToolRe
 		ctx = context.WithValue(ctx, asking.Asked{}, &asked)
 		res, err := actors.Guard(func() (*mcp.CallToolResult, error) { return t.call(ctx, call.Arguments) })
 		if err == nil {
-			res, err = clip.Result(res, l.opts.MaxResult)
+			res, err = toolresult.Clip(res, l.opts.MaxResult)
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -224,14 +223,9 @@ func sameAgain(res *mcp.CallToolResult) *mcp.CallToolResult {
 func (l *run) toolFailed(t *Tool, err error) *mcp.CallToolResult {
 	if p, ok := errors.AsType[*actors.PanicError](err); ok {
 		l.handler.Log().Error("a loop's tool panicked", "name", l.handler.Name(), "tool", t.def.Name, "error", p, "stack", string(p.Stack))
-		return mcp.ErrorResult("the tool failed: internal error")
 	}
-	text := err.Error()
-	return mcp.ErrorResult("%s", strings.ToValidUTF8(text[:min(len(text), maxToolError)], "\uFFFD"))
+	return toolresult.OfError(err)
 }
-
-// maxToolError bounds the text of a tool's error that a model sees, in bytes.
-const maxToolError = 4 << 10
 
 // valued is a context with the values of another one.
 type valued struct {

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 )
@@ -56,7 +57,7 @@ func (o Origin) Wrap(err error) *llm.Error {
 // clean bounds a text from a server, takes the key out, and leaves nothing that a
 // terminal would obey.
 func (o Origin) clean(s string, limit int) string {
-	s = o.hide(strings.ToValidUTF8(s, "\uFFFD"))
+	s = o.hide(clip.Valid(s))
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '
@@ -66,11 +67,7 @@ func (o Origin) clean(s string, limit int) string {
 		}
 		return r
 	}, s)
-	s = strings.TrimSpace(o.hide(s)) // again: what was left out may have stood inside the key
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
+	return clip.Text(strings.TrimSpace(o.hide(s)), limit) // hidden again: what was left out may have stood inside the key
 }
 
 // hide takes the secrets out.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/inbound"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -256,10 +256,4 @@ func (a *Asks) respond(s *conn.Session, id mcp.ID, method string, result json.Ra
 
 // Brief cuts off an explanation that repeats what the server has sent, which may be
 // long.
-func Brief(text string) string {
-	const most = 500
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func Brief(text string) string { return clip.Text(text, 500) }

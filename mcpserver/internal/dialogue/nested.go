@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
@@ -111,9 +112,5 @@ func declinedBecause(reason string) error {
 	if reason == "" || strings.EqualFold(reason, mcp.ErrUserRejected.Message) {
 		return questions.ErrDeclined
 	}
-	const most = 500
-	if len(reason) > most {
-		reason = strings.ToValidUTF8(reason[:most], "") + "…"
-	}
-	return fmt.Errorf("%w: %s", questions.ErrDeclined, reason)
+	return fmt.Errorf("%w: %s", questions.ErrDeclined, clip.Text(reason, 500))
 }

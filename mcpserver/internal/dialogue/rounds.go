@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
@@ -57,7 +58,7 @@ func (t *rounds) replay(qs []*questions.Question) (open []*questions.Question, e
 // mismatch says that a handler has not asked again what it had asked (MRTR-30).
 func mismatch(q *questions.Question, was ticket.Question) error {
 	return mcp.Errorf(mcp.CodeInternal, "the handler asks %q where it had asked %q: its questions must follow from its arguments and earlier answers",
-		questions.Clip(q.Key), questions.Clip(was.Key))
+		clip.Name(q.Key), clip.Name(was.Key))
 }
 
 // begin opens a round with the questions.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
@@ -95,7 +96,7 @@ func (h *Host) checkSchema(e *ticket.Question, raw json.RawMessage, v mcp.Versio
 // wireOf is the error that a client gets for a question or an answer that is wrong.
 func wireOf(err error) error {
 	if e, ok := errors.AsType[*questions.AnswerError](err); ok { // MRTR-07
-		return mcp.Errorf(mcp.CodeInvalidParams, "%s", questions.Clip(e.Error()))
+		return mcp.Errorf(mcp.CodeInvalidParams, "%s", clip.Name(e.Error()))
 	}
 	return err
 }

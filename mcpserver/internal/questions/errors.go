@@ -77,11 +77,3 @@ type ClientError struct {
 func (e *ClientError) Error() string {
 	return fmt.Sprintf("the client refused %s: %v", e.Method, e.Wire)
 }
-
-// Clip bounds a peer's key or name for a message.
-func Clip(name string) string {
-	if len(name) > 64 {
-		return name[:64] + "…"
-	}
-	return name
-}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -148,6 +149,6 @@ func (q *Question) dropForeign(content map[string]json.RawMessage) {
 		delete(content, name)
 	}
 	if len(extra) > 0 {
-		q.log.Debug("an answer has fields that the form does not have; they are dropped", "key", q.Key, "fields", len(extra), "first", Clip(extra[0]))
+		q.log.Debug("an answer has fields that the form does not have; they are dropped", "key", q.Key, "fields", len(extra), "first", clip.Name(extra[0]))
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/streams"
 )
@@ -194,7 +195,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 // all requests once the server shuts down.
 func (h *Handler) allows(w http.ResponseWriter, r *http.Request) bool {
 	if why := h.origins.check(r); why != "" {
-		h.Logger.Warn("a request from a host or origin that is not allowed", "host", shorten(r.Host), "origin", shorten(r.Header.Get("Origin")))
+		h.Logger.Warn("a request from a host or origin that is not allowed", "host", clip.Name(r.Host), "origin", clip.Name(r.Header.Get("Origin")))
 		refuse(w, http.StatusForbidden, mcp.ID{}, invalid(why))
 		return false
 	}
@@ -203,14 +204,6 @@ func (h *Handler) allows(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return true
-}
-
-// shorten bounds a peer's text in a log line.
-func shorten(text string) string {
-	if len(text) > 64 {
-		return text[:64] + "…"
-	}
-	return text
 }
 
 func refuseUnavailable(w http.ResponseWriter) {

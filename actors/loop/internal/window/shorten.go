@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -117,7 +118,7 @@ func (s *shortening) toolOf(i int, id string) string {
 func resultSize(r *mcp.ToolResultContent) int {
 	n := len(r.StructuredContent)
 	for _, c := range r.Content {
-		n += clip.Size(c)
+		n += toolresult.Size(c)
 	}
 	return n
 }
@@ -197,7 +198,7 @@ const minImageRoom = 4000
 
 // clipped is a result cut to so many bytes of text.
 func clipped(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
-	short := clip.ForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
+	short := toolresult.ForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
 	short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
 		_, image := c.(*mcp.ImageContent)
 		return image && kept < minImageRoom

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -109,11 +110,11 @@ type logs struct {
 
 // warn logs that clients get an item of a backend changed, or not at all.
 func (g *Gateway) warn(kind string, t target, what string, why error) {
-	first, last := g.Warnings.add(t.server, warning{kind, shorten(t.own), what, why.Error()})
+	first, last := g.Warnings.add(t.server, warning{kind, clip.Text(t.own, 200), what, why.Error()})
 	if !first {
 		return
 	}
-	attrs := []any{slog.String("kind", kind), slog.String("server", t.server), slog.String("name", shorten(t.own)), slog.Any("error", why)}
+	attrs := []any{slog.String("kind", kind), slog.String("server", t.server), slog.String("name", clip.Text(t.own, 200)), slog.Any("error", why)}
 	if last {
 		attrs = append(attrs, slog.String("note", "more about this server is not logged"))
 	}

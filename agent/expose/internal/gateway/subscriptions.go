@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -161,9 +162,9 @@ func (w *watch) settle(wanted bool) {
 			w.g.server.ResourceUpdated(w.uri)
 		}
 	case errors.Is(err, mcpclient.ErrUnsupported):
-		w.g.Log.Debug("a server has no subscriptions", "server", at.server, "uri", shorten(w.uri))
+		w.g.Log.Debug("a server has no subscriptions", "server", at.server, "uri", clip.Text(w.uri, 200))
 	default:
-		w.g.Log.Warn("a resource cannot be subscribed to", "server", at.server, "uri", shorten(w.uri), "error", err)
+		w.g.Log.Warn("a resource cannot be subscribed to", "server", at.server, "uri", clip.Text(w.uri, 200), "error", err)
 	}
 }
 

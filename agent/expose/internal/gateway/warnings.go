@@ -36,6 +36,3 @@ func (w *Warnings) add(server string, one warning) (first, last bool) {
 	}
 	return true, n.Add(1) == maxWarnings
 }
-
-// shorten makes a foreign text fit for a log.
-func shorten(s string) string { return s[:min(len(s), 200)] }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -112,12 +113,7 @@ func Asker(path []string, server string) string {
 const maxShown = 2000
 
 // Clip cuts a quotation to what a question may show.
-func Clip(s string) string {
-	if len(s) > maxShown {
-		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
-	}
-	return s
-}
+func Clip(s string) string { return clip.Text(s, maxShown) }
 
 // What a person may choose.
 const (

@@ -1,10 +1,13 @@
-package clip
+// Package toolresult bounds the results of tools, so that a model and a journal can take
+// them. What it leaves can be written as JSON and says where something is missing.
+package toolresult
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -29,7 +32,7 @@ func Writable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	for i, c := range r.Content {
 		if t, ok := c.(*mcp.TextContent); ok && t != nil {
 			fixed := *t
-			fixed.Text = Valid(t.Text)
+			fixed.Text = clip.Valid(t.Text)
 			c = &fixed
 		}
 		mended.Content[i] = c
@@ -40,9 +43,9 @@ func Writable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	return &mended, nil
 }
 
-// Result returns what a model sees of a result with limit bytes of text, as a result that
+// Clip returns what a model sees of a result with limit bytes of text, as a result that
 // can be written as JSON.
-func Result(r *mcp.CallToolResult, limit int) (*mcp.CallToolResult, error) {
+func Clip(r *mcp.CallToolResult, limit int) (*mcp.CallToolResult, error) {
 	r, err := Writable(r)
 	if r == nil || err != nil {
 		return r, err
@@ -51,12 +54,12 @@ func Result(r *mcp.CallToolResult, limit int) (*mcp.CallToolResult, error) {
 	return &mcp.CallToolResult{Content: c.Content, StructuredContent: c.StructuredContent, IsError: c.IsError}, nil
 }
 
-// ErrorResult is what the model reads of a Go error. The text of a panic is for the log.
-func ErrorResult(err error) *mcp.CallToolResult {
+// OfError is what the model reads of a Go error. The text of a panic is for the log.
+func OfError(err error) *mcp.CallToolResult {
 	if p, ok := errors.AsType[*actors.PanicError](err); ok && p != nil {
 		return mcp.ErrorResult("the tool failed: internal error")
 	}
-	return mcp.ErrorResult("%s", Short(err.Error()))
+	return mcp.ErrorResult("%s", clip.Short(err.Error()))
 }
 
 // ForModel returns what the model sees of a result: at most limit bytes of text, whole
@@ -100,9 +103,9 @@ func cutText(s string, left *int) string {
 		*left -= len(s)
 		return s
 	}
-	n := boundary(s, *left)
+	head := clip.Head(s, *left)
 	*left = 0
-	return fmt.Sprintf("%s\n[cut here: this text has %d bytes, %d of them are shown]", s[:n], len(s), n)
+	return fmt.Sprintf("%s\n[cut here: this text has %d bytes, %d of them are shown]", head, len(s), len(head))
 }
 
 // whole returns c if it fits, else a note in its place.
