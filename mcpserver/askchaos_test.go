@@ -196,7 +196,7 @@ func TestAskChaos(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sys := fragile(t)
 				s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{
-					System: sys, NoParking: noParking, ParkFor: time.Minute, MaxParked: 30,
+					System: sys, Rounds: mcpserver.RoundOptions{NoParking: noParking, ParkFor: time.Minute, MaxParked: 30},
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -21,10 +21,10 @@ var (
 var (
 	// ErrSuspended ends a handler that is not kept until the answers come: it will run
 	// again from the top then, and be given them. The client has the questions already, so
-	// that the next run may begin before this one has returned. See [Options].NoParking.
+	// that the next run may begin before this one has returned. See [RoundOptions].NoParking.
 	ErrSuspended = errors.New("mcpserver: the handler runs again when the answers have come")
 	// ErrAbandoned ends a handler whose client has not come back within
-	// [Options].ParkFor, or that had to make room for others. If the client comes after
+	// [RoundOptions].ParkFor, or that had to make room for others. If the client comes after
 	// all, the handler runs again.
 	ErrAbandoned = errors.New("mcpserver: the client has not come back with the answers")
 )

@@ -25,7 +25,7 @@ func TestAskOverHTTP(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		t.Run(fmt.Sprint("run again ", noParking), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c := newAsking(t, &mcpserver.Options{NoParking: noParking})
+				s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}})
 				begun, letGo, ended := slowTool(t, s)
 				w, a := newWeb(t, memhttp.Serve(t, s.Handler()), mcp.V2026_07_28), frames(t, mcp.V2026_07_28)
 
@@ -80,9 +80,9 @@ func TestAskStatus(t *testing.T) {
 // SECA-6, SECA-12: a handler that is kept belongs to its principal.
 func TestAskOverHTTPWithPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newAsking(t, &mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
+		s, c := newAsking(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 			return &mcpserver.Principal{ID: r.Header.Get("Authorization")}, nil
-		}})
+		}}})
 		w, a := newWeb(t, memhttp.Serve(t, s.Handler()), mcp.V2026_07_28), frames(t, mcp.V2026_07_28)
 		as := func(name string) map[string]string { return map[string]string{"Authorization": name} }
 		m := readMessage(t, w.post(a.tool("greet", `{}`, ""), as("ada")).last())

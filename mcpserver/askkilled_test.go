@@ -133,7 +133,7 @@ func TestInvocationKilled(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", run again ", noParking), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					sys := fragile(t)
-					s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, NoParking: noParking})
+					s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, Rounds: mcpserver.RoundOptions{NoParking: noParking}})
 					if err != nil {
 						t.Fatal(err)
 					}

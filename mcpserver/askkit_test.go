@@ -334,7 +334,7 @@ func bothWays(t *testing.T, oldest mcp.Version, f func(t *testing.T, s *mcpserve
 			}
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s, c := newAsking(t, &mcpserver.Options{NoParking: noParking})
+					s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}})
 					f(t, s, openAsked(t, s, v, allCapabilities), c)
 				})
 			})

@@ -126,7 +126,7 @@ func TestMissingAnswerAndCapability(t *testing.T) {
 // A bound that makes no sense is the usual one.
 func TestMaxParkedNegative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newAsking(t, &mcpserver.Options{MaxParked: -1})
+		s, _ := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{MaxParked: -1}})
 		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 		if got := a.call("greet", `{}`, respondAda); got != "Hello, Ada!" {
 			t.Errorf("got %q", got)
@@ -228,7 +228,7 @@ func TestLargeState(t *testing.T) {
 // next run does not wait for it: a handler that returns late holds up no answer.
 func TestNextRunOverlaps(t *testing.T) {
 	synctestOnce(t, func(t *testing.T) {
-		s, _ := newServer(t, &mcpserver.Options{NoParking: true})
+		s, _ := newServer(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: true}})
 		late := make(chan struct{})
 		returned := make(chan error, 2)
 		err := mcpserver.AddTool(s, &mcp.Tool{Name: "late"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {

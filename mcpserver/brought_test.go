@@ -15,7 +15,7 @@ func TestAnswersBroughtUnasked(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		t.Run(fmt.Sprint("run again ", noParking), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c := newAsking(t, &mcpserver.Options{NoParking: noParking})
+				s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}})
 				a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 				brings := func(responses string) string { return `,"inputResponses":` + responses }
 

@@ -177,7 +177,7 @@ func TestDuplicateID(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	inBubble(t, &mcpserver.Options{CallTimeout: time.Minute, MaxInFlight: 1}, func(t *testing.T, _ *mcpserver.Server, p *peer, g *gate) {
+	inBubble(t, &mcpserver.Options{Limits: mcpserver.Limits{CallTimeout: time.Minute, MaxInFlight: 1}}, func(t *testing.T, _ *mcpserver.Server, p *peer, g *gate) {
 		p.modern()
 		start := time.Now()
 		p.expectError(call(p.version, 1, "hang", `{}`), mcp.CodeInternal, "1")

@@ -29,7 +29,7 @@ func relayTool(t *testing.T, s *mcpserver.Server, name, description string) {
 func TestPagesByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := mcp.V2025_11_25
-		s := emptyServer(t, &mcpserver.Options{DeclareAll: true})
+		s := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}})
 		addMany(t, s, 1000)
 		p := serve(t, s)
 		p.open(v)
@@ -38,7 +38,7 @@ func TestPagesByBytes(t *testing.T) {
 		}
 
 		const most = 50_000
-		small := emptyServer(t, &mcpserver.Options{DeclareAll: true, PageBytes: most})
+		small := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true, PageBytes: most}})
 		long := strings.Repeat("x", 9_000)
 		for i := range 20 {
 			relayTool(t, small, fmt.Sprintf("n%02d", i), long)
@@ -79,7 +79,7 @@ func TestPagesByBytes(t *testing.T) {
 func TestChangeLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := mcp.V2025_11_25
-		s := emptyServer(t, &mcpserver.Options{DeclareAll: true})
+		s := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}})
 		relayTool(t, s, "old", "")
 		p := serve(t, s)
 		p.open(v)
@@ -112,7 +112,7 @@ func TestNoticePace(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := hub(t, &mcpserver.Options{NoticePace: time.Second})
+				s := hub(t, &mcpserver.Options{Lists: mcpserver.ListOptions{NoticePace: time.Second}})
 				p := serve(t, s)
 				p.open(v)
 				if v.Era() == mcp.EraModern {
@@ -161,7 +161,7 @@ func TestQuietUntilListed(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V2025_11_25, mcp.V2026_07_28} {
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := emptyServer(t, &mcpserver.Options{DeclareAll: true, QuietUntilListed: true})
+				s := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true, QuietUntilListed: true}})
 				p := serve(t, s)
 				p.open(v)
 				if v.Era() == mcp.EraModern {

@@ -47,7 +47,7 @@ func bothHandlers(t *testing.T, opts *mcpserver.Options, f func(t *testing.T, ur
 // page: neither one elsewhere nor one of this machine that was not listed. It asks
 // without saying who the user is.
 func TestPreflight(t *testing.T) {
-	opts := &mcpserver.Options{AllowedOrigins: []string{inspector, "https://app.example"}, Authenticate: principals}
+	opts := &mcpserver.Options{HTTP: mcpserver.HTTPOptions{AllowedOrigins: []string{inspector, "https://app.example"}, Authenticate: principals}}
 	bothHandlers(t, opts, func(t *testing.T, url string, client *http.Client) {
 		ask := func(origin string, header ...string) *http.Response {
 			return fromPage(t, client, http.MethodOptions, url, origin, "", append([]string{"Access-Control-Request-Method", "POST"}, header...)...)
@@ -81,7 +81,7 @@ func TestPreflight(t *testing.T) {
 // A page may read every answer, refusals too, the id of its session among them: and
 // streams.
 func TestPageReadsAnswers(t *testing.T) {
-	opts := &mcpserver.Options{AllowedOrigins: []string{inspector}}
+	opts := &mcpserver.Options{HTTP: mcpserver.HTTPOptions{AllowedOrigins: []string{inspector}}}
 	check := func(t *testing.T, what string, got *http.Response, status int) {
 		t.Helper()
 		if got.StatusCode != status || got.Header.Get("Access-Control-Allow-Origin") != inspector ||
@@ -121,7 +121,7 @@ func TestPageReadsAnswers(t *testing.T) {
 
 // The real thing writes the same header on the connections it takes over.
 func TestPageReadsHijackedStream(t *testing.T) {
-	s, _ := newServer(t, &mcpserver.Options{AllowedOrigins: []string{inspector}})
+	s, _ := newServer(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{AllowedOrigins: []string{inspector}}})
 	web := httptest.NewServer(s.SSEHandler())
 	t.Cleanup(web.Close)
 	t.Cleanup(web.CloseClientConnections)

@@ -173,7 +173,7 @@ func (s *session) proceed(a *arrival) (lost bool) {
 	return lost
 }
 
-// CodeRateLimited is the error of a request beyond [Options].RatePerSecond. Its data
+// CodeRateLimited is the error of a request beyond [Limits].RatePerSecond. Its data
 // is {"retryAfterMs": n}. It lies outside of the codes that the protocol reserves.
 const CodeRateLimited = web.CodeRateLimited
 
@@ -259,7 +259,7 @@ func (s *session) notification(m *mcp.Message) {
 		if s.legacy.Load() != nil { // LIFE-07: before initialize it means nothing
 			s.ready.Store(true)
 			s.server.notices.CatchUp(s) // of what changed since initialize
-			if s.server.opts.PingEvery > 0 {
+			if s.server.opts.Limits.PingEvery > 0 {
 				s.ref.Send(startPings{})
 			}
 		}

@@ -81,7 +81,7 @@ func TestCallEndsWithItsSession(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s, g := newServer(t, &mcpserver.Options{Logger: log.logger(), Grace: time.Second})
+		s, g := newServer(t, &mcpserver.Options{Logger: log.logger(), Limits: mcpserver.Limits{Grace: time.Second}})
 		p := serve(t, s)
 		p.initialize(mcp.V2025_11_25)
 		p.send(call(p.version, 8, "block", `{}`))
@@ -149,7 +149,7 @@ func TestOldKeyIsNotLogged(t *testing.T) {
 // they are.
 func TestListensLeaveRoom(t *testing.T) {
 	const most = 20
-	webBubble(t, &mcpserver.Options{MaxConcurrent: most}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxConcurrent: most}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWeb(t, client, mcp.V2026_07_28)
 		for i := range most / 2 {
@@ -229,7 +229,7 @@ func TestTooManyPages(t *testing.T) {
 // TIME-04: how long a client of 2026-07-28 waits for a page is for the program to say.
 func TestPageWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newAsking(t, &mcpserver.Options{PageWait: 10 * time.Second})
+		s, _ := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{PageWait: 10 * time.Second}})
 		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 		m := a.first("page", `{}`)
 		begun := time.Now()

@@ -128,8 +128,8 @@ func setLevel(s *session, a *arrival) ([]byte, error) {
 		return nil, err
 	}
 	s.level.Store(&p.Level)
-	if s.server.opts.OnLogLevel != nil && !s.stateless {
-		s.server.opts.OnLogLevel(&s.peer, p.Level)
+	if s.server.opts.Events.OnLogLevel != nil && !s.stateless {
+		s.server.opts.Events.OnLogLevel(&s.peer, p.Level)
 	}
 	return []byte("{}"), nil
 }
@@ -153,7 +153,7 @@ func admitModern(s *session, a *arrival) error {
 
 // discover describes the server (MOD-04).
 func discover(s *session, a *arrival) ([]byte, error) {
-	ttl := s.server.opts.CacheFor.Milliseconds()
+	ttl := s.server.opts.Lists.CacheFor.Milliseconds()
 	offered := s.server.capabilities(a.version)
 	s.server.declareTasks(&offered, a.version, a.principal)
 	result, err := mcp.MarshalResult(&mcp.DiscoverResult{

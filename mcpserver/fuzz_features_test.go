@@ -15,7 +15,7 @@ import (
 
 // PAGE-05: any cursor gives a page that there is, or -32602.
 func FuzzCursor(f *testing.F) {
-	s, _ := newServer(f, &mcpserver.Options{PageSize: 2})
+	s, _ := newServer(f, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 2}})
 	if err := errors.Join(addPrompts(s), addResources(s)); err != nil {
 		f.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("{/a*}{?b*}{#c}", "x:/1/2?b=3#4")
 	f.Add("{+a}{b:3}", "x:abc")
 	f.Add("{a", "x")
-	s, _ := newServer(f, &mcpserver.Options{DeclareAll: true})
+	s, _ := newServer(f, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}})
 	p := serve(f, s)
 	p.modern()
 	f.Fuzz(func(t *testing.T, template, uri string) {

@@ -41,7 +41,7 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`))
 	f.Add([]byte(strings.Repeat("a", 70_000)))
 
-	s, _ := newServer(f, &mcpserver.Options{Grace: 10 * time.Millisecond, MaxMessage: 64 << 10})
+	s, _ := newServer(f, &mcpserver.Options{Limits: mcpserver.Limits{Grace: 10 * time.Millisecond, MaxMessage: 64 << 10}})
 	const ping = `{"jsonrpc":"2.0","id":"the last","method":"ping"}`
 	f.Fuzz(func(t *testing.T, data []byte) {
 		out := new(output)

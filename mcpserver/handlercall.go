@@ -214,7 +214,7 @@ func (p *Principal) id() string {
 func (s *Server) newDialogues(sealer *ticket.Sealer) *dialogue.Host {
 	return &dialogue.Host{
 		Calls: s.newCalls(), Forms: questions.Forms{Log: s.log}, Pages: s.pages, Sealer: sealer, Records: s.records,
-		TicketTTL: s.opts.TicketTTL, PageWait: s.opts.PageWait, NoParking: s.opts.NoParking, Suspended: ErrSuspended, Public: public,
+		TicketTTL: s.opts.Rounds.TicketTTL, PageWait: s.opts.Rounds.PageWait, NoParking: s.opts.Rounds.NoParking, Suspended: ErrSuspended, Public: public,
 		Encode: func(result any, v mcp.Version) ([]byte, error) {
 			raw, err := mcp.MarshalResult(result, v)
 			if err != nil {
@@ -228,6 +228,6 @@ func (s *Server) newDialogues(sealer *ticket.Sealer) *dialogue.Host {
 func (s *Server) newCalls() *invocation.Calls {
 	return invocation.NewCalls(invocation.Options{
 		Spawn: s.spawnChild, Go: func(f func()) { s.sys.Go(s.ref.Path(), f) },
-		MaxParked: s.opts.MaxParked, ParkFor: s.opts.ParkFor, Abandoned: ErrAbandoned, Finished: inbound.ErrFinished,
+		MaxParked: s.opts.Rounds.MaxParked, ParkFor: s.opts.Rounds.ParkFor, Abandoned: ErrAbandoned, Finished: inbound.ErrFinished,
 	})
 }

@@ -386,7 +386,7 @@ func TestWebSession(t *testing.T) {
 
 // SHL-52: an idle session ends, one that is used does not.
 func TestWebSessionTTL(t *testing.T) {
-	webBubble(t, &mcpserver.Options{SessionTTL: 8 * time.Minute}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, g *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{SessionTTL: 8 * time.Minute}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, g *gate) {
 		const v = mcp.V2025_11_25
 		used, idle, busy := newWeb(t, client, v), newWeb(t, client, v), newWeb(t, client, v)
 		for _, w := range []*web{used, idle, busy} {
@@ -420,7 +420,7 @@ func TestWebSessionTTL(t *testing.T) {
 
 // SECA-9: a flood of sessions drives out nobody who is at work.
 func TestWebTooManySessions(t *testing.T) {
-	webBubble(t, &mcpserver.Options{MaxSessions: 3}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxSessions: 3}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		const v = mcp.V2025_11_25
 		w := newWeb(t, client, v)
 		w.open()
@@ -459,7 +459,7 @@ func principals(r *http.Request) (*mcpserver.Principal, error) {
 
 // SHL-03, SHL-54, SHM-12: 401 and 403 on every route, before anything is read.
 func TestWebAuthenticate(t *testing.T) {
-	webBubble(t, &mcpserver.Options{Authenticate: principals}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		for _, v := range []mcp.Version{mcp.V2026_07_28, mcp.V2025_11_25} {
 			w := newWeb(t, client, v)
 			w.header["Authorization"] = "Bearer alice"
@@ -497,7 +497,7 @@ func TestWebAuthenticate(t *testing.T) {
 
 // SECA-7, SHL-54: a session is of no use to anybody else, nor can it be ended.
 func TestWebSessionOfAnother(t *testing.T) {
-	webBubble(t, &mcpserver.Options{Authenticate: principals}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		const v = mcp.V2025_11_25
 		w := newWeb(t, client, v)
 		w.header["Authorization"] = "Bearer alice"
@@ -526,7 +526,7 @@ func TestWebSessionOfAnother(t *testing.T) {
 
 // SECA-1, SECA-2: every method, in each era.
 func TestWebOrigin(t *testing.T) {
-	webBubble(t, &mcpserver.Options{AllowedHosts: []string{"mcp.example.com"}, AllowedOrigins: []string{"https://app.example.com"}},
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{AllowedHosts: []string{"mcp.example.com"}, AllowedOrigins: []string{"https://app.example.com"}}},
 		func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 			for _, v := range []mcp.Version{mcp.V2026_07_28, mcp.V2025_11_25} {
 				w := newWeb(t, client, v)
@@ -549,7 +549,7 @@ func TestWebOrigin(t *testing.T) {
 				}
 			}
 		})
-	if _, err := mcpserver.New(mcp.Implementation{Name: "x"}, &mcpserver.Options{AllowedOrigins: []string{"*"}}); err == nil {
+	if _, err := mcpserver.New(mcp.Implementation{Name: "x"}, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{AllowedOrigins: []string{"*"}}}); err == nil {
 		t.Error("New with every origin: got no error")
 	}
 }
@@ -614,7 +614,7 @@ func TestWebMirroredArguments(t *testing.T) {
 
 // SECA-9, ROB-3, WIRE-04: what is too long is refused, whatever it says of itself.
 func TestWebLongBody(t *testing.T) {
-	webBubble(t, &mcpserver.Options{MaxMessage: 10_000}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxMessage: 10_000}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		const v = mcp.V2026_07_28
 		w := newWeb(t, client, v)
 		long := call(v, 1, "echo", `{"text":"`+strings.Repeat("x", 20_000)+`"}`)
@@ -757,7 +757,7 @@ func TestWebCancelled(t *testing.T) {
 // TIME-04: a handler that hangs on the goroutine of net/http does not keep its client
 // waiting.
 func TestWebDeadline(t *testing.T) {
-	eachWebVersion(t, &mcpserver.Options{CallTimeout: time.Minute}, func(t *testing.T, w *web, g *gate) {
+	eachWebVersion(t, &mcpserver.Options{Limits: mcpserver.Limits{CallTimeout: time.Minute}}, func(t *testing.T, w *web, g *gate) {
 		begin := time.Now()
 		got := w.post(call(w.version, 1, "hang", `{}`))
 		if got.code() != mcp.CodeInternal || got.id() != "1" || time.Since(begin) != time.Minute {
@@ -832,7 +832,7 @@ func TestWebShutdown(t *testing.T) {
 
 // TOOL-15: too many requests are told to wait.
 func TestWebRateLimit(t *testing.T) {
-	eachWebVersion(t, &mcpserver.Options{RatePerSecond: 1, RateBurst: 3}, func(t *testing.T, w *web, _ *gate) {
+	eachWebVersion(t, &mcpserver.Options{Limits: mcpserver.Limits{RatePerSecond: 1, RateBurst: 3}}, func(t *testing.T, w *web, _ *gate) {
 		got := reply{}
 		for range 4 {
 			got = w.post(call(w.version, 1, "echo", `{"text":"x"}`))

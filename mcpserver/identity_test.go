@@ -68,7 +68,7 @@ func TestNamesDecideNothing(t *testing.T) {
 // retry, and whoever it is that calls himself so.
 func TestStatesAreNotOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newAsking(t, &mcpserver.Options{Authenticate: principals})
+		s, _ := newAsking(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}})
 		w, a := newWeb(t, memhttp.Serve(t, s.Handler()), mcp.V2026_07_28), frames(t, mcp.V2026_07_28)
 		m := readMessage(t, w.post(a.tool("greet", `{}`, ""), h{"Authorization": "Bearer alice"}).last())
 		retry := a.tool("greet", `{}`, a.retry(m, respondAda))
@@ -85,7 +85,7 @@ func TestStatesAreNotOfNames(t *testing.T) {
 // SEC-13, AUTH-04, SHL-54, SECA-7: the id of a session is no proof of who sends: each request,
 // of each kind, says it anew. TestWebSession has how ids are made.
 func TestSessionsDoNotAuthenticate(t *testing.T) {
-	webBubble(t, &mcpserver.Options{Authenticate: principals}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		const v = mcp.V2025_11_25
 		w := newWeb(t, client, v)
 		w.header["Authorization"] = "Bearer alice"
@@ -128,10 +128,10 @@ func TestAuthorizationIsOptional(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := newServer(t, &mcpserver.Options{
 				Principal: &mcpserver.Principal{ID: "of the environment"},
-				Authenticate: func(*http.Request) (*mcpserver.Principal, error) {
+				HTTP: mcpserver.HTTPOptions{Authenticate: func(*http.Request) (*mcpserver.Principal, error) {
 					t.Error("a pipe was asked for a token")
 					return nil, nil
-				},
+				}},
 			})
 			heard := addWhoami(t, s)
 			p := serve(t, s)
@@ -165,7 +165,7 @@ func TestAuthorizationStatus(t *testing.T) {
 		refuse := func(*http.Request) (*mcpserver.Principal, error) {
 			return nil, fmt.Errorf("checking: %w", &mcpserver.AuthError{Status: given, Err: errors.New("canary")})
 		}
-		webBubble(t, &mcpserver.Options{Authenticate: refuse}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+		webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: refuse}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 			for _, v := range []mcp.Version{mcp.V2026_07_28, mcp.V2025_11_25} {
 				got := newWeb(t, client, v).post(initialize(v))
 				if challenge := got.header.Get("WWW-Authenticate"); got.status != want || (challenge == "Bearer") != (want == 401) || strings.Contains(got.body, "canary") {
@@ -180,7 +180,7 @@ func TestAuthorizationStatus(t *testing.T) {
 // in no answer but the one that gives them, and nothing sends a client elsewhere.
 func TestSecretsStayHere(t *testing.T) {
 	var log logged
-	o := &mcpserver.Options{Authenticate: principals, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	o := &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newAsking(t, o)
 		client := memhttp.Serve(t, s.Handler())

@@ -22,7 +22,7 @@ func filledLate(t *testing.T, o mcpserver.Options) *mcpserver.Server {
 	t.Helper()
 	var s *mcpserver.Server
 	var once sync.Once
-	o.LetMiddlewareWait(true).DeclareAll = true
+	o.LetMiddlewareWait(true).Lists.DeclareAll = true
 	o.Middleware = []mcpserver.Middleware{func(ctx context.Context, in *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
 		switch in.Method {
 		case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodSetLevel:
@@ -113,7 +113,7 @@ func TestWaitsAsks(t *testing.T) {
 	for _, parks := range []bool{true, false} {
 		t.Run(fmt.Sprint("parks ", parks), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := filledLate(t, mcpserver.Options{NoParking: !parks})
+				s := filledLate(t, mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: !parks}})
 				p := serve(t, s)
 				p.modern()
 				const v = mcp.V2026_07_28
@@ -222,7 +222,7 @@ func testLateTask(t *testing.T, waits bool) {
 			}
 			return next(ctx)
 		}
-		s, _ = newServer(t, (&mcpserver.Options{DeclareAll: true, Tasks: new(mcpserver.TaskOptions), Middleware: []mcpserver.Middleware{middleware}}).LetMiddlewareWait(waits))
+		s, _ = newServer(t, (&mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}, Tasks: new(mcpserver.TaskOptions), Middleware: []mcpserver.Middleware{middleware}}).LetMiddlewareWait(waits))
 		if !waits { // then it must be there before
 			_, _ = middleware(t.Context(), &mcpserver.Incoming{Method: mcp.MethodCallTool}, func(context.Context) (json.RawMessage, error) { return nil, nil })
 		}

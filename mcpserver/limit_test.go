@@ -17,7 +17,7 @@ func TestRateLimit(t *testing.T) {
 	for _, v := range mcp.Versions() {
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, _ := newServer(t, &mcpserver.Options{RatePerSecond: 2, RateBurst: 5})
+				s, _ := newServer(t, &mcpserver.Options{Limits: mcpserver.Limits{RatePerSecond: 2, RateBurst: 5}})
 				p := serve(t, s)
 				p.open(v)
 				time.Sleep(time.Minute) // what opening took is forgotten
@@ -50,7 +50,7 @@ func TestRateLimit(t *testing.T) {
 // A principal has one limit on all connections.
 func TestRateLimitOfPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newServer(t, &mcpserver.Options{RatePerSecond: 1, RateBurst: 4, Principal: &mcpserver.Principal{ID: "ada"}})
+		s, _ := newServer(t, &mcpserver.Options{Limits: mcpserver.Limits{RatePerSecond: 1, RateBurst: 4}, Principal: &mcpserver.Principal{ID: "ada"}})
 		var refused int
 		for i := range 4 {
 			p := serve(t, s)

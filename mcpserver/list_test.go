@@ -89,7 +89,7 @@ func TestListPages(t *testing.T) {
 	for _, v := range mcp.Versions() {
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := emptyServer(t, &mcpserver.Options{PageSize: 3, CacheFor: time.Minute})
+				s := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 3, CacheFor: time.Minute}})
 				addMany(t, s, 7)
 				p := serve(t, s)
 				p.open(v)
@@ -144,7 +144,7 @@ func testCursors(t *testing.T, v mcp.Version, p *peer, method string, cursors []
 // PAGE-05, CACHE-08: cursors hold when entries come and go, also in another instance.
 func TestCursorsAreStable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one, two := emptyServer(t, &mcpserver.Options{PageSize: 3}), emptyServer(t, &mcpserver.Options{PageSize: 3})
+		one, two := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 3}}), emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 3}})
 		addMany(t, one, 7)
 		addMany(t, two, 7)
 		p, q := serve(t, one), serve(t, two)
@@ -272,7 +272,7 @@ func serverCapabilities(t *testing.T, s *mcpserver.Server, v mcp.Version) mcp.Se
 // A server may declare what it will have later.
 func TestDeclareAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := mcpserver.New(mcp.Implementation{Name: "x", Version: "1"}, &mcpserver.Options{DeclareAll: true})
+		s, err := mcpserver.New(mcp.Implementation{Name: "x", Version: "1"}, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,12 +298,12 @@ func TestPrivateLists(t *testing.T) {
 	}
 	for name, opts := range map[string]*mcpserver.Options{
 		"principal":  {Principal: &mcpserver.Principal{ID: "ada"}},
-		"hook":       {Authenticate: func(*http.Request) (*mcpserver.Principal, error) { return nil, nil }},
+		"hook":       {HTTP: mcpserver.HTTPOptions{Authenticate: func(*http.Request) (*mcpserver.Principal, error) { return nil, nil }}},
 		"middleware": {Middleware: []mcpserver.Middleware{pass}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				opts.PageSize, opts.CacheFor = 1, time.Hour
+				opts.Lists.PageSize, opts.Lists.CacheFor = 1, time.Hour
 				s := emptyServer(t, opts)
 				addMany(t, s, 3)
 				p := serve(t, s)
@@ -456,7 +456,7 @@ func TestHostileToolSchemas(t *testing.T) {
 // TOOL-02: whatever is added and removed meanwhile, a page is whole, in its order, and
 // what was there all along is on it.
 func TestListsChangeMeanwhile(t *testing.T) {
-	s := emptyServer(t, &mcpserver.Options{PageSize: 1000})
+	s := emptyServer(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 1000}})
 	addMany(t, s, 5)
 	var writers sync.WaitGroup
 	for w := range 2 {

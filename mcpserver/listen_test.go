@@ -234,7 +234,7 @@ func (p *peer) expectLine(want string) {
 // SUB-08: a client that has closed its end is still told, and not waited for.
 func TestListenHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := hub(t, &mcpserver.Options{Grace: time.Hour})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{Grace: time.Hour}})
 		p := serve(t, s)
 		p.modern()
 		p.send(listen(1, `{}`))
@@ -252,7 +252,7 @@ func TestListenHungUp(t *testing.T) {
 // SUB-12: no deadline ends a subscription.
 func TestListenForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := hub(t, &mcpserver.Options{CallTimeout: time.Minute})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{CallTimeout: time.Minute}})
 		p := serve(t, s)
 		p.modern()
 		p.send(listen(1, `{"toolsListChanged":true}`))
@@ -267,7 +267,7 @@ func TestListenForever(t *testing.T) {
 // ROB-3: the streams of a client and the resources it watches are bounded.
 func TestListenBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := hub(t, &mcpserver.Options{MaxListens: 3, MaxSubscriptions: 5})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxListens: 3, MaxSubscriptions: 5}})
 		p, q := serve(t, s), serve(t, s)
 		p.modern()
 		q.modern()
@@ -292,7 +292,7 @@ func TestListenBounds(t *testing.T) {
 func TestListenAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		many := fewer(1000)
-		s := hub(t, &mcpserver.Options{MaxListens: many, MaxInFlight: many, MaxSubscriptions: many})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxListens: many, MaxInFlight: many, MaxSubscriptions: many}})
 		p := serve(t, s)
 		p.modern()
 		p.check = nil // the same line a thousand times

@@ -92,7 +92,7 @@ func TestWebListen(t *testing.T) {
 // SUB-07, SHM-09: closing the stream ends the subscription, and nothing of it is left.
 func TestWebListenAbandoned(t *testing.T) {
 	const many = 200
-	webBubble(t, &mcpserver.Options{MaxListens: 3}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxListens: 3}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWeb(t, client, mcp.V2026_07_28)
@@ -132,7 +132,7 @@ func TestWebListenShutdown(t *testing.T) {
 // ROB-3: the streams and resources of a principal are bounded, and those of another
 // are not touched by that.
 func TestWebListenBounds(t *testing.T) {
-	opts := &mcpserver.Options{Authenticate: principals, MaxListens: 2, MaxSubscriptions: 3, DeclareAll: true}
+	opts := &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: principals}, Limits: mcpserver.Limits{MaxListens: 2, MaxSubscriptions: 3}, Lists: mcpserver.ListOptions{DeclareAll: true}}
 	webBubble(t, opts, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		alice, bob := newWeb(t, client, mcp.V2026_07_28), newWeb(t, client, mcp.V2026_07_28)
 		alice.header["Authorization"], bob.header["Authorization"] = "Bearer alice", "Bearer bob"
@@ -157,7 +157,7 @@ func TestWebListenBounds(t *testing.T) {
 // SHL-21, SHL-31, TOOL-13: a session is told on its GET stream, each thing once; lists
 // that have changed while there was none are told when there is one, once.
 func TestWebListChanged(t *testing.T) {
-	webBubble(t, &mcpserver.Options{DeclareAll: true, NoResume: true}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}, HTTP: mcpserver.HTTPOptions{NoResume: true}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		time.Sleep(time.Second)
 		w := newWeb(t, client, mcp.V2025_11_25)
 		w.open()
@@ -206,7 +206,7 @@ func TestWebLogStream(t *testing.T) {
 // PING-02: a session is pinged while it has a stream, and one that does not answer is
 // ended: SHL-52, its id is unknown from then on.
 func TestWebPing(t *testing.T) {
-	webBubble(t, &mcpserver.Options{PingEvery: time.Minute}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Limits: mcpserver.Limits{PingEvery: time.Minute}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		w := newWeb(t, client, mcp.V2025_11_25)
 		w.open()
 		for range 10 { // without a stream it is left alone
@@ -235,7 +235,7 @@ func TestWebPing(t *testing.T) {
 // PING-02, SHL-32: a client that has no stream but that of a request can not be pinged,
 // and is not taken for silent.
 func TestWebPingWithoutGet(t *testing.T) {
-	webBubble(t, &mcpserver.Options{PingEvery: time.Minute}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Limits: mcpserver.Limits{PingEvery: time.Minute}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		if err := mcpserver.AddTool(s, &mcp.Tool{Name: "slow"}, func(ctx context.Context, _ *mcpserver.ToolRequest, _ struct{}) (string, error) {
 			select {
 			case <-time.After(8 * time.Minute):
@@ -259,7 +259,7 @@ func TestWebPingWithoutGet(t *testing.T) {
 
 // ERA-10, ERA-12: clients of all revisions on one URL, each told in its own way.
 func TestWebBothErasAreTold(t *testing.T) {
-	webBubble(t, &mcpserver.Options{DeclareAll: true}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+	webBubble(t, &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		time.Sleep(time.Second)
 		type hears struct {
 			w     *web

@@ -165,7 +165,7 @@ func listPage[T any](s *session, kind subscriptions.List, l *registry.List[T], a
 // listScope says who may share what clients keep of the lists: only the same client, if the server authenticates
 // clients, or if a middleware may answer each differently (CACHE-05, SECA-47).
 func (s *Server) listScope() string {
-	if s.opts.Authenticate != nil || s.opts.Principal != nil || len(s.opts.Middleware) > 0 {
+	if s.opts.HTTP.Authenticate != nil || s.opts.Principal != nil || len(s.opts.Middleware) > 0 {
 		return mcp.CachePrivate
 	}
 	return mcp.CachePublic

@@ -130,7 +130,7 @@ var loopEnds = map[string]struct {
 }{
 	"cancelled by the client": {act: func(_ *loopBench, a *asked) { a.cancelLast() }},
 	"the client hangs up":     {act: func(_ *loopBench, a *asked) { a.in.Close() }},
-	"it takes too long":       {opts: mcpserver.Options{CallTimeout: time.Minute, ParkFor: time.Minute, TicketTTL: time.Minute}, act: func(*loopBench, *asked) { time.Sleep(time.Minute) }, parked: true, says: 1},
+	"it takes too long":       {opts: mcpserver.Options{Limits: mcpserver.Limits{CallTimeout: time.Minute}, Rounds: mcpserver.RoundOptions{ParkFor: time.Minute, TicketTTL: time.Minute}}, act: func(*loopBench, *asked) { time.Sleep(time.Minute) }, parked: true, says: 1},
 	"the server closes":       {act: func(b *loopBench, _ *asked) { _ = b.s.Close() }, parked: true, says: 1},
 }
 

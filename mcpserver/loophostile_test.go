@@ -92,7 +92,7 @@ func TestLoopReplayed(t *testing.T) {
 		t.Run(fmt.Sprintf("run again %v", noParking), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				paid := make(map[string]int)
-				s, _ := newServer(t, &mcpserver.Options{TicketKeys: ticketKeys, NoParking: noParking})
+				s, _ := newServer(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketKeys: ticketKeys, NoParking: noParking}})
 				addLoop(t, s, []*sampling.Tool{sampling.Func(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
 					func(_ context.Context, in json.RawMessage) (string, error) { paid[string(in)]++; return "paid", nil })}, nil)
 				a := openAsked(t, s, mcp.V2026_07_28, withTools)

@@ -197,7 +197,7 @@ func eachLoop(t *testing.T, oldest mcp.Version, opts mcpserver.Options, caps str
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := opts
-					o.NoParking = noParking
+					o.Rounds.NoParking = noParking
 					s, _ := newServer(t, &o)
 					f(t, s, openAsked(t, s, v, caps))
 				})

@@ -51,7 +51,7 @@ func (s *session) openQuestions(m *openQuestions) {
 		m.reply.Complete(nil, errors.New("the session is not initialized"))
 		return
 	case t == nil:
-		t = call.NewTable(s.server.sys, &call.Options{Limit: s.server.opts.MaxInFlight})
+		t = call.NewTable(s.server.sys, &call.Options{Limit: s.server.opts.Limits.MaxInFlight})
 		t.Bind(s.ref)
 		t.Open(generation, backLink{s})
 		t.Agree(generation, h.version, nil)

@@ -90,7 +90,7 @@ func TestHangUpWhileAsking(t *testing.T) {
 	inLegacy(t, func(t *testing.T, _ *mcpserver.Server, a *asked, c *counts) {
 		a.peer.ask(a.tool("greet", `{}`, ""))
 		a.peer.in.Close()
-		wait(3 * time.Second) // Options.Grace
+		wait(3 * time.Second) // Limits.Grace
 		if len(c.ended) != 1 {
 			t.Error("the handler has not ended")
 		}

@@ -47,7 +47,7 @@ func TestQuestionsEnd(t *testing.T) {
 		within    time.Duration
 	}{
 		{`{"text":"roots"}`, 10 * time.Minute},
-		{`{"text":"form"}`, 20 * time.Minute}, // Options.TicketTTL
+		{`{"text":"form"}`, 20 * time.Minute}, // RoundOptions.TicketTTL
 		{`{"text":"roots","n":7}`, 7 * time.Second},
 		{`{"text":"form","n":90}`, 90 * time.Second},
 	}
@@ -56,7 +56,7 @@ func TestQuestionsEnd(t *testing.T) {
 			for _, progress := range []bool{false, true} {
 				t.Run(fmt.Sprint(v, tt.arguments, " progress ", progress), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						s, _ := newAsking(t, &mcpserver.Options{TicketTTL: 20 * time.Minute, CallTimeout: time.Hour})
+						s, _ := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketTTL: 20 * time.Minute}, Limits: mcpserver.Limits{CallTimeout: time.Hour}})
 						addPatient(t, s)
 						a := openAsked(t, s, v, allCapabilities)
 						q := readMessage(t, a.peer.ask(a.tool("patient", tt.arguments, "")))

@@ -22,9 +22,9 @@ type taskNews interface {
 // newNotices returns the server's notices.
 func newNotices(s *Server) *subscriptions.Notices {
 	return subscriptions.New(subscriptions.Options{
-		Pace: s.opts.NoticePace, QuietUntilListed: s.opts.QuietUntilListed, OnWatched: s.opts.OnWatched,
-		MaxListens: s.opts.MaxListens, MaxSubscriptions: s.opts.MaxSubscriptions,
-		MaxShared:  (s.opts.MaxConcurrent + 1) / 2, // of what may be in flight
+		Pace: s.opts.Lists.NoticePace, QuietUntilListed: s.opts.Lists.QuietUntilListed, OnWatched: s.opts.Events.OnWatched,
+		MaxListens: s.opts.Limits.MaxListens, MaxSubscriptions: s.opts.Limits.MaxSubscriptions,
+		MaxShared:  (s.opts.HTTP.MaxConcurrent + 1) / 2, // of what may be in flight
 		ServerMeta: s.identity.Raw,
 		Logger:     s.log,
 		Wake:       func(news any) { s.ref.Send(news) },
@@ -86,7 +86,7 @@ func startListen(s *session, a *arrival) (lost bool, err error) {
 	offered := s.server.capabilities(a.version)
 	accepted := n.Accept(wish, &offered)
 	if len(wish.TaskIDs) > 0 {
-		accepted.TaskIDs, err = s.server.taskNews.mayWatch(a, wish.TaskIDs[:min(len(wish.TaskIDs), s.server.opts.MaxSubscriptions)])
+		accepted.TaskIDs, err = s.server.taskNews.mayWatch(a, wish.TaskIDs[:min(len(wish.TaskIDs), s.server.opts.Limits.MaxSubscriptions)])
 		if err != nil {
 			return false, err
 		}

@@ -155,7 +155,7 @@ func TestSubscribe(t *testing.T) {
 func TestSubscribeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const v = mcp.V2025_11_25
-		s := hub(t, &mcpserver.Options{MaxSubscriptions: 2})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxSubscriptions: 2}})
 		p := serve(t, s)
 		p.initialize(v)
 		for _, params := range []string{`{}`, `{"uri":null}`, `{"uri":1}`, `{"uri":""}`, `{"uri":"relative"}`, `{"uri":"x:` + strings.Repeat("y", 3000) + `"}`} {

@@ -280,13 +280,13 @@ func TestOldCancel(t *testing.T) {
 
 // SSE-06, SSE-07, SECA-1, SECA-2, SECA-7, ROB-3: what is refused, and how.
 func TestOldRefused(t *testing.T) {
-	opts := &mcpserver.Options{MaxMessage: 1 << 10, Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
+	opts := &mcpserver.Options{Limits: mcpserver.Limits{MaxMessage: 1 << 10}, HTTP: mcpserver.HTTPOptions{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 		id := r.Header.Get("Authorization")
 		if id == "" {
 			return nil, errors.New("who is it?")
 		}
 		return &mcpserver.Principal{ID: id}, nil
-	}}
+	}}}
 	alice := map[string]string{"Authorization": "alice"}
 	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	tests := []struct {
@@ -337,7 +337,7 @@ func TestOldRefused(t *testing.T) {
 
 // SECA-9: the sessions are bounded.
 func TestOldTooManySessions(t *testing.T) {
-	sseBubble(t, &mcpserver.Options{MaxSessions: 3}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
+	sseBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxSessions: 3}}, func(t *testing.T, _ *mcpserver.Server, client *http.Client, _ *gate) {
 		var all []*oldClient
 		for range 3 {
 			all = append(all, openOld(t, client, nil))

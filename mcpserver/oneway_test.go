@@ -20,8 +20,8 @@ func TestModernIsOneWay(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			opts := &mcpserver.Options{
-				NoParking: noParking, PingEvery: time.Second,
-				OnRootsChanged: func(ctx context.Context, p *mcpserver.Peer) { t.Error("heard of a modern client's roots") },
+				Rounds: mcpserver.RoundOptions{NoParking: noParking}, Limits: mcpserver.Limits{PingEvery: time.Second},
+				Events: mcpserver.Events{OnRootsChanged: func(ctx context.Context, p *mcpserver.Peer) { t.Error("heard of a modern client's roots") }},
 			}
 			s, _ := newAsking(t, opts)
 			a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)

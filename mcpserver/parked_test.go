@@ -48,7 +48,7 @@ func TestForgedTickets(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		t.Run(fmt.Sprint("run again ", noParking), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				opts := &mcpserver.Options{NoParking: noParking, TicketKeys: ticketKeys, Principal: &mcpserver.Principal{ID: "ada"}}
+				opts := &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking, TicketKeys: ticketKeys}, Principal: &mcpserver.Principal{ID: "ada"}}
 				s, c := newAsking(t, opts)
 				a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 				m := a.first("greet", `{"s":"1"}`)
@@ -302,7 +302,7 @@ func TestMissingAnswers(t *testing.T) {
 // MRTR-09: a retry may come to another server, which knows the key.
 func TestAnotherServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		opts := &mcpserver.Options{TicketKeys: ticketKeys}
+		opts := &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketKeys: ticketKeys}}
 		s1, c1 := newAsking(t, opts)
 		s2, c2 := newAsking(t, opts)
 		a, b := openAsked(t, s1, mcp.V2026_07_28, allCapabilities), openAsked(t, s2, mcp.V2026_07_28, allCapabilities)
@@ -392,7 +392,7 @@ func TestDisconnectBetweenRounds(t *testing.T) {
 // A principal has so many handlers kept; more run again.
 func TestMaxParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newAsking(t, &mcpserver.Options{MaxParked: 2})
+		s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{MaxParked: 2}})
 		a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 		var all []said
 		for range 3 {
@@ -436,7 +436,7 @@ func TestManyAbandoned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, MaxParked: n})
+		s, err := mcpserver.New(mcp.Implementation{Name: "test", Version: "1"}, &mcpserver.Options{System: sys, Rounds: mcpserver.RoundOptions{MaxParked: n}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -569,7 +569,7 @@ func TestMiddlewareOfRounds(t *testing.T) {
 				}
 				return result, err
 			}
-			s, c := newAsking(t, &mcpserver.Options{NoParking: noParking, Middleware: []mcpserver.Middleware{watch}})
+			s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}, Middleware: []mcpserver.Middleware{watch}})
 			err := mcpserver.AddTool(s, &mcp.Tool{Name: "value"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
 				_, err := mcpserver.Elicit[nameForm](ctx, req, "name", "Who?")
 				return fmt.Sprint(ctx.Value(key{})), err
@@ -596,7 +596,7 @@ func TestMiddlewareOfRounds(t *testing.T) {
 func TestTheSameRetryAtOnce(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := newAsking(t, &mcpserver.Options{NoParking: noParking})
+			s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}})
 			var all []*asked
 			for range 8 {
 				all = append(all, openAsked(t, s, mcp.V2026_07_28, allCapabilities))

@@ -70,11 +70,11 @@ func (s *session) public() *Peer {
 
 // closed tells the program of the end of a session.
 func (s *session) closed() {
-	if s.stateless || s.server.opts.OnClose == nil {
+	if s.stateless || s.server.opts.Events.OnClose == nil {
 		return
 	}
 	_, err := actors.Guard(func() (struct{}, error) {
-		s.server.opts.OnClose(&s.peer)
+		s.server.opts.Events.OnClose(&s.peer)
 		return struct{}{}, nil
 	})
 	if err != nil {

@@ -22,18 +22,20 @@ type peers struct {
 
 func (n *peers) options() *mcpserver.Options {
 	return &mcpserver.Options{
-		OnLogLevel: func(p *mcpserver.Peer, l mcp.LogLevel) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.levels = append(n.levels, string(l)+" "+string(p.LogLevel()))
-		},
-		OnClose: func(p *mcpserver.Peer) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.closed = append(n.closed, p.ID())
-			if p.Client().Info.Name == "panics" {
-				panic("for the test")
-			}
+		Events: mcpserver.Events{
+			OnLogLevel: func(p *mcpserver.Peer, l mcp.LogLevel) {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.levels = append(n.levels, string(l)+" "+string(p.LogLevel()))
+			},
+			OnClose: func(p *mcpserver.Peer) {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				n.closed = append(n.closed, p.ID())
+				if p.Client().Info.Name == "panics" {
+					panic("for the test")
+				}
+			},
 		},
 	}
 }

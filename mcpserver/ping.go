@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// ErrSilent ends a session whose client does not answer pings; see [Options].PingEvery.
+// ErrSilent ends a session whose client does not answer pings; see [Limits].PingEvery.
 var ErrSilent = errors.New("mcpserver: the client does not answer pings")
 
 const (
@@ -40,7 +40,7 @@ type pinging struct {
 
 // receivePing handles the messages about pings.
 func receivePing(s *session, c *actors.Context, msg any) {
-	every := s.server.opts.PingEvery
+	every := s.server.opts.Limits.PingEvery
 	switch m := msg.(type) {
 	case startPings:
 		if s.pings == nil {
@@ -72,7 +72,7 @@ func receivePing(s *session, c *actors.Context, msg any) {
 
 // sendPing sends one ping.
 func (s *session) sendPing(ctx context.Context) (struct{}, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(pingTimeout, s.server.opts.PingEvery))
+	ctx, cancel := context.WithTimeout(ctx, min(pingTimeout, s.server.opts.Limits.PingEvery))
 	defer cancel()
 	_, err := s.ask(ctx, &call.Request{Method: mcp.MethodPing})
 	return struct{}{}, err

@@ -37,7 +37,7 @@ func (p *peer) answers(id, result string) {
 // not asked before it has initialized.
 func TestPingAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := hub(t, &mcpserver.Options{PingEvery: time.Minute})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{PingEvery: time.Minute}})
 		p := serve(t, s)
 		time.Sleep(time.Hour)
 		p.initialize(mcp.V2025_11_25)
@@ -62,7 +62,7 @@ func TestPingAnswered(t *testing.T) {
 // answers in between is not.
 func TestPingUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := hub(t, &mcpserver.Options{PingEvery: time.Minute})
+		s := hub(t, &mcpserver.Options{Limits: mcpserver.Limits{PingEvery: time.Minute}})
 		p := serve(t, s)
 		p.initialize(mcp.V2025_06_18)
 		cancels := 0
@@ -97,7 +97,7 @@ func TestPingOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var o mcpserver.Options
 			if v.Era() == mcp.EraModern {
-				o.PingEvery = time.Second
+				o.Limits.PingEvery = time.Second
 			}
 			p := serve(t, hub(t, &o))
 			p.open(v)
@@ -114,7 +114,7 @@ func TestRootsChanged(t *testing.T) {
 		t.Run(string(v), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				heard := make(chan []mcp.Root, 10)
-				s, _ := newServer(t, &mcpserver.Options{OnRootsChanged: func(ctx context.Context, c *mcpserver.Peer) {
+				s, _ := newServer(t, &mcpserver.Options{Events: mcpserver.Events{OnRootsChanged: func(ctx context.Context, c *mcpserver.Peer) {
 					roots, err := c.Roots(ctx)
 					if err != nil {
 						t.Errorf("Roots: %v", err)
@@ -123,7 +123,7 @@ func TestRootsChanged(t *testing.T) {
 						t.Errorf("of %q, %v, %v", name, c.Client().Version, c.Principal())
 					}
 					heard <- roots
-				}})
+				}}})
 				p := serve(t, s)
 				p.rooted(v, `{"roots":{"listChanged":true}}`)
 				for i := range 3 {
@@ -162,12 +162,12 @@ func TestRootsUndeclared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls int
 		ended := make(chan error, 1)
-		s, _ := newServer(t, &mcpserver.Options{OnRootsChanged: func(ctx context.Context, c *mcpserver.Peer) {
+		s, _ := newServer(t, &mcpserver.Options{Events: mcpserver.Events{OnRootsChanged: func(ctx context.Context, c *mcpserver.Peer) {
 			calls++
 			<-ctx.Done()
 			_, err := c.Roots(ctx)
 			ended <- err
-		}})
+		}}})
 		for _, caps := range []string{`{}`, `{"roots":{}}`, `{"roots":{"listChanged":false}}`} {
 			p := serve(t, s)
 			p.send(notice(mcp.NotificationRootsChanged)) // before anything
@@ -198,10 +198,10 @@ func TestRootsUndeclared(t *testing.T) {
 func TestRootsPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		s, _ := newServer(t, &mcpserver.Options{OnRootsChanged: func(context.Context, *mcpserver.Peer) {
+		s, _ := newServer(t, &mcpserver.Options{Events: mcpserver.Events{OnRootsChanged: func(context.Context, *mcpserver.Peer) {
 			calls++
 			panic("boo")
-		}})
+		}}})
 		p := serve(t, s)
 		p.rooted(mcp.V2025_11_25, `{"roots":{"listChanged":true}}`)
 		for range 2 {

@@ -89,7 +89,7 @@ func TestCloseStreamElsewhere(t *testing.T) {
 			if v == mcp.V2024_11_05 || v == mcp.V2025_11_25 && !noResume {
 				continue
 			}
-			webBubble(t, &mcpserver.Options{NoResume: noResume}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
+			webBubble(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{NoResume: noResume}}, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 				poll(t, s)
 				w := newWeb(t, client, v)
 				w.open()
@@ -115,9 +115,9 @@ func TestCloseStreamElsewhere(t *testing.T) {
 
 // SECA-7, SHL-54: neither the session nor the event ids of somebody else are of use.
 func TestReplayOfAnother(t *testing.T) {
-	opts := &mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
+	opts := &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 		return &mcpserver.Principal{ID: r.Header.Get("Authorization")}, nil
-	}}
+	}}}
 	webBubble(t, opts, func(t *testing.T, s *mcpserver.Server, client *http.Client, _ *gate) {
 		addPoll(t, s, time.Millisecond, func() {}, func() {})
 		as := func(name string) *web {

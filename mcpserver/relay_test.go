@@ -18,7 +18,7 @@ import (
 func TestRelay(t *testing.T) {
 	var watched []string
 	s, err := mcpserver.New(mcp.Implementation{Name: "relay", Version: "1"}, &mcpserver.Options{
-		DeclareAll: true, OnWatched: func(uri string, on bool) { watched = append(watched, fmt.Sprint(uri, on)) },
+		Lists: mcpserver.ListOptions{DeclareAll: true}, Events: mcpserver.Events{OnWatched: func(uri string, on bool) { watched = append(watched, fmt.Sprint(uri, on)) }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (r *rootsNews) receive(s *session, c *actors.Context, msg any) {
 	r.busy, r.again = true, false
 	actors.Await(c,
 		func(ctx context.Context) (struct{}, error) {
-			s.server.opts.OnRootsChanged(ctx, &s.peer)
+			s.server.opts.Events.OnRootsChanged(ctx, &s.peer)
 			return struct{}{}, nil
 		},
 		func(_ struct{}, err error) any {
@@ -52,7 +52,7 @@ func (r *rootsNews) receive(s *session, c *actors.Context, msg any) {
 // noteRoots handles notifications/roots/list_changed of a client that has declared it.
 func noteRoots(s *session) {
 	h := s.legacy.Load()
-	if s.server.opts.OnRootsChanged == nil || h == nil || !s.ready.Load() {
+	if s.server.opts.Events.OnRootsChanged == nil || h == nil || !s.ready.Load() {
 		return
 	}
 	if c := h.client.Capabilities; c != nil && c.Roots != nil && c.Roots.ListChanged {

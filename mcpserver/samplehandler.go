@@ -45,7 +45,7 @@ type sampler struct{ *handlerCall }
 
 func (n sampler) Name() string            { return n.request.work.name() }
 func (n sampler) Log() *slog.Logger       { return n.server().log }
-func (n sampler) Grace() time.Duration    { return n.server().opts.Grace }
+func (n sampler) Grace() time.Duration    { return n.server().opts.Limits.Grace }
 func (n sampler) Model() asking.OpenModel { return n.server().model }
 func (n sampler) LoopID() string          { return strconv.FormatUint(n.server().loops.Add(1), 36) }
 

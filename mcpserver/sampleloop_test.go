@@ -319,7 +319,7 @@ func TestLoopInAnyProcess(t *testing.T) {
 				keys, records := [][]byte{make([]byte, 32)}, memstore.New(nil)
 				m := &clientModel{t: t, turns: []string{tripCalls, use("c1", "trains", `{"place":"Rome"}`), use("c1", "book", `{}`), tripAnswer}}
 				asks := func(text string) said {
-					s, _ := newServer(t, &mcpserver.Options{TicketKeys: keys, Records: records, Model: sampling.NewModel(llmtest.Script(), nil)})
+					s, _ := newServer(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketKeys: keys}, Records: records, Model: sampling.NewModel(llmtest.Script(), nil)})
 					addLoop(t, s, tools, &sampling.Options{MaxResult: 100_000})
 					a := openAsked(t, s, mcp.V2026_07_28, withTools)
 					got := readMessage(t, a.ask(a.tool("plan", `{}`, text)))

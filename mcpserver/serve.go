@@ -25,7 +25,7 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 }
 
 // Serve serves one client over a pair of byte streams, one message a line, until
-// the client hangs up (nil, after the calls in flight have ended or [Options].Grace
+// the client hangs up (nil, after the calls in flight have ended or [Limits].Grace
 // is over), a stream breaks, or ctx ends (its cause). It always closes out, and
 // interrupts a blocked read of in by SetReadDeadline or Close where in has it; a
 // read that has neither may outlast Serve.
@@ -35,7 +35,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) er
 	n := newSession(s)
 	n.principal = s.opts.Principal
 	n.hangUp = sync.OnceFunc(func() { pipe.Interrupt(in) })
-	n.in = newReader(n, frame.NewReader(in, s.opts.MaxMessage))
+	n.in = newReader(n, frame.NewReader(in, s.opts.Limits.MaxMessage))
 	n.out = frame.NewWriter(out, &frame.WriterOptions{
 		Start:   func(f func()) { s.sys.Go(n.ref.Path(), f) },
 		OnError: func(err error) { n.ref.Send(&closeSession{cause: err}) },
@@ -86,8 +86,8 @@ type link struct {
 
 // Send implements [mcp.Link].
 func (l *link) Send(m mcp.Outgoing) error {
-	if len(m.Frame) > l.session.server.opts.MaxMessage {
-		return fmt.Errorf("%w: %w", call.ErrTooLong, &frame.TooLongError{Max: l.session.server.opts.MaxMessage})
+	if len(m.Frame) > l.session.server.opts.Limits.MaxMessage {
+		return fmt.Errorf("%w: %w", call.ErrTooLong, &frame.TooLongError{Max: l.session.server.opts.Limits.MaxMessage})
 	}
 	err := l.box.Put(m.Frame)
 	if errors.Is(err, frame.ErrQueueFull) {

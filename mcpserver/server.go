@@ -94,7 +94,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if s.web, err = newWeb(s); err != nil {
 		return nil, err
 	}
-	sealer, err := ticket.New(s.opts.TicketKeys)
+	sealer, err := ticket.New(s.opts.Rounds.TicketKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -106,16 +106,16 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	s.notices = newNotices(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)
-	s.pages = pages.New(pages.Options{Spawn: s.spawnChild, Expiry: s.opts.TicketTTL, Log: s.log, Records: s.records, Shared: durable})
+	s.pages = pages.New(pages.Options{Spawn: s.spawnChild, Expiry: s.opts.Rounds.TicketTTL, Log: s.log, Records: s.records, Shared: durable})
 	s.dialogues = s.newDialogues(sealer)
 	s.tasks = newTasks(s, durable)
 	s.taskNews = s.tasks
-	s.lists.declareAll = s.opts.DeclareAll
+	s.lists.declareAll = s.opts.Lists.DeclareAll
 	s.lists.init(&registry.Paging{
-		Versions: s.opts.Versions, Entries: s.opts.PageSize, Bytes: s.opts.PageBytes,
-		TTL: s.opts.CacheFor, Scope: s.listScope(), Finish: s.identity.Finish,
+		Versions: s.opts.Versions, Entries: s.opts.Lists.PageSize, Bytes: s.opts.Lists.PageBytes,
+		TTL: s.opts.Lists.CacheFor, Scope: s.listScope(), Finish: s.identity.Finish,
 	}, s.notices.Changed)
-	s.limits = ratelimit.New(s.opts.RatePerSecond, s.opts.RateBurst)
+	s.limits = ratelimit.New(s.opts.Limits.RatePerSecond, s.opts.Limits.RateBurst)
 	if err := s.start(); err != nil {
 		return nil, err
 	}

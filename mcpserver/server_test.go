@@ -19,7 +19,7 @@ import (
 func nothing(context.Context, struct{}) (string, error) { return "", nil }
 
 func TestPages(t *testing.T) {
-	eachVersion(t, &mcpserver.Options{PageSize: 4}, func(t *testing.T, v mcp.Version, p *peer, _ *gate) {
+	eachVersion(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 4}}, func(t *testing.T, v mcp.Version, p *peer, _ *gate) {
 		var names []string
 		params, pages := "{}", 0
 		for ; pages < 10; pages++ {
@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 
 // A cursor holds when tools come and go meanwhile.
 func TestCursorAfterAChange(t *testing.T) {
-	inBubble(t, &mcpserver.Options{PageSize: 4}, func(t *testing.T, s *mcpserver.Server, p *peer, _ *gate) {
+	inBubble(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 4}}, func(t *testing.T, s *mcpserver.Server, p *peer, _ *gate) {
 		p.modern()
 		var got struct{ Result mcp.ListToolsResult }
 		if err := json.Unmarshal([]byte(p.ask(request(p.version, 1, "tools/list", "{}"))), &got); err != nil {

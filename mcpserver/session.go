@@ -76,7 +76,7 @@ type session struct {
 
 func newSession(s *Server) *session {
 	n := &session{server: s, hangUp: func() {}, limit: s.limits.Fresh()}
-	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxInFlight, Deadline: s.opts.CallTimeout})
+	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.Limits.MaxInFlight, Deadline: s.opts.Limits.CallTimeout})
 	n.level.Store(&defaultLevel)
 	n.budget.Most = maxHeldSession
 	n.peer.s = n
@@ -90,7 +90,7 @@ var defaultLevel = mcp.LogInfo
 // itself (MOD-06), and they only share the actors of their calls.
 func newStateless(s *Server) *session {
 	n := newSession(s)
-	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.MaxConcurrent, Idle: 256, Deadline: s.opts.CallTimeout})
+	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.HTTP.MaxConcurrent, Idle: 256, Deadline: s.opts.Limits.CallTimeout})
 	n.stateless, n.out, n.budget.Most = true, nowhere{}, maxHeldStateless
 	n.senders.Share()
 	return n
@@ -113,7 +113,7 @@ func (s *session) Receive(c *actors.Context, msg any) {
 		s.started.Complete(struct{}{}, nil)
 	case *readEnded:
 		s.drain(m.err)
-		c.After(s.server.opts.Grace, graceOver{})
+		c.After(s.server.opts.Limits.Grace, graceOver{})
 	case *closeSession:
 		s.drain(m.cause)
 		if !m.graceful {

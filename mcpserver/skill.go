@@ -135,7 +135,7 @@ func getSkill(s *session, a *arrival) ([]byte, error) {
 	if !ok || !there {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "no skill is served at %q", clip.Name(uri))
 	}
-	ttl := s.server.opts.CacheFor.Milliseconds()
+	ttl := s.server.opts.Lists.CacheFor.Milliseconds()
 	raw, err := mcp.MarshalResult(&mcp.GetSkillResult{Skill: k.Entry, TTLMs: &ttl, CacheScope: s.server.listScope()}, a.version)
 	return s.server.identity.Finish(raw, a.version), err
 }
@@ -161,7 +161,7 @@ func readDirectory(s *session, a *arrival) ([]byte, error) {
 		}
 		from, _ = slices.BinarySearchFunc(all, first, func(r mcp.Resource, uri string) int { return cmp.Compare(r.URI, uri) })
 	}
-	to := min(from+s.server.opts.PageSize, len(all))
+	to := min(from+s.server.opts.Lists.PageSize, len(all))
 	result := &mcp.ReadDirectoryResult{Resources: all[from:to]}
 	if to < len(all) {
 		next := registry.Cursor(directoryCursor, all[to].URI)

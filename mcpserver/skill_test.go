@@ -70,7 +70,7 @@ func resultOf[T any](t *testing.T, p *peer, line string) T {
 // says that it has them. The nested one is an entry of its own, and its files are also
 // those of the one around it.
 func TestListSkills(t *testing.T) {
-	withSkills(t, &mcpserver.Options{CacheFor: time.Minute}, func(t *testing.T, v mcp.Version, p *peer, s *mcpserver.Server) {
+	withSkills(t, &mcpserver.Options{Lists: mcpserver.ListOptions{CacheFor: time.Minute}}, func(t *testing.T, v mcp.Version, p *peer, s *mcpserver.Server) {
 		caps := serverCapabilities(t, s, v)
 		if settings, ok := caps.Extension(mcp.ExtensionSkills); !ok || string(settings) != `{"directoryRead":true}` || caps.Resources == nil {
 			t.Errorf("declared: got %s, %v, resources %v", settings, ok, caps.Resources)
@@ -161,7 +161,7 @@ func TestGetSkill(t *testing.T) {
 
 // SKILL-02, SKILL-12: a folder's direct children, in pages; a folder within is one, too.
 func TestReadDirectory(t *testing.T) {
-	withSkills(t, &mcpserver.Options{PageSize: 2}, func(t *testing.T, v mcp.Version, p *peer, _ *mcpserver.Server) {
+	withSkills(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 2}}, func(t *testing.T, v mcp.Version, p *peer, _ *mcpserver.Server) {
 		dir := func(uri string, cursor *string) mcp.ReadDirectoryResult {
 			params, _ := mcp.Marshal(&mcp.ReadDirectoryParams{URI: uri, Cursor: cursor})
 			return resultOf[mcp.ReadDirectoryResult](t, p, request(v, 1, mcp.MethodReadDirectory, string(params)))
@@ -206,7 +206,7 @@ func TestReadDirectory(t *testing.T) {
 
 // SKILL-08, PAGE-01: skills come in pages, no entry in two.
 func TestSkillPages(t *testing.T) {
-	withSkills(t, &mcpserver.Options{PageSize: 2}, func(t *testing.T, v mcp.Version, p *peer, _ *mcpserver.Server) {
+	withSkills(t, &mcpserver.Options{Lists: mcpserver.ListOptions{PageSize: 2}}, func(t *testing.T, v mcp.Version, p *peer, _ *mcpserver.Server) {
 		one := resultOf[mcp.ListSkillsResult](t, p, request(v, 1, mcp.MethodListSkills, `{}`))
 		if len(one.Skills) != 2 || one.NextCursor == nil {
 			t.Fatalf("the first page: got %+v", one)

@@ -48,7 +48,7 @@ func TestTheSameRetryOfATask(t *testing.T) {
 // its answers, when a retry declares it.
 func TestExtensionDeclaredLater(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
-		withTasks(t, mcp.Latest, &mcpserver.Options{NoParking: noParking}, func(t *testing.T, _ *mcpserver.Server, p *taskPeer, _ *gate) {
+		withTasks(t, mcp.Latest, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}}, func(t *testing.T, _ *mcpserver.Server, p *taskPeer, _ *gate) {
 			p.extra = ""
 			var round mcp.InputRequiredResult
 			if err := p.do(mcp.MethodCallTool, `{"name":"confirm","arguments":{}}`, &round); err != nil || round.RequestState == nil {

@@ -22,7 +22,7 @@ func (q *Request) live() *request {
 	return q.r
 }
 
-// Principal is who sends requests, as [Options].Authenticate has found out.
+// Principal is who sends requests, as [HTTPOptions].Authenticate has found out.
 type Principal struct {
 	// ID names the principal for ever, such as the issuer and subject of a token: sessions,
 	// tasks and answers bound to one ID are accessible with no other.

@@ -22,7 +22,7 @@ import (
 // Mount it directly on the server, or below middleware that passes on the
 // http.ResponseWriter of package net/http or one that can be unwrapped
 // (http.ResponseController); the server should have a ReadHeaderTimeout. Requests whose
-// Host or Origin is not allowed are refused, see [Options].AllowedHosts.
+// Host or Origin is not allowed are refused, see [HTTPOptions].AllowedHosts.
 //
 // To stop, call the Server's Shutdown, and then the http.Server's, which waits for the
 // event streams that the first one ends.
@@ -48,17 +48,17 @@ func admitHTTP(s *Server, w http.ResponseWriter, r *http.Request) (p *Principal,
 func newWeb(s *Server) (*web.Handler, error) {
 	o := web.Options{
 		Backend: webBackend{s}, Versions: s.opts.Versions,
-		AllowedHosts: s.opts.AllowedHosts, AllowedOrigins: s.opts.AllowedOrigins,
-		MaxMessage: s.opts.MaxMessage, MaxSessions: s.opts.MaxSessions, SessionTTL: s.opts.SessionTTL,
+		AllowedHosts: s.opts.HTTP.AllowedHosts, AllowedOrigins: s.opts.HTTP.AllowedOrigins,
+		MaxMessage: s.opts.Limits.MaxMessage, MaxSessions: s.opts.HTTP.MaxSessions, SessionTTL: s.opts.HTTP.SessionTTL,
 		Logger: s.log,
 		Streams: streams.Options{
-			KeepAlive: s.opts.KeepAlive, Retry: s.opts.RetryAfter,
-			MaxEvents: s.opts.MaxEvents, MaxBytes: s.opts.MaxEventBytes, NoResume: s.opts.NoResume,
+			KeepAlive: s.opts.HTTP.KeepAlive, Retry: s.opts.HTTP.RetryAfter,
+			MaxEvents: s.opts.HTTP.MaxEvents, MaxBytes: s.opts.HTTP.MaxEventBytes, NoResume: s.opts.HTTP.NoResume,
 			Logger: s.log,
 			Go:     func(f func()) { s.sys.Go("streams", f) },
 		},
 	}
-	if s.opts.Authenticate != nil {
+	if s.opts.HTTP.Authenticate != nil {
 		o.Authenticate = webBackend{s}.authenticate
 	}
 	return web.New(o)
@@ -66,7 +66,7 @@ func newWeb(s *Server) (*web.Handler, error) {
 
 // authenticate returns the sender of an HTTP request.
 func (b webBackend) authenticate(r *http.Request) (web.Sender, error) {
-	p, err := b.opts.Authenticate(r)
+	p, err := b.opts.HTTP.Authenticate(r)
 	if e, ok := errors.AsType[*AuthError](err); ok {
 		err = &web.Refusal{Status: e.Status, Challenge: e.Challenge, Err: err}
 	}
@@ -230,10 +230,10 @@ func (r *request) Looked() {
 
 // CloseStream closes the HTTP connection on which the client waits for the answer, for
 // the time of a pause, to save it; the client comes again by itself and gets the messages of
-// the meantime, the answer too. Zero is [Options].RetryAfter.
+// the meantime, the answer too. Zero is [HTTPOptions].RetryAfter.
 //
 // It does nothing where the client would not come again: on pipes, before 2025-11-25, in
-// 2026-07-28, and with [Options].NoResume. The call goes on in any case.
+// 2026-07-28, and with [HTTPOptions].NoResume. The call goes on in any case.
 func (q *Request) CloseStream(retry time.Duration) {
 	if x, ok := q.live().port.(*web.Exchange); ok {
 		x.CloseConn(retry)

@@ -43,7 +43,7 @@ type Call struct {
 // Server returns a scripted server with these tools. It speaks all revisions of the
 // protocol, and clients choose the newest; the user does not trust it.
 func Server(name string, tools ...*FakeTool) *FakeServer {
-	s := &FakeServer{name: name, tools: tools, opts: mcpserver.Options{Grace: time.Millisecond}}
+	s := &FakeServer{name: name, tools: tools, opts: mcpserver.Options{Limits: mcpserver.Limits{Grace: time.Millisecond}}}
 	s.def = mcpclient.InProcess(name, s)
 	return s
 }

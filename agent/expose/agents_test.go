@@ -144,7 +144,7 @@ func TestTwoClients(t *testing.T) {
 		for _, era := range eras {
 			t.Run(way.name+"/"+era, func(t *testing.T) {
 				t.Parallel()
-				f := newFront(t, era, func(_ *agent.Options, o *expose.Options) { o.Server.Authenticate = byHeader })
+				f := newFront(t, era, func(_ *agent.Options, o *expose.Options) { o.Server.HTTP.Authenticate = byHeader })
 				type client struct {
 					*upstream
 					name string
@@ -206,7 +206,7 @@ func TestHandlerRunsAgain(t *testing.T) {
 			for _, by := range []string{"agent", "gateway"} {
 				t.Run(way+"/"+era+"/"+by, func(t *testing.T) {
 					t.Parallel()
-					f := newFront(t, era, func(_ *agent.Options, o *expose.Options) { o.Server.NoParking = true })
+					f := newFront(t, era, func(_ *agent.Options, o *expose.Options) { o.Server.Rounds.NoParking = true })
 					u := f.dial(t, way, "2026-07-28", nil)
 					for _, tt := range []struct{ tool, want string }{{"form", "Hello, Ada"}, {"sample", "ha"}, {"roots", "file:///home/ada"}} {
 						if got := text(u.ask(t, by, tt.tool).Content); got != tt.want {
@@ -269,7 +269,7 @@ func TestRunsAreResources(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Gateway, o.Server.Authenticate = false, byHeader })
+			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Gateway, o.Server.HTTP.Authenticate = false, byHeader })
 			ada, bob := f.dialAs(t, "Ada", way.transport, way.protocol), f.dialAs(t, "Bob", way.transport, way.protocol)
 			res := ada.ask(t, "agent", "progress")
 			var id string
@@ -306,7 +306,7 @@ func TestRunIsWatched(t *testing.T) {
 	for _, way := range ways[:5] {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Gateway, o.Server.Authenticate = false, byHeader })
+			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Gateway, o.Server.HTTP.Authenticate = false, byHeader })
 			u := f.dialAs(t, "Ada", way.transport, way.protocol)
 			ctx, cancel := context.WithCancel(t.Context())
 			over, begun := make(chan error, 1), make(chan struct{}, 1)

@@ -157,7 +157,7 @@ func TestIdleClient(t *testing.T) {
 
 // SHL-52, SHL-54: a session is its principal's, and over when it is deleted.
 func TestSessions(t *testing.T) {
-	f := alone(t, func(o *expose.Options) { o.Server.Authenticate = byHeader })
+	f := alone(t, func(o *expose.Options) { o.Server.HTTP.Authenticate = byHeader })
 	if code, _ := f.initialize(t); code != http.StatusUnauthorized {
 		t.Errorf("nobody: got status %d, want 401", code)
 	}

@@ -68,14 +68,14 @@ func newFront(rt *agent.Runtime, opts *Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Server.TicketKeys == nil {
+	if o.Server.Rounds.TicketKeys == nil {
 		// All servers share the key: a client that comes back to another server of the front,
 		// since its own was idle, can prove there what it was asked.
 		key := make([]byte, 32)
 		if _, err := rand.Read(key); err != nil {
 			return nil, fmt.Errorf("making a key: %w", err)
 		}
-		o.Server.TicketKeys = [][]byte{key}
+		o.Server.Rounds.TicketKeys = [][]byte{key}
 	}
 	reserved := make(map[string]bool)
 	for _, a := range o.Agents {
@@ -86,7 +86,7 @@ func newFront(rt *agent.Runtime, opts *Options) (*Front, error) {
 	}
 	f := &Front{rt: rt, opts: o, log: o.Logger, records: memstore.New(nil)}
 	f.clients.init(&f.opts)
-	asks := relay.Options{System: rt.System(), Log: f.log, TaskAfter: taskAfter, Keep: cmp.Or(o.Server.TicketTTL, time.Hour)}
+	asks := relay.Options{System: rt.System(), Log: f.log, TaskAfter: taskAfter, Keep: cmp.Or(o.Server.Rounds.TicketTTL, time.Hour)}
 	if o.Unanswered == FallbackInbox {
 		asks.Inbox = agent.InboxHuman(rt.Store(), &agent.InboxOptions{By: o.Info.Name})
 	}
@@ -106,17 +106,17 @@ func (f *Front) newServer(u *clientSession) (*mcpserver.Server, error) {
 		o.Records = f.records // a client without a session may come back to another server
 	}
 	o.Instructions = f.opts.Instructions
-	o.CallTimeout = cmp.Or(o.CallTimeout, -1)
-	o.Authenticate = identified
-	o.DeclareAll = f.opts.Gateway
+	o.Limits.CallTimeout = cmp.Or(o.Limits.CallTimeout, -1)
+	o.HTTP.Authenticate = identified
+	o.Lists.DeclareAll = f.opts.Gateway
 	hook.Server.LetMiddlewareWait(&o)
 	o.Middleware = append(slices.Clone(o.Middleware), u.middleware)
-	o.OnRootsChanged = func(context.Context, *mcpserver.Peer) { u.RootsChanged() }
-	o.OnClose = func(*mcpserver.Peer) { u.close(errHungUp) }
+	o.Events.OnRootsChanged = func(context.Context, *mcpserver.Peer) { u.RootsChanged() }
+	o.Events.OnClose = func(*mcpserver.Peer) { u.close(errHungUp) }
 	if f.opts.Gateway {
-		o.NoticePace, o.QuietUntilListed = cmp.Or(o.NoticePace, noticePace), true
+		o.Lists.NoticePace, o.Lists.QuietUntilListed = cmp.Or(o.Lists.NoticePace, noticePace), true
 		u.gate = gateway.New(u.ctx, &f.gateway, u.client)
-		o.OnWatched, o.OnLogLevel = u.gate.Watched, u.levelSet
+		o.Events.OnWatched, o.Events.OnLogLevel = u.gate.Watched, u.levelSet
 	}
 	o.Tasks = f.taskOptions()
 	s, err := mcpserver.New(f.opts.Info, &o)

@@ -377,7 +377,7 @@ func eventually(t *testing.T, what string, told <-chan string, want string) {
 // Changes of a server's lists reach the client in its own way (TOOL-13, RES-06, PRM-05).
 func TestGatewayPassesChangesOn(t *testing.T) {
 	inEraPairs(t, func(t *testing.T, up, down string) {
-		s := newDown(t, "one", &mcpserver.Options{DeclareAll: true})
+		s := newDown(t, "one", &mcpserver.Options{Lists: mcpserver.ListOptions{DeclareAll: true}})
 		mustTool(t, s, &mcp.Tool{Name: "first"}, says("first"))
 		f := startGateway(t, &Options{}, behind("one", down, s))
 		told := make(chan string, 100)
@@ -428,7 +428,7 @@ func TestGatewaySubscribes(t *testing.T) {
 		var defs []mcpclient.Server
 		var servers []*mcpserver.Server
 		for _, name := range []string{"one", "two"} {
-			s := newDown(t, name, &mcpserver.Options{OnWatched: func(uri string, on bool) { watches <- fmt.Sprint(name, " ", uri, " ", on) }})
+			s := newDown(t, name, &mcpserver.Options{Events: mcpserver.Events{OnWatched: func(uri string, on bool) { watches <- fmt.Sprint(name, " ", uri, " ", on) }}})
 			must(t, mcpserver.AddResourceFunc(s, &mcp.Resource{URI: "test://both", Name: "both"}, func(context.Context) (string, error) { return "", nil }))
 			defs, servers = append(defs, behind(name, down, s)), append(servers, s)
 		}

@@ -265,7 +265,7 @@ func TestGatewayCallsTasks(t *testing.T) {
 func TestGatewaySetsLevels(t *testing.T) {
 	inEraPairs(t, func(t *testing.T, up, down string) {
 		levels := make(chan string, 10)
-		s := newDown(t, "one", &mcpserver.Options{OnLogLevel: func(_ *mcpserver.Peer, l mcp.LogLevel) { levels <- string(l) }})
+		s := newDown(t, "one", &mcpserver.Options{Events: mcpserver.Events{OnLogLevel: func(_ *mcpserver.Peer, l mcp.LogLevel) { levels <- string(l) }}})
 		mustTool(t, s, &mcp.Tool{Name: "log"}, func(_ context.Context, req *mcpserver.ToolRequest, _ json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(string(req.LogLevel()))}}, nil
 		})

@@ -128,7 +128,7 @@ func payload(w *httptest.ResponseRecorder) string {
 // SECA-12: the state of a call that was answered with a question is its caller's and
 // that call's; shared keys of the servers of a front do not make it another's.
 func TestStolenStates(t *testing.T) {
-	f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Server.Authenticate = byHeader })
+	f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Server.HTTP.Authenticate = byHeader })
 	call := func(tool, state, user string) (string, string) {
 		params := `,"name":"down__` + tool + `","arguments":{}`
 		if state != "" {
@@ -182,7 +182,7 @@ func TestRunsOfAnother(t *testing.T) {
 	for _, way := range []struct{ transport, protocol string }{{"http", "2025-11-25"}, {"http", "2026-07-28"}} {
 		t.Run(way.protocol, func(t *testing.T) {
 			t.Parallel()
-			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Server.Authenticate = byHeader })
+			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) { o.Server.HTTP.Authenticate = byHeader })
 			ada, bob := f.dialAs(t, "Ada", way.transport, way.protocol), f.dialAs(t, "Bob", way.transport, way.protocol)
 			res := ada.ask(t, "agent", "progress")
 			var id string
@@ -221,7 +221,7 @@ func TestTasksOfAnother(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFront(t, "modern", func(_ *agent.Options, o *expose.Options) {
 				if tt.ada != "" {
-					o.Server.Authenticate = byHeader
+					o.Server.HTTP.Authenticate = byHeader
 				}
 			})
 			_, ada := f.initialize(t, "X-User", tt.ada)
@@ -265,7 +265,7 @@ func TestManyFormsOfOne(t *testing.T) {
 	for _, way := range ways[:5] {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFront(t, "legacy", func(_ *agent.Options, o *expose.Options) { o.Server.Authenticate = byHeader })
+			f := newFront(t, "legacy", func(_ *agent.Options, o *expose.Options) { o.Server.HTTP.Authenticate = byHeader })
 			u := f.dialAs(t, "Ada", way.transport, way.protocol)
 			over := make(chan string, 6)
 			for range cap(over) {

@@ -90,12 +90,12 @@ func statelessList(t *testing.T, h http.Handler, experiment string) *httptest.Re
 
 // SECA-9: a request that the old transport refuses keeps no stream busy.
 func TestRefusedAtAStream(t *testing.T) {
-	f := startGateway(t, &Options{Server: mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
+	f := startGateway(t, &Options{Server: mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 		if r.Header.Get("X-User") == "" {
 			return nil, io.EOF
 		}
 		return nil, nil // somebody
-	}}})
+	}}}})
 	u, err := f.open(nil)
 	if err != nil {
 		t.Fatal(err)

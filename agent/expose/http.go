@@ -215,8 +215,8 @@ type senderKey struct{}
 // does by identified.
 func (f *Front) identify(r *http.Request) (*http.Request, bool) {
 	var s sender
-	if f.opts.Server.Authenticate != nil {
-		s.principal, s.err = f.opts.Server.Authenticate(r)
+	if f.opts.Server.HTTP.Authenticate != nil {
+		s.principal, s.err = f.opts.Server.HTTP.Authenticate(r)
 	}
 	return r.WithContext(context.WithValue(r.Context(), senderKey{}, s)), s.err == nil
 }

@@ -36,7 +36,7 @@ type httpAnswer struct {
 // things of its principal, and never those of all who do.
 func TestModernWithSession(t *testing.T) {
 	f := newFront(t, "2026-07-28", func(_ *agent.Options, fo *expose.Options) {
-		fo.Server.Authenticate = func(r *http.Request) (*mcpserver.Principal, error) {
+		fo.Server.HTTP.Authenticate = func(r *http.Request) (*mcpserver.Principal, error) {
 			return &mcpserver.Principal{ID: r.Header.Get("X-User")}, nil
 		}
 	})

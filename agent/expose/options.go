@@ -55,9 +55,9 @@ type Options struct {
 	// Names says how the gateway names tools and prompts. Empty means qualified.
 	Names NameMode
 	// Server changes how clients are served: authentication, the allowed hosts and origins,
-	// versions, limits. The front replaces System, DeclareAll, OnClose, OnLogLevel and
-	// OnRootsChanged; Middleware runs outside of the front's own. A zero CallTimeout means
-	// none here: runs and calls of backends have their own.
+	// versions, limits. The front replaces System, Lists.DeclareAll and the Events; Middleware
+	// runs outside of the front's own. A zero Limits.CallTimeout means none here: runs and
+	// calls of backends have their own.
 	Server mcpserver.Options
 	// Unanswered says what happens to questions that the client cannot be asked. Empty
 	// means the inbox if the runtime keeps a store, else decline.
@@ -70,7 +70,7 @@ type Options struct {
 	IdleClient time.Duration
 	// IdleServers is how long a client with a session over HTTP may be idle, without a
 	// request or an open stream, until its connections to the backends end. They are made
-	// anew for its next request; Server.SessionTTL bounds the session. Zero means 2 minutes,
+	// anew for its next request; Server.HTTP.SessionTTL bounds the session. Zero means 2 minutes,
 	// negative keeps them as long as the session.
 	IdleServers time.Duration
 	// ListWait is how long a client's first list waits for the lists of backends that start.

@@ -70,7 +70,7 @@ func serveHTTP(ctx context.Context, addr string, s *mcpserver.Server, desk *desk
 func newServer(d *desk, authenticate func(*http.Request) (*mcpserver.Principal, error)) (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "helpdesk", Version: "1.0.0"}, &mcpserver.Options{
 		Instructions: "Search for a ticket before you close or rate it.",
-		Authenticate: authenticate,
+		HTTP:         mcpserver.HTTPOptions{Authenticate: authenticate},
 	})
 	if err != nil {
 		return nil, err

@@ -91,8 +91,8 @@ type toolIn struct {
 
 func (f *fleet) newServer() (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "tools", Version: "1"}, &mcpserver.Options{
-		MaxInFlight: f.opts.Sessions + 16, Logger: f.opts.Logger,
-		CacheFor: time.Hour, // its list does not change: a turn does not ask for it again
+		Limits: mcpserver.Limits{MaxInFlight: f.opts.Sessions + 16}, Logger: f.opts.Logger,
+		Lists: mcpserver.ListOptions{CacheFor: time.Hour}, // its list does not change: a turn does not ask for it again
 	})
 	if err != nil {
 		return nil, err

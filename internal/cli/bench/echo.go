@@ -90,7 +90,9 @@ type echoIn struct {
 }
 
 func newEcho(f *echoFlags, kept *leak) (*mcpserver.Server, error) {
-	s, err := mcpserver.New(mcp.Implementation{Name: "echo", Version: "1"}, &mcpserver.Options{MaxSessions: 20_000, MaxInFlight: 100_000})
+	s, err := mcpserver.New(mcp.Implementation{Name: "echo", Version: "1"}, &mcpserver.Options{
+		HTTP: mcpserver.HTTPOptions{MaxSessions: 20_000}, Limits: mcpserver.Limits{MaxInFlight: 100_000},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -125,13 +125,16 @@ func newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, e
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
 		Unanswered: expose.Fallback(f.unanswered), MaxClients: f.clients,
 		IdleServers: cmp.Or(f.idle, -1), ListWait: f.listWait,
-		Server: mcpserver.Options{Versions: versionsOf(f.protocol), AllowedHosts: f.hosts, AllowedOrigins: f.origins, Logger: o.Log, SessionTTL: f.session},
+		Server: mcpserver.Options{
+			Versions: versionsOf(f.protocol), Logger: o.Log,
+			HTTP: mcpserver.HTTPOptions{AllowedHosts: f.hosts, AllowedOrigins: f.origins, SessionTTL: f.session},
+		},
 	}
 	if f.Only != nil {
 		opts.Servers = f.Only
 	}
 	if f.http != "" && f.token != "" {
-		opts.Server.Authenticate = authenticate(f.token)
+		opts.Server.HTTP.Authenticate = authenticate(f.token)
 	}
 	if o.Telling != nil {
 		opts.Server.Middleware = append(opts.Server.Middleware, o.Telling.Middleware)

@@ -32,12 +32,12 @@ func TestNotices(t *testing.T) {
 func notices(t *testing.T, v mcp.Version, web bool) {
 	rooted := make(chan []mcp.Root, 10)
 	s, err := mcpserver.New(mcp.Implementation{Name: "ours", Version: "1"}, &mcpserver.Options{
-		DeclareAll: true,
-		OnRootsChanged: func(ctx context.Context, p *mcpserver.Peer) {
+		Lists: mcpserver.ListOptions{DeclareAll: true},
+		Events: mcpserver.Events{OnRootsChanged: func(ctx context.Context, p *mcpserver.Peer) {
 			if roots, err := p.Roots(ctx); err == nil {
 				rooted <- roots
 			}
-		},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -223,13 +223,13 @@ func TestServerTaskAnnounced(t *testing.T) {
 // TASK-13, TASK-17, XTASK-18, SECA-12: tasks of one principal are not there for another,
 // in either design, by whatever id.
 func TestServerTasksOfPrincipals(t *testing.T) {
-	s := taskServer(t, &mcpserver.Options{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
+	s := taskServer(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: func(r *http.Request) (*mcpserver.Principal, error) {
 		who := r.Header.Get("X-User")
 		if who == "" {
 			return nil, nil
 		}
 		return &mcpserver.Principal{ID: who}, nil
-	}})
+	}}})
 	web := httptest.NewServer(s.Handler())
 	defer web.Close()
 	dial := func(who string, v mcp.Version) *mcpclient.Client {

@@ -67,7 +67,7 @@ type Output interface {
 // Sender is who has sent a request.
 type Sender struct {
 	ID        string // of the principal; empty for an anonymous one
-	Principal any    // as Options.Authenticate has returned it
+	Principal any    // as HTTPOptions.Authenticate has returned it
 }
 
 // ErrUnavailable refuses a request because the server shuts down.
@@ -80,7 +80,7 @@ var (
 	errIdleSession     = errors.New("the session was idle for too long")
 )
 
-// Refusal is an error of Options.Authenticate that chooses the response.
+// Refusal is an error of HTTPOptions.Authenticate that chooses the response.
 type Refusal struct {
 	Status    int    // 400, 401 or 403; others are 401
 	Challenge string // the value of WWW-Authenticate; may be empty

@@ -92,7 +92,7 @@ func listen(ctx context.Context, addr string, h http.Handler) error {
 // newServer returns a server with the three tools.
 func newServer(notify func(event, key string)) (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, &mcpserver.Options{
-		MaxSessions: 20_000, // ten thousand of them are left idle
+		HTTP: mcpserver.HTTPOptions{MaxSessions: 20_000}, // ten thousand of them are left idle
 	})
 	if err != nil {
 		return nil, err

@@ -48,9 +48,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, *address, &mcpserver.Options{
-		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
-		NoParking: !*park,
-		Tasks:     &mcpserver.TaskOptions{Poll: step, Tools: taskPolicies},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Rounds: mcpserver.RoundOptions{NoParking: !*park},
+		Tasks:  &mcpserver.TaskOptions{Poll: step, Tools: taskPolicies},
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "server:", err)

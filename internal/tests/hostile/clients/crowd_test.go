@@ -74,7 +74,7 @@ func opened(t *testing.T, to *target, user string) *peer {
 // TestStolenSessions uses session ids that were guessed, stolen and changed: a
 // session exists for its own principal only (SECA-7, SHL-54).
 func TestStolenSessions(t *testing.T) {
-	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	ada := opened(t, to, "ada")
 	ada.begin(ada.call("77", "block", `{"text":"ada"}`))
 	<-to.begun
@@ -121,7 +121,7 @@ func orNone(value string) string {
 // TestStolenKeys is TestStolenSessions for HTTP+SSE, whose session is in the address
 // (SECA-7, SSE-07).
 func TestStolenKeys(t *testing.T) {
-	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	ada := connect(t, surface{"sse", mcp.V2024_11_05}, to, "ada")
 	call := ada.call("1", "smuggled", `{}`)
 	for _, user := range []string{"bob", ""} {
@@ -146,7 +146,7 @@ func TestStolenKeys(t *testing.T) {
 // TestForeignEvents resumes a stream of another client, by its event ids: of another
 // session, and of the same session by another principal (SECA-7, SHL-41, SHL-42).
 func TestForeignEvents(t *testing.T) {
-	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	ada, bob := opened(t, to, "ada"), opened(t, to, "bob")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -199,7 +199,7 @@ func TestForeignCancels(t *testing.T) {
 		}
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+			to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 			one, other := connect(t, s, to, "ada"), connect(t, s, to, "bob")
 			one.begin(one.call("7", "block", `{"text":"one"}`))
 			<-to.begun
@@ -233,7 +233,7 @@ func TestForeignCancels(t *testing.T) {
 // TestForeignTasks reads, cancels and answers tasks of another client, with their ids
 // (SECA-12, TASK-16, XTASK-18).
 func TestForeignTasks(t *testing.T) {
-	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	legacy, modern := surface{"web", mcp.V2025_11_25}, surface{"web", mcp.V2026_07_28}
 	ada := connect(t, legacy, to, "ada")
 	m := ada.ask(mcp.MethodCallTool, `"name":"work","arguments":{"text":"task"},"task":{}`)

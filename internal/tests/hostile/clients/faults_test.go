@@ -81,7 +81,7 @@ func TestPanickingHooks(t *testing.T) {
 		}
 		return result, err
 	}
-	opts := &mcpserver.Options{Middleware: []mcpserver.Middleware{middleware}, Authenticate: byHeader}
+	opts := &mcpserver.Options{Middleware: []mcpserver.Middleware{middleware}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}}
 	for _, s := range surfaces {
 		if s.way == "stdio" {
 			continue
@@ -124,7 +124,7 @@ func TestForgedState(t *testing.T) {
 	for _, noParking := range []bool{false, true} {
 		t.Run(fmt.Sprint("run again ", noParking), func(t *testing.T) {
 			t.Parallel()
-			to := newTarget(t, &mcpserver.Options{NoParking: noParking, TicketKeys: ticketKeys, Authenticate: byHeader})
+			to := newTarget(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking, TicketKeys: ticketKeys}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 			ada, bob, nobody := connect(t, webModern, to, "ada"), connect(t, webModern, to, "bob"), connect(t, webModern, to, "")
 			first := ada.callTool("greet", `{"text":"1"}`)
 			state := first.Result.RequestState
@@ -186,17 +186,17 @@ func TestRestartBetweenRounds(t *testing.T) {
 	round := func(p *peer, key, state string) said {
 		return p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":"twice","arguments":{},"inputResponses":{%q:%s},"requestState":%q`, key, accepted, state))
 	}
-	opts := &mcpserver.Options{TicketKeys: ticketKeys}
+	opts := &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketKeys: ticketKeys}}
 	one := connect(t, webModern, newTarget(t, opts), "").callTool("twice", `{}`)
 	two := round(connect(t, webModern, newTarget(t, opts), ""), "one", one.Result.RequestState)
 	if two.Result == nil || two.Result.ResultType != mcp.ResultInputRequired {
 		t.Fatalf("the second round: got %s", two.raw)
 	}
-	rotated := &mcpserver.Options{TicketKeys: [][]byte{[]byte(strings.Repeat("n", 32)), ticketKeys[0]}}
+	rotated := &mcpserver.Options{Rounds: mcpserver.RoundOptions{TicketKeys: [][]byte{[]byte(strings.Repeat("n", 32)), ticketKeys[0]}}}
 	if m := round(connect(t, webModern, newTarget(t, rotated), ""), "two", two.Result.RequestState); m.text() != "Ada and Ada" {
 		t.Errorf("the last round: got %s", m.raw)
 	}
-	for name, other := range map[string]*mcpserver.Options{"other keys": {TicketKeys: [][]byte{[]byte(strings.Repeat("x", 32))}}, "generated keys": nil} {
+	for name, other := range map[string]*mcpserver.Options{"other keys": {Rounds: mcpserver.RoundOptions{TicketKeys: [][]byte{[]byte(strings.Repeat("x", 32))}}}, "generated keys": nil} {
 		for _, state := range []string{one.Result.RequestState, two.Result.RequestState} {
 			if m := round(connect(t, webModern, newTarget(t, other), ""), "one", state); m.code() != mcp.CodeInvalidParams {
 				t.Errorf("%s: got %s, want -32602", name, m.raw)
@@ -221,7 +221,7 @@ func (fullDisk) DeleteRecord(context.Context, string, string, string) error { re
 // TestFullDisk has a store without room: what needs it fails by itself.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{Records: fullDisk{}, Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{Records: fullDisk{}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	for _, s := range []surface{webLegacy, webModern} {
 		p := connect(t, s, to, "ada")
 		task := ""
@@ -427,7 +427,7 @@ func TestFiles(t *testing.T) {
 // TestSharedCaches never offers what is one principal's to shared caches (SECA-47).
 func TestSharedCaches(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{CacheFor: time.Hour, Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{Lists: mcpserver.ListOptions{CacheFor: time.Hour}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	for _, user := range []string{"ada", ""} {
 		p := connect(t, webModern, to, user)
 		for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodListPrompts, mcp.MethodDiscover} {

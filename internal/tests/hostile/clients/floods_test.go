@@ -35,7 +35,7 @@ func refused(t *testing.T, what string, m said) {
 // room, who uses one keeps it, and beyond that they are refused (SECA-9).
 func TestFloodOfSessions(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{MaxSessions: 20})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxSessions: 20}})
 	used := connect(t, webLegacy, to, "")
 	used.good("nothing")
 	flood := newWeb(t, to.url+"/mcp", "")
@@ -68,7 +68,7 @@ func TestFloodOfSessions(t *testing.T) {
 // TestFloodOfOldSessions does so with HTTP+SSE (SECA-9).
 func TestFloodOfOldSessions(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{MaxSessions: 10})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxSessions: 10}})
 	var open []*peer
 	for range 10 {
 		open = append(open, connect(t, surface{"sse", mcp.V2024_11_05}, to, ""))
@@ -96,7 +96,7 @@ func TestFloodOfCalls(t *testing.T) {
 	for _, s := range []surface{webLegacy, {"sse", mcp.V2024_11_05}, {"memory", mcp.V2025_11_25}, {"memory", mcp.V2026_07_28}} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			to := newTarget(t, &mcpserver.Options{MaxInFlight: 20})
+			to := newTarget(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxInFlight: 20}})
 			p, other := connect(t, s, to, ""), connect(t, s, to, "")
 			for i := range 20 {
 				p.begin(p.call(fmt.Sprint(1000+i), "block", `{}`))
@@ -119,7 +119,7 @@ func TestFloodOfCalls(t *testing.T) {
 // their clients hang up (SHM-09).
 func TestFloodOfModernCalls(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{MaxConcurrent: 20})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{MaxConcurrent: 20}})
 	p := connect(t, webModern, to, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	for i := range 20 {
@@ -143,7 +143,7 @@ func TestFloodOfModernCalls(t *testing.T) {
 // told so, others send theirs, and there is room again afterwards (SECA-9, ROB-3).
 func TestFloodOfBodies(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	for _, s := range []surface{webLegacy, webModern, {"sse", mcp.V2024_11_05}} {
 		ada, bob := connect(t, s, to, "ada"), connect(t, s, to, "bob")
 		text := strings.Repeat("x", 3<<20)
@@ -183,7 +183,7 @@ func TestFloodOfBodies(t *testing.T) {
 // to more resources (SECA-9).
 func TestFloodOfListens(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{MaxListens: 5, MaxSubscriptions: 10, Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{Limits: mcpserver.Limits{MaxListens: 5, MaxSubscriptions: 10}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	for _, s := range []surface{webModern, {"memory", mcp.V2026_07_28}} {
 		p, other := connect(t, s, to, "ada"), connect(t, s, to, "bob")
 		for i := range 5 {
@@ -219,7 +219,7 @@ func TestFloodOfListens(t *testing.T) {
 // (TASK-21, SECA-9).
 func TestFloodOfTasks(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{Tasks: &mcpserver.TaskOptions{Working: 5}, Authenticate: byHeader})
+	to := newTarget(t, &mcpserver.Options{Tasks: &mcpserver.TaskOptions{Working: 5}, HTTP: mcpserver.HTTPOptions{Authenticate: byHeader}})
 	p, other := connect(t, webLegacy, to, "ada"), connect(t, webModern, to, "bob")
 	for range 5 {
 		if m := p.ask(mcp.MethodCallTool, `"name":"work","arguments":{},"task":{}`); m.Result == nil || m.Result.Task.TaskID == "" {
@@ -239,7 +239,7 @@ func TestFloodOfTasks(t *testing.T) {
 // run again when theirs comes, and nothing is lost (SECA-9).
 func TestFloodOfParked(t *testing.T) {
 	t.Parallel()
-	to := newTarget(t, &mcpserver.Options{MaxParked: 8})
+	to := newTarget(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{MaxParked: 8}})
 	p := connect(t, webModern, to, "")
 	var states []string
 	for i := range mcptest.Fewer(300) {
