@@ -1,6 +1,8 @@
 package mcpserver_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -10,12 +12,19 @@ import (
 )
 
 // MRTR-05, MRTR-07: answers that a client brings before it was asked count for the
-// questions of their keys; the rest is asked, and what nobody asks for is ignored.
+// questions of their keys; the rest is asked, and other keys are ignored. A
+// middleware around the handler changes nothing of that.
 func TestAnswersBroughtUnasked(t *testing.T) {
-	for _, noParking := range []bool{false, true} {
-		t.Run(fmt.Sprint("run again ", noParking), func(t *testing.T) {
+	through := func(ctx context.Context, _ *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
+		return next(ctx)
+	}
+	for _, tt := range []struct {
+		noParking  bool
+		middleware []mcpserver.Middleware
+	}{{}, {noParking: true}, {middleware: []mcpserver.Middleware{through}}, {true, []mcpserver.Middleware{through}}} {
+		t.Run(fmt.Sprintf("run again %v, %d middleware", tt.noParking, len(tt.middleware)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: noParking}})
+				s, c := newAsking(t, &mcpserver.Options{Rounds: mcpserver.RoundOptions{NoParking: tt.noParking}, Middleware: tt.middleware})
 				a := openAsked(t, s, mcp.V2026_07_28, allCapabilities)
 				brings := func(responses string) string { return `,"inputResponses":` + responses }
 

@@ -58,16 +58,14 @@ func (c *Call) fail(err error) error {
 	return err
 }
 
-// brought hands out the answers that a request has brought before it was asked, and
-// returns the questions that are left. A client that knows what it will be asked may
-// answer at once: without a state of ours nothing else follows from it. Keys that no
-// question has are ignored (MRTR-05). Pages are left out: whether a person was there is
-// not for the client to say.
+// brought hands out the answers that the first request has brought, and returns the
+// questions that are left. A client that knows the questions may answer them at once: only
+// its later requests carry a state of ours. Keys that no question has are ignored
+// (MRTR-05). Pages are left out: the server itself sees whether a person was there.
 func (c *Call) brought(open []*questions.Question) ([]*questions.Question, error) {
-	live := c.live()
-	raw, state := live.Brought()
+	raw, state := c.live().Brought()
 	isPage := func(q *questions.Question) bool { return q.Page != nil }
-	if len(raw) == 0 || state != nil || live != c.first || slices.ContainsFunc(open, isPage) {
+	if len(raw) == 0 || state != nil || slices.ContainsFunc(open, isPage) {
 		return open, nil
 	}
 	responses, err := inputResponses(raw)
