@@ -287,10 +287,10 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	if err != nil {
 		return nil, err
 	}
-	rt, rec := a.rt, newRecord(o.ID, a.rt.store, from)
-	rec.standing.log, rec.stalls = rt.sys.Log(), &rt.stalls
+	rt, rec := a.rt, newRecord(o.ID, a.rt.store, &a.rt.stalls, from)
+	rec.standing.log = rt.sys.Log()
 	rec.unread = !rt.own && from == nil // what the runtime's own store keeps is in memory anyway
-	identity := []any{a.name, prompt, o.Output}
+	identity := []any{&a.name, prompt, o.Output}
 	if o.Tenant != nil && o.Tenant.name != "" {
 		identity = append(identity, o.Tenant.name)
 	}
@@ -308,7 +308,7 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	}
 	rec.asks = newAnswering(run.onAsk, rt.sys, converter{runID: run.id, answer: run.answer})
 	asked := a.asked(&o)
-	rec.over = func() { asked.servers.forget(o.ID) }
+	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(&own)
 	run.trace(ctx, a, &own)
 	run.loop, err = a.runs.New(own)

@@ -32,8 +32,8 @@ type record struct {
 	asks    *answering
 	traced  *tracing // nil without a [Tracer]
 
-	stalls   *stalls  // of the runtime; it has a lock of its own
-	over     func()   // is called when the run has ended; nil for nothing
+	stalls   *stalls  // of the runtime
+	servers  *servers // that the run's calls go to; nil without
 	standing standing // of the tree of runs below; it has a lock of its own
 
 	// mu guards what follows. Readers are goroutines of the program, and text comes from the
@@ -75,8 +75,8 @@ type progress struct {
 	event   *ToolProgress // nil before the first
 }
 
-func newRecord(runID string, j store.Journal, from *starter) *record {
-	r := &record{stalls: new(stalls), store: j, runID: runID, maximum: recordBytes}
+func newRecord(runID string, j store.Journal, s *stalls, from *starter) *record {
+	r := &record{stalls: s, store: j, runID: runID, maximum: recordBytes}
 	if from != nil {
 		r.from, r.maximum, r.waits = from, recordBytes/4, make(map[string]func())
 	}
@@ -302,9 +302,7 @@ func (r *record) Closed(out loop.Outcome) {
 	r.update(func() { r.closed = true })
 	r.stalls.remove(r.runID)
 	r.noteEnd()
-	if r.over != nil {
-		r.over()
-	}
+	r.servers.forget(r.runID)
 	r.traced.over(&out, nil)
 }
 

@@ -29,7 +29,7 @@ func newScene(t *testing.T, maximum int) *scene {
 	if _, err := s.mem.Create(t.Context(), store.Run{ID: "r"}, "o", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s.rec = newRecord("r", s.mem, nil)
+	s.rec = newRecord("r", s.mem, new(stalls), nil)
 	s.rec.maximum = maximum
 	return s
 }
@@ -190,7 +190,7 @@ func TestMergedText(t *testing.T) {
 
 // BenchmarkText is what a model's delta costs a run that somebody reads.
 func BenchmarkText(b *testing.B) {
-	rec := newRecord("r", nil, nil)
+	rec := newRecord("r", nil, new(stalls), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		rec.Text(1, "word ")

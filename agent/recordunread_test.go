@@ -12,7 +12,7 @@ import (
 // TestUnread: what nobody has asked for is left to the store, but for a text that is not
 // in it yet; from the first reader on it is kept.
 func TestUnread(t *testing.T) {
-	r := newRecord("r", nil, nil)
+	r := newRecord("r", nil, new(stalls), nil)
 	r.unread = true
 	held := func() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.items) }
 	result := &runlog.ModelResult{Turn: 1, Message: llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{mcp.Text("hello")}}}

@@ -53,8 +53,10 @@ type (
 	toolExecutionJSON               ToolExecution
 )
 
-func (v Annotations) MarshalJSON() ([]byte, error)    { return jsonx.Marshal(annotationsJSON(v)) }
-func (v CallToolResult) MarshalJSON() ([]byte, error) { return jsonx.Marshal(callToolResultJSON(v)) }
+func (v Annotations) MarshalJSON() ([]byte, error) { return jsonx.Marshal(annotationsJSON(v)) }
+func (v CallToolResult) MarshalJSON() ([]byte, error) {
+	return jsonx.Marshal((*callToolResultJSON)(&v))
+}
 func (v ClientCapabilities) MarshalJSON() ([]byte, error) {
 	return jsonx.Marshal(clientCapabilitiesJSON(v))
 }

@@ -99,7 +99,7 @@ func (r *run) handOver(c *actors.Context) {
 	from := r.cfg.Agent
 	r.check.handOffs++
 	r.cfg = r.cfg.takeOver(next)
-	if err := reprice(r.spend, r.cfg); err != nil {
+	if err := reprice(r.h.spend, r.cfg); err != nil {
 		r.failed(c, err)
 		return
 	}

@@ -73,7 +73,7 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 			continue
 		}
 		if t.over == nil {
-			hold, err := cs.spend.ReserveCall()
+			hold, err := cs.h.spend.ReserveCall()
 			if err == nil {
 				cl.hold = hold
 				continue
@@ -223,7 +223,7 @@ func (cs *calls) dispatch(c *actors.Context, cl *call) {
 	if !cl.tool.Dispatches {
 		cs.pay(cl, true)
 	}
-	todo.spend, todo.left = cs.spend, cs.clock.remaining()
+	todo.spend, todo.left = cs.h.spend, cs.clock.remaining()
 	look := cs.afterTool(cl)
 	over := func(m *toolReturned, err error) any {
 		if m == nil {
@@ -346,7 +346,7 @@ func (cs *calls) pay(cl *call, made bool) {
 	switch {
 	case cl.hold == nil:
 	case made:
-		cs.spend.Made(cl.hold)
+		cs.h.spend.Made(cl.hold)
 	default:
 		cl.hold.Release()
 	}

@@ -28,11 +28,8 @@ import (
 
 // Messages to itself.
 type (
-	appended struct { // an append has ended
-		w   *writing
-		err error
-	}
-	appendAgain struct{} // a wait for the store is over
+	appended    struct{ w *writing } // an append has ended
+	appendAgain struct{}             // a wait for the store is over
 )
 
 // journal is a run's writer: one append at a time, all that waits in the next.
@@ -57,7 +54,7 @@ type journal struct {
 func (j *journal) receive(c *actors.Context, msg any) bool {
 	switch m := msg.(type) {
 	case appended:
-		j.acked(c, m)
+		j.acked(c, m.w)
 	case appendAgain:
 		if j.under != nil && j.cancel == nil {
 			j.append(c)
@@ -100,13 +97,21 @@ func (j *journal) writeBatch(c *actors.Context, b *batch) {
 	j.flush(c)
 }
 
+// maxWaitingKept bounds the room for batches that a run keeps from one append to the next.
+const maxWaitingKept = 4
+
 // flush begins an append unless one is under way.
 func (j *journal) flush(c *actors.Context) {
 	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !j.final {
 		return
 	}
-	j.under = &writing{batches: j.waiting, last: j.last}
-	j.waiting = nil
+	w := &writing{last: j.last}
+	w.batches = append(w.oneBatch[:0], j.waiting...)
+	clear(j.waiting)
+	if j.waiting = j.waiting[:0]; cap(j.waiting) > maxWaitingKept {
+		j.waiting = nil
+	}
+	j.under = w
 	j.append(c)
 }
 
@@ -115,26 +120,26 @@ func (j *journal) append(c *actors.Context) {
 	w, to, run, epoch := j.under, j.cfg.Journal, j.cfg.ID, j.epoch
 	j.cancel = actors.Await(c,
 		func(ctx context.Context) (struct{}, error) { return struct{}{}, w.append(ctx, to, run, epoch) },
-		func(_ struct{}, err error) any { return appended{w, err} })
+		func(_ struct{}, err error) any { w.err = err; return appended{w} })
 }
 
 // acked goes on with what was waiting for an append.
-func (j *journal) acked(c *actors.Context, m appended) {
-	if m.w != j.under {
+func (j *journal) acked(c *actors.Context, w *writing) {
+	if w != j.under {
 		return // given up
 	}
 	j.cancel = nil
 	switch {
-	case m.err == nil:
-	case m.w.encoded && j.err == nil && j.stall(c, m.err):
+	case w.err == nil:
+	case w.encoded && j.err == nil && j.stall(c, w.err):
 		return
 	default:
-		j.fail(c, m.err)
+		j.fail(c, w.err)
 		return
 	}
-	j.under, j.last = nil, m.w.last
+	j.under, j.last = nil, w.last
 	j.unstall(c)
-	for _, b := range m.w.batches {
+	for _, b := range w.batches {
 		if b.settle != nil && b.settle.beaten {
 			b.settle.lost(c)
 			continue

@@ -22,6 +22,13 @@ type writing struct {
 	encoded bool
 	parts   []part // that are not durable yet
 	last    int64  // number of the last event that is
+	err     error  // how the task has ended; the run reads it then
+
+	// Most tasks have one batch and one part, with an entry or two: those need no memory of
+	// their own.
+	oneBatch   [1]*batch
+	onePart    [1]part
+	twoEntries [2]*runlog.Entry
 }
 
 // append writes what is left, in order, and numbers the entries. After an error it can be
@@ -56,7 +63,13 @@ func (w *writing) encode(run string, epoch int64) error {
 	if w.encoded {
 		return nil
 	}
+	count := 0
+	for _, b := range w.batches {
+		count += len(b.entries)
+	}
 	next, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0
+	next.Events, next.entries = make([]store.Event, 0, min(count, store.MaxEvents)), w.twoEntries[:0]
+	w.parts = w.onePart[:0]
 	cut := func() {
 		w.parts = append(w.parts, next)
 		next, size = part{Append: store.Append{Run: run, Epoch: epoch}}, 0

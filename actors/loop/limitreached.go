@@ -40,7 +40,7 @@ func (r *run) limiting(c *actors.Context, msg any) {
 	case r.cfg.Limits.OnLimit == runlog.LimitAsk && limit.At() != nil:
 		r.state = (*run).askingMore
 		r.limits.ask(c, m.before, m.ask)
-	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.spend.HoldsLast():
+	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.h.spend.HoldsLast():
 		r.wrapUp(c, limit, m.before)
 	default:
 		r.journal.write(c, nil, m.before...)
@@ -64,14 +64,14 @@ type concluded struct{ decided }
 // wrapUp asks the model for the last time. That turn was held all along.
 func (r *run) wrapUp(c *actors.Context, limit *budget.LimitError, before []runlog.Entry) {
 	req := lastRequest(r.talk.request(r.cfg))
-	spend := r.spend.SpendLast(r.spend.Input(req), r.cfg.Model.Name())
+	spend := r.h.spend.SpendLast(r.h.spend.Input(req), r.cfg.Model.Name())
 	if spend == nil {
 		r.journal.write(c, nil, before...)
 		r.limited(c, limit)
 		return
 	}
 	r.state, r.wrapping = (*run).thinking, limit
-	req = fitLast(req, llm.EstimateTokens(req)+spend.Reserved()-r.spend.Input(req))
+	req = fitLast(req, llm.EstimateTokens(req)+spend.Reserved()-r.h.spend.Input(req))
 	req.MaxTokens = spend.Output()
 	note := req.Messages[len(req.Messages)-1]
 	r.talk.say(note)

@@ -27,7 +27,7 @@ type roomFreed struct {
 // turns of other runs. The run's wall time goes on.
 func (r *run) awaitRoom(c *actors.Context, req *llm.Request, before []runlog.Entry) bool {
 	self := c.Self()
-	leave, waits := r.spend.Account().WaitForRoom(r.wholeTurn(req), func() { self.Send(roomFreed{req, before}) })
+	leave, waits := r.h.spend.Account().WaitForRoom(r.wholeTurn(req), func() { self.Send(roomFreed{req, before}) })
 	if waits {
 		r.state, r.leaveQueue = (*run).awaitingRoom, leave
 	}
@@ -48,11 +48,11 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 		return
 	}
 	r.state = (*run).thinking
-	last := r.spend.HoldsLast()
+	last := r.h.spend.HoldsLast()
 	spend, err := r.reserve(req)
 	// Another run may have taken the room since: this one waits for its turn too.
 	if (err != nil || spend.Clamped()) && r.awaitRoom(c, req, before) {
-		r.spend.Withdraw(spend, !last)
+		r.h.spend.Withdraw(spend, !last)
 		return
 	}
 	if err != nil {
@@ -141,22 +141,22 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 // reserve holds what the next turn may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
 func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
-	ask := budget.Turn{Input: p.spend.Input(req), Output: req.MaxTokens, Steps: 1}
+	ask := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		if err := p.spend.HoldLast(p.spend.Input(lastRequest(req)), p.cfg.MaxTokens); err != nil {
+		if err := p.h.spend.HoldLast(p.h.spend.Input(lastRequest(req)), p.cfg.MaxTokens); err != nil {
 			return nil, err
 		}
 		ask.Least = spend.MinTurnOutput
 	}
-	return p.spend.ReserveTurn(ask, p.cfg.Model.Name())
+	return p.h.spend.ReserveTurn(ask, p.cfg.Model.Name())
 }
 
 // wholeTurn is the next turn with all that is held beside it, the last turn of a run that
 // wraps up among it.
 func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
-	t := budget.Turn{Input: p.spend.Input(req), Output: req.MaxTokens, Steps: 1, Price: p.spend.Most()}
-	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.spend.HoldsLast() {
-		t.Input += p.spend.Input(lastRequest(req)) + spend.MaxLastOutput
+	t := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
+	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.h.spend.HoldsLast() {
+		t.Input += p.h.spend.Input(lastRequest(req)) + spend.MaxLastOutput
 	}
 	return t
 }
@@ -229,7 +229,7 @@ func (c *config) summarise(by *Call) func(context.Context, string, []llm.Message
 // prepareCut does so in a task.
 func (r *run) prepareCut(c *actors.Context, turn int, req *llm.Request, cut *window.Cut, before []runlog.Entry) {
 	r.state = (*run).preparing
-	cfg, by := r.cfg, &Call{Run: r.cfg.ID, run: c.Self(), spend: r.spend}
+	cfg, by := r.cfg, &Call{Run: r.cfg.ID, run: c.Self(), spend: r.h.spend}
 	actors.Await(c, func(ctx context.Context) (prepared, error) {
 		if cut != nil {
 			cut.Summarise(ctx, req, cfg.summarise(by))

@@ -26,7 +26,6 @@ type (
 // opening records a run.
 type opening struct {
 	*parts
-	h     *Run
 	first runlog.Entry
 
 	stalled *stall // nil before the store has failed to take it

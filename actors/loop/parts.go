@@ -1,16 +1,13 @@
 package loop
 
-import (
-	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
-)
+import "github.com/troupe-dev/troupe/actors"
 
 // parts are what a run consists of, and what each part may use. Like the run itself they
 // are touched by its own goroutine only, so there is no lock.
 type parts struct {
 	run      owner
+	h        *Run    // the handle
 	cfg      *config // a hand-off gives the run another
-	spend    *spend.Spending
 	clock    wallClock
 	journal  journal
 	asks     asks

@@ -31,7 +31,6 @@ import (
 // run is the actor: it holds the state machine, and its parts all else.
 type run struct {
 	parts
-	h       *Run
 	state   func(*run, *actors.Context, any) // takes what is the state's own
 	check   answerCheck
 	opening *opening // nil once the run is recorded
@@ -41,11 +40,10 @@ type run struct {
 }
 
 func newRun(h *Run) *run {
-	r := &run{h: h}
-	r.parts = parts{run: r, cfg: &h.cfg, spend: h.spend, talk: newConversation(h.cfg.Origin.Input)}
+	r := new(run)
+	r.parts = parts{run: r, h: h, cfg: &h.cfg, talk: newConversation(h.cfg.Origin.Input)}
 	p := &r.parts
-	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, r.check.parts = p, p, p, p, p
-	p.shutdown = shutdown{parts: p, h: h}
+	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.shutdown.parts, r.check.parts = p, p, p, p, p, p
 	return r
 }
 
@@ -55,7 +53,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case actors.Started:
 		r.clock.start(c, r.cfg.Wall)
 		r.state = (*run).beginning
-		r.opening = &opening{parts: &r.parts, h: r.h}
+		r.opening = &opening{parts: &r.parts}
 		r.opening.start(c)
 	case actors.Stopping, actors.ChildStopped: // Run.died does what is left to do
 	case cancelRun:
@@ -66,7 +64,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		if r.journal.final {
 			return // it is written with the end
 		}
-		if notes := r.spend.TakeNotes(); len(notes) > 0 {
+		if notes := r.h.spend.TakeNotes(); len(notes) > 0 {
 			r.journal.write(c, nil, notes...)
 		}
 	case answer:

@@ -11,7 +11,6 @@ import (
 // shutdown is the end of a run: what it waits for, and its last event.
 type shutdown struct {
 	*parts
-	h         *Run
 	grace     *actors.Timer
 	graces    int
 	billed    bool // the cost is known
@@ -82,8 +81,8 @@ func (d *shutdown) bill() []runlog.Entry {
 		return nil
 	}
 	d.billed = true
-	d.spend.Close(d.out.Err)
-	return d.out.take(d.spend.Bill())
+	d.h.spend.Close(d.out.Err)
+	return d.out.take(d.h.spend.Bill())
 }
 
 // complete gives the outcome and stops.
