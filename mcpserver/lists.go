@@ -87,7 +87,7 @@ func (l *lists) init(paging *registry.Paging, changed func(subscriptions.List)) 
 		},
 	})
 	l.skills = registry.New(registry.Options[*skills.Skill]{
-		Kind: "skill", Key: (*skills.Skill).URI, Taken: ErrExists, Changed: resources, Paging: paging,
+		Kind: "skill", Key: (*skills.Skill).URI, Taken: ErrExists, Fits: skills.CheckNested, Changed: resources, Paging: paging,
 		Page: func(all []*skills.Skill, p registry.PageInfo) any {
 			return &mcp.ListSkillsResult{
 				Skills:     definitions(all, func(k *skills.Skill) mcp.Skill { return k.Entry }),

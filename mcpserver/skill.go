@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -68,17 +67,13 @@ func (s *Server) RemoveSkills(paths ...string) {
 	for i, p := range paths {
 		uris[i] = skills.URIOf(p)
 	}
-	s.skillTree.adding.Lock()
-	defer s.skillTree.adding.Unlock()
-	s.skills.Remove(uris)
-	s.resources.Remove(uris)
+	s.resources.Remove(s.skills.Remove(uris))
 }
 
 // skillTree keeps the files of all skills as one tree.
 type skillTree struct {
-	adding sync.Mutex // is held while a skill and its resource are added or removed, which are entries of two lists
-	pace   offered.Speed
-	now    atomic.Pointer[skillFiles]
+	pace offered.Speed
+	now  atomic.Pointer[skillFiles]
 }
 
 // skillFiles is the tree of one snapshot.
@@ -87,22 +82,15 @@ type skillFiles struct {
 	of *registry.Snapshot[*skills.Skill]
 }
 
-// add adds a skill that fits to the others.
+// add adds a skill. Its resource comes first and goes last: it keeps others from the URI.
 func (t *skillTree) add(s *Server, k *skills.Skill) error {
-	t.adding.Lock()
-	defer t.adding.Unlock()
-	for _, other := range s.skills.Now().All() {
-		if err := skills.CheckNested(k, other); err != nil {
-			return err
-		}
-	}
-	if err := s.skills.Add(k); err != nil {
+	head := k.Files[k.URI()]
+	if err := s.resources.Add(&resource{def: &head.Def, supply: *t.supply(head)}); err != nil {
 		return err
 	}
-	head := k.Files[k.URI()]
-	err := s.resources.Add(&resource{def: &head.Def, supply: *t.supply(head)})
+	err := s.skills.Add(k)
 	if err != nil {
-		s.skills.Remove([]string{k.URI()})
+		s.resources.Remove([]string{k.URI()})
 	}
 	return err
 }

@@ -2,9 +2,12 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -323,5 +326,30 @@ func TestServeSkillsAllOrNone(t *testing.T) {
 				t.Errorf("%s: what is not there can be added: got %v", name, err)
 			}
 		})
+	}
+}
+
+// SKILL-09: a skill and its resource come and go together, also when goroutines add and
+// remove the same one at once.
+func TestSkillAddedAndRemovedAtOnce(t *testing.T) {
+	s := emptyServer(t, nil)
+	files, err := fs.Sub(skillFiles(), "pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if err := mcpserver.AddSkill(s, "pdf", files); err != nil && !errors.Is(err, mcpserver.ErrExists) {
+					t.Error(err)
+				}
+				s.RemoveSkills("pdf")
+			}
+		})
+	}
+	all.Wait()
+	if err := mcpserver.AddSkill(s, "pdf", files); err != nil {
+		t.Errorf("after all were removed: %v", err)
 	}
 }

@@ -29,10 +29,11 @@ var ErrUnknown = errors.New("unknown entry")
 
 // Options describes a list.
 type Options[T any] struct {
-	Kind    string         // for messages and cursors, such as "tool"
-	Key     func(T) string // by which an entry is found and sorted
-	Taken   error          // for the key of another entry
-	Changed func()         // is called after a change that clients see
+	Kind    string                 // for messages and cursors, such as "tool"
+	Key     func(T) string         // by which an entry is found and sorted
+	Taken   error                  // for the key of another entry
+	Fits    func(e, other T) error // checks a new entry against each other one; nil for no check
+	Changed func()                 // is called after a change that clients see
 	// Page returns the result of the list method with some of the entries.
 	Page   func(entries []T, p PageInfo) any
 	Paging *Paging
@@ -126,6 +127,13 @@ func (l *List[T]) Add(e T) error {
 		if _, taken := l.all[l.Key(e)]; taken {
 			return false, fmt.Errorf("adding the %s %q: %w", l.Kind, l.Key(e), l.Taken)
 		}
+		if l.Fits != nil {
+			for _, other := range l.all {
+				if err := l.Fits(e, other); err != nil {
+					return false, err
+				}
+			}
+		}
 		l.all[l.Key(e)] = e
 		l.declared.Store(true)
 		return true, nil
@@ -141,15 +149,18 @@ func (l *List[T]) Put(e T) {
 	})
 }
 
-// Remove removes entries by key. Unknown keys do nothing.
-func (l *List[T]) Remove(keys []string) {
+// Remove removes entries by key, and returns the keys that there were.
+func (l *List[T]) Remove(keys []string) (removed []string) {
 	_ = l.update(func() (bool, error) {
-		before := len(l.all)
 		for _, key := range keys {
-			delete(l.all, key)
+			if _, there := l.all[key]; there {
+				delete(l.all, key)
+				removed = append(removed, key)
+			}
 		}
-		return len(l.all) != before, nil
+		return len(removed) > 0, nil
 	})
+	return removed
 }
 
 // Replace replaces an entry without notifying clients, to whom the new one looks the same.
