@@ -130,8 +130,8 @@ func TestServerAsks(t *testing.T) {
 	})
 }
 
-// TestUnansweredServerQuestion: a question that nobody answers is declined when it
-// expires, and that is no failure of the run.
+// TestUnansweredServerQuestion: a question without an answer is declined when it
+// expires, and the run goes on.
 func TestUnansweredServerQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := new(forms)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,7 +87,8 @@ func TestSocket(t *testing.T) {
 		spawn(t, sys, actors.KindCall, "", true)
 	}
 	var woken atomic.Int32
-	c := listen(t, folder(t), admin.Options{System: sys, Command: "worker", Store: s,
+	dir := folder(t)
+	c := listen(t, dir, admin.Options{System: sys, Command: "worker", Store: s,
 		Wake: func() { woken.Add(1) }, Status: func() any { return map[string]int{"running": 2} },
 		Labels: func(i actors.Info) admin.Label {
 			if i.Kind == actors.KindHost {
@@ -126,7 +128,7 @@ func TestSocket(t *testing.T) {
 	if p, err := c.Health(t.Context()); err != nil || p.Command != "worker" {
 		t.Errorf("Health: got %+v, %v", p, err)
 	}
-	if n := admin.WakeAll(t.Context(), filepath.Dir(c.Path())); n != 1 || woken.Load() != 1 {
+	if n := admin.WakeAll(t.Context(), dir); n != 1 || woken.Load() != 1 {
 		t.Errorf("WakeAll: got %d, and %d wakes, want 1 and 1", n, woken.Load())
 	}
 }
@@ -141,7 +143,8 @@ func TestWhoGetsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]fs.FileMode{dir: 0o700, s.Path(): 0o600} {
+	socket := filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock")
+	for path, want := range map[string]fs.FileMode{dir: 0o700, socket: 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: got %v, %v, want %v", path, info.Mode().Perm(), err, want)
 		}
@@ -149,7 +152,7 @@ func TestWhoGetsIn(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := admin.Dial(s.Path()).Health(t.Context()); !errors.Is(err, admin.ErrGone) {
+	if _, err := admin.Dial(socket).Health(t.Context()); !errors.Is(err, admin.ErrGone) {
 		t.Errorf("after Close: got %v, want %v", err, admin.ErrGone)
 	}
 	if found, err := admin.Find(dir); err != nil || len(found) != 0 {

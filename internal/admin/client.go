@@ -29,7 +29,6 @@ var ErrGone = errors.New("no process listens there")
 
 // Client asks one process.
 type Client struct {
-	path string
 	pid  int
 	http *http.Client
 }
@@ -37,7 +36,7 @@ type Client struct {
 // Dial returns a client of the socket. It connects for each request.
 func Dial(socket string) *Client {
 	pid, _ := pidOf(socket)
-	return &Client{path: socket, pid: pid, http: &http.Client{
+	return &Client{pid: pid, http: &http.Client{
 		Timeout: 4 * exchange,
 		Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -45,9 +44,6 @@ func Dial(socket string) *Client {
 			}},
 	}}
 }
-
-// Path is the socket.
-func (c *Client) Path() string { return c.path }
 
 // PID is the process in the name of the socket, zero if there is none.
 func (c *Client) PID() int { return c.pid }

@@ -84,9 +84,6 @@ func Listen(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Path is the socket.
-func (s *Server) Path() string { return s.path }
-
 // Close ends the socket and all that goes over it, and removes it. It must be called
 // before the system is shut down, which waits for it.
 func (s *Server) Close() error {

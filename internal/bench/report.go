@@ -42,7 +42,6 @@ type Progress struct {
 const progressTime = 250 * time.Millisecond
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // Usage is what processes use.
 type Usage struct {

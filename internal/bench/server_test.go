@@ -100,8 +100,8 @@ func TestServer(t *testing.T) {
 				if rep.Calls != tt.calls || rep.Failed != tt.failed || rep.Unsent != tt.unsent {
 					t.Errorf("calls: got %d, %d failed, %d unsent, want %d, %d, %d; %+v", rep.Calls, rep.Failed, rep.Unsent, tt.calls, tt.failed, tt.unsent, rep.Failures)
 				}
-				if got := rep.Latency.P50; tt.p50 > 0 && (got < 0.99*micros(tt.p50) || got > 1.01*micros(tt.p50)) {
-					t.Errorf("p50: got %v, want %v", got, micros(tt.p50))
+				if got := rep.Latency.P50; tt.p50 > 0 && (got < 0.99*1000*millis(tt.p50) || got > 1.01*1000*millis(tt.p50)) {
+					t.Errorf("p50: got %v, want %v", got, 1000*millis(tt.p50))
 				}
 				if got := kinds(rep); !slices.Equal(got, tt.kinds) {
 					t.Errorf("verdicts: got %v, want %v: %+v", got, tt.kinds, rep.Verdicts)

@@ -74,15 +74,27 @@ func Here() Places {
 	var p Places
 	p.Project, _ = os.Getwd() // what cannot be found out is not looked at
 	p.Home, _ = os.UserHomeDir()
-	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		p.User = dir
-	} else {
-		p.User, _ = os.UserConfigDir()
-	}
+	p.User, _ = UserFolder("XDG_CONFIG_HOME", ".config")
 	if p.System = "/etc"; runtime.GOOS == "windows" {
 		p.System = os.Getenv("ProgramData")
 	}
 	return p
+}
+
+// UserFolder is the folder that an XDG variable names, or what the operating system has in
+// its place; on Unix that is the folder unix in the user's home.
+func UserFolder(variable, unix string) (string, error) {
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return os.UserConfigDir()
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, unix), nil
 }
 
 // ProjectFile is the file of the project, "" if there is no place for it.

@@ -40,6 +40,11 @@ func failed(area, text, fix string) []check {
 // fine is the one result of an area with nothing to mend.
 func fine(area, text string) []check { return []check{{Area: area, Status: checkOK, Text: text}} }
 
+// absent is fine, too: a file or folder that is made when it is needed.
+func absent(area, path string) []check {
+	return fine(area, path+" is not there yet; the first run makes it")
+}
+
 // doctor is what the checks share.
 type doctor struct {
 	env *env.Env

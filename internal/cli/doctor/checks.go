@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/configcmd"
@@ -56,7 +55,7 @@ func checkState(_ context.Context, d *doctor) []check {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fine("state", dir+" is not there yet; the first run makes it")
+		return absent("state", dir)
 	case err != nil:
 		return failed("state", err.Error(), "make it a folder of yours, or set XDG_STATE_HOME")
 	case !info.IsDir():
@@ -144,7 +143,7 @@ func checkNewStore(path string) []check {
 		if err != nil {
 			return failed("store", fmt.Sprintf("%s cannot be made: %v", path, err), "make the folder writable, or name a file elsewhere with --store")
 		}
-		return fine("store", path+" is not there yet; the first run makes it")
+		return absent("store", path)
 	}
 }
 
@@ -362,16 +361,7 @@ func checkServers(ctx context.Context, d *doctor) []check {
 	}
 	defer approvals.Close()
 	out := make([]check, len(servers))
-	turns := make(chan struct{}, 8) // servers at once
-	var all sync.WaitGroup
-	for i := range servers {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			out[i] = d.checkServer(ctx, approvals, servers[i])
-		})
-	}
-	all.Wait()
+	setup.AFewAtATime(len(servers), func(i int) { out[i] = d.checkServer(ctx, approvals, servers[i]) })
 	return out
 }
 

@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 	"github.com/troupe-dev/troupe/store/sqlite"
@@ -40,15 +40,8 @@ func UserName() string {
 // StateDir is where the program keeps its state: $XDG_STATE_HOME/troupe, or what
 // the operating system has in its place.
 func StateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "troupe"), nil
-	}
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		dir, err := os.UserConfigDir()
-		return filepath.Join(dir, "troupe"), err
-	}
-	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".local", "state", "troupe"), err
+	dir, err := config.UserFolder("XDG_STATE_HOME", filepath.Join(".local", "state"))
+	return filepath.Join(dir, "troupe"), err
 }
 
 // OpenStore opens what --store and --no-store ask for.

@@ -7,16 +7,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// maxStarting bounds the servers that are started and asked at the same time.
-const maxStarting = 8
 
 // listing is a list that is printed for several servers.
 type listing[T any] struct {
@@ -39,20 +35,13 @@ func (l *listing[T]) print(ctx context.Context, e *env.Env) error {
 		}
 		lists, errs := make([][]T, len(servers)), make([]error, len(servers))
 		answered := make([]bool, len(servers))
-		var asked sync.WaitGroup
-		places := make(chan struct{}, maxStarting)
-		for i := range servers {
-			places <- struct{}{}
-			asked.Go(func() {
-				defer func() { <-places }()
-				errs[i] = setup.WithClient(ctx, e, l.flags, s, servers[i], func(c *mcpclient.Client) (err error) {
-					lists[i], err = l.list(c)
-					answered[i] = err == nil
-					return setup.CallError(err)
-				})
+		setup.AFewAtATime(len(servers), func(i int) {
+			errs[i] = setup.WithClient(ctx, e, l.flags, s, servers[i], func(c *mcpclient.Client) (err error) {
+				lists[i], err = l.list(c)
+				answered[i] = err == nil
+				return setup.CallError(err)
 			})
-		}
-		asked.Wait()
+		})
 		failed := joinExits(errs)
 		if failed != nil && !slices.Contains(answered, true) {
 			return failed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -84,4 +85,21 @@ func WithClient(ctx context.Context, e *env.Env, f *ServerFlags, s store.Store, 
 		}
 	}()
 	return use(client)
+}
+
+// maxStarting bounds the servers that are started and asked at the same time.
+const maxStarting = 8
+
+// AFewAtATime calls do with 0 to n-1, for a server each, and returns when all have ended.
+func AFewAtATime(n int, do func(i int)) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, maxStarting)
+	for i := range n {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(i)
+		})
+	}
+	all.Wait()
 }

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -17,18 +17,8 @@ import (
 // mcp.json in $XDG_CONFIG_HOME/troupe, or what the operating system has in its
 // place. It is "" where there is no such place.
 func UserFile() string {
-	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "troupe", "mcp.json")
-	}
-	if runtime.GOOS != "windows" && runtime.GOOS != "darwin" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		return filepath.Join(home, ".config", "troupe", "mcp.json")
-	}
-	dir, err := os.UserConfigDir()
-	if err != nil {
+	dir := config.Here().User
+	if dir == "" {
 		return ""
 	}
 	return filepath.Join(dir, "troupe", "mcp.json")

@@ -1,6 +1,5 @@
-// Package kit is what the servers that Troupe is measured against have in
-// common: flags, tools, the debug endpoint and the notices of the tool wait.
-// the program in folder troupe has the same.
+// Package kit is what the servers of the comparison have in common: flags, tools, the debug
+// endpoint and the notices of the tool wait.
 package kit
 
 import (

@@ -2,7 +2,7 @@
 // and ask on mcpserver's public API, over a pipe or over HTTP.
 //
 //	troupe -mode stdio
-//	troupe -mode http -addr 127.0.0.1:0      # both eras at /mcp
+//	troupe -mode http -addr 127.0.0.1:0      # both eras at /mcp, as with -mode modern
 //
 // It prints the address it listens on, alone on one line of standard error.
 //
@@ -17,80 +17,27 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
+	"strconv"
 
+	"github.com/troupe-dev/troupe/internal/tests/compare/kit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
 func main() {
-	mode := flag.String("mode", "stdio", "stdio, http (sessions of the older revisions) or modern (2026-07-28); the last two are one server")
-	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
-	debug := flag.Bool("debug", false, "serve /debug/stats and /debug/pprof/ too")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *mode, *addr, *debug); err != nil {
+	s, err := newServer()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "server:", err)
 		os.Exit(1)
 	}
-}
-
-func run(ctx context.Context, mode, addr string, debug bool) error {
-	notify, err := dialNotify(os.Getenv("BENCH_NOTIFY"))
-	if err != nil {
-		return err
-	}
-	s, err := newServer(notify)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	if debug {
-		handleDebug(mux)
-	}
-	switch mode {
-	case "stdio":
-		if debug {
-			go func() {
-				if err := listen(ctx, addr, mux); err != nil {
-					fmt.Fprintln(os.Stderr, "server: the debug endpoint:", err)
-				}
-			}()
-		}
-		return errors.Join(s.ServeStdio(ctx), s.Close())
-	case "http", "modern":
-		mux.Handle("/mcp", s.Handler())
-		return errors.Join(listen(ctx, addr, mux), s.Close())
-	}
-	return fmt.Errorf("there is no mode %q: it is stdio, http or modern", mode)
-}
-
-// listen serves h at addr until ctx ends.
-func listen(ctx context.Context, addr string, h http.Handler) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(os.Stderr, l.Addr())
-	web := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { web.Close() })
-	defer stop()
-	if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	defer s.Close()
+	kit.Main(kit.Server{Stdio: s.ServeStdio, HTTP: s.Handler, Modern: s.Handler})
 }
 
 // newServer returns a server with the three tools.
-func newServer(notify func(event, key string)) (*mcpserver.Server, error) {
+func newServer() (*mcpserver.Server, error) {
 	s, err := mcpserver.New(mcp.Implementation{Name: "bench", Version: "1"}, &mcpserver.Options{
 		HTTP: mcpserver.HTTPOptions{MaxSessions: 20_000}, // ten thousand of them are left idle
 	})
@@ -98,13 +45,27 @@ func newServer(notify func(event, key string)) (*mcpserver.Server, error) {
 		return nil, err
 	}
 	return s, errors.Join(
-		mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, echo),
-		mcpserver.AddFunc(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, in waitIn) (string, error) {
-			notify("S", in.Key)
+		mcpserver.AddFunc(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, in kit.Echo) (string, error) { return in.Message, nil }),
+		mcpserver.AddFunc(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, in kit.Wait) (string, error) {
+			kit.Notify("S", in.Key)
 			<-ctx.Done()
-			notify("D", in.Key)
+			kit.Notify("D", in.Key)
 			return "", context.Cause(ctx)
 		}),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "ask"}, ask),
 	)
+}
+
+// ask elicits n times.
+func ask(ctx context.Context, req *mcpserver.ToolRequest, in kit.Ask) (string, error) {
+	for i := range in.N {
+		answer, err := req.ElicitForm(ctx, strconv.Itoa(i), &mcp.ElicitParams{Message: kit.Question, RequestedSchema: kit.Form})
+		if err != nil {
+			return "", err
+		}
+		if answer.Action != mcp.ActionAccept {
+			return "", fmt.Errorf("question %d: %s", i, answer.Action)
+		}
+	}
+	return "asked " + strconv.Itoa(in.N) + " times", nil
 }

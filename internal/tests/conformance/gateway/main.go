@@ -12,21 +12,17 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/tests/conformance/serving"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
-
-// patience bounds the end of what is under way when the program is told to stop.
-const patience = 5 * time.Second
 
 func main() {
 	address := flag.String("http", "", "serve HTTP at this address, of the loopback interface")
@@ -71,33 +67,10 @@ func run(ctx context.Context, address, file string, log *slog.Logger) (err error
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return errors.Join(err, front.Close())
-	}
-	fmt.Printf("http://%s/mcp\n", listener.Addr())
-	return serve(ctx, front, listener)
-}
-
-// serve serves the front until ctx ends.
-func serve(ctx context.Context, front *expose.Front, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", front.Handler())
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
-	ended := make(chan error, 1)
-	context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		err := front.Shutdown(ctx)
-		last, cancel := context.WithTimeout(ctx, patience/5)
-		defer cancel()
-		if web.Shutdown(last) != nil {
-			web.Close() // it waits for connections that never had a request, too
-		}
-		ended <- err
-	})
-	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	if err := serving.Serve(ctx, address, mux, front.Shutdown); err != nil {
+		return errors.Join(err, front.Close())
 	}
-	return <-ended
+	return nil
 }

@@ -18,18 +18,14 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"github.com/troupe-dev/troupe/internal/tests/conformance/serving"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
-
-// patience bounds the end of what is under way when the server is told to stop.
-const patience = 5 * time.Second
 
 func main() {
 	address := flag.String("http", "", "serve HTTP at this address, of the loopback interface")
@@ -68,35 +64,8 @@ func run(ctx context.Context, address string, opts *mcpserver.Options) error {
 	if address == "" {
 		return s.ServeStdio(ctx)
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("http://%s/mcp\n", listener.Addr())
-	return serveHTTP(ctx, s, listener)
-}
-
-// serveHTTP serves every revision at /mcp, and HTTP+SSE of 2024-11-05 at /sse. When ctx
-// ends, calls under way may end, then streams and connections are closed.
-func serveHTTP(ctx context.Context, s *mcpserver.Server, listener net.Listener) error {
-	mux := http.NewServeMux()
+	mux := http.NewServeMux() // every revision at /mcp, HTTP+SSE of 2024-11-05 at /sse
 	mux.Handle("/mcp", s.Handler())
 	mux.Handle("/sse", s.SSEHandler())
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: patience}
-	ended := make(chan error, 1)
-	context.AfterFunc(ctx, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		err := s.Shutdown(ctx)
-		last, cancel := context.WithTimeout(ctx, patience/5)
-		defer cancel()
-		if web.Shutdown(last) != nil {
-			web.Close() // it waits for connections that never had a request, too
-		}
-		ended <- err
-	})
-	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return <-ended
+	return serving.Serve(ctx, address, mux, s.Shutdown)
 }
