@@ -1,4 +1,4 @@
-// agents.go: the actor that all runs of a runtime are children of.
+// agents.go: the actor that all runs of a runtime are children of. It knows its tenants, too.
 //
 //	open ──── stopRuns ────▶ closing ──── last run stopped ────▶ (answers, then is stopped)
 
@@ -41,6 +41,20 @@ type (
 		id    string
 		reply *actors.Reply[*Run]
 	}
+	// newTenant takes a tenant in, and is answered with its number.
+	newTenant struct {
+		tenant  *Tenant
+		maximum int
+		reply   *actors.Reply[int]
+	}
+	// openedTenant says that a tenant has its connections.
+	openedTenant struct {
+		tenant *Tenant
+		reply  *actors.Reply[struct{}]
+	}
+	closedTenant struct{ tenant *Tenant }
+	// closeTenants is answered with the tenants that have connections. No more are taken.
+	closeTenants struct{ reply *actors.Reply[[]*Tenant] }
 )
 
 // agents is touched by its own goroutine only.
@@ -54,6 +68,9 @@ type agents struct {
 	ended   []*Run // oldest first
 	closing bool
 	waiting []*stopRuns // for the end of runs
+
+	tenants map[*Tenant]bool // whether each has its connections
+	numbers int              // given to tenants
 }
 
 // Receive implements [actors.Actor].
@@ -71,9 +88,48 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 		m.reply.Complete(a.runs[m.id], nil)
 	case *listRuns:
 		m.reply.Complete(slices.Collect(maps.Values(a.live)), nil)
+	case *newTenant:
+		m.reply.Complete(a.newTenant(m))
+	case *openedTenant:
+		m.reply.Complete(struct{}{}, a.openedTenant(m.tenant))
+	case closedTenant:
+		delete(a.tenants, m.tenant)
+	case *closeTenants:
+		a.closing = true
+		m.reply.Complete(a.openTenants(), nil)
 	case actors.ChildStopped:
 		a.stopped(c, m.Ref)
 	}
+}
+
+func (a *agents) newTenant(m *newTenant) (number int, err error) {
+	switch {
+	case a.closing:
+		return 0, ErrClosed
+	case len(a.tenants) >= m.maximum:
+		return 0, fmt.Errorf("%w: %d", ErrTooManyTenants, len(a.tenants))
+	}
+	a.tenants[m.tenant] = false
+	a.numbers++
+	return a.numbers, nil
+}
+
+func (a *agents) openedTenant(t *Tenant) error {
+	if a.closing {
+		delete(a.tenants, t)
+		return ErrClosed
+	}
+	a.tenants[t] = true
+	return nil
+}
+
+func (a *agents) openTenants() (open []*Tenant) {
+	for t, connected := range a.tenants {
+		if connected {
+			open = append(open, t)
+		}
+	}
+	return open
 }
 
 // errUnopened comes with another run of an ID that is not in the store yet, or was refused

@@ -52,7 +52,7 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	}
 	rt.agents, err = rt.sys.Spawn(actors.Spec{Kind: actors.KindAgents, Name: "agents", New: func() actors.Actor {
 		return &agents{store: rt.store, forget: rt.own, maximum: rt.opts.MaxRuns,
-			runs: make(map[string]*Run), live: make(map[actors.Ref]*Run)}
+			runs: make(map[string]*Run), live: make(map[actors.Ref]*Run), tenants: make(map[*Tenant]bool)}
 	}})
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (rt *Runtime) shutdown(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("ending the runs: %w", err))
 	}
 	if rt.servers != nil {
-		errs = append(errs, rt.tenants.close(ctx, rt.sys), rt.servers.close(ctx))
+		errs = append(errs, rt.closeTenants(ctx), rt.servers.close(ctx))
 	}
 	if rt.sys != nil {
 		errs = append(errs, rt.sys.Shutdown(ctx))

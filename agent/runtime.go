@@ -24,7 +24,6 @@ type Runtime struct {
 	stalls  stalls
 	answers *answers.Poller // given in other processes
 	servers *servers
-	tenants tenants
 	basic   *Agent // what [Runtime.Run] runs; nil without a model
 
 	closing sync.Once

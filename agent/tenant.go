@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -83,16 +83,6 @@ type Tenant struct {
 	closed   error
 }
 
-// tenants are those of a runtime that are open.
-type tenants struct {
-	// mu guards the set: NewTenant and Close are called by goroutines of the program, and
-	// none of it takes longer than a map access.
-	mu     sync.Mutex
-	all    map[*Tenant]struct{}
-	last   int  // number, for their names
-	closed bool // the runtime is
-}
-
 // NewTenant opens a tenant. No server is started for it before it is needed. It must be
 // closed, as each keeps connections and processes. The error is [ErrTooManyTenants] or
 // [ErrClosed].
@@ -102,20 +92,23 @@ func (rt *Runtime) NewTenant(ctx context.Context, o *TenantOptions) (*Tenant, er
 	}
 	t := &Tenant{rt: rt, name: o.Name, ended: make(chan struct{})}
 	t.patience, t.hurry = context.WithCancelCause(context.Background())
-	number, err := rt.tenants.add(t, rt.opts.MaxTenants)
+	number, err := askAgents(ctx, rt, func(r *actors.Reply[int]) any { return &newTenant{t, rt.opts.MaxTenants, r} })
 	if err != nil {
+		rt.agents.Send(closedTenant{t}) // it may have been taken in all the same
 		return nil, fmt.Errorf("opening a tenant: %w", err)
 	}
 	own, err := rt.servers.forTenant(rt.sys, fmt.Sprintf("%s-%d", nameOr(o.Name), number), o)
 	if err != nil {
-		rt.tenants.remove(t)
+		rt.agents.Send(closedTenant{t})
 		if errors.Is(err, actors.ErrClosed) {
 			err = ErrClosed
 		}
 		return nil, fmt.Errorf("opening a tenant: %w", err)
 	}
-	if !rt.tenants.opened(t, own) { // NewTenant closes it itself
-		return nil, errors.Join(fmt.Errorf("opening a tenant: %w", ErrClosed), own.close(ctx))
+	t.servers = own
+	if _, err := askAgents(ctx, rt, func(r *actors.Reply[struct{}]) any { return &openedTenant{t, r} }); err != nil {
+		rt.agents.Send(closedTenant{t}) // no other closes it
+		return nil, errors.Join(fmt.Errorf("opening a tenant: %w", err), own.close(ctx))
 	}
 	return t, nil
 }
@@ -160,56 +153,40 @@ func (t *Tenant) close(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("ending the runs of the tenant: %w", err))
 	}
 	errs = append(errs, t.servers.close(ctx))
-	t.rt.tenants.remove(t)
+	t.rt.agents.Send(closedTenant{t})
 	return errors.Join(errs...)
 }
 
-// add takes a tenant in and returns its number.
-func (ts *tenants) add(t *Tenant, most int) (int, error) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	switch {
-	case ts.closed:
-		return 0, ErrClosed
-	case len(ts.all) >= most:
-		return 0, fmt.Errorf("%w: %d", ErrTooManyTenants, len(ts.all))
-	case ts.all == nil:
-		ts.all = make(map[*Tenant]struct{})
+// askAgents asks the actor of all runs and tenants.
+func askAgents[T any](ctx context.Context, rt *Runtime, msg func(*actors.Reply[T]) any) (T, error) {
+	answer, err := actors.Ask(ctx, rt.agents, msg)
+	if errors.Is(err, actors.ErrStopped) || errors.Is(err, actors.ErrClosed) {
+		err = ErrClosed
 	}
-	ts.all[t] = struct{}{}
-	ts.last++
-	return ts.last, nil
+	return answer, err
 }
 
-func (ts *tenants) remove(t *Tenant) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	delete(ts.all, t)
-}
+// listTenantsTime bounds the question which tenants are open, also after the end of the time
+// for a shutdown: the actor answers at once.
+const listTenantsTime = time.Second
 
-// opened gives a tenant its connections, and reports false if the runtime was closed
-// meanwhile.
-func (ts *tenants) opened(t *Tenant, own *servers) bool {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t.servers = own
-	return !ts.closed
-}
-
-// close closes all, at the same time, and takes no more.
-func (ts *tenants) close(ctx context.Context, sys *actors.System) error {
-	ts.mu.Lock()
-	ts.closed = true
+// closeTenants closes all tenants, at the same time, and takes no more.
+func (rt *Runtime) closeTenants(ctx context.Context) error {
+	if rt.agents.IsZero() {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTenantsTime)
+	defer cancel()
+	open, err := askAgents(soon, rt, func(r *actors.Reply[[]*Tenant]) any { return &closeTenants{r} })
+	if err != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("closing the tenants: %w", err)
+	}
 	var ends []*actors.Reply[struct{}]
-	for t := range ts.all {
-		if t.servers == nil {
-			continue // NewTenant closes it
-		}
+	for _, t := range open {
 		done := new(actors.Reply[struct{}])
-		sys.Go("closing a tenant", func() { done.Complete(struct{}{}, t.Close(ctx)) })
+		rt.sys.Go("closing a tenant", func() { done.Complete(struct{}{}, t.Close(ctx)) })
 		ends = append(ends, done)
 	}
-	ts.mu.Unlock()
 	var errs []error
 	for _, done := range ends {
 		<-done.Done() // Close has its own bound

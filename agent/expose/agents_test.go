@@ -393,3 +393,30 @@ func TestStructured(t *testing.T) {
 		t.Errorf("the result: got %s and %q, want {\"sum\":5}", got, text(res.Content))
 	}
 }
+
+// SECA-9: a client's list of resources has no run that the front has forgotten.
+func TestRunsLeaveTheList(t *testing.T) {
+	f := newFront(t, "modern", nil)
+	u := f.dial(t, ways[0].transport, ways[0].protocol, nil)
+	const most = 128
+	for range most + 2 {
+		u.ask(t, "agent", "progress")
+	}
+	list, err := u.ListResources(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	for _, r := range list {
+		if !strings.HasPrefix(r.URI, "troupe://runs/") {
+			continue
+		}
+		runs++
+		if _, err := u.ReadResource(t.Context(), r.URI, nil); err != nil {
+			t.Errorf("reading a listed run: %v", err)
+		}
+	}
+	if runs != most {
+		t.Errorf("runs in the list: got %d, want %d", runs, most)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose/internal/gateway"
@@ -36,20 +37,23 @@ type clientSession struct {
 	cancel context.CancelCauseFunc
 	over   chan struct{} // closed once all parts have ended
 
-	// mu guards the fields below: the requests of a client have its connections made, and the
-	// sweep takes them, which must not wait for either.
-	mu      sync.Mutex
-	opening *opening      // nil before the first connect, and after rest
-	resting chan struct{} // closed when the connections before the last rest have ended; nil without
+	// The requests of a client have its connections made, and the sweep takes them: neither
+	// waits for the other.
+	opening atomic.Pointer[opening] // nil before the first connect, and after one that failed
 }
 
 // opening is the making of a client's connections.
 type opening struct {
-	made   chan struct{} // closed when tenant and err are set
+	made   chan struct{} // closed when tenant and err are set; nil of one at rest
 	tenant *agent.Tenant
 	err    error
 	listed chan struct{} // closed when the backends have listed, or failed
+
+	ended chan struct{} // of one at rest: closed when the connections have ended; else nil
 }
+
+// atRest reports whether there are no connections, and none are being made.
+func (o *opening) atRest() bool { return o == nil || o.ended != nil }
 
 func (f *Front) newSession(p *mcpserver.Principal, key string) *clientSession {
 	u := &clientSession{front: f, principal: p, key: key, over: make(chan struct{})}
@@ -142,21 +146,23 @@ func (u *clientSession) prepare(ctx context.Context, in *mcpserver.Incoming) err
 
 // connect has the connections made, if they are not, and does not wait for them.
 func (u *clientSession) connect() *opening {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	o := u.opening
-	if o == nil {
-		o = &opening{made: make(chan struct{}), listed: make(chan struct{})}
-		u.opening = o
-		resting := u.resting
+	for {
+		before := u.opening.Load()
+		if !before.atRest() {
+			return before
+		}
+		o := &opening{made: make(chan struct{}), listed: make(chan struct{})}
+		if !u.opening.CompareAndSwap(before, o) {
+			continue
+		}
 		u.front.rt.System().Go("expose", func() {
-			if resting != nil {
-				<-resting // a backend does not start while it ends
+			if before != nil {
+				<-before.ended // a backend does not start while it ends
 			}
 			u.open(o)
 		})
+		return o
 	}
-	return o
 }
 
 // open makes the connections. After a failure the next request tries again.
@@ -167,11 +173,7 @@ func (u *clientSession) open(o *opening) {
 	}
 	if o.err != nil {
 		o.tenant, o.err = nil, fmt.Errorf("connecting to the servers: %w", o.err)
-		u.mu.Lock()
-		if u.opening == o {
-			u.opening = nil
-		}
-		u.mu.Unlock()
+		u.opening.CompareAndSwap(o, nil)
 	}
 	start := o.err == nil && u.gate != nil
 	if start {
@@ -214,10 +216,8 @@ func (u *clientSession) tenantOptions() *agent.TenantOptions {
 
 // RootsChanged tells the backends that the client's roots have changed (ROOT-02).
 func (u *clientSession) RootsChanged() {
-	u.mu.Lock()
-	o := u.opening
-	u.mu.Unlock()
-	if o == nil {
+	o := u.opening.Load()
+	if o.atRest() {
 		return
 	}
 	select {
@@ -241,10 +241,8 @@ func (u *clientSession) OperationEnded() { u.front.clients.touch(u) }
 // function that it returns ends them, and must be called; it is nil if there are none. The
 // clients' table calls rest under its lock, so that no request comes between.
 func (u *clientSession) rest() (end func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	o := u.opening
-	if o == nil {
+	o := u.opening.Load()
+	if o.atRest() {
 		return nil
 	}
 	select {
@@ -253,7 +251,9 @@ func (u *clientSession) rest() (end func()) {
 		return nil
 	}
 	ended := make(chan struct{})
-	u.opening, u.resting = nil, ended
+	if !u.opening.CompareAndSwap(o, &opening{ended: ended}) {
+		return nil // they could not be made
+	}
 	if u.gate != nil {
 		u.gate.Pause(errIdle)
 	}
@@ -286,13 +286,11 @@ func (u *clientSession) end(cause error) {
 				u.front.log.Warn("a client's server did not end in order", "error", err)
 			}
 		}
-		u.mu.Lock()
-		o, resting := u.opening, u.resting
-		u.mu.Unlock()
-		if resting != nil {
-			<-resting
-		}
-		if o != nil {
+		switch o := u.opening.Load(); {
+		case o == nil:
+		case o.atRest():
+			<-o.ended
+		default:
 			<-o.listed // its context has ended
 			u.disconnect(o)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,9 +32,6 @@ type Server struct {
 	Tenant  func(ctx context.Context) (*agent.Tenant, error)
 	History *History // of all clients of the front
 	Log     *slog.Logger
-
-	mu     sync.Mutex // guards listed, which handlers of several calls change in passing
-	listed []string   // URIs of runs in the client's list, the oldest first
 }
 
 // Name returns the name of an agent's tool.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
@@ -19,16 +20,12 @@ const (
 	runsTemplate = runsPrefix + "{id}"
 )
 
-// Bounds of the runs that are kept.
-const (
-	maxHistory = 128 // of a front: as many as a runtime remembers
-	maxListed  = 100 // in the list of one client
-)
+// maxHistory bounds the runs of a front that are kept: as many as a runtime remembers.
+const maxHistory = 128
 
 // History is the newest runs that the clients of a front started. Its zero value is empty.
 type History struct {
-	// mu guards the fields below. Handlers of all clients use the history in passing.
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the fields below, which handlers of all clients change in passing: no actor has a place between them
 	byID  map[string]*keptRun
 	order []string // IDs, the oldest first
 }
@@ -38,9 +35,15 @@ type keptRun struct {
 	run   *agent.Run
 	agent string
 	owner string // the principal's ID
+	// in is the server that lists the run as a resource. It is nil for none, and once the
+	// server has gone.
+	in weak.Pointer[mcpserver.Server]
 }
 
-func (h *History) add(k *keptRun) {
+func (k *keptRun) uri() string { return runsPrefix + k.run.ID() }
+
+// add keeps a run, and returns the one that has to make room, nil for none.
+func (h *History) add(k *keptRun) (out *keptRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byID == nil {
@@ -48,14 +51,16 @@ func (h *History) add(k *keptRun) {
 	}
 	h.byID[k.run.ID()] = k
 	if h.order = append(h.order, k.run.ID()); len(h.order) > maxHistory {
-		out := relay.MostOf(h.order, func(id string) any { return h.byID[id].owner })
-		delete(h.byID, h.order[out])
-		h.order = slices.Delete(h.order, out, out+1)
+		i := relay.MostOf(h.order, func(id string) any { return h.byID[id].owner })
+		out = h.byID[h.order[i]]
+		delete(h.byID, h.order[i])
+		h.order = slices.Delete(h.order, i, i+1)
 	}
+	return out
 }
 
-// find returns a run if it is the owner's. Every anonymous client that knows the ID, which can
-// not be guessed, owns an anonymous run.
+// find returns a run if it is the owner's. Every anonymous client that knows the ID, which cannot
+// be guessed, owns an anonymous run.
 func (h *History) find(id, owner string) *keptRun {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,32 +70,35 @@ func (h *History) find(id, owner string) *keptRun {
 	return nil
 }
 
-// keep makes a run a resource. A shared client has no list of runs, since it may be several
-// people; each reads its runs by their IDs.
+// keep makes a run a resource, for as long as the history has it.
 func (s *Server) keep(run *agent.Run, name string) {
-	s.History.add(&keptRun{run, name, s.Client.Owner})
+	k := &keptRun{run: run, agent: name, owner: s.Client.Owner}
+	s.list(k)
+	out := s.History.add(k)
+	if out == nil {
+		return
+	}
+	if in := out.in.Value(); in != nil {
+		in.RemoveResources(out.uri())
+	}
+}
+
+// list puts a run into the client's list of resources. A shared client has no such list, since
+// it may be several people; each reads its runs by their IDs.
+func (s *Server) list(k *keptRun) {
 	if s.Client.Shared {
 		return
 	}
-	uri := runsPrefix + run.ID()
-	def := &mcp.Resource{URI: uri, Name: run.ID(), Title: "A run of " + name, Description: "The transcript of a run.", MIMEType: "text/markdown"}
+	id, uri := k.run.ID(), k.uri()
+	def := &mcp.Resource{URI: uri, Name: id, Title: "A run of " + k.agent, Description: "The transcript of a run.", MIMEType: "text/markdown"}
 	err := mcpserver.AddResource(s.MCP, def, func(ctx context.Context, _ *mcpserver.ResourceRequest) ([]mcp.ResourceContents, error) {
 		return s.transcript(ctx, uri)
 	})
 	if err != nil {
-		s.Log.Warn("a run is not among the client's resources", "run", run.ID(), "error", err)
+		s.Log.Warn("a run is not among the client's resources", "run", id, "error", err)
 		return
 	}
-	s.mu.Lock()
-	var out []string
-	s.listed = append(s.listed, uri)
-	if n := len(s.listed) - maxListed; n > 0 {
-		out, s.listed = slices.Clone(s.listed[:n]), slices.Delete(s.listed, 0, n)
-	}
-	s.mu.Unlock()
-	if len(out) > 0 {
-		s.MCP.RemoveResources(out...)
-	}
+	k.in = weak.Make(s.MCP)
 }
 
 // offerRuns adds the template by which a client reads all of its runs.

@@ -209,7 +209,7 @@ func (b *uriBook) owner(uri string, matches *int) string {
 // links remembers the backends of URIs that came with results and are in no list. URIs that
 // were not used for long are forgotten.
 type links struct {
-	mu        sync.Mutex        // guards the maps, which calls under way use for each URI of a result
+	mu        *sync.Mutex       // the gateway's, of whose state this is a part
 	now, past map[string]string // the backend by URI; past is dropped when now is full
 }
 
