@@ -14,40 +14,39 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
-// Requester is what handlers get: a [*Request], or what has one inside.
+// Requester is a [*Request], or a type that embeds it: handlers get one.
 type Requester interface{ asking() *Request }
 
 func (q *Request) asking() *Request { return q }
 
-// Question is one question to the client, and then its answer. It is made by
-// [FormQuestion] and its like, and used for one [Request.Ask].
+// Question is one question to the client, and then its answer. [FormQuestion],
+// [URLQuestion], [SampleQuestion] and [RootsQuestion] make it, for one [Request.Ask].
 type Question struct {
-	// Elicited answers a form or a URL question, Sampled one to the model, Roots the
-	// one for the roots. They are set by Ask, the one that fits.
+	// Elicited answers a form or a URL question, Sampled a question to the model, Roots the
+	// question for the roots. Ask sets the one that fits.
 	Elicited *mcp.ElicitResult
 	Sampled  *mcp.CreateMessageResult
 	Roots    []mcp.Root
-	// Err says why there is no answer that could be used: [ErrDeclined],
-	// [ErrDismissed], an [*AnswerError], or, of a legacy client, a [*ClientError] or
-	// what became of the request.
+	// Err says why there is no usable answer: [ErrDeclined], [ErrDismissed], an
+	// [*AnswerError], or, with a legacy client, a [*ClientError] or the end of the request.
 	Err error
 
 	q questions.Question
 }
 
-// FormQuestion asks a person to fill in a form. The key tells the question from the
-// others of the call.
+// FormQuestion asks a person to fill in a form. The key identifies the question within the
+// call.
 func FormQuestion(key string, p *mcp.ElicitParams) *Question {
 	return &Question{q: questions.Question{Key: key, Method: mcp.MethodElicit, Form: p}}
 }
 
 // ElicitationID stands for the id of the elicitation in the URLs of [URLQuestion] and
-// [Request.ElicitURL]: by it the page knows what to pass to [Server.CompleteElicitation].
-// The id is no proof of anything: the page must find out who visits it.
+// [Request.ElicitURL]: the page passes it to [Server.CompleteElicitation]. The id proves
+// nothing: the page must authenticate its visitor.
 const ElicitationID = questions.ElicitationID
 
-// URLQuestion sends a person to a web page. Url is https, or http on this machine, with
-// [ElicitationID] where the page wants that; there must be nothing secret in it.
+// URLQuestion sends a person to a web page. url is https, or http on this machine, with
+// [ElicitationID] where the page needs the id; it must hold no secret.
 func URLQuestion(key, message, url string) *Question {
 	return &Question{q: questions.Question{Key: key, Method: mcp.MethodElicit, Page: &questions.Page{Message: message, URL: url}}}
 }
@@ -62,19 +61,18 @@ func RootsQuestion(key string) *Question {
 	return &Question{q: questions.Question{Key: key, Method: mcp.MethodListRoots}}
 }
 
-// Ask puts several questions at once: clients of 2026-07-28 are asked in one round, of
-// which they allow few, older ones in requests side by side. It returns when all have
-// their answers, which may take days, or never: then the handler ends.
+// Ask puts several questions at once: to a client of 2026-07-28 in one round, of which
+// clients allow few, to an older client in requests side by side. It returns when all have
+// their answers, which may take days. If they never come the handler's context ends.
 //
-// The error is not nil when the questions could not be put: a [*CapabilityError] for
-// what the client does not support, or what has ended the call. Whatever it is, a
-// handler that gets one it does not know returns it: an error is also how a handler
-// ends that is to be run again (see [ErrSuspended]). A refusal is not such an error: see
-// [Question].Err.
+// The error is not nil when Ask cannot put the questions: a [*CapabilityError] if the
+// client does not support one, or the end of the call. A handler returns every error that
+// it does not know: by [ErrSuspended], for example, a handler ends that will run again. A
+// refusal is not such an error: see [Question].Err.
 //
-// Handlers that run again must put the same questions in the same order, so they
-// follow from the arguments and earlier answers alone; what else they depend on, or
-// bring about, goes through [Once]. Questions put by several goroutines at once wait for
+// A handler that runs again must put the same questions in the same order, so its
+// questions follow from the arguments and earlier answers alone; everything else that it
+// depends on, or causes, goes through [Once]. Questions of several goroutines wait for
 // each other, in no certain order: use one Ask.
 func (q *Request) Ask(ctx context.Context, all ...*Question) error {
 	n := q.r.invocation.Load()
@@ -108,7 +106,7 @@ func (q *Request) Ask(ctx context.Context, all ...*Question) error {
 // maxKey bounds a key, in bytes.
 const maxKey = asking.MaxKey
 
-// ask puts one question and returns its refusal too.
+// ask puts one question. Its error is also a refusal.
 func (q *Request) ask(ctx context.Context, one *Question) error {
 	if err := q.Ask(ctx, one); err != nil {
 		return err
@@ -117,8 +115,8 @@ func (q *Request) ask(ctx context.Context, one *Question) error {
 }
 
 // Elicit asks a person to fill in a form with the fields of T, a struct of strings,
-// numbers and booleans; the tags json and jsonschema give names and descriptions, and
-// what is omitempty, omitzero or a pointer may be left out. The error is [ErrDeclined],
+// numbers and booleans; the tags json and jsonschema give names and descriptions, and a
+// field that is omitempty, omitzero or a pointer is optional. The error is [ErrDeclined],
 // [ErrDismissed], or one of [Request.Ask].
 //
 //	who, err := mcpserver.Elicit[Name](ctx, req, "name", "What is your name?")
@@ -148,8 +146,7 @@ func Elicit[T any](ctx context.Context, req Requester, key, message string) (T, 
 
 // ElicitForm asks a person to fill in a form whose schema is p's, verbatim. A
 // refusal is a result: see its Action. The content of an accepted form fits the schema:
-// no field is missing that is required, none is there that was not
-// asked for, and none was filled in by us.
+// it has all required fields and no unknown ones, and the server adds no defaults.
 func (q *Request) ElicitForm(ctx context.Context, key string, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	one := FormQuestion(key, p)
 	err := q.ask(ctx, one)
@@ -159,36 +156,35 @@ func (q *Request) ElicitForm(ctx context.Context, key string, p *mcp.ElicitParam
 	return one.Elicited, err
 }
 
-// ElicitURL sends a person to a web page, and returns once that is done, which
-// [Server.CompleteElicitation] says. The error is [ErrDeclined], [ErrDismissed], what
-// became of the wait, or one of [Request.Ask].
+// ElicitURL sends a person to a web page, and returns once the page has called
+// [Server.CompleteElicitation]. The error is [ErrDeclined], [ErrDismissed], the end of the
+// wait, or one of [Request.Ask].
 //
-// Clients of 2026-07-28 get input_required, and ask again until it is done; those of
-// 2025-11-25 get a request, and a notification of the end; for others, and those without
-// the capability, the error is a [*CapabilityError]. See [Request.NeedURL] for the error -32042.
+// A client of 2026-07-28 gets input_required, and repeats its request until the page is
+// done; one of 2025-11-25 gets a request, and a notification of the end; for others, and
+// those without the capability, the error is a [*CapabilityError]. See [Request.NeedURL] for
+// the error -32042.
 func (q *Request) ElicitURL(ctx context.Context, key, message, url string) error {
 	return q.ask(ctx, URLQuestion(key, message, url))
 }
 
-// Roots asks for the places that the client lets the server know of. They are
-// guidance, not a sandbox (ROOT-05).
+// Roots asks for the client's roots: the places where the server may work. They are
+// guidance, not a sandbox.
 func (q *Request) Roots(ctx context.Context, key string) ([]mcp.Root, error) {
-	one := RootsQuestion(key)
+	one := RootsQuestion(key) // ROOT-05
 	err := q.ask(ctx, one)
 	return one.Roots, err
 }
 
-// Sample asks the client's model, with everything that p says. The error is
-// [ErrDeclined] if a person has said no, or one of [Request.Ask]. A client without
-// sampling.tools is never sent tools, nor one of 2025-11-25 or later without
-// sampling.context a wish for context: that is a [*CapabilityError]. Calls and
-// results in the messages must balance. Handlers that let the model
-// call tools use sampling.Loop, or bound the turns themselves, and say
+// Sample asks the client's model. p is sent as it is. The error is [ErrDeclined] if a
+// person has declined, or one of [Request.Ask]: a [*CapabilityError] if p has tools and the
+// client has no sampling.tools, or if p wants context and a client of 2025-11-25 or later has
+// no sampling.context. Each tool call in the messages needs its result. Handlers that let
+// the model call tools use sampling.Loop, or bound the turns themselves, and set
 // [mcp.ToolChoiceNone] in the last.
 //
-// With [Options].Model a client that has no sampling, or none with tools where they are
-// needed, is not asked: that model answers, once for the call, also if the handler runs
-// again.
+// With [Options].Model that model answers for a client that has no sampling, or none with
+// tools where p has tools: once for the call, also if the handler runs again.
 func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	one := SampleQuestion(key, p)
 	n := q.r.invocation.Load()
@@ -204,26 +200,26 @@ func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessagePa
 	return one.Sampled, err
 }
 
-// ErrNoElicitation says that no elicitation of that id is open for that principal.
+// ErrNoElicitation is returned by [Server.CompleteElicitation] if no elicitation of the id
+// is open for the principal.
 var ErrNoElicitation = pages.ErrUnknown
 
-// CompleteElicitation says that what a person was sent to a page for is done: the
-// handler that waits goes on, at another server that shares [Options].Records within
-// seconds, and the client that was asked is notified, if it speaks 2025-11-25. Principal is
-// the ID of the visitor, which the page must have found out for itself: if another
-// principal was asked, the error is [ErrNoElicitation], as for an id that is not known or
-// has expired.
+// CompleteElicitation reports that a person has done what a page is for. The handler that
+// waits goes on, at another server that shares [Options].Records within seconds, and a
+// client of 2025-11-25 is notified. principal is the ID of the visitor, which the page must
+// have authenticated itself: if the elicitation is for another principal, unknown or expired,
+// the error is [ErrNoElicitation].
 func (s *Server) CompleteElicitation(id, principal string) error {
 	return s.pages.Complete(id, principal)
 }
 
-// NeedURL is for handlers that do not wait: it returns an error to be returned, which
-// sends the person to a page and lets the client call again when that is done. A client
-// of 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answer
-// in [Request.Responses], and others, and those without the capability, a text with the
-// address and what to do. Only a handler that knows by itself whether the page was visited
-// can use it. The same principal, or legacy session, gets the same page for the same key
-// and url until it is done or about to expire.
+// NeedURL is for handlers that do not wait: the handler returns its error, which sends the
+// person to a page and lets the client call again when the page is done. A client of
+// 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answer in
+// [Request.Responses]; other clients, and those without the capability, get a text with the
+// address and the next step. The handler must find out itself whether the person has visited
+// the page. The same principal, or legacy session, gets the same page for the same key and
+// url until it is done or about to expire.
 func (q *Request) NeedURL(key, message, url string) error {
 	r := q.live()
 	n := r.invocation.Load()
@@ -256,18 +252,18 @@ func (q *Request) NeedURL(key, message, url string) error {
 	return questions.Refusal(text)
 }
 
-// Once does what a handler must not do twice, because it has an effect or comes out
-// differently each time, and may run again for a later question:
+// Once runs f at most once in a call, although the handler may run again for a later
+// question: for work that has an effect, or another result each time.
 //
 //	order, err := mcpserver.Once(ctx, req, "order", func(ctx context.Context) (Order, error) { … })
 //
-// Its result, which must survive JSON, travels with the call under the key; only a
-// result does, an error does not. What it did in a round that then was cancelled, or
-// whose server crashed before it asked, is not known to the next one of another server:
-// where that matters, f uses a key of its own for what it does.
+// The result of f, which must survive JSON, travels with the call under the key; an error
+// does not. If a round is cancelled, or the server crashes before the handler asks, another
+// server does not know the result and runs f again: where that matters, f needs an
+// idempotency key of its own.
 //
-// It may be called from any goroutine of the handler. One that comes with a key at which
-// another is at work waits for that one's result; f must not come back with its own key.
+// Once may be called from any goroutine of the handler. A second goroutine with the same key
+// waits for the result of the first; f must not call Once with its own key.
 func Once[T any](ctx context.Context, req Requester, key string, f func(ctx context.Context) (T, error)) (T, error) {
 	n := req.asking().r.invocation.Load()
 	if n == nil {
@@ -275,7 +271,7 @@ func Once[T any](ctx context.Context, req Requester, key string, f func(ctx cont
 	}
 	if key == "" || len(key) > maxKey {
 		var none T
-		return none, errors.New("mcpserver: what is done once needs a key")
+		return none, fmt.Errorf("mcpserver: Once needs a key of 1 to %d bytes, and got %d", maxKey, len(key))
 	}
 	return onceIn(ctx, n, key, f)
 }
@@ -287,13 +283,13 @@ func onceIn[T any](ctx context.Context, n *handlerCall, key string, f func(ctx c
 			return nil, err
 		}
 		if raw, err = jsonx.Marshal(value); err != nil {
-			return nil, fmt.Errorf("keeping what was done once as %q: %w", key, err)
+			return nil, fmt.Errorf("keeping the result of Once %q: %w", key, err)
 		}
 		return raw, nil
 	})
 	if err == nil && done {
 		if err = jsonx.Unmarshal(raw, &value); err != nil {
-			err = fmt.Errorf("reading what was done once as %q: %w", key, err)
+			err = fmt.Errorf("reading the result of Once %q: %w", key, err)
 		}
 	}
 	return value, err

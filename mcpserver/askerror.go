@@ -7,38 +7,37 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
-// Refusals. A handler may return them as they are: a tool's becomes a result with
-// isError that says so, never a protocol error (ELIC-05).
+// Refusals. A handler may return them as they are: of a tool they become a result with
+// isError, never a protocol error.
 var (
-	// ErrDeclined says that a person has said no.
-	ErrDeclined = questions.ErrDeclined
-	// ErrDismissed says that a person has closed the question without a choice.
+	// ErrDeclined is the error of a question that a person has declined.
+	ErrDeclined = questions.ErrDeclined // ELIC-05
+	// ErrDismissed is the error of a question that a person has closed without a choice.
 	ErrDismissed = questions.ErrDismissed
 )
 
-// Ends of a handler that waits for answers. All of them are causes of its context, and
-// returned by what it waits in: it must return, and whatever it returns is dropped.
+// Ends of a handler that waits for answers. Each is the cause of its context, and the error
+// of the function in which it waits: the handler must return, and the server drops its result.
 var (
-	// ErrSuspended ends a handler that is not kept until the answers come: it will run
-	// again from the top then, and be given them. The client has the questions already, so
-	// that the next run may begin before this one has returned. See [RoundOptions].NoParking.
+	// ErrSuspended ends a handler that is not kept until the answers come: then it runs
+	// again from the top, and gets them. The client has the questions already, so the next
+	// run may begin before this one has returned. See [RoundOptions].NoParking.
 	ErrSuspended = errors.New("mcpserver: the handler runs again when the answers have come")
-	// ErrAbandoned ends a handler whose client has not come back within
-	// [RoundOptions].ParkFor, or that had to make room for others. If the client comes after
-	// all, the handler runs again.
+	// ErrAbandoned ends a handler whose client has not answered within
+	// [RoundOptions].ParkFor, or that had to make room for others. If the client answers
+	// later, the handler runs again.
 	ErrAbandoned = errors.New("mcpserver: the client has not come back with the answers")
 )
 
-// CapabilityError says that a client does not support what a handler wants of it.
-// Returned by the handler, it is answered with -32021 in 2026-07-28, and with a
-// text that says so before.
+// CapabilityError is the error of a question that the client does not support. If a
+// handler returns it, a client of 2026-07-28 gets -32021, an older one a text.
 type CapabilityError struct {
-	Missing *mcp.ClientCapabilities // just that
+	Missing *mcp.ClientCapabilities // only the missing capabilities
 }
 
 func (e *CapabilityError) Error() string { return (*questions.CapabilityError)(e).Error() }
 
-// wire is the error that the revision has for it.
+// wire returns the error of the protocol, as the revision has it.
 func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
 	if v.Era() == mcp.EraModern {
 		w := mcp.MissingCapability(e.Missing)
@@ -48,15 +47,15 @@ func (e *CapabilityError) wire(v mcp.Version) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInvalidRequest, "%s", e.Error())
 }
 
-// told is an error as a request is answered with it where no run is.
-func told(r *request, err error) error {
+// answerTo returns an error as the response to a request that starts no handler.
+func answerTo(r *request, err error) error {
 	if e, ok := errors.AsType[*CapabilityError](err); ok {
 		return e.wire(r.version)
 	}
 	return err
 }
 
-// AnswerError says that what a client has answered is not an answer to the question.
+// AnswerError is the error of an answer that does not fit its question.
 type AnswerError struct {
 	Key string
 	Err error
@@ -67,7 +66,7 @@ func (e *AnswerError) Error() string { return (*questions.AnswerError)(e).Error(
 // Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// ClientError is the error with which a legacy client has answered a question.
+// ClientError is an error that a legacy client has returned for a question.
 type ClientError struct {
 	Method string
 	Wire   *mcp.Error
@@ -75,11 +74,11 @@ type ClientError struct {
 
 func (e *ClientError) Error() string { return (*questions.ClientError)(e).Error() }
 
-// Is compares codes, as [mcp.Error] does. The error does not unwrap to the client's: it
-// is not the answer to the client's own request.
+// Is compares codes, as [mcp.Error] does. The error does not unwrap to the client's,
+// which must not become the response to the client's own request.
 func (e *ClientError) Is(target error) bool { return e.Wire.Is(target) }
 
-// public returns an error of package questions as what handlers know it as.
+// public returns an error of package questions as the public type that handlers know.
 func public(err error) error {
 	switch e := err.(type) {
 	case *questions.CapabilityError:
@@ -92,8 +91,8 @@ func public(err error) error {
 	return err
 }
 
-// endsRound reports whether an error of a handler is none of its results: it ends a
-// round, or has an answer of its own.
+// endsRound reports whether an error of a handler is not its result: it ends a round, or
+// has a response of its own.
 func endsRound(r *request, err error) bool {
 	if _, ok := errors.AsType[*InputRequired](err); ok {
 		return true

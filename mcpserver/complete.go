@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
-// CompletionOut is what completions return: the values, best first, or also how many
-// there are. Clients get the first hundred.
+// CompletionOut is the result of a completion: the values, best first, or an
+// *mcp.Completion that also has their number. Clients get the first hundred.
 type CompletionOut interface {
 	[]string | *mcp.Completion
 }
@@ -24,14 +24,14 @@ type CompleteRequest struct{ Request }
 
 func (q *CompleteRequest) params() *mcp.CompleteParams { return q.r.job().(*completing).params }
 
-// Argument returns the name of the argument or variable that is typed.
+// Argument returns the name of the argument or variable that the user types.
 func (q *CompleteRequest) Argument() string { return q.params().Argument.Name }
 
-// Value returns what was typed of it.
+// Value returns the text typed so far.
 func (q *CompleteRequest) Value() string { return q.params().Argument.Value }
 
-// Chosen returns the arguments that were chosen before; empty if the client does not
-// say (2025-06-18 on).
+// Chosen returns the arguments that the user has chosen before. It is empty before
+// 2025-06-18, and if the client does not send them.
 func (q *CompleteRequest) Chosen() map[string]string {
 	if c := q.params().Context; c != nil && q.r.version.Has(mcp.FeatureCompletionContext) {
 		return c.Arguments
@@ -42,8 +42,8 @@ func (q *CompleteRequest) Chosen() map[string]string {
 // completer makes suggestions for one argument.
 type completer func(r *request) (mcp.Completion, error)
 
-// completers are those of a prompt or template, by the argument. They do not change:
-// another map takes their place.
+// completers are the completions of a prompt or template, by the argument. A map never
+// changes: another one takes its place.
 type completers map[string]completer
 
 func (c completers) with(argument string, f completer) completers {
@@ -53,9 +53,9 @@ func (c completers) with(argument string, f completer) completers {
 	return all
 }
 
-// CompletePrompt sets what suggests values for an argument of a prompt that was added
-// before. Suggestions go to every client that may send the request: they must disclose
-// nothing that reading would not.
+// CompletePrompt sets the function that suggests values for an argument of a prompt that
+// was added before. Suggestions go to every client that may send the request: they must not
+// disclose more than the prompt does.
 func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.prompts.Replace(name, func(old *prompt) (*prompt, error) {
 		if !old.Has(argument) {
@@ -68,8 +68,8 @@ func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest
 	return s.completes(err)
 }
 
-// CompleteTemplate sets what suggests values for a variable of a resource template
-// that was added before; see [CompletePrompt].
+// CompleteTemplate sets the function that suggests values for a variable of a resource
+// template that was added before; see [CompletePrompt].
 func CompleteTemplate[Out CompletionOut](s *Server, uriTemplate, variable string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.templates.Replace(uriTemplate, func(old *template) (*template, error) {
 		if !old.Has(variable) {
@@ -92,7 +92,7 @@ func (l *lists) completes(err error) error {
 	return nil
 }
 
-// completerOf makes a handler's suggestions a completion of at most a hundred values.
+// completerOf makes a completion of at most a hundred values of a handler's suggestions.
 func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteRequest) (Out, error)) completer {
 	return func(r *request) (mcp.Completion, error) {
 		out, err := suggest(r.context(), &CompleteRequest{Request{r}})
@@ -105,7 +105,7 @@ func completerOf[Out CompletionOut](suggest func(context.Context, *CompleteReque
 
 // completing is one completion/complete.
 type completing struct {
-	of      string // what is completed
+	of      string // the name of the prompt, or the URI
 	params  *mcp.CompleteParams
 	suggest completer // nil: there are no suggestions
 }
@@ -145,7 +145,7 @@ func findCompleter(s *session, a *arrival) (work, error) {
 	return w, nil
 }
 
-// find looks for what makes the suggestions (CMP-03).
+// find looks for the function that makes the suggestions (CMP-03).
 func (c *completing) find(s *Server) error {
 	ref, argument := c.params.Ref, c.params.Argument.Name
 	unknown := func(what string) error {
@@ -180,9 +180,9 @@ func (c *completing) find(s *Server) error {
 	return nil
 }
 
-// Rank returns the choices that match the typed text, best first: choices that begin
-// with it, choices that have it within, and choices that have its
-// characters in their order. Case does not matter; equals keep their order.
+// Rank returns the choices that match the typed text, best first: choices that begin with
+// it, choices that contain it, and choices that contain its characters in their order. Case
+// does not matter; equals keep their order.
 func Rank(typed string, choices ...string) []string {
 	return offered.Rank(typed, choices)
 }

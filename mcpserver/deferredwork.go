@@ -8,13 +8,13 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
-// deferredWork is the work of a request whose middleware may wait: what it is, is found
-// when the middleware goes on.
+// deferredWork is the work of a request whose middleware may wait: the tool, prompt or
+// resource is looked up when the middleware calls next.
 type deferredWork struct {
 	label   string
 	method  method
 	arrival *arrival // a copy
-	found   work     // nil before; set on the goroutine of the call, before it is asked for
+	found   work     // nil until find; of the goroutine of the call
 }
 
 func (l *deferredWork) name() string          { return l.label }
@@ -46,7 +46,7 @@ func beginDeferred(s *session, a *arrival, row method) error {
 	return s.beginElsewhere(r, a, 2*int64(len(a.Params)))
 }
 
-// apart is a copy that holds nothing of the frame.
+// apart returns a copy that does not refer to the frame.
 func (a *arrival) apart() *arrival {
 	m := *a.Message
 	for _, part := range []*[]byte{(*[]byte)(&m.Params), (*[]byte)(&m.Name), (*[]byte)(&m.Arguments), (*[]byte)(&m.URI),
@@ -56,7 +56,7 @@ func (a *arrival) apart() *arrival {
 	return &arrival{Message: &m, version: a.version, client: a.client, principal: a.principal}
 }
 
-// label is what logs and middleware call the request by.
+// label is the name of the request in logs and for middleware.
 func (a *arrival) label() string {
 	if a.Method == mcp.MethodComplete {
 		var p mcp.CompleteParams
@@ -70,7 +70,7 @@ func (a *arrival) label() string {
 	return cmp.Or(name, uri)
 }
 
-// find finds out what the request's work is. It must be called before job.
+// find looks up the work of the request. It must be called before job.
 func (r *request) find() (err error) {
 	l, ok := r.work.(*deferredWork)
 	switch {
@@ -83,7 +83,7 @@ func (r *request) find() (err error) {
 	return err
 }
 
-// job is the work, once it was found.
+// job returns the work that find has found.
 func (r *request) job() work {
 	if l, ok := r.work.(*deferredWork); ok {
 		return l.found
@@ -91,7 +91,7 @@ func (r *request) job() work {
 	return r.work
 }
 
-// answering is a method that is otherwise answered where it is read.
+// answering is the work of a method that needs none without a waiting middleware.
 type answering struct{ *deferredWork }
 
 func (w *answering) asks() bool { return false }

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
-// arrival is one message on its way to its method. It belongs to the goroutine that
-// has read it: what outlives that copies what it needs.
+// arrival is one message on its way to its method. It belongs to the goroutine that has
+// read it: work that outlives the goroutine's turn copies its parts.
 type arrival struct {
 	*mcp.Message
 	version   mcp.Version
@@ -24,10 +24,10 @@ type arrival struct {
 	port      port.Port
 
 	reader *reader // whose goroutine this is; nil elsewhere
-	here   bool    // its work may be done on this goroutine, which no other request waits for
+	here   bool    // its work may run on this goroutine, for which no other request waits
 }
 
-// laterPort is the port of an answer that may come when the reader has gone on.
+// laterPort returns the port of a response that may come after the reader has gone on.
 func (a *arrival) laterPort(s *session) port.Port {
 	if a.reader != nil {
 		return s
@@ -37,24 +37,24 @@ func (a *arrival) laterPort(s *session) port.Port {
 
 // method is a row of the method table.
 type method struct {
-	// quick methods are answered where they are read: they were never in flight.
-	// The result is encoded for the request's revision.
+	// quick answers the request where it is read: the request is never in flight. The
+	// result is encoded for the request's revision.
 	quick func(s *session, a *arrival) (result []byte, err error)
-	// start begins a call, whose answer comes from elsewhere, and reports whether
-	// the goroutine has lost its reader.
+	// start begins a call, which responds itself, and reports whether the goroutine has
+	// lost its reader.
 	start func(s *session, a *arrival) (lost bool, err error)
 	// find returns the work of a call; nil for methods whose call begins otherwise. The
 	// arguments are those of a.
 	find func(s *session, a *arrival) (work, error)
-	// waits says that the method is a call if the middleware may wait.
+	// waits makes the method a call if the middleware may wait.
 	waits bool
-	// declared reports whether the capability is declared that the method needs; nil
-	// is always (CAP-07).
+	// declared reports whether the server declares the capability of the method; nil is
+	// always (CAP-07).
 	declared func(s *Server) bool
 }
 
-// methods are those that we offer. Which revision has which of them is known to
-// package mcp; the capabilities we declare are those of these methods (CAP-08).
+// methods are the methods of the server. Package mcp knows which revision has which; the
+// server declares the capabilities of these methods (CAP-08).
 var methods map[string]method
 
 func init() { // not a literal: the methods refer to the table
@@ -86,11 +86,11 @@ func init() { // not a literal: the methods refer to the table
 	}
 }
 
-// frame handles what came in on a pipe as one message, and reports whether the
-// goroutine has lost its reader meanwhile.
+// frame handles a frame of a pipe, a message or a batch, and reports whether the goroutine
+// has lost its reader meanwhile.
 func (s *session) frame(data []byte, r *reader) (lost bool) {
 	if mcp.IsBatch(data) {
-		s.startBatch(data, s) // its last answer may come from anywhere
+		s.startBatch(data, s) // its last response may come from any goroutine
 		return false
 	}
 	r.arrival = arrival{Message: &r.message, port: r, reader: r}
@@ -100,8 +100,7 @@ func (s *session) frame(data []byte, r *reader) (lost bool) {
 // maxBatch bounds the messages of a batch.
 const maxBatch = 100
 
-// startBatch handles an array of messages, each on its own. The error is that of the
-// array: none of it was handled.
+// startBatch handles an array of messages, each on its own.
 func (s *session) startBatch(data []byte, to port.Port) {
 	if h := s.legacy.Load(); h == nil || !h.version.Has(mcp.FeatureBatch) { // BASE-23
 		s.fail(to, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "this revision has no batches"))
@@ -225,9 +224,9 @@ func (s *session) answerNow(a *arrival, row method) error {
 	return nil
 }
 
-// offers reports whether the revision has the method and we offer it (BASE-14, CAP-07).
+// offers returns an error unless the revision and the server have the method (BASE-14, CAP-07).
 func (s *Server) offers(v mcp.Version, name string) error {
-	if name == mcp.MethodCallTool && s.hasTools() { // every revision has it, and nothing is asked for as often
+	if name == mcp.MethodCallTool && s.hasTools() { // every revision has it, and it is the most frequent one
 		return nil
 	}
 	row, ok := methods[name]
@@ -246,8 +245,8 @@ func (s *session) fail(to port.Port, id mcp.ID, err error) {
 	to.Respond(mcp.AppendError(nil, id, wire), wire)
 }
 
-// notification handles a message that is never answered (BASE-09). Those we do
-// not know are ignored (BASE-14).
+// notification handles a message without a response (BASE-09). It ignores unknown ones
+// (BASE-14).
 func (s *session) notification(m *mcp.Message) {
 	switch m.Method {
 	case mcp.NotificationCancelled:
@@ -268,7 +267,7 @@ func (s *session) notification(m *mcp.Message) {
 	}
 }
 
-// ping is answered in every state (PING-01).
+// ping responds in every state (PING-01).
 func ping(s *session, _ *arrival) ([]byte, error) { return []byte("{}"), nil }
 
 // callTool begins a call (TOOL-07).
@@ -280,7 +279,7 @@ func callTool(s *session, a *arrival) (lost bool, err error) {
 	return s.begin(a, w, a.Arguments)
 }
 
-// findTool finds the tool of a call, or the task that it is to be, and what it takes.
+// findTool finds the tool of a call, or the task that the call becomes.
 func findTool(s *session, a *arrival) (work, error) {
 	t, ok := s.toolNamed(a)
 	if string(a.Arguments) == "null" { // clients write an absent map so
@@ -302,8 +301,8 @@ func findTool(s *session, a *arrival) (work, error) {
 	return t, nil
 }
 
-// begin makes the call of an arrival. It runs here if it may, which takes away the
-// reader from one that is slow all the same; else as a task.
+// begin makes the call of an arrival. It runs on this goroutine if it may, and then loses
+// the reader if it is slow all the same; else on a goroutine of its own.
 func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err error) {
 	r := &request{
 		session: s, port: a.port, work: w, version: a.version, client: a.client, principal: a.principal,
@@ -343,14 +342,14 @@ func (a *arrival) mayRun(w work) bool {
 	return a.here
 }
 
-// size is what a call keeps of its request, in bytes: what was read from _meta is
-// there twice more.
+// size returns the bytes that a call keeps of its request: _meta is kept three times, raw and
+// decoded.
 func (a *arrival) size() int64 {
 	return int64(len(a.Arguments) + len(a.InputResponses) + len(a.RequestState) + 3*len(a.Meta) + len(a.ID.String()) + len(a.Progress.String()))
 }
 
-// toolNamed finds the tool of a call, nil if there is none; false if the name is
-// not a name. It copies no name that is written plainly.
+// toolNamed finds the tool of a call, nil if it is unknown; false if the name is not a
+// string. It does not copy a name without escapes.
 func (s *session) toolNamed(a *arrival) (*tool, bool) {
 	tools, raw := s.server.tools.Now(), a.Name
 	if len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
@@ -362,8 +361,8 @@ func (s *session) toolNamed(a *arrival) (*tool, bool) {
 	return t, ok
 }
 
-// beginElsewhere runs a call on a goroutine of its own, for which it keeps what it
-// needs of the frame: that, and further bytes that it keeps.
+// beginElsewhere runs a call on a goroutine of its own, with copies of its parts of the
+// frame. further is the number of bytes that the call keeps beside them.
 func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	cost := a.size() + further
 	if !s.budget.Hold(cost) {
@@ -390,11 +389,11 @@ func (s *session) beginElsewhere(r *request, a *arrival, further int64) error {
 	return nil
 }
 
-// These bound the bytes that the server keeps for the calls of one client: many
-// large calls would fill the memory long before there are too many (ROB-3).
+// Bounds on the bytes that the server keeps for the calls of one client: large calls would
+// fill the memory long before they are too many (ROB-3).
 //
-// A small call that runs where the pipe is read is not counted, a large one does not
-// run there: it would hold up others by being read.
+// A small call that runs where the pipe is read does not count. A large one does not run
+// there: reading its arguments would delay others.
 const (
 	maxHeldSession   = 16 << 20
 	maxHeldStateless = 256 << 20 // of all clients: each has its own bound before it

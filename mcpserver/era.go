@@ -40,7 +40,7 @@ func admitLegacy(s *session, a *arrival) error {
 	return mcp.Errorf(mcp.CodeInvalidRequest, "the session is not initialized") // ERA-11
 }
 
-// speaksLegacy refuses a legacy method of a server that only speaks 2026-07-28.
+// speaksLegacy refuses a legacy method if the server speaks only 2026-07-28.
 func speaksLegacy(s *session, method string) error {
 	if s.server.newestLegacy() == "" {
 		return s.server.offers(mcp.Latest, method)
@@ -54,7 +54,7 @@ func (s *Server) newestLegacy() mcp.Version {
 	return v
 }
 
-// capabilities returns the capabilities of revision v: of all that was ever added (CAP-08).
+// capabilities returns the capabilities of revision v: those of all entries ever added (CAP-08).
 func (s *Server) capabilities(v mcp.Version) mcp.ServerCapabilities {
 	c := mcp.ServerCapabilities{Logging: mcp.Present}
 	if s.hasTools() {
@@ -121,7 +121,7 @@ func readGreeting(s *Server, a *arrival) (*clients.Greeting, error) {
 	return g, err
 }
 
-// setLevel chooses the log messages that the session gets (LOG-03).
+// setLevel sets the lowest level of log messages for the session (LOG-03).
 func setLevel(s *session, a *arrival) ([]byte, error) {
 	var p mcp.SetLevelParams
 	if err := a.DecodeParams(&p); err != nil {

@@ -13,15 +13,15 @@ import (
 
 // FSOptions changes how files are served; nil is the same as the zero value.
 type FSOptions struct {
-	// Name is that of the resource and of the template. Empty is the last part of the
+	// Name is the name of the resource and of the template. Empty is the last part of the
 	// base.
 	Name string
 	// Description is for the model. It may be empty.
 	Description string
-	// MaxFile bounds a file that is read, in bytes; a longer one is an error. Zero means
+	// MaxFile bounds a file, in bytes; reading a longer one is an error. Zero means
 	// 1 MiB.
 	MaxFile int64
-	// MaxEntries bounds the entries that a folder is listed with. Zero means 1000.
+	// MaxEntries bounds the entries in the list of a folder. Zero means 1000.
 	MaxEntries int
 	// Hidden serves names that begin with a dot too, such as .git and .env.
 	Hidden bool
@@ -32,9 +32,9 @@ type FSOptions struct {
 // template. A folder reads as text/uri-list (RFC 2483), a file as text if it is UTF-8
 // and as a blob otherwise. Its MIME type follows from its extension, or else from its bytes.
 //
-// For a folder of this machine files must be (*os.Root).FS(): it holds against
-// symbolic links and all else that leads out of the folder. os.DirFS does
-// not, and is refused. Clients see only ordinary files and folders.
+// For a folder of this machine files must be (*os.Root).FS(), which does not follow
+// symbolic links and names out of the folder. os.DirFS does, and is an error. Clients see
+// only ordinary files and folders.
 func ServeFS(s *Server, base string, files fs.FS, opts *FSOptions) error {
 	var o FSOptions
 	if opts != nil {

@@ -1,17 +1,16 @@
 // handlercall.go: the call of a handler that may ask.
 //
-// It begins with a request, and may outlive it: what a client without connection is
-// asked ends that request, and the answers come with another one. Package invocation has
-// its states and its actor; here is how requests and handlers take part.
+// It begins with a request, and may outlive it: a question to a client of 2026-07-28 ends
+// the request, and the answers come with the next. Package invocation has its states and its
+// actor; this file connects requests and handlers with it.
 
 package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
-
-	"encoding/json"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
@@ -31,8 +30,8 @@ type handlerCall struct {
 
 func (n *handlerCall) server() *Server { return n.request.session.server }
 
-// newHandlerCall returns the call that r begins, with the ticket of an earlier one if that
-// has an id. Values of its context are those of base.
+// newHandlerCall returns the call that r begins; id is that of an earlier call whose ticket
+// r brings, or empty. Values of its context are those of base.
 func (r *request) newHandlerCall(id string, base context.Context) *handlerCall {
 	n := &handlerCall{request: r}
 	if r.waits != nil {
@@ -45,8 +44,8 @@ func (r *request) newHandlerCall(id string, base context.Context) *handlerCall {
 	return n
 }
 
-// detached is a request with what its handler needs of r, for one that outlasts it while
-// a middleware still works on the answer of r.
+// detached returns a request with the fields of r that its handler needs, for a handler that
+// outlives r while a middleware still works on the response to r.
 func (r *request) detached() *request {
 	return &request{
 		session: r.session, port: r.port, work: r.job(), version: r.version, client: r.client, principal: r.principal, arguments: r.arguments,
@@ -71,8 +70,8 @@ func (r *request) start() error {
 	return n.carry()
 }
 
-// round is start inside of a middleware, which waits for what the client is answered:
-// each round of a call passes through it.
+// round is start inside of a middleware, which waits for the response: each round of a
+// call passes through it.
 func (r *request) round(ctx context.Context) (json.RawMessage, error) {
 	r.own().waits = make(chan invocation.Outcome, 1)
 	n, err := r.enters(ctx)
@@ -95,14 +94,14 @@ func (r *request) round(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// enters finds the call that a request belongs to. It returns the call if its handler is
-// to be run on this goroutine; else the error is what Handle returns.
+// enters finds the call that a request belongs to. It returns the call if its handler must
+// run on this goroutine; else the error is that of Handle.
 func (r *request) enters(base context.Context) (*handlerCall, error) {
 	if r.state != nil && r.version.Era() == mcp.EraModern && r.task == nil {
 		c, result, err := r.session.server.dialogues.Again(r, base, func(id string) *dialogue.Call { return &r.newHandlerCall(id, base).Call })
 		switch {
 		case err != nil:
-			return nil, told(r, public(err))
+			return nil, answerTo(r, public(err))
 		case c == nil:
 			r.respondRaw(result)
 			return nil, nil
@@ -112,8 +111,8 @@ func (r *request) enters(base context.Context) (*handlerCall, error) {
 	return r.newHandlerCall("", base), nil
 }
 
-// carry runs the handler, on the goroutine of its first request, and returns what that
-// ends with.
+// carry runs the handler on the goroutine of its first request, and returns the error of
+// that request's Handle.
 func (n *handlerCall) carry() error {
 	returned := false
 	defer func() {
@@ -126,8 +125,8 @@ func (n *handlerCall) carry() error {
 	return n.finish(err)
 }
 
-// finish answers the requests that wait with err, or with the answer in request.out. It
-// returns what the Handle of the first one must.
+// finish answers the requests that wait with err, or with the result in request.out. It
+// returns the error of the first one's Handle.
 func (n *handlerCall) finish(err error) error {
 	if e, ok := errors.AsType[*CapabilityError](err); ok {
 		err = e.wire(n.request.version)
@@ -141,7 +140,7 @@ func (n *handlerCall) finish(err error) error {
 	if ending.Own {
 		return err
 	}
-	if p, ok := err.(*actors.PanicError); ok { // where it is raised again its stack is not known
+	if p, ok := err.(*actors.PanicError); ok { // only here is its stack known
 		n.server().log.Error("a handler panicked", "name", n.request.work.name(), "error", p, "stack", string(p.Stack))
 	}
 	return inbound.ErrParked
@@ -170,8 +169,8 @@ func (r *request) Release() {
 // current is the request that the handler works for now, or has worked for.
 func (n *handlerCall) current() *request { return n.Current().(*request) }
 
-// handOver answers the requests that wait with result, an object, and lets another
-// one, that was begun and is not run, take their place: that of a task.
+// handOver answers the requests that wait with result, an object. The request of a task,
+// which was begun and does not run, takes their place.
 func (n *handlerCall) handOver(result []byte, to *request) error {
 	if err := n.Detach(invocation.Outcome{Result: result}, to); err != nil {
 		return err
@@ -196,13 +195,13 @@ func (r *request) Binding() ticket.Binding {
 	return ticket.NewBinding(r.principal.id(), r.Method(), r.work.name(), r.arguments)
 }
 
-// Size implements [dialogue.Request]: the arguments are there as JSON and decoded.
+// Size implements [dialogue.Request]: the arguments are kept twice, as JSON and decoded.
 func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.Size()) }
 
 // Brought implements [dialogue.Request].
 func (r *request) Brought() (responses, state json.RawMessage) { return r.responses, r.state }
 
-// id is that of a principal; empty for none.
+// id returns the ID of a principal; empty for none.
 func (p *Principal) id() string {
 	if p == nil {
 		return ""

@@ -1,4 +1,4 @@
-// lists.go: what a server has registered, and its methods that list it.
+// lists.go: the entries of a server, and the methods that list them.
 
 package mcpserver
 
@@ -16,13 +16,13 @@ import (
 var (
 	// ErrToolExists is returned by AddTool for a name that another tool has.
 	ErrToolExists = errors.New("mcpserver: another tool has this name")
-	// ErrExists is returned for a resource, template or prompt that was added before.
+	// ErrExists is returned for a resource, template, prompt or skill that was added before.
 	ErrExists = errors.New("mcpserver: it was added before")
 	// ErrUnknown is returned for a completion of a prompt, template or argument that the server does not have.
 	ErrUnknown = errors.New("mcpserver: unknown prompt, template or argument")
 )
 
-// lists are what a server has registered.
+// lists are the tools, resources, templates, prompts and skills of a server.
 type lists struct {
 	tools     *registry.List[*tool]
 	resources *registry.List[*resource]
@@ -106,11 +106,10 @@ func definitions[T, D any](all []T, of func(T) D) []D {
 	return out
 }
 
-// ChangeLists runs change, which adds, relays and removes tools, resources, templates,
-// prompts or skills of this server, as one change: until change has returned, clients see
-// the lists and can use their entries as before, and then they are notified once of each list
-// that has changed. Changes by other goroutines wait, too. change must be quick; it
-// may call ChangeLists.
+// ChangeLists runs change, which adds and removes tools, resources, templates, prompts or
+// skills of this server, as one change: until change has returned, clients see and use the
+// lists as before; then the server notifies them once of each list that has changed. Changes
+// by other goroutines appear with it. change must be quick; it may call ChangeLists.
 func (s *Server) ChangeLists(change func()) {
 	for _, l := range []interface {
 		Hold()
@@ -136,7 +135,7 @@ func (s *Server) RemoveTemplates(uriTemplates ...string) { s.templates.Remove(ur
 // RemovePrompts removes prompts by name, as RemoveTools does.
 func (s *Server) RemovePrompts(names ...string) { s.prompts.Remove(names) }
 
-// The lists answer with a page each (TOOL-02, RES-02, PRM-01, SKILL-08).
+// Each list method returns one page (TOOL-02, RES-02, PRM-01, SKILL-08).
 func listTools(s *session, a *arrival) ([]byte, error) {
 	return listPage(s, subscriptions.Tools, s.server.tools, a)
 }
@@ -162,7 +161,7 @@ func listPage[T any](s *session, kind subscriptions.List, l *registry.List[T], a
 	return l.Now().Page(a.Message, a.version)
 }
 
-// listScope says who may share what clients keep of the lists: only the same client, if the server authenticates
+// listScope returns the cache scope of the lists: private if the server authenticates
 // clients, or if a middleware may answer each differently (CACHE-05, SECA-47).
 func (s *Server) listScope() string {
 	if s.opts.HTTP.Authenticate != nil || s.opts.Principal != nil || len(s.opts.Middleware) > 0 {

@@ -26,8 +26,8 @@ type logPace struct {
 	dropped atomic.Bool
 }
 
-// takeLog reports whether one more message may go out now, and if it is the first that
-// may not. The pace is nil before the first message.
+// takeLog reports whether one more message may go out now, and whether it is the first one
+// that may not. The pace is nil before the first message.
 func takeLog(pace *atomic.Pointer[logPace]) (ok, first bool) {
 	p := pace.Load()
 	if p == nil {
@@ -39,10 +39,9 @@ func takeLog(pace *atomic.Pointer[logPace]) (ok, first bool) {
 }
 
 // Log sends a log message to the client, if the client wants that level: by
-// logging/setLevel in a legacy session, where everything from info on is sent
-// unless it says so, and by the request itself in 2026-07-28.
-// Data is encoded as JSON; it must hold no secrets. What comes too fast, over
-// some hundred messages a second, or is larger than 256 KiB is dropped.
+// logging/setLevel in a legacy session, whose default is info, and by the request itself in
+// 2026-07-28. data is encoded as JSON; it must hold no secrets. The server drops messages
+// beyond some hundred a second, and those larger than 256 KiB.
 func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
 	r := q.live()
 	if !level.AtLeast(r.logLevel()) || !r.mayLog() {
@@ -59,7 +58,7 @@ func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
 	r.notify(mcp.NotificationMessage, &mcp.LogParams{Level: level, Logger: logger, Data: raw})
 }
 
-// logLevel is the lowest level the client wants, "" if it wants none.
+// logLevel returns the lowest level that the client wants, "" if it wants none.
 func (r *request) logLevel() mcp.LogLevel {
 	if r.version.Era() == mcp.EraModern {
 		return r.client.Level
@@ -78,23 +77,22 @@ func (q *Request) LogLevel() mcp.LogLevel {
 func (r *request) mayLog() bool {
 	ok, first := takeLog(&r.logs)
 	if first {
-		r.session.server.log.Warn("a handler logs too much to its client: some of it is dropped",
+		r.session.server.log.Warn("a handler sends too many log messages: some are dropped",
 			"session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String())
 	}
 	return ok
 }
 
 // Log sends a log message that belongs to no request to a legacy client, if it wants that
-// level; see [Request.Log]. Clients of 2026-07-28 are told nothing outside of a request
-// (LOG-05).
+// level; see [Request.Log]. Clients of 2026-07-28 get log messages with their requests only.
 func (p *Peer) Log(level mcp.LogLevel, logger string, data any) {
-	s := p.s
+	s := p.s // LOG-05
 	if s.legacy.Load() == nil || !s.ready.Load() || !level.AtLeast(*s.level.Load()) {
 		return
 	}
 	ok, first := takeLog(&s.logs)
 	if first {
-		s.server.log.Warn("too much is logged to a client: some of it is dropped", "session", s.ref.Path())
+		s.server.log.Warn("a client gets too many log messages: some are dropped", "session", s.ref.Path())
 	}
 	if !ok {
 		return

@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 )
 
-// Middleware stands around every request that is carried out: it can look at it,
-// refuse it by an error (an [*mcp.Error] is told as it is), give the handler another
-// context, and put another result in the place of the one that next returns.
+// Middleware stands around every request: it can inspect the request, refuse it by an error
+// (the client gets an [*mcp.Error] as it is), give the handler another context, and replace
+// the result of next.
 //
 //	func timed(ctx context.Context, in *mcpserver.Incoming, next mcpserver.Next) (json.RawMessage, error) {
 //		start := time.Now()
@@ -21,28 +21,28 @@ import (
 //		return result, err
 //	}
 //
-// The result is the JSON object that is sent, of the revision in.Version, and an error
-// in place of it is what the client is told; the result must not be changed in place,
-// nor kept. A handler that asks a client of 2026-07-28 is several requests: each round
-// passes through, with input_required as the result of all but the last. And
-// subscriptions/listen and tasks/result, which are answered when something ends, pass
-// when they begin, with {} for their result.
+// The result is the JSON object of the response, in the revision in.Version; a middleware
+// must neither change it in place nor keep it. A handler that asks a client of 2026-07-28
+// takes several requests: each round passes through, with input_required as the result of
+// all but the last. subscriptions/listen and tasks/result, whose responses come when
+// something ends, pass when they begin, with {} for their result.
 //
-// Requests that never reach their method (malformed, of an unknown method or tool,
-// beyond the rate limit) and notifications do not pass. Methods without a handler, such
-// as tools/list, run where the pipe is read: a middleware must not wait there. With a middleware no handler runs there.
+// Notifications do not pass, nor requests that never reach their method: malformed, of an
+// unknown method or tool, beyond the rate limit. Methods without a handler, such as
+// tools/list, run where the pipe is read: a middleware must not wait there. With a
+// middleware no handler runs there.
 type Middleware func(ctx context.Context, in *Incoming, next Next) (result json.RawMessage, err error)
 
-// Next goes on with the request. It must be called once at most, by the same goroutine.
+// Next goes on with the request. A middleware calls it at most once, on its own goroutine.
 type Next = func(ctx context.Context) (result json.RawMessage, err error)
 
-// Incoming is what a [Middleware] sees of a request. It must not be kept.
+// Incoming is a request as a [Middleware] sees it. A middleware must not keep it.
 type Incoming struct {
 	Method    string
-	Name      string          // of the tool or prompt, the URI or the id of a task; empty where there is none
+	Name      string          // of the tool or prompt, the URI or the id of a task; may be empty
 	ID        mcp.ID          //
-	Arguments json.RawMessage // of a tool or prompt; nil where there are none
-	Meta      json.RawMessage // the _meta of the request; nil where there is none
+	Arguments json.RawMessage // of a tool or prompt; nil without any
+	Meta      json.RawMessage // the _meta of the request; nil without one
 	Version   mcp.Version
 	Client    Client
 	Principal *Principal // nil for an anonymous sender
@@ -60,7 +60,7 @@ func through(all []Middleware, ctx context.Context, in *Incoming, last Next) (js
 	return all[0](ctx, in, func(ctx context.Context) (json.RawMessage, error) { return through(all[1:], ctx, in, last) })
 }
 
-// incoming is what a middleware sees of a request that is not a call yet.
+// incoming returns what a middleware sees of a request that is not a call yet.
 func (a *arrival) incoming() *Incoming {
 	in := &Incoming{Method: a.Method, ID: a.ID, Meta: a.Meta, Version: a.version, Principal: a.principal}
 	if in.Name, _ = a.URIString(); in.Name == "" {
@@ -72,8 +72,8 @@ func (a *arrival) incoming() *Incoming {
 	return in
 }
 
-// runAround runs what is no call inside of the middleware. It is done where others wait
-// to be read, so a panic may not end the goroutine.
+// runAround runs last, which is not a call, inside of the middleware. The goroutine reads
+// for others, so a panic must not end it.
 func runAround(s *Server, in *Incoming, last func() (json.RawMessage, error)) (json.RawMessage, error) {
 	result, err := actors.Guard(func() (json.RawMessage, error) {
 		return through(s.opts.Middleware, context.Background(), in, func(context.Context) (json.RawMessage, error) { return last() })
@@ -85,7 +85,7 @@ func runAround(s *Server, in *Incoming, last func() (json.RawMessage, error)) (j
 	return result, err
 }
 
-// throughMiddleware is a quick method inside of the middleware.
+// throughMiddleware runs a quick method inside of the middleware.
 func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	var own json.RawMessage
 	in := a.incoming()
@@ -98,7 +98,7 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 		err = checkObject(result)
 	}
 	if err != nil {
-		if own != nil && a.Method == mcp.MethodInitialize { // the client is told that there is no session
+		if own != nil && a.Method == mcp.MethodInitialize { // the client gets no session
 			s.legacy.Store(nil)
 		}
 		return nil, err
@@ -106,7 +106,7 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 	return result, nil
 }
 
-// passMiddleware asks the middleware whether a request may begin that is answered later.
+// passMiddleware runs the middleware for a request whose response comes later.
 func passMiddleware(s *session, a *arrival) error {
 	if len(s.server.opts.Middleware) == 0 {
 		return nil
@@ -117,15 +117,15 @@ func passMiddleware(s *session, a *arrival) error {
 		return json.RawMessage("{}"), nil
 	})
 	if err == nil && !passed {
-		err = mcp.Errorf(mcp.CodeInternal, "the request was not allowed")
+		err = mcp.Errorf(mcp.CodeInternal, "a middleware of the server has refused the request")
 	}
 	return err
 }
 
-// errOddResult replaces a result of a middleware that cannot be sent.
+// errOddResult replaces an invalid result of a middleware.
 var errOddResult = mcp.Errorf(mcp.CodeInternal, "internal error")
 
-// checkObject sees that what a middleware has put in the place of a result is one.
+// checkObject checks the result that a middleware returns in place of another.
 func checkObject(result json.RawMessage) error {
 	if len(result) == 0 || result[0] != '{' || !mcp.Valid(result) {
 		return errOddResult
@@ -133,7 +133,7 @@ func checkObject(result json.RawMessage) error {
 	return nil
 }
 
-// unchanged reports whether a middleware has returned what it was given.
+// unchanged reports whether a middleware has returned the result of next.
 func unchanged(result, own json.RawMessage) bool {
 	return len(own) > 0 && len(result) == len(own) && &result[0] == &own[0]
 }
@@ -151,7 +151,7 @@ func (r *request) runThrough(all []Middleware) error {
 	if r.Method() == mcp.MethodReadResource {
 		in.Arguments = nil
 	}
-	var own json.RawMessage // what the handler has left in r.out
+	var own json.RawMessage // the handler's result, in r.out
 	parked := false
 	result, err := through(all, &r.Call, in, func(ctx context.Context) (json.RawMessage, error) {
 		if err := r.find(); err != nil {
@@ -169,7 +169,7 @@ func (r *request) runThrough(all []Middleware) error {
 		return own, nil
 	})
 	switch {
-	case parked: // it is answered when it ends
+	case parked: // the response comes when it ends
 		return inbound.ErrParked
 	case err != nil:
 		return err
@@ -188,7 +188,7 @@ func resultIn(frame []byte, id mcp.ID) json.RawMessage {
 	return frame[empty-1 : len(frame)-1 : len(frame)-1]
 }
 
-// context is the handler's: the call, or what a middleware has made of it.
+// context returns the handler's context: the call, or the context of the middleware.
 func (r *request) context() context.Context {
 	if n := r.invocation.Load(); n != nil {
 		return n.Context()

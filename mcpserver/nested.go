@@ -19,7 +19,7 @@ func (r *request) Carry(frame []byte) bool {
 // Questions implements [dialogue.Request].
 func (r *request) Questions(ctx context.Context) (*call.Table, error) {
 	if p, ok := r.port.(*web.Exchange); ok && !p.Open() { // SHL-32
-		return nil, errUnheard
+		return nil, errNoStream
 	}
 	table, err := r.session.questions(ctx)
 	if err != nil {
@@ -28,14 +28,14 @@ func (r *request) Questions(ctx context.Context) (*call.Table, error) {
 	return table, nil
 }
 
-// openQuestions is sent to a session that is to ask its client something for the
-// first time.
+// openQuestions is a message to a session: it is about to ask its client for the first
+// time.
 type openQuestions struct {
 	reply *actors.Reply[*call.Table]
 }
 
-// questions returns the calls to the client. Most sessions never have any, so they are
-// made when they are first needed.
+// questions returns the table of the calls to the client. Most sessions never ask, so the
+// first question makes it.
 func (s *session) questions(ctx context.Context) (*call.Table, error) {
 	if t := s.nested.Load(); t != nil {
 		return t, nil
@@ -43,7 +43,7 @@ func (s *session) questions(ctx context.Context) (*call.Table, error) {
 	return actors.Ask(ctx, s.ref, func(r *actors.Reply[*call.Table]) any { return &openQuestions{r} })
 }
 
-// openQuestions makes the calls' table, in the session's Receive.
+// openQuestions makes the table of the calls, in the session's Receive.
 func (s *session) openQuestions(m *openQuestions) {
 	t, h := s.nested.Load(), s.legacy.Load()
 	switch {
@@ -61,7 +61,7 @@ func (s *session) openQuestions(m *openQuestions) {
 	m.reply.Complete(t, nil)
 }
 
-// generation is that of the link to the client: a session has but one.
+// generation is the number of the link to the client: a session has only one.
 const generation = 1
 
 // ask sends a request to a legacy client and waits for the answer.
@@ -73,24 +73,24 @@ func (s *session) ask(ctx context.Context, req *call.Request) (call.Result, erro
 	return t.Do(ctx, req)
 }
 
-// response handles what the client answers. An answer without a question is ignored
+// response handles a response of the client. The server ignores one without a request
 // (BASE-15).
 func (s *session) response(m *mcp.Message) {
 	t := s.nested.Load()
 	if t == nil {
-		s.server.log.Debug("an answer without a request", "session", s.ref.Path(), "id", m.ID.String())
+		s.server.log.Debug("a response without a request", "session", s.ref.Path(), "id", m.ID.String())
 		return
 	}
 	t.Deliver(generation, m)
 }
 
-// backLink carries questions to the client: with the request they belong to, or else
-// as a message of the session.
+// backLink carries questions to the client: with the request they belong to, or as a
+// message of the session.
 type backLink struct{ session *session }
 
 var (
-	errOver    = errors.New("the request it belongs to is over")
-	errUnheard = errors.New("the client has closed the connection, and cannot be asked any more")
+	errOver     = errors.New("the request that the question belongs to is over")
+	errNoStream = errors.New("the client has closed the connection, and cannot be asked any more")
 )
 
 // Send implements [mcp.Link].
@@ -102,7 +102,7 @@ func (l backLink) Send(m mcp.Outgoing) error {
 	case belongs && m.Kind == mcp.KindRequest:
 		return errOver
 	}
-	l.session.Notify(m.Frame) // also what withdraws the question of a request that is over
+	l.session.Notify(m.Frame) // also the cancellation of a question whose request is over
 	return nil
 }
 

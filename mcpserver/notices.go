@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
 
-// taskNews is the part of the server that has tasks (XTASK-14).
+// taskNews is the part of the server that has the tasks (XTASK-14).
 type taskNews interface {
 	// mayWatch returns those of the tasks that the sender may subscribe to. The error is
 	// -32021 if it has not declared the extension.
@@ -24,7 +24,7 @@ func newNotices(s *Server) *subscriptions.Notices {
 	return subscriptions.New(subscriptions.Options{
 		Pace: s.opts.Lists.NoticePace, QuietUntilListed: s.opts.Lists.QuietUntilListed, OnWatched: s.opts.Events.OnWatched,
 		MaxListens: s.opts.Limits.MaxListens, MaxSubscriptions: s.opts.Limits.MaxSubscriptions,
-		MaxShared:  (s.opts.HTTP.MaxConcurrent + 1) / 2, // of what may be in flight
+		MaxShared:  (s.opts.HTTP.MaxConcurrent + 1) / 2, // of the requests in flight
 		ServerMeta: s.identity.Raw,
 		Logger:     s.log,
 		Wake:       func(news any) { s.ref.Send(news) },
@@ -70,7 +70,7 @@ func (s *session) Updated(uri string) {
 	s.Notify(mcp.AppendNotification(nil, mcp.NotificationResourceUpdated, raw))
 }
 
-// startListen begins subscriptions/listen. There is no limit to its time (SUB-12).
+// startListen begins subscriptions/listen, which has no deadline (SUB-12).
 func startListen(s *session, a *arrival) (lost bool, err error) {
 	if _, ok := a.port.(*port.Batch); ok {
 		return false, mcp.Errorf(mcp.CodeInvalidRequest, "a subscription cannot be part of a batch: it is answered when it ends")
@@ -129,8 +129,8 @@ func unsubscribe(s *session, a *arrival) ([]byte, error) {
 	return []byte("{}"), nil
 }
 
-// subscriptionOf returns the URI of a request, which is only for clients to which the server has
-// declared subscriptions (CAP-03).
+// subscriptionOf returns the URI of a request. It is for clients to which the server has
+// declared subscriptions, and for no others (CAP-03).
 func subscriptionOf(s *session, a *arrival) (string, error) {
 	if offered := s.Offered(); offered == nil || offered.Resources == nil || !offered.Resources.Subscribe {
 		return "", mcp.Errorf(mcp.CodeMethodNotFound, "method not found")
@@ -145,7 +145,7 @@ func subscriptionOf(s *session, a *arrival) (string, error) {
 	return p.URI, nil
 }
 
-// ResourceUpdated notifies the clients that have subscribed to a resource, or to one that
-// it lies below, that it is worth reading again. It does not block:
-// they are notified soon, and once for updates that follow each other closely.
+// ResourceUpdated notifies the clients that have subscribed to a resource, or to one above
+// it, that the resource has changed. It does not block: the notifications follow soon, one
+// for several updates at short intervals.
 func (s *Server) ResourceUpdated(uri string) { s.notices.Updated(uri) }

@@ -30,11 +30,11 @@ type Options struct {
 	// middlewareWaits is set by gatewayhook.Hooks.LetMiddlewareWait.
 	middlewareWaits bool
 
-	// HTTP is for clients that come over HTTP.
+	// HTTP is for clients over HTTP.
 	HTTP HTTPOptions
 	// Limits bound what a client may take.
 	Limits Limits
-	// Lists say how clients read lists and hear that they have changed.
+	// Lists say how clients read lists, and when they are notified of changes.
 	Lists ListOptions
 	// Rounds are for handlers that ask the client and wait for its answers.
 	Rounds RoundOptions
@@ -57,8 +57,8 @@ type Options struct {
 // HTTPOptions say who may send requests over HTTP, and how long the server keeps their
 // sessions and streams.
 type HTTPOptions struct {
-	// Authenticate finds out who sends an HTTP request. An error refuses it: with 401,
-	// or as an [*AuthError] says. Nil takes all senders as anonymous.
+	// Authenticate returns the sender of an HTTP request. An error refuses the request: with
+	// 401, or with the status of an [*AuthError]. With nil all senders are anonymous.
 	Authenticate func(r *http.Request) (*Principal, error)
 	// AllowedHosts are the values of Host that requests may have, beside loopback
 	// names and addresses: a name, or a name and a port.
@@ -121,7 +121,7 @@ type Limits struct {
 }
 
 // ListOptions say how clients read the lists of tools, resources, prompts and skills, and
-// how soon they hear of changes.
+// when they are notified of changes.
 type ListOptions struct {
 	// PageSize is how many entries a page of a list has at most, and PageBytes how long the
 	// page is at most, in bytes, unless one entry alone is longer. Zero means 5,000 and
@@ -167,9 +167,9 @@ type RoundOptions struct {
 // Events are functions that the server calls when clients subscribe, change their state or
 // leave. Each may be nil.
 type Events struct {
-	// OnRootsChanged is called when a legacy client's roots have changed, if the client has
-	// declared that it says so. It is called for one change at a time of each client, and
-	// may ask for the roots as they are then; ctx ends with the session.
+	// OnRootsChanged is called when a legacy client reports that its roots have changed, for
+	// one change at a time of each client. It may ask for the roots; ctx ends with the
+	// session.
 	OnRootsChanged func(ctx context.Context, p *Peer)
 	// OnWatched is called when a resource gets its first subscriber of all clients, and when
 	// it loses its last, by whatever method of their revision. The resource need not exist.

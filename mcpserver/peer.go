@@ -10,16 +10,16 @@ import (
 )
 
 // Peer is the client at the other end of a pipe, a link or a legacy HTTP session, between
-// its requests. There is one for each of them, which can be compared; its methods may be
+// its requests. Each of them has one *Peer, so pointers can be compared; its methods may be
 // used from any goroutine.
 type Peer struct{ s *session }
 
-// ID names the pipe, link or session: no other of the same actor system ever has the same.
-// It is no secret, and not the Mcp-Session-Id.
+// ID names the pipe, link or session: it is unique in the actor system for ever. It is not
+// secret, and not the Mcp-Session-Id.
 func (p *Peer) ID() string { return p.s.ref.Path() }
 
-// Client returns who it is, as it said when it initialized or, in 2026-07-28, with its
-// newest request. It is zero before either.
+// Client returns the client as it has described itself in initialize or, in 2026-07-28, in
+// its newest request. It is zero before either.
 func (p *Peer) Client() Client {
 	if h := p.s.legacy.Load(); h != nil {
 		return publicClient(h.client, h.version)
@@ -33,15 +33,14 @@ func (p *Peer) Client() Client {
 // Principal returns the principal of the session; nil for an anonymous one.
 func (p *Peer) Principal() *Principal { return p.s.principal }
 
-// LogLevel returns which log messages a legacy client wants; info if it has not said so
-// (LOG-03). In 2026-07-28 each request says it for itself.
-func (p *Peer) LogLevel() mcp.LogLevel { return *p.s.level.Load() }
+// LogLevel returns the lowest level of log messages that a legacy client wants; info if it
+// has not set one. In 2026-07-28 each request has its own.
+func (p *Peer) LogLevel() mcp.LogLevel { return *p.s.level.Load() } // LOG-03
 
-// Roots asks for the roots of a legacy client (ROOT-01). They say where to work; they fence
-// nothing in (ROOT-05). The error is a [CapabilityError] if the client has none, or can
-// only be asked during a request.
+// Roots asks for the roots of a legacy client. They are guidance, not a sandbox. The error is
+// a [*CapabilityError] if the client has none, or can only be asked during a request.
 func (p *Peer) Roots(ctx context.Context) ([]mcp.Root, error) {
-	h := p.s.legacy.Load()
+	h := p.s.legacy.Load() // ROOT-01, ROOT-05
 	if h == nil || h.client.Capabilities == nil || h.client.Capabilities.Roots == nil {
 		return nil, &CapabilityError{Missing: &mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
 	}
@@ -60,7 +59,7 @@ func (p *Peer) Roots(ctx context.Context) ([]mcp.Root, error) {
 // that belongs to none, as in 2026-07-28.
 func (q *Request) Peer() *Peer { return q.live().session.public() }
 
-// public is the session as the program sees it.
+// public returns the session as the program sees it.
 func (s *session) public() *Peer {
 	if s.stateless {
 		return nil
@@ -68,7 +67,7 @@ func (s *session) public() *Peer {
 	return &s.peer
 }
 
-// closed tells the program of the end of a session.
+// closed notifies the program of the end of a session.
 func (s *session) closed() {
 	if s.stateless || s.server.opts.Events.OnClose == nil {
 		return

@@ -32,7 +32,7 @@ type (
 	pinged     struct{ err error }
 )
 
-// pinging is the part of a session that pings. It is nil where there are no pings.
+// pinging is the part of a session that pings; nil in a session without pings.
 type pinging struct {
 	clock  *actors.Timer
 	misses int

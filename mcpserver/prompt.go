@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
-// PromptOut is what handlers of prompts return: the text of one message of the user,
-// the messages, or the whole result.
+// PromptOut is the result of a prompt's handler: the text of one message of the user, the
+// messages, or the whole result.
 type PromptOut interface {
 	string | []mcp.PromptMessage | *mcp.GetPromptResult
 }
@@ -42,15 +42,15 @@ func (p *prompt) speed() *offered.Speed {
 
 // AddPrompt adds a prompt with its handler. In is
 //
-//   - map[string]string, which has those arguments that the prompt declares and the
-//     client gives; or
-//   - a struct whose fields are strings. Unless the prompt brings its own arguments
+//   - map[string]string, which has the arguments that the prompt declares and the
+//     client sends; or
+//   - a struct whose fields are strings. Unless the prompt has arguments of its own,
 //     they are made from the fields: the name is that in JSON, the description a tag
 //     `jsonschema:"text"`, and a field is required unless it is omitempty or omitzero.
 //
-// Arguments are strings (PRM-02). If one is missing that is required, or is no
-// string, the handler does not run (PRM-03). An error of the handler is a protocol
-// error that gives nothing away, unless it is an [*mcp.Error] that is not wrapped.
+// Arguments are strings. If a required one is missing, or one is not a string, the handler
+// does not run. An error of the handler is an internal error for the client, without its
+// text, unless it is an [*mcp.Error] that is not wrapped.
 //
 // Connected clients are notified of the new prompt.
 func AddPrompt[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, req *PromptRequest, in In) (Out, error)) error {
@@ -86,7 +86,7 @@ func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, 
 }
 
 func (p *prompt) run(r *request) error {
-	arguments, err := p.Arguments(r.arguments)
+	arguments, err := p.Arguments(r.arguments) // PRM-02, PRM-03
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (p *prompt) run(r *request) error {
 		return fmt.Errorf("prompt %q returned no result", p.Def.Name)
 	}
 	if err := offered.CheckMessages(result.Messages); err != nil {
-		return fmt.Errorf("prompt %q returned a result that is none: %w", p.Def.Name, err)
+		return fmt.Errorf("prompt %q returned an invalid result: %w", p.Def.Name, err)
 	}
 	c := *result
 	return respondWith(r, &c, &c.Meta)

@@ -38,8 +38,8 @@ func newReader(s *session, from pipe.Source) *reader {
 func (r *reader) start() { r.session.ref.Go(r.runs) }
 
 // run reads until the source ends, or until this goroutine has lost the lease. A panic
-// comes from the program's stream or from this package: nothing reads from the client any more,
-// so its session ends (ROB-1). The goroutine's owner logs it.
+// comes from the program's stream or from this package: it ends the session, because no
+// goroutine reads from the client any more (ROB-1). The goroutine's owner logs it.
 func (r *reader) run() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,7 +70,7 @@ func (r *reader) run() {
 	}
 }
 
-// ended makes the ordinary end no error.
+// ended returns nil for the ordinary end.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -78,14 +78,14 @@ func ended(err error) error {
 	return err
 }
 
-// refuseLong answers a message that was never read (WIRE-04, ROB-2): by the id at either
-// end of it, if there is one.
+// refuseLong answers a message that is too long to be read (WIRE-04, ROB-2): by the id at
+// either end of it, if there is one.
 func (r *reader) refuseLong(long *frame.TooLongError) {
 	method, id := mcp.Outline(long.Head, long.Tail)
 	r.session.server.log.Warn("a message was too long and was skipped", "session", r.session.ref.Path(), "method", clip.Name(method), "limit", long.Max)
 	why := mcp.Errorf(mcp.CodeInvalidRequest, "the message is longer than %d bytes", long.Max)
 	switch t := r.session.nested.Load(); {
-	case method == "" && !id.IsZero() && t != nil: // the answer to a question of ours
+	case method == "" && !id.IsZero() && t != nil: // the response to a request of the server
 		t.Malformed(generation, id, why)
 	case method != "" && id.IsZero(): // a notification
 	default:
@@ -93,12 +93,12 @@ func (r *reader) refuseLong(long *frame.TooLongError) {
 	}
 }
 
-// The reader is the port of what is answered where it is read.
+// Notify, Respond and Drop implement [port.Port], for requests that the reader answers itself.
 func (r *reader) Notify(frame []byte) { r.session.Notify(frame) }
 func (r *reader) Drop()               {}
 
-// Respond writes a frame; while more is buffered it only queues it, so that many
-// answers share a write.
+// Respond writes a frame. While more requests are buffered it only queues the frame, so
+// that many responses share a write.
 func (r *reader) Respond(frame []byte, _ *mcp.Error) {
 	if !r.source.Buffered() {
 		r.queued = false

@@ -1,4 +1,4 @@
-// relay.go: what a gateway passes on from other servers.
+// relay.go: entries of other servers, which a gateway passes on.
 
 package mcpserver
 
@@ -50,12 +50,12 @@ func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 // relayResource is gatewayhook.Hooks.RelayResource.
 func relayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (*mcp.ReadResourceResult, error)) error {
 	if def == nil {
-		return errors.New("relaying a resource: it is nil")
+		return errors.New("relaying a resource: the definition is nil")
 	}
 	own := *def
 	err := errors.Join(own.Validate(), registry.CheckURI(own.URI), registry.CheckDescribed(own.Icons, own.Annotations))
 	if own.Size != nil && *own.Size < 0 {
-		err = errors.Join(err, errors.New("its size is negative"))
+		err = errors.Join(err, errors.New("the size is negative"))
 	}
 	if err != nil {
 		return fmt.Errorf("relaying the resource %.200q: %w", own.URI, err)

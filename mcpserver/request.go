@@ -42,7 +42,7 @@ type request struct {
 	lost    bool    // the reader was taken away
 }
 
-// work is what a call carries out: a tool, a prompt, a resource, a completion.
+// work is the subject of a call: a tool, a prompt, a resource, a completion.
 type work interface {
 	// name is for logs and messages.
 	name() string
@@ -55,22 +55,22 @@ type work interface {
 	run(r *request) error
 }
 
-// optional is what most requests do not have.
+// optional has the fields that most requests do not need.
 type optional struct {
 	token     mcp.ProgressToken
 	responses json.RawMessage         // inputResponses, nil when absent
 	state     json.RawMessage         // requestState, nil when absent
 	meta      clients.Meta            // empty when absent, and for a handler that cannot see it
-	outer     context.Context         // what a middleware has made of the call; nil without
+	outer     context.Context         // of the call, as a middleware has changed it; nil without
 	task      dialogue.Task           // of a task that a client watches; nil for others
 	waits     chan invocation.Outcome // for a middleware; nil without
 }
 
-// noOptional is shared by the requests without any of it. It is never written.
+// noOptional is shared by the requests that need none of it. It is never written.
 var noOptional optional
 
-// own returns what is the request's own of it, before others know of the request or on
-// the goroutine of its handler.
+// own returns optional fields that the request may write. It is called before others know
+// of the request, or on the goroutine of its handler.
 func (r *request) own() *optional {
 	if r.optional == &noOptional {
 		r.optional = new(optional)
@@ -123,8 +123,8 @@ func (r *request) carryOut() error {
 	return r.job().run(r)
 }
 
-// enter and leave enclose the handler itself: what is between them can be slow,
-// and no longer needs the frame. The reading goroutine lends out its place.
+// enter and leave enclose the handler itself, which may be slow and does not need the
+// frame any more: meanwhile another goroutine may take over the reader.
 func (r *request) enter() {
 	if r.reader != nil {
 		r.leased = true
@@ -157,7 +157,7 @@ func (r *request) Answer(err error) {
 		n.Leave(r, err)
 	}
 	wire := mcp.ErrorOf(err)
-	if errors.Is(err, inbound.ErrClosed) { // it is no failure of the handler's
+	if errors.Is(err, inbound.ErrClosed) { // the handler has not failed
 		r.session.server.log.Debug("a call ended with its session", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 		wire = endedWith(err)
 	} else if wire.Code == mcp.CodeInternal && !inbound.Failed(err) { // supervision logs a panic
@@ -167,7 +167,7 @@ func (r *request) Answer(err error) {
 	r.port.Respond(mcp.AppendError(nil, r.ID(), wire), wire)
 }
 
-// endedWith is what a client is told of a call whose session has ended under it.
+// endedWith returns the error for a call whose session has ended before the call.
 func endedWith(err error) *mcp.Error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, actors.ErrStopped) {
 		return mcp.Errorf(mcp.CodeInternal, "the server is shutting down")
@@ -175,7 +175,7 @@ func endedWith(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInternal, "the session has ended")
 }
 
-// send writes a result; this is the goroutine that ran the handler.
+// send writes a result, on the goroutine that ran the handler.
 func (r *request) send(frame []byte) {
 	if r.reader != nil {
 		r.reader.Respond(frame, nil)
@@ -194,7 +194,7 @@ func (r *request) Drop(err error) {
 	}
 }
 
-// respond encodes a result as the answer. Tools have a way of their own.
+// respond encodes a result as the answer. Tools encode theirs by [offered.Tool].
 func (r *request) respond(result any) error {
 	raw, err := mcp.MarshalResult(result, r.version)
 	if err != nil {
@@ -209,5 +209,5 @@ func (r *request) respondRaw(result []byte) {
 	*r.out = mcp.AppendResult(r.buffer(), r.ID(), result)
 }
 
-// rawMeta is the _meta as it came; nil when there is none that the handler can see.
+// rawMeta returns the _meta as it came; nil if the handler sees none.
 func (r *request) rawMeta() []byte { return r.meta.Raw(r.client) }

@@ -11,16 +11,16 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 )
 
-// ErrNotFound is what a handler returns, wrapped or not, for a resource that is not
-// there. So is [fs.ErrNotExist]. Clients are told in the way of their revision (RES-04).
-var ErrNotFound = errors.New("mcpserver: the resource is not there")
+// ErrNotFound is the error that a handler returns, wrapped or not, for a resource that does
+// not exist. [fs.ErrNotExist] is one, too. Clients get the error of their revision.
+var ErrNotFound = errors.New("mcpserver: the resource does not exist") // RES-04
 
-// ResourceOut is what handlers of resources return:
+// ResourceOut is the result of a resource's handler:
 //
-//   - string, which is text, or a blob if it is not UTF-8 (RES-08);
+//   - string, which is text, or a blob if it is not UTF-8;
 //   - []byte, which is a blob;
-//   - contents, or several of them, as of a folder (RES-03);
-//   - *mcp.ReadResourceResult, which also says how long and by whom it may be kept.
+//   - contents, or several of them, as of a folder;
+//   - *mcp.ReadResourceResult, which also says how long and by whom it may be cached.
 //
 // Contents without a URI or MIME type get those of the request and of the definition.
 type ResourceOut interface {
@@ -30,7 +30,7 @@ type ResourceOut interface {
 // ResourceRequest is the [Request] of resources/read.
 type ResourceRequest struct{ Request }
 
-// URI returns the URI that is read.
+// URI returns the URI of the request.
 func (q *ResourceRequest) URI() string { return q.r.work.name() }
 
 // Vars returns the variables of the template; nil for a resource without one.
@@ -81,13 +81,13 @@ func (g *reading) run(r *request) error {
 	case err != nil:
 		return g.failed(r, err)
 	case result == nil:
-		return fmt.Errorf("resource %q was read without a result", g.uri)
+		return fmt.Errorf("the handler of resource %q returned no result", g.uri)
 	}
 	c := offered.Completed(result, g.uri, g.mimeType)
 	return respondWith(r, c, &c.Meta)
 }
 
-// failed makes the error of a handler one for the client.
+// failed returns the error of a handler as the client gets it.
 func (g *reading) failed(r *request, err error) error {
 	if wire, ok := err.(*mcp.Error); ok {
 		return wire
@@ -98,7 +98,7 @@ func (g *reading) failed(r *request, err error) error {
 	return err
 }
 
-// respondWith encodes a result whose _meta is a handler's as the answer.
+// respondWith encodes a result with a handler's _meta as the answer.
 func respondWith(r *request, result any, meta *mcp.Meta) error {
 	*meta = r.session.server.identity.Meta(*meta, r.version)
 	raw, err := mcp.MarshalResult(result, r.version)
@@ -109,9 +109,9 @@ func respondWith(r *request, result any, meta *mcp.Meta) error {
 	return nil
 }
 
-// AddResource adds a resource with the handler that reads it. An error of the
-// handler is a protocol error that gives nothing away, unless it is [ErrNotFound] or
-// an [*mcp.Error] that is not wrapped.
+// AddResource adds a resource with the handler that reads it. An error of the handler is an
+// internal error for the client, without its text, unless it is [ErrNotFound] or an
+// [*mcp.Error] that is not wrapped.
 //
 // Connected clients are notified of the new resource.
 func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error)) error {
@@ -120,20 +120,20 @@ func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx co
 	})
 }
 
-// AddResourceFunc adds a resource as [AddResource] does, for a handler that needs
-// nothing to know. If it is quick, it runs where the request is read.
+// AddResourceFunc adds a resource as [AddResource] does, for a handler that does not need
+// the request. If it is quick, it runs where the request is read.
 func AddResourceFunc[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context) (Out, error)) error {
 	return addResource(s, def, false, func(r *request, _ *reading) (Out, error) { return read(r.context()) })
 }
 
 func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, read func(*request, *reading) (Out, error)) error {
 	if given == nil {
-		return errors.New("adding a resource: it is nil")
+		return errors.New("adding a resource: the definition is nil")
 	}
 	def := *given
 	err := errors.Join(def.Validate(), registry.CheckURI(def.URI), registry.CheckDescribed(def.Icons, def.Annotations))
 	if def.Size != nil && *def.Size < 0 {
-		err = errors.Join(err, errors.New("its size is negative"))
+		err = errors.Join(err, errors.New("the size is negative"))
 	}
 	if err != nil {
 		return fmt.Errorf("adding the resource %q: %w", def.URI, err)
@@ -143,7 +143,7 @@ func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, re
 	return s.resources.Add(r)
 }
 
-// resultOf makes a handler's contents a result.
+// resultOf returns a function that makes a result of a handler's contents.
 func resultOf[Out ResourceOut](read func(*request, *reading) (Out, error)) func(*request, *reading) (*mcp.ReadResourceResult, error) {
 	return func(r *request, g *reading) (*mcp.ReadResourceResult, error) {
 		out, err := read(r, g)

@@ -6,14 +6,13 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// InputRequired is what a handler in retry style returns as its error: the questions
-// that have to be answered before it can go on, and whatever it wants to find again
-// then. It runs again, from the top, with the answers in [Request.Responses] and its
-// State in [Request.State]. The state is sealed: what comes back is what was given, to
-// the same principal and for the same arguments.
+// InputRequired is the error that a handler in retry style returns: its questions, and a
+// state of its own. When they are answered, the handler runs again from the top, with the
+// answers in [Request.Responses] and its State in [Request.State]. The server seals the
+// state: it comes back unchanged, from the same principal and for the same arguments.
 //
-// Clients of 2026-07-28 are answered with input_required; older ones are asked, and the
-// handler runs again at once.
+// A client of 2026-07-28 gets input_required; an older one gets requests, and the handler
+// runs again when it has answered them.
 type InputRequired struct {
 	Requests mcp.InputRequests
 	State    string
@@ -24,9 +23,9 @@ func (e *InputRequired) Error() string { return "the call needs more input" }
 // maxRounds bounds how often a handler in retry style asks a legacy client (MRTR-15).
 const maxRounds = 10
 
-// Responses returns the answers to what the handler has asked by [InputRequired], by
-// their keys; nil in the first round. There may be fewer than questions. Those
-// that are there are of the right form.
+// Responses returns the answers to the questions of [InputRequired], by their keys; nil in
+// the first round. There may be fewer answers than questions. Each has the form that its
+// question needs.
 func (q *Request) Responses() mcp.InputResponses {
 	if n := q.r.invocation.Load(); n != nil {
 		responses, _ := n.Given()

@@ -8,12 +8,12 @@ import (
 
 // Messages to a session about roots.
 type (
-	rootsChanged struct{} // the client says so
+	rootsChanged struct{} // the client has sent roots/list_changed
 	rootsHandled struct{} // OnRootsChanged has returned
 )
 
 // rootsNews is the part of a session that calls OnRootsChanged (ROOT-02): one call at a time,
-// and one more if the roots have changed meanwhile.
+// and another one if the roots have changed meanwhile.
 type rootsNews struct {
 	busy  bool // a call is under way
 	again bool // the roots have changed since it began

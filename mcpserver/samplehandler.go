@@ -15,8 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
 
-// Model is a model of the server's own, for [Options].Model. Package mcpserver/sampling
-// makes it.
+// Model is a model of the server's own, for [Options].Model: sampling.NewModel makes it.
 type Model interface{ asking.Model }
 
 func init() {
@@ -37,7 +36,7 @@ func init() {
 	}
 }
 
-var errNoAsking = errors.New("mcpserver: this handler cannot ask")
+var errNoAsking = errors.New("mcpserver: this handler cannot ask the client")
 
 // sampler is a handler's call as package sampling sees it: its methods implement
 // [asking.Handler].
@@ -83,9 +82,9 @@ func (n sampler) Start(ctx context.Context, start func(*actors.Context) error, c
 	return err
 }
 
-// sampleOwn asks the server's own model, once for the key, unless the client is to be
-// asked: that too is decided once, or a handler that runs again for a client that has
-// changed would not ask again what it had asked.
+// sampleOwn asks the server's own model, once for the key, unless client reports that the
+// client answers. That too is decided once: else a handler that runs again, for a client
+// whose capabilities have changed, would not repeat its questions.
 func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMessageParams, client func() bool) (asking.Answer, error) {
 	ctx, stop := sampler{n}.Within(ctx)
 	defer stop()
@@ -98,7 +97,7 @@ func (n *handlerCall) sampleOwn(ctx context.Context, key string, p *mcp.CreateMe
 	return a, err
 }
 
-// ownKey begins the keys of what is kept for the server itself, apart from those of handlers.
+// ownKey begins the keys of results that the server itself keeps, apart from those of handlers.
 const ownKey = "\x00model:"
 
 // startLoop is a message to the server's actor, which is the parent of all loops.
@@ -110,18 +109,18 @@ type startLoop struct {
 
 func (m *startLoop) start(c *actors.Context) {
 	err := m.begin(c)
-	if !m.reply.Complete(struct{}{}, err) && err == nil { // its handler does not wait any more
+	if !m.reply.Complete(struct{}{}, err) && err == nil { // the handler does not wait any more
 		m.cancel(actors.ErrStopped)
 	}
 }
 
-// quota names for whom the server's model works.
+// quota names the client whose quota of the server's model a request uses.
 func (r *request) quota() string {
 	if id := r.principal.id(); id != "" {
 		return "principal " + id
 	}
-	if r.session.in == nil { // each could have a session for each call
-		return "nobody"
+	if r.session.in == nil { // over HTTP a client could open a session for each call
+		return "anonymous"
 	}
 	return "session " + r.session.ref.Path()
 }

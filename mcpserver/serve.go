@@ -14,21 +14,21 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/pipe"
 )
 
-// errHungUp is the cause of the contexts of handlers whose client has gone.
+// errHungUp is the cause of the contexts of handlers whose client has hung up.
 var errHungUp = errors.New("the client has hung up")
 
 // ServeStdio serves the client at the other end of standard input and output,
-// until it hangs up or ctx ends. Nothing else may be written to standard output
-// meanwhile (STDIO-03).
+// until it hangs up or ctx ends. The program must write nothing else to standard
+// output meanwhile.
 func (s *Server) ServeStdio(ctx context.Context) error {
-	return s.Serve(ctx, pipe.StandardInput(), os.Stdout)
+	return s.Serve(ctx, pipe.StandardInput(), os.Stdout) // STDIO-03
 }
 
 // Serve serves one client over a pair of byte streams, one message a line, until
 // the client hangs up (nil, after the calls in flight have ended or [Limits].Grace
 // is over), a stream breaks, or ctx ends (its cause). It always closes out, and
-// interrupts a blocked read of in by SetReadDeadline or Close where in has it; a
-// read that has neither may outlast Serve.
+// interrupts a blocked read of in by SetReadDeadline or Close where in has it;
+// otherwise the read may outlast Serve.
 //
 // It may be called many times at once, with other streams.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) error {
@@ -52,10 +52,9 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.WriteCloser) er
 	return err
 }
 
-// Connect joins the server with a client in the same process: to takes what the
-// server says, and what is sent to the link reaches the server. Handlers and
-// answers run on goroutines of the server, never on the sender's. The session
-// ends with the link's Close, or with the server.
+// Connect joins the server with a client in the same process: to receives the messages of
+// the server, and the link takes those of the client. Handlers run on goroutines of the
+// server, never on the sender's. The session ends with the link's Close, or with the server.
 func (s *Server) Connect(to mcp.Sink) (mcp.Link, error) {
 	n := newSession(s)
 	n.principal = s.opts.Principal

@@ -1,4 +1,4 @@
-// server.go: the actor that owns the sessions, and the handle on it.
+// server.go: the actor that owns the sessions, and its handle.
 
 package mcpserver
 
@@ -42,14 +42,14 @@ type Server struct {
 
 	lists
 	skillTree skillTree
-	limits    *ratelimit.Limits // nil without
+	limits    *ratelimit.Limits // nil without limits
 	records   store.Records
 	tasks     *serverTasks
 	identity  *offered.Identity
 
 	closing sync.Once
 	closed  atomic.Bool
-	ended   error // what Shutdown returned first
+	ended   error // of the first Shutdown or Close
 
 	mu       sync.Mutex // guards sessions and the change of closed: an accepting goroutine and Shutdown agree without the actor
 	sessions map[*session]struct{}
@@ -59,7 +59,7 @@ type Server struct {
 	web       *web.Handler
 	pages     *pages.Pages
 	dialogues *dialogue.Host
-	model     asking.OpenModel // nil without
+	model     asking.OpenModel // nil without Options.Model
 	loops     atomic.Uint64    // names sampling loops
 
 	starting sync.Mutex              // held while common is made, which waits for its actor: all wait for the same one
@@ -81,7 +81,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 			return nil, fmt.Errorf("mcpserver: unknown protocol revision %q", v)
 		}
 	}
-	// Newest first, as clients are told.
+	// Newest first, as clients get them.
 	s.opts.Versions = slices.DeleteFunc(mcp.Versions(), func(v mcp.Version) bool { return !slices.Contains(s.opts.Versions, v) })
 	if len(s.opts.Versions) == 0 {
 		return nil, errors.New("mcpserver: no protocol revision is left to speak")
@@ -164,7 +164,7 @@ func (a *serverActor) Receive(c *actors.Context, msg any) {
 			New:    func() actors.Actor { return n },
 			OnStop: n.stopped,
 		})
-		if !m.reply.Complete(ref, err) { // the caller has stopped waiting
+		if !m.reply.Complete(ref, err) { // the caller does not wait any more
 			ref.Stop()
 		}
 	case *startLoop:
@@ -231,8 +231,8 @@ func (s *Server) live() []*session {
 	return all
 }
 
-// Shutdown takes no more calls, lets those in flight end until ctx does, and
-// closes all sessions. Later calls return what the first did.
+// Shutdown takes no more calls, waits for those in flight until ctx ends, and
+// closes all sessions. Later calls of it return the same error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closing.Do(func() { s.ended = s.shutDown(ctx) })
 	return s.ended
@@ -263,7 +263,7 @@ func (s *Server) shutDown(ctx context.Context) error {
 		n.ref.Send(&closeSession{cause: ErrClosed, graceful: true})
 	}
 	for _, n := range sessions {
-		_, _ = n.ended.Wait(ctx) // the error is ctx's, or what Serve returns
+		_, _ = n.ended.Wait(ctx) // the error is ctx's, or that of Serve
 		n.ref.Send(&closeSession{cause: ErrClosed})
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)

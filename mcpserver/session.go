@@ -28,10 +28,10 @@ import (
 
 // Messages to a session.
 type (
-	// readEnded comes from the reader: there is no more.
+	// readEnded comes from the reader: the source has ended.
 	readEnded struct{ err error }
-	// closeSession wants the session to end; if graceful, not before its calls
-	// have, for which its sender sets the limit.
+	// closeSession ends the session. If it is graceful, the session first waits for its
+	// calls: the sender bounds that time.
 	closeSession struct {
 		cause    error
 		graceful bool
@@ -47,30 +47,30 @@ type session struct {
 	ref       actors.Ref // set when the actor starts, before anything is read
 	calls     *inbound.Table
 	principal *Principal // nil for an anonymous client
-	stateless bool       // of many clients at once: no request leaves anything in it
+	stateless bool       // of many clients at once: it keeps nothing of a request
 	in        *reader    // nil but for a pipe or link
 	out       web.Output
 	hangUp    func() // ends a blocked read; may be called more than once
 
 	peer    Peer // itself, as the program sees it
 	started actors.Reply[struct{}]
-	ended   actors.Reply[struct{}] // with what Serve returns
+	ended   actors.Reply[struct{}] // with the error of Serve
 
 	legacy   atomic.Pointer[handshake]    // nil before initialize
 	ready    atomic.Bool                  // the client has said notifications/initialized
 	level    atomic.Pointer[mcp.LogLevel] // never nil
 	senders  clients.Senders              // of modern requests
 	broken   atomic.Bool                  // a write has failed
-	limit    *rate.Limiter                // of anonymous senders; nil without
-	nested   atomic.Pointer[call.Table]   // what the legacy client is asked; nil before the first question
-	logs     atomic.Pointer[logPace]      // of messages that belong to no request; nil before the first
-	notified subscriptions.Client         // what the client was notified of
+	limit    *rate.Limiter                // of anonymous senders; nil without a limit
+	nested   atomic.Pointer[call.Table]   // calls to the legacy client; nil before the first question
+	logs     atomic.Pointer[logPace]      // of log messages that belong to no request; nil before the first
+	notified subscriptions.Client         // the notifications that the client got
 	budget   buffer.Budget                // of the arguments of calls that run on other goroutines
 
 	// The actor's own.
 	cause    error
 	draining bool
-	pings    *pinging // nil where there are none
+	pings    *pinging // nil without pings
 	roots    rootsNews
 }
 
@@ -83,11 +83,11 @@ func newSession(s *Server) *session {
 	return n
 }
 
-// defaultLevel is what a legacy client is told that has not said otherwise (LOG-03).
+// defaultLevel is the log level of a legacy client that has not set one (LOG-03).
 var defaultLevel = mcp.LogInfo
 
-// newStateless returns the session of all modern HTTP requests: each stands for
-// itself (MOD-06), and they only share the actors of their calls.
+// newStateless returns the session of all modern HTTP requests. Each request stands for
+// itself (MOD-06); they only share the actors of their calls.
 func newStateless(s *Server) *session {
 	n := newSession(s)
 	n.calls = inbound.NewTable(&inbound.Options{Limit: s.opts.HTTP.MaxConcurrent, Idle: 256, Deadline: s.opts.Limits.CallTimeout})
@@ -145,8 +145,8 @@ func (s *session) drain(cause error) {
 	s.server.notices.Close(s)
 }
 
-// stop ends the calls that are left and closes the connection, which may wait for
-// the peer and so is a task.
+// stop ends the calls that are left and closes the connection: in a task, for closing may
+// wait for the peer.
 func (s *session) stop(failure error) {
 	cause := s.cause
 	switch {
@@ -168,13 +168,13 @@ func (s *session) stop(failure error) {
 		s.in.lease.End()
 	}
 	s.hangUp()
-	if s.stateless { // if it has failed, the next request makes another one
+	if s.stateless { // after a failure the next request makes another one
 		s.server.common.CompareAndSwap(s, nil)
 	}
 	s.server.sys.Go(s.ref.Path(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), writeWait)
 		defer cancel()
-		if answered != nil { // what is said of those calls goes out before the end
+		if answered != nil { // the responses to those calls go out before the end
 			select {
 			case <-answered:
 			case <-ctx.Done():
@@ -189,7 +189,7 @@ func (s *session) stop(failure error) {
 	})
 }
 
-// writeWait bounds the wait for a client that does not read what is left to say.
+// writeWait bounds the wait for a client that does not read the last messages.
 const writeWait = time.Second
 
 // stopped answers for a session whose actor never ran.
@@ -199,9 +199,9 @@ func (s *session) stopped(err error) {
 	}
 }
 
-// Notify, Respond and Drop implement [port.Port]: the session of a pipe or link is the port of
-// requests that are carried out away from its reader. Notify sends what belongs to none of its requests, too.
-// A frame that cannot be written is dropped: the peer does not read, so the connection ends.
+// Notify, Respond and Drop implement [port.Port]: the session of a pipe or link is the port
+// of requests that do not run on its reader. Notify also sends messages that belong to no
+// request. If a write fails the frame is lost, and the connection ends: the peer does not read.
 func (s *session) Notify(frame []byte)                { s.wrote(s.out.Write(frame)) }
 func (s *session) Respond(frame []byte, _ *mcp.Error) { s.Notify(frame) }
 func (s *session) Drop()                              {}
@@ -210,7 +210,7 @@ func (s *session) queue(frame []byte) { s.wrote(s.out.Append(frame)) }
 
 func (s *session) wrote(err error) {
 	if err != nil && !s.broken.Swap(true) {
-		s.server.log.Warn("the client does not take what is written", "session", s.ref.Path(), "error", err)
+		s.server.log.Warn("writing to the client has failed", "session", s.ref.Path(), "error", err)
 		s.ref.Send(&closeSession{cause: err})
 	}
 }

@@ -17,16 +17,15 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/skills"
 )
 
-// AddSkill adds an Agent Skill (agentskills.io): a folder with a SKILL.md and any
-// files that go with it, served as skill://<path>/SKILL.md and so on.
-// The last part of the path is the name that SKILL.md gives the skill; the parts before
-// it, if any, are up to the program, as in "acme/billing/refunds". files is the
-// folder itself; see [ServeSkills] for one of many.
+// AddSkill adds an Agent Skill (agentskills.io): a folder with a SKILL.md and other files,
+// served as skill://<path>/SKILL.md and so on. The last part of the path is the name of the
+// skill in SKILL.md; the program chooses the parts before it, as in "acme/billing/refunds".
+// files is the folder itself; see [ServeSkills] for a folder of skills.
 //
-// The files are read once: a client verifies what it reads by the digests in the list. To
-// change a skill, remove it and add it anew. Names that begin with a
-// dot are left out, and so are symbolic links and other files that are not ordinary. More
-// than 512 files or 16 MiB are an error, as hosts need not take more.
+// AddSkill reads the files once: a client verifies them by the digests in the list. To
+// change a skill, remove it and add it again. AddSkill leaves out names that begin with a
+// dot, symbolic links and other files that are not ordinary. More than 512 files or 16 MiB
+// are an error: hosts need not accept more.
 //
 // With the first skill the server declares the extension, for good. Clients without it
 // find each SKILL.md among the resources.
@@ -42,8 +41,8 @@ func AddSkill(s *Server, path string, files fs.FS) error {
 }
 
 // ServeSkills adds every folder of files that has a SKILL.md as a skill, by its path;
-// see [AddSkill]. A skill may be within another one: its files are then among those of
-// the other, too. On an error none is added.
+// see [AddSkill]. A skill may be within another one, which then has its files, too. On an
+// error it adds none.
 func ServeSkills(s *Server, files fs.FS) error {
 	found, err := skills.Find(files)
 	if err != nil {
@@ -60,8 +59,8 @@ func ServeSkills(s *Server, files fs.FS) error {
 	return nil
 }
 
-// RemoveSkills removes skills by their path, as [Server.RemoveTools] does. Another one
-// that is within stays.
+// RemoveSkills removes skills by their path, as [Server.RemoveTools] does. A skill within a
+// removed one stays.
 func (s *Server) RemoveSkills(paths ...string) {
 	uris := make([]string, len(paths))
 	for i, p := range paths {

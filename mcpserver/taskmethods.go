@@ -58,7 +58,7 @@ func (s *session) aboutTask(a *arrival) (id string, live *tasks.Task, err error)
 	return id, live, nil
 }
 
-// answerWith answers a request that was never in flight with what do returns.
+// answerWith answers a request that was never in flight with the result of do.
 func (s *session) answerWith(a *arrival, do func() (any, error)) (lost bool, err error) {
 	return false, s.answerNow(a, method{quick: func(s *session, a *arrival) ([]byte, error) {
 		result, err := do()

@@ -23,25 +23,25 @@ import (
 )
 
 // TaskOptions changes how tool calls become tasks; nil is the same as the zero value.
-// The definition of a tool says whether its calls may: [mcp.ToolExecution].TaskSupport, where
-// [mcp.TaskOptional] is a task if the client wants or takes one, [mcp.TaskRequired]
+// [mcp.ToolExecution].TaskSupport in the definition of a tool decides whether its calls may:
+// [mcp.TaskOptional] makes a task if the client wants or takes one, [mcp.TaskRequired]
 // refuses clients without tasks, and the default is never. A client of a revision
-// that has no tasks at all gets an ordinary call in each case.
+// without tasks gets an ordinary call in each case.
 //
-// The limits are for one principal. Anonymous requests share theirs: only the ids of tasks, which
-// cannot be guessed, separate them.
+// The limits are for one principal. Anonymous clients share one set of limits: only the ids
+// of their tasks, which cannot be guessed, separate them.
 type TaskOptions struct {
-	// Working bounds the tasks that are worked on at once, Limit all that are kept.
+	// Working bounds the tasks in work at once, Limit all tasks that the server keeps.
 	// Zero means 16 and 128 for a principal, 64 and 512 without one.
 	Working, Limit int
-	// MaxBytes bounds the bytes that tasks keep: results, and arguments with three times
-	// their length, for they are decoded. Zero means 32 MiB.
+	// MaxBytes bounds the bytes that tasks keep: results, and three times the length of
+	// arguments, which are kept decoded, too. Zero means 32 MiB.
 	MaxBytes int64
-	// TTL is how long a task is kept from its creation if the client does not say, MaxTTL
-	// how long at most. Work that has not ended by then is cancelled.
+	// TTL is how long the server keeps a task from its creation if the client does not set a
+	// time, MaxTTL how long at most. Then it cancels work that has not ended.
 	// Zero means 30 min and 2 h, without a principal 5 min and 30 min.
 	TTL, MaxTTL time.Duration
-	// Poll is how often clients are told to ask. Zero means 1 s.
+	// Poll is the interval at which clients should poll. Zero means 1 s.
 	Poll time.Duration
 	// Tools are exceptions for some tools, by their names.
 	Tools map[string]TaskPolicy
@@ -50,15 +50,13 @@ type TaskOptions struct {
 // TaskPolicy says how calls of one tool become tasks.
 type TaskPolicy struct {
 	// ByHandler lets the handler decide when a call of 2026-07-28 becomes a task: with
-	// [ToolRequest.BeginTask]. Its earlier questions are rounds of the call,
-	// and a call without BeginTask is answered as any other.
-	// False means at once.
+	// [ToolRequest.BeginTask]. Its earlier questions are rounds of the call, and a call
+	// without BeginTask ends as any other. False means at once.
 	ByHandler bool
-	// TTL is how long these tasks are kept if the client does not say. Zero is
-	// [TaskOptions].TTL.
+	// TTL replaces [TaskOptions].TTL for these tasks. Zero does not.
 	TTL time.Duration
-	// Immediate is a text that the model of a 2025-11-25 client goes on with meanwhile; it may
-	// be empty.
+	// Immediate is a text with which the model of a 2025-11-25 client goes on meanwhile; it
+	// may be empty.
 	Immediate string
 }
 
@@ -87,11 +85,10 @@ func newTasks(s *Server, durable bool) *serverTasks {
 	return ts
 }
 
-// maxRecordBytes bounds the records of a server that was given no store.
+// maxRecordBytes bounds the records of a server without a store.
 const maxRecordBytes = 64 << 20
 
-// recordsIn returns where the server keeps what outlives a request, and whether it
-// also outlives the process.
+// recordsIn returns the records of the server, and whether they outlive the process.
 func recordsIn(given store.Records) (records store.Records, durable bool) {
 	if given != nil {
 		return given, true
@@ -99,7 +96,7 @@ func recordsIn(given store.Records) (records store.Records, durable bool) {
 	return memstore.New(&memstore.Options{MaxBytes: maxRecordBytes}), false
 }
 
-// hasTasks reports whether the server has tasks at all (TASK-01, TASK-20).
+// hasTasks reports whether the server has tasks (TASK-01, TASK-20).
 func (s *Server) hasTasks() bool { return s.tasks.declared.Load() }
 
 // declareTasks adds the capabilities of tasks that revision v has. Without a principal there is no list
@@ -125,7 +122,7 @@ func ownerOf(p *Principal) string {
 	return p.ID
 }
 
-// asTask returns the work of a tool call: the tool, or that it becomes a task.
+// asTask returns the work of a tool call: the tool, or the start of a task.
 func asTask(s *session, a *arrival, t *tool) (work, error) {
 	ts := s.server.tasks
 	switch {
@@ -171,9 +168,9 @@ func withExtension(all map[string]json.RawMessage, id string) map[string]json.Ra
 	return all
 }
 
-// modernTask is the work of a tool call of 2026-07-28: a task if the tool may be one
-// and the client takes it. A legacy task parameter changes nothing (XTASK-19), and a
-// call that has begun as one, before the client took tasks, remains one (XTASK-05).
+// modernTask returns the work of a tool call of 2026-07-28: a task if the tool may be one
+// and the client takes it. A legacy task parameter changes nothing (XTASK-19), and a call
+// that has begun before the client took tasks remains a call (XTASK-05).
 func (ts *serverTasks) modernTask(a *arrival, t *tool) (work, error) {
 	err := takesTasks(a.client)
 	switch {
@@ -204,7 +201,7 @@ func (w *taskStart) run(r *request) error {
 	return r.respond(t.creation())
 }
 
-// creation is the result for a call that has become a task.
+// creation returns the result for a call that has become a task.
 func (t *callTask) creation() any {
 	if t.request.version.Era() == mcp.EraModern {
 		c := t.Created()
@@ -228,9 +225,8 @@ type callTask struct {
 	request *request // of the handler
 }
 
-// begin makes a task of the call r, with a request of its own for the handler, which
-// start has to bring to its end. The task can be found, and is durable, when begin returns
-// (XTASK-04).
+// begin makes a task of the call r, with a request of its own for the handler, which start
+// must bring to its end. When begin returns, the task can be found and is durable (XTASK-04).
 func (ts *serverTasks) begin(r *request, w *tool, ttl *int64, start func(to *request)) (*callTask, error) {
 	common, err := ts.server.shared() // where calls do not end with the client's connection
 	if err != nil {
@@ -248,7 +244,7 @@ func (ts *serverTasks) begin(r *request, w *tool, ttl *int64, start func(to *req
 	t.Task, t.request = ts.New(ownerOf(r.principal), from), to
 	to.port, to.task = t.Task, t.Task
 	id := r.ID()
-	if n := r.invocation.Load(); id.IsZero() && n != nil { // the handler's, apart from the request inside of a middleware
+	if n := r.invocation.Load(); id.IsZero() && n != nil { // of a handler apart from the request inside of a middleware
 		id = n.current().ID()
 	}
 	if err := common.calls.Begin(&to.Call, to, inbound.Request{ID: id, Method: mcp.MethodCallTool, Unlisted: true, Deadline: -1}); err != nil {
@@ -272,14 +268,14 @@ func (ts *serverTasks) begin(r *request, w *tool, ttl *int64, start func(to *req
 // task.
 var ErrNoTask = errors.New("mcpserver: the call cannot become a task")
 
-// BeginTask makes the call a task, for tools whose [TaskPolicy] leaves it to the
-// handler: the client gets its answer, and the handler goes on without it. Questions it
-// asks from here on wait for the client to look at the task. It does nothing if the
-// call is a task already, or the client takes none; a client that must, for a tool
-// that requires tasks, was refused before the handler ran.
+// BeginTask makes the call a task, for tools whose [TaskPolicy] leaves that to the handler:
+// the client gets the task as its result, and the handler goes on. Questions from here on
+// wait until the client polls the task. BeginTask does nothing if the call is a task
+// already, or if the client takes none; if a tool requires tasks, the server has refused
+// such a client before the handler ran.
 //
-// An error, other than one that says that the call is over, is [ErrNoTask] or says that
-// there are too many tasks: the handler may go on without one.
+// Unless the call is over, the error is [ErrNoTask], or that there are too many tasks: the
+// handler may go on without one.
 func (t *ToolRequest) BeginTask(ctx context.Context) error {
 	r := t.live()
 	w, ok := r.job().(*tool)

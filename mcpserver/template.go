@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
-// Vars are the variables of a URI template as a URI has them: decoded strings; a
-// []string where a list stands, a map[string]string where an exploded map does.
-// Those that the URI leaves out are not there. They come from the client: a handler
-// that makes a file name or a query of one must look at it.
+// Vars are the variables of a URI template with their values in a URI: decoded strings, a
+// []string for a list, a map[string]string for an exploded map. Variables that the URI
+// leaves out are absent. The values come from the client: a handler that makes a file name or
+// a query of one must check it.
 type Vars map[string]any
 
-// Get returns a variable, the items of a list with commas between them, and "" for
-// one that is not there.
+// Get returns a variable, the items of a list with commas between them, and "" for one that
+// is absent.
 func (v Vars) Get(name string) string {
 	if s, ok := v[name].(string); ok {
 		return s
@@ -23,7 +23,7 @@ func (v Vars) Get(name string) string {
 	return strings.Join(v.List(name), ",")
 }
 
-// List returns a variable as a list, nil for one that is not there or is a map.
+// List returns a variable as a list, nil for one that is absent or a map.
 func (v Vars) List(name string) []string {
 	switch value := v[name].(type) {
 	case string:
@@ -44,8 +44,8 @@ type template struct {
 func (t *template) name() string { return t.Def.URITemplate }
 
 // AddTemplate adds a resource template (RFC 6570, all levels) with the handler that
-// reads the resources it stands for; see [AddResource]. Of several that a URI fits,
-// the one with the longest fixed part is read; a resource comes before all templates.
+// reads its resources; see [AddResource]. If a URI fits several templates, the server takes
+// the one with the longest fixed part; a resource comes before all templates.
 func AddTemplate[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest, vars Vars) (Out, error)) error {
 	return addTemplate(s, def, true, func(r *request, g *reading) (Out, error) {
 		return read(r.context(), &ResourceRequest{Request{r}}, g.vars)

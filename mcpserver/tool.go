@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
 
-// tool is a tool and everything that is derived from it when it is added.
+// tool is a tool with its handler.
 type tool struct {
 	*offered.Tool
 	pace  offered.Speed
@@ -29,21 +29,20 @@ func (t *tool) asks() bool            { return t.takes }
 func (t *tool) speed() *offered.Speed { return &t.pace }
 func (t *tool) run(r *request) error  { return t.call(r) }
 
-// AddTool adds a tool with a handler. The input schema is inferred from In, and
-// the output schema from Out, unless the tool brings its own. In must be a
-// struct, a map with string keys, or json.RawMessage to take the arguments as they
-// are. Out may be
+// AddTool adds a tool with a handler. The input schema is inferred from In, and the output
+// schema from Out, unless the definition has them. In must be a struct, a map with string
+// keys, or json.RawMessage to take the arguments as they are. Out may be
 //
 //   - *mcp.CallToolResult, which is sent as it is; the tool has no output schema
-//     unless it brings one;
+//     unless the definition has one;
 //   - string, mcp.Contents or any other type that implements mcp.Content, which
 //     become content blocks;
-//   - anything else, which becomes structured content and, for clients that do
-//     not know that, its JSON as text.
+//   - any other type, which becomes structured content and, for older clients, its
+//     JSON as text.
 //
-// An error of the handler is a result with isError that the model can read,
-// but an [*mcp.Error] that it returns itself, not wrapped, is a
-// protocol error. Arguments that do not fit are answered without the handler.
+// An error of the handler is a result with isError, whose text the model reads; an
+// [*mcp.Error] that is not wrapped is a protocol error. If the arguments do not fit the
+// schema the handler does not run.
 //
 // Connected clients are notified of the new tool.
 func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
@@ -114,8 +113,8 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 	return nil
 }
 
-// The functions that encode an answer are not inlined: what they need would stand on the stack
-// of every handler that waits, and thousands may wait.
+// The functions that encode an answer are not inlined: their variables would stand on the
+// stack of every handler that waits, and thousands may wait.
 
 // respond makes a result the answer.
 //
@@ -131,7 +130,7 @@ func (t *tool) respondText(r *request, text string) error {
 	return r.encoded(t.AppendText(r.buffer(), r.answer(), text, nil))
 }
 
-// respondValue makes a result of what a handler returned the answer. Out is a pointer to it.
+// respondValue makes a result of a value, to which out points, the answer.
 //
 //go:noinline
 func (t *tool) respondValue(r *request, out any) error {
@@ -156,7 +155,7 @@ func (t *tool) failed(r *request, err error) error {
 // model can act on since 2025-11-25, as a protocol error before (TOOL-09).
 func (t *tool) badArguments(r *request, err error) error {
 	text := fmt.Sprintf("invalid arguments for tool %q: %v", t.Def.Name, err)
-	if r.version.Has(mcp.FeatureURLElicitation) { // came with the same revision
+	if r.version.Has(mcp.FeatureURLElicitation) { // it came with the same revision
 		return t.respond(r, mcp.ErrorResult("%s", text))
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "%s", text)

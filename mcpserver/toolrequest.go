@@ -9,37 +9,37 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 )
 
-// Request is what a handler can learn and do beside its arguments. It may be used
-// from any goroutine until the handler returns; after the call's outcome Progress and
+// Request is the request of a handler: its sender, and ways to reach the client. It may be
+// used from any goroutine until the handler returns; after the call's outcome Progress and
 // Log do nothing.
 type Request struct{ r *request }
 
-// live is the request that the handler works for.
+// live returns the request that the handler works for.
 func (q *Request) live() *request {
 	if n := q.r.invocation.Load(); n != nil {
-		return n.current() // another one than at first, once the client was asked
+		return n.current() // each round has another
 	}
 	return q.r
 }
 
-// Principal is who sends requests, as [HTTPOptions].Authenticate has found out.
+// Principal is the sender of requests, as [HTTPOptions].Authenticate returns it.
 type Principal struct {
 	// ID names the principal for ever, such as the issuer and subject of a token: sessions,
-	// tasks and answers bound to one ID are accessible with no other.
+	// tasks and answers of one ID are out of reach for all others.
 	ID string
-	// Attributes are whatever Authenticate wants handlers to have.
+	// Attributes are values of Authenticate for the handlers.
 	Attributes any
 }
 
 // ToolRequest is the [Request] of a tool call.
 type ToolRequest struct{ Request }
 
-// Client is who sent a request, as it says itself: for display and logs, never
+// Client is the client of a request, as it describes itself: for display and logs, never
 // for behaviour or security.
 type Client struct {
-	Info         mcp.Implementation // empty if the client does not say
+	Info         mcp.Implementation // empty if the client sends none
 	Capabilities *mcp.ClientCapabilities
-	Version      mcp.Version // the revision the request is in
+	Version      mcp.Version // the revision of the request
 }
 
 // Name returns the name of the tool.
@@ -64,20 +64,20 @@ func (q *Request) Meta() mcp.Meta {
 	return meta
 }
 
-// Client returns who asks.
+// Client returns the client that sends the request.
 func (q *Request) Client() Client {
 	r := q.live()
 	return publicClient(r.client, r.version)
 }
 
-// publicClient is a client as handlers see it.
+// publicClient returns a client as handlers see it.
 func publicClient(c *clients.Client, v mcp.Version) Client {
 	return Client{Info: c.Info, Capabilities: c.Capabilities.For(v), Version: v}
 }
 
-// Progress tells the client how far the handler has come; total is 0 when it is
-// not known. It does nothing if the client did not ask for it, or if progress
-// does not increase, and holds back what comes too fast.
+// Progress reports to the client how far the handler has come; total is 0 if it is unknown.
+// It does nothing if the client has not asked for progress, or if progress does not increase,
+// and sends only the newest of reports that follow each other fast.
 func (q *Request) Progress(progress, total float64, message string) {
 	if r := q.live(); !r.token.IsZero() {
 		r.Call.Progress(progress, total, message)
@@ -95,7 +95,7 @@ func (r *request) notify(method string, params any) {
 	r.Emit(func() { r.port.Notify(frame) })
 }
 
-// Report is for [inbound.Handler].
+// Report implements [inbound.Handler].
 func (r *request) Report(progress, total float64, message string) {
 	params := mcp.ProgressParams{ProgressToken: r.token, Progress: progress}
 	if total != 0 {
@@ -112,7 +112,7 @@ func (r *request) Report(progress, total float64, message string) {
 	r.port.Notify(mcp.AppendNotification(nil, mcp.NotificationProgress, raw))
 }
 
-// Task returns the id of the task that the call has become, empty while it is none.
+// Task returns the id of the task that the call has become; empty before.
 func (q *Request) Task() string {
 	if t, ok := q.live().task.(*tasks.Task); ok {
 		return t.ID()

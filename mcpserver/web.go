@@ -24,15 +24,14 @@ import (
 // (http.ResponseController); the server should have a ReadHeaderTimeout. Requests whose
 // Host or Origin is not allowed are refused, see [HTTPOptions].AllowedHosts.
 //
-// To stop, call the Server's Shutdown, and then the http.Server's, which waits for the
-// event streams that the first one ends.
+// To stop, call the Server's Shutdown, which ends the event streams, and then the
+// http.Server's, which waits for them.
 func (s *Server) Handler() http.Handler { return s.web.Streamable() }
 
 // SSEHandler serves clients of the transport of 2024-11-05, HTTP with Server-Sent
-// Events, on a path of its own beside [Server.Handler]: a GET opens the stream
-// of a session, whose first event names the address of its POSTs, the same with a secret
-// in the query. The session ends with the stream. All revisions with a
-// handshake can be spoken over it.
+// Events, on a path of its own beside [Server.Handler]: a GET opens the stream of a
+// session, whose first event names the address of its POSTs, the same with a secret in the
+// query. The session ends with the stream. All legacy revisions work over it.
 //
 // The allowed hosts and origins, the authentication, the bounds and the way to stop are
 // those of Handler.
@@ -93,7 +92,7 @@ func (b webBackend) Open(ctx context.Context, from web.Sender, out web.Output, e
 	return webSession{n}, err
 }
 
-// arrivals are recycled: those of HTTP requests have no reader that keeps one.
+// arrivals recycles the arrivals of HTTP requests, which have no reader to keep them.
 var arrivals = sync.Pool{New: func() any { return new(arrival) }}
 
 // Modern implements [web.Backend].
@@ -116,8 +115,8 @@ func (b webBackend) Modern(m *mcp.Message, from web.Sender, h http.Header, x *we
 	return err
 }
 
-// admitWeb is admit for a POST of 2026-07-28: it holds the headers against the body, in the
-// order of SHM-15. Nothing is executed on a mismatch (SECA-5).
+// admitWeb is admit for a POST of 2026-07-28: it checks the headers against the body, in the
+// order of SHM-15. A mismatch executes nothing (SECA-5).
 func admitWeb(s *session, a *arrival, h http.Header) error {
 	err := namesVersion(s.server, a.Message)
 	if err != nil {
@@ -158,7 +157,7 @@ func namesVersion(s *Server, m *mcp.Message) error {
 	return nil
 }
 
-// checkMirrored holds Mcp-Param headers against the arguments (HDR-24).
+// checkMirrored checks Mcp-Param headers against the arguments (HDR-24).
 func checkMirrored(s *session, a *arrival, h http.Header) error {
 	if a.Method != mcp.MethodCallTool {
 		return nil
@@ -220,19 +219,19 @@ func (n webSession) Reachable() { n.server.notices.CatchUp(n.session) }
 // Close implements [web.Session].
 func (n webSession) Close(cause error) { n.ref.Send(&closeSession{cause: cause}) }
 
-// Looked is for [inbound.Handler]: a call on the goroutine of net/http watches its client's
-// connection only if its handler looks at its context.
+// Looked implements [inbound.Handler]: a call on the goroutine of net/http watches its
+// client's connection only if its handler uses its context.
 func (r *request) Looked() {
 	if x, ok := r.port.(*web.Exchange); ok {
 		x.Watch(&r.Call)
 	}
 }
 
-// CloseStream closes the HTTP connection on which the client waits for the answer, for
-// the time of a pause, to save it; the client comes again by itself and gets the messages of
-// the meantime, the answer too. Zero is [HTTPOptions].RetryAfter.
+// CloseStream closes the HTTP connection on which the client waits for the answer, to save
+// the connection during a pause. After retry the client connects again by itself, and gets
+// the messages of the meantime with the answer. Zero is [HTTPOptions].RetryAfter.
 //
-// It does nothing where the client would not come again: on pipes, before 2025-11-25, in
+// It does nothing where the client would not connect again: on pipes, before 2025-11-25, in
 // 2026-07-28, and with [HTTPOptions].NoResume. The call goes on in any case.
 func (q *Request) CloseStream(retry time.Duration) {
 	if x, ok := q.live().port.(*web.Exchange); ok {
