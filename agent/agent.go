@@ -34,7 +34,7 @@ type Config struct {
 	Allow, Deny []string
 	// Tools are functions of the program, beside those of the runtime.
 	Tools []Tool
-	// Limits bound each run. Zero ones are as [Limits] says.
+	// Limits bound each run. A zero limit has the default of [Limits].
 	Limits Limits
 	// Approve decides which calls wait for a human. Nil means the runtime's.
 	Approve ApprovePolicy
@@ -49,16 +49,16 @@ type Config struct {
 	MaxTokens int
 	// Temperature is left to the provider where nil.
 	Temperature *float64
-	// Description says in a sentence what the agent is good for, to the models of
+	// Description describes the purpose of the agent in a sentence, for the models of
 	// agents that have it as a tool or hand over to it.
 	Description string
-	// Input is the JSON schema of what the agent takes as a tool, an object; the prompt
+	// Input is the JSON schema of the agent's arguments as a tool, an object; the prompt
 	// is then that object. Empty means a prompt. See [Agent.AsTool].
 	Input json.RawMessage
-	// Guards look at what goes in and out of a run, in this order.
+	// Guards check the input and output of a run, in this order.
 	Guards []Guard
-	// StopWhen ends a run after a turn that the model has not ended it with. The result
-	// has what the model said in that turn, and [StopMet]. The zero value never does.
+	// StopWhen ends a run after a turn, although the model goes on. The result has the
+	// model's text of that turn, and [StopMet]. The zero value ends no run.
 	StopWhen StopCondition
 	// MaxRepeats is in how many turns in a row the model may call the same tools with the
 	// same arguments, and no others, before it is warned; at twice as often the run fails
@@ -67,25 +67,25 @@ type Config struct {
 	// ContextLength is how many tokens the model takes, input and output together. A
 	// conversation that becomes larger is cut: the instructions, the first message and
 	// the newest turn stay; results of tools are left out first, then whole turns, the
-	// oldest before others. Events and journal have all of it, and a [HistoryCut] says
-	// what the model does not see any more. Zero means what the model says of itself by
-	// a method ContextLength() int, or else that nothing is cut before the model
-	// refuses a turn as too long; then half of it is, once.
+	// oldest before others. Events and journal have all of it, and a [HistoryCut] reports
+	// the cut. Zero means the length that the model returns by a method
+	// ContextLength() int. Without the method the conversation is cut when the model
+	// refuses a turn as too long: by half, once.
 	ContextLength int
-	// Summarise says in a few words what is cut, in place of what it has said before
-	// ("" the first time): messages as they were. What it spends is its own. An error
-	// leaves a mark without words. Nil lets SummaryModel do it.
+	// Summarise sums up the messages that are cut, in a few words, which replace its
+	// summary before ("" the first time). Its costs are not the run's. An error leaves a
+	// mark without words. Nil lets SummaryModel do it.
 	Summarise func(ctx context.Context, before string, dropped []llm.Message) (string, error)
-	// SummaryModel sums up what is cut, in 512 tokens at the most, on the account of the
-	// run; where that has no room for it there is a mark without words. Nil, without
-	// Summarise, leaves only marks.
+	// SummaryModel sums up the messages that are cut, in 512 tokens at the most, on the
+	// account of the run; an account without room leaves a mark without words. Nil,
+	// without Summarise, leaves only marks.
 	SummaryModel llm.Model
 	// Output is the JSON schema the answer must fit. A model whose answer does not fit
 	// reads why and answers again, twice at the most. Empty means any text.
 	Output json.RawMessage
 }
 
-// Agent is what runs are made of. It does not change.
+// Agent is a definition of which runs are started. It does not change.
 type Agent struct {
 	rt      *Runtime
 	name    string
@@ -97,7 +97,7 @@ type Agent struct {
 	hash    string
 	offers  offers
 	warned  atomic.Bool    // that there are very many tools
-	runs    *loop.Template // what all of its runs have in common
+	runs    *loop.Template // the configuration that all of its runs share
 }
 
 // newAgent checks a definition.
@@ -164,7 +164,7 @@ func (a *Agent) check() error {
 	return a.shareConfig()
 }
 
-// shareConfig makes what runs have in common.
+// shareConfig makes the configuration that all runs share.
 func (a *Agent) shareConfig() (err error) {
 	rt := a.rt
 	cfg := a.character()
@@ -175,14 +175,14 @@ func (a *Agent) shareConfig() (err error) {
 	return err
 }
 
-// character is what makes a run this agent's, and what a hand-off changes.
+// character is the part of the configuration that a hand-off replaces.
 func (a *Agent) character() *loop.Config {
 	return &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
 		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: compileGuards(a.cfg.Guards),
 		Context: a.cfg.ContextLength, Summarise: a.summarise(), StopWhen: a.cfg.StopWhen.loop()}
 }
 
-// summarise returns the function that sums up what is cut; nil for none.
+// summarise returns the function that sums up the messages that are cut; nil for none.
 func (a *Agent) summarise() func(ctx context.Context, by *loop.Call, before string, dropped []llm.Message) (string, error) {
 	if f := a.cfg.Summarise; f != nil {
 		return func(ctx context.Context, _ *loop.Call, before string, dropped []llm.Message) (string, error) {
@@ -215,11 +215,11 @@ func (a *Agent) configHash() string {
 // Name returns the agent's name.
 func (a *Agent) Name() string { return a.name }
 
-// Description returns what the agent is good for, in a sentence; it may be empty.
+// Description returns the purpose of the agent in a sentence; it may be empty.
 func (a *Agent) Description() string { return a.cfg.Description }
 
 // Config returns a copy of the agent's definition, completed by the runtime's defaults.
-// What it refers to must not be changed.
+// The caller must not change the values that it refers to.
 func (a *Agent) Config() Config {
 	cfg := a.cfg
 	cfg.Servers, cfg.Tools, cfg.Guards = slices.Clone(cfg.Servers), slices.Clone(cfg.Tools), slices.Clone(cfg.Guards)
@@ -227,7 +227,7 @@ func (a *Agent) Config() Config {
 }
 
 // Run starts a run and waits for its result. If ctx ends, the run is cancelled, and
-// the result says what it has cost.
+// the result has the costs so far.
 func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Result, error) {
 	run, err := a.Start(ctx, prompt, opts)
 	if err != nil {
@@ -238,7 +238,7 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 	}
 	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
 	defer stop()
-	// The run ends a bounded time after its cancel, and says then what it has cost.
+	// The run ends a bounded time after its cancel, and its result then has the costs.
 	return run.Wait(context.WithoutCancel(ctx))
 }
 
@@ -289,7 +289,7 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	}
 	rt, rec := a.rt, newRecord(o.ID, a.rt.store, &a.rt.stalls, from)
 	rec.standing.log = rt.sys.Log()
-	rec.unread = !rt.own && from == nil // what the runtime's own store keeps is in memory anyway
+	rec.unread = !rt.own && from == nil // the runtime's own store keeps the events in memory anyway
 	identity := []any{&a.name, prompt, o.Output}
 	if o.Tenant != nil && o.Tenant.name != "" {
 		identity = append(identity, o.Tenant.name)
@@ -315,8 +315,8 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	return run, err
 }
 
-// priced finds what the agent's model costs, and refuses a limit of money where that is
-// not known.
+// priced finds the price of the agent's model, and refuses a limit of money where the
+// price is unknown.
 func (a *Agent) priced() error {
 	a.pricing = a.rt.pricing(a.model)
 	if a.cfg.Limits.Cost == 0 {
@@ -369,7 +369,7 @@ func (a *Agent) checkTenant(t *Tenant) error {
 	return nil
 }
 
-// asked returns what answers for a run with these options.
+// asked returns the answerers for a run with these options.
 func (a *Agent) asked(o *RunOptions) asked {
 	out := asked{servers: a.rt.servers, sampler: o.Sampler, roots: o.Roots}
 	if o.Tenant != nil {

@@ -47,7 +47,7 @@ type (
 		maximum int
 		reply   *actors.Reply[int]
 	}
-	// openedTenant says that a tenant has its connections.
+	// openedTenant notes that a tenant has its connections.
 	openedTenant struct {
 		tenant *Tenant
 		reply  *actors.Reply[struct{}]
@@ -166,7 +166,7 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 }
 
 // full reports whether as many runs are under way as may be. A run that has its outcome
-// is not, though its actor may still be stopping: who waited for it may start the next.
+// is not, though its actor may still be stopping: its caller may start the next.
 func (a *agents) full() bool {
 	if len(a.live) < a.maximum {
 		return false
@@ -216,7 +216,7 @@ func (a *agents) stopped(c *actors.Context, ref actors.Ref) {
 	}
 	delete(a.live, ref)
 	if !run.loop.Begun() {
-		run.traced.over(nil, run.loop.Outcome().Err) // else its record says so
+		run.traced.over(nil, run.loop.Outcome().Err) // else its record reports it
 		delete(a.runs, run.id)
 	} else if a.ended = append(a.ended, run); len(a.ended) > keepEnded {
 		a.drop(c, a.ended[0])

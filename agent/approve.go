@@ -29,23 +29,23 @@ type ToolCall struct {
 	Tool      string
 	Arguments json.RawMessage
 	// Definition names exactly this tool of exactly this server: a hash of how both are
-	// defined. A policy that remembers what was allowed is to remember it by this; it is
+	// defined. A policy that remembers its approvals is to remember them by this; it is
 	// empty for functions of the program.
 	Definition string
-	// ReadOnly is what the server says of the tool. It is worth nothing unless
-	// Trusted, which the user says of the server.
+	// ReadOnly is the server's own annotation. It counts only with Trusted, by which
+	// the user has marked the server.
 	ReadOnly, Trusted bool
 	NeedsApproval     bool  // marked by [NeedsApproval]
-	OpenWorld         bool  // the server says itself that the tool deals with the outside
-	Taint             Taint // what the tool has to do with the lethal trio
-	Seen              Taint // what the tree of runs has seen by now; Outbound is never set
+	OpenWorld         bool  // by the server's own annotation the tool deals with the outside
+	Taint             Taint // the tool's part in the lethal trio
+	Seen              Taint // by the tree of runs so far; Outbound is never set
 }
 
 // ApprovePolicy decides which calls wait for a human. It may be called by many
 // goroutines at once and should be quick. If it panics, the call is asked about.
 //
-// What [NeedsApproval] marks is asked about even where a policy allows it; a policy
-// can only refuse it.
+// A call of a tool that [NeedsApproval] marks asks even where a policy allows it; a
+// policy can only refuse it.
 type ApprovePolicy func(ctx context.Context, call *ToolCall) Verdict
 
 // AskBeforeWrites is the default: it allows functions of the program, and tools that
@@ -83,20 +83,19 @@ func gate(agent string, policy ApprovePolicy, taint *guard.TaintState) func(cont
 	}
 }
 
-// Taint says what a tool has to do with the lethal trio: untrusted text in
-// the conversation can make the model send private data that is there too to the
-// author of the text, if only some tool leads outside.
+// Taint is the part of a tool in the lethal trio: untrusted text in the conversation
+// can make the model send private data of the conversation to the author of the text,
+// if only some tool leads outside.
 //
-// What is known of a server's tool decides, and the worst is taken for granted where
-// nothing is known. A server that the user has not marked as trusted may do all three.
-// Of a trusted one the annotations count: a tool with openWorldHint false reads private
-// data, and brings in no strangers' text and carries none out; without that hint, or
-// with it true, it does all three. Functions of the program do what [Tool].Taint says,
-// nothing if that is not set; sub-agents and hand-offs do nothing by themselves, and
-// what they see counts for all runs of the tree.
+// The annotations of a server's tool decide if the user has marked the server as
+// trusted: a tool with openWorldHint false reads private data, and brings in no
+// strangers' text and carries none out; without that hint, or with it true, it does all
+// three. A tool of any other server counts as doing all three. A function of the program
+// has its [Tool].Taint, and none if that is not set. Sub-agents and hand-offs have none
+// of their own; the taint of their calls counts for all runs of the tree.
 type Taint struct {
-	Untrusted bool `json:"untrusted,omitzero"` // its results may hold what strangers have written
-	Private   bool `json:"private,omitzero"`   // its results may hold what strangers must not see
+	Untrusted bool `json:"untrusted,omitzero"` // its results may hold text of strangers
+	Private   bool `json:"private,omitzero"`   // its results may hold data that strangers must not see
 	Outbound  bool `json:"outbound,omitzero"`  // its arguments may reach strangers
 }
 
@@ -109,9 +108,9 @@ func taintOf(trusted bool, a *mcp.ToolAnnotations) Taint {
 // AskOnTaint returns the policy so changed that a call which it would allow is asked
 // about if it may carry out private data: when the run, or one of its tree, has seen
 // results of [Taint].Untrusted and of [Taint].Private tools, and the tool is
-// [Taint].Outbound. What a human has allowed for the rest of the run before that is
-// asked about once more. Calls of one turn are decided on together, by what was seen
-// before: the model had not read their results when it wrote them.
+// [Taint].Outbound. Such a call asks once more although a human has allowed the tool
+// for the rest of the run before. Calls of one turn are decided on together, by the
+// results before it: the model had not read their results when it wrote them.
 func AskOnTaint(policy ApprovePolicy) ApprovePolicy {
 	return func(ctx context.Context, call *ToolCall) Verdict {
 		verdict := policy(ctx, call)

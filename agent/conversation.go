@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Conversation returns what was said in a run so far, the results of its tools included,
+// Conversation returns the messages of a run so far, the results of its tools included,
 // for [RunOptions].History of the next one. It is read from the store, so the run may be
 // of another process or of the past. What a run that was cut off has left open is not in
 // it. A run that is not there is a [store.ErrNotFound].
@@ -35,7 +35,7 @@ func (rt *Runtime) Conversation(ctx context.Context, runID string) ([]llm.Messag
 	return c.said, nil
 }
 
-// conversation rebuilds what was said from the events of a run.
+// conversation rebuilds the messages from the events of a run.
 type conversation struct {
 	maxResult int
 	said      []llm.Message

@@ -11,7 +11,7 @@
 // A [Runtime] holds everything; [Runtime.Agent] defines an agent, [Agent.Start]
 // begins a [Run], [Run.Events] watches it, [Run.Wait] has its [Result].
 //
-// # What is promised
+// # Promises
 //
 //   - A run has exactly one outcome, whatever panics, hangs or is cancelled, and
 //     closing the runtime ends everything it started.
@@ -19,7 +19,7 @@
 //   - A server that fails costs its tools and nothing else: runs go on without them,
 //     also without any; [ToolsListed] names it, and the model learns of it.
 //   - Nothing happens unasked: see [AskBeforeWrites]. Silence is never a yes.
-//   - What a run does is in its store before it is done; see package store.
+//   - The store has each act of a run before the run does it; see package store.
 //
 // Every method may be called from any goroutine.
 //
@@ -28,7 +28,7 @@
 // A call of a server's tool asks, unless the user marked the server as trusted and
 // the server marks the tool as read-only. Functions of the program ([Func]) are the
 // program's own business and run, unless marked by [NeedsApproval]. An agent's
-// Approve can be stricter or laxer, but for one thing: what NeedsApproval marks
+// Approve can be stricter or laxer, with one exception: a tool that NeedsApproval marks
 // always asks. A question is an [Ask] event and a row in the store; the first
 // answer counts, wherever it comes from, and without one it counts as declined once
 // it expires. [Options].OnAsk answers for the program.
@@ -40,9 +40,9 @@
 // with the same conversation. [Guard] looks at all that goes in and out and may change
 // or refuse it, [StopCondition] ends a run early. A model that turns in circles reads
 // that it does, and is then stopped ([LoopError]), and a conversation that outgrows its model is cut
-// ([Config].ContextLength); of both the events tell.
+// ([Config].ContextLength); events report both.
 //
-// # Models and what they cost
+// # Models and their costs
 //
 // Each backend has one provider, which bounds how many requests are out, retries and
 // gives up for a while ([Options].Providers). Several models are made one by llm/router.

@@ -112,7 +112,7 @@ func (e *RunError) Error() string { return e.Message }
 // runError is an error of a run's loop. With errors.As it is also the error of this
 // package that stands for the loop's.
 type runError struct {
-	about string // what has failed, such as: run "r"; empty for nothing
+	about string // the part that failed, such as: run "r"; empty for none
 	err   error
 }
 
@@ -134,7 +134,7 @@ func (e *runError) Error() string {
 // Unwrap returns the loop's error.
 func (e *runError) Unwrap() error { return e.err }
 
-// As implements what [errors.As] looks for.
+// As implements the interface that [errors.As] uses.
 func (e *runError) As(target any) bool {
 	switch t := target.(type) {
 	case **LimitError:
@@ -155,7 +155,7 @@ func (e *runError) As(target any) bool {
 	return false
 }
 
-// convert looks for an error in a chain, and sets target to what it is here.
+// convert finds an error in a chain, and sets target to the error that this package has for it.
 func convert[From error, To any](err error, target *To, as func(From) To) bool {
 	from, ok := errors.AsType[From](err)
 	if ok {

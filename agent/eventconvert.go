@@ -37,7 +37,7 @@ func (c *converter) enter(turn int) {
 	}
 }
 
-// convert returns what an entry is to a reader, which may be nothing.
+// convert returns the events that an entry is to a reader, which may be none.
 func (c *converter) convert(e *runlog.Entry) []Event {
 	c.seq = e.Seq
 	h := c.head(e)
@@ -83,7 +83,7 @@ func (c *converter) convert(e *runlog.Entry) []Event {
 	return c.convertMore(h, e)
 }
 
-// modelResult passes on what the reader has not had of the turn, and then its end.
+// modelResult passes on the part of the turn that the reader lacks, and then its end.
 func (c *converter) modelResult(h Header, b *runlog.ModelResult) []Event {
 	c.enter(b.Turn)
 	out := c.chosen(h, b)
@@ -151,7 +151,7 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 	return a
 }
 
-// convertMore returns what the other entries are to a reader.
+// convertMore returns the events that the other entries are to a reader.
 func (c *converter) convertMore(h Header, e *runlog.Entry) []Event {
 	switch b := e.Body.(type) {
 	case *runlog.ToolWaiting:
@@ -182,7 +182,7 @@ func (c *converter) chosen(h Header, b *runlog.ModelResult) []Event {
 	return []Event{ModelChosen{h, b.Turn, b.Chosen.Model, b.Chosen.Reason, b.Chosen.Fallback}}
 }
 
-// passed notes what an event that is not written down means for later ones.
+// passed notes the effect of an event that is not written down on later ones.
 func (c *converter) passed(ev Event) []Event {
 	switch ev := ev.(type) {
 	case ModelChosen:

@@ -13,19 +13,19 @@ import (
 
 // Event is something that happened in a run: one of the types below.
 type Event interface {
-	// Head says of which run it is, where and when.
+	// Head returns the run of the event, its place there and its time.
 	Head() Header
 	// EventType names the type, such as "tool_started"; it does not change.
 	EventType() string
 }
 
-// Header is what every event has.
+// Header is the part that all events have.
 type Header struct {
 	RunID string `json:"runId"`
-	// Seq is the number of the event in the run's journal. What is not written
-	// there ([Text], [Thinking], [ToolProgress], [ModelRetried], [TurnRestarted], [StoreStalled]) and what
-	// is another's ([Nested]) has the number of the last one before it; so numbers
-	// never fall, and may repeat.
+	// Seq is the number of the event in the run's journal. An event that is not written
+	// there ([Text], [Thinking], [ToolProgress], [ModelRetried], [TurnRestarted], [StoreStalled])
+	// and one of another run ([Nested]) has the number of the last one before it; so
+	// numbers never fall, and may repeat.
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	Path []string  `json:"path,omitempty"` // agents from the root to the one that runs
@@ -43,8 +43,8 @@ type (
 		Model  string `json:"model"`
 		Prompt string `json:"prompt"`
 	}
-	// ToolsListed says what the model may call from now on. It comes again when that
-	// changes.
+	// ToolsListed lists the tools that the model may call from now on. It comes again
+	// when they change.
 	ToolsListed struct {
 		Header
 		Tools  []string `json:"tools"`
@@ -72,7 +72,7 @@ type (
 		Usage  Usage            `json:"usage"`
 		Calls  int              `json:"calls"` // how many tool calls it asks for
 	}
-	// ToolStarted says that a call is being made.
+	// ToolStarted begins a call.
 	ToolStarted struct {
 		Header
 		Key       string          `json:"key"`              // of the call, unique
@@ -82,7 +82,7 @@ type (
 		// Run is the run that the call is, of a sub-agent; empty for other tools.
 		Run string `json:"run,omitempty"`
 	}
-	// ToolProgress says how far a call is. Only the newest matters: a slow reader
+	// ToolProgress is the progress of a call. Only the newest matters: a slow reader
 	// gets that one, and a late reader none.
 	ToolProgress struct {
 		Header
@@ -105,38 +105,38 @@ type (
 		Result  *mcp.CallToolResult `json:"result"`           // whole; the model may have seen less
 	}
 	// Ask is a question that waits for a human: may this call be made? Or, while a
-	// call runs, what its server asks: see Question. Answer it, or leave it to another
-	// reader.
+	// call runs, a question of its server: see Question. Answer it, or leave it to
+	// another reader.
 	Ask struct {
 		Header
 		ID        string          `json:"id"`
-		Kind      string          `json:"kind"`             // [KindTool], or what else is asked
-		Server    string          `json:"server,omitempty"` // its configured name, never what it says of itself
+		Kind      string          `json:"kind"`             // such as [KindTool]
+		Server    string          `json:"server,omitempty"` // its configured name, never one that it has given itself
 		Origin    string          `json:"origin,omitempty"` // where it is, such as its command
 		Trust     string          `json:"trust"`            // "program", "trusted" or "untrusted"
 		Tool      string          `json:"tool"`
-		Arguments json.RawMessage `json:"arguments"` // exactly what would be sent
-		Hash      string          `json:"hash"`      // of what is shown: server, tool, its definition and the arguments
+		Arguments json.RawMessage `json:"arguments"` // exactly as they would be sent
+		Hash      string          `json:"hash"`      // of the parts that are shown: server, tool, its definition and the arguments
 		// Definition names exactly this tool of exactly this server, as both are defined
 		// now; see [ToolCall].Definition.
 		Definition string    `json:"definition,omitempty"`
 		Expires    time.Time `json:"expires"`
-		// Tainted says that the run has seen untrusted content and private data, and
-		// that the call may carry them out.
+		// Tainted is true if the run has seen untrusted content and private data, and
+		// the call may carry them out.
 		Tainted bool `json:"tainted,omitzero"`
-		// Again says that the policy asks about this call whatever was allowed before:
-		// [VerdictAskAgain].
+		// Again is true if the policy asks about this call in spite of all earlier
+		// approvals: [VerdictAskAgain].
 		Again bool `json:"again,omitzero"`
-		// Question is what the server of a running call asks; nil where a call is to be
-		// allowed. Arguments is empty then.
+		// Question is a question of the server of a running call, with Arguments empty;
+		// nil where a call is to be allowed.
 		Question *mcpclient.Ask `json:"question,omitempty"`
-		// Limit is what a run that has reached a limit asks for; nil for all other
+		// Limit is the request of a run that has reached a limit; nil for all other
 		// questions. See [AcceptMore].
 		Limit *LimitQuestion `json:"limit,omitempty"`
 
 		answer answerer
 	}
-	// AskSettled says how a question was decided.
+	// AskSettled is the decision on a question.
 	AskSettled struct {
 		Header
 		ID     string          `json:"id"`
@@ -144,7 +144,7 @@ type (
 		By     string          `json:"by,omitempty"`
 		Reason string          `json:"reason,omitempty"`
 	}
-	// ModelRetried says that the model did not answer and will be asked again. A late
+	// ModelRetried reports that the model did not answer; the run asks it again. A late
 	// reader may not see it.
 	ModelRetried struct {
 		Header
@@ -153,15 +153,16 @@ type (
 		Error   string `json:"error"`
 		WaitMS  int64  `json:"waitMs"` // until the next, in milliseconds
 	}
-	// StoreStalled says that the store does not take the run's events at the moment, and
-	// that the run waits for it. A late reader may not see it.
+	// StoreStalled reports that the store does not take the run's events at the moment;
+	// the run waits for it. A late reader may not see it.
 	StoreStalled struct {
 		Header
 		Error string `json:"error"`
 	}
-	// StoreResumed says that the store takes the run's events again.
+	// StoreResumed reports that the store takes the run's events again.
 	StoreResumed struct{ Header }
-	// LimitReached says that what comes next does not fit a limit, and what the run does.
+	// LimitReached reports that the next step does not fit a limit, and the reaction of
+	// the run.
 	LimitReached struct {
 		Header
 		// Account has the limit: the run's, or that of one above it. Empty for wall time.
@@ -171,7 +172,7 @@ type (
 		Spent   string  `json:"spent,omitempty"`
 		Then    OnLimit `json:"then"`
 	}
-	// LimitRaised says that a human has allowed more.
+	// LimitRaised reports that a human has allowed more.
 	LimitRaised struct {
 		Header
 		Account string `json:"account"`

@@ -4,10 +4,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// Events of what happens between an agent and its models, guards and other agents.
+// Events between an agent and its models, guards and other agents.
 type (
-	// ModelChosen says which model a router has taken for a turn, and why. It may come
-	// again in a turn, when that model has failed.
+	// ModelChosen names the model that a router has taken for a turn, and the reason. It
+	// may come again in a turn, when that model has failed.
 	ModelChosen struct {
 		Header
 		Turn     int    `json:"turn"`
@@ -15,14 +15,14 @@ type (
 		Reason   string `json:"reason,omitempty"`
 		Fallback int    `json:"fallback,omitzero"` // how many candidates have failed before
 	}
-	// TurnRestarted says that the model failed in the midst of a turn and is asked
+	// TurnRestarted reports that the model failed in the midst of a turn. The run asks it
 	// again: all [Text] and [Thinking] of the turn so far is void. A late reader may
-	// not see it, nor what was void.
+	// see neither the event nor the void text.
 	TurnRestarted struct {
 		Header
 		Turn int `json:"turn"`
 	}
-	// GuardActed says what a [Guard] has changed, refused or stopped.
+	// GuardActed reports that a [Guard] has changed, refused or stopped something.
 	GuardActed struct {
 		Header
 		Key    string     `json:"key,omitempty"` // of the call it is about; empty for none
@@ -31,7 +31,7 @@ type (
 		Action string     `json:"action"` // "changed", "refused" or "stopped"
 		Text   string     `json:"text,omitempty"`
 	}
-	// HistoryCut says that the model does not see all of the conversation any more.
+	// HistoryCut reports that the model does not see all of the conversation any more.
 	HistoryCut struct {
 		Header
 		Turn     int    `json:"turn"` // from which on
@@ -42,7 +42,7 @@ type (
 		Summary  string `json:"summary,omitempty"` // in place of all that was left out so far
 		Forced   bool   `json:"forced,omitzero"`   // the model had refused the turn
 	}
-	// HandedOff says that another agent goes on with the conversation. The Path of
+	// HandedOff reports that another agent goes on with the conversation. The Path of
 	// later events ends with it.
 	HandedOff struct {
 		Header
@@ -51,15 +51,15 @@ type (
 		To    string `json:"to"`
 		Model string `json:"model"`
 	}
-	// StopConditionMet says why the run ends with this turn.
+	// StopConditionMet names the condition that ends the run with this turn.
 	StopConditionMet struct {
 		Header
 		Turn      int    `json:"turn"`
 		Condition string `json:"condition"`
 	}
-	// QuestionDeclined says that a question of a server was declined without being asked,
-	// because it is not known whose call it belongs to, or because of a limit. What the server
-	// asked is not in it: it may be another run's.
+	// QuestionDeclined reports that the runtime declined a question of a server without
+	// asking it, because the question may belong to several calls, or because of a limit.
+	// The question itself is not in it: it may be another run's.
 	QuestionDeclined struct {
 		Header
 		Key    string `json:"key"`  // of the call that it may belong to
@@ -68,8 +68,8 @@ type (
 		Tool   string `json:"tool"`
 		Reason string `json:"reason"`
 	}
-	// ToolWaiting says that a call has to wait before it is sent: it had no effect yet. When
-	// it goes on [ToolStarted] follows.
+	// ToolWaiting reports that a call has to wait before it is sent: it had no effect yet.
+	// When it goes on [ToolStarted] follows.
 	ToolWaiting struct {
 		Header
 		Key    string `json:"key"` // of the call
@@ -77,7 +77,7 @@ type (
 		Tool   string `json:"tool"`
 		For    string `json:"for"` // such as: an instance of server "files" (4 of 4 in use)
 	}
-	// Tainted says what the run, or one of its tree, has seen from here on, if
+	// Tainted reports a taint that the run, or one of its tree, has from here on, if
 	// that is news to this run.
 	Tainted struct {
 		Header

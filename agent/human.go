@@ -92,9 +92,9 @@ func decided(d store.Decision) *mcpclient.Decision {
 	return out
 }
 
-// questionOf reads what a server's question was written down as; it is nil if that can
-// not be read. One that is not what was asked has nothing in it that could be agreed to
-// (SECA-41).
+// questionOf reads a server's question from its row; it is nil if the row is malformed. A
+// question that differs from the one that was asked is replaced by one without contents,
+// so that a person agrees to nothing by it (SECA-41).
 func questionOf(row *store.Ask) *mcpclient.Ask {
 	q := new(mcpclient.Ask)
 	if jsonx.Unmarshal(row.Payload, q) != nil {
@@ -108,8 +108,8 @@ func questionOf(row *store.Ask) *mcpclient.Ask {
 }
 
 // Fill accepts a server's form with these values. Fields that are left out have
-// their defaults; what does not fit the form is refused before it is sent, and the
-// server gets no answer but a dismissal.
+// their defaults; values that do not fit the form are refused before they are sent, and
+// the server gets a dismissal.
 func Fill(values map[string]any) (Decision, error) {
 	content := make(map[string]json.RawMessage, len(values))
 	for name, v := range values {
@@ -122,7 +122,7 @@ func Fill(values map[string]any) (Decision, error) {
 	return DecideAs(&mcpclient.Decision{Action: mcp.ActionAccept, Content: content})
 }
 
-// DecideAs answers a server's question with what a [mcpclient.Human] has decided, a
+// DecideAs answers a server's question with the decision of a [mcpclient.Human], a
 // prompter for example.
 func DecideAs(d *mcpclient.Decision) (Decision, error) {
 	if d.Page != "" {

@@ -18,12 +18,12 @@ import (
 
 // InboxOptions changes an [InboxHuman]; nil is the same as the zero value.
 type InboxOptions struct {
-	// Path is shown before the path of each question: who it is asked for.
+	// Path is shown before the path of each question: the asker on whose behalf it is put.
 	Path []string
 	// Expiry is how long a question waits. Zero means as long as the caller's: see
 	// [mcpclient.AskOptions].AskExpiry.
 	Expiry time.Duration
-	// By names who settles a question that is given up. Empty is "program".
+	// By is recorded as the decider of a question that is given up. Empty is "program".
 	By string
 	// Poll is how often the store is looked at. Zero, and more than a second, is a second.
 	Poll time.Duration

@@ -37,7 +37,7 @@ func (s *servers) texts(ctx context.Context, of []string) []runlog.ServerText {
 	return texts
 }
 
-// cutInstructions cuts a text, and says so at its end.
+// cutInstructions cuts a text, and marks the cut at its end.
 func cutInstructions(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Limits bounds each run of an agent with all that it starts: sub-agents, and what
-// servers sample while the run calls them. They are held before a call is made: what
-// does not fit any more is not begun. [Result].Spent says what it came to.
+// Limits bounds each run of an agent with all that it starts: sub-agents, and the
+// sampling of servers while the run calls them. They are checked before a call is made:
+// a call that does not fit is not begun. [Result].Spent has the sums.
 type Limits struct {
 	// Steps is how many turns the run itself takes. Zero means 32.
 	Steps int
@@ -33,21 +33,21 @@ type Limits struct {
 	// Wall is how long a run may take, without the time it waits for a human. Zero
 	// means one hour. It always stops the run.
 	Wall time.Duration
-	// OnLimit is what happens at any other limit. Empty means [LimitStop].
+	// OnLimit is the reaction to any other limit. Empty means [LimitStop].
 	OnLimit OnLimit
 }
 
-// OnLimit says what a run does that has reached a limit.
+// OnLimit is the reaction of a run that has reached a limit.
 type OnLimit string
 
-// What a run does at a limit. In the end it has a [*LimitError] in any case, unless a
+// The reactions to a limit. In the end the run has a [*LimitError] in any case, unless a
 // human has allowed more.
 const (
 	// LimitStop ends the run.
 	LimitStop OnLimit = runlog.LimitStop
 	// LimitAsk asks for more by an [Ask] with a Limit. Without a yes the run ends.
 	LimitAsk OnLimit = runlog.LimitAsk
-	// LimitWrapUp has the model answer once more, without tools, with what it has:
+	// LimitWrapUp has the model answer once more, without tools, from its results so far:
 	// the result then has a text beside the error. That last turn is reserved before
 	// the first one, so that it always fits.
 	LimitWrapUp OnLimit = runlog.LimitWrapUp
@@ -59,7 +59,7 @@ func (l *Limits) loop() loop.Limits {
 		Depth: l.Depth, Wall: l.Wall, OnLimit: string(l.OnLimit)}
 }
 
-// Spent is what a run has cost with all that it has started.
+// Spent is the cost of a run with all that it has started.
 type Spent struct {
 	Tokens     int       `json:"tokens,omitzero"` // input and output
 	Cost       llm.Money `json:"cost,omitzero"`   // where there is a price
@@ -68,14 +68,14 @@ type Spent struct {
 	Steps      int       `json:"steps,omitzero"` // turns of the run itself
 }
 
-// LimitQuestion is what an [Ask] about a limit asks for; amounts of money are decimals,
+// LimitQuestion is the request of an [Ask] about a limit; amounts of money are decimals,
 // others whole numbers.
 type LimitQuestion struct {
 	Account string `json:"account"` // whose limit it is: the run's, or that of one above
 	Limit   string `json:"limit"`   // as in [LimitError]
 	Max     string `json:"max"`
 	Spent   string `json:"spent"`
-	More    string `json:"more"` // what is asked for
+	More    string `json:"more"` // the amount that the run asks for
 }
 
 // AcceptMore allows a run that asks at a limit so much more, "0.50" of money or

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// openProviders starts what is between the runtime and its models.
+// openProviders starts the providers, which are between the runtime and its models.
 func (rt *Runtime) openProviders() (err error) {
 	all := map[string]provider.Options{"": {Retry: &rt.opts.Retry}}
 	for name, o := range rt.opts.Providers {
@@ -51,7 +51,7 @@ func (rt *Runtime) Providers() map[string]ProviderState {
 	return out
 }
 
-// pricing is what a model costs, a router's as much as the dearest of its models; nil
+// pricing is the price of a model, of a router that of the dearest of its models; nil
 // where no price is known.
 func (rt *Runtime) pricing(m llm.Model) *loop.Pricing {
 	names := namesOfModel(m)
@@ -72,7 +72,7 @@ func (rt *Runtime) pricing(m llm.Model) *loop.Pricing {
 	return p
 }
 
-// price is what a model costs: as the options say, or the one who chooses it.
+// price is the price of a model: that of the options, or else of the router that chooses it.
 func (rt *Runtime) price(m llm.Model, name string) (llm.Price, bool) {
 	if price, ok := rt.opts.Prices[name]; ok {
 		return price, true

@@ -23,7 +23,7 @@ type AskFunc func(ctx context.Context, ask Ask) (Decision, error)
 type answering struct {
 	answer AskFunc
 	sys    *actors.System
-	events converter // knows the path of who asks
+	events converter // knows the path of the asker
 	open   map[string]context.CancelCauseFunc
 }
 
@@ -56,7 +56,7 @@ func (a *answering) journalled(entries []runlog.Entry) {
 	}
 }
 
-// closed ends what is still being answered.
+// closed ends the questions that are still being answered.
 func (a *answering) closed(cause error) {
 	if a == nil {
 		return

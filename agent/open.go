@@ -95,7 +95,7 @@ func (rt *Runtime) Close() error {
 
 // Shutdown ends everything the runtime has started: runs are cancelled with
 // [ErrClosed] and recorded as such, servers stopped. It waits for that until ctx
-// ends; the error names what did not stop. Later calls return what the first did.
+// ends; the error names the parts that did not stop. Later calls return the first's result.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.closing.Do(func() { rt.closed = rt.shutdown(ctx) })
 	return rt.closed

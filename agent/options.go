@@ -13,21 +13,21 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Options says what a runtime is made of; nil is the same as the zero value.
+// Options are the parts and settings of a runtime; nil is the same as the zero value.
 type Options struct {
 	// Model is asked by agents that have none of their own.
 	Model llm.Model
 	// Retry changes how a model that fails is asked again; see [llm.Retry]. Nil means
 	// its defaults, MaxAttempts 1 switches it off.
 	Retry *llm.RetryOptions
-	// Providers says how each provider of models is asked, by its name: "openai" and
+	// Providers are the settings of each provider of models, by its name: "openai" and
 	// "ollama" for their usual servers, "openai@host" for others, or the name that a
 	// client was given; see package actors/provider. "" is for all that are not named.
 	// Where Retry is nil there it is the one above. Nil means the defaults.
 	Providers map[string]ProviderOptions
-	// Prices says what models cost, by their full names such as "openai/gpt-5-mini", in
-	// whatever currency [Limits].Cost is in. A router's own prices count where the name
-	// is not here. Nothing else is a price: no public list is trusted.
+	// Prices are the prices of models, by their full names such as "openai/gpt-5-mini", in
+	// the currency of [Limits].Cost. A router's own prices count where the name is not
+	// here. Nothing else is a price: no public list is trusted.
 	Prices map[string]llm.Price
 	// Servers are the MCP servers whose tools agents may use. Those that come from a
 	// file start only with consent, see Consent; naming one here in Go is consent.
@@ -36,7 +36,7 @@ type Options struct {
 	// started, unless the store has a recorded approval of exactly this definition.
 	// An error refuses it, and is shown as the reason. Nil refuses.
 	Consent func(ctx context.Context, server mcpclient.Server) error
-	// Sampling lets servers ask a model, and says what each may have of it. It takes the
+	// Sampling lets servers ask a model, and limits each server's use of it. It takes the
 	// place of the Host's Sampler. Nil refuses.
 	Sampling *Sampling
 	// Host changes the connections to servers; its Consent is not used. Nil means the
@@ -44,13 +44,13 @@ type Options struct {
 	Host *mcpclient.HostOptions
 	// Tools are functions of the program that every agent has.
 	Tools []Tool
-	// Approve decides which calls wait for a human, for agents that do not say it
-	// themselves. Nil means [AskBeforeWrites].
+	// Approve decides which calls wait for a human, for agents without a policy of their
+	// own. Nil means [AskBeforeWrites].
 	Approve ApprovePolicy
 	// OnAsk answers the questions of runs, those of sub-agents among them: may this call be
-	// made, what does this server's form want? Nil leaves them to readers of [Run.Events]
-	// and to the store's other users. They can still answer what it leaves open, and
-	// a question without an answer is declined after [Config].AskExpiry, 10 minutes: in a
+	// made, which values go into this server's form? Nil leaves them to readers of
+	// [Run.Events] and to the store's other users. They can still answer the questions
+	// that it leaves open. A question without an answer is declined after [Config].AskExpiry, 10 minutes: in a
 	// program without a person, set it, or Approve, or trust a server whose tools only read.
 	OnAsk AskFunc
 	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
@@ -108,7 +108,7 @@ func (o *Options) withDefaults() options {
 	return d
 }
 
-// warnings is a handler that drops what is below a warning.
+// warnings is a handler that drops all records below a warning.
 type warnings struct{ slog.Handler }
 
 func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {

@@ -34,7 +34,7 @@ func (r *reader) next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-// poll returns what is new, here or below; or, if there is nothing, a channel that is
+// poll returns new events, here or below; or, if there are none, a channel that is
 // closed when there is, nil at the end.
 func (r *reader) poll(ctx context.Context) ([]Event, <-chan struct{}, error) {
 	for {
@@ -50,7 +50,7 @@ func (r *reader) poll(ctx context.Context) ([]Event, <-chan struct{}, error) {
 			if events, err := r.pollNested(ctx, first); err != nil || len(events) > 0 {
 				return events, nil, err
 			}
-			first.done = true // what it has not said by now comes too late
+			first.done = true // its later events come too late
 		default:
 			events, err := r.pollBelow(ctx)
 			return events, wait, err
@@ -58,7 +58,7 @@ func (r *reader) poll(ctx context.Context) ([]Event, <-chan struct{}, error) {
 	}
 }
 
-// take returns what is new in memory; or up to which number the journal must be
+// take returns the new items in memory; or up to which number the journal must be
 // read first; or the run below whose events come before the next one here; or, if
 // there is nothing, a channel that is closed when there is, nil at the end.
 func (r *reader) take() (events []Event, missing int64, first *nestedReader, wait <-chan struct{}) {
@@ -90,7 +90,7 @@ func (r *reader) take() (events []Event, missing int64, first *nestedReader, wai
 	return events, 0, nil, rec.waiter(len(events) > 0)
 }
 
-// item converts what the reader has not had of an item.
+// item converts the part of an item that the reader lacks.
 func (r *reader) item(i *item) []Event {
 	h := Header{RunID: r.runID, Seq: i.seq, Time: i.time, Path: r.path}
 	switch {
@@ -182,7 +182,7 @@ func (r *reader) before(e *runlog.Entry) *nestedReader {
 	return nil
 }
 
-// pollNested returns what is new in a run below.
+// pollNested returns the new events of a run below.
 func (r *reader) pollNested(ctx context.Context, n *nestedReader) ([]Event, error) {
 	events, _, err := n.reader.poll(ctx)
 	if errors.Is(err, store.ErrNotFound) { // it ended long ago, and was forgotten
@@ -195,7 +195,7 @@ func (r *reader) pollNested(ctx context.Context, n *nestedReader) ([]Event, erro
 	return events, err
 }
 
-// pollBelow returns what is new in the first run below in which there is something.
+// pollBelow returns the new events of the first run below that has some.
 func (r *reader) pollBelow(ctx context.Context) ([]Event, error) {
 	for _, n := range r.below {
 		if n.done {

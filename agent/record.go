@@ -13,15 +13,15 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// recordBytes bounds what a record keeps in memory of events that can be read from
+// recordBytes bounds the memory of a record for events that can be read from
 // the store again.
 const recordBytes = 1 << 20
 
-// itemBytes is what an item counts beside its texts.
+// itemBytes is the size of an item beside its texts.
 const itemBytes = 256
 
-// record is what has happened in a run, for any number of readers. It is the run's
-// [loop.Sink], and never makes the run wait: text is appended to what is there, and
+// record keeps the events of a run, for any number of readers. It is the run's
+// [loop.Sink], and never makes the run wait: text is appended to the newest text, and
 // readers keep their own place. All fields are touched under the lock, and changed
 // in update only.
 type record struct {
@@ -36,7 +36,7 @@ type record struct {
 	servers  *servers // that the run's calls go to; nil without
 	standing standing // of the tree of runs below; it has a lock of its own
 
-	// mu guards what follows. Readers are goroutines of the program, and text comes from the
+	// mu guards the fields below. Readers are goroutines of the program, and text comes from the
 	// one of the model's stream: an actor between them would copy every piece of text.
 	mu       sync.Mutex
 	items    []*item
@@ -83,8 +83,8 @@ func newRecord(runID string, j store.Journal, s *stalls, from *starter) *record 
 	return r
 }
 
-// update runs f under the lock and looks after what must hold: bounded memory, and
-// readers who know of the change.
+// update runs f under the lock and keeps the invariants: memory is bounded, and readers
+// know of the change.
 func (r *record) update(f func()) {
 	defer r.touchUp() // once the lock is free
 	r.mu.Lock()

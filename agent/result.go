@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// Result is what a run has come to.
+// Result is the result of a run, also of one that failed.
 type Result struct {
 	RunID string `json:"runId"`
 	// Text is the model's answer, empty where there is none.
@@ -27,11 +27,11 @@ type Result struct {
 	Usage      Usage           `json:"usage"`
 	Steps      int             `json:"steps"`     // how many times the model was asked
 	ToolCalls  int             `json:"toolCalls"` // how many calls were made
-	// Spent is what the run has cost with all that it has started; Usage is its own.
+	// Spent is the cost of the run with all that it has started; Usage is its own.
 	Spent Spent `json:"spent,omitzero"`
 }
 
-// StopReason says why a run has ended. Values not listed are a provider's own.
+// StopReason is the reason why a run has ended. Values not listed are a provider's own.
 type StopReason string
 
 // The reasons to stop. The first four are the model's, and no error.
@@ -53,8 +53,8 @@ func resultOfRun(id string, out *loop.Outcome) *Result {
 		Usage: Usage(out.Usage), Steps: out.Steps, ToolCalls: out.ToolCalls, Spent: Spent(out.Spent)}
 }
 
-// fence is what models like to put around JSON: three marks, a name of the language in
-// whatever letters, the text, three marks.
+// fence matches the fence that models like to put around JSON: three marks, a name of the
+// language in any letters, the text, three marks.
 var fence = regexp.MustCompile("(?s)^```[A-Za-z0-9_+.-]*\\s*(.*?)\\s*```$")
 
 // unfence takes it away, once.
@@ -104,11 +104,11 @@ func digestOf(v any) digest {
 	return sha256.Sum256(raw)
 }
 
-// Usage is what a run or a turn has cost, in tokens and in money where there is a price.
+// Usage is the cost of a run or a turn, in tokens and in money where there is a price.
 type Usage struct {
 	Input  int `json:"input"`
 	Output int `json:"output"`
-	// Estimated says that part of it was counted from bytes, because a provider
+	// Estimated is true if part of it was counted from bytes, because a provider
 	// gave no numbers or a turn did not complete.
 	Estimated bool      `json:"estimated,omitzero"`
 	Cost      llm.Money `json:"cost,omitzero"`

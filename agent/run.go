@@ -15,7 +15,7 @@ import (
 // Run is one run of an agent. It goes on with and without a reader.
 type Run struct {
 	id     string
-	hash   digest // of what it was started with
+	hash   digest // of the prompt, input, output and names that it was started with
 	store  store.Store
 	loop   *loop.Run // nil for a run of another process or of the past
 	record *record   // nil likewise
@@ -59,7 +59,7 @@ func (r *Run) Done() <-chan struct{} {
 }
 
 // Wait waits until the run has ended, or for ctx, which does not cancel it, and returns
-// what Result does. Only if the wait itself fails there is no Result.
+// as Result does. Only if the wait itself fails there is no Result.
 func (r *Run) Wait(ctx context.Context) (*Result, error) {
 	if r.loop == nil {
 		return r.waitStored(ctx)
@@ -74,7 +74,7 @@ func (r *Run) Wait(ctx context.Context) (*Result, error) {
 
 // Result returns the result of a run that has ended; before that, and for a run of another
 // process or of the past, the error is [ErrNotEnded]. The error is nil exactly if there is
-// an answer. A run that ended without one has a Result too, which says what it has cost.
+// an answer. A run that ended without one has a Result too, with its costs.
 func (r *Run) Result() (*Result, error) {
 	select {
 	case <-r.Done():
@@ -88,16 +88,16 @@ func (r *Run) Result() (*Result, error) {
 	return resultOfRun(r.id, &out), nil
 }
 
-// Events yields what happens in the run, from its beginning to its end. Any number
+// Events yields the events of the run, from its beginning to its end. Any number
 // of readers may do so, each at its own speed: none of them holds up the run, and
-// leaving the loop cancels nothing. For a slow reader text is merged; nothing else
-// is lost, but for what [ToolProgress] and [ModelRetried] say of themselves. An error, such
-// as the cause of ctx, ends the sequence.
+// leaving the loop cancels nothing. For a slow reader text is merged, and the events
+// whose comments say so may be missing, such as [ToolProgress]. An error, such as the
+// cause of ctx, ends the sequence.
 func (r *Run) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return events(ctx, r.reader)
 }
 
-// events yields what the functions that begin returns give, until it is nothing or an error.
+// events yields the events that the function of begin returns, until it returns none or an error.
 func events(ctx context.Context, begin func() func(context.Context) ([]Event, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next := begin()
@@ -162,7 +162,7 @@ type storedReader struct {
 
 func (r *storedReader) next(ctx context.Context) ([]Event, error) {
 	for !r.finished {
-		// The head first: what is written after it is seen by the next look.
+		// The head first: the next look sees events that are written after it.
 		head, err := r.store.Run(ctx, r.runID)
 		if err != nil {
 			return nil, fmt.Errorf("reading the run: %w", err)
@@ -222,8 +222,8 @@ func (r *Run) opened(ctx context.Context) (*Run, error) {
 	return nil, err
 }
 
-// Past yields what has happened in the run so far, as [Run.Events] does, and then ends:
-// it does not wait for what is to come.
+// Past yields the events of the run so far, as [Run.Events] does, and then ends: it does
+// not wait for more.
 func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
 	return events(ctx, r.past)
 }

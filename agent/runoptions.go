@@ -18,25 +18,26 @@ type RunOptions struct {
 	// OnAsk answers the questions of this run and its sub-agents, in place of
 	// [Options].OnAsk.
 	OnAsk AskFunc
-	// Input is what the agent is to work on, as [Config].Input describes it; it follows the
+	// Input is the input of the agent, as [Config].Input describes it; it follows the
 	// prompt, which may then be empty. Empty means none.
 	Input json.RawMessage
-	// Tenant is whose connections the run uses, and its sub-agents. Nil means the runtime's
-	// own.
+	// Tenant has the connections that the run and its sub-agents use. Nil means the
+	// runtime's own.
 	Tenant *Tenant
-	// Sampler answers for a model what servers ask during calls of this run, in place of
+	// Sampler answers sampling of servers during calls of this run, in place of
 	// [Options].Sampling and the tenant's Sampler; nothing of it is charged. It
 	// is asked only where sampling is declared to servers at all. Nil is those.
 	Sampler mcpclient.Sampler
-	// Roots tells servers the roots during calls of this run, where they are declared at
-	// all; it is asked each time. Nil is the tenant's, or those of [Options].Host.
+	// Roots returns the roots for servers during calls of this run, where roots are declared
+	// at all; it is called each time. Nil is the tenant's, or those of [Options].Host.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
-	// History is what was said before, and the prompt goes on with: the conversation of
-	// an earlier run, from [Runtime.Conversation]. Nil begins a new one.
+	// History is the conversation of an earlier run, from [Runtime.Conversation], that the
+	// prompt continues. Nil begins a new one.
 	History []llm.Message
 }
 
-// asked is what answers the servers of a run, and of those that it starts.
+// asked are the connections of a run, and the answerers of its servers; the runs that it
+// starts share them.
 type asked struct {
 	servers *servers
 	sampler mcpclient.Sampler // nil: the servers' own

@@ -24,7 +24,7 @@ type Runtime struct {
 	stalls  stalls
 	answers *answers.Poller // given in other processes
 	servers *servers
-	basic   *Agent // what [Runtime.Run] runs; nil without a model
+	basic   *Agent // of [Runtime.Run]; nil without a model
 
 	closing sync.Once
 	closed  error
@@ -59,7 +59,7 @@ func (rt *Runtime) Servers(ctx context.Context) ([]mcpclient.ServerStatus, error
 	return rt.servers.host.Servers(), nil
 }
 
-// Store returns the store that the runtime was opened with; nil if it keeps what happens in
+// Store returns the store that the runtime was opened with; nil if it keeps its runs in
 // memory only.
 func (rt *Runtime) Store() store.Store {
 	if rt.own {

@@ -50,7 +50,7 @@ type converted struct {
 	made []loop.Tool
 }
 
-// startServers starts those that may be. The host asks for consent itself, before it
+// startServers starts the servers that have consent. The host asks for consent itself, before it
 // starts a command.
 func startServers(ctx context.Context, sys *actors.System, approvals store.Approvals, o *Options, sample func([]mcpclient.Server) (*sampler.Service, error)) (_ *servers, err error) {
 	s := &servers{all: slices.Clone(o.Servers), log: sys.Log()}
@@ -129,7 +129,7 @@ func consented(ctx context.Context, approvals store.Approvals, ask func(context.
 
 var errNoConsent = errors.New("this definition of it has not been approved")
 
-// forget says that a run makes no more calls.
+// forget notes that a run makes no more calls.
 func (s *servers) forget(run string) {
 	if s != nil && s.host != nil {
 		s.host.ForgetOwner(run)
@@ -176,7 +176,7 @@ func (s *servers) tools(ctx context.Context, of ...string) []loop.Tool {
 	found, err := s.host.ToolsOf(ctx, of...)
 	last := s.converted.Load()
 	switch {
-	case err != nil: // out of time, or closed: what was known last
+	case err != nil: // out of time, or closed: the last known ones
 	case len(found) == 0:
 		last = nil
 		s.converted.Store(nil)
@@ -275,7 +275,7 @@ const MetaIdempotencyKey = "dev.troupe/idempotencyKey"
 
 // callError returns the outcome of a failed call. An error that is not an
 // [loop.UnknownError] says that the call surely had no effect, or that the server
-// itself said what went wrong (TOOL-10); a result, that the tool ran.
+// itself named the failure (TOOL-10); a result, that the tool ran.
 func callError(err error) (*mcp.CallToolResult, error) {
 	var output *mcpclient.OutputError
 	var long *mcpclient.MessageTooLongError
@@ -328,7 +328,7 @@ func answered(err error) bool {
 	return errors.As(err, &wire) || errors.As(err, &input) && input.Question != ""
 }
 
-// source tells a server from all others of its name: by its definition in a file, and
+// source distinguishes a server from all others of its name: by its definition in a file, and
 // else by its command and folder, or its URL.
 func (s *servers) source(name string) string {
 	for i := range s.all {
@@ -342,7 +342,7 @@ func (s *servers) source(name string) string {
 	return ""
 }
 
-// origin is where a server is, without what may be secret in its arguments.
+// origin is where a server is, without the parts of its arguments that may be secret.
 func (s *servers) origin(name string) string {
 	for i := range s.all {
 		if srv := &s.all[i]; srv.Name == name {
@@ -355,7 +355,7 @@ func (s *servers) origin(name string) string {
 	return ""
 }
 
-// instructions returns what a server says of itself.
+// instructions returns the instructions of a server.
 func (s *servers) instructions(server string) string {
 	c, err := s.host.Client(server)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 
 // Standing is the state of a run, for programs that look after many: see [Run.Observe].
 type Standing struct {
-	// Waiting says that a question of the run, or of one that it has started, waits for
-	// a human; or that a call waits for what others have, see For.
+	// Waiting is true if a question of the run, or of one that it has started, waits for
+	// a human; or if a call waits for something that others have, see For.
 	Waiting bool
-	// For is what is waited for where no question is open, such as: an instance of server
+	// For is the reason of a wait where no question is open, such as: an instance of server
 	// "files" (4 of 4 in use).
 	For string
-	// Ended says that the run has its outcome, or that no process works on it any more:
+	// Ended is true if the run has its outcome, or if no process works on it any more:
 	// [Run.Wait] returns at once, or very soon.
 	Ended bool
 }
@@ -36,7 +36,7 @@ type standing struct {
 	log  *slog.Logger
 }
 
-// heldUp is what a call waits for, and whose it is.
+// heldUp is a call that waits: its run, and the reason.
 type heldUp struct {
 	of   *record
 	what string

@@ -23,7 +23,7 @@ type StopCondition struct {
 type TurnInfo struct {
 	Run, Agent string
 	Turn       int    // from one
-	Text       string // what the model has said beside its calls
+	Text       string // of the model, beside its calls
 	Calls      []TurnCall
 }
 
@@ -35,7 +35,7 @@ type TurnCall struct {
 	Result       *mcp.ToolResultContent // as the model sees it; not to be changed
 }
 
-// String says what the condition is.
+// String describes the condition.
 func (c StopCondition) String() string {
 	if c.holds == nil {
 		return "never"
@@ -64,7 +64,7 @@ func (c StopCondition) met(t *TurnInfo) (string, bool) {
 	return c.holds(t)
 }
 
-// Condition holds where the function says so. The name is for events. It may be called
+// Condition holds where the function returns true. The name is for events. It may be called
 // by several runs at once; a panic in it fails the run.
 func Condition(name string, holds func(*TurnInfo) bool) StopCondition {
 	return StopCondition{name, func(t *TurnInfo) (string, bool) { return name, holds(t) }}
@@ -80,7 +80,7 @@ func ToolCalled(tool string) StopCondition {
 	})
 }
 
-// TextMatches holds where what the model has said beside its calls matches.
+// TextMatches holds where the text of the model beside its calls matches.
 func TextMatches(re *regexp.Regexp) StopCondition {
 	return Condition(fmt.Sprintf("the text matches %q", re), func(t *TurnInfo) bool { return re.MatchString(t.Text) })
 }

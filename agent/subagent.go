@@ -29,20 +29,20 @@ const (
 	handOffSchema = `{"type":"object","properties":{"reason":{"type":"string","description":"why the other agent is to go on"}},"additionalProperties":false}`
 )
 
-// AsTool returns a tool whose calls each run the agent: with a prompt, or with what
-// [Config].Input asks for. An empty description is the agent's own. Calls of one turn
+// AsTool returns a tool whose calls each run the agent: with a prompt, or with the object
+// of [Config].Input. An empty description is the agent's own. Calls of one turn
 // run side by side.
 //
 // Such a run has an ID, a journal and an outcome of its own; [ToolStarted].Run, the
 // store's Parent and the result's _meta name it, and its events are [Nested] in those of
-// the run that has started it. What it spends is reserved of that run too; it ends with
+// the run that has started it. Its costs are reserved of that run too; it ends with
 // it, at the latest when that run's wall time does, and is cancelled with it. While it
 // waits for a human the clocks of all runs above stand still. It has the agent's own
 // limits, policy and guards. Of levels below each other there may be [Limits].Depth, and
 // never more than 16.
 //
-// The answer is the tool's result. A run without one is a result with isError that says
-// why, and no failure of the run that has started it.
+// The answer is the tool's result. A run without one is a result with isError and the
+// reason, and no failure of the run that has started it.
 func (a *Agent) AsTool(name, description string) Tool {
 	if description == "" {
 		description = a.cfg.Description
@@ -59,7 +59,7 @@ func (a *Agent) AsTool(name, description string) Tool {
 // The other agent goes on with the same conversation in the same run, once the turn is
 // over: its instructions, model, tools, servers, policy, guards, conditions and context
 // take the place of the first one's. Limits, output and history stay the run's. A
-// [HandedOff] event says so. It happens at most 8 times in a run.
+// [HandedOff] event reports it. It happens at most 8 times in a run.
 func HandOff(to ...*Agent) []Tool {
 	tools := make([]Tool, len(to))
 	for i, a := range to {
@@ -104,12 +104,12 @@ func (a *Agent) checkTeam() error {
 	return nil
 }
 
-// scope is what a run hands down to the agents that work in it.
+// scope is the part of a run that it hands down to the agents that work in it.
 type scope struct {
 	asked
 	run   *Run
 	agent *Agent
-	from  *starter // what has started the run; nil for a run of its own
+	from  *starter // the call that has started the run; nil for a run of its own
 	path  []string
 	depth int // levels above
 	taint *guard.TaintState
@@ -134,7 +134,7 @@ func newScope(run *Run, a *Agent, from *starter, as asked) *scope {
 	return s
 }
 
-// fill completes what is the scope's run's own.
+// fill completes the part of the configuration that is the run's own.
 func (s *scope) fill(own *loop.Own) {
 	own.Tools, own.Gate = s.tools(), s.gate()
 	own.Path, own.Taint, own.Grace = s.path, s.taint, s.grace
@@ -148,7 +148,7 @@ func (s *scope) fill(own *loop.Own) {
 	}
 }
 
-// tools are those that the agent has in this run.
+// tools are the tools that the agent has in this run.
 func (s *scope) tools() loop.Tools {
 	return &toolbox{asked: s.asked, agent: s.agent, own: s.bind(s.agent.tools)}
 }
@@ -242,7 +242,7 @@ func promptOfCall(a *Agent, args json.RawMessage) (string, error) {
 	return in.Prompt, nil
 }
 
-// childResult is what the model sees of a sub-agent's run.
+// childResult is the result of a sub-agent's run as the model sees it.
 func childResult(a *Agent, id string, res *Result, err error) (*mcp.CallToolResult, error) {
 	out := new(mcp.CallToolResult)
 	if err != nil {

@@ -32,25 +32,27 @@ type TenantOptions struct {
 	// a named tenant that is asked for again by its ID, after its tenant has gone, is
 	// found by tenants of that name only.
 	Name string
-	// What the connections declare to servers, whatever [Options].Host says: never more
-	// than it can answer. Forms and URLs are the modes of elicitation (ELIC-02). A
-	// server whose own definition says [mcpclient.SamplingDeny] learns nothing of sampling.
+	// Forms to Roots are the capabilities that the connections declare to servers, in place
+	// of those of [Options].Host: never more than the tenant can answer. Forms and URLs are
+	// the modes of elicitation (ELIC-02). A server whose definition has
+	// [mcpclient.SamplingDeny] learns nothing of sampling.
 	Forms, URLs                              bool
 	Sampling, SamplingTools, SamplingContext bool
 	Roots                                    bool
-	// Lend lets servers ask the runtime's model as [Options].Sampling says, in its place of
-	// the three above and of Sampler. It does nothing where that is nil.
+	// Lend lets servers ask the runtime's model by [Options].Sampling, in place of Sampling,
+	// SamplingTools, SamplingContext and Sampler. It has no effect where that is nil.
 	Lend bool
 
 	// OnePerson is as in [mcpclient.AskOptions]: the tenant is one person.
 	OnePerson bool
-	// Human answers what belongs to no call, and for calls that have no Human. Nil declines.
+	// Human answers questions that belong to no call, and to calls without a Human. Nil
+	// declines.
 	Human mcpclient.Human
 	// Sampler answers sampling of servers where the call, or its run, has none. Nil
 	// refuses. No person reviews it: that is the Sampler's business.
 	Sampler mcpclient.Sampler
-	// RootsFunc tells the roots where the call, or its run, has none of its own; it is
-	// asked each time. Nil tells that there are none.
+	// RootsFunc returns the roots where the call, or its run, has none of its own; it is
+	// called each time. Nil means that there are none.
 	RootsFunc func(ctx context.Context) ([]mcp.Root, error)
 	// OnPageDone, OnEvent, OnLog and OnNotification are as in [mcpclient.HostOptions]; they
 	// may be nil. Pages are never opened by the runtime: a Human that accepts one sees to
@@ -63,8 +65,8 @@ type TenantOptions struct {
 	LogLevel mcp.LogLevel
 }
 
-// Tenant is a set of connections of its own to the runtime's servers: what one tenant's
-// servers ask, list, log and remember no other tenant sees, nor do the runs without one.
+// Tenant is a set of connections of its own to the runtime's servers. Other tenants, and
+// runs without one, see no question, list, log or state of its servers.
 // Definitions, consents, trust and pins of tools are the runtime's. A server that is a
 // command runs as a process of its own for each tenant that uses it, and a server in this
 // process sees another client.
@@ -128,13 +130,13 @@ func (t *Tenant) Host() *mcpclient.Host { return t.servers.host }
 // Name returns the name that it was given, which may be empty.
 func (t *Tenant) Name() string { return t.name }
 
-// RootsChanged tells legacy servers that the roots are others now (ROOT-02).
+// RootsChanged notifies legacy servers that the roots have changed (ROOT-02).
 func (t *Tenant) RootsChanged() { t.servers.host.RootsChanged() }
 
 // Close cancels the tenant's runs with [ErrClosed], waits for their end, lets calls that
 // belong to no run end until ctx does, and stops its connections and their processes. It
-// takes at most some seconds longer than ctx; the error names what did not stop. Later
-// calls return what the first did, which waits no longer than they do.
+// takes at most some seconds longer than ctx; the error names the parts that did not
+// stop. Later calls return the result of the first, which waits no longer than they do.
 func (t *Tenant) Close(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { t.hurry(context.Cause(ctx)) })()
 	if t.gone.Swap(true) {
@@ -229,8 +231,8 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 	return own, err
 }
 
-// sampling declares what the tenant answers itself, and returns the servers as they are
-// defined: what the runtime's model is lent for does not count here.
+// sampling declares the sampling that the tenant answers itself, and returns the servers
+// as they are defined: the policies for the runtime's model do not count here.
 func (o *TenantOptions) sampling(h *mcpclient.HostOptions, defined []mcpclient.Server) []mcpclient.Server {
 	h.Sampler, h.SamplingTools, h.SamplingContext, h.SampleFreely = nil, false, false, true
 	if o.Sampling {
@@ -253,7 +255,7 @@ func (o *TenantOptions) sampling(h *mcpclient.HostOptions, defined []mcpclient.S
 // noRoots returns no roots.
 func noRoots(context.Context) ([]mcp.Root, error) { return nil, nil }
 
-// noModel refuses to sample for what belongs to no call.
+// noModel refuses sampling that belongs to no call.
 var noModel = mcpclient.SamplerFunc(func(context.Context, *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
 	return nil, mcp.Errorf(mcp.CodeUserRejected, "sampling refused: the tenant has no model for this")
 })

@@ -89,7 +89,7 @@ func inputSchema(in reflect.Type) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// resultOf makes a result of what a function has returned.
+// resultOf makes a result of the value that a function has returned.
 func resultOf(out any) (*mcp.CallToolResult, error) {
 	switch out := out.(type) {
 	case *mcp.CallToolResult:

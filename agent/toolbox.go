@@ -31,7 +31,7 @@ func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
 	return t.agent.offers.with(offer, t.servers.texts(ctx, offer.Servers())), absent
 }
 
-// find returns the tools of the servers, and what is missing of them. The first time it
+// find returns the tools of the servers, and the servers whose tools are missing. The first time it
 // waits for servers that still connect; later only shortly, for one that hangs must not hold
 // up the run.
 func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
@@ -49,7 +49,7 @@ func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	return found, t.absent()
 }
 
-// choose returns the run's tools: those of the program, and of the servers' those that
+// choose returns the run's tools: all of the program, and of the servers the ones that
 // the agent may have.
 func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
 	tools := slices.Clone(t.own)
@@ -112,7 +112,7 @@ func (t *toolbox) allows(tool string) bool {
 // once of an agent whose model is given more.
 const ManyTools = 128
 
-// warnOfMany says once for each agent that its model is given more tools than that.
+// warnOfMany logs once for each agent that its model is given more tools than that.
 func (a *Agent) warnOfMany(count int) {
 	if count > ManyTools && !a.warned.Swap(true) {
 		a.rt.sys.Log().Warn("the model is given more tools than many models take: leave some out with --tool and --no-tool, or with the agent's allow and deny",

@@ -12,12 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Tracer observes what runs do: as it begins, and by the function that each method
-// returns how it ended. The context that it returns is the one that all below is done
-// in, and must be derived from the one it is given: that of a run's turns and calls has
-// the values of the run's, and that of a sub-agent's run those of the call that has
-// started it. Its methods may be called from any goroutine, must not block, and are called in
-// pairs: what has begun ends. Requests to servers go to
+// Tracer observes runs, their turns and their calls. The runtime calls a method when one
+// begins, and the function that the method returns when it has ended. All work below has
+// the context that the method returns, which must be derived from the one it is given: that of a
+// run's turns and calls has the values of the run's, and that of a sub-agent's run those
+// of the call that has started it. The methods may be called from any goroutine, must not
+// block, and each beginning has its end. Requests to servers go to
 // [mcpclient.HostOptions].Trace. Package agent/telemetry is one, for OpenTelemetry.
 type Tracer interface {
 	// Run is a whole run. The context is the one of [Agent.Start], whose end does not end
@@ -29,7 +29,7 @@ type Tracer interface {
 	Tool(ctx context.Context, t *ToolTrace) (context.Context, func(*mcp.CallToolResult, error))
 }
 
-// RunTrace says which run begins.
+// RunTrace describes the run that begins.
 type RunTrace struct {
 	ID, Agent string
 	Path      []string // agents from the root to this one
@@ -37,14 +37,14 @@ type RunTrace struct {
 	Model     string
 }
 
-// TurnTrace says what is asked of a model.
+// TurnTrace describes the request to a model.
 type TurnTrace struct {
 	Turn    int          // from one
 	Model   string       // provider and model
 	Request *llm.Request // must not be changed, nor kept
 }
 
-// ToolTrace says what is called.
+// ToolTrace describes a tool call.
 type ToolTrace struct {
 	Key       string // of the call, unique
 	ID        string // the model's
@@ -63,7 +63,7 @@ type tracing struct {
 	once   sync.Once // for end
 }
 
-// begin says that the run begins. A panic is not the actor's that all runs are children of.
+// begin reports that the run begins. A panic is not the actor's that all runs are children of.
 func (t *tracing) begin() {
 	if t == nil {
 		return
@@ -71,7 +71,7 @@ func (t *tracing) begin() {
 	t.guard(func() { t.ctx, t.end = t.tracer.Run(t.ctx, &t.about) })
 }
 
-// over says how the run has ended, once. Without an outcome it has not begun.
+// over reports the outcome of the run, once. Without an outcome it has not begun.
 func (t *tracing) over(out *loop.Outcome, err error) {
 	if t == nil {
 		return

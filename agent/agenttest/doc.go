@@ -20,8 +20,7 @@
 // fails if something of it is left, if a question was asked that the human has no answer
 // to, or if an answer was not asked for.
 //
-// A program that opens its runtime itself is given [Options.Agent], or what it takes of
-// that.
+// A program that opens its runtime itself is given [Options.Agent], or parts of it.
 //
 // # Time
 //

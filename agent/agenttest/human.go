@@ -14,12 +14,12 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
-// FakeHuman is a scripted human, who answers what runs and servers ask. Make it with
+// FakeHuman is a scripted human, who answers questions of runs and servers. Make it with
 // [Human]. It may be used by many goroutines at once.
 type FakeHuman struct {
-	mu      sync.Mutex // guards what follows: every run of the test asks on a goroutine of its own
+	mu      sync.Mutex // guards the fields below: every run of the test asks on a goroutine of its own, also outside of all actors
 	tb      testing.TB // of the runtime that it answers for; nil before
-	answers []*Answer  // those that are left
+	answers []*Answer  // not used up
 	asked   []agent.Ask
 }
 
@@ -36,7 +36,7 @@ func Human(answers ...Answer) *FakeHuman {
 	return h
 }
 
-// Asked returns what was asked so far. Of questions outside of all runs only the server's
+// Asked returns the questions so far. Of questions outside of all runs only the server's
 // part is set.
 func (h *FakeHuman) Asked() []agent.Ask {
 	h.mu.Lock()
@@ -61,8 +61,8 @@ func (h *FakeHuman) OnAsk(_ context.Context, ask agent.Ask) (agent.Decision, err
 	return d, err
 }
 
-// Decide implements [mcpclient.Human], for what servers ask outside of all runs. Only
-// [Fill], [Decline] and, of what is no form, [Accept] are answers to that.
+// Decide implements [mcpclient.Human], for questions of servers outside of all runs. Only
+// [Fill], [Decline] and, for questions other than forms, [Accept] answer those.
 func (h *FakeHuman) Decide(_ context.Context, q *mcpclient.Ask) (*mcpclient.Decision, error) {
 	ask := agent.Ask{ID: q.ID, Kind: q.Kind.String(), Server: q.Server, Origin: q.Origin, Hash: q.Hash, Expires: q.Expires, Question: q}
 	a := h.take(&ask)
@@ -130,7 +130,7 @@ type Answer struct {
 	unprompted func() (*mcpclient.Decision, error) // outside of runs; nil if it cannot be given there
 }
 
-// Accept says yes to a question: once, with what is offered.
+// Accept accepts a question, once, with its defaults.
 func Accept() Answer {
 	return Answer{
 		decide:     func(*agent.Ask) (agent.Decision, error) { return agent.Accept().By("agenttest"), nil },
@@ -138,7 +138,7 @@ func Accept() Answer {
 	}
 }
 
-// Decline says no, for a reason that the model of the run is told.
+// Decline declines, for a reason that the model of the run reads.
 func Decline(reason string) Answer {
 	return Answer{
 		decide:     func(*agent.Ask) (agent.Decision, error) { return agent.Decline(reason).By("agenttest"), nil },
@@ -192,7 +192,7 @@ func (a *Answer) fits(ask *agent.Ask) bool {
 	return tool && (a.kind == "" || a.kind == ask.Kind) && (a.server == "" || a.server == ask.Server)
 }
 
-// question says what the answer is for.
+// question describes the questions that the answer is for.
 func (a *Answer) question() string {
 	var words []string
 	for _, w := range [][2]string{{"kind", a.kind}, {"server", a.server}, {"tool", a.tool}} {

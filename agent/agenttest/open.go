@@ -17,7 +17,7 @@ import (
 // closeTime bounds the end of the servers.
 const closeTime = 10 * time.Second
 
-// Options says what a test's agents are surrounded by; nil is the same as the zero value.
+// Options are the surroundings of a test's agents; nil is the same as the zero value.
 type Options struct {
 	// Model is the runtime's, [llmtest.Script] as a rule. Nil is a script without turns:
 	// asking it is an error of the run.
@@ -33,8 +33,8 @@ type Options struct {
 	Runtime agent.Options
 }
 
-// Open opens a runtime that is closed when the test ends, before what the test had to
-// clean up earlier. The test fails if it does not close in time, or leaves anything.
+// Open opens a runtime that is closed when the test ends, before the test's earlier
+// cleanups. The test fails if it does not close in time, or leaves anything.
 func Open(t testing.TB, opts *Options) *agent.Runtime {
 	t.Helper()
 	rt, err := agent.Open(t.Context(), opts.Agent(t))
@@ -50,7 +50,7 @@ func Open(t testing.TB, opts *Options) *agent.Runtime {
 	return rt
 }
 
-// Agent returns what [Open] opens a runtime with, for programs that do so themselves. The
+// Agent returns the options of [Open]'s runtime, for programs that open one themselves. The
 // servers end with the test, which has to close the runtime before that.
 func (o *Options) Agent(t testing.TB) *agent.Options {
 	t.Helper()
@@ -77,7 +77,7 @@ func (o *Options) Agent(t testing.TB) *agent.Options {
 	return &a
 }
 
-// unprompted has the human answer what servers ask outside of all calls, too.
+// unprompted has the human answer the questions of servers outside of all calls, too.
 func unprompted(o *mcpclient.HostOptions, h *FakeHuman) *mcpclient.HostOptions {
 	var host mcpclient.HostOptions
 	if o != nil {
@@ -142,7 +142,7 @@ func leftOf(t testing.TB, what string, sys *actors.System) {
 // f; the runtime then has to be closed by the end of f, which it is.
 //
 // Scripted models, servers and humans, functions of the program and the store in memory
-// work inside. What waits for the world outside does not, and hangs or fails: real
+// work inside. Waits for the world outside do not: the test hangs or fails with real
 // connections, other processes, SQLite.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

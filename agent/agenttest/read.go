@@ -10,8 +10,8 @@ import (
 
 // Calls waits for the end of a run and returns the tool calls that were made, those of
 // sub-agents among them, in the order in which they began: the name that the model knows
-// and the arguments, as in `files__remove {"path":"notes.txt"}`. What was declined or did
-// not fit a limit is not among them.
+// and the arguments, as in `files__remove {"path":"notes.txt"}`. Calls that were declined or
+// did not fit a limit are not among them.
 func Calls(t testing.TB, run *agent.Run) []string {
 	t.Helper()
 	var calls []string
@@ -23,9 +23,9 @@ func Calls(t testing.TB, run *agent.Run) []string {
 	return calls
 }
 
-// Transcript waits for the end of a run and returns what has happened, in lines without
-// what differs from one time to the next: no ids, no times, and each text in one piece. What
-// sub-agents do is indented.
+// Transcript waits for the end of a run and returns its events, in lines that are the same
+// each time: without ids and times, and with each text in one piece. The lines of
+// sub-agents are indented.
 func Transcript(t testing.TB, run *agent.Run) string {
 	t.Helper()
 	w := &writer{text: make(map[string]string)}

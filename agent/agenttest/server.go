@@ -21,10 +21,10 @@ import (
 type FakeServer struct {
 	name  string
 	tools []*FakeTool
-	def   mcpclient.Server // what the runtime is told of it
+	def   mcpclient.Server // its definition for the runtime
 	opts  mcpserver.Options
 
-	mu     sync.Mutex // guards what follows: the test and the server's connections use it
+	mu     sync.Mutex // guards the fields below, which the test and the server's connections use; the test is no actor
 	server *mcpserver.Server
 	lines  []*line // its connections, broken ones too
 	calls  []Call
@@ -48,8 +48,8 @@ func Server(name string, tools ...*FakeTool) *FakeServer {
 	return s
 }
 
-// Trusted has the user trust what the server says of its tools: those that are read-only
-// then need no approval, as the policy stands by default. It returns the server.
+// Trusted has the user trust the server's annotations of its tools: by the default policy
+// read-only tools then need no approval. It returns the server.
 func (s *FakeServer) Trusted() *FakeServer {
 	s.def.Trusted = true
 	return s

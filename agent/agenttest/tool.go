@@ -76,7 +76,7 @@ func (t *FakeTool) next() Reply {
 	return t.replies[min(t.calls.Add(1), int64(len(t.replies)))-1]
 }
 
-// Reply is what a scripted tool does when it is called once.
+// Reply is the behaviour of a scripted tool in one call.
 type Reply struct {
 	after  time.Duration
 	result *mcp.CallToolResult

@@ -29,7 +29,7 @@ const (
 	tables
 )
 
-// clients are the clients of a front: who is admitted, who is idle, and who gives way.
+// clients are the clients of a front: those that are open, idle or ending.
 type clients struct {
 	opts *Options
 	log  *slog.Logger
@@ -44,7 +44,7 @@ type clients struct {
 	closed bool
 }
 
-// row is what the clients' table knows of one client.
+// row is the entry of one client in the clients' table.
 type row struct {
 	busy int       // requests that use it now
 	used bool      // a request has come after the one that opened it

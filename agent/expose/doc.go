@@ -9,7 +9,7 @@
 // resources. With Options.Gateway the client also gets the tools, resources and prompts of the
 // runtime's servers, the backends. One pipe and one URL speak both eras of the protocol.
 //
-// # What is promised
+// # Promises
 //
 //   - Clients share nothing: each has a server and connections to the backends of its own
 //     ([agent.Tenant]), and so its own lists, subscriptions, log levels, roots and questions.
@@ -21,7 +21,7 @@
 //   - A cancel ends the work that the call started, and the end of a call withdraws its
 //     questions. No clock of Troupe runs while a person is asked.
 //   - A call that comes again, with answers, finds its work: nothing starts twice and nothing
-//     is asked twice. If that work is gone the answer says that its outcome is unknown.
+//     is asked twice. If that work is gone the answer is that its outcome is unknown.
 //   - Clients, calls, questions and records of them are bounded.
 //
 // Tests need no network: Front.Serve takes any pair of streams.

@@ -70,7 +70,7 @@ func newFront(rt *agent.Runtime, opts *Options) (*Front, error) {
 	}
 	if o.Server.Rounds.TicketKeys == nil {
 		// All servers share the key: a client that comes back to another server of the front,
-		// since its own was idle, can prove there what it was asked.
+		// since its own was idle, can prove there which questions it had.
 		key := make([]byte, 32)
 		if _, err := rand.Read(key); err != nil {
 			return nil, fmt.Errorf("making a key: %w", err)
@@ -136,7 +136,7 @@ func (f *Front) newServer(u *clientSession) (*mcpserver.Server, error) {
 }
 
 // taskOptions lets long runs become tasks, and calls of backends' tools. Which of those can be
-// tasks is known only after a client was told what there can be.
+// tasks is known only after the client has the server's capabilities.
 func (f *Front) taskOptions() *mcpserver.TaskOptions {
 	if len(f.opts.Agents) == 0 && !f.opts.Gateway {
 		return f.opts.Server.Tasks

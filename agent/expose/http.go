@@ -103,7 +103,7 @@ func (b *handedOn) Read(p []byte) (int, error) {
 func (b *handedOn) Close() error { return nil }
 
 // route finds the client of a POST without a session, busy; nil is the default server, which
-// answers whatever is wrong with the request. Opens says that the client was made for this
+// answers bad requests itself. Opens reports that the client was made for this
 // request, an initialize.
 func (f *Front) route(r *http.Request, body []byte) (u *clientSession, opens bool, err error) {
 	var m mcp.Message
@@ -211,7 +211,7 @@ type sender struct {
 
 type senderKey struct{}
 
-// identify authenticates a request, once. False says that a server has to refuse it, which it
+// identify authenticates a request, once. False means that a server has to refuse it, which it
 // does by identified.
 func (f *Front) identify(r *http.Request) (*http.Request, bool) {
 	var s sender

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// Fallback says what happens to a question that the client cannot be asked.
+// Fallback decides on a question that the client cannot be asked.
 type Fallback string
 
 // The fallbacks.
@@ -25,12 +25,12 @@ const (
 	FallbackDecline Fallback = "decline"
 )
 
-// NameMode says how a gateway names the tools and prompts of its backends.
+// NameMode is the way in which a gateway names the tools and prompts of its backends.
 type NameMode string
 
 // The name modes.
 const (
-	// NamesQualified is server__tool, and the default: a name then says which backend has the
+	// NamesQualified is server__tool, and the default: a name then shows which backend has the
 	// tool, and stays when backends come and go.
 	NamesQualified NameMode = "qualified"
 	// NamesPlain keeps a name that one backend has, and qualifies the others: for one backend,
@@ -38,7 +38,7 @@ const (
 	NamesPlain NameMode = "plain"
 )
 
-// Options says what a front offers and to whom; nil is the same as the zero value, and
+// Options are the offers of a front and their clients; nil is the same as the zero value, and
 // offers nothing.
 type Options struct {
 	// Info is the identity of the server. An empty name is "troupe".
@@ -52,14 +52,14 @@ type Options struct {
 	Gateway bool
 	// Servers are the backends of the gateway. Nil means all servers of the runtime.
 	Servers []string
-	// Names says how the gateway names tools and prompts. Empty means qualified.
+	// Names is the way in which the gateway names tools and prompts. Empty means qualified.
 	Names NameMode
 	// Server changes how clients are served: authentication, the allowed hosts and origins,
 	// versions, limits. The front replaces System, Lists.DeclareAll and the Events; Middleware
 	// runs outside of the front's own. A zero Limits.CallTimeout means none here: runs and
 	// calls of backends have their own.
 	Server mcpserver.Options
-	// Unanswered says what happens to questions that the client cannot be asked. Empty
+	// Unanswered decides on questions that the client cannot be asked. Empty
 	// means the inbox if the runtime keeps a store, else decline.
 	Unanswered Fallback
 	// MaxClients bounds the clients at once: pipes, sessions and principals. Idle clients

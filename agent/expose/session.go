@@ -185,7 +185,7 @@ func (u *clientSession) open(o *opening) {
 	}
 }
 
-// tenantOptions declare to backends what the client can do.
+// tenantOptions declare the capabilities of the client to backends.
 func (u *clientSession) tenantOptions() *agent.TenantOptions {
 	caps, inbox := u.client.Capabilities(), u.client.Inbox()
 	o := &agent.TenantOptions{
@@ -206,7 +206,7 @@ func (u *clientSession) tenantOptions() *agent.TenantOptions {
 		o.Sampling, o.SamplingTools, o.SamplingContext = true, caps.SamplingTools(), caps.Sampling.Context != nil
 		o.Sampler = u.client
 	} else {
-		o.Lend = true // as the runtime's policy says, if it has one
+		o.Lend = true // by the runtime's policy, if it has one
 	}
 	if caps != nil && caps.Roots != nil {
 		o.Roots, o.RootsFunc = true, u.client.Roots
@@ -214,7 +214,7 @@ func (u *clientSession) tenantOptions() *agent.TenantOptions {
 	return o
 }
 
-// RootsChanged tells the backends that the client's roots have changed (ROOT-02).
+// RootsChanged notifies the backends that the client's roots have changed (ROOT-02).
 func (u *clientSession) RootsChanged() {
 	o := u.opening.Load()
 	if o.atRest() {

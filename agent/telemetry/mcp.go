@@ -72,7 +72,7 @@ func (t *Telemetry) Middleware(ctx context.Context, in *mcpserver.Incoming, next
 	return result, err
 }
 
-// extract puts the trace of a request into the context. It ignores what is not in the form of
+// extract puts the trace of a request into the context. It ignores a trace that is not in the form of
 // the W3C.
 func (t *Telemetry) extract(ctx context.Context, meta json.RawMessage) context.Context {
 	var carried struct {

@@ -36,7 +36,7 @@ import (
 // scope names the instrumentation.
 const scope = "github.com/troupe-dev/troupe/agent/telemetry"
 
-// Options says where telemetry goes; nil is the same as the zero value, which sends none.
+// Options are the destinations of telemetry; nil is the same as the zero value, which sends none.
 type Options struct {
 	// TracerProvider takes spans. Nil takes none; global providers are ignored.
 	TracerProvider trace.TracerProvider

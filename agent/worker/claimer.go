@@ -60,7 +60,7 @@ type claimer struct {
 
 	ticks     ticks
 	claimFrom time.Time // no jobs are claimed before: other workers renew their leases first
-	full      bool      // as many jobs are parked as may be, and the log says so
+	full      bool      // as many jobs are parked as may be, and it is logged
 
 	draining bool
 	over     bool // the time of the drain
@@ -172,7 +172,7 @@ func (k *claimer) look(c *actors.Context, m lookNow) {
 		func(f found, err error) any { f.err = errors.Join(f.err, err); return f })
 }
 
-// order says what a look has to do.
+// order is the work of a look.
 type order struct {
 	whole, holds, draining bool
 	room                   int // jobs that may be claimed
@@ -181,7 +181,7 @@ type order struct {
 	held map[string]*held
 }
 
-// look carries out an order at the store. What fails is left to the next look.
+// look carries out an order at the store. A part that fails is left to the next look.
 func (w *Worker) look(ctx context.Context, o order) (f found, err error) {
 	var errs []error
 	if o.whole && o.holds {
@@ -334,7 +334,7 @@ func (k *claimer) renewAll(c *actors.Context) {
 	}, func(held []store.JobLease, err error) any { return renewed{asked, held, err} })
 }
 
-// renewed tells the jobs whose leases are lost.
+// renewed notifies the jobs whose leases are lost.
 func (k *claimer) renewed(c *actors.Context, m renewed) {
 	if m.err != nil {
 		c.Log().Warn("the leases of jobs were not renewed", "error", m.err)

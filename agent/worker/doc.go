@@ -8,7 +8,7 @@
 //
 // Any number of workers, in any number of processes, may share one store.
 //
-// # What is promised
+// # Promises
 //
 //   - Only the worker that holds its lease works on a job, and the result is written once.
 //     A worker that stood still past its lease is fenced off: neither the job nor the

@@ -74,7 +74,7 @@ type work struct {
 	ends    time.Time
 
 	again    *actors.Timer
-	retry    func(*actors.Context) // what tryNext does
+	retry    func(*actors.Context) // the step that tryNext repeats
 	failures int                   // of the store, in a row
 
 	writes  []write

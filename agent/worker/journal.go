@@ -28,7 +28,7 @@ type effects struct {
 	open []string            // calls without an outcome that must not be repeated
 	made []string            // calls with an outcome that must not be repeated
 	runs int
-	// begun says that the run existed when it was closed: a worker may be lost between the
+	// begun is true if the run existed when it was closed: a worker may be lost between the
 	// claim of a job and the start of its run.
 	begun bool
 }
@@ -172,7 +172,7 @@ func look(ctx context.Context, s store.Store, id string) (*effects, error) {
 	return d, nil
 }
 
-// leasedError says that a run's lease has to expire first.
+// leasedError reports that a run's lease has to expire first.
 type leasedError struct{ until time.Time }
 
 func (e *leasedError) Error() string {
@@ -191,7 +191,7 @@ type closer struct {
 // close fences off a job's run and the runs that it started, so that their former owner can
 // append no more, ends them as failed, withdraws their questions, and returns their effects. A
 // run that had ended stays as it is; one that was about to begin never does. A [*leasedError]
-// says when to try again.
+// has the time to try again.
 func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error) {
 	d := new(effects)
 	var all []*read
@@ -210,7 +210,7 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error)
 		all = append(all, r)
 	}
 	first, whole := all[0], budget.Amount{}
-	for _, r := range slices.Backward(all) { // the first run last: its end says that all have ended
+	for _, r := range slices.Backward(all) { // the first run last: its end means that all have ended
 		whole = plus(whole, r.spent)
 		whole.Steps = r.spent.Steps // a run's own
 		if r.end != nil {

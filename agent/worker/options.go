@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Options says how a worker works.
+// Options are the settings of a worker.
 type Options struct {
 	// Agents are the agents whose jobs are claimed. At least one is required, and no two may
 	// have the same name.
@@ -23,11 +23,11 @@ type Options struct {
 	// Store holds the jobs. It is required, and has to be the runtime's own: see
 	// [agent.Options].Store.
 	Store store.Store
-	// Concurrency bounds the jobs at work, without those that wait for a person. Zero
+	// Concurrency bounds the jobs at work, without jobs that wait for a person. Zero
 	// means 8.
 	Concurrency int
 	// MaxParked bounds the jobs that wait for a person here, and so memory: a parked job takes
-	// about 10 KB. At the bound the worker claims no more, and says so in the log and in
+	// about 10 KB. At the bound the worker claims no more, and reports it in the log and in
 	// [Status]. Zero means 100,000.
 	MaxParked int
 	// Lease is how long a job stays this worker's without a renewal. Zero means 30 seconds. The runs have leases of their own: see [agent.Options].Lease.
@@ -37,7 +37,7 @@ type Options struct {
 	Poll time.Duration
 	// Drain is how long jobs under way have when the worker ends. Zero means 30 seconds.
 	Drain time.Duration
-	// Retry says how often and when a job is tried again.
+	// Retry sets how often and when a job is tried again.
 	Retry Retry
 	// Retryable reports which failures get another attempt. Nil means [Retryable].
 	Retryable func(err error) bool
@@ -52,11 +52,11 @@ type Options struct {
 
 // Retry is how a job that failed is tried again.
 type Retry struct {
-	// MaxAttempts is how many attempts may fail, unless the job says so itself. Zero
+	// MaxAttempts is how many attempts may fail, unless the job has its own bound. Zero
 	// means 3.
 	MaxAttempts int
 	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
-	// that lost two runs with no other job beside it: it may be what ends the process.
+	// that lost two workers runs with no other job beside it: it may be the cause.
 	MaxLosses int
 	// First is the wait after the first failure, about; it doubles up to Max. Zero means
 	// 1 second and 5 minutes.

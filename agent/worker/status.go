@@ -72,7 +72,7 @@ type board struct {
 	mu       sync.Mutex
 	jobs     map[string]*entry
 	phases   [4]int // how many jobs are in each
-	suspects int    // of them, those that were begun and are not parked
+	suspects int    // of them, the jobs that were begun and are not parked
 
 	ended   map[store.JobState]int64
 	retried int64

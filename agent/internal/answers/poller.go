@@ -108,7 +108,7 @@ func (p *poller) rest() {
 	p.timer.Set(interval)
 }
 
-// look asks the store what was settled since the last look, and the state of those that were
+// look reads from the store the settlements since the last look, and the state of the questions that were
 // not watched then.
 func (p *poller) look(c *actors.Context) {
 	if p.looking {
@@ -143,7 +143,7 @@ func (p *poller) look(c *actors.Context) {
 		})
 }
 
-// news reads what was settled after a place, and the questions that are watched for the
+// news reads the settlements after a place, and the questions that are watched for the
 // first time: those may have been settled before it.
 func news(ctx context.Context, asks store.Asks, last int64, fresh []string) (m looked, err error) {
 	m.last = last

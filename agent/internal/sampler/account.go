@@ -20,7 +20,7 @@ const (
 	defaultRate   = 60
 )
 
-// Policy is what one server may have of the model, as agent.SamplingPolicy describes it.
+// Policy limits the use of the model by one server, as agent.SamplingPolicy describes it.
 type Policy struct {
 	Mode      mcpclient.SamplingMode
 	Tokens    int
@@ -32,7 +32,7 @@ type Policy struct {
 	Context   string
 }
 
-// Check returns what is wrong with a policy.
+// Check returns the error of a bad policy.
 func (p *Policy) Check() error {
 	switch p.Mode {
 	case mcpclient.SamplingDefault, mcpclient.SamplingAsk, mcpclient.SamplingAllow, mcpclient.SamplingDeny:
@@ -54,7 +54,7 @@ func (p *Policy) Check() error {
 type account struct {
 	name   string
 	policy Policy
-	models []string // those that may answer
+	models []string // the ones that may answer
 	price  func(model string) (llm.Price, bool)
 	budget *budget.Account
 	rate   *rate.Limiter

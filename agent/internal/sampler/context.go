@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxContext bounds what is added to a server's request, in bytes.
+	// maxContext bounds the text that is added to a server's request, in bytes.
 	maxContext = 32 << 10
 	// contextEvents bounds how much of a journal is read for it.
 	contextEvents = 4096

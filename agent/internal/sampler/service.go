@@ -64,14 +64,14 @@ func (s *Service) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mc
 	return s.sample(ctx, req, nil)
 }
 
-// callSampler answers what a server asks during one call of a run.
+// callSampler answers sampling of a server during one call of a run.
 type callSampler struct {
 	of   *Service
 	call *loop.Call
 	over atomic.Bool // the call has ended: nothing more is the run's
 }
 
-// For returns what answers during a call; over reports that the call has ended. Without a
+// For returns the sampler of a call; over reports that the call has ended. Without a
 // service there is no sampler.
 func (s *Service) For(call *loop.Call) (_ mcpclient.Sampler, over func()) {
 	if s == nil {
@@ -101,7 +101,7 @@ func (s *callSampler) Sample(ctx context.Context, req *mcpclient.SampleRequest) 
 	return s.of.sample(ctx, req, s.call)
 }
 
-// payer is a [loop.Call] that pays for what is sampled.
+// payer is a [loop.Call] that pays for the sampling.
 type payer interface {
 	Budget() *budget.Account
 	Charge(*budget.Hold, runlog.Spent)
@@ -186,7 +186,7 @@ func (s *Service) sample(ctx context.Context, req *mcpclient.SampleRequest, call
 	if !errors.Is(err, sampling.ErrNoCall) {
 		return res, err
 	}
-	// Some servers of models do not heed it (SAMP-06): the prompt says it in words, once.
+	// Some servers of models do not heed it (SAMP-06): the prompt has it in words, once.
 	turn.System = joinText(turn.System, "You must call one of the tools.")
 	if resp, err = s.turn(ctx, one, call, turn); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (s *Service) sample(ctx context.Context, req *mcpclient.SampleRequest, call
 }
 
 // unsuited returns an error that the server can do something about as one for it: the model
-// does not take what it asks. Of other errors the server learns only that there is no answer.
+// does not take the request. Of other errors the server learns only that there is no answer.
 func unsuited(err error) error {
 	if errors.Is(err, llm.ErrUnsupported) || errors.Is(err, llm.ErrContextLength) || errors.Is(err, llm.ErrInvalidRequest) {
 		return mcp.Errorf(mcp.CodeInvalidParams, "no model takes this: %v", err)

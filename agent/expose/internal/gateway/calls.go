@@ -16,15 +16,15 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// call is a call of a client, with what a backend may need to know of it.
+// call is a call of a client, with the parts that a backend may need.
 type call interface {
 	relay.Call
 	Meta() mcp.Meta
 	LogLevel() mcp.LogLevel
 }
 
-// forward carries out a client's call at a backend, in an operation: the client answers what
-// the backend asks meanwhile.
+// forward carries out a client's call at a backend, in an operation: the client answers the
+// backend's questions meanwhile.
 func forward[T any](ctx context.Context, g *Gateway, req call, server string, do func(context.Context, *mcpclient.Client, *mcpclient.CallOptions) (T, error)) (T, error) {
 	meta, level, modern := relay.ForwardedMeta(req.Meta()), req.LogLevel(), req.Client().Version.Era() == mcp.EraModern
 	return relay.Run(ctx, g.client, req, func(ctx context.Context, op *relay.Operation) (T, error) {
@@ -91,7 +91,7 @@ func (g *Gateway) readResource(t target) func(context.Context, *mcpserver.Resour
 	}
 }
 
-// readTemplate returns the handler of a template's resources. Plain says that their URIs are
+// readTemplate returns the handler of a template's resources. Plain is true if their URIs are
 // the backend's own.
 func (g *Gateway) readTemplate(server string, plain bool) func(context.Context, *mcpserver.ResourceRequest) (*mcp.ReadResourceResult, error) {
 	return func(ctx context.Context, req *mcpserver.ResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -116,7 +116,7 @@ func (g *Gateway) readUnlisted(ctx context.Context, req *mcpserver.ResourceReque
 func (g *Gateway) readAt(ctx context.Context, req *mcpserver.ResourceRequest, t target) (*mcp.ReadResourceResult, error) {
 	uri := req.URI()
 	return forward(ctx, g, req, t.server, func(ctx context.Context, c *mcpclient.Client, o *mcpclient.CallOptions) (*mcp.ReadResourceResult, error) {
-		o.Fresh = true // the client caches it, for as long as the backend says
+		o.Fresh = true // the client caches it, for the time that the backend sets
 		res, err := c.ReadResource(ctx, t.own, o)
 		if errors.Is(err, mcpclient.ErrNotFound) {
 			return nil, mcpserver.ErrNotFound // which each revision expresses in its own way

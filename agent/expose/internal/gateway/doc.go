@@ -1,6 +1,7 @@
-// Package gateway offers what the MCP servers of a runtime have on the server of one client.
+// Package gateway offers the tools, resources and prompts of a runtime's MCP servers on the
+// server of one client.
 //
-//	backend's notice, or a new connection ──▶ serverSync reads its lists ──▶ lists offers what changed
+//	backend's notice, or a new connection ──▶ serverSync reads its lists ──▶ lists offers the changes
 //
 // A [Gateway] belongs to one client. It reads the lists of each backend (a server behind the
 // gateway) when they change, and registers tools, resources, templates and prompts under names

@@ -106,7 +106,7 @@ func (g *Gateway) backend(server string) (*mcpclient.Client, error) {
 type logs struct {
 	calls  map[string][]*relay.Operation // under way, by backend, the newest last
 	wanted mcp.LogLevel                  // by the client; empty if it has not said
-	levels map[string]mcp.LogLevel       // that legacy backends were told
+	levels map[string]mcp.LogLevel       // that legacy backends have
 }
 
 // warn logs that clients get an item of a backend changed, or not at all.

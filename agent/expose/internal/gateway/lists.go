@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// lists are the last good lists of all backends, and what of them is registered.
+// lists are the last good lists of all backends, and the items of them that are registered.
 type lists struct {
 	// mu guards all fields and items, and is held while items are registered: the tasks of
 	// backends take turns. Requests that look for a name wait for that, as they must.
@@ -30,7 +30,7 @@ type items[D any] struct {
 	kind  string
 	key   func(*D) *string             // the name or URI
 	last  map[string][]D               // the last good lists, by backend
-	shown map[string][sha256.Size]byte // what is registered, by public name
+	shown map[string][sha256.Size]byte // the sums of the registered items, by public name
 }
 
 func newItems[D any](kind string, key func(*D) *string) items[D] {
@@ -83,7 +83,7 @@ type offer[D any] struct {
 	completes bool // the backend has completions
 }
 
-// sum identifies what an offer registers.
+// sum identifies the contents of an offer.
 func (o *offer[D]) sum() ([sha256.Size]byte, error) {
 	raw, err := mcp.Marshal(&o.def)
 	if err != nil {

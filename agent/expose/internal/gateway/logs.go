@@ -90,7 +90,7 @@ func (g *Gateway) setWantedLevel(ctx context.Context, server string) {
 	}
 }
 
-// setLevel tells a legacy backend. One of 2026-07-28 gets the level with each call.
+// setLevel sends a legacy backend the level. One of 2026-07-28 gets it with each call.
 func (g *Gateway) setLevel(ctx context.Context, server string, level mcp.LogLevel) {
 	c, err := g.backend(server)
 	if err != nil {

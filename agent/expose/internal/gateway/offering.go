@@ -94,10 +94,10 @@ func register(put func() error, strip func()) error {
 	return err
 }
 
-// putTool registers a tool. Its definition stays the backend's, with two exceptions: what makes
-// strict clients refuse the whole list, and the need of a task, since a call waits for the
-// backend's task whether the client has tasks or not (TASK-05). The backend checks arguments,
-// so an input schema that cannot be checked here is fine.
+// putTool registers a tool. Its definition stays the backend's, with two exceptions: schemas
+// for which strict clients refuse the whole list, and the need of a task, since a call waits
+// for the backend's task whether the client has tasks or not (TASK-05). The backend checks
+// arguments, so an input schema that cannot be checked here is fine.
 func (g *Gateway) putTool(o *offer[mcp.Tool]) error {
 	def := o.def
 	input, changed, err := inputSchema(def.InputSchema)

@@ -32,7 +32,7 @@ const (
 // again. After the last, the backend has to notify of a change.
 var relistDelays = []time.Duration{time.Second, 5 * time.Second, 30 * time.Second}
 
-// news says what of a backend has to be read or set again.
+// news are the parts of a backend that have to be read or set again.
 type news uint8
 
 const (

@@ -61,12 +61,12 @@ func (u *uris) find(uri string) (target, bool) {
 	return target{server, uri}, server != ""
 }
 
-// uriBook says which backend has which URI. It does not change.
+// uriBook maps URIs to the backends that have them. It does not change.
 type uriBook struct {
 	prefixes  map[string]string // by backend: "troupe+files:"
 	servers   map[string]string // by prefix
 	owners    map[string]string // of listed resources, by URI
-	templates []bookTemplate    // those that stay as they are
+	templates []bookTemplate    // the ones that stay as they are
 	shared    map[string]string // the owners of templates, by URI template
 }
 

@@ -1,4 +1,4 @@
-// answer.go: what backends and runs ask, answered by the client.
+// answer.go: questions of backends and runs, answered by the client.
 
 package relay
 
@@ -39,7 +39,7 @@ func (op *Operation) Decide(ctx context.Context, a *mcpclient.Ask) (*mcpclient.D
 }
 
 // Ask puts a question of a backend to the client. A no is [mcpserver.ErrDeclined] or
-// [mcpserver.ErrDismissed]; what the client cannot be asked is [ErrCannotAsk].
+// [mcpserver.ErrDismissed]; a question that the client cannot be asked is [ErrCannotAsk].
 func (op *Operation) Ask(ctx context.Context, a *mcpclient.Ask) (*mcpclient.Decision, error) {
 	asker := Asker(a.Path, a.Server)
 	if len(a.Notes) > 0 {

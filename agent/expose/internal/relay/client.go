@@ -14,11 +14,11 @@ import (
 // maxPages bounds the open pages whose end a client is notified of.
 const maxPages = 64
 
-// Identity says who a client is.
+// Identity is the identity of a client.
 type Identity struct {
 	Name  string // in logs and in the actor tree
 	Owner string // the ID of its principal; empty for an anonymous client
-	// Shared says that the client may be several: it has no session and no principal. Then
+	// Shared is true if the client may be several: it has no session and no principal. Then
 	// no question, log or run of one call is shown to another call (SECA-6).
 	Shared bool
 }
@@ -44,7 +44,7 @@ type Client struct {
 	// them in passing; an actor would cost each idle client a mailbox and each log message a hop.
 	mu        sync.Mutex
 	caps      *mcp.ClientCapabilities // nil before the first request
-	fixed     bool                    // caps are what backends were told
+	fixed     bool                    // backends know caps
 	peer      *mcpserver.Peer         // of a legacy client; nil for others, and before its first request
 	running   map[*Operation]struct{}
 	roots     []mcp.Root           // as last reported; nil before
@@ -60,8 +60,8 @@ func (t *Operations) NewClient(ctx context.Context, s Session, id Identity) *Cli
 	return &Client{Identity: id, session: s, ops: t, ctx: ctx, running: make(map[*Operation]struct{}), pages: make(map[pageKey][]string)}
 }
 
-// Seen records what a request shows of its client. The capabilities stay as they are once
-// they were read by [Client.Capabilities].
+// Seen records the client's capabilities and peer, as a request has them. The capabilities
+// stay as they are once they were read by [Client.Capabilities].
 func (c *Client) Seen(caps *mcp.ClientCapabilities, peer *mcpserver.Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *Client) Seen(caps *mcp.ClientCapabilities, peer *mcpserver.Peer) {
 	}
 }
 
-// Capabilities returns what backends may be told that the client can do.
+// Capabilities returns the client's capabilities, for backends.
 func (c *Client) Capabilities() *mcp.ClientCapabilities {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +118,8 @@ func (c *Client) remove(op *Operation) {
 	c.session.OperationEnded()
 }
 
-// reachable returns an operation whose call waits and can carry what belongs to no call; nil
-// if there is none. A shared client has one only if it has no other operation.
+// reachable returns an operation whose call waits and can carry a message that belongs to no
+// call; nil if there is none. A shared client has one only if it has no other operation.
 func (c *Client) reachable() *Operation {
 	c.mu.Lock()
 	all := slices.Collect(maps.Keys(c.running))
@@ -151,8 +151,8 @@ func (c *Client) Log(level mcp.LogLevel, logger string, data any) {
 	}
 }
 
-// Sample implements [mcpclient.Sampler] for what belongs to no call: the client can be asked
-// during a call only.
+// Sample implements [mcpclient.Sampler] for requests that belong to no call: the client can
+// be asked during a call only.
 func (c *Client) Sample(ctx context.Context, req *mcpclient.SampleRequest) (*mcp.CreateMessageResult, error) {
 	if op := c.reachable(); op != nil {
 		return op.Sample(ctx, req)

@@ -1,4 +1,4 @@
-// Package relay joins what works on the calls of one client with that client.
+// Package relay joins the work on the calls of one client with that client.
 //
 // An [Operation] is the work that one call of the client started: an agent's run, or a call
 // of a backend. It outlives the rounds of the call. What the run or the backend asks meanwhile

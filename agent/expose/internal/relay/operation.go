@@ -1,4 +1,4 @@
-// operation.go: the work that one call started, and who waits for it.
+// operation.go: the work that one call started, and the call that waits for it.
 //
 //	           start                        outcome
 //	(none) ───────────▶ under way ─────────────────────────▶ ended
@@ -23,8 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// Call is a call of a client: what *mcpserver.ToolRequest, PromptRequest and ResourceRequest
-// have in common.
+// Call is a call of a client: a *mcpserver.ToolRequest, PromptRequest or ResourceRequest.
 type Call interface {
 	mcpserver.Requester
 	Ask(ctx context.Context, questions ...*mcpserver.Question) error
@@ -111,7 +110,7 @@ func (op *Operation) round(n int, call Call) *round {
 	if len(op.open) == 0 {
 		return nil
 	}
-	// Questions that need no person do not wait for those that do.
+	// Questions that need no person do not wait for questions that need one.
 	person := !slices.ContainsFunc(op.open, func(q *question) bool { return !q.person })
 	r := new(round)
 	op.open = slices.DeleteFunc(op.open, func(q *question) bool {
@@ -185,8 +184,8 @@ type question struct {
 	person bool // a person answers it, which may take long
 	// needs reports whether a client can be asked.
 	needs func(c *mcp.ClientCapabilities) bool
-	// build makes the question, the same each time: a handler that runs again has to ask what
-	// it asked before (MRTR-30).
+	// build makes the question, the same each time: a handler that runs again has to ask as
+	// before (MRTR-30).
 	build func(key string) *mcpserver.Question
 
 	gone   atomic.Bool // the asker no longer waits

@@ -18,11 +18,11 @@ const maxLeft = 256
 // ErrClosed refuses operations of a closed front, and ends those under way.
 var ErrClosed = errors.New("expose: the front is closed")
 
-// Options says how the operations of a front work. All fields but Inbox are required.
+// Options are the settings of a front's operations. All fields but Inbox are required.
 type Options struct {
 	System *actors.System
 	Log    *slog.Logger
-	// Inbox decides what the client cannot be asked. Nil declines.
+	// Inbox decides on questions that the client cannot be asked. Nil declines.
 	Inbox mcpclient.Human
 	// TaskAfter is how long a call takes until it becomes a task.
 	TaskAfter time.Duration
@@ -146,7 +146,7 @@ func (t *Operations) Close() {
 	}
 }
 
-// payer is what an operation counts against: its principal, or its anonymous client.
+// payer is the one whose share an operation takes: its principal, or its anonymous client.
 func (op *Operation) payer() any {
 	if op.client.Owner == "" {
 		return op.client

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrCannotAsk says that the client is not able to answer a question.
+	// ErrCannotAsk reports that the client is not able to answer a question.
 	ErrCannotAsk = errors.New("the client cannot be asked that")
 	errWithdrawn = errors.New("the question was withdrawn")
 )
@@ -42,8 +42,8 @@ func (op *Operation) ask(ctx context.Context, q *question) (*mcpserver.Question,
 	}
 }
 
-// withdraw takes a question back. Where its revision allows that, a client that was asked
-// already is told.
+// withdraw takes a question back. A client that was asked already is notified where its
+// revision allows that.
 func (op *Operation) withdraw(q *question) {
 	q.gone.Store(true)
 	op.mu.Lock()
@@ -112,10 +112,10 @@ func Asker(path []string, server string) string {
 // maxShown bounds a quotation in a question, in bytes.
 const maxShown = 2000
 
-// Clip cuts a quotation to what a question may show.
+// Clip cuts a quotation to the length that a question may show.
 func Clip(s string) string { return clip.Text(s, maxShown) }
 
-// What a person may choose.
+// The choices of a person.
 const (
 	Allow    = "allow"
 	AllowRun = "allow for the rest of the run"
