@@ -154,7 +154,7 @@ func asJSON(key string, v any) attribute.KeyValue {
 
 // Bounds of attributes, in bytes: of content, and of a name, which a client may choose.
 const (
-	maxContent = 64 << 10
+	maxContent = 64<<10 - len("…") // the mark of a cut comes on top
 	maxName    = 128
 )
 
