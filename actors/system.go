@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +48,7 @@ type System struct {
 
 // NewSystem starts a system.
 func NewSystem(opts *Options) (*System, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	s := &System{log: o.Logger, trace: o.Trace, clock: clock{start: time.Now()}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

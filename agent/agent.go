@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,10 +250,7 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 // returned as it stands if it was started by the same agent's name with the same
 // prompt and output; else the error is [ErrRunExists].
 func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Run, error) {
-	var o RunOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(RunOptions))
 	if o.ID == "" {
 		o.ID = uuid.NewString()
 	}

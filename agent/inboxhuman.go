@@ -35,10 +35,7 @@ type InboxOptions struct {
 // person answers it in vain; one that expires is declined. The answers are those that
 // [Accept], [Fill], [DecideAs] and [Decline] make.
 func InboxHuman(s store.Asks, o *InboxOptions) mcpclient.Human {
-	h := &inboxHuman{store: s}
-	if o != nil {
-		h.opts = *o
-	}
+	h := &inboxHuman{store: s, opts: *cmp.Or(o, new(InboxOptions))}
 	h.opts.Path = slices.Clone(h.opts.Path)
 	h.opts.By = cmp.Or(h.opts.By, "program")
 	if h.opts.Poll <= 0 || h.opts.Poll > poll {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,10 +17,7 @@ import (
 // returns, and says what a run without an answer has cost.
 func RunInto[T any](ctx context.Context, a *Agent, prompt string, opts *RunOptions) (T, *Result, error) {
 	var none T
-	var o RunOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(RunOptions))
 	if len(o.Output) == 0 {
 		var err error
 		if o.Output, err = SchemaFor[T](); err != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -83,25 +84,16 @@ type options struct {
 }
 
 func (o *Options) withDefaults() options {
-	var d options
-	if o != nil {
-		d.Options = *o
-	}
+	d := options{Options: *cmp.Or(o, new(Options))}
 	if d.Options.Retry != nil {
 		d.Retry = *d.Options.Retry
 	}
 	if d.Approve == nil {
 		d.Approve = AskBeforeWrites
 	}
-	if d.MaxRuns == 0 {
-		d.MaxRuns = 10_000
-	}
-	if d.MaxTenants == 0 {
-		d.MaxTenants = maxTenants
-	}
-	if d.Grace == 0 {
-		d.Grace = 5 * time.Second
-	}
+	d.MaxRuns = cmp.Or(d.MaxRuns, 10_000)
+	d.MaxTenants = cmp.Or(d.MaxTenants, maxTenants)
+	d.Grace = cmp.Or(d.Grace, 5*time.Second)
 	if d.Logger == nil {
 		d.Logger = slog.New(warnings{slog.Default().Handler()})
 	}

@@ -33,10 +33,7 @@ type Attempt struct {
 }
 
 func (o *RetryOptions) withDefaults() RetryOptions {
-	var d RetryOptions
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(RetryOptions))
 	d.MaxAttempts = cmp.Or(d.MaxAttempts, 5)
 	d.InitialWait = cmp.Or(d.InitialWait, 500*time.Millisecond)
 	d.MaxWait = cmp.Or(d.MaxWait, time.Minute)

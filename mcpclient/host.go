@@ -41,10 +41,7 @@ type HostOptions struct {
 }
 
 func (o *HostOptions) withDefaults() HostOptions {
-	var d HostOptions
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(HostOptions))
 	d.ListTimeout = cmp.Or(d.ListTimeout, 30*time.Second)
 	if d.Pins == nil {
 		d.Pins = new(MemoryPins)

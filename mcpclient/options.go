@@ -92,10 +92,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.ProbeTimeout = cmp.Or(d.ProbeTimeout, negotiate.DefaultProbe)
 	if d.Info.Name == "" {
 		d.Info = mcp.Implementation{Name: "troupe", Version: version}
@@ -103,9 +100,7 @@ func (o *Options) withDefaults() Options {
 	if d.eras == nil {
 		d.eras = negotiate.NewEras()
 	}
-	if d.pool == nil {
-		d.pool = new(asks.HostLimit)
-	}
+	d.pool = cmp.Or(d.pool, new(asks.HostLimit))
 	d.AskOptions = d.AskOptions.withDefaults()
 	if d.start == nil {
 		d.start = startProcess

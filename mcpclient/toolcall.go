@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,10 +179,7 @@ func decode(raw json.RawMessage, into interface{ Validate() error }) error {
 // with [Options].Extensions (XTASK-21): if it answers at once, the task returned has
 // ended already. Legacy servers before 2025-11-25 have no tasks.
 func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMessage, opts *TaskOptions) (*Task, error) {
-	var o TaskOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(TaskOptions))
 	var created *Task
 	o.task = &taskWish{ttl: o.TTL, created: func(t *Task) { created = t }}
 	res, err := c.CallTool(ctx, name, args, &o.CallOptions)

@@ -36,10 +36,7 @@ type FSOptions struct {
 // symbolic links and names out of the folder. os.DirFS does, and is an error. Clients see
 // only ordinary files and folders.
 func ServeFS(s *Server, base string, files fs.FS, opts *FSOptions) error {
-	var o FSOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(FSOptions))
 	name := cmp.Or(o.Name, path.Base(base))
 	t, err := filetree.New(base, files, filetree.Options{
 		MaxFile: cmp.Or(o.MaxFile, 1<<20), MaxEntries: cmp.Or(o.MaxEntries, 1000), Hidden: o.Hidden,

@@ -184,13 +184,8 @@ type Events struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d := *cmp.Or(o, new(Options))
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	if d.Versions == nil {
 		d.Versions = mcp.Versions()
 	}

@@ -26,10 +26,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Limit = cmp.Or(d.Limit, 4096)
 	d.MaxWaiting = cmp.Or(d.MaxWaiting, 1024)
 	d.MaxIdle = cmp.Or(d.MaxIdle, 64)

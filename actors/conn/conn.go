@@ -69,9 +69,7 @@ func (o Options) withDefaults(sys *actors.System) Options {
 	o.PatientFor = cmp.Or(o.PatientFor, 3)
 	o.PingTimeout = cmp.Or(o.PingTimeout, 10*time.Second)
 	o.PingMisses = cmp.Or(o.PingMisses, 2)
-	if o.Logger == nil {
-		o.Logger = sys.Log()
-	}
+	o.Logger = cmp.Or(o.Logger, sys.Log())
 	return o
 }
 

@@ -53,9 +53,7 @@ func (o Options) withDefaults() Options {
 	o.EarlyFor = cmp.Or(o.EarlyFor, 5*time.Minute)
 	o.Expiry = cmp.Or(o.Expiry, time.Hour)
 	o.LookEvery = cmp.Or(o.LookEvery, 3*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -28,10 +28,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Limit = cmp.Or(d.Limit, 1000)
 	d.Idle = cmp.Or(d.Idle, 64)
 	d.Trim = cmp.Or(d.Trim, 5*time.Second)

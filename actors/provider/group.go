@@ -37,10 +37,7 @@ type Group struct {
 
 // Open starts a group. It ends with the system or by [Group.Close].
 func Open(sys *actors.System, opts *GroupOptions) (*Group, error) {
-	g := &Group{all: make(map[string]*provider)}
-	if opts != nil {
-		g.opts = *opts
-	}
+	g := &Group{all: make(map[string]*provider), opts: *cmp.Or(opts, new(GroupOptions))}
 	var err error
 	g.ref, err = sys.Spawn(actors.Spec{Kind: actors.KindLLM, Name: cmp.Or(g.opts.Name, "llm"), New: func() actors.Actor { return &group{g} }})
 	return g, err

@@ -53,10 +53,7 @@ type Circuit struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Concurrency = max(1, cmp.Or(d.Concurrency, 8))
 	d.Queue = max(0, cmp.Or(d.Queue, 1024))
 	d.PerMinute = max(0, d.PerMinute)

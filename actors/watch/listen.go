@@ -91,9 +91,7 @@ func (o ListenOptions) withDefaults() ListenOptions {
 	if o.Permanent == nil {
 		o.Permanent = func(error) bool { return false }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

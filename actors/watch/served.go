@@ -50,9 +50,7 @@ func (o ServedOptions) withDefaults() ServedOptions {
 	o.TTL = cmp.Or(o.TTL, 30*time.Minute)
 	o.MaxTTL = cmp.Or(o.MaxTTL, 2*time.Hour)
 	o.Poll = cmp.Or(o.Poll, time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -47,9 +47,7 @@ func (o Options) withDefaults() Options {
 	o.MinPoll = cmp.Or(o.MinPoll, 100*time.Millisecond)
 	o.MaxPoll = cmp.Or(o.MaxPoll, 5*time.Minute)
 	o.Quiet = cmp.Or(o.Quiet, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

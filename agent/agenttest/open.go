@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -54,10 +55,7 @@ func Open(t testing.TB, opts *Options) *agent.Runtime {
 // servers end with the test, which has to close the runtime before that.
 func (o *Options) Agent(t testing.TB) *agent.Options {
 	t.Helper()
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	a := d.Runtime
 	if d.Model != nil {
 		a.Model = d.Model
@@ -79,10 +77,7 @@ func (o *Options) Agent(t testing.TB) *agent.Options {
 
 // unprompted has the human answer the questions of servers outside of all calls, too.
 func unprompted(o *mcpclient.HostOptions, h *FakeHuman) *mcpclient.HostOptions {
-	var host mcpclient.HostOptions
-	if o != nil {
-		host = *o
-	}
+	host := *cmp.Or(o, new(mcpclient.HostOptions))
 	if host.Human == nil {
 		host.Human = h
 	}

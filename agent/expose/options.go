@@ -82,10 +82,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults(rt *agent.Runtime) (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Info.Name = cmp.Or(d.Info.Name, "troupe")
 	d.Names = cmp.Or(d.Names, NamesQualified)
 	if d.Unanswered == "" {

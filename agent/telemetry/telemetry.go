@@ -16,6 +16,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,7 @@ var (
 
 // New makes the instruments. The error is the provider's.
 func New(opts *Options) (*Telemetry, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	if o.TracerProvider == nil {
 		o.TracerProvider = nooptrace.NewTracerProvider()
 	}

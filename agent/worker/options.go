@@ -64,10 +64,7 @@ type Retry struct {
 }
 
 func (o *Options) withDefaults() (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	if d.Store == nil {
 		return d, errors.New("there is no store: set Options.Store to the runtime's")
 	}
@@ -99,9 +96,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if d.Name == "" {
 		d.Name, _ = os.Hostname()
 	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	return d, nil
 }
 

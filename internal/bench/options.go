@@ -50,10 +50,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Sessions = cmp.Or(d.Sessions, 1)
 	if d.InFlight == 0 {
 		if d.InFlight = d.Sessions; d.Rate > 0 {
@@ -66,9 +63,7 @@ func (o *Options) withDefaults() Options {
 		d.Duration = 10 * time.Second
 	}
 	d.Timeout = cmp.Or(d.Timeout, 10*time.Second)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	return d
 }
 
@@ -133,18 +128,13 @@ type AgentsOptions struct {
 }
 
 func (o *AgentsOptions) withDefaults() AgentsOptions {
-	var d AgentsOptions
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(AgentsOptions))
 	d.Sessions = cmp.Or(d.Sessions, 100)
 	d.Turns = cmp.Or(d.Turns, 3)
 	d.History = cmp.Or(d.History, 4096)
 	d.Tools = cmp.Or(d.Tools, 10)
 	d.Duration = cmp.Or(d.Duration, 10*time.Second)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	return d
 }
 

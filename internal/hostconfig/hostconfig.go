@@ -25,10 +25,7 @@ func workspaceOf(path string) string {
 }
 
 func (o *Options) withDefaults(workspace string) Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	if d.LookupEnv == nil {
 		d.LookupEnv = os.LookupEnv
 	}

@@ -9,6 +9,7 @@
 package jobapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,7 @@ type Hooks struct{ ref actors.Ref }
 // StartHooks starts the delivery, with the webhooks that are in the store. It ends with Stop,
 // or with the system.
 func StartHooks(sys *actors.System, o HooksOptions) (*Hooks, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.post == nil {
 		o.post = post
 	}

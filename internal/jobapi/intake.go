@@ -1,6 +1,7 @@
 package jobapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ func NewIntake(o IntakeOptions) (*Intake, error) {
 	if err := bearer.Check(o.Token); err != nil {
 		return nil, fmt.Errorf("the token of the HTTP intake: %w", err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	in := &Intake{opts: o, token: bearer.New(o.Token)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

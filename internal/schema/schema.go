@@ -31,10 +31,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.MaxProblems = cmp.Or(d.MaxProblems, 10)
 	d.MaxWork = cmp.Or(d.MaxWork, 250_000)
 	return d

@@ -50,10 +50,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Timeout = cmp.Or(d.Timeout, 5*time.Second)
 	d.MaxModels = cmp.Or(d.MaxModels, 256)
 	d.Keep = cmp.Or(d.Keep, time.Minute)

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/url"
@@ -17,10 +18,7 @@ import (
 // The context of a card is what the model was made for, or [ollama.Options.ContextLength] if
 // that is less: without the latter a server may grant less than the card says.
 func Ollama(opts *ollama.Options) Server {
-	var o ollama.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(ollama.Options))
 	return &ollamaServer{server: ollama.NewServer(&o), opts: &o}
 }
 

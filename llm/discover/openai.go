@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -22,10 +23,7 @@ const (
 // model. Images are claimed for the families of OpenAI, Anthropic and Google that take
 // them, at those vendors only; JSON is not for Anthropic, which ignores the schema here.
 func OpenAI(opts *openai.Options) Server {
-	var o openai.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(openai.Options))
 	return &openaiServer{opts: &o, client: openai.New("", &o)}
 }
 

@@ -50,10 +50,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Provider = cmp.Or(d.Provider, provider)
 	d.HTTPClient = rest.Client(d.HTTPClient)
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, time.Minute)

@@ -72,10 +72,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Provider = cmp.Or(d.Provider, provider)
 	d.BaseURL = cmp.Or(d.BaseURL, defaultBaseURL)
 	if d.APIVersion == "" {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,10 +38,7 @@ var _ llm.Model = (*Router)(nil)
 // returns an error if there is none, if two have one name, or if the options name a model
 // that no card has.
 func New(cards []Card, opts *Options) (*Router, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(Options))
 	if len(cards) == 0 {
 		return nil, errors.New("a router needs at least one model")
 	}

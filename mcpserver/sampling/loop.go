@@ -71,10 +71,7 @@ type Result struct {
 func (r *Result) Text() string { return r.Answer.Content.Text() }
 
 func (o *Options) withDefaults() (Options, error) {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	if min(d.MaxTurns, d.MaxRounds, d.Parallel, d.MaxCalls, d.MaxResult, d.MaxTokens) < 0 {
 		return d, errors.New("an option is negative")
 	}

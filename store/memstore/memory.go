@@ -21,10 +21,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.MaxBytes = cmp.Or(d.MaxBytes, 256<<20)
 	if d.Now == nil {
 		d.Now = time.Now

@@ -44,22 +44,15 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.Queue = cmp.Or(max(d.Queue, 0), 1024)
 	d.BusyTimeout = cmp.Or(max(d.BusyTimeout, 0), 5*time.Second)
 	d.idle = cmp.Or(d.idle, time.Second)
-	if d.library == nil {
-		d.library = defaultLibrary
-	}
+	d.library = cmp.Or(d.library, defaultLibrary)
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	return d
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,10 +37,7 @@ func Connect(t *testing.T, server mcpclient.Server, opts *mcpclient.Options) (co
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
-	var o mcpclient.Options
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(mcpclient.Options))
 	o.ProbeTimeout = Patience // a busy machine makes no legacy server (ERA-03)
 	client, err := mcpclient.Dial(ctx, server, &o)
 	if err != nil {

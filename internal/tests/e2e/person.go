@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,9 +36,7 @@ func (p *Person) Decide(_ context.Context, ask *mcpclient.Ask) (*mcpclient.Decis
 	defer p.mu.Unlock()
 	p.asks = append(p.asks, ask)
 	d := &mcpclient.Decision{Action: p.Action}
-	if d.Action == "" {
-		d.Action = mcp.ActionAccept
-	}
+	d.Action = cmp.Or(d.Action, mcp.ActionAccept)
 	if ask.Form == nil || d.Action != mcp.ActionAccept {
 		return d, nil
 	}

@@ -25,10 +25,7 @@ const LlamaModel = "tiny"
 
 // StartLlama starts the program with a model, which is as the spec but for its template.
 func StartLlama(program string, spec *tinygguf.Spec, opts *LlamaOptions) (*Server, error) {
-	var o LlamaOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(LlamaOptions))
 	parallel := cmp.Or(o.Parallel, 2)
 	templated := *spec
 	templated.ChatTemplate = jinjaTemplate

@@ -38,10 +38,7 @@ type OllamaServer struct {
 
 // StartOllama starts the program. It has no models yet.
 func StartOllama(program string, opts *OllamaOptions) (*OllamaServer, error) {
-	var o OllamaOptions
-	if opts != nil {
-		o = *opts
-	}
+	o := *cmp.Or(opts, new(OllamaOptions))
 	dir, err := os.MkdirTemp("", "ollama-")
 	if err != nil {
 		return nil, err

@@ -39,10 +39,7 @@ type Limits struct {
 // Client returns a copy of c, or of the default client, that follows no redirects:
 // what we send is meant for one server, key and conversation alike.
 func Client(c *http.Client) *http.Client {
-	var own http.Client
-	if c != nil {
-		own = *c
-	}
+	own := *cmp.Or(c, new(http.Client))
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &own
 }

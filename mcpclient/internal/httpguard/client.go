@@ -32,10 +32,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
+	d := *cmp.Or(o, new(Options))
 	d.DialTimeout = cmp.Or(d.DialTimeout, 10*time.Second)
 	d.TLSTimeout = cmp.Or(d.TLSTimeout, 10*time.Second)
 	d.MaxHeader = cmp.Or(d.MaxHeader, 64<<10)
@@ -43,9 +40,7 @@ func (o *Options) withDefaults() Options {
 	if d.Proxy == nil {
 		d.Proxy = http.ProxyFromEnvironment
 	}
-	if d.TLS == nil {
-		d.TLS = new(tls.Config)
-	}
+	d.TLS = cmp.Or(d.TLS, new(tls.Config))
 	d.TLS = d.TLS.Clone()
 	d.TLS.MinVersion = max(d.TLS.MinVersion, tls.VersionTLS12)
 	return d

@@ -79,9 +79,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.MaxMessage = cmp.Or(o.MaxMessage, defaultMessage)
 	o.MaxRequests = cmp.Or(o.MaxRequests, defaultRequests)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.TooLong == nil {
 		most := o.MaxMessage
 		o.TooLong = func(bool) error { return fmt.Errorf("the message is longer than %d bytes", most) }
