@@ -176,30 +176,6 @@ func (q *Request) Roots(ctx context.Context, key string) ([]mcp.Root, error) {
 	return one.Roots, err
 }
 
-// Sample asks the client's model. p is sent as it is. The error is [ErrDeclined] if a
-// person has declined, or one of [Request.Ask]: a [*CapabilityError] if p has tools and the
-// client has no sampling.tools, or if p wants context and a client of 2025-11-25 or later has
-// no sampling.context. Each tool call in the messages needs its result. Handlers that let
-// the model call tools use sampling.Loop, or bound the turns themselves, and set
-// [mcp.ToolChoiceNone] in the last.
-//
-// With [Options].Model that model answers for a client that has no sampling, or none with
-// tools where p has tools: once for the call, also if the handler runs again.
-func (q *Request) Sample(ctx context.Context, key string, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-	one := SampleQuestion(key, p)
-	n := q.r.invocation.Load()
-	if n == nil || n.server().model == nil || p == nil || key == "" || len(key) > maxKey {
-		err := q.ask(ctx, one)
-		return one.Sampled, err
-	}
-	a, err := n.sampleOwn(ctx, key, p, func() bool { return one.q.ClientAnswers(q.live().capabilities()) })
-	if err != nil || !a.Client {
-		return a.Result, err
-	}
-	err = q.ask(ctx, one)
-	return one.Sampled, err
-}
-
 // ErrNoElicitation is returned by [Server.CompleteElicitation] if no elicitation of the id
 // is open for the principal.
 var ErrNoElicitation = pages.ErrUnknown

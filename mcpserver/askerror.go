@@ -100,3 +100,5 @@ func endsRound(r *request, err error) bool {
 	_, lacks := errors.AsType[*CapabilityError](err)
 	return lacks && r.version.Era() == mcp.EraModern
 }
+
+var errNoAsking = errors.New("mcpserver: this handler cannot ask the client")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
@@ -37,20 +36,6 @@ func (q *CompleteRequest) Chosen() map[string]string {
 		return c.Arguments
 	}
 	return nil
-}
-
-// completer makes suggestions for one argument.
-type completer func(r *request) (mcp.Completion, error)
-
-// completers are the completions of a prompt or template, by the argument. A map never
-// changes: another one takes its place.
-type completers map[string]completer
-
-func (c completers) with(argument string, f completer) completers {
-	all := make(completers, len(c)+1)
-	maps.Copy(all, c)
-	all[argument] = f
-	return all
 }
 
 // CompletePrompt sets the function that suggests values for an argument of a prompt that
@@ -123,26 +108,6 @@ func (c *completing) run(r *request) error {
 		}
 	}
 	return r.respond(&mcp.CompleteResult{Completion: completion})
-}
-
-// startComplete begins completion/complete.
-func startComplete(s *session, a *arrival) (lost bool, err error) {
-	w, err := findCompleter(s, a)
-	if err != nil {
-		return false, err
-	}
-	return s.begin(a, w, nil)
-}
-
-func findCompleter(s *session, a *arrival) (work, error) {
-	w := &completing{params: new(mcp.CompleteParams)}
-	if err := a.DecodeParams(w.params); err != nil {
-		return nil, err
-	}
-	if err := w.find(s.server); err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // find looks for the function that makes the suggestions (CMP-03).

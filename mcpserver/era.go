@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/port"
@@ -15,10 +14,6 @@ type handshake struct {
 	version mcp.Version
 	client  *clients.Client
 	offered mcp.ServerCapabilities // for as long as the session lasts (CAP-08)
-}
-
-func (s *session) inboundRequest(a *arrival) inbound.Request {
-	return inbound.Request{ID: a.ID, Method: a.Method, Unlisted: s.stateless}
 }
 
 // admitLegacy checks a request without the _meta of 2026-07-28.

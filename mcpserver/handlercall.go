@@ -125,6 +125,35 @@ func (n *handlerCall) carry() error {
 	return n.finish(err)
 }
 
+// maxRounds bounds how often a handler in retry style asks a legacy client (MRTR-15).
+const maxRounds = 10
+
+// handle runs the handler: once, or in retry style.
+func (n *handlerCall) handle() error {
+	for round := 0; ; round++ {
+		err := n.request.job().run(n.request)
+		wants, ok := errors.AsType[*InputRequired](err)
+		if !ok {
+			return err
+		}
+		if round == maxRounds {
+			return mcp.Errorf(mcp.CodeInternal, "the handler asks more than %d times", maxRounds)
+		}
+		if suspended, err := n.Want(wants.Requests, wants.State); err != nil || suspended {
+			return n.failed(err)
+		}
+	}
+}
+
+// failed returns how the work ends with an error, as if the handler had returned it.
+func (n *handlerCall) failed(err error) error {
+	err = public(err)
+	if t, ok := n.request.job().(*tool); ok && err != nil {
+		return t.failed(n.request, err)
+	}
+	return err
+}
+
 // finish answers the requests that wait with err, or with the result in request.out. It
 // returns the error of the first one's Handle.
 func (n *handlerCall) finish(err error) error {

@@ -4,6 +4,7 @@ package mcpserver
 
 import (
 	"errors"
+	"maps"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -32,6 +33,21 @@ type lists struct {
 
 	declareAll bool        // capabilities are declared for empty lists, too
 	suggests   atomic.Bool // an argument has a completion
+	asTasks    atomic.Bool // there are, or were, tools that may be tasks
+}
+
+// completer makes suggestions for one argument.
+type completer func(r *request) (mcp.Completion, error)
+
+// completers are the completions of a prompt or template, by the argument. A map never
+// changes: another one takes its place.
+type completers map[string]completer
+
+func (c completers) with(argument string, f completer) completers {
+	all := make(completers, len(c)+1)
+	maps.Copy(all, c)
+	all[argument] = f
+	return all
 }
 
 func (l *lists) hasTools() bool { return l.declareAll || l.tools.Declared() }
@@ -39,6 +55,9 @@ func (l *lists) hasResources() bool {
 	return l.declareAll || l.resources.Declared() || l.templates.Declared()
 }
 func (l *lists) hasPrompts() bool { return l.declareAll || l.prompts.Declared() }
+
+// hasTasks reports whether the server has tasks (TASK-01, TASK-20).
+func (l *lists) hasTasks() bool { return l.asTasks.Load() }
 
 // hasSkills reports whether the Skills extension is declared: it is off until the
 // first skill (EXT-02).

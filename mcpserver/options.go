@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -182,6 +183,47 @@ type Events struct {
 	// last answer. It may block.
 	OnClose func(p *Peer)
 }
+
+// TaskOptions changes how tool calls become tasks; nil is the same as the zero value.
+// [mcp.ToolExecution].TaskSupport in the definition of a tool decides whether its calls may:
+// [mcp.TaskOptional] makes a task if the client wants or takes one, [mcp.TaskRequired]
+// refuses clients without tasks, and the default is never. A client of a revision
+// without tasks gets an ordinary call in each case.
+//
+// The limits are for one principal. Anonymous clients share one set of limits: only the ids
+// of their tasks, which cannot be guessed, separate them.
+type TaskOptions struct {
+	// Working bounds the tasks in work at once, Limit all tasks that the server keeps.
+	// Zero means 16 and 128 for a principal, 64 and 512 without one.
+	Working, Limit int
+	// MaxBytes bounds the bytes that tasks keep: results, and three times the length of
+	// arguments, which are kept decoded, too. Zero means 32 MiB.
+	MaxBytes int64
+	// TTL is how long the server keeps a task from its creation if the client does not set a
+	// time, MaxTTL how long at most. Then it cancels work that has not ended.
+	// Zero means 30 min and 2 h, without a principal 5 min and 30 min.
+	TTL, MaxTTL time.Duration
+	// Poll is the interval at which clients should poll. Zero means 1 s.
+	Poll time.Duration
+	// Tools are exceptions for some tools, by their names.
+	Tools map[string]TaskPolicy
+}
+
+// TaskPolicy says how calls of one tool become tasks.
+type TaskPolicy struct {
+	// ByHandler lets the handler decide when a call of 2026-07-28 becomes a task: with
+	// [ToolRequest.BeginTask]. Its earlier questions are rounds of the call, and a call
+	// without BeginTask ends as any other. False means at once.
+	ByHandler bool
+	// TTL replaces [TaskOptions].TTL for these tasks. Zero does not.
+	TTL time.Duration
+	// Immediate is a text with which the model of a 2025-11-25 client goes on meanwhile; it
+	// may be empty.
+	Immediate string
+}
+
+// Model is a model of the server's own, for [Options].Model: sampling.NewModel makes it.
+type Model interface{ asking.Model }
 
 func (o *Options) withDefaults() Options {
 	d := *cmp.Or(o, new(Options))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 )
@@ -105,25 +104,4 @@ func (p *prompt) run(r *request) error {
 	}
 	c := *result
 	return respondWith(r, &c, &c.Meta)
-}
-
-// getPrompt begins prompts/get.
-func getPrompt(s *session, a *arrival) (lost bool, err error) {
-	w, err := findPrompt(s, a)
-	if err != nil {
-		return false, err
-	}
-	return s.begin(a, w, a.Arguments)
-}
-
-func findPrompt(s *session, a *arrival) (work, error) {
-	name, ok := a.NameString()
-	if !ok || a.Arguments != nil && a.Arguments[0] != '{' {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a prompt takes a name and an object of arguments")
-	}
-	p, ok := s.server.prompts.Now().Get(name)
-	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown prompt %q", clip.Name(name)) // PRM-03
-	}
-	return p, nil
 }

@@ -70,6 +70,17 @@ func (r *reader) run() {
 	}
 }
 
+// frame handles a frame of a pipe, a message or a batch, and reports whether the goroutine
+// has lost its reader meanwhile.
+func (s *session) frame(data []byte, r *reader) (lost bool) {
+	if mcp.IsBatch(data) {
+		s.startBatch(data, s) // its last response may come from any goroutine
+		return false
+	}
+	r.arrival = arrival{Message: &r.message, port: r, reader: r}
+	return s.message(data, &r.arrival)
+}
+
 // ended returns nil for the ordinary end.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {

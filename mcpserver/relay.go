@@ -42,7 +42,7 @@ func relayTool(s *Server, def *mcp.Tool, call func(ctx context.Context, req *Too
 	}
 	s.tools.Put(t)
 	if t.TaskSupport() != mcp.TaskForbidden {
-		s.tasks.declared.Store(true)
+		s.asTasks.Store(true)
 	}
 	return nil
 }

@@ -153,39 +153,3 @@ func resultOf[Out ResourceOut](read func(*request, *reading) (Out, error)) func(
 		return offered.ResourceResult(out), nil
 	}
 }
-
-// readResource begins resources/read.
-func readResource(s *session, a *arrival) (lost bool, err error) {
-	w, err := findResource(s, a)
-	if err != nil {
-		return false, err
-	}
-	return s.begin(a, w, a.URI)
-}
-
-// findResource finds a resource, or else the template that fits best.
-func findResource(s *session, a *arrival) (work, error) {
-	uri, ok := a.URIString()
-	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "reading a resource takes a uri")
-	}
-	if r, ok := s.server.resources.Now().Get(uri); ok {
-		return &reading{supply: &r.supply, uri: uri}, nil
-	}
-	if f, ok := s.server.skillTree.files(s.server.skills).Files[uri]; ok {
-		return &reading{supply: s.server.skillTree.supply(f), uri: uri}, nil
-	}
-	if err := registry.CheckURI(uri); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
-	}
-	t, vars := s.server.templateFor(uri)
-	others := s.server.others.Load()
-	switch {
-	case registry.Climbs(uri):
-	case t != nil:
-		return &reading{supply: &t.supply, uri: uri, vars: vars}, nil
-	case others != nil:
-		return &reading{supply: others, uri: uri}, nil
-	}
-	return nil, mcp.ResourceNotFound(a.version, uri)
-}

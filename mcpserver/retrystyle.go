@@ -1,8 +1,6 @@
 package mcpserver
 
 import (
-	"errors"
-
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -19,9 +17,6 @@ type InputRequired struct {
 }
 
 func (e *InputRequired) Error() string { return "the call needs more input" }
-
-// maxRounds bounds how often a handler in retry style asks a legacy client (MRTR-15).
-const maxRounds = 10
 
 // Responses returns the answers to the questions of [InputRequired], by their keys; nil in
 // the first round. There may be fewer answers than questions. Each has the form that its
@@ -41,30 +36,4 @@ func (q *Request) State() string {
 		return state
 	}
 	return ""
-}
-
-// handle runs the handler: once, or in retry style.
-func (n *handlerCall) handle() error {
-	for round := 0; ; round++ {
-		err := n.request.job().run(n.request)
-		wants, ok := errors.AsType[*InputRequired](err)
-		if !ok {
-			return err
-		}
-		if round == maxRounds {
-			return mcp.Errorf(mcp.CodeInternal, "the handler asks more than %d times", maxRounds)
-		}
-		if suspended, err := n.Want(wants.Requests, wants.State); err != nil || suspended {
-			return n.failed(err)
-		}
-	}
-}
-
-// failed returns how the work ends with an error, as if the handler had returned it.
-func (n *handlerCall) failed(err error) error {
-	err = public(err)
-	if t, ok := n.request.job().(*tool); ok && err != nil {
-		return t.failed(n.request, err)
-	}
-	return err
 }

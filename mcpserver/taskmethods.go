@@ -75,7 +75,7 @@ func (s *session) answerWith(a *arrival, do func() (any, error)) (lost bool, err
 
 // mayWatch implements taskNews (XTASK-14).
 func (ts *serverTasks) mayWatch(a *arrival, ids []string) (accepted []string, err error) {
-	if !ts.declared.Load() {
+	if !ts.server.hasTasks() {
 		return nil, nil
 	}
 	if err := takesTasks(a.client); err != nil {

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"sync/atomic"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/actors/watch"
@@ -22,57 +20,18 @@ import (
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
-// TaskOptions changes how tool calls become tasks; nil is the same as the zero value.
-// [mcp.ToolExecution].TaskSupport in the definition of a tool decides whether its calls may:
-// [mcp.TaskOptional] makes a task if the client wants or takes one, [mcp.TaskRequired]
-// refuses clients without tasks, and the default is never. A client of a revision
-// without tasks gets an ordinary call in each case.
-//
-// The limits are for one principal. Anonymous clients share one set of limits: only the ids
-// of their tasks, which cannot be guessed, separate them.
-type TaskOptions struct {
-	// Working bounds the tasks in work at once, Limit all tasks that the server keeps.
-	// Zero means 16 and 128 for a principal, 64 and 512 without one.
-	Working, Limit int
-	// MaxBytes bounds the bytes that tasks keep: results, and three times the length of
-	// arguments, which are kept decoded, too. Zero means 32 MiB.
-	MaxBytes int64
-	// TTL is how long the server keeps a task from its creation if the client does not set a
-	// time, MaxTTL how long at most. Then it cancels work that has not ended.
-	// Zero means 30 min and 2 h, without a principal 5 min and 30 min.
-	TTL, MaxTTL time.Duration
-	// Poll is the interval at which clients should poll. Zero means 1 s.
-	Poll time.Duration
-	// Tools are exceptions for some tools, by their names.
-	Tools map[string]TaskPolicy
-}
-
-// TaskPolicy says how calls of one tool become tasks.
-type TaskPolicy struct {
-	// ByHandler lets the handler decide when a call of 2026-07-28 becomes a task: with
-	// [ToolRequest.BeginTask]. Its earlier questions are rounds of the call, and a call
-	// without BeginTask ends as any other. False means at once.
-	ByHandler bool
-	// TTL replaces [TaskOptions].TTL for these tasks. Zero does not.
-	TTL time.Duration
-	// Immediate is a text with which the model of a 2025-11-25 client goes on meanwhile; it
-	// may be empty.
-	Immediate string
-}
-
 // serverTasks are the tasks of a server.
 type serverTasks struct {
 	*tasks.Store
-	server   *Server
-	opts     TaskOptions
-	declared atomic.Bool // there are, or were, tools that may be tasks
+	server *Server
+	opts   TaskOptions
 }
 
 func newTasks(s *Server, durable bool) *serverTasks {
 	ts := &serverTasks{server: s}
 	if s.opts.Tasks != nil {
 		ts.opts = *s.opts.Tasks
-		ts.declared.Store(true)
+		s.asTasks.Store(true)
 	}
 	ts.Store = tasks.New(tasks.Options{
 		Served: watch.ServedOptions{
@@ -95,9 +54,6 @@ func recordsIn(given store.Records) (records store.Records, durable bool) {
 	}
 	return memstore.New(&memstore.Options{MaxBytes: maxRecordBytes}), false
 }
-
-// hasTasks reports whether the server has tasks (TASK-01, TASK-20).
-func (s *Server) hasTasks() bool { return s.tasks.declared.Load() }
 
 // declareTasks adds the capabilities of tasks that revision v has. Without a principal there is no list
 // (TASK-17), and a legacy capability is not shown to modern clients (XTASK-19).
@@ -131,7 +87,7 @@ func asTask(s *session, a *arrival, t *tool) (work, error) {
 			return t, nil
 		}
 		return ts.modernTask(a, t)
-	case !a.version.Has(mcp.FeatureCoreTasks), !ts.declared.Load(): // TASK-02
+	case !a.version.Has(mcp.FeatureCoreTasks), !s.server.hasTasks(): // TASK-02
 		return t, nil
 	}
 	switch support := t.TaskSupport(); {

@@ -108,7 +108,7 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*requ
 		return err
 	}
 	if t.TaskSupport() != mcp.TaskForbidden {
-		s.tasks.declared.Store(true)
+		s.asTasks.Store(true)
 	}
 	return nil
 }
