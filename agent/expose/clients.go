@@ -9,11 +9,16 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/expose/internal/hook"
+	"github.com/troupe-dev/troupe/agent/expose/internal/relay"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
+// ErrClosed is returned once Close or Shutdown was called.
+var ErrClosed = relay.ErrClosed
+
 // Errors that refuse or end a client.
 var (
+	errHungUp  = errors.New("the client has hung up")
 	errTooMany = errors.New("there are too many clients")
 	errIdle    = errors.New("the client was idle for too long")
 	errCrowded = errors.New("the client had to make room for others")
@@ -298,12 +303,4 @@ func (t *clients) close() (open, ending []*clientSession) {
 		t.clock = nil
 	}
 	return slices.Collect(maps.Keys(t.open)), slices.Collect(maps.Keys(t.ending))
-}
-
-// principalID is "" for an anonymous client.
-func principalID(p *mcpserver.Principal) string {
-	if p == nil {
-		return ""
-	}
-	return p.ID
 }

@@ -22,11 +22,6 @@ import (
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
-// ErrClosed is returned once Close or Shutdown was called.
-var ErrClosed = relay.ErrClosed
-
-var errHungUp = errors.New("the client has hung up")
-
 const (
 	// taskAfter is how long a run may take before its call becomes a task, where the client
 	// supports tasks.

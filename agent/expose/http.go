@@ -203,14 +203,6 @@ func (f *Front) serveSSE(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sender is the result of authenticating a request.
-type sender struct {
-	principal *mcpserver.Principal
-	err       error
-}
-
-type senderKey struct{}
-
 // identify authenticates a request, once. False means that a server has to refuse it, which it
 // does by identified.
 func (f *Front) identify(r *http.Request) (*http.Request, bool) {
@@ -219,17 +211,6 @@ func (f *Front) identify(r *http.Request) (*http.Request, bool) {
 		s.principal, s.err = f.opts.Server.HTTP.Authenticate(r)
 	}
 	return r.WithContext(context.WithValue(r.Context(), senderKey{}, s)), s.err == nil
-}
-
-// identified is the Authenticate of the servers of a front.
-func identified(r *http.Request) (*mcpserver.Principal, error) {
-	s, _ := r.Context().Value(senderKey{}).(sender)
-	return s.principal, s.err
-}
-
-func principalOf(r *http.Request) *mcpserver.Principal {
-	p, _ := identified(r)
-	return p
 }
 
 // headWriter reports the head of a response before the client sees it.

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -86,80 +85,3 @@ func (t *Telemetry) extract(ctx context.Context, meta json.RawMessage) context.C
 	return t.propagator.Extract(ctx, propagation.MapCarrier{
 		mcp.MetaTraceParent: carried.Parent, mcp.MetaTraceState: carried.State, mcp.MetaBaggage: carried.Baggage})
 }
-
-// about are the attributes that spans and metrics of a request share; each has few values.
-func about(method, name string, version mcp.Version) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{attribute.String("mcp.method.name", method)}
-	if version != "" {
-		attrs = append(attrs, attribute.String("mcp.protocol.version", string(version)))
-	}
-	switch method {
-	case mcp.MethodCallTool:
-		attrs = append(attrs, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String(toolName, clip.Text(name, maxName)))
-	case mcp.MethodGetPrompt:
-		attrs = append(attrs, attribute.String(promptName, clip.Text(name, maxName)))
-	}
-	return attrs
-}
-
-// spanName has the names of tools and prompts, of which there are few.
-func spanName(method, name string) string {
-	if name != "" && (method == mcp.MethodCallTool || method == mcp.MethodGetPrompt) {
-		return method + " " + clip.Text(name, maxName)
-	}
-	return method
-}
-
-// outcome marks a failed span, and returns its error.type, empty for none.
-func outcome(span trace.Span, toolFailed bool, err error, words func(error) string) string {
-	switch {
-	case err != nil:
-		kind := errorType(err)
-		if wire, ok := errors.AsType[*mcp.Error](err); ok {
-			span.SetAttributes(attribute.Int64("rpc.response.status_code", wire.Code))
-		}
-		fail(span, kind, words(err))
-		return kind
-	case toolFailed:
-		fail(span, toolError, "the tool failed")
-		return toolError
-	}
-	return ""
-}
-
-// failed reports whether a tool result has isError.
-func failed(result json.RawMessage) bool {
-	var res struct {
-		IsError bool `json:"isError"`
-	}
-	return jsonx.Unmarshal(result, &res) == nil && res.IsError
-}
-
-// words returns the text of an error if content is recorded: it may quote secrets.
-func (t *Telemetry) words(err error) string {
-	if t.content {
-		return clip.Text(err.Error(), maxContent)
-	}
-	return ""
-}
-
-// asJSON is an attribute with the JSON text of v, cut to the bound of exporters.
-func asJSON(key string, v any) attribute.KeyValue {
-	raw, err := jsonx.Marshal(v)
-	if err != nil {
-		return attribute.String(key, "")
-	}
-	return attribute.String(key, clip.Text(string(raw), maxContent))
-}
-
-// Bounds of attributes, in bytes: of content, and of a name, which a client may choose.
-const (
-	maxContent = 64<<10 - len("…") // the mark of a cut comes on top
-	maxName    = 128
-)
-
-// Attributes whose values come from a request.
-const (
-	toolName   = "gen_ai.tool.name"
-	promptName = "gen_ai.prompt.name"
-)

@@ -118,7 +118,3 @@ func (t *Telemetry) Tool(ctx context.Context, tool *agent.ToolTrace) (context.Co
 		}
 	}
 }
-
-// toolSpan is the context key of the span of a tool call before its request, which continues
-// the span.
-type toolSpan struct{}

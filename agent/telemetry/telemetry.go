@@ -17,21 +17,16 @@ package telemetry
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/internal/clip"
 )
 
 // scope names the instrumentation.
@@ -98,47 +93,10 @@ func New(opts *Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Instrument adds telemetry to the runtime of these options. It replaces earlier telemetry.
-func (t *Telemetry) Instrument(o *agent.Options) {
-	var host mcpclient.HostOptions
-	if o.Host != nil {
-		host = *o.Host
+// words returns the text of an error if content is recorded: it may quote secrets.
+func (t *Telemetry) words(err error) string {
+	if t.content {
+		return clip.Text(err.Error(), maxContent)
 	}
-	t.InstrumentHost(&host)
-	o.Host, o.Tracer = &host, t
-}
-
-// InstrumentHost adds telemetry to a host without a runtime.
-func (t *Telemetry) InstrumentHost(o *mcpclient.HostOptions) {
-	o.Trace, o.TraceContext = t.Request, t.inject
-}
-
-// inject returns the trace of a request, for its _meta.
-func (t *Telemetry) inject(ctx context.Context) map[string]string {
-	carrier := make(propagation.MapCarrier)
-	t.propagator.Inject(ctx, carrier)
-	return carrier
-}
-
-// fail marks a span as failed. Kind is one of few classes of errors.
-func fail(span trace.Span, kind, message string) {
-	span.SetAttributes(attribute.String("error.type", kind))
-	span.SetStatus(codes.Error, message)
-}
-
-// provider is the first half of a model's name.
-func provider(model string) string {
-	before, _, found := strings.Cut(model, "/")
-	if !found {
-		return "unknown"
-	}
-	return before
-}
-
-// own is a model's name at its provider.
-func own(model string) string {
-	if _, after, found := strings.Cut(model, "/"); found {
-		return after
-	}
-	return model
+	return ""
 }

@@ -76,7 +76,7 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 		return
 	}
 	failures := j.job.Failures + 1
-	if failures >= j.w.opts.maxAttempts(j.job) {
+	if failures >= j.w.opts.Retry.maxAttempts(j.job) {
 		j.fail(c, result, fmt.Sprintf("%v; %d attempts have failed", err, failures))
 		return
 	}
@@ -89,7 +89,7 @@ func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
 		case j.job.Cancelling:
 			j.end(c, store.JobCancelled, result, err.Error())
 		default:
-			j.requeue(c, result, j.w.opts.delay(failures, err), true, err.Error())
+			j.requeue(c, result, j.w.opts.Retry.delay(failures, err), true, err.Error())
 		}
 	})
 }

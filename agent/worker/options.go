@@ -50,19 +50,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Retry is how a job that failed is tried again.
-type Retry struct {
-	// MaxAttempts is how many attempts may fail, unless the job has its own bound. Zero
-	// means 3.
-	MaxAttempts int
-	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
-	// that lost two workers runs with no other job beside it: it may be the cause.
-	MaxLosses int
-	// First is the wait after the first failure, about; it doubles up to Max. Zero means
-	// 1 second and 5 minutes.
-	First, Max time.Duration
-}
-
 func (o *Options) withDefaults() (Options, error) {
 	d := *cmp.Or(o, new(Options))
 	if d.Store == nil {

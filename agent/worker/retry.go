@@ -13,6 +13,19 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// Retry is how a job that failed is tried again.
+type Retry struct {
+	// MaxAttempts is how many attempts may fail, unless the job has its own bound. Zero
+	// means 3.
+	MaxAttempts int
+	// MaxLosses is how often a worker may be lost while the job runs. Zero means 10. A job
+	// that lost two workers runs with no other job beside it: it may be the cause.
+	MaxLosses int
+	// First is the wait after the first failure, about; it doubles up to Max. Zero means
+	// 1 second and 5 minutes.
+	First, Max time.Duration
+}
+
 // Retryable reports whether a run that ended with this error may do better later: the
 // model, a server or the store is unreachable or limits its rate. It is false for a limit, a
 // refusal, a bad request and a bug, which would end the same way again.
@@ -33,19 +46,19 @@ func Retryable(err error) bool {
 }
 
 // maxAttempts is how many attempts of j may fail.
-func (o *Options) maxAttempts(j store.Job) int {
+func (r *Retry) maxAttempts(j store.Job) int {
 	if j.MaxAttempts > 0 {
 		return j.MaxAttempts
 	}
-	return o.Retry.MaxAttempts
+	return r.MaxAttempts
 }
 
 // delay is the wait after that many failures, from one. A provider may ask for a longer one,
 // up to an hour.
-func (o *Options) delay(failures int, err error) time.Duration {
-	b := backoff.NewExponentialBackOff(backoff.WithInitialInterval(o.Retry.First), backoff.WithMaxInterval(o.Retry.Max),
+func (r *Retry) delay(failures int, err error) time.Duration {
+	b := backoff.NewExponentialBackOff(backoff.WithInitialInterval(r.First), backoff.WithMaxInterval(r.Max),
 		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.2), backoff.WithMaxElapsedTime(0))
-	wait := o.Retry.First
+	wait := r.First
 	for range min(failures, 64) {
 		wait = b.NextBackOff()
 	}

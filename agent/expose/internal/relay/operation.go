@@ -69,12 +69,6 @@ type Operation struct {
 	count int         // of all questions
 }
 
-// round is the questions that were put to the client at once.
-type round struct {
-	questions []*question
-	withdraw  func() // takes the whole round back; nil while that is impossible
-}
-
 func (op *Operation) setCall(call Call) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -177,24 +171,3 @@ func (op *Operation) Log(level mcp.LogLevel, logger string, data any) {
 
 // Context ends with the operation.
 func (op *Operation) Context() context.Context { return op.ctx }
-
-// question is one question to the client.
-type question struct {
-	key    string
-	person bool // a person answers it, which may take long
-	// needs reports whether a client can be asked.
-	needs func(c *mcp.ClientCapabilities) bool
-	// build makes the question, the same each time: a handler that runs again has to ask as
-	// before (MRTR-30).
-	build func(key string) *mcpserver.Question
-
-	gone   atomic.Bool // the asker no longer waits
-	answer actors.Reply[*mcpserver.Question]
-}
-
-func (q *question) withdrawn() bool { return q.gone.Load() }
-
-// allWithdrawn reports whether no asker of the round waits.
-func (r *round) allWithdrawn() bool {
-	return !slices.ContainsFunc(r.questions, func(q *question) bool { return !q.withdrawn() })
-}
