@@ -15,12 +15,6 @@ type Standing interface {
 	Run(ctx context.Context) error
 }
 
-// Connect makes a client that stays for long the stream's first connection.
-func (s *Stream) Connect(w http.ResponseWriter, r *http.Request) (Standing, error) {
-	c := newStanding(s, w, r)
-	return c, s.attach(c)
-}
-
 // handlerConn is a connection that the goroutine of its HTTP handler writes. It works with
 // every version of HTTP.
 type handlerConn struct {

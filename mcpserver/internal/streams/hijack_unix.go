@@ -64,10 +64,6 @@ const sendBuffer = 128 << 10
 // plainResponse is the unexported type of net/http's response in HTTP/1.
 const plainResponse = "*http.response"
 
-// silence bounds the time without acknowledgement of written bytes. The kernel's own bound for a client that
-// has vanished is a quarter of an hour.
-const silence = time.Minute
-
 // Run sends the header, takes the connection over and returns. From then on the senders
 // write.
 func (c *hijacked) Run(context.Context) error {

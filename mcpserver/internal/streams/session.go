@@ -132,13 +132,6 @@ func (t *Session) Listening() bool {
 	return slices.ContainsFunc(t.gets, (*Stream).connected)
 }
 
-// Why a GET is refused.
-var (
-	ErrUnknownEvent = errors.New("unknown or expired event id")
-	ErrTooMany      = errors.New("the session has too many streams")
-	ErrClosed       = errors.New("the session has ended")
-)
-
 // Get answers a GET of a session of revision v (SHL-20): with a new stream, or with the
 // rest of an earlier one, which may be a POST's (SHL-41). It returns when the stream has ended, or
 // goes on without a goroutine. An error refuses the request; nothing is written then.
@@ -160,6 +153,12 @@ func (t *Session) Get(w http.ResponseWriter, r *http.Request, v mcp.Version) err
 	}
 	_ = c.Run(r.Context()) // the reason of its end matters to no caller
 	return nil
+}
+
+// Connect makes a client that stays for long the stream's first connection.
+func (s *Stream) Connect(w http.ResponseWriter, r *http.Request) (Standing, error) {
+	c := newStanding(s, w, r)
+	return c, s.attach(c)
 }
 
 // listen opens a stream and sends the pending messages on it.

@@ -49,6 +49,9 @@ const (
 	maxAge = 5 * time.Minute
 	// writeTime bounds one write. A client that needs longer is a slow reader.
 	writeTime = 10 * time.Second
+	// silence bounds the time without acknowledgement of written bytes. The kernel's own
+	// bound for a client that has vanished is a quarter of an hour.
+	silence = time.Minute
 	// hurryTime bounds one write when the server shuts down.
 	hurryTime = time.Second
 )

@@ -40,6 +40,13 @@ var (
 	errReplaced = errors.New("the client has resumed the stream on another connection")
 )
 
+// Why a GET is refused.
+var (
+	ErrUnknownEvent = errors.New("unknown or expired event id")
+	ErrTooMany      = errors.New("the session has too many streams")
+	ErrClosed       = errors.New("the session has ended")
+)
+
 // ErrShutdown refuses a connection once the set is closed.
 var ErrShutdown = errors.New("the server is shutting down")
 

@@ -104,6 +104,9 @@ type Notices struct {
 	quotas    map[any]*quota
 }
 
+// quota counts the subscriptions of one client: a pipe, a legacy session, or a principal over HTTP.
+type quota struct{ listens, uris int }
+
 // New returns Notices without subscribers.
 func New(o Options) *Notices {
 	return &Notices{
@@ -127,6 +130,9 @@ func (n *Notices) Updated(uri string) {
 		n.wake()
 	}
 }
+
+// news is a message to the server's actor, which has the Notifier: there are changes.
+type news struct{}
 
 // wake makes the server's actor notify the clients soon.
 func (n *Notices) wake() {

@@ -26,7 +26,6 @@ const delay = 20 * time.Millisecond
 
 // Messages to the server's actor.
 type (
-	news     struct{}                      // there are changes
 	newsDue  struct{}                      // the delay is over
 	notified struct{ again time.Duration } // clients are notified; again is when a list is due, 0 for none
 	listDue  struct{}                      // clients may be notified again of a list that has changed not long ago

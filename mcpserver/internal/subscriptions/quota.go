@@ -13,9 +13,6 @@ import (
 // internal error: the protocol has no code for it.
 var errTooMany = mcp.Errorf(mcp.CodeInternal, "too many subscriptions")
 
-// quota counts the subscriptions of one client: a pipe, a legacy session, or a principal over HTTP.
-type quota struct{ listens, uris int }
-
 // quotaKey returns the client whose subscriptions are counted together. It is nil for anonymous
 // clients over HTTP, whose streams are counted one by one.
 func quotaKey(s Session, principal string) any {
@@ -46,61 +43,6 @@ func (n *Notices) release(key any, q *quota) {
 	if *q == (quota{}) && key != nil {
 		delete(n.quotas, key)
 	}
-}
-
-// admit counts a stream and subscribes it to its resources and tasks. It leaves URIs beyond the
-// bound out of the acknowledgement; a stream beyond the bound is an error.
-func (n *Notices) admit(l *Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l.quota = n.quotaOf(l.key)
-	if l.quota.listens >= n.opts.MaxListens || l.session.Stateless() && n.shared >= n.opts.MaxShared {
-		n.release(l.key, l.quota)
-		return errTooMany
-	}
-	if l.session.Stateless() {
-		n.shared++
-	}
-	l.quota.listens++
-	for i, uri := range l.accepted.ResourceSubscriptions {
-		if !n.watch(uri, l, l.quota) {
-			l.accepted.ResourceSubscriptions = l.accepted.ResourceSubscriptions[:i:i]
-			break
-		}
-	}
-	if len(l.accepted.ResourceSubscriptions) == 0 {
-		l.accepted.ResourceSubscriptions = nil // it is left out, not an empty list
-	}
-	for _, id := range l.accepted.TaskIDs {
-		if n.byTask[id] == nil {
-			n.byTask[id] = make(map[*Stream]struct{})
-		}
-		n.byTask[id][l] = struct{}{}
-	}
-	return nil
-}
-
-// leave removes a stream.
-func (n *Notices) leave(l *Stream) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	of := n.streams[l.session]
-	if delete(of, l); len(of) == 0 {
-		delete(n.streams, l.session)
-	}
-	for _, uri := range l.accepted.ResourceSubscriptions {
-		n.unwatch(uri, l, l.quota)
-	}
-	for _, id := range l.accepted.TaskIDs {
-		if delete(n.byTask[id], l); len(n.byTask[id]) == 0 {
-			delete(n.byTask, id)
-		}
-	}
-	if l.session.Stateless() {
-		n.shared--
-	}
-	l.quota.listens--
-	n.release(l.key, l.quota)
 }
 
 // watch subscribes to a resource, and reports whether it is within the bounds. It is called

@@ -77,8 +77,63 @@ func (n *Notices) Open(s Session, to port.Port, principal string, accepted mcp.S
 	return l, nil
 }
 
+// admit counts a stream and subscribes it to its resources and tasks. It leaves URIs beyond the
+// bound out of the acknowledgement; a stream beyond the bound is an error.
+func (n *Notices) admit(l *Stream) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l.quota = n.quotaOf(l.key)
+	if l.quota.listens >= n.opts.MaxListens || l.session.Stateless() && n.shared >= n.opts.MaxShared {
+		n.release(l.key, l.quota)
+		return errTooMany
+	}
+	if l.session.Stateless() {
+		n.shared++
+	}
+	l.quota.listens++
+	for i, uri := range l.accepted.ResourceSubscriptions {
+		if !n.watch(uri, l, l.quota) {
+			l.accepted.ResourceSubscriptions = l.accepted.ResourceSubscriptions[:i:i]
+			break
+		}
+	}
+	if len(l.accepted.ResourceSubscriptions) == 0 {
+		l.accepted.ResourceSubscriptions = nil // it is left out, not an empty list
+	}
+	for _, id := range l.accepted.TaskIDs {
+		if n.byTask[id] == nil {
+			n.byTask[id] = make(map[*Stream]struct{})
+		}
+		n.byTask[id][l] = struct{}{}
+	}
+	return nil
+}
+
 // Leave ends a stream whose call has not begun.
 func (l *Stream) Leave() { l.notices.leave(l) }
+
+// leave removes a stream.
+func (n *Notices) leave(l *Stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	of := n.streams[l.session]
+	if delete(of, l); len(of) == 0 {
+		delete(n.streams, l.session)
+	}
+	for _, uri := range l.accepted.ResourceSubscriptions {
+		n.unwatch(uri, l, l.quota)
+	}
+	for _, id := range l.accepted.TaskIDs {
+		if delete(n.byTask[id], l); len(n.byTask[id]) == 0 {
+			delete(n.byTask, id)
+		}
+	}
+	if l.session.Stateless() {
+		n.shared--
+	}
+	l.quota.listens--
+	n.release(l.key, l.quota)
+}
 
 // Handle implements [inbound.Handler]: it acknowledges (SUB-02) and leaves the notifications
 // to Notices.

@@ -7,17 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
-)
-
-// Kinds of [store.Record] that a Store keeps.
-const (
-	recordTask   = "task"        // what is known of a task, under its id
-	recordResult = "task-result" // its result, under its id
-	recordServer = "task-server" // that the process that works on tasks is alive
 )
 
 // View is a task as clients see it: one of this process, or a record.
@@ -200,53 +192,4 @@ func (ts *Store) recordedTasks(ctx context.Context, owner, after string) (*mcp.L
 		}
 	}
 	return ts.List(owner, nil)
-}
-
-// recordWait bounds the recording of an end.
-const recordWait = 10 * time.Second
-
-// RecordEnd records the end of a task. The status of the task goes before the result of its
-// handler: a cancelled task stays cancelled (TASK-12).
-func (t *Task) RecordEnd(status string, end watch.Ending, failed *mcp.Error) {
-	ctx, cancel := context.WithTimeout(context.Background(), recordWait)
-	defer cancel()
-	if err := t.record(ctx, status, end, failed); err != nil {
-		t.store.opts.Served.Logger.Error("the end of a task could not be recorded", "task", t.ID(), "error", err)
-	}
-}
-
-// record writes the status of the task into the records, if they outlive the process.
-func (t *Task) record(ctx context.Context, status string, end watch.Ending, failed *mcp.Error) error {
-	ts := t.store
-	if !ts.opts.Durable {
-		return nil
-	}
-	t.keeping.Lock()
-	defer t.keeping.Unlock()
-	if s, e, err, over := t.Outcome(); over {
-		status, end, failed = s, e, err
-	}
-	if t.kept == status {
-		return nil
-	}
-	if err := ts.alive(ctx); err != nil {
-		return err
-	}
-	r := Recorded{Task: t.Created(), Failed: end.Failed, Error: failed, By: ts.instance}
-	r.Task.Status, r.Task.StatusMessage = status, end.Message
-	r.Task.LastUpdatedAt = time.Now().UTC().Format(time.RFC3339Nano)
-	head, err := jsonx.Marshal(&r)
-	if err != nil {
-		return err
-	}
-	if status == mcp.TaskCompleted { // first: a reader of the end finds the result
-		err = ts.opts.Records.PutRecord(ctx, store.Record{Kind: recordResult, Owner: t.Owner, Key: t.ID(), Value: end.Result, Expires: t.Expires()})
-	}
-	if err == nil {
-		err = ts.opts.Records.PutRecord(ctx, store.Record{Kind: recordTask, Owner: t.Owner, Key: t.ID(), Value: head, Expires: t.Expires()})
-	}
-	if err == nil {
-		t.kept = status
-	}
-	return err
 }

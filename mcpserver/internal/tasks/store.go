@@ -39,6 +39,13 @@ type Notices interface {
 	Task(id string, params json.RawMessage)
 }
 
+// Kinds of [store.Record] that a Store keeps.
+const (
+	recordTask   = "task"        // what is known of a task, under its id
+	recordResult = "task-result" // its result, under its id
+	recordServer = "task-server" // that the process that works on tasks is alive
+)
+
 // Store has the tasks of a server. Its methods may be used from any goroutine.
 type Store struct {
 	opts     Options

@@ -1,8 +1,6 @@
 package web
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"time"
@@ -38,26 +36,6 @@ type sessions struct {
 
 // ttlTicks is how many ticks an idle session lives.
 const ttlTicks = 8
-
-// open opens a session of a principal (SHL-54, SECA-7), busy. Its id has 130 random bits, in
-// letters and digits (SHL-50).
-func (h *Handler) open(ctx context.Context, from Sender) (*session, error) {
-	n := &session{id: rand.Text(), principal: from.ID, streams: h.streams.NewSession()}
-	t := &h.sessions
-	if err := t.add(n); err != nil {
-		return nil, err
-	}
-	opened, err := h.Backend.Open(ctx, from, n.streams, func() { t.remove(n) })
-	if err != nil {
-		t.remove(n)
-		return nil, err
-	}
-	n.streams.Opened = opened.Reachable
-	t.mu.Lock()
-	n.Session = opened
-	t.mu.Unlock()
-	return n, nil
-}
 
 // add adds a session, busy. A full table drops its longest idle session of those that
 // were opened and never used (SECA-9), so that no client can end sessions in use.
