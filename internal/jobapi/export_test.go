@@ -3,6 +3,8 @@ package jobapi
 import (
 	"context"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/netguard"
 )
 
 // HookAttempts is how often a webhook is sent.
@@ -20,7 +22,7 @@ func (o HooksOptions) WithPost(f func(ctx context.Context, id string, body []byt
 var ErrGone = errGone
 
 // Post sends a webhook once, with a secret of its own.
-func Post(ctx context.Context, g *Guard, url string, body []byte) error {
+func Post(ctx context.Context, g *netguard.Guard, url string, body []byte) error {
 	_, err := post(ctx, &HooksOptions{Guard: g, Secret: Secret{[]byte("0123456789abcdef")}}, &pending{ID: "w1", URL: url, Body: body}, time.Now())
 	return err
 }

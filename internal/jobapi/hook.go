@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -68,6 +69,8 @@ func (k *hook) send(c *actors.Context) {
 		func(wait time.Duration, err error) any { return answered{wait, err} })
 }
 
+var errRedirect = errors.New("it redirects, which is not followed")
+
 // errGone is the error of a receiver that wants no more.
 var errGone = errors.New("the receiver wants no more of it (410)")
 
@@ -79,7 +82,7 @@ func (k *hook) answered(c *actors.Context, m answered) {
 	case m.err == nil:
 		log.Info("a webhook was delivered")
 		k.end(c, "delivered")
-	case errors.Is(m.err, ErrHookRefused):
+	case errors.Is(m.err, netguard.ErrRefused):
 		log.Warn("a webhook is not sent", "error", m.err)
 		k.end(c, "refused")
 	case errors.Is(m.err, errGone), k.Attempts >= hookAttempts:
@@ -111,25 +114,24 @@ func (k *hook) end(c *actors.Context, result string) {
 
 // post sends a webhook once. An error says that it is not delivered.
 func post(ctx context.Context, o *HooksOptions, p *pending, now time.Time) (wait time.Duration, err error) {
-	u, err := o.Guard.parse(p.URL)
-	if err != nil {
+	if err := o.Guard.Check(p.URL); err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(p.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(p.Body))
 	if err != nil {
-		return 0, refuse("%v", err)
+		return 0, fmt.Errorf("%w: %w", netguard.ErrRefused, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "troupe-webhook/1")
 	req.Header.Set(HeaderID, p.ID)
 	req.Header.Set(HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(HeaderSignature, o.Secret.sign(p.ID, now, p.Body))
-	resp, err := o.Guard.client(u).Do(req)
+	resp, err := o.Guard.Client(&netguard.ClientOptions{Timeout: sendTime, MaxBody: maxReply}).Do(req)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReply)) // the receiver can finish its answer
+	_, _ = io.Copy(io.Discard, resp.Body) // the receiver can finish its answer
 	switch {
 	case resp.StatusCode/100 == 2:
 		return 0, nil
@@ -159,7 +161,7 @@ type HookStore interface {
 // HooksOptions changes how webhooks are delivered. Store, Guard and Secret are required.
 type HooksOptions struct {
 	Store  HookStore
-	Guard  *Guard
+	Guard  *netguard.Guard
 	Secret Secret
 	// OnEnd receives the end of each webhook: "delivered", "failed" or "refused". It must
 	// not block. Nil does nothing.
@@ -199,6 +201,7 @@ func (p *pending) record() (store.Record, error) {
 const (
 	hookAttempts = 9                // over about eight hours, see waits
 	hookLife     = 24 * time.Hour   // after which a record is forgotten
+	sendTime     = 15 * time.Second // of one attempt
 	maxSending   = 8                // at once
 	maxPending   = 1000             // in one process; more wait in the store
 	lookAgain    = time.Minute      // for what is left in the store

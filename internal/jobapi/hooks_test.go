@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jobapi"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
@@ -153,7 +154,7 @@ func TestHookIsGivenUp(t *testing.T) {
 	}{
 		{"never taken", errors.New("500"), jobapi.HookAttempts, "failed"},
 		{"gone", jobapi.ErrGone, 1, "failed"},
-		{"refused", jobapi.ErrHookRefused, 1, "refused"},
+		{"refused", netguard.ErrRefused, 1, "refused"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

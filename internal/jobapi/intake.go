@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -27,7 +28,7 @@ type IntakeOptions struct {
 	// Agents are the names that jobs may have. Nil takes all: another worker may have them.
 	Agents []string
 	// Guard checks the URLs of webhooks. Nil refuses jobs with one.
-	Guard *Guard
+	Guard *netguard.Guard
 	// Added is called after a job was queued, and Cancelled after the cancellation of one was
 	// requested. They must not block. Nil does nothing.
 	Added, Cancelled func(store.Job)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -56,7 +57,7 @@ func ParseRequest(data []byte) (Request, error) {
 var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Job returns the job to be queued. Guard checks its hook; a nil guard refuses hooks.
-func (r *Request) Job(guard *Guard) (store.Job, error) {
+func (r *Request) Job(guard *netguard.Guard) (store.Job, error) {
 	j := store.Job{ID: r.ID, Agent: cmp.Or(r.Agent, MainAgent), Key: r.Key, Batch: r.Batch, Prompt: r.Prompt, Input: r.Input,
 		MaxAttempts: r.MaxAttempts, NotBefore: r.NotBefore, Expires: r.Expires, Hook: r.Hook}
 	if r.ID != "" && !plainID.MatchString(r.ID) {

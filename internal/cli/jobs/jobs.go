@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -153,12 +154,12 @@ func enqueue(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 }
 
 // HookGuard is what webhooks may be told, as the configuration has it.
-func HookGuard(e *env.Env) (*jobapi.Guard, error) {
+func HookGuard(e *env.Env) (*netguard.Guard, error) {
 	settings, err := e.Config()
 	if err != nil {
 		return nil, err
 	}
-	guard, err := jobapi.NewGuard(settings.Worker.HookHosts)
+	guard, err := netguard.New(&netguard.Options{Allow: settings.Worker.HookHosts, PlainHTTP: true})
 	if err != nil {
 		return nil, env.Usagef("worker.hook_hosts: %w", err)
 	}

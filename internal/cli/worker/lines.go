@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jobapi"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -130,7 +131,7 @@ const maxOpen = 10_000
 type stdinJobs struct {
 	in    io.Reader
 	store store.Jobs
-	guard *jobapi.Guard
+	guard *netguard.Guard
 	out   *jobLines
 	wake  func()
 	room  chan struct{} // a place for each open job
@@ -142,7 +143,7 @@ type stdinJobs struct {
 	err    error          // of reading
 }
 
-func newStdinJobs(in io.Reader, s store.Jobs, guard *jobapi.Guard, out *jobLines, wake func()) *stdinJobs {
+func newStdinJobs(in io.Reader, s store.Jobs, guard *netguard.Guard, out *jobLines, wake func()) *stdinJobs {
 	j := &stdinJobs{in: in, store: s, guard: guard, out: out, wake: wake, room: make(chan struct{}, maxOpen), open: make(map[string]int)}
 	out.ended = j.ended
 	return j

@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/internal/jobapi"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -207,7 +208,7 @@ func serverUse(o *setup.Opened) []jobapi.ServerUse {
 	return all
 }
 
-func (d *daemon) openHooks(c *config.Worker, guard *jobapi.Guard) error {
+func (d *daemon) openHooks(c *config.Worker, guard *netguard.Guard) error {
 	secret, err := jobapi.NewSecret(c.HookSecret.Reveal())
 	if err != nil {
 		return env.Usagef("worker.hook_secret: %w", err)
@@ -259,7 +260,7 @@ func listenIntake(f *workerFlags, c *config.Worker) (*intakeAddress, error) {
 }
 
 // listen takes jobs over HTTP.
-func (d *daemon) listen(at *intakeAddress, guard *jobapi.Guard) error {
+func (d *daemon) listen(at *intakeAddress, guard *netguard.Guard) error {
 	in, err := jobapi.NewIntake(jobapi.IntakeOptions{Jobs: d.o.Store, Token: at.token, Guard: guard,
 		Agents: slices.Sorted(maps.Keys(d.o.Agents)), Metrics: d.metric.Handler(), Logger: d.o.Log, Ready: d.ready,
 		Added: func(store.Job) { d.worker.Wake() }, Cancelled: func(store.Job) { d.wake() }})

@@ -1,0 +1,131 @@
+package netguard
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// ErrTooLarge is the error of reading an answer beyond its bound.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// connectTime bounds each of the two steps to a connection.
+const connectTime = 5 * time.Second
+
+// maxHeader bounds the header of an answer, in bytes.
+const maxHeader = 16 << 10
+
+// ClientOptions changes the clients of a guard; nil is the same as the zero value.
+type ClientOptions struct {
+	// Timeout bounds a request with the reading of its answer. Zero means 10 s.
+	Timeout time.Duration
+	// MaxBody bounds the body of an answer, in bytes: reading more is ErrTooLarge. Zero
+	// means 64 KiB.
+	MaxBody int64
+	// TLS is the configuration to start from; its least version is raised to 1.2. Nil
+	// trusts what the system trusts.
+	TLS *tls.Config
+}
+
+// Client returns a client that contacts only what the guard lets through. An answer with a
+// redirect is returned as it is, and not followed.
+func (g *Guard) Client(opts *ClientOptions) *http.Client {
+	var o ClientOptions
+	if opts != nil {
+		o = *opts
+	}
+	tlsConfig := new(tls.Config)
+	if o.TLS != nil {
+		tlsConfig = o.TLS.Clone()
+	}
+	tlsConfig.MinVersion = max(tlsConfig.MinVersion, tls.VersionTLS12)
+	return &http.Client{
+		Timeout:       cmp.Or(o.Timeout, 10*time.Second),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &transport{guard: g, maxBody: cmp.Or(o.MaxBody, 64<<10), next: &http.Transport{
+			Proxy:                  nil,
+			DialContext:            g.dial,
+			TLSClientConfig:        tlsConfig,
+			TLSHandshakeTimeout:    connectTime,
+			DisableKeepAlives:      true, // the next request is judged anew, and nothing is left to end
+			DisableCompression:     true, // what is bounded is what arrives
+			MaxResponseHeaderBytes: maxHeader,
+		}},
+	}
+}
+
+// transport judges each request by its address, and bounds its answer.
+type transport struct {
+	guard   *Guard
+	maxBody int64
+	next    *http.Transport
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.guard.check(req.URL); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = &body{ReadCloser: resp.Body, left: t.maxBody}
+	return resp, nil
+}
+
+// body ends with ErrTooLarge where the bound is exceeded.
+type body struct {
+	io.ReadCloser
+	left int64 // bytes that may come yet
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, ErrTooLarge
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1] // the byte beyond the bound tells that there is more
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, ErrTooLarge
+	}
+	return n, err
+}
+
+// dial connects to the host of a request, and judges the address at which it is.
+func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, refuse("%v", err)
+	}
+	named, local := g.allowsHost(host, port), g.loopback && IsLoopback(host)
+	d := net.Dialer{Timeout: connectTime, Resolver: g.resolver, Control: func(_, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return refuse("%v", err)
+		}
+		switch ip := ap.Addr(); {
+		case named, g.allowsAddr(ip):
+			return nil
+		case local && !ip.Unmap().IsLoopback():
+			return refuse("the host %s is at %s, which is not this machine", host, ip)
+		case !local && !Public(ip):
+			return refuse("the host %s is at %s, which is not public", host, ip)
+		}
+		return nil
+	}}
+	return d.DialContext(ctx, network, address)
+}
