@@ -104,7 +104,7 @@ func (c *Client) post(ctx context.Context, hc *http.Client, endpoint string, f *
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if c.Method == AuthBasic { // RFC 6749 section 2.3.1: both are encoded as in a form
 		req.SetBasicAuth(url.QueryEscape(c.ID), url.QueryEscape(c.Secret.Reveal()))
-		sent = append(sent, NewSecret(url.QueryEscape(c.Secret.Reveal())), NewSecret(strings.TrimPrefix(req.Header.Get("Authorization"), "Basic ")))
+		sent = append(sent, NewSecret(strings.TrimPrefix(req.Header.Get("Authorization"), "Basic ")))
 	}
 	a, err := do(hc, req)
 	if err != nil {

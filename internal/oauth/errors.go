@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,11 +125,17 @@ func cleanText(text string, sent []Secret) string {
 // minSecret is the least length of a secret that is looked for: a shorter one is in many texts.
 const minSecret = 6
 
+// withoutSecrets hides secrets in a text, as they are and as a form encodes them.
 func withoutSecrets(text string, sent []Secret) string {
+	var forms []string
 	for _, s := range sent {
 		if len(s.Reveal()) >= minSecret {
-			text = strings.ReplaceAll(text, s.Reveal(), hidden)
+			forms = append(forms, s.Reveal(), url.QueryEscape(s.Reveal()))
 		}
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be in another
+	for _, form := range forms {
+		text = strings.ReplaceAll(text, form, hidden)
 	}
 	return text
 }
