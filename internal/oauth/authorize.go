@@ -119,15 +119,15 @@ func (a *Authorization) Finish(redirect string) (code Secret, err error) {
 	if !a.state.Equal(NewSecret(one("state"))) {
 		return code, ErrForeign
 	}
+	sent := []Secret{a.state, a.verifier}
 	switch issuers := values["iss"]; {
 	case len(issuers) == 0 && !a.server.IssInRedirect:
 	case len(issuers) == 0:
 		return code, fmt.Errorf("%w: the redirect does not say of which, and %.200s always does", ErrIssuer, a.server.Issuer)
 	case len(issuers) > 1 || issuers[0] != a.server.Issuer:
-		return code, fmt.Errorf("%w: the redirect says %.200q, want %.200q", ErrIssuer, issuers[0], a.server.Issuer)
+		return code, fmt.Errorf("%w: the redirect says %q, want %.200q", ErrIssuer, cleanText(issuers[0], sent), a.server.Issuer)
 	}
 	if values.Has("error") {
-		sent := []Secret{a.state, a.verifier}
 		return code, &Error{Op: "asking for authorization", Code: cleanCode(one("error"), sent), Description: cleanText(one("error_description"), sent)}
 	}
 	switch text := one("code"); {

@@ -72,7 +72,6 @@ func TestBegin(t *testing.T) {
 // A redirect counts with our state and the right issuer only; from another issuer neither the
 // code nor the error is used (AUTH-06, AUTH-42, AUTH-43, SECA-17, SECA-21).
 func TestFinish(t *testing.T) {
-	const issuer = "https://as.example"
 	tests := []struct {
 		name       string
 		advertised bool

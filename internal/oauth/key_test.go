@@ -63,7 +63,7 @@ func signingKeys(t *testing.T) map[string]*oauth.SigningKey {
 // claims verifies a JWT, and returns its header and its claims.
 func claims(t *testing.T, token string, algorithm string, key any) (jose.Header, map[string]any) {
 	t.Helper()
-	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestProof(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.ES256})
+			signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.ES256})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func TestDPoPToken(t *testing.T) {
 
 func embeddedKey(t *testing.T, proof string) *jose.JSONWebKey {
 	t.Helper()
-	signed, err := jose.ParseSigned(proof, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(proof, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestFetchResource(t *testing.T) {
 		{"a page for every address", pages{challenged: page, inserted: page, root: good}, nil, []string{challenged, inserted, root}, nil},
 		{"nowhere", nil, nil, []string{challenged, inserted, root}, oauth.ErrNoMetadata},
 		{"pages only", pages{challenged: page, inserted: page, root: page}, nil, []string{challenged, inserted, root}, oauth.ErrNoMetadata},
-		{"a redirect is not followed", pages{challenged: http.RedirectHandler("http://169.254.169.254/", 302).ServeHTTP}, nil, []string{challenged, inserted, root}, oauth.ErrNoMetadata},
+		{"a redirect is not followed", pages{challenged: http.RedirectHandler("http://169.254.169.254/", http.StatusFound).ServeHTTP}, nil, []string{challenged, inserted, root}, oauth.ErrNoMetadata},
 		{"in trouble", pages{challenged: text(503, "")}, nil, []string{challenged, inserted, root}, errAny},
 		{"in trouble, and found elsewhere", pages{challenged: text(503, ""), inserted: good}, nil, []string{challenged, inserted}, nil},
 		{"out of reach", nil, map[string]error{"api.example": errors.New("no route")}, []string{challenged, inserted, root}, errAny},
