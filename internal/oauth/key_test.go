@@ -199,7 +199,6 @@ func TestDPoPToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nonces := []string{"n1", "n2"}
 	var seen []any
 	e := newEndpoint(func(w http.ResponseWriter, r *http.Request) {
 		_, all := claims(t, r.Header.Get("DPoP"), "ES256", embeddedKey(t, r.Header.Get("DPoP")))
@@ -207,11 +206,12 @@ func TestDPoPToken(t *testing.T) {
 		if all["htu"] != "https://as.example/token" || all["htm"] != "POST" || all["ath"] != nil {
 			t.Errorf("got the proof %v", all)
 		}
-		w.Header().Set("DPoP-Nonce", nonces[0])
-		if all["nonce"] != nonces[0] {
+		w.Header().Set("DPoP-Nonce", "n1")
+		if all["nonce"] != "n1" {
 			answerJSON(w, 400, map[string]string{"error": "use_dpop_nonce"})
 			return
 		}
+		w.Header().Del("DPoP-Nonce") // the one that was used stays good
 		answerJSON(w, 200, map[string]any{"access_token": "AT", "token_type": "DPoP"})
 	})
 	c := &oauth.Client{Server: server(t, nil), ID: "c1", Method: oauth.AuthNone, DPoP: key}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -79,7 +80,7 @@ type Token struct {
 	// SameScopes says that the server gave the scopes that were asked for, and did not list them.
 	SameScopes bool
 	Expires    time.Time // zero: the server does not say
-	Nonce      string    // for the DPoP proof of the next request to this server; "" if it gave none
+	Nonce      string    // for the DPoP proof of the next request to this server; "" if it wants none
 }
 
 // tokenDocument is the JSON of a token answer.
@@ -108,7 +109,8 @@ func (c *Client) Token(ctx context.Context, hc *http.Client, g *Grant, nonce str
 		return nil, err
 	}
 	if fresh := DPoPNonce(a.header); c.DPoP != nil && a.status != http.StatusOK && fresh != "" && fresh != nonce && CodeOf(refusal(f.op, a, sent)) == CodeUseDPoPNonce {
-		if a, sent, err = c.postProof(ctx, hc, &f, fresh); err != nil {
+		nonce = fresh
+		if a, sent, err = c.postProof(ctx, hc, &f, nonce); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +128,9 @@ func (c *Client) Token(ctx context.Context, hc *http.Client, g *Grant, nonce str
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", f.op, ErrMalformed, err)
 	}
-	t.Nonce = DPoPNonce(a.header)
+	if c.DPoP != nil {
+		t.Nonce = cmp.Or(DPoPNonce(a.header), nonce)
+	}
 	return t, nil
 }
 
