@@ -54,8 +54,8 @@ func (g *Guard) Client(opts *ClientOptions) *http.Client {
 			DialContext:            g.dial,
 			TLSClientConfig:        tlsConfig,
 			TLSHandshakeTimeout:    connectTime,
-			DisableKeepAlives:      true, // the next request is judged anew, and nothing is left to end
-			DisableCompression:     true, // what is bounded is what arrives
+			DisableKeepAlives:      true, // each request is judged anew, and no idle connection has to be ended
+			DisableCompression:     true, // so that the bound is on the bytes that arrive
 			MaxResponseHeaderBytes: maxHeader,
 		}},
 	}

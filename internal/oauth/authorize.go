@@ -85,7 +85,7 @@ func checkQuery(endpoint string) error {
 }
 
 // ErrForeign is the error of a redirect that does not answer the request: it has no state, or
-// another. Any page can cause one, so it means nothing.
+// another. Any page can cause one, so the authorization still waits for its own.
 var ErrForeign = errors.New("the redirect does not belong to this authorization")
 
 // Bounds on redirects.

@@ -1,6 +1,5 @@
 // Package oauth is the wire of OAuth as MCP uses it: what a client reads and sends, and how
-// each is checked. It decides nothing, stores nothing and starts nothing: package
-// mcpclient/auth does.
+// each is checked. It has no policy, no store and no goroutine: those are its caller's.
 //
 //	401 ── ParseChallenges ── FetchResource ── FetchServer ── Register ── Client.Begin
 //	                                             │                            │ browser
@@ -12,8 +11,8 @@
 // JSON of at most 64 KiB, lists and texts are bounded, addresses are https, or this
 // machine's where the MCP server is on it.
 //
-// What must not be shown is a [Secret]. No error has the text of an answer in it, but the
-// code and the description of an [Error], cleaned for a terminal.
+// Tokens, codes and keys are of type [Secret], which shows as "***". No error has the text of
+// an answer in it, but the code and the description of an [Error], cleaned for a terminal.
 //
 // Everything may be used from any goroutine, as long as it is not changed.
 package oauth

@@ -110,7 +110,7 @@ func refusal(op string, a *answer, sent []Secret) error {
 	return e
 }
 
-// cleanCode returns a code as RFC 6749 has it, "" for what is none.
+// cleanCode returns a code, or "" for a text that RFC 6749 does not allow as one.
 func cleanCode(code string, sent []Secret) string {
 	if len(code) > 64 || strings.ContainsFunc(code, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
 		return ""

@@ -43,7 +43,7 @@ func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// String returns "***", or nothing for the empty text.
+// String returns "***", or "" for the empty text.
 func (s Secret) String() string {
 	if s.text == nil {
 		return ""

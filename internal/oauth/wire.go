@@ -22,7 +22,7 @@ const maxBody = 64 << 10
 // ErrMalformed is the error of a document that does not have the form it must have.
 var ErrMalformed = errors.New("the document is malformed")
 
-// answer is what came, read whole.
+// answer is an answer, read whole.
 type answer struct {
 	status int
 	header http.Header
@@ -123,8 +123,8 @@ func checkAddress(what, raw string, loopback bool) (string, error) {
 	return v.URL, nil
 }
 
-// parse takes apart an address that may be used as it is. Dot segments mean one thing to who
-// compares and another to who fetches.
+// parse takes apart an address whose parts are compared. It refuses dot segments, which a
+// comparison reads in one way and a server in another.
 func parse(what, raw string, loopback bool) (*url.URL, error) {
 	clean, err := checkAddress(what, raw, loopback)
 	if err != nil {
