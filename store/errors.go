@@ -14,8 +14,8 @@ var (
 	ErrRepeated = errors.New("store: an identical job exists already") // see [Jobs]
 	ErrFenced   = errors.New("store: the lease is no longer held")
 	ErrLeased   = errors.New("store: leased to another owner")
-	ErrFinished = errors.New("store: it has ended")                            // a run, or a job
-	ErrConflict = errors.New("store: the run has other events after that one") // see [Append.After]
+	ErrFinished = errors.New("store: it has ended")             // a run, or a job
+	ErrConflict = errors.New("store: it was changed meanwhile") // see [Append.After] and [Vault.PutSealed]
 	ErrSettled  = errors.New("store: the ask is settled already")
 	ErrClosed   = errors.New("store: closed")
 	ErrInvalid  = errors.New("store: invalid argument")   // see [InvalidError]

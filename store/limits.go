@@ -17,6 +17,9 @@ const (
 	MaxOwned      = 4096     // of them, those of one owner
 	MaxOwnedBytes = 64 << 20 // bytes of the values of one owner's
 
+	MaxSecrets = 1 << 16  // sealed secrets, and leases on them
+	MaxSealed  = 64 << 10 // bytes of the value of one
+
 	MaxJobID     = MaxID - 16 // characters of a job's ID: those of its runs are longer
 	MaxInput     = 1 << 20    // bytes of a job's prompt, and of its input
 	MaxAttempts  = 1000       // of one job

@@ -187,6 +187,34 @@ type Records interface {
 	DeleteRecord(ctx context.Context, kind, owner, key string) error
 }
 
+// Vault holds sealed secrets: tokens of authorization servers, registrations of clients,
+// connected accounts. At most [MaxSecrets] are kept; a further one is a [LimitError]. A lease
+// on a secret gives one caller at a time, in all processes, the right to renew it; it binds
+// only callers that ask for it, and the secret need not exist.
+type Vault interface {
+	// PutSealed adds a secret, or replaces the one of that kind and key whose version is
+	// replaces, 0 for none. If the version is another, or s.Version is not greater, the error
+	// is [ErrConflict].
+	PutSealed(ctx context.Context, s Sealed, replaces int64) error
+
+	// Sealed returns a secret, or [ErrNotFound].
+	Sealed(ctx context.Context, kind, key string) (Sealed, error)
+
+	// AllSealed lists the secrets of a kind, by key, from the first key above after. Limit is
+	// as in a [RecordQuery]; an empty page is the end.
+	AllSealed(ctx context.Context, kind, after string, limit int) ([]Sealed, error)
+
+	// DeleteSealed removes a secret. [ErrNotFound] if there is none.
+	DeleteSealed(ctx context.Context, kind, key string) error
+
+	// LeaseSealed leases a secret to owner for ttl, again if owner has the lease already.
+	// [ErrLeased] while another's lease has not expired.
+	LeaseSealed(ctx context.Context, kind, key, owner string, ttl time.Duration) error
+
+	// ReleaseSealed gives a lease up. It does nothing if owner has none.
+	ReleaseSealed(ctx context.Context, kind, key, owner string) error
+}
+
 // Jobs is a queue of work for any number of workers in any number of processes, and
 // the schedules that add to it. A job is worked on by the one that holds its lease;
 // each claim raises the job's epoch, and every update is conditional on it, so that a
@@ -272,6 +300,7 @@ type Store interface {
 	Approvals
 	Pins
 	Records
+	Vault
 	Jobs
 
 	// Close makes what was accepted durable and ends the store. Closing again

@@ -21,6 +21,7 @@ type Store struct {
 	*approvals
 	*pins
 	*records
+	*vault
 	*jobs
 	*schedules
 }
@@ -31,7 +32,7 @@ var _ store.Store = (*Store)(nil)
 func New(opts *Options) *Store {
 	m := &memory{opts: opts.withDefaults()}
 	r := make(runs)
-	s := &Store{memory: m, asks: newAsks(m, r), approvals: newApprovals(m), pins: newPins(m), records: newRecords(m)}
+	s := &Store{memory: m, asks: newAsks(m, r), approvals: newApprovals(m), pins: newPins(m), records: newRecords(m), vault: newVault(m)}
 	s.journal = &journal{memory: m, asks: s.asks, runs: r}
 	s.jobs = newJobs(m, s.records)
 	s.schedules = &schedules{memory: m, jobs: s.jobs, rows: map[string]*store.Schedule{}}
@@ -46,5 +47,6 @@ func (s *Store) Close() error {
 	s.approvals.rows, s.pins.rows, s.schedules.rows = nil, nil, nil
 	s.journal.runs, s.asks.runs, s.asks.rows, s.asks.settled = nil, nil, nil, settledList{}
 	s.records.rows, s.records.owners, s.jobs.queue = nil, nil, queue{}
+	s.vault.rows, s.vault.leases = nil, nil
 	return nil
 }

@@ -117,7 +117,13 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 
 		"PutRecord":    s.PutRecord(ctx, store.Record{Kind: "k", Key: "a", Expires: time.Now().Add(ttl)}),
 		"DeleteRecord": s.DeleteRecord(ctx, "k", "", "a"),
+		"PutSealed":     s.PutSealed(ctx, store.Sealed{Kind: "k", Key: "a", Version: 1, Value: []byte("x")}, 0),
+		"DeleteSealed":  s.DeleteSealed(ctx, "k", "a"),
+		"LeaseSealed":   s.LeaseSealed(ctx, "k", "a", "w", ttl),
+		"ReleaseSealed": s.ReleaseSealed(ctx, "k", "a", "w"),
 	}
+	_, errs["Sealed"] = s.Sealed(ctx, "k", "a")
+	_, errs["AllSealed"] = s.AllSealed(ctx, "k", "", 0)
 	_, errs["AddJob"] = s.AddJob(ctx, store.Job{Agent: "a"})
 	_, errs["ClaimJobs"] = s.ClaimJobs(ctx, "w", 1, ttl, []string{"a"})
 	_, errs["RenewJobs"] = s.RenewJobs(ctx, "w", ttl, []store.JobLease{{ID: "j", Epoch: 1}})
