@@ -115,8 +115,8 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 		"SetPin":  s.SetPin(ctx, store.Pin{Source: "f", Server: "s", Tool: "t", Hash: "h"}),
 		"Unpin":   s.Unpin(ctx, "f", "s", "t"),
 
-		"PutRecord":    s.PutRecord(ctx, store.Record{Kind: "k", Key: "a", Expires: time.Now().Add(ttl)}),
-		"DeleteRecord": s.DeleteRecord(ctx, "k", "", "a"),
+		"PutRecord":     s.PutRecord(ctx, store.Record{Kind: "k", Key: "a", Expires: time.Now().Add(ttl)}),
+		"DeleteRecord":  s.DeleteRecord(ctx, "k", "", "a"),
 		"PutSealed":     s.PutSealed(ctx, store.Sealed{Kind: "k", Key: "a", Version: 1, Value: []byte("x")}, 0),
 		"DeleteSealed":  s.DeleteSealed(ctx, "k", "a"),
 		"LeaseSealed":   s.LeaseSealed(ctx, "k", "a", "w", ttl),
