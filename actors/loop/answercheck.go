@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// answerCheck checks what the model wants, and bounds how often it may try again.
+// answerCheck checks the model's answers, and bounds how often it may try again.
 type answerCheck struct {
 	*parts
 	repeated repeated
@@ -85,7 +85,7 @@ func (ac *answerCheck) checked(c *actors.Context, m decided) {
 	}
 }
 
-// redo tells the model what is wrong with its answer, a bounded number of times.
+// redo has the model correct its answer, a bounded number of times.
 func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 	if ac.limits.cutShort(c) {
 		return
@@ -105,7 +105,7 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})
 }
 
-// again has the model answer once more, and tells it why.
+// again has the model answer once more, with the reason.
 func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.Entry) {
 	if err := ac.refuse(why); err != nil {
 		ac.journal.write(c, nil, entries...)
@@ -210,15 +210,15 @@ func fingerprint(tool string, args []byte) [sha256.Size]byte {
 	return sha256.Sum256(slices.Concat([]byte(tool), []byte{0}, canonical))
 }
 
-// decided is a message to itself: what becomes of each call of a turn, or whether
+// decided is a message to itself: the ruling on each call of a turn, or whether
 // its answer is as it should be.
 type decided struct {
 	turn       *turn
 	rulings    []ruling
 	structured json.RawMessage
-	text       *string       // what a guard has put in place of the model's; nil for nothing
-	guards     guard.Outcome // what they have said of the answer
-	err        error         // what is wrong with the answer
+	text       *string       // of a guard, in place of the model's; nil for none
+	guards     guard.Outcome // their result for the answer
+	err        error         // the error of the answer
 }
 
 // mayHandOff says why the conversation cannot be handed over; n calls of the turn

@@ -44,7 +44,7 @@ type openAsk struct {
 	then func(c *actors.Context, d store.Decision, entries []runlog.Entry)
 
 	stored  bool     // it is durable: answers may be given
-	writing int      // decisions on their way to the store, which says how it was settled
+	writing int      // decisions on their way to the store, of which it takes one
 	settled bool     // it is decided, and off the list
 	answers []answer // given before it was stored
 }
@@ -136,7 +136,7 @@ func timer(c *actors.Context, t *actors.Timer, msg any) *actors.Timer {
 	return t
 }
 
-// poll looks at the store for answers given elsewhere, and settles what has expired.
+// poll reads answers given elsewhere from the store, and settles asks that have expired.
 func (as *asks) poll(c *actors.Context) {
 	now := time.Now()
 	for _, open := range as.open {
@@ -338,7 +338,7 @@ func (as *asks) approvals() int {
 	return n
 }
 
-// state says whether the run waits for a person.
+// state is waiting if the run waits for a person.
 func (as *asks) state() store.RunState {
 	if len(as.open) > 0 {
 		return store.Waiting

@@ -37,16 +37,16 @@ type call struct {
 	phase   phase
 	hold    *budget.Hold            // its room; nil for a call that was refused
 	cancel  context.CancelCauseFunc // while it runs
-	result  *mcp.ToolResultContent  // what the model will see
+	result  *mcp.ToolResultContent  // as the model will see it
 	raised  int                     // how often it has asked
 	unasked int                     // its notes of questions that were declined unasked
 	made    bool                    // it was neither refused nor declined
-	again   bool                    // it is asked about whatever was allowed before
-	nth     int                     // which of its kind in a row, once the model is to be told
+	again   bool                    // it asks in spite of all earlier approvals
+	nth     int                     // which of its kind in a row, once the model is to be warned
 	held    int                     // how much of the run's
 
 	// Of a tool that dispatches its calls itself.
-	waits      string // what it waits for before it is sent; empty for nothing
+	waits      string // the reason of its wait before it is sent; empty for none
 	dispatched bool   // that it is about to be sent is recorded, or on its way there
 	goes       bool   // its dispatch is durable: it may be sent
 }
@@ -71,7 +71,7 @@ func (cl *call) server() string {
 	return cl.tool.Server
 }
 
-// dispatchOf is the event that says that a call is being made.
+// dispatchOf is the event that begins a call.
 func (cl *call) dispatchOf() runlog.Entry {
 	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
 }
@@ -134,7 +134,7 @@ func (t *turn) end(cause error) {
 	}
 	for _, cl := range t.calls {
 		switch {
-		case cl.phase == ready: // its intent without a dispatch says that it was not made
+		case cl.phase == ready: // an intent without a dispatch means that it was not made
 			cl.hold.Release()
 			cl.phase = returned
 		case cl.phase == sent && cl.cancel != nil:

@@ -89,7 +89,7 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 	}, cl.dispatchOf())
 }
 
-// waitFor notes what a call waits for.
+// waitFor notes the reason of a call's wait.
 func (cs *calls) waitFor(c *actors.Context, m waitsFor) {
 	cl := m.call
 	if cs.out != nil || cl.turn != cs.turn || cl.phase != sent || cl.dispatched || (cl.waits == "") == (m.what == "") {
@@ -119,7 +119,7 @@ func (cs *calls) hold(m hold) {
 	}
 }
 
-// releaseClock ends what a call that has returned still holds.
+// releaseClock ends the hold on the clock of a call that has returned.
 func (cs *calls) releaseClock(cl *call) {
 	for ; cl.held > 0; cl.held-- {
 		cs.clock.release()
@@ -190,7 +190,7 @@ func (cs *calls) unraise(c *actors.Context, m unraise) {
 	a.answers = append(a.answers, answer{ask: a.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})
 }
 
-// takeBack withdraws what a call has asked that has returned without waiting.
+// takeBack withdraws the questions of a call that has returned without waiting.
 func (cs *calls) takeBack(c *actors.Context, cl *call) {
 	for _, a := range cs.asks.open {
 		if a.raised != nil && a.call == cl {

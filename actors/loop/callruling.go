@@ -36,7 +36,7 @@ func rule(ctx context.Context, cfg *config, tools map[string]*Tool, i int, cl *c
 	return gated(ctx, cfg, cl.tool, args, out)
 }
 
-// misfit says what is wrong with arguments, in words for the model.
+// misfit describes the errors of arguments, in words for the model.
 func misfit(t *Tool, args json.RawMessage) error {
 	if t.Validate == nil {
 		return nil
@@ -47,7 +47,7 @@ func misfit(t *Tool, args json.RawMessage) error {
 	return nil
 }
 
-// gated adds to a ruling what the gate says.
+// gated adds the verdict of the gate to a ruling.
 func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out ruling) ruling {
 	if cfg.Gate == nil {
 		return out
@@ -64,7 +64,7 @@ func gated(ctx context.Context, cfg *config, t *Tool, args json.RawMessage, out 
 	return out
 }
 
-// names lists what there is, as much as is useful.
+// names lists the names that exist, as many as are useful.
 func names(tools map[string]*Tool) string {
 	if len(tools) == 0 {
 		return "none"
@@ -98,7 +98,7 @@ func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage
 	return cl.args, out
 }
 
-// ruling is what becomes of one call. A refusal is a result for the model.
+// ruling is the decision on one call. A refusal is a result for the model.
 type ruling struct {
 	verdict guard.Verdict
 	refusal string

@@ -145,7 +145,7 @@ func declined(d store.Decision) *mcp.CallToolResult {
 	return mcp.ErrorResult("%s", text)
 }
 
-// allowance says how far a person has allowed a tool for the rest of the run.
+// allowance is how far a person has allowed a tool for the rest of the run.
 type allowance uint8
 
 const (
@@ -166,7 +166,7 @@ func allowanceOf(cl *call) allowance {
 // run.
 func (cs *calls) allowedForRun(cl *call) bool { return cs.allowed[cl.tool.Hash] >= allowanceOf(cl) }
 
-// outbound reports whether a call of the tool may carry out what must not get out.
+// outbound reports whether a call of the tool may carry out private data.
 func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Taint.Lethal() }
 
 // advance writes what has happened together with the dispatch of the calls that
@@ -249,7 +249,7 @@ func (cs *calls) dispatch(c *actors.Context, cl *call) {
 	}, over)
 }
 
-// afterTool returns what is done with what a call has returned, on its goroutine.
+// afterTool returns the function that handles the result of a call, on its goroutine.
 func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, error) (*toolReturned, error) {
 	cfg := cs.cfg
 	return func(ctx context.Context, res *mcp.CallToolResult, err error) (*toolReturned, error) {
@@ -290,7 +290,7 @@ func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
 	return append(out, cs.taint(m.call)...)
 }
 
-// outcomeOf says what a call that has returned has come to.
+// outcomeOf is the outcome of a call that has returned.
 func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	if p, ok := errors.AsType[*actors.PanicError](m.err); ok {
 		c.Log().Error("a tool panicked", "run", cs.cfg.ID, "tool", m.call.name, "error", p, "stack", string(p.Stack))
@@ -323,7 +323,7 @@ func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Ent
 		Repeated: cl.nth, Result: res}}
 }
 
-// lose gives a call of unknown outcome a result that says so.
+// lose gives a call of unknown outcome a result with that text.
 func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 	cl.phase, cl.made = returned, true
 	reason = clip.Short(reason)

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Journal is what a run needs of a [store.Store].
+// Journal is the part of a [store.Store] that a run needs.
 type Journal interface {
 	Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error)
 	Append(ctx context.Context, a store.Append) (last int64, err error)
@@ -27,13 +27,13 @@ type Journal interface {
 	Ask(ctx context.Context, id string) (store.Ask, error)
 }
 
-// Sink receives what happens in a run. Its methods must not block. The run's actor calls
+// Sink receives the events of a run. Its methods must not block. The run's actor calls
 // Journalled, Stalled, Resumed and Closed, the goroutines of its tasks call the others, also
 // at the same time and after Closed.
 type Sink interface {
 	// Journalled takes events that are durable, in order.
 	Journalled(entries []runlog.Entry)
-	// Text and Thinking take what the model says as it comes.
+	// Text and Thinking take the pieces of the model's answer as they come.
 	Text(turn int, delta string)
 	Thinking(turn int, delta string)
 	// Retried comes before each wait for another attempt, Chose when a router has chosen a
@@ -45,7 +45,7 @@ type Sink interface {
 	// Progress takes how far the call with that key is, in units of its own; total is zero
 	// where it is unknown.
 	Progress(key string, done, total float64, message string)
-	// Stalled says that the run waits for its store, with the store's first error. Resumed
+	// Stalled reports that the run waits for its store, with the store's first error. Resumed
 	// ends the wait; it does not come at the end of the run.
 	Stalled(err error)
 	Resumed()
@@ -77,7 +77,7 @@ type Answers interface {
 	Forget(ask string)
 }
 
-// Own is what one run of a [Template] has of its own.
+// Own is the part of a configuration that is one run's own.
 type Own struct {
 	ID      string
 	*Origin          // nil is none of it; released once the run has begun
@@ -90,7 +90,7 @@ type Own struct {
 	// Gate decides on a call whose arguments are in order. It runs in a task; nil,
 	// like a panic in it, asks for every call.
 	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) guard.Verdict
-	// Taint is what the tree of runs has seen. Nil means a tree of its own.
+	// Taint is the taint of the tree of runs. Nil means a tree of its own.
 	Taint *guard.TaintState
 	Sink  Sink
 	// Trace observes turns and calls. Nil means none.
@@ -105,7 +105,7 @@ type Own struct {
 	Grace time.Duration
 }
 
-// Origin is what a run begins with and comes from.
+// Origin is the input and the parent of a run.
 type Origin struct {
 	Parent    string // the run that this one is a part of; empty for none
 	InputHash string // of what the run was started with, see [store.Run]
@@ -127,7 +127,7 @@ type Config struct {
 	// Temperature is left to the provider where nil.
 	Temperature *float64
 
-	// Guards look at what goes in and out, in this order.
+	// Guards check the input and output, in this order.
 	Guards []guard.Guard
 	// StopWhen ends the run after a turn that the model has not ended it with, and
 	// says why. It runs in a task. Nil never does.
@@ -166,11 +166,11 @@ type Config struct {
 	LastAnswers bool
 
 	Limits Limits
-	// Pricing says what the model costs. Nil means that money is not counted; a run
+	// Pricing has the price of the model. Nil means that money is not counted; a run
 	// with a limit of money, its own or that of Budget, needs it.
 	Pricing  *Pricing
 	Parallel int // tool calls at once; zero means 8
-	// MaxResult bounds what the model sees of one tool result, in bytes. Zero means
+	// MaxResult bounds the part of one tool result that the model sees, in bytes. Zero means
 	// 100,000. The journal keeps all of it.
 	MaxResult int
 	// AskExpiry is how long a question waits for a human. Zero means 10 minutes.

@@ -15,11 +15,11 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// conversation is what the next turn shows to the model.
+// conversation is the part of a run that the next turn shows to the model.
 type conversation struct {
 	history  []llm.Message
 	ids      []string        // of all calls so far, in order: no two may be the same
-	window   window.Window   // what was left out of the history
+	window   window.Window   // the parts that were left out of the history
 	tools    *Offer          // never nil
 	absent   []runlog.Absent // servers whose tools are missing
 	prepared *llm.Request    // the next turn's, once guards have seen it; nil else
@@ -126,12 +126,12 @@ func (cv *conversation) inOrder(t *turn, content mcp.Contents) mcp.Contents {
 	return out
 }
 
-// unreadable wraps what is no JSON object in one.
+// unreadable wraps arguments that are no JSON object in one.
 func unreadable(raw []byte) json.RawMessage {
 	return append(jsonx.AppendQuote([]byte(`{"unreadable":`), clip.Short(string(raw))), '}')
 }
 
-// cut finds what the next turn has to do without; nil if all of it fits.
+// cut finds the parts that the next turn has to do without; nil if all fits.
 func (cv *conversation) cut(cfg *config, req *llm.Request, turn int) *window.Cut {
 	return cv.window.Cut(window.Bounds{Context: cfg.Context, MaxTokens: cfg.MaxTokens, Summary: cfg.Summarise != nil}, cv.history, req, turn)
 }
@@ -142,7 +142,7 @@ func (cv *conversation) shorten(cut *window.Cut) runlog.Entry {
 	return cv.window.Take(cut)
 }
 
-// absentNote tells the model what it has to do without.
+// absentNote names the servers that are missing, for the model.
 func absentNote(absent []runlog.Absent) string {
 	var b strings.Builder
 	b.WriteString("\n\nThese tool servers are not available at the moment:")

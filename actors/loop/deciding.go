@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// decide looks at what the model wants. The gate, the schemas and the answer's
+// decide checks the model's calls or answer. The gate, the schemas and the answer's
 // check may be slow, so they run in a task.
 func (r *run) decide(c *actors.Context) {
 	r.state = (*run).deciding

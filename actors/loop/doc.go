@@ -11,7 +11,7 @@
 // configuration: what it needs of them are the interfaces [Tools], [Journal] and
 // [Sink], which package agent joins with the rest.
 //
-// # What is promised
+// # Promises
 //
 //   - A run has exactly one [Outcome], whatever panics, hangs or is cancelled, and
 //     a bounded time after it was cancelled ([Config.Grace], twice at the most).

@@ -71,7 +71,7 @@ func overLimit(limit string, most any) *budget.LimitError {
 	return &budget.LimitError{Limit: limit, Max: fmt.Sprint(most)}
 }
 
-// errPanicked ends what a panic has ended.
+// errPanicked is the outcome of work that has panicked.
 var errPanicked = errors.New("it panicked")
 
 var errGrace = errors.New("it did not answer in time")

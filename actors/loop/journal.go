@@ -1,4 +1,4 @@
-// journal.go: how a run writes down what happens.
+// journal.go: how a run writes its events.
 //
 //	        write              acknowledged
 //	still ─────────▶ appending ─────────────▶ still: then runs, and what waits is next
@@ -46,7 +46,7 @@ type journal struct {
 	waiting []*batch
 	under   *writing                // under way or stalled; nil for none
 	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
-	stalled *stall                  // nil unless the store does not take what is under way
+	stalled *stall                  // nil unless the store does not take the append under way
 	err     error                   // why nothing is written any more
 }
 
@@ -115,7 +115,7 @@ func (j *journal) flush(c *actors.Context) {
 	j.append(c)
 }
 
-// append has what is under way written, or what is left of it.
+// append has the batches under way written, or the rest of them.
 func (j *journal) append(c *actors.Context) {
 	w, to, run, epoch := j.under, j.cfg.Journal, j.cfg.ID, j.epoch
 	j.cancel = actors.Await(c,
@@ -123,7 +123,7 @@ func (j *journal) append(c *actors.Context) {
 		func(_ struct{}, err error) any { w.err = err; return appended{w} })
 }
 
-// acked goes on with what was waiting for an append.
+// acked goes on with the steps that were waiting for an append.
 func (j *journal) acked(c *actors.Context, w *writing) {
 	if w != j.under {
 		return // given up
@@ -149,7 +149,7 @@ func (j *journal) acked(c *actors.Context, w *writing) {
 	j.flush(c)
 }
 
-// written passes on durable entries and goes on with what was waiting for them.
+// written passes on durable entries and goes on with the step that was waiting for them.
 func (j *journal) written(c *actors.Context, b *batch) {
 	if len(b.entries) > 0 {
 		j.cfg.Sink.Journalled(b.entries)
@@ -169,7 +169,7 @@ func (j *journal) fail(c *actors.Context, err error) {
 	j.shutdown.journalFailed(c, first)
 }
 
-// drop gives up what is not durable.
+// drop gives up all entries that are not durable.
 func (j *journal) drop() {
 	batches := j.waiting
 	if j.under != nil {
@@ -203,7 +203,7 @@ const (
 	stallMost  = 2 * time.Second
 )
 
-// errLeaseOver says why a stalled run does not wait any longer.
+// errLeaseOver is the reason why a stalled run does not wait any longer.
 var errLeaseOver = errors.New("the store did not take the run's events until its lease was over, and another may have it now")
 
 // stall is a wait for the store.
@@ -219,7 +219,7 @@ func newStall(c *actors.Context, msg any) *stall {
 		backoff.WithMultiplier(2), backoff.WithMaxElapsedTime(0))}
 }
 
-// passing reports whether what has failed with err may be tried again. A panic is a bug.
+// passing reports whether a step that failed with err may be tried again. A panic is a bug.
 func passing(err error) bool {
 	_, panicked := errors.AsType[*actors.PanicError](err)
 	return !panicked && store.Passing(err)

@@ -16,7 +16,7 @@ type part struct {
 	settle  *settling
 }
 
-// writing is what one task appends, in order. It is the task's while that runs.
+// writing is the batches that one task appends, in order. It is the task's while that runs.
 type writing struct {
 	batches []*batch
 	encoded bool
@@ -31,7 +31,7 @@ type writing struct {
 	twoEntries [2]*runlog.Entry
 }
 
-// append writes what is left, in order, and numbers the entries. After an error it can be
+// append writes the parts that are left, in order, and numbers the entries. After an error it can be
 // called again: an append that has come through all the same is not made twice.
 func (w *writing) append(ctx context.Context, to Journal, run string, epoch int64) error {
 	if err := w.encode(run, epoch); err != nil {
@@ -111,7 +111,7 @@ func (w *writing) encode(run string, epoch int64) error {
 	return nil
 }
 
-// batch is what one step writes, and what it does once that is durable.
+// batch is the entries of one step, and its next one once they are durable.
 type batch struct {
 	entries []runlog.Entry
 	then    func(*actors.Context) // nil for nothing

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// limitHit is a message to itself: what comes next does not fit a limit.
+// limitHit is a message to itself: the next step does not fit a limit.
 type limitHit struct {
 	before []runlog.Entry // that wait to be written
 	ask    *limitAsk
@@ -27,7 +27,7 @@ type limitAsk struct {
 	stop  func(*actors.Context, error) // it was not
 }
 
-// spentOf is what the limit's account has spent of it.
+// spentOf is the amount that the limit's account has spent of it.
 func spentOf(limit *budget.LimitError) string {
 	if limit.At() == nil {
 		return ""
@@ -35,7 +35,7 @@ func spentOf(limit *budget.LimitError) string {
 	return limit.Format(limit.At().Report().Spent)
 }
 
-// moreOf is what a decision allows, or why it allows nothing.
+// moreOf is the amount that a decision allows, or the error why it allows nothing.
 func moreOf(limit *budget.LimitError, d store.Decision) (budget.Limits, error) {
 	switch d.Status {
 	case store.AskAccepted:
@@ -56,7 +56,7 @@ func moreOf(limit *budget.LimitError, d store.Decision) (budget.Limits, error) {
 	return limit.More(amount)
 }
 
-// amountOf writes what a limit was raised by.
+// amountOf writes the amount by which a limit was raised.
 func amountOf(limit *budget.LimitError, more budget.Limits) string {
 	return limit.Format(budget.Amount{Tokens: more.Tokens, Cost: more.Cost, ModelCalls: more.ModelCalls, ToolCalls: more.ToolCalls, Steps: more.Steps})
 }
@@ -118,8 +118,8 @@ func (l *limits) reached(limit *budget.LimitError, then string) runlog.Entry {
 		Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), Then: then}}
 }
 
-// atLimit tells the run that it has reached a limit. Before are events that wait to be
-// written; again is what was to be done, if there is room for it.
+// atLimit reports to the run that it has reached a limit. Before are events that wait to be
+// written; again is the step that was to be done, if there is room for it.
 func (l *limits) atLimit(c *actors.Context, err error, before []runlog.Entry, again func(*actors.Context)) {
 	limit, ok := errors.AsType[*budget.LimitError](err)
 	if !ok {

@@ -1,4 +1,4 @@
-// limitreached.go: what a run does that has reached a limit.
+// limitreached.go: the reactions of a run that has reached a limit.
 //
 //	             stop, or wall time
 //	limiting ──┬─────────────────────────────────────────▶ ending
@@ -30,7 +30,7 @@ func (r *run) hit(c *actors.Context, m limitHit) {
 	c.Self().Send(m)
 }
 
-// limiting goes on at a limit as the configuration says.
+// limiting goes on at a limit by the configuration.
 func (r *run) limiting(c *actors.Context, msg any) {
 	m, ok := msg.(limitHit)
 	if !ok {

@@ -34,7 +34,7 @@ type Limits struct {
 	// Wall is how long a run may take. It stands still while a question waits for a
 	// human. Zero means one hour.
 	Wall time.Duration
-	// OnLimit is what happens at a limit. Wall time always stops the run.
+	// OnLimit is the reaction to a limit. Wall time always stops the run.
 	OnLimit string
 }
 
@@ -72,12 +72,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// account is what an account holds of the limits.
+// account is the part of the limits that an account holds.
 func (l Limits) account() budget.Limits {
 	return budget.Limits{Tokens: l.Tokens, Cost: l.Cost, ModelCalls: l.ModelCalls, ToolCalls: l.ToolCalls, Steps: l.Steps, Depth: l.Depth}
 }
 
-// Pricing is what the models of a run cost.
+// Pricing has the prices of the models of a run.
 type Pricing struct {
 	// Most is the price of the dearest model that may answer. Turns are reserved at it.
 	Most llm.Price

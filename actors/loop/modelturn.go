@@ -98,7 +98,7 @@ func (r *run) thinking(c *actors.Context, msg any) {
 	}
 }
 
-// replied records what the model said, and goes on to what it wants.
+// replied records the model's answer, and goes on with its calls.
 func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) {
 	t := r.turn
 	t.resp = resp
@@ -138,7 +138,7 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 	}
 }
 
-// reserve holds what the next turn may cost, and in a run that wraps up the last turn
+// reserve holds the most that the next turn may cost, and in a run that wraps up the last turn
 // before it, as large as it would be now.
 func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
 	ask := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1}
@@ -293,6 +293,6 @@ func lastRequest(req *llm.Request) *llm.Request {
 	return &last
 }
 
-// lastNote tells the model that it answers for the last time.
+// lastNote is the note to the model that it answers for the last time.
 const lastNote = "The budget of this run is used up, and no more tools can be called. " +
 	"Answer now with what you have, and say what is missing."

@@ -16,14 +16,14 @@ import (
 // Outcome is how a run has ended.
 type Outcome struct {
 	State store.RunState
-	// Stop says why: the model's finish reason, or "limit", "cancelled", "failed".
+	// Stop is the reason: the model's finish reason, or "limit", "cancelled", "failed".
 	Stop       string
 	Text       string
 	Structured json.RawMessage // what [Config.Check] made of the text
 	Usage      runlog.Usage
 	Steps      int // turns begun
 	ToolCalls  int
-	// Spent is what the run has cost with all that it has started.
+	// Spent is the cost of the run with all that it has started.
 	Spent budget.Amount
 	// Err is nil exactly if the run has finished with an answer; the text of a run that
 	// has wrapped up comes with the limit. It wraps a
@@ -31,7 +31,7 @@ type Outcome struct {
 	Err error
 }
 
-// take adds a bill to the outcome, and returns what is still to be written of it.
+// take adds a bill to the outcome, and returns the entries of it that are still to be written.
 func (o *Outcome) take(b spend.Bill) []runlog.Entry {
 	o.Usage, o.Steps, o.ToolCalls, o.Spent = b.Usage, b.Steps, b.ToolCalls, b.Spent
 	return b.Notes
@@ -42,7 +42,7 @@ func finished(out *Outcome) runlog.Entry {
 	return runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunFinished, Body: out.Finished()}
 }
 
-// Finished returns what the run's last event holds.
+// Finished returns the body of the run's last event.
 func (o *Outcome) Finished() *runlog.RunFinished {
 	body := &runlog.RunFinished{State: o.State, Stop: o.Stop, Text: o.Text, Structured: o.Structured,
 		Usage: o.Usage, Steps: o.Steps, ToolCalls: o.ToolCalls, Spent: o.Spent}

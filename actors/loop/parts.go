@@ -2,7 +2,7 @@ package loop
 
 import "github.com/troupe-dev/troupe/actors"
 
-// parts are what a run consists of, and what each part may use. Like the run itself they
+// parts are the parts of a run, each of which may use the others. Like the run itself they
 // are touched by its own goroutine only, so there is no lock.
 type parts struct {
 	run      owner

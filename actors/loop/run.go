@@ -31,7 +31,7 @@ import (
 // run is the actor: it holds the state machine, and its parts all else.
 type run struct {
 	parts
-	state   func(*run, *actors.Context, any) // takes what is the state's own
+	state   func(*run, *actors.Context, any) // takes the messages of the state
 	check   answerCheck
 	opening *opening // nil once the run is recorded
 
@@ -47,7 +47,7 @@ func newRun(h *Run) *run {
 	return r
 }
 
-// Receive handles what is the same in every state; the rest is the state's.
+// Receive handles the messages that are the same in every state; the state has the rest.
 func (r *run) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
@@ -55,7 +55,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 		r.state = (*run).beginning
 		r.opening = &opening{parts: &r.parts}
 		r.opening.start(c)
-	case actors.Stopping, actors.ChildStopped: // Run.died does what is left to do
+	case actors.Stopping, actors.ChildStopped: // Run.died does the rest
 	case cancelRun:
 		r.cancel(c, m.cause)
 	case wallOver:

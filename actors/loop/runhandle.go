@@ -16,7 +16,7 @@ import (
 )
 
 // Run is the handle of a run. Its methods may be called from any goroutine once
-// Start has returned, Answer also before: from when a [Sink] has been told of the ask.
+// Start has returned, Answer also before: as soon as a [Sink] has the ask.
 type Run struct {
 	cfg    config // as it begins: a hand-off gives the actor another
 	spend  *spend.Spending
@@ -26,7 +26,7 @@ type Run struct {
 	ended  actors.Reply[*Outcome]
 }
 
-// begun is what has come of recording that a run begins.
+// begun is the result of recording that a run begins.
 type begun struct {
 	epoch int64      // of its lease
 	taken *store.Run // the run that has its ID; nil if it is this one
@@ -36,7 +36,7 @@ type begun struct {
 // once.
 func (r *Run) Start(c *actors.Context) error {
 	sys := c.System()
-	// The model's own code is asked what it is and what it costs.
+	// The model's own code is asked for its name and price.
 	spent, err := actors.Guard(func() (*spend.Spending, error) { return openSpending(&r.cfg) })
 	if err != nil {
 		r.opened.Complete(begun{}, err)
@@ -50,7 +50,7 @@ func (r *Run) Start(c *actors.Context) error {
 		Name: r.cfg.Kind.String() + "-" + r.cfg.ID,
 		New:  func() actors.Actor { return newRun(r) },
 		OnStop: func(err error) {
-			spent.Close(err) // also after a kill: nothing stays held for who is gone
+			spent.Close(err) // also after a kill: nothing stays held
 			r.died(sys, err)
 		},
 	})

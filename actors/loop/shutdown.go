@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// shutdown is the end of a run: what it waits for, and its last event.
+// shutdown is the end of a run: its waits, and its last event.
 type shutdown struct {
 	*parts
 	grace     *actors.Timer
@@ -74,8 +74,8 @@ func (d *shutdown) journalFailed(c *actors.Context, first bool) {
 	}
 }
 
-// bill charges what has not completed, gives back what is held, and says what it
-// all has cost. It returns what is still to be written of that.
+// bill charges calls that have not completed, gives back all holds, and adds the costs to
+// the outcome. It returns the entries of it that are still to be written.
 func (d *shutdown) bill() []runlog.Entry {
 	if d.billed {
 		return nil

@@ -28,12 +28,12 @@ type streaming struct {
 	guarded bool // a guard sees the answer before anything of it is passed on
 }
 
-// answer asks the model, and shows what it says to the guards.
+// answer asks the model, and shows its answer to the guards.
 //
 // Thousands of turns wait in stream, each on a stack of its own: what is done before and
 // after has functions of its own, so that nothing of it is on the stack meanwhile.
 func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied, error) {
-	var before *modelReplied // what guards have said of the request; nil for nothing
+	var before *modelReplied // the result of guards for the request; nil for none
 	if s.last {
 		var err error
 		if req, before, err = s.before(ctx, req); err != nil || before.resp != nil {
@@ -44,7 +44,7 @@ func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied
 	return s.after(ctx, before, resp, err)
 }
 
-// before is what the guards say of a request that they have not seen.
+// before is the result of the guards for a request that they have not seen.
 func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request, *modelReplied, error) {
 	req, g, err := s.unprepared(ctx, req)
 	m := &modelReplied{guards: g}
@@ -69,7 +69,7 @@ func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Requ
 	return &last, g, nil
 }
 
-// after shows the guards what the model has said, and adds it to m, which may be nil.
+// after shows the guards the model's answer, and adds their result to m, which may be nil.
 func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Response, err error) (*modelReplied, error) {
 	if m == nil {
 		m = new(modelReplied)
@@ -176,7 +176,7 @@ func (s *streaming) take(ev llm.Event, maxTokens int) error {
 	return nil
 }
 
-// said is what the model has said.
+// said is the answer of the model.
 func (s *streaming) said(maxTokens int) *llm.Collector {
 	if s.all == nil {
 		s.all = &llm.Collector{MaxTokens: maxTokens}

@@ -23,7 +23,7 @@ func (r *Run) Suspend(ctx context.Context) error {
 	return err
 }
 
-// suspend begins no more calls, and waits for what is under way.
+// suspend begins no more calls, and waits for the calls under way.
 func (r *run) suspend(c *actors.Context, m suspendRun) {
 	if r.out != nil || r.suspending != nil || r.asks.approvals() == 0 {
 		m.reply.Complete(struct{}{}, ErrNotWaiting)

@@ -14,7 +14,7 @@ import (
 )
 
 // Tools is where the tools of a run come from. It is asked before every turn, in
-// a task, and should answer from what is known already.
+// a task, and should answer from memory.
 type Tools interface {
 	// Offer returns the tools, and which servers' tools are missing.
 	Offer(ctx context.Context) (*Offer, []runlog.Absent)
@@ -28,13 +28,13 @@ type Tool struct {
 	Hash   string // of the whole definition
 	Source string // which server of that name it is: a hash of how it is defined; may be empty
 
-	// What a gate goes by. ReadOnly is the server's own word, and worth nothing
+	// The grounds of a gate. ReadOnly is the server's own annotation, and worth nothing
 	// unless Trusted, which is the user's (SECA-40).
 	ReadOnly, Trusted, NeedsApproval bool
 
-	// Safe says that a call may be made twice, as it has no effect, or the same one.
+	// Safe is true if a call may be made twice, as it has no effect, or the same one.
 	Safe bool
-	// Taint is what the tool has to do with the lethal trio (SECA-44). OpenWorld is the
+	// Taint is the tool's part in the lethal trio (SECA-44). OpenWorld is the
 	// server's own word that it deals with the outside.
 	Taint     runlog.Taint
 	OpenWorld bool
@@ -50,12 +50,12 @@ type Tool struct {
 	// JSON objects.
 	Validate func(args json.RawMessage) error
 	// Do makes the call. Its error becomes a result with isError; an
-	// [*UnknownError] says that the call may have had its effect.
+	// [*UnknownError] means that the call may have had its effect.
 	Do func(ctx context.Context, call *Call) (*mcp.CallToolResult, error)
 	// Go makes the call in place of Do, where it is set, and keeps no goroutine while it
 	// waits: it calls done once, on any goroutine.
 	Go func(ctx context.Context, call *Call, done func(*mcp.CallToolResult, error))
-	// Dispatches says that Go calls [Call.Dispatch] when a call has all that it needs and is
+	// Dispatches is true if Go calls [Call.Dispatch] when a call has all that it needs and is
 	// about to be sent: until then it is not recorded as dispatched, and was not made.
 	Dispatches bool
 }
@@ -96,10 +96,10 @@ func NewOffer(tools []Tool) *Offer {
 // changed.
 func (o *Offer) Servers() []string { return o.servers }
 
-// Texts returns what servers say in the offer. It must not be changed.
+// Texts returns the instructions of servers in the offer. They must not be changed.
 func (o *Offer) Texts() []runlog.ServerText { return o.texts }
 
-// With returns the offer with what servers say of how to use them.
+// With returns the offer with the instructions of servers.
 func (o *Offer) With(texts []runlog.ServerText) *Offer {
 	if len(texts) == 0 && len(o.texts) == 0 {
 		return o

@@ -62,11 +62,11 @@ func (c *Call) Left() time.Duration { return c.left }
 // noteSpent is a message: the run was charged, and there is something to write.
 type noteSpent struct{}
 
-// Question is what a call under way has to ask of a human, as a rule because its
+// Question is a question of a call under way to a human, as a rule because its
 // server does.
 type Question struct {
 	Kind    string          // not [AskKind]
-	Payload json.RawMessage // what is to be decided, as it is to be shown
+	Payload json.RawMessage // the contents, as they are to be shown
 	Default json.RawMessage // the answer offered first; never taken without a human
 	Hash    string          // of what is shown
 	// Expires is when it is declined by itself. Zero means the run's AskExpiry.
@@ -145,7 +145,7 @@ func (c *Call) Dispatch(proceed func(error)) {
 	c.run.Send(dispatchWanted{c.call, proceed})
 }
 
-// WaitsFor says what the call waits for before it can be sent, and with "" that it does not
+// WaitsFor reports why the call waits before it can be sent, and with "" that it does not
 // any more. The run's wall time stands still meanwhile: as a rule it
 // waits for the question of another run.
 func (c *Call) WaitsFor(what string) {

@@ -46,7 +46,7 @@ func (w *wallClock) stop() {
 	w.timer.Clear()
 }
 
-// remaining is what is left of the wall time.
+// remaining is the rest of the wall time.
 func (w *wallClock) remaining() time.Duration {
 	if w.holds > 0 {
 		return w.left

@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Account is what one run, and all that it starts, may spend. Make it with [New] or
+// Account is the budget of one run with all that it starts. Make it with [New] or
 // [Account.Child], and end it with [Account.Close].
 type Account struct {
 	root   *Account   // of the tree, which may be this one; not changed
-	mu     sync.Mutex // the root's guards what follows in all accounts of its tree
+	mu     sync.Mutex // the root's guards the fields below in all accounts of its tree: holds settle on any goroutine
 	parent *Account   // nil for the root; not changed
 	name   string     // not changed
 	depth  int        // not changed
 
 	limits   Limits
-	made     *Limits // what limits was before it was raised; nil if it was not
+	made     *Limits // limits before they were raised; nil if they were not
 	spent    vector  // by this account and all below, also those that are closed
 	reserved vector  // likewise, and not settled
 	inFlight vector  // the part of reserved that holds of turns have, see [Account.ReserveTurn]
@@ -82,7 +82,7 @@ func (a *Account) Reserve(n Amount) (*Hold, error) {
 	return h, nil
 }
 
-// fits says whether v can be reserved of the whole path.
+// fits returns the error of an amount that cannot be reserved of the whole path.
 func (a *Account) fits(v vector) error {
 	if a.closed {
 		return ErrClosed
@@ -137,7 +137,7 @@ func (a *Account) Left() Amount {
 	return a.left(false).amount()
 }
 
-// left counts what turns of other runs hold as free, if it is told to.
+// left counts the holds of turns of other runs as free with withoutOthers.
 func (a *Account) left(withoutOthers bool) vector {
 	if a.closed {
 		return vector{}

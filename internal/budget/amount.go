@@ -51,7 +51,7 @@ const (
 	WallTime   = "wall time" // not an account's: its run has a timer
 )
 
-// LimitError says which limit a reservation would exceed.
+// LimitError names the limit that a reservation would exceed.
 type LimitError struct {
 	Account string // the name of the account that has the limit
 	Limit   string // "tokens", "cost", "model calls", "tool calls", "steps", "depth" or "wall time"
@@ -61,7 +61,7 @@ type LimitError struct {
 	own     bool  // it is the limit of the account that was asked
 	again   int64 // the limit as it was made
 	missing int64 // how much more it would have taken
-	wanted  int64 // what was to be reserved
+	wanted  int64 // the amount that was to be reserved
 }
 
 func (e *LimitError) Error() string {
@@ -85,7 +85,7 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// left is what could still have been reserved.
+// left is the amount that could still have been reserved.
 func (e *LimitError) left() int64 { return max(0, e.wanted-e.missing) }
 
 // At returns the account whose limit it is, nil for none, such as of wall time.
@@ -203,7 +203,7 @@ func (v vector) less(w vector) vector {
 	return v
 }
 
-// positive is the amount without what is below zero.
+// positive is the amount with zero in place of negative parts.
 func (v vector) positive() vector {
 	for i := range v {
 		v[i] = max(v[i], 0)

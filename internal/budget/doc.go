@@ -15,7 +15,7 @@
 //	// … the call …
 //	hold.Settle(budget.Amount{Tokens: 512, ModelCalls: 1})
 //
-// # What is promised
+// # Promises
 //
 //   - What is reserved and what was spent of reservations never exceed a limit
 //     together, of any account and at any moment.

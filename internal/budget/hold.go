@@ -17,7 +17,7 @@ type Hold struct {
 	done    bool
 }
 
-// Amount returns what is held; nothing once it is settled or released.
+// Amount returns the amount that is held; none once it is settled or released.
 func (h *Hold) Amount() Amount {
 	h.account.root.mu.Lock()
 	defer h.account.root.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *Hold) Release() {
 	h.end()
 }
 
-// end gives back the reservation, once, and says what it was. A closed account has
+// end gives back the reservation, once, and returns its amount. A closed account has
 // given it back already.
 func (h *Hold) end() (held vector, ok bool) {
 	if h.done {
@@ -73,7 +73,7 @@ func (h *Hold) reserve() {
 
 func (h *Hold) unreserve() { h.account.unreserve(h.held, h.turns()) }
 
-// turns is what the hold has of a turn in flight.
+// turns is the part of the hold that is of a turn in flight.
 func (h *Hold) turns() vector {
 	if !h.turn {
 		return vector{}
@@ -81,7 +81,7 @@ func (h *Hold) turns() vector {
 	return h.held
 }
 
-// Resize changes what is held, to more or to less, or leaves it as it is with the
+// Resize changes the amount that is held, to more or to less, or leaves it as it is with the
 // error of [Account.Reserve].
 func (h *Hold) Resize(n Amount) error {
 	v := n.vector()

@@ -1,6 +1,6 @@
 package budget
 
-// Report says how an account stands.
+// Report is the state of an account.
 type Report struct {
 	Name     string `json:"name"`
 	Limits   Limits `json:"limits,omitzero"`
@@ -31,7 +31,7 @@ func (a *Account) report() Report {
 	return r
 }
 
-// over is what was spent beyond the limits.
+// over is the amount that was spent beyond the limits.
 func (a *Account) over() vector {
 	over := a.limits.vector()
 	for i, limit := range over {

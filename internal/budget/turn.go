@@ -21,7 +21,7 @@ type Turn struct {
 	Steps int       // one for a turn of the account's own run, else zero
 }
 
-// Amount returns what a turn costs with so many tokens of output.
+// Amount returns the cost of a turn with so many tokens of output.
 func (t Turn) Amount(output int) Amount {
 	return Amount{Tokens: int(addUp(int64(t.Input), int64(output))), Cost: t.Price.Of(t.Input, output), ModelCalls: 1, Steps: t.Steps}
 }
@@ -58,7 +58,7 @@ func (a *Account) Room(t Turn) (output int, bounded bool) {
 	return roomIn(a.left(false), t)
 }
 
-// roomIn is how many tokens of output a turn could have of what is left.
+// roomIn is how many tokens of output a turn could have of the rest.
 func roomIn(v vector, t Turn) (output int, bounded bool) {
 	left := v.amount()
 	output = Unlimited

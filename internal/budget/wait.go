@@ -1,4 +1,4 @@
-// wait.go: a turn waits for what turns of other runs of the tree hold and do not need.
+// wait.go: a turn waits for amounts that turns of other runs of the tree hold and do not need.
 //
 // A turn is held at its most, and usually costs far less. Without waiting the first of
 // several sub-agents would hold all that is left of a limit, and the others would fail,

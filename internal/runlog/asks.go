@@ -26,7 +26,7 @@ const (
 // definition in the same run.
 const ScopeRun = "run"
 
-// ApprovalPayload is what an ask of the kind "tool" decides on; the ask's Hash is
+// ApprovalPayload is the subject of an ask of the kind "tool"; the ask's Hash is
 // that of this payload in canonical form (SECA-41).
 type ApprovalPayload struct {
 	Server     string          `json:"server,omitempty"`
@@ -37,7 +37,7 @@ type ApprovalPayload struct {
 	// Tainted says that the run has seen untrusted content and private data, and that
 	// the call may carry them out (SECA-44).
 	Tainted bool `json:"tainted,omitzero"`
-	// Again says that the policy asks whatever was allowed before.
+	// Again is true if the policy asks in spite of all earlier approvals.
 	Again bool `json:"again,omitzero"`
 }
 
@@ -56,7 +56,7 @@ func Bound(source, definition string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// LimitPayload is what an ask of the kind "limit" decides on. All amounts are written
+// LimitPayload is the subject of an ask of the kind "limit". All amounts are written
 // as in [budget.LimitError].
 type LimitPayload struct {
 	Account string `json:"account"` // whose limit it is: the run's, or that of one above

@@ -38,7 +38,7 @@ type (
 	ToolsListed struct {
 		Tools  []ToolRef `json:"tools"`
 		Absent []Absent  `json:"absent,omitempty"`
-		// Texts are what servers say of how to use their tools: part of the system text.
+		// Texts are the instructions of servers for their tools: part of the system text.
 		Texts []ServerText `json:"texts,omitempty"`
 	}
 	// ToolRef pins a tool by the hash of its definition (SECA-38).
@@ -52,9 +52,9 @@ type (
 		Turn      int `json:"turn"`     // from one
 		Reserved  int `json:"reserved"` // tokens of input, estimated
 		MaxTokens int `json:"maxTokens,omitzero"`
-		// Held is what is reserved for the turn at its most.
+		// Held is the largest amount that is reserved for the turn.
 		Held budget.Amount `json:"held,omitzero"`
-		// Last says that it is the turn with which the run wraps up.
+		// Last is true of the turn with which the run wraps up.
 		Last bool `json:"last,omitzero"`
 	}
 	// ModelResult is the body of model.result.
@@ -178,7 +178,7 @@ type (
 	}
 )
 
-// The bodies of what a run does beside asking the model and calling tools.
+// The bodies of events beside asking the model and calling tools.
 type (
 	// GuardActed is the body of guard.acted.
 	GuardActed struct {

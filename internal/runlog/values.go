@@ -12,27 +12,27 @@ const (
 	StopGuard     = "guard"     // the answer is a guard's, in place of the model's
 )
 
-// What a run spends beside its own turns: [Spent].What.
+// The costs of a run beside its own turns: [Spent].What.
 const (
 	SpentSampling = "sampling" // a server has asked a model during a call
 	SpentSummary  = "summary"  // of what is left out of the conversation
 )
 
-// What guards do: [GuardActed].Action.
+// The actions of guards: [GuardActed].Action.
 const (
 	GuardChanged = "changed"
 	GuardRefused = "refused"
 	GuardStopped = "stopped"
 )
 
-// What a run does at a limit: [LimitReached].Then.
+// The reactions of a run to a limit: [LimitReached].Then.
 const (
 	LimitStop   = "stop"    // the run ends
 	LimitAsk    = "ask"     // the run asks a person for more, and ends without a yes
 	LimitWrapUp = "wrap-up" // the model answers once more, without tools, with what it has
 )
 
-// Usage is what a run, or one turn of it, has cost without what it has started.
+// Usage is the cost of a run, or of one turn of it, without the runs that it has started.
 type Usage struct {
 	Input  int `json:"input"`
 	Output int `json:"output"`
@@ -61,13 +61,13 @@ type Absent struct {
 	Reason string `json:"reason"`
 }
 
-// ServerText is what a server says of how to use it: its own words, for the model.
+// ServerText is the instructions of a server: its own words, for the model.
 type ServerText struct {
 	Server string `json:"server"`
 	Text   string `json:"text"` // as the model gets it
 }
 
-// Taint says which parts of the lethal trio (SECA-44) a tool has: private data, untrusted
+// Taint has the parts of the lethal trio (SECA-44) that a tool has: private data, untrusted
 // text and a way out. Together in one run they let the author of the text have the data.
 type Taint struct {
 	Untrusted bool `json:"untrusted,omitzero"` // its results may hold what strangers have written

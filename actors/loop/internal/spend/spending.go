@@ -23,7 +23,7 @@ const (
 	MinTurnOutput = 64 // of any other turn of a run that wraps up; below that the last one is better
 )
 
-// Bill is what a run has spent.
+// Bill is the costs of a run.
 type Bill struct {
 	Usage     runlog.Usage // of the run itself
 	Steps     int          // turns begun
@@ -37,7 +37,7 @@ func Amount(s *runlog.Spent) budget.Amount {
 	return budget.Amount{Tokens: s.Usage.Total(), Cost: s.Usage.Cost, ModelCalls: 1}
 }
 
-// Spending is what a run holds and has spent. What is below the lock is touched under it.
+// Spending has the holds and costs of a run. The fields below the lock are touched under it.
 type Spending struct {
 	account *budget.Account // not changed
 
@@ -49,7 +49,7 @@ type Spending struct {
 	bias    int            // by how much the last turn's input was more than was estimated, in tokens
 	turn    *Turn          // under way; nil for none
 	last    *lastTurn      // of the run, which is held; nil if none is
-	notes   []runlog.Entry // what was spent beside completed turns and is still to be written
+	notes   []runlog.Entry // costs beside completed turns that are still to be written
 	closed  bool           // nothing more is written
 }
 
@@ -199,7 +199,7 @@ func (s *Spending) Made(hold *budget.Hold) {
 	s.calls++
 }
 
-// Bill returns what has been spent. Nothing is noted afterwards.
+// Bill returns the costs. Nothing is noted afterwards.
 func (s *Spending) Bill() Bill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func (s *Spending) Close(err error) {
 	s.account.Close()
 }
 
-// Note settles a hold with what is spent beside the turns, and notes that; so that what
-// is billed is what is written, both happen at once.
+// Note settles a hold with costs beside the turns, and notes them. Both happen at once, so
+// that the bill is the sum of the notes.
 func (s *Spending) Note(hold *budget.Hold, key string, b runlog.Spent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Spending) Note(hold *budget.Hold, key string, b runlog.Spent) {
 	}
 }
 
-// TakeNotes returns what is to be written.
+// TakeNotes returns the notes that are to be written.
 func (s *Spending) TakeNotes() []runlog.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

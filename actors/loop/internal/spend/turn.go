@@ -18,7 +18,7 @@ type Turn struct {
 	of        *Spending
 	ask       budget.Turn        // as it was reserved
 	output    int                // the bound of its output; zero for none
-	clampedBy *budget.LimitError // what is left of this limit bounds its output; nil for none
+	clampedBy *budget.LimitError // the limit whose rest bounds its output; nil for none
 	hold      *budget.Hold
 	model     string // that was chosen for the attempt
 	begun     bool   // the attempt has said something
@@ -45,7 +45,7 @@ func (t *Turn) Chosen(model string) {
 	t.model = model
 }
 
-// Saw counts what an attempt says.
+// Saw counts the usage that an attempt reports.
 func (t *Turn) Saw(ev llm.Event) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *Turn) Again(billed bool) error {
 	t.begun, t.produced, t.counted = false, 0, llm.Usage{}
 	more := t.ask
 	if t.output > 0 {
-		more.Output, more.Least = t.output, t.output // the request says so already
+		more.Output, more.Least = t.output, t.output // the request has that bound already
 	}
 	hold, _, err := t.of.account.ReserveTurn(more)
 	if err != nil {
@@ -164,7 +164,7 @@ func (t *Turn) failure(err error) runlog.Entry {
 	return runlog.Entry{Time: store.Clock(time.Now()), Type: runlog.ModelFailedType, Body: body}
 }
 
-// Attempts says how often the model was asked for a turn, zero for once.
+// Attempts is how often the model was asked for a turn, zero for once.
 func (t *Turn) Attempts() int {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
@@ -231,7 +231,7 @@ func (t *Turn) Reserved() int {
 	return t.ask.Input
 }
 
-// Held returns what is held for the turn.
+// Held returns the amount that is held for the turn.
 func (t *Turn) Held() budget.Amount { return t.hold.Amount() }
 
 // Output returns the bound of the turn's output in tokens; zero for none.

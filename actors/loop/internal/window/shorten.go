@@ -14,11 +14,11 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Cut is what a conversation loses.
+// Cut is the part that a conversation loses.
 type Cut struct {
 	body     runlog.HistoryCut
 	first    llm.Message   // as it came
-	messages []llm.Message // what is left
+	messages []llm.Message // the rest
 	lost     []llm.Message // messages that were left out, or lost results, as they were
 	room     int           // bytes of a summary
 }
@@ -206,7 +206,7 @@ func clipped(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
 	return short
 }
 
-// mark says in the first message that others behind it are missing.
+// mark notes in the first message that others behind it are missing.
 func (c *Cut) mark() {
 	first := c.first
 	if c.body.Dropped > 0 || c.body.Summary != "" {
@@ -219,7 +219,7 @@ func (c *Cut) mark() {
 	c.messages[0] = first
 }
 
-// Messages are what is left of the conversation.
+// Messages are the rest of the conversation.
 func (c *Cut) Messages() []llm.Message { return c.messages }
 
 // Summarise asks say for a few words on what was dropped, in place of what it has said

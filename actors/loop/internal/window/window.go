@@ -1,4 +1,4 @@
-// Package window keeps a conversation within what its model takes: results of tools are
+// Package window keeps a conversation within the length that its model takes: results of tools are
 // left out first, then whole turns, the oldest before others, and never a call without its
 // result.
 package window
@@ -12,7 +12,7 @@ import (
 // model has an eighth of what it takes for it.
 const maxSummary = 8 << 10
 
-// Window says what is left out of a conversation so that the model can take it. The
+// Window has the parts that are left out of a conversation so that the model can take it. The
 // journal has all of it.
 type Window struct {
 	left     *leftOut // nil before anything was
@@ -21,7 +21,7 @@ type Window struct {
 	squeezed int      // the turn that was asked for again because it was too much
 }
 
-// leftOut is what is missing of a conversation.
+// leftOut counts the parts that are missing of a conversation.
 type leftOut struct {
 	first   llm.Message // the first message as it came
 	dropped int         // messages behind it that were left out
@@ -39,7 +39,7 @@ func (w *Window) Measure(u llm.Usage) {
 type Bounds struct {
 	Context   int  // tokens that the model takes, input and output together; zero for unknown
 	MaxTokens int  // of the output of one turn; zero for the provider's
-	Summary   bool // a summary is made of what is left out
+	Summary   bool // a summary is made of the parts that are left out
 }
 
 // limit is how many tokens a request may be estimated at: what the model takes without
@@ -88,7 +88,7 @@ func (w *Window) Cut(b Bounds, history []llm.Message, req *llm.Request, turn int
 	if total <= limit || len(history) == 0 {
 		return nil
 	}
-	note := 32 // tokens of the note on what is missing
+	note := 32 // tokens of the note on missing parts
 	if b.Summary {
 		note += min(maxSummary/4, limit/8)
 	}
@@ -102,7 +102,7 @@ func (w *Window) Cut(b Bounds, history []llm.Message, req *llm.Request, turn int
 	return s.cut
 }
 
-// Take notes what was left out, and returns the event of it.
+// Take notes the parts that were left out, and returns the event of it.
 func (w *Window) Take(c *Cut) runlog.Entry {
 	w.left, w.estimate = &leftOut{c.first, c.body.Dropped, c.body.Summary}, c.body.After
 	return runlog.Entry{Type: runlog.HistoryCutType, Body: &c.body}
