@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
@@ -40,7 +41,7 @@ func (h *Handler) serveSSE(w http.ResponseWriter, r *http.Request) {
 
 // oldSession is a session of this transport.
 type oldSession struct {
-	Session          // nil until it is open; set under the lock of the table
+	Session          // set before the session can be found
 	key       string // a secret
 	principal string // its ID
 	oldOutput
@@ -51,39 +52,25 @@ type oldOutput struct{ stream *streams.Stream }
 
 // oldSessions are the open sessions.
 type oldSessions struct {
-	most int
-
-	mu    sync.Mutex // guards byKey, of goroutines of net/http and the streams
-	byKey map[string]*oldSession
-}
-
-func (t *oldSessions) add(n *oldSession) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.byKey) >= t.most {
-		return fmt.Errorf("%w: %d", errTooManySessions, len(t.byKey))
-	}
-	if t.byKey == nil {
-		t.byKey = make(map[string]*oldSession)
-	}
-	t.byKey[n.key] = n
-	return nil
+	most  int
+	count atomic.Int64 // with those that are being opened
+	byKey sync.Map     // of *oldSession
 }
 
 // find returns the session of a key, if it is the sender's (SECA-7).
 func (t *oldSessions) find(key string, from Sender) *oldSession {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := t.byKey[key]; n != nil && n.principal == from.ID {
+	found, _ := t.byKey.Load(key)
+	if n, _ := found.(*oldSession); n != nil && n.principal == from.ID {
 		return n
 	}
 	return nil
 }
 
+// remove drops a session; a second call does nothing.
 func (t *oldSessions) remove(key string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byKey, key)
+	if _, there := t.byKey.LoadAndDelete(key); there {
+		t.count.Add(-1)
+	}
 }
 
 // Write implements [Output].
@@ -105,25 +92,26 @@ func (n *oldOutput) Close(context.Context) error {
 }
 
 // openOld opens the session of a GET and its stream. On an error nothing is left of either.
+// If the session ends before it can be found, its stream ends too, and removes it.
 func (h *Handler) openOld(w http.ResponseWriter, r *http.Request, from Sender) (streams.Standing, error) {
-	n := &oldSession{key: rand.Text(), principal: from.ID}
-	remove := func() { h.old.remove(n.key) }
+	t, n := &h.old, &oldSession{key: rand.Text(), principal: from.ID}
+	remove := func() { t.remove(n.key) }
 	n.stream = h.streams.Typed(sse.DefaultType, func(error) {
 		remove()
 		n.Session.Close(errHungUp)
 	})
 	n.stream.Begin("endpoint", n.endpoint(r))
-	if err := h.old.add(n); err != nil {
-		return nil, err
+	if t.count.Add(1) > int64(t.most) {
+		t.count.Add(-1)
+		return nil, fmt.Errorf("%w: %d", errTooManySessions, t.most)
 	}
 	opened, err := h.Backend.Open(r.Context(), from, &n.oldOutput, remove)
 	if err != nil {
-		remove()
+		t.count.Add(-1)
 		return nil, err
 	}
-	h.old.mu.Lock()
 	n.Session = opened
-	h.old.mu.Unlock()
+	t.byKey.Store(n.key, n)
 	c, err := n.stream.Connect(w, r)
 	if err != nil {
 		remove()
