@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -99,7 +100,7 @@ func (h *inboxHuman) wait(ctx context.Context, id string) (*mcpclient.Decision, 
 		case err == nil && row.Status != store.AskPending:
 			return decided(row.Decision), nil
 		}
-		if err := pause(ctx, h.opts.Poll); err != nil {
+		if err := pause.For(ctx, h.opts.Poll); err != nil {
 			return h.giveUp(ctx, id), nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -184,22 +185,11 @@ func (r *storedReader) next(ctx context.Context) ([]Event, error) {
 		case head.State.Ended(), !head.Leased(time.Now()):
 			return nil, ErrInterrupted
 		}
-		if err := pause(ctx, poll); err != nil {
+		if err := pause.For(ctx, poll); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // existing returns the handle of a run that was found in the store.

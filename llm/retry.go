@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/troupe-dev/troupe/internal/pause"
 )
 
 // RetryOptions changes how [Retry] waits; nil is the same as the zero value.
@@ -74,7 +76,7 @@ func (r *retrying) Stream(ctx context.Context, req *Request) iter.Seq2[Event, er
 				return
 			}
 			r.opts.OnRetry(Attempt{Model: r.Name(), Number: n, Err: err, Wait: wait})
-			if err := sleep(ctx, wait); err != nil {
+			if err := pause.For(ctx, wait); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -140,16 +142,4 @@ func (b *Backoff) Next(ctx context.Context, n int, err error) (wait time.Duratio
 		return 0, false
 	}
 	return wait, true
-}
-
-// sleep waits for d or for ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

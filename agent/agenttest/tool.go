@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -125,14 +126,8 @@ func Hang() Reply { return Reply{hang: true} }
 func Drop() Reply { return Reply{drop: true} }
 
 func (r Reply) play(ctx context.Context, f *FakeServer) (*mcp.CallToolResult, error) {
-	if r.after > 0 {
-		timer := time.NewTimer(r.after)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := pause.For(ctx, r.after); err != nil {
+		return nil, err
 	}
 	switch {
 	case r.drop:

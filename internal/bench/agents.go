@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -105,7 +106,7 @@ func (f *fleet) newServer() (*mcpserver.Server, error) {
 					return "", err
 				}
 			}
-			if err := pause(ctx, f.opts.Work); err != nil {
+			if err := pause.For(ctx, f.opts.Work); err != nil {
 				return "", err
 			}
 			return strings.Repeat("r", min(max(in.Size, 0), 1<<20)), nil
@@ -138,7 +139,7 @@ func (f *fleet) hold(ctx context.Context, rep *AgentsReport) error {
 	}
 	m := ownMemory()
 	for range 10 { // what it settles to, and no less than the most of it
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 		m = m.atLeast(ownMemory())
@@ -169,7 +170,7 @@ func (f *fleet) settle(ctx context.Context, l *Live) error {
 	stop := every(progressTime, func() {
 		f.progress(Progress{Phase: "sessions wait on", Elapsed: time.Since(begun), Of: f.opts.Settle, Done: int64(f.opts.Sessions)})
 	})
-	err := pause(ctx, f.opts.Settle)
+	err := pause.For(ctx, f.opts.Settle)
 	stop()
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func (f *fleet) startAll(ctx context.Context) ([]*agent.Run, error) {
 				failed.set(err)
 				runs[n] = run
 				for err == nil && int64(n)-f.waiting() > starters { // those before are on their way
-					err = pause(ctx, time.Millisecond)
+					err = pause.For(ctx, time.Millisecond)
 				}
 				failed.set(err)
 			}
@@ -222,7 +223,7 @@ func (f *fleet) await(ctx context.Context, what string, begun time.Time, count f
 		if n >= want {
 			return nil
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

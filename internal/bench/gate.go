@@ -52,21 +52,6 @@ func (g *gate) pass(ctx context.Context) error {
 // waiting is how many wait at the gate.
 func (g *gate) waiting() int64 { return g.count.Load() }
 
-// pause waits for d, or for ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // every calls f now and then, until what it returns is called, which waits for f.
 func every(d time.Duration, f func()) (stop func()) {
 	done := make(chan struct{})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -186,7 +187,7 @@ func (l *load) caller(ctx context.Context, c *mcpclient.Client, rec *recorder, s
 		rec.add(now.Sub(due), now.Sub(at), kind, err)
 		if failures++; kind == "" {
 			failures = 0
-		} else if pause(ctx, min(time.Duration(failures)*time.Millisecond, maxRest)) != nil {
+		} else if pause.For(ctx, min(time.Duration(failures)*time.Millisecond, maxRest)) != nil {
 			return
 		}
 	}

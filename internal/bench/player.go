@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -100,7 +101,7 @@ func (p *player) wait(ctx context.Context, session, turn int) error {
 			return err
 		}
 	}
-	return pause(ctx, p.opts.Think)
+	return pause.For(ctx, p.opts.Think)
 }
 
 func (p *player) say(req *llm.Request, session, turn int, yield func(llm.Event, error) bool) {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
@@ -52,7 +53,7 @@ func sleep(d time.Duration, serial bool) func() func(context.Context) error {
 				turn <- struct{}{}
 				defer func() { <-turn }()
 			}
-			return pause(ctx, d)
+			return pause.For(ctx, d)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/netguard"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -277,16 +278,7 @@ func (in *Intake) show(w http.ResponseWriter, r *http.Request) {
 			in.answer(w, http.StatusOK, j)
 			return
 		}
-		pause(ctx, lookWait)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		_ = pause.For(ctx, lookWait)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -185,14 +186,7 @@ func (s step) silent() bool { return s.text == "" && s.thinking == "" && s.name 
 // trouble waits if the step is one that does, and returns the step's error, or why ctx
 // has ended.
 func (s step) trouble(ctx context.Context) error {
-	if s.wait > 0 {
-		timer := time.NewTimer(s.wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
+	_ = pause.For(ctx, s.wait) // why ctx has ended is returned below
 	if s.gate != nil {
 		s.gate.pass(ctx)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
@@ -73,23 +72,19 @@ func (s *asks) SettleAsk(ctx context.Context, id string, d store.Decision) (stor
 	if err := d.Check(); err != nil {
 		return store.Ask{}, err
 	}
-	var out store.Ask
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Ask, error) {
 		a, ok := s.rows[id]
 		if !ok {
-			return store.ErrNotFound
+			return store.Ask{}, store.ErrNotFound
 		}
 		if seen := a.Seen(now); seen.Status != store.AskPending {
-			out = clone(seen)
-			return store.ErrSettled
+			return clone(seen), store.ErrSettled
 		}
 		if err := s.grow(sizeOfDecision(d)); err != nil {
-			return err
+			return store.Ask{}, err
 		}
-		out = clone(*s.decide(id, d, now))
-		return nil
+		return clone(*s.decide(id, d, now)), nil
 	})
-	return out, err
 }
 
 // Ask implements [store.Asks].
@@ -97,16 +92,13 @@ func (s *asks) Ask(ctx context.Context, id string) (store.Ask, error) {
 	if err := store.CheckID("ask", id); err != nil {
 		return store.Ask{}, err
 	}
-	var out store.Ask
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Ask, error) {
 		a, ok := s.rows[id]
 		if !ok {
-			return store.ErrNotFound
+			return store.Ask{}, store.ErrNotFound
 		}
-		out = clone(a.Seen(now))
-		return nil
+		return clone(a.Seen(now)), nil
 	})
-	return out, err
 }
 
 // Asks implements [store.Asks]. It looks at every ask.
@@ -127,12 +119,7 @@ func (s *asks) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) 
 				list = append(list, seen)
 			}
 		}
-		slices.SortFunc(list, func(a, b store.Ask) int {
-			if c := b.Created.Compare(a.Created); c != 0 {
-				return c
-			}
-			return strings.Compare(b.ID, a.ID)
-		})
+		slices.SortFunc(list, func(a, b store.Ask) int { return newest(a.Created, b.Created, a.ID, b.ID) })
 		list = page(list, store.PageSize(q.Limit))
 		return nil
 	})

@@ -5,6 +5,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -66,14 +67,9 @@ func (s *decisions[T]) get(ctx context.Context, key [3]string) (row T, ok bool, 
 // all returns the rows by their keys.
 func (s *decisions[T]) all(ctx context.Context) (list []T, err error) {
 	err = s.do(ctx, func(time.Time) error {
-		keys := make([][3]string, 0, len(s.rows))
-		for key := range s.rows {
-			keys = append(keys, key)
-		}
-		slices.SortFunc(keys, func(a, b [3]string) int { return slices.Compare(a[:], b[:]) })
-		list = make([]T, len(keys))
-		for i, key := range keys {
-			list[i] = s.rows[key]
+		list = make([]T, 0, len(s.rows))
+		for _, key := range slices.SortedFunc(maps.Keys(s.rows), func(a, b [3]string) int { return slices.Compare(a[:], b[:]) }) {
+			list = append(list, s.rows[key])
 		}
 		return nil
 	})

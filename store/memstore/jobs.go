@@ -94,12 +94,7 @@ func (s *jobs) AddJob(ctx context.Context, in store.Job) (store.Job, error) {
 	if in.ID == "" {
 		in.ID = store.NewJobID()
 	}
-	var out store.Job
-	err := s.do(ctx, func(now time.Time) (err error) {
-		out, err = s.addJob(in, now)
-		return err
-	})
-	return out, err
+	return get(ctx, s.memory, func(now time.Time) (store.Job, error) { return s.addJob(in, now) })
 }
 
 // addJob queues a job, unless there is one of that ID or key.
@@ -260,25 +255,21 @@ func (s *jobs) changeJob(ctx context.Context, id string, change func(*store.Job,
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
-	var out store.Job
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Job, error) {
 		j := s.rows[id]
 		if j == nil {
-			return store.ErrNotFound
+			return store.Job{}, store.ErrNotFound
 		}
 		to := j.Job
 		if err := change(&to, now); err != nil {
-			out = cloneJob(j.Job)
-			return err
+			return cloneJob(j.Job), err
 		}
 		if err := s.grow(sizeOfJob(to) - sizeOfJob(j.Job)); err != nil {
-			return err
+			return store.Job{}, err
 		}
 		s.put(j, to)
-		out = cloneJob(to)
-		return nil
+		return cloneJob(to), nil
 	})
-	return out, err
 }
 
 // Job implements [store.Jobs].
@@ -286,16 +277,13 @@ func (s *jobs) Job(ctx context.Context, id string) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
-	var out store.Job
-	err := s.do(ctx, func(time.Time) error {
+	return get(ctx, s.memory, func(time.Time) (store.Job, error) {
 		j := s.rows[id]
 		if j == nil {
-			return store.ErrNotFound
+			return store.Job{}, store.ErrNotFound
 		}
-		out = cloneJob(j.Job)
-		return nil
+		return cloneJob(j.Job), nil
 	})
-	return out, err
 }
 
 // Jobs implements [store.Jobs]. It looks at every job, unless an owner is asked for.
@@ -324,9 +312,7 @@ func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) 
 				look(j)
 			}
 		}
-		slices.SortFunc(found, func(a, b *job) int {
-			return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.ID, a.ID))
-		})
+		slices.SortFunc(found, func(a, b *job) int { return newest(a.Created, b.Created, a.ID, b.ID) })
 		bytes := 0
 		for _, j := range found[:min(len(found), store.PageSize(q.Limit))] {
 			one := j.Job
@@ -352,17 +338,13 @@ func wanted(j *store.Job, q store.JobQuery) bool {
 
 // JobCounts implements [store.Jobs].
 func (s *jobs) JobCounts(ctx context.Context) (map[store.JobState]int, error) {
-	counts := make(map[store.JobState]int)
-	err := s.do(ctx, func(time.Time) error {
+	return get(ctx, s.memory, func(time.Time) (map[store.JobState]int, error) {
+		counts := make(map[store.JobState]int)
 		for _, state := range store.JobStates() {
 			counts[state] = s.counts[state]
 		}
-		return nil
+		return counts, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
 }
 
 // DeleteJob implements [store.Jobs].

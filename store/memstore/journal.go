@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
@@ -29,15 +28,13 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 	if err := store.CheckEvents(first); err != nil {
 		return store.Run{}, err
 	}
-	var out store.Run
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Run, error) {
 		if old, ok := s.runs[r.ID]; ok {
-			out = old.head
-			return store.ErrExists
+			return old.head, store.ErrExists
 		}
 		n := &run{bytes: sizeOfRun(r) + sizeOf(first)}
 		if err := s.grow(n.bytes); err != nil {
-			return err
+			return store.Run{}, err
 		}
 		if r.State == "" {
 			r.State = store.Running
@@ -47,10 +44,8 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 		n.head = r
 		n.add(first, now)
 		s.runs[r.ID] = n
-		out = n.head
-		return nil
+		return n.head, nil
 	})
-	return out, err
 }
 
 // Append implements [store.Journal].
@@ -181,16 +176,13 @@ func (s *journal) Run(ctx context.Context, id string) (store.Run, error) {
 	if err := store.CheckID("run", id); err != nil {
 		return store.Run{}, err
 	}
-	var out store.Run
-	err := s.do(ctx, func(time.Time) error {
+	return get(ctx, s.memory, func(time.Time) (store.Run, error) {
 		r, ok := s.runs[id]
 		if !ok {
-			return store.ErrNotFound
+			return store.Run{}, store.ErrNotFound
 		}
-		out = r.head
-		return nil
+		return r.head, nil
 	})
-	return out, err
 }
 
 // Runs implements [store.Journal]. It looks at every run.
@@ -211,12 +203,7 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b store.Run) int {
-		if c := b.Created.Compare(a.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(b.ID, a.ID)
-	})
+	slices.SortFunc(list, func(a, b store.Run) int { return newest(a.Created, b.Created, a.ID, b.ID) })
 	return slices.Clip(list[:min(len(list), store.PageSize(q.Limit))]), err
 }
 
@@ -251,24 +238,19 @@ func (s *journal) Claim(ctx context.Context, id, owner string, ttl time.Duration
 	if err := checkLease(id, owner, ttl); err != nil {
 		return store.Run{}, err
 	}
-	var out store.Run
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Run, error) {
 		r, err := s.runs.writable(id)
-		if r != nil {
-			out = r.head
+		switch {
+		case r == nil:
+			return store.Run{}, err
+		case err == nil && r.head.Owner != owner && r.head.Leased(now):
+			err = store.ErrLeased
+		case err == nil:
+			r.head.Owner, r.head.Expires = owner, now.Add(ttl)
+			r.head.Epoch++
 		}
-		if err != nil {
-			return err
-		}
-		if r.head.Owner != owner && r.head.Leased(now) {
-			return store.ErrLeased
-		}
-		r.head.Owner, r.head.Expires = owner, now.Add(ttl)
-		r.head.Epoch++
-		out = r.head
-		return nil
+		return r.head, err
 	})
-	return out, err
 }
 
 // Renew implements [store.Leases].

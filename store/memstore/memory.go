@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,20 @@ func (s *memory) do(ctx context.Context, f func(now time.Time) error) error {
 		return context.Cause(ctx)
 	}
 	return f(store.Clock(s.opts.Now()))
+}
+
+// get is do for a value.
+func get[T any](ctx context.Context, s *memory, f func(now time.Time) (T, error)) (out T, err error) {
+	err = s.do(ctx, func(now time.Time) error {
+		out, err = f(now)
+		return err
+	})
+	return out, err
+}
+
+// newest orders what was created later before what was created earlier.
+func newest(a, b time.Time, idA, idB string) int {
+	return cmp.Or(b.Compare(a), strings.Compare(idB, idA))
 }
 
 // entryBytes is what an entry counts beside its texts.

@@ -21,26 +21,23 @@ func (s *schedules) PutSchedule(ctx context.Context, in store.Schedule) (store.S
 	if err := in.Check(); err != nil {
 		return store.Schedule{}, err
 	}
-	var out store.Schedule
-	err := s.do(ctx, func(now time.Time) error {
+	return get(ctx, s.memory, func(now time.Time) (store.Schedule, error) {
 		old := s.rows[in.Name]
 		n := sizeOfSchedule(in)
 		if old == nil && len(s.rows) >= store.MaxSchedules {
-			return &store.LimitError{Field: "schedules", Size: len(s.rows) + 1, Max: store.MaxSchedules}
+			return store.Schedule{}, &store.LimitError{Field: "schedules", Size: len(s.rows) + 1, Max: store.MaxSchedules}
 		}
 		if old != nil {
 			n -= sizeOfSchedule(*old)
 		}
 		if err := s.grow(n); err != nil {
-			return err
+			return store.Schedule{}, err
 		}
 		put := in.Put(old, now)
 		put.Input = body(put.Input)
 		s.rows[in.Name] = &put
-		out = cloneSchedule(put)
-		return nil
+		return cloneSchedule(put), nil
 	})
-	return out, err
 }
 
 // Schedules implements [store.Jobs].

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -105,16 +106,7 @@ func newEcho(f *echoFlags, kept *leak) (*mcpserver.Server, error) {
 			one.Lock()
 			defer one.Unlock()
 		}
-		if f.slow > 0 {
-			timer := time.NewTimer(f.slow)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-		}
-		return in.Message, nil
+		return in.Message, pause.For(ctx, f.slow)
 	})
 }
 

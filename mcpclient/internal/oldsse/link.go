@@ -7,9 +7,9 @@ import (
 	"io"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -153,7 +153,7 @@ func (l *Link) Close() error {
 			close(drained)
 		}
 		l.mu.Unlock()
-		wait(drained, drainTime)
+		pause.Until(drained, drainTime)
 
 		l.mu.Lock()
 		l.over, l.queue, l.bytes = true, nil, 0
@@ -165,19 +165,9 @@ func (l *Link) Close() error {
 		}
 		l.mu.Unlock()
 		l.end(errClosed)
-		wait(idle, endTime)
+		pause.Until(idle, endTime)
 		l.lose(nil)
 	})
 	<-l.closed
 	return nil
-}
-
-// wait waits for c, but not longer than d.
-func wait(c <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-c:
-	case <-t.C:
-	}
 }

@@ -115,15 +115,3 @@ type strayError struct {
 func (e *strayError) Error() string {
 	return fmt.Sprintf("the server wrote %d lines in a row that are no messages, the last: %.80q", e.lines, e.last)
 }
-
-// within waits for c, but not longer than d.
-func within(c <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-c:
-		return true
-	case <-t.C:
-		return false
-	}
-}

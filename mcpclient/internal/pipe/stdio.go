@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/frame"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -114,8 +115,8 @@ func (l *Stdio) fails(err error) {
 
 // why waits a little for the end of the process, which says most.
 func (l *Stdio) why(err error) error {
-	ended := within(l.exited, exitGrace)
-	within(l.drained, exitGrace/4)
+	ended := pause.Until(l.exited, exitGrace)
+	pause.Until(l.drained, exitGrace/4)
 	status := ""
 	switch {
 	case isServerFault(err): // and that is why it will end
@@ -152,15 +153,15 @@ func (l *Stdio) shutDown() {
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
-	if !within(l.exited, left) {
+	if !pause.Until(l.exited, left) {
 		l.proc.Terminate()
-		if !within(l.exited, termGrace) {
+		if !pause.Until(l.exited, termGrace) {
 			l.proc.Kill()
-			if !within(l.exited, killGrace) {
+			if !pause.Until(l.exited, killGrace) {
 				l.Log.Error("the server's process cannot be killed")
 			}
 		}
 	}
-	within(l.read, pipeGrace)
-	within(l.drained, pipeGrace)
+	pause.Until(l.read, pipeGrace)
+	pause.Until(l.drained, pipeGrace)
 }

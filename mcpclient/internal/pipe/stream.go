@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/pause"
 )
 
 const streamGrace = 2 * time.Second // for what is queued when a stream is closed
@@ -48,7 +50,7 @@ func (l *Stream) Close() error {
 		if err := l.out.Close(ctx); err != nil { // and with it the stream
 			l.Log.Debug("closing the stream", "error", err)
 		}
-		if !within(l.read, pipeGrace) {
+		if !pause.Until(l.read, pipeGrace) {
 			l.Log.Error("the stream does not end when it is closed")
 		}
 		l.lose(nil)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -48,11 +49,11 @@ func (s *ownStream) listen() {
 	l := s.link
 	defer l.done()
 	for n := -1; ; n++ {
-		pause := max(s.retry, minBackoff, backoff(n-1))
+		wait := max(s.retry, minBackoff, backoff(n-1))
 		if n >= manyRefusals && s.refused {
-			pause = quietTime
+			wait = quietTime
 		}
-		if n >= 0 && sleep(l.ctx, pause) != nil {
+		if n >= 0 && pause.For(l.ctx, wait) != nil {
 			return
 		}
 		events, again := s.read(n >= 0)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
@@ -92,13 +93,13 @@ func (p *post) send() (*http.Response, error) {
 			renewed = true
 			continue
 		}
-		pause, busy := p.busy(resp)
+		wait, busy := p.busy(resp)
 		if !busy || n == maxBusy {
 			return resp, nil
 		}
-		p.link.opts.Log.Debug("the server is busy", "method", p.method, "status", resp.StatusCode, "pause", pause)
+		p.link.opts.Log.Debug("the server is busy", "method", p.method, "status", resp.StatusCode, "pause", wait)
 		resp.Body.Close()
-		if err := sleep(p.ctx, pause); err != nil {
+		if err := pause.For(p.ctx, wait); err != nil {
 			return nil, err
 		}
 		if !p.body.rewind() {
@@ -126,7 +127,7 @@ func (p *post) renewed(resp *http.Response) bool {
 			httpguard.Discard(resp)
 			return true
 		}
-		if sleep(p.ctx, rewindPause) != nil {
+		if pause.For(p.ctx, rewindPause) != nil {
 			return false
 		}
 	}
@@ -141,9 +142,9 @@ func (p *post) busy(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0, false
 	}
-	pause := retryAfter(resp.Header)
+	wait := retryAfter(resp.Header)
 	early := p.method == mcp.MethodInitialize || p.method == mcp.MethodDiscover
-	return pause, pause > 0 && pause <= maxRetry && !early && p.body.state.Load() == written
+	return wait, wait > 0 && wait <= maxRetry && !early && p.body.state.Load() == written
 }
 
 // unanswered ends a request that got no response.
@@ -179,19 +180,4 @@ func (p *post) invalid(status int, err error) {
 		err = p.link.opts.TooLong(true)
 	}
 	p.refuse(status, &call.ResponseError{Method: p.method, Err: err})
-}
-
-// sleep waits, but not longer than ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -96,7 +97,7 @@ func (p *post) settled(ctx context.Context) bool {
 	case <-limit.C:
 		return false
 	}
-	return sleep(ctx, overtakeTime) == nil // what is written may still be in a buffer
+	return pause.For(ctx, overtakeTime) == nil // what is written may still be in a buffer
 }
 
 // undelivered is a notification or answer that did not reach the server.
@@ -124,17 +125,7 @@ func (l *Link) drain(d time.Duration) {
 	drained := make(chan struct{})
 	l.drained = drained
 	l.mu.Unlock()
-	wait(drained, d)
-}
-
-// wait waits for c, but not longer than d.
-func wait(c <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-c:
-	case <-t.C:
-	}
+	pause.Until(drained, d)
 }
 
 // Close implements [mcp.Link]. What was queued still gets a second; then all streams
@@ -166,7 +157,7 @@ func (l *Link) shutDown() {
 	l.mu.Unlock()
 	l.end(errClosed)
 	l.leave()
-	wait(idle, endTime)
+	pause.Until(idle, endTime)
 	l.lose(nil)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/internal/sse"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -115,7 +116,7 @@ func (p *post) resume(c *cursor, barren *int, quiet int, err error) *http.Respon
 		return nil
 	}
 	for ; *barren < maxBarren; *barren++ {
-		if sleep(p.ctx, max(c.retry, c.floor, backoff(quiet+*barren-1))) != nil {
+		if pause.For(p.ctx, max(c.retry, c.floor, backoff(quiet+*barren-1))) != nil {
 			return nil // no caller waits
 		}
 		resp, failed := l.get(p.ctx, c.last)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
@@ -143,14 +144,7 @@ func (s *Server) pause(ctx context.Context) error {
 	if until == nil || !time.Now().Before(*until) {
 		return nil
 	}
-	t := time.NewTimer(time.Until(*until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return pause.For(ctx, time.Until(*until))
 }
 
 // maxPatience bounds how long a server can keep us from trying again.
