@@ -25,7 +25,7 @@ const assertionLife = 60 * time.Second
 type SigningKey struct {
 	id        string
 	algorithm jose.SignatureAlgorithm
-	key       crypto.Signer
+	key       *crypto.Signer // a pointer, so that package fmt does not print the key
 }
 
 // ErrKey is the error of a key that cannot sign.
@@ -60,17 +60,18 @@ func ParseSigningKey(data Secret, id string) (*SigningKey, error) {
 }
 
 func newSigningKey(key any, id string) (*SigningKey, error) {
+	signer, _ := key.(crypto.Signer)
 	switch k := key.(type) {
 	case *ecdsa.PrivateKey:
 		if k.Curve == elliptic.P256() {
-			return &SigningKey{id, jose.ES256, k}, nil
+			return &SigningKey{id, jose.ES256, &signer}, nil
 		}
 	case *rsa.PrivateKey:
 		if k.N.BitLen() >= 2048 {
-			return &SigningKey{id, jose.RS256, k}, nil
+			return &SigningKey{id, jose.RS256, &signer}, nil
 		}
 	case ed25519.PrivateKey:
-		return &SigningKey{id, jose.EdDSA, k}, nil
+		return &SigningKey{id, jose.EdDSA, &signer}, nil
 	}
 	return nil, ErrKey // the cause may quote the key
 }
@@ -94,7 +95,7 @@ func (k *SigningKey) sign(claims map[string]any, o *jose.SignerOptions) (Secret,
 	if err != nil {
 		return Secret{}, err
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.algorithm, Key: jose.JSONWebKey{Key: k.key, KeyID: k.id}}, o)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.algorithm, Key: jose.JSONWebKey{Key: *k.key, KeyID: k.id}}, o)
 	if err != nil {
 		return Secret{}, fmt.Errorf("signing: %w", err)
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -40,35 +38,32 @@ type Client struct {
 // ErrNotSupported is the error of an endpoint that the authorization server does not have.
 var ErrNotSupported = errors.New("the authorization server has no such endpoint")
 
-// form is a request to an endpoint of the server.
+// form is a request to an endpoint of the server. Its secrets are revealed when it is sent.
 type form struct {
-	op     string // for errors
-	values url.Values
-	sent   []Secret // all secrets in it
+	op      string // for errors
+	values  map[string]string
+	secrets map[string]Secret
 }
 
-func newForm(op string, values map[string]string, secrets map[string]Secret) *form {
-	f := &form{op: op, values: make(url.Values)}
-	for name, v := range values {
-		if v != "" {
-			f.values.Set(name, v)
-		}
-	}
-	for name, s := range secrets {
-		if !s.IsZero() {
-			f.values.Set(name, s.Reveal())
-			f.sent = append(f.sent, s)
-		}
-	}
-	return f
-}
-
-// post sends a form to an endpoint, with the client's authentication.
+// post sends a form to an endpoint, with the client's authentication. It returns the secrets
+// that it has sent, for errors to leave out.
 func (c *Client) post(ctx context.Context, hc *http.Client, endpoint string, f *form, header http.Header) (*answer, []Secret, error) {
 	if endpoint == "" {
 		return nil, nil, fmt.Errorf("%s: %w", f.op, ErrNotSupported)
 	}
-	values, sent := maps.Clone(f.values), slices.Clone(f.sent)
+	values := make(url.Values)
+	for name, v := range f.values {
+		if v != "" {
+			values.Set(name, v)
+		}
+	}
+	var sent []Secret
+	for name, s := range f.secrets {
+		if !s.IsZero() {
+			values.Set(name, s.Reveal())
+			sent = append(sent, s)
+		}
+	}
 	switch c.Method {
 	case AuthNone:
 		if c.ID != "" { // a workload may have none

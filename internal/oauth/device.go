@@ -42,7 +42,7 @@ type deviceDocument struct {
 
 // StartDevice begins a device authorization.
 func (c *Client) StartDevice(ctx context.Context, hc *http.Client, scopes []string) (*Device, error) {
-	f := newForm("asking for a device code", map[string]string{"client_id": c.ID, "scope": strings.Join(scopes, " "), "resource": c.Resource}, nil)
+	f := &form{"asking for a device code", map[string]string{"client_id": c.ID, "scope": strings.Join(scopes, " "), "resource": c.Resource}, nil}
 	now := time.Now()
 	a, sent, err := c.post(ctx, hc, c.Server.DeviceEndpoint, f, nil)
 	if err != nil {
@@ -91,8 +91,8 @@ func (doc *deviceDocument) device(now time.Time, loopback bool) (*Device, error)
 
 // DeviceGrant is a device authorization, which the person may not have given yet.
 func DeviceGrant(d *Device) *Grant {
-	return &Grant{form: *newForm("asking for the token of the device", map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:device_code"},
-		map[string]Secret{"device_code": d.Code})}
+	return &Grant{form: form{"asking for the token of the device", map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:device_code"},
+		map[string]Secret{"device_code": d.Code}}}
 }
 
 // Again reports whether an error of asking with a [DeviceGrant] means to wait for Interval,

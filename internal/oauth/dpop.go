@@ -24,7 +24,8 @@ func NewDPoPKey() (*DPoPKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DPoPKey{&SigningKey{"", jose.ES256, k}}, nil
+	key, err := newSigningKey(k, "")
+	return &DPoPKey{key}, err
 }
 
 // ParseDPoPKey reads what Export returned.
@@ -42,13 +43,13 @@ func ParseDPoPKey(exported Secret) (*DPoPKey, error) {
 
 // Export returns the key as a JSON Web Key, to be sealed.
 func (k *DPoPKey) Export() (Secret, error) {
-	data, err := (&jose.JSONWebKey{Key: k.key.key}).MarshalJSON()
+	data, err := (&jose.JSONWebKey{Key: *k.key.key}).MarshalJSON()
 	return NewSecret(string(data)), err
 }
 
 // Thumbprint returns the public name of the key (RFC 7638).
 func (k *DPoPKey) Thumbprint() (string, error) {
-	sum, err := (&jose.JSONWebKey{Key: k.key.key.Public()}).Thumbprint(crypto.SHA256)
+	sum, err := (&jose.JSONWebKey{Key: (*k.key.key).Public()}).Thumbprint(crypto.SHA256)
 	return base64.RawURLEncoding.EncodeToString(sum), err
 }
 

@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -29,6 +30,7 @@ type holder struct {
 // A secret is not shown, however it is printed, logged or encoded (SECA-27).
 func TestSecret(t *testing.T) {
 	s := oauth.NewSecret(planted)
+	key := signingKeys(t)["EdDSA"] // a slice of bytes, which package fmt would print
 	h := holder{s, s, []oauth.Secret{s}, map[string]oauth.Secret{"k": s}, &s}
 	var out strings.Builder
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%p", "%10.3s", "%!"} {
@@ -37,11 +39,15 @@ func TestSecret(t *testing.T) {
 		fmt.Fprintf(&out, verb+"\n", h)
 		fmt.Fprintf(&out, verb+"\n", &h)
 		fmt.Fprintf(&out, verb+"\n", oauth.Token{Access: s, Refresh: s})
-		fmt.Fprintf(&out, verb+"\n", &oauth.Client{Secret: s})
+		fmt.Fprintf(&out, verb+"\n", &oauth.Client{Secret: s, Key: key})
+		fmt.Fprintf(&out, verb+"\n", key)
+		fmt.Fprintf(&out, verb+"\n", *key)
+		fmt.Fprintf(&out, verb+"\n", oauth.RefreshGrant(s, nil))
+		fmt.Fprintf(&out, verb+"\n", *oauth.AssertionGrant(s, nil))
 	}
 	fmt.Fprintln(&out, s, h, fmt.Errorf("with %v and %s", s, s))
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
-		slog.New(handler).Info("a log", "secret", s, "holder", h, "pointer", &s)
+		slog.New(handler).Info("a log", "key", key, "grant", oauth.RefreshGrant(s, nil), "secret", s, "holder", h, "pointer", &s)
 	}
 	for _, encode := range []func(any) ([]byte, error){json.Marshal, jsonx.Marshal, xml.Marshal} {
 		for _, v := range []any{s, &s, []oauth.Secret{s}, oauth.Token{Access: s}} {
@@ -57,7 +63,8 @@ func TestSecret(t *testing.T) {
 		t.Error(err)
 	}
 	out.Write(b.Bytes())
-	for _, form := range []string{planted, fmt.Sprintf("%x", planted), fmt.Sprintf("%X", planted), "canary"} {
+	raw := []byte(privateKeys()["EdDSA"].(ed25519.PrivateKey)[:8])
+	for _, form := range []string{strings.Trim(fmt.Sprint(raw), "[]"), fmt.Sprintf("%x", raw), strings.Trim(fmt.Sprintf("%#v", raw), "[]byte{}"), planted, fmt.Sprintf("%x", planted), fmt.Sprintf("%X", planted), "canary"} {
 		if strings.Contains(out.String(), form) {
 			t.Errorf("the secret was shown as %q in:\n%s", form, out.String())
 		}

@@ -30,26 +30,26 @@ type Grant struct {
 
 // CodeGrant is the code of an authorization.
 func CodeGrant(a *Authorization, code Secret) *Grant {
-	return &Grant{form: *newForm("exchanging the code", map[string]string{"grant_type": "authorization_code", "redirect_uri": a.RedirectURI},
-		map[string]Secret{"code": code, "code_verifier": a.verifier})}
+	return &Grant{form: form{"exchanging the code", map[string]string{"grant_type": "authorization_code", "redirect_uri": a.RedirectURI},
+		map[string]Secret{"code": code, "code_verifier": a.verifier}}}
 }
 
 // RefreshGrant is a refresh token. No scopes means those of the token before.
 func RefreshGrant(refresh Secret, scopes []string) *Grant {
-	return &Grant{form: *newForm("refreshing the token", map[string]string{"grant_type": "refresh_token", "scope": strings.Join(scopes, " ")},
-		map[string]Secret{"refresh_token": refresh})}
+	return &Grant{form: form{"refreshing the token", map[string]string{"grant_type": "refresh_token", "scope": strings.Join(scopes, " ")},
+		map[string]Secret{"refresh_token": refresh}}}
 }
 
 // ClientGrant is the client's own authentication, without a person.
 func ClientGrant(scopes []string) *Grant {
-	return &Grant{form: *newForm("asking for a token of the client", map[string]string{"grant_type": "client_credentials", "scope": strings.Join(scopes, " ")}, nil)}
+	return &Grant{form: form{"asking for a token of the client", map[string]string{"grant_type": "client_credentials", "scope": strings.Join(scopes, " ")}, nil}}
 }
 
 // AssertionGrant is a JWT that another party has signed (RFC 7523): of a workload, or an
 // ID-JAG.
 func AssertionGrant(assertion Secret, scopes []string) *Grant {
-	return &Grant{form: *newForm("showing the assertion", map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "scope": strings.Join(scopes, " ")},
-		map[string]Secret{"assertion": assertion})}
+	return &Grant{form: form{"showing the assertion", map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "scope": strings.Join(scopes, " ")},
+		map[string]Secret{"assertion": assertion}}}
 }
 
 // Exchange is a token exchange (RFC 8693). An ID-JAG for an MCP server has the issuer of the
@@ -64,10 +64,10 @@ type Exchange struct {
 
 // ExchangeGrant is a token that is exchanged for another.
 func ExchangeGrant(x *Exchange) *Grant {
-	return &Grant{issued: x.Requested, form: *newForm("exchanging the token",
+	return &Grant{issued: x.Requested, form: form{"exchanging the token",
 		map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "requested_token_type": x.Requested,
 			"subject_token_type": x.SubjectType, "audience": x.Audience, "scope": strings.Join(x.Scopes, " ")},
-		map[string]Secret{"subject_token": x.Subject})}
+		map[string]Secret{"subject_token": x.Subject}}}
 }
 
 // Token is what a token endpoint gave.
@@ -100,9 +100,7 @@ type tokenDocument struct {
 func (c *Client) Token(ctx context.Context, hc *http.Client, g *Grant, nonce string) (*Token, error) {
 	f := g.form
 	f.values = maps.Clone(f.values)
-	if c.Resource != "" {
-		f.values.Set("resource", c.Resource)
-	}
+	f.values["resource"] = c.Resource
 	now := time.Now()
 	a, sent, err := c.postProof(ctx, hc, &f, nonce)
 	if err != nil {
