@@ -92,6 +92,18 @@ func FetchServer(ctx context.Context, hc *http.Client, issuer string, loopback b
 	})
 }
 
+// FetchServerAt reads and checks metadata at the address that a user has configured. With the
+// issuer "" it may be of any.
+func FetchServerAt(ctx context.Context, hc *http.Client, at, issuer string, loopback bool) (*Server, error) {
+	at, err := checkAddress("the address of the metadata", at, loopback)
+	if err != nil {
+		return nil, err
+	}
+	return find(ctx, hc, []string{at}, nil, func(at string, a *answer) (*Server, error) {
+		return readServer(at, a, loopback, func(got string) bool { return got != "" && (issuer == "" || got == issuer) }, issuer)
+	})
+}
+
 // FetchLegacyServer finds the authorization server of an MCP server of 2025-03-26: by metadata
 // at its origin, else the default endpoints are it. Version is the value of
 // MCP-Protocol-Version. The caller must know that the MCP server never had resource metadata.

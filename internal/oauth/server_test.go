@@ -72,6 +72,31 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
+// Metadata at a configured address has the configured issuer, or any (AUTH-26).
+func TestConfiguredMetadata(t *testing.T) {
+	const at = "https://meta.example/as.json"
+	for _, tt := range []struct {
+		asked, says string
+		ok          bool
+	}{
+		{"https://as.example", "https://as.example", true},
+		{"", "https://as.example", true},
+		{"https://as.example", "https://as.example/", false},
+		{"", "", false},
+	} {
+		w := &web{pages: map[string]http.HandlerFunc{at: doc(metadata(tt.says, map[string]any{"authorization_endpoint": nil, "token_endpoint": "https://as.example/t", "registration_endpoint": nil,
+			"revocation_endpoint": nil, "device_authorization_endpoint": nil}))}}
+		s, err := oauth.FetchServerAt(t.Context(), w.client(), at, tt.asked, false)
+		w.took(t, "GET "+at)
+		if tt.ok && (err != nil || s.Issuer != tt.says || s.From != at) || !tt.ok && !errors.Is(err, oauth.ErrIssuer) {
+			t.Errorf("asked for %q, says %q: got %+v, %v, want ok=%v", tt.asked, tt.says, s, err, tt.ok)
+		}
+	}
+	if _, err := oauth.FetchServerAt(t.Context(), new(web).client(), "http://meta.example/", "", false); !errors.Is(err, weburl.ErrRefused) {
+		t.Errorf("without encryption: got %v, want ErrRefused", err)
+	}
+}
+
 // Endpoints that lead elsewhere than https, or to this machine though the MCP server is not on
 // it, make the metadata useless (SECA-15, SECA-16).
 func TestEndpoints(t *testing.T) {
