@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,7 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // LogValue is String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalJSON encodes String.
+// MarshalJSON encodes String: what is to be stored holds Reveal in a field of its own.
 func (s Secret) MarshalJSON() ([]byte, error) { return jsonx.AppendQuote(nil, s.String()), nil }
 
 // MarshalText encodes String.
@@ -70,7 +71,10 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := jsonx.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf("want a string") // the cause may quote it
+		return errors.New("want a string") // the cause may quote it
+	}
+	if text == hidden {
+		return errors.New("it was hidden when it was written: the secret itself is lost")
 	}
 	*s = NewSecret(text)
 	return nil

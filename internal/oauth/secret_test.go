@@ -79,6 +79,9 @@ func TestSecret(t *testing.T) {
 	if err := jsonx.Unmarshal([]byte(`{"S":"`+planted+`","N":null,"E":""}`), &back); err != nil || back.S.Reveal() != planted || !back.N.IsZero() || !back.E.IsZero() {
 		t.Errorf("decoding: got %v", err)
 	}
+	if data, err := jsonx.Marshal(back); err != nil || jsonx.Unmarshal(data, &back) == nil {
+		t.Errorf("a hidden secret was read back from %s: want an error, as the secret is lost", data)
+	}
 	if err := jsonx.Unmarshal([]byte(`{"S":{"a":"`+planted+`"}}`), &back); err == nil || strings.Contains(err.Error(), planted) {
 		t.Errorf("decoding an object: got %v, want an error without the text", err)
 	}
