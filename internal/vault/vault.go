@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/seal"
@@ -55,7 +56,7 @@ func (v *Vault) Put(ctx context.Context, kind, key string, replaces int64, value
 	if err != nil {
 		return 0, fmt.Errorf("keeping the %s %q: %w", kind, key, err)
 	}
-	version = replaces + 1
+	version = max(replaces+1, time.Now().UnixMicro()) // greater than that of any entry that was removed before
 	err = v.PutSealed(ctx, store.Sealed{
 		Kind: kind, Key: key, Version: version, Value: v.keys.Seal(plain, place(kind, key, version)),
 	}, replaces)
@@ -111,7 +112,7 @@ func (v *Vault) Reseal(ctx context.Context, kind string) (n int, err error) {
 				continue
 			}
 			next := x
-			next.Version++
+			next.Version = max(next.Version+1, time.Now().UnixMicro())
 			next.Value = v.keys.Seal(plain, place(kind, x.Key, next.Version))
 			switch err := v.PutSealed(ctx, next, x.Version); {
 			case err == nil:

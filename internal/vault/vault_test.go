@@ -51,6 +51,16 @@ func TestPut(t *testing.T) {
 		t.Errorf("Put over another's: got %v, want ErrConflict", err)
 	}
 	second := mustPut(t, v, "k", first)
+	if err := v.DeleteSealed(t.Context(), "token", "k"); err != nil {
+		t.Fatal(err)
+	}
+	anew := mustPut(t, v, "k", 0)
+	for _, old := range []int64{first, second} {
+		if _, err := v.Put(t.Context(), "token", "k", old, token{"x"}); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("Put over a secret that was removed and made anew: got %v, want ErrConflict", err)
+		}
+	}
+	second = anew
 	version, err := v.Get(t.Context(), "token", "k", &got)
 	if version != second || err != nil || got.Access != planted {
 		t.Errorf("Get: got %+v, %d, %v, want %d", got, version, err, second)
@@ -79,8 +89,8 @@ func TestMovedRows(t *testing.T) {
 		at   int64 // the version that it replaces
 		want error
 	}{
-		{"to another key", moved("token", "bob", 1), 0, seal.ErrInvalid},
-		{"to another kind", moved("client", "ada", 1), 0, seal.ErrInvalid},
+		{"to another key", moved("token", "bob", old.Version), 0, seal.ErrInvalid},
+		{"to another kind", moved("client", "ada", old.Version), 0, seal.ErrInvalid},
 		{"in the place of a newer version", moved("token", "ada", second+1), second, seal.ErrInvalid},
 		{"cut", store.Sealed{Kind: "token", Key: "cut", Version: 1, Value: []byte{1}}, 0, seal.ErrInvalid},
 		{"of a lost key", store.Sealed{Kind: "token", Key: "lost", Version: 1, Value: mustSeal(t)}, 0, seal.ErrUnknownKey},
