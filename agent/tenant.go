@@ -86,8 +86,8 @@ type Tenant struct {
 }
 
 // NewTenant opens a tenant. No server is started for it before it is needed. It must be
-// closed, as each keeps connections and processes. The error is [ErrTooManyTenants] or
-// [ErrClosed].
+// closed, as each keeps connections and processes. The error is [ErrTooManyTenants],
+// [ErrClosed] or the cause of ctx.
 func (rt *Runtime) NewTenant(ctx context.Context, o *TenantOptions) (*Tenant, error) {
 	if o == nil {
 		o = new(TenantOptions)
