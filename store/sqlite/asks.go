@@ -148,26 +148,11 @@ func (s *asks) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) 
 	if q.Server != "" {
 		w.and("server = ?", q.Server)
 	}
-	list := []store.Ask{}
-	bytes := 0
-	err = s.read(ctx, "listing asks", func(r reader) error {
-		query, args := w.newest("SELECT "+askColumns+" FROM asks", cursor, paged, store.PageSize(q.Limit))
-		return r.each(query, args, func(row scanner) (bool, error) {
-			a, err := scanAsk(row)
-			if err != nil {
-				return false, err
-			}
-			if bytes += a.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
-				return false, nil
-			}
-			list = append(list, a.Seen(now))
-			return true, nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	query, args := w.newest("SELECT "+askColumns+" FROM asks", cursor, paged, store.PageSize(q.Limit))
+	return list(ctx, s.database, "listing asks", query, args, func(row scanner) (store.Ask, error) {
+		a, err := scanAsk(row)
+		return a.Seen(now), err
+	}, store.Ask.Bytes)
 }
 
 // SettledAsks implements [store.Asks].

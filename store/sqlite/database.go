@@ -108,6 +108,30 @@ func (r reader) each(query string, args []any, f func(scan scanner) (bool, error
 	return eachRow(rows, err, f)
 }
 
+// list returns the rows of a query; with a size of each, as many as a page may have bytes.
+func list[T any](ctx context.Context, s *database, doing, query string, args []any, scan func(scanner) (T, error), size func(T) int) ([]T, error) {
+	rows, bytes := []T{}, 0
+	err := s.read(ctx, doing, func(q reader) error {
+		return q.each(query, args, func(row scanner) (bool, error) {
+			one, err := scan(row)
+			if err != nil {
+				return false, err
+			}
+			if size != nil {
+				if bytes += size(one); bytes > store.MaxPageBytes && len(rows) > 0 {
+					return false, nil
+				}
+			}
+			rows = append(rows, one)
+			return true, nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
 // eachRow calls f for each row of what a query has returned, until f returns false.
 func eachRow(rows *sql.Rows, err error, f func(scan scanner) (bool, error)) error {
 	if err != nil {

@@ -79,18 +79,7 @@ func (s *decisions[T]) get(ctx context.Context, doing string, key [3]string) (ro
 
 // all returns the rows by their keys.
 func (s *decisions[T]) all(ctx context.Context, doing string) ([]T, error) {
-	list := []T{}
-	err := s.read(ctx, doing, func(q reader) error {
-		return q.each(s.list, []any{s.most}, func(row scanner) (bool, error) {
-			one, err := s.scan(row)
-			list = append(list, one)
-			return true, err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list(ctx, s.database, doing, s.list, []any{s.most}, s.scan, nil)
 }
 
 // take removes a row; all whose keys begin with the first two names if the third is empty.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 	"unicode"
 
@@ -302,39 +301,15 @@ func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) 
 	if q.Brief {
 		columns = briefColumns
 	}
-	list := []store.Job{}
-	bytes := 0
-	err = s.read(ctx, "listing jobs", func(r reader) error {
-		query, args := w.newest("SELECT "+columns+" FROM jobs", cursor, paged, store.PageSize(q.Limit))
-		return r.each(query, args, func(row scanner) (bool, error) {
-			j, err := scanJob(row)
-			if err != nil {
-				return false, err
-			}
-			if bytes += j.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
-				return false, nil
-			}
-			list = append(list, j)
-			return true, nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	query, args := w.newest("SELECT "+columns+" FROM jobs", cursor, paged, store.PageSize(q.Limit))
+	return list(ctx, s.database, "listing jobs", query, args, scanJob, store.Job.Bytes)
 }
 
 func jobConditions(q store.JobQuery) (w where) {
 	if q.Beginning != "" { // by the index of ids, which a pattern would not use
 		w.and("id >= ? AND id < ?", q.Beginning, q.Beginning+string(unicode.MaxRune))
 	}
-	if len(q.States) > 0 {
-		states := make([]any, len(q.States))
-		for i, s := range q.States {
-			states[i] = string(s)
-		}
-		w.and("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
-	}
+	oneOf(&w, "state", q.States)
 	if q.Agent != "" {
 		w.and("agent = ?", q.Agent)
 	}

@@ -297,13 +297,7 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 		return nil, err
 	}
 	var w where
-	if len(q.States) > 0 {
-		states := make([]any, len(q.States))
-		for i, s := range q.States {
-			states[i] = string(s)
-		}
-		w.and("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
-	}
+	oneOf(&w, "state", q.States)
 	if q.Agent != "" {
 		w.and("agent = ?", q.Agent)
 	}
@@ -313,19 +307,8 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 	if q.Free {
 		w.and("state IN ('running', 'waiting') AND (owner = '' OR expires <= ?)", s.now().UnixMicro())
 	}
-	list := []store.Run{}
-	err = s.read(ctx, "listing runs", func(r reader) error {
-		query, args := w.newest("SELECT "+runColumns+" FROM runs", cursor, paged, store.PageSize(q.Limit))
-		return r.each(query, args, func(row scanner) (bool, error) {
-			head, err := scanRun(row)
-			list = append(list, head)
-			return true, err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	query, args := w.newest("SELECT "+runColumns+" FROM runs", cursor, paged, store.PageSize(q.Limit))
+	return list(ctx, s.database, "listing runs", query, args, scanRun, nil)
 }
 
 // Delete implements [store.Journal].
@@ -468,6 +451,18 @@ type where struct {
 func (w *where) and(condition string, args ...any) {
 	w.conditions = append(w.conditions, "("+condition+")")
 	w.args = append(w.args, args...)
+}
+
+// oneOf requires one of these values of a column, if there are any.
+func oneOf[T ~string](w *where, column string, values []T) {
+	if len(values) == 0 {
+		return
+	}
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = string(v)
+	}
+	w.and(column+" IN (?"+strings.Repeat(",?", len(args)-1)+")", args...)
 }
 
 // newest completes a query with the conditions, in the order of a [store.Cursor].

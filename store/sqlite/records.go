@@ -90,26 +90,9 @@ func (s *records) Records(ctx context.Context, q store.RecordQuery) ([]store.Rec
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
-	list := []store.Record{}
-	bytes := 0
-	err := s.read(ctx, "listing records", func(r reader) error {
-		return r.each("SELECT "+recordColumns+" FROM records WHERE kind = ? AND owner = ? AND key > ? AND expires > ? ORDER BY key LIMIT ?",
-			[]any{q.Kind, q.Owner, q.After, s.now().UnixMicro(), store.PageSize(q.Limit)}, func(row scanner) (bool, error) {
-				one, err := scanRecord(row)
-				if err != nil {
-					return false, err
-				}
-				if bytes += one.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
-					return false, nil
-				}
-				list = append(list, one)
-				return true, nil
-			})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list(ctx, s.database, "listing records",
+		"SELECT "+recordColumns+" FROM records WHERE kind = ? AND owner = ? AND key > ? AND expires > ? ORDER BY key LIMIT ?",
+		[]any{q.Kind, q.Owner, q.After, s.now().UnixMicro(), store.PageSize(q.Limit)}, scanRecord, store.Record.Bytes)
 }
 
 // DeleteRecord implements [store.Records].

@@ -60,18 +60,7 @@ func (s *schedules) PutSchedule(ctx context.Context, in store.Schedule) (store.S
 
 // Schedules implements [store.Jobs].
 func (s *schedules) Schedules(ctx context.Context) ([]store.Schedule, error) {
-	list := []store.Schedule{}
-	err := s.read(ctx, "listing schedules", func(q reader) error {
-		return q.each("SELECT "+scheduleColumns+" FROM schedules ORDER BY name", nil, func(row scanner) (bool, error) {
-			one, err := scanSchedule(row)
-			list = append(list, one)
-			return true, err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list(ctx, s.database, "listing schedules", "SELECT "+scheduleColumns+" FROM schedules ORDER BY name", nil, scanSchedule, nil)
 }
 
 // DeleteSchedule implements [store.Jobs].

@@ -72,26 +72,8 @@ func (s *vault) AllSealed(ctx context.Context, kind, after string, limit int) ([
 	if err := store.CheckSealedPage(kind, after); err != nil {
 		return nil, err
 	}
-	list := []store.Sealed{}
-	bytes := 0
-	err := s.read(ctx, "listing secrets", func(q reader) error {
-		return q.each("SELECT "+sealedColumns+" FROM vault WHERE kind = ? AND key > ? ORDER BY key LIMIT ?",
-			[]any{kind, after, store.PageSize(limit)}, func(row scanner) (bool, error) {
-				one, err := scanSealed(row)
-				if err != nil {
-					return false, err
-				}
-				if bytes += len(one.Value); bytes > store.MaxPageBytes && len(list) > 0 {
-					return false, nil
-				}
-				list = append(list, one)
-				return true, nil
-			})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return list(ctx, s.database, "listing secrets", "SELECT "+sealedColumns+" FROM vault WHERE kind = ? AND key > ? ORDER BY key LIMIT ?",
+		[]any{kind, after, store.PageSize(limit)}, scanSealed, func(one store.Sealed) int { return len(one.Value) })
 }
 
 // DeleteSealed implements [store.Vault].
