@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/canceller"
 	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
 )
@@ -44,7 +45,7 @@ func (c requests) do(ctx context.Context, req *call.Request, o *CallOptions) (ra
 
 // start carries out a logical request. Done is called once with its outcome: before start
 // returns, or on a goroutine of the system.
-func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, cancelled *canceller, done func(json.RawMessage, error)) {
+func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, cancelled *canceller.Canceller, done func(json.RawMessage, error)) {
 	var tag *asks.Call
 	var end func(bool, error)
 	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.requests.begin(ctx, req, o); return }); err != nil {
@@ -60,7 +61,7 @@ func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, 
 			over(nil, err)
 			return
 		}
-		cancelled.set(of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
+		cancelled.Set(of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
 			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).requests.outcome(tag, res, err) }))
 		}).Cancel)
 	})

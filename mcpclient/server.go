@@ -10,10 +10,10 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/hostconfig"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/commandname"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
@@ -140,14 +140,7 @@ func Stream(name string, dial func(ctx context.Context) (io.ReadWriteCloser, err
 
 // CommandLine returns the command as a person would type it, for consent.
 func (s *Server) CommandLine() string {
-	parts := make([]string, 0, len(s.Args)+1)
-	for _, part := range append([]string{s.Command}, s.Args...) {
-		if part == "" || strings.ContainsAny(part, " \t\n\"'\\$`;&|<>*?()[]{}~#!") {
-			part = "'" + strings.ReplaceAll(part, "'", `'\''`) + "'"
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, " ")
+	return shellwords.Join(append([]string{s.Command}, s.Args...))
 }
 
 // hash identifies what would be run, and how.

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/canceller"
 	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 )
 
@@ -48,7 +49,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 type ToolCall struct {
 	reply     actors.Reply[*mcp.CallToolResult]
 	req       call.Request
-	cancelled canceller
+	cancelled canceller.Canceller
 	then      atomic.Pointer[func(*mcp.CallToolResult, error)] // nil before OnDone, and after it was called
 }
 
@@ -59,7 +60,7 @@ func (t *ToolCall) Done() <-chan struct{} { return t.reply.Done() }
 func (t *ToolCall) Result() (*mcp.CallToolResult, error) { return t.reply.Result() }
 
 // Cancel ends the call, whose error is then [context.Canceled], unless it has its outcome.
-func (t *ToolCall) Cancel() { t.cancelled.cancel() }
+func (t *ToolCall) Cancel() { t.cancelled.Cancel() }
 
 // OnDone has f called once with the outcome: at once if there is one, else on a goroutine
 // of the runtime. F may block. A call has one such function; a further one replaces it.
@@ -72,7 +73,7 @@ func (t *ToolCall) OnDone(f func(*mcp.CallToolResult, error)) {
 
 func (t *ToolCall) complete(res *mcp.CallToolResult, err error) {
 	t.reply.Complete(res, err)
-	t.cancelled.forget()
+	t.cancelled.Forget()
 	t.report()
 }
 

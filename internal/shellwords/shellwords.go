@@ -58,3 +58,15 @@ func Split(line string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// Join writes words as a person would type them for a POSIX shell.
+func Join(words []string) string {
+	parts := make([]string, len(words))
+	for i, word := range words {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'\\$`;&|<>*?()[]{}~#!") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		parts[i] = word
+	}
+	return strings.Join(parts, " ")
+}
