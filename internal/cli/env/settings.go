@@ -22,6 +22,18 @@ func (e *Env) Config() (*Settings, error) {
 	return e.settings, nil
 }
 
+// Section is Config with the variables of one of its sections in place.
+func (e *Env) Section(name string) (*Settings, error) {
+	s, err := e.Config()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Resolve(name, os.Getenv); err != nil {
+		return nil, Usagef("%w", err)
+	}
+	return s, nil
+}
+
 // FoundConfig reports whether a file is the project's and no flag or variable names it.
 func (e *Env) FoundConfig(file string) bool {
 	return cmp.Or(e.ConfigPath, os.Getenv("TROUPE_CONFIG")) == "" && file == config.Here().ProjectFile()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/user"
 	"path/filepath"
 	"time"
@@ -73,12 +72,9 @@ func (e *Env) StoreFile() (string, error) {
 	if e.StorePath != "" {
 		return e.StorePath, nil
 	}
-	s, err := e.Config()
+	s, err := e.Section("store")
 	if err != nil {
 		return "", err
-	}
-	if err := s.Resolve("store", os.Getenv); err != nil {
-		return "", Usagef("%w", err)
 	}
 	if s.Store.Path != "" {
 		return s.Store.Path, nil

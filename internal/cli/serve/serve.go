@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -77,12 +76,9 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 }
 
 func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
-	settings, err := e.Config()
+	settings, err := e.Section("serve")
 	if err != nil {
 		return err
-	}
-	if err := settings.Resolve("serve", os.Getenv); err != nil {
-		return env.Usagef("%w", err)
 	}
 	if err := f.settle(&settings.Serve, e.NoStore); err != nil {
 		return err

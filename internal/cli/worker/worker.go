@@ -108,12 +108,9 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if e.NoStore && !f.stdin && f.http == "" {
 		return env.Usagef("the queue is in the store: with --no-store jobs only come by --stdin or --http")
 	}
-	settings, err := e.Config()
+	settings, err := e.Section("worker")
 	if err != nil {
 		return err
-	}
-	if err := settings.Resolve("worker", os.Getenv); err != nil {
-		return env.Usagef("%w", err)
 	}
 	if err := f.settle(&settings.Worker); err != nil {
 		return err
@@ -383,10 +380,7 @@ func (d *daemon) reloads(ctx context.Context, hups <-chan os.Signal) {
 		case <-hups:
 		}
 		again := &env.Env{Stdin: d.env.Stdin, Stdout: d.env.Stdout, Stderr: d.env.Stderr, ConfigPath: d.env.ConfigPath}
-		settings, err := again.Config()
-		if err == nil {
-			err = settings.Resolve("worker", os.Getenv)
-		}
+		settings, err := again.Section("worker")
 		if err == nil {
 			err = putSchedules(ctx, d.env, d.o, settings.Worker.Schedules)
 		}
