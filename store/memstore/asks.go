@@ -120,7 +120,7 @@ func (s *asks) Asks(ctx context.Context, q store.AskQuery) ([]store.Ask, error) 
 			}
 		}
 		slices.SortFunc(list, func(a, b store.Ask) int { return newest(a.Created, b.Created, a.ID, b.ID) })
-		list = page(list, store.PageSize(q.Limit))
+		list = page(list, q.Limit, store.Ask.Bytes, clone)
 		return nil
 	})
 	return list, err
@@ -172,19 +172,6 @@ func (s *asks) SettledAsks(ctx context.Context, after int64, limit int) ([]store
 		return nil, after, err
 	}
 	return list, last, nil
-}
-
-// page copies the head of list, as many asks as a page may have.
-func page(list []store.Ask, limit int) []store.Ask {
-	out := []store.Ask{}
-	bytes := 0
-	for _, a := range list[:min(limit, len(list))] {
-		if bytes += a.Bytes(); bytes > store.MaxPageBytes && len(out) > 0 {
-			break
-		}
-		out = append(out, clone(a))
-	}
-	return out
 }
 
 // clone copies what a shares with its caller.

@@ -313,17 +313,12 @@ func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) 
 			}
 		}
 		slices.SortFunc(found, func(a, b *job) int { return newest(a.Created, b.Created, a.ID, b.ID) })
-		bytes := 0
-		for _, j := range found[:min(len(found), store.PageSize(q.Limit))] {
-			one := j.Job
+		list = page(found, q.Limit, store.Job.Bytes, func(j *job) store.Job {
 			if q.Brief {
-				one = one.Brief()
+				return cloneJob(j.Brief())
 			}
-			if bytes += one.Bytes(); bytes > store.MaxPageBytes && len(list) > 0 {
-				break
-			}
-			list = append(list, cloneJob(one))
-		}
+			return cloneJob(j.Job)
+		})
 		return nil
 	})
 	return list, err

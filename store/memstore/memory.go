@@ -67,6 +67,19 @@ func newest(a, b time.Time, idA, idB string) int {
 	return cmp.Or(b.Compare(a), strings.Compare(idB, idA))
 }
 
+// page copies the head of list, as many as a page may have and as it may have bytes.
+func page[T, U any](list []T, limit int, size func(U) int, clone func(T) U) []U {
+	out, bytes := []U{}, 0
+	for _, one := range list[:min(len(list), store.PageSize(limit))] {
+		shown := clone(one)
+		if bytes += size(shown); bytes > store.MaxPageBytes && len(out) > 0 {
+			break
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
 // entryBytes is what an entry counts beside its texts.
 const entryBytes = 256
 

@@ -142,15 +142,10 @@ func (s *records) Records(ctx context.Context, q store.RecordQuery) ([]store.Rec
 		return nil, err
 	}
 	slices.SortFunc(list, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
-	list = list[:min(len(list), store.PageSize(q.Limit))]
-	bytes := 0
-	for i := range list {
-		if bytes += list[i].Bytes(); bytes > store.MaxPageBytes && i > 0 {
-			return list[:i], nil
-		}
-		list[i].Value = slices.Clone(list[i].Value)
-	}
-	return list, nil
+	return page(list, q.Limit, store.Record.Bytes, func(r store.Record) store.Record {
+		r.Value = slices.Clone(r.Value)
+		return r
+	}), nil
 }
 
 // DeleteRecord implements [store.Records].

@@ -90,15 +90,10 @@ func (s *vault) AllSealed(ctx context.Context, kind, after string, limit int) ([
 		return nil, err
 	}
 	slices.SortFunc(list, func(a, b store.Sealed) int { return strings.Compare(a.Key, b.Key) })
-	list = list[:min(len(list), store.PageSize(limit))]
-	bytes := 0
-	for i := range list {
-		if bytes += len(list[i].Value); bytes > store.MaxPageBytes && i > 0 {
-			return list[:i], nil
-		}
-		list[i].Value = slices.Clone(list[i].Value)
-	}
-	return list, nil
+	return page(list, limit, func(x store.Sealed) int { return len(x.Value) }, func(x store.Sealed) store.Sealed {
+		x.Value = slices.Clone(x.Value)
+		return x
+	}), nil
 }
 
 // DeleteSealed implements [store.Vault].
