@@ -26,6 +26,7 @@ const (
 	KindInvocation               // invocation: a handler at work whose client was asked, over all rounds of the call
 	KindElicitation              // elicitation
 	KindSubscription             // subscription
+	KindKeeper                   // keeper: the authorization of a client at one server
 	KindTask                     // task: one task of a peer that is watched, or one of ours that a peer watches
 	KindAgents                   // agents
 	KindRun                      // run
@@ -42,7 +43,7 @@ var kindNames = [numKinds]string{
 	KindRuntime: "runtime", KindLLM: "llm", KindProvider: "provider",
 	KindCompletion: "completion", KindHost: "host", KindTenant: "tenant", KindClient: "client", KindTransport: "transport",
 	KindCall: "call", KindServer: "server", KindSession: "session", KindInbound: "inbound", KindInvocation: "invocation",
-	KindElicitation: "elicitation", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
+	KindElicitation: "elicitation", KindKeeper: "keeper", KindSubscription: "subscription", KindTask: "task", KindAgents: "agents",
 	KindRun: "run", KindLoop: "loop", KindInbox: "inbox", KindHooks: "hooks", KindHook: "hook",
 	KindWorker: "worker", KindJob: "job",
 }
@@ -121,6 +122,8 @@ var policies = [numKinds]Policy{
 	KindElicitation:  {On: Stop},
 	KindSubscription: {On: Stop},
 	KindTask:         {On: Stop},
+	// Its tokens are in the store, and the next request has another.
+	KindKeeper: {On: Stop},
 	// The provider decides on a retry.
 	KindProvider:   kernel,
 	KindCompletion: {On: Stop},

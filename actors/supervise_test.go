@@ -30,7 +30,7 @@ func TestPolicyTable(t *testing.T) {
 		actors.KindClient: {On: actors.Restart, Max: 5, Window: time.Minute, Then: actors.Stop, FirstDelay: 100 * time.Millisecond, MaxDelay: 30 * time.Second},
 		// "stop"
 		actors.KindSession: stop, actors.KindTransport: stop, actors.KindCall: stop, actors.KindInbound: stop, actors.KindInvocation: stop,
-		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop,
+		actors.KindElicitation: stop, actors.KindSubscription: stop, actors.KindTask: stop, actors.KindCompletion: stop, actors.KindKeeper: stop,
 		// "durable: restart from the journal": by whoever owns the run, as a new actor.
 		actors.KindRun: stop, actors.KindLoop: stop,
 		// "stop: what it held is claimed again once its leases expire, by whoever works then"

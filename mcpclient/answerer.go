@@ -56,6 +56,9 @@ func (a *answerer) TaskOf(id string) (tag any, hold func() (release func()), ok 
 }
 
 func (a *answerer) Follow(t *asks.Call, answer call.Answer) (call.Step, bool) {
+	if step, ok := (*Client)(a).tools.authorizes(t, answer); ok {
+		return step, true
+	}
 	return (*Client)(a).tools.headerMismatch(t, answer)
 }
 

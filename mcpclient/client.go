@@ -81,7 +81,10 @@ type (
 )
 
 // status passes on what the connection does.
-func (c *Client) status(conn.Status) {
+func (c *Client) status(now conn.Status) {
+	if now.State == conn.Failed {
+		c.reconnects(now.Err)
+	}
 	if c.opts.OnState != nil {
 		c.opts.OnState(c.Status())
 	}

@@ -42,6 +42,16 @@ func configured(c *hostconfig.Server) Server {
 	case hostconfig.TypeSSE:
 		s.Transport = TransportSSE
 	}
+	a := &c.Authorization
+	s.OAuth = OAuth{
+		Off: a.Off, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Scopes: a.Scopes,
+		Grant: OAuthGrant(a.Grant), KeyID: a.KeyID, NoResource: a.NoResource,
+	}
+	if a.PrivateKeyFile != "" && s.Err == nil && !s.Disabled {
+		if s.OAuth.PrivateKey, s.Err = hostconfig.ReadKey(a.PrivateKeyFile); s.Err != nil {
+			s.Err = fmt.Errorf("%s, server %s: oauth.privateKeyFile: %w", c.File, c.Name, s.Err)
+		}
+	}
 	switch {
 	case s.Err != nil:
 	case c.Sandbox:

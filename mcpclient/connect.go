@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -33,7 +34,8 @@ func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
 		}
 		return c, nil
 	}
-	if err := c.conn.StartConnect(ctx); err != nil {
+	err = c.conn.StartConnect(ctx)
+	if err = c.connectAuthorized(ctx, err); err != nil {
 		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel() // there is nothing to wait for
 		_ = c.Shutdown(now)
@@ -78,7 +80,10 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.events.System, c.events.Owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := server.versions() // checked above
-	c.web = c.dialing.newWeb()
+	var err error
+	if c.web, err = c.dialing.newWeb(); err != nil {
+		return nil, errors.Join(err, c.dialing.endSystem(context.Background()))
+	}
 	n := &negotiate.Negotiator{
 		Key: server.eraKey(), Versions: versions, Probe: c.opts.ProbeTimeout, Client: &c.opts.Info,
 		Eras: c.opts.eras, Log: c.log, Level: c.logLevel, Agreed: c.dialing.agreed, Declared: c.questions.declared, Unread: c.dialing.neverRead,
@@ -182,17 +187,30 @@ func (c dialing) agreed(o *negotiate.Outcome) {
 }
 
 // newWeb returns the server's side over HTTP, nil for a server without a URL.
-func (c dialing) newWeb() *weblink.Server {
+func (c dialing) newWeb() (*weblink.Server, error) {
 	s := &c.server
 	if s.URL == "" {
-		return nil
+		return nil, nil
+	}
+	var auth Auth
+	if own := http.Header(nil); c.opts.Authorizer != nil && !s.OAuth.Off && s.HeadersFunc == nil {
+		own = make(http.Header)
+		for name, value := range s.Headers {
+			own.Set(name, value)
+		}
+		if own.Get("Authorization") == "" {
+			var err error
+			if auth, err = c.opts.Authorizer.For(s); err != nil {
+				return nil, &ServerError{Server: s.Name, Err: err}
+			}
+		}
 	}
 	return weblink.New(weblink.Options{
-		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, OldOnly: s.Transport == TransportSSE,
+		Server: s.Name, URL: s.URL, Headers: s.Headers, HeadersFunc: s.HeadersFunc, Auth: auth, OldOnly: s.Transport == TransportSSE,
 		Client: c.opts.httpClient, Go: c.sys.Go, Log: c.log, MaxMessage: s.maxMessage(), TooLong: s.tooLong,
 		Denied: denied, WantsAuthorization: func(err error) bool { return errors.Is(err, ErrAuthRequired) },
 		Eras: c.opts.eras, Changed: func() { c.status(c.conn.Status()) },
-	})
+	}), nil
 }
 
 // pingTimeout is how long a ping of [Options].PingEvery waits for its answer, at most.

@@ -59,6 +59,9 @@ type Options struct {
 	// Extensions are the settings of the extensions that the program understands, by
 	// id: they are declared to the server (EXT-01). Nil declares none.
 	Extensions map[string]json.RawMessage
+	// Authorizer authorizes the program at servers over HTTP that have no header Authorization
+	// and no HeadersFunc of their own. Nil leaves a refusal an error.
+	Authorizer Authorizer
 	// OnState hears of each change of the connection. It must not block.
 	OnState func(Status)
 	Observers

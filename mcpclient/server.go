@@ -50,6 +50,8 @@ type Server struct {
 	URL         string
 	Headers     map[string]string
 	HeadersFunc func(context.Context) (map[string]string, error)
+	// OAuth says how to be authorized at a URL, by [Options].Authorizer.
+	OAuth OAuth
 	// Transport pins how a URL is spoken to: auto, http or sse. "" is auto.
 	Transport string
 

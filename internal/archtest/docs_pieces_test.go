@@ -11,8 +11,10 @@ import (
 	"github.com/troupe-dev/troupe/llm/ollama"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/auth"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/sampling"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // What follows is what the documentation shows, with what is around it there in words.
@@ -81,4 +83,16 @@ var _ = &mcpserver.Options{
 		MaxTokens:     2000,    // output of one turn
 		TokensPerHour: 200_000, // of one client; beyond it sampling.ErrBudget
 	}),
+}
+
+// docs/guides/authorization.md, In Go.
+var _ = func(ctx context.Context, s store.Store, keys [][]byte, ask auth.AuthorizeFunc) error {
+	authorizer, err := auth.New(auth.Options{Vault: s, Keys: keys, Authorize: ask})
+	if err != nil {
+		return err
+	}
+	defer authorizer.Close()
+	client, err := mcpclient.Dial(ctx, mcpclient.Server{Name: "notion", URL: "https://mcp.notion.com/mcp"}, &mcpclient.Options{Authorizer: authorizer})
+	_ = client
+	return err
 }

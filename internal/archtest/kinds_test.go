@@ -36,6 +36,7 @@ var failures = map[actors.Kind]string{
 	actors.KindHook:         "internal/jobapi/hooks_test.go TestHookKilled",
 	actors.KindWorker:       "agent/worker/fails_test.go TestWorkerFails",
 	actors.KindJob:          "agent/worker/fails_test.go TestJobFails",
+	actors.KindKeeper:       "mcpclient/auth/supervise_test.go TestKeeperPanics",
 }
 
 // TestEveryKindHasAFailure holds that a kind of actor does not come without a test of what

@@ -53,6 +53,7 @@ type Server struct {
 	// HeadersHelper is a command that prints headers as JSON when connecting.
 	HeadersHelper string
 	OAuth         json.RawMessage // as it stands in the file
+	Authorization Authorization   // what it says
 
 	Timeout time.Duration // of a call; zero if not said
 	// Instances bounds the processes among which calls are distributed; zero if not said.

@@ -168,12 +168,6 @@ func (e *entry) unknown(m *hujson.ObjectMember, key string) {
 	e.warn(&m.Name, key, "is not known and is ignored")
 }
 
-func (e *entry) readOAuth(key string, v *hujson.Value) {
-	if e.OAuth = raw(v); literal(v) != "false" && literal(v) != "null" {
-		e.warn(v, key, `is not supported yet, so no token is fetched; set "headers": {"Authorization": "Bearer ${TOKEN}"}, or a headersHelper that prints them`)
-	}
-}
-
 func (e *entry) readDefer(key string, v *hujson.Value) {
 	if e.DeferTools = e.text(key, v); e.DeferTools != "never" {
 		e.warn(v, key, `is not supported yet, so all tools of the server are offered from the start; choose among them with "tools"`)
@@ -385,6 +379,7 @@ func (e *entry) expand() {
 		}
 		e.Headers[key] = value
 	}
+	e.expandOAuth()
 	e.expandText("url", "url", &e.URL)
 	e.expandText("cwd", "cwd", &e.Dir)
 	e.expandText("envFile", "envFile", &e.EnvFile)

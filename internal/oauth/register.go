@@ -28,7 +28,7 @@ type Metadata struct {
 	SoftwareID      string     `json:"software_id,omitempty"`
 	SoftwareVersion string     `json:"software_version,omitempty"`
 	JWKSURI         string     `json:"jwks_uri,omitempty"`
-	DPoP            bool       `json:"dpop_bound_access_tokens,omitempty"`
+	DPoP            bool       `json:"dpop_bound_access_tokens,omitzero"`
 }
 
 // Registered is what a registration gave.

@@ -101,6 +101,7 @@ func Covers(resource, mcpURL string) error {
 	same := origin(r) == origin(m) && (r.RawQuery == "" || r.RawQuery == m.RawQuery) &&
 		strings.HasPrefix(strings.TrimSuffix(m.EscapedPath(), "/")+"/", above+"/")
 	if !same {
+		m.RawQuery = "" // it may have a secret
 		return fmt.Errorf("%w: it is about %.200s, and not %.200s", ErrOtherResource, r, m)
 	}
 	return nil

@@ -34,7 +34,7 @@ type rounds struct {
 	corrected bool
 
 	// Touched in the call's actor only, but count, which is read when the call is over.
-	count, stateOnly, urlRounds int
+	count, stateOnly, urlRounds, authorizations int
 
 	// Guarded by the lock of the call: a person agrees to pages while the call goes on.
 	message string  // of the server, about the last page
@@ -81,6 +81,13 @@ func (t *Call) ClosePages(err error) {
 			p.Cancel(err)
 		}
 	}
+}
+
+// Authorized counts one more wait for an authorization, and reports whether there were not more
+// than most.
+func (t *Call) Authorized(most int) bool {
+	t.authorizations++
+	return t.authorizations <= most
 }
 
 // Follow is the [call.Request].Follow: what a server asks for in its answer is looked

@@ -15,10 +15,10 @@ type Auth interface {
 	// of the transport may be set; what is set of these does not count.
 	Authorize(ctx context.Context, req *http.Request) error
 	// Denied is told that the server has refused a request, which Authorize had
-	// prepared, with 401 or 403; it was not carried out. Challenges are the values of
-	// WWW-Authenticate as they came. Again says that Authorize has something else now:
-	// the request is sent once more. The error says why it has not.
-	Denied(ctx context.Context, req *http.Request, status int, challenges []string) (again bool, err error)
+	// prepared, with 401 or 403; it was not carried out. Header is that of the answer. Again
+	// says that Authorize has something else now: the request is sent once more. The error
+	// says why it has not.
+	Denied(ctx context.Context, req *http.Request, status int, header http.Header) (again bool, err error)
 }
 
 // Bounds on what is kept of WWW-Authenticate.
@@ -73,7 +73,7 @@ func Renewed(ctx context.Context, auth Auth, req *http.Request, resp *http.Respo
 	if auth == nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return false, nil
 	}
-	return auth.Denied(ctx, req, resp.StatusCode, Challenges(resp.Header))
+	return auth.Denied(ctx, req, resp.StatusCode, resp.Header)
 }
 
 // Discard reads what little there may be of an answer that is of no use, so that its

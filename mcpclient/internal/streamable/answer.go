@@ -146,7 +146,7 @@ func (p *post) refused(resp *http.Response) {
 	changed := p.otherEra(status, own) && l.outdated(p) // before the caller hears of it, and asks again
 	switch {
 	case status.Status == http.StatusUnauthorized, status.Status == http.StatusForbidden:
-		p.reject(status, l.server.denied(resp, l.SessionID(), status))
+		p.reject(status, l.server.denied(resp, l.SessionID(), status, p.denied))
 	case p.gone(status, own, unknown):
 		l.opts.Log.Debug("the session is gone", "method", p.method)
 		l.fail(p, fmt.Errorf("%w: %w", call.ErrUnsent, ErrSession))

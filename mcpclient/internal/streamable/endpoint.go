@@ -29,24 +29,32 @@ func (e *endpoint) authorized(ctx context.Context, method string, header http.He
 			return nil, fmt.Errorf("authorizing the request: %w", err)
 		}
 		resp, err := send(req)
-		if err != nil || !first || !e.renewed(ctx, req, resp) {
+		if err != nil || !first {
 			return resp, err
+		}
+		if again, _ := e.renewed(ctx, req, resp); !again {
+			return resp, nil
 		}
 		httpguard.Discard(resp)
 	}
 }
 
-// renewed reports whether a refused request is to be sent once more.
-func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response) bool {
+// renewed reports whether a refused request is to be sent once more; the error says why not.
+func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response) (bool, error) {
 	again, err := httpguard.Renewed(ctx, e.opts.Auth, req, resp)
 	if err != nil {
-		e.opts.Log.Warn("the server refuses a request, and there is nothing new to prove who we are with", "status", resp.StatusCode, "error", err)
+		e.opts.Log.Debug("the server refuses a request, and there is nothing new to prove who sends it", "status", resp.StatusCode, "error", err)
 	}
-	return again && err == nil
+	return again && err == nil, err
 }
 
-// denied makes the error of a refusal, in which the session id is not shown.
-func (e *endpoint) denied(resp *http.Response, session string, err error) error {
+// denied makes the error of a refusal, in which the session id is not shown. Why is what there
+// is to say of it beside the status, or nil.
+func (e *endpoint) denied(resp *http.Response, session string, status *StatusError, why error) error {
+	err := error(status)
+	if why != nil {
+		err = fmt.Errorf("%w: %w", status, why)
+	}
 	challenges := httpguard.Challenges(resp.Header)
 	return e.opts.Denied(resp.StatusCode, challenges, e.clean(resp, session, strings.Join(challenges, ", ")), err)
 }

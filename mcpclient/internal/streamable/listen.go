@@ -89,10 +89,10 @@ func (s *ownStream) read(before bool) (events int, again bool) {
 	case status == http.StatusOK && mediaType(resp.Header) == typeStream:
 		l.opts.Trouble("")
 	case status == http.StatusUnauthorized: // what proves who we are may be good again later
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}), "it is tried again"))
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is tried again"))
 		return 0, true
 	case status == http.StatusForbidden:
-		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}), "it is not tried again on this connection"))
+		l.opts.Trouble(fmt.Sprintf(refusedStream, l.server.denied(resp, l.SessionID(), &StatusError{Status: status}, nil), "it is not tried again on this connection"))
 		return 0, false
 	case status/100 == 5, status == http.StatusTooManyRequests:
 		return 0, true

@@ -32,6 +32,7 @@ type post struct {
 	// Of the goroutine that reads the answer.
 	answered bool  // there was one, or what was to be one
 	fault    error // what else came
+	denied   error // why a refusal is not made good
 }
 
 // newPost copies the frame. The lock of the link is held.
@@ -74,10 +75,14 @@ func (p *post) run() {
 	p.receive(resp)
 }
 
+// maxAgain bounds how often one message is sent again because it was refused: for a token that
+// has expired, and then for want of a scope.
+const maxAgain = 2
+
 // send sends the message, again if the server is busy and says for how long, and once
-// more if it wants to know better who we are.
+// more for each way in which it wants to know better who we are.
 func (p *post) send() (*http.Response, error) {
-	renewed := false
+	refused, again := 0, 0
 	for n := 1; ; n++ {
 		if p.ctx.Err() != nil {
 			return nil, context.Cause(p.ctx)
@@ -89,8 +94,9 @@ func (p *post) send() (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !renewed && p.renewed(resp) {
-			renewed = true
+		if again < maxAgain && resp.StatusCode != refused && p.renewed(resp) {
+			refused = resp.StatusCode
+			again++
 			continue
 		}
 		wait, busy := p.busy(resp)
@@ -119,7 +125,8 @@ func (p *post) authorize() error {
 // renewed reports whether a POST was refused and is to be sent once more: it was not
 // carried out. The answer is closed then.
 func (p *post) renewed(resp *http.Response) bool {
-	if !p.link.server.renewed(p.ctx, &p.req, resp) {
+	var again bool
+	if again, p.denied = p.link.server.renewed(p.ctx, &p.req, resp); !again {
 		return false
 	}
 	for range 50 { // the transport may not have said yet that all was written

@@ -153,7 +153,7 @@ func (p *post) unresumed(resp *http.Response) {
 	status := &StatusError{Status: resp.StatusCode}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		p.refuse(resp.StatusCode, p.link.server.denied(resp, p.link.SessionID(), status))
+		p.refuse(resp.StatusCode, p.link.server.denied(resp, p.link.SessionID(), status, nil))
 	case resp.StatusCode == http.StatusNotFound && p.inside != "": // SHL-52
 		p.lost(ErrSession)
 		p.link.sessionLost()

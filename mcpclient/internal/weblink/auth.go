@@ -31,7 +31,7 @@ type headerAuth struct {
 // first headers.
 func (o *Options) newAuth(ctx context.Context) (httpguard.Auth, error) {
 	if o.HeadersFunc == nil {
-		return nil, nil
+		return o.Auth, nil
 	}
 	a := &headerAuth{from: o.HeadersFunc, log: o.Log, turn: make(chan struct{}, 1)}
 	return a, a.ask(ctx)
@@ -58,7 +58,7 @@ func (a *headerAuth) Authorize(_ context.Context, req *http.Request) error {
 }
 
 // Denied implements [httpguard.Auth]: one request asks, the others that were refused wait for it.
-func (a *headerAuth) Denied(ctx context.Context, req *http.Request, status int, _ []string) (again bool, err error) {
+func (a *headerAuth) Denied(ctx context.Context, req *http.Request, status int, _ http.Header) (again bool, err error) {
 	if status != http.StatusUnauthorized {
 		return false, nil
 	}

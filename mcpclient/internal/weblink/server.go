@@ -57,8 +57,9 @@ type Options struct {
 	Headers map[string]string
 	// HeadersFunc returns further headers; nil is none. See [headerAuth].
 	HeadersFunc func(context.Context) (map[string]string, error)
-	OldOnly     bool         // only HTTP+SSE is used
-	Client      *http.Client // nil is that of all servers
+	Auth        httpguard.Auth // authorizes requests, unless HeadersFunc does; nil leaves them as they are
+	OldOnly     bool           // only HTTP+SSE is used
+	Client      *http.Client   // nil is that of all servers
 	Go          func(owner string, f func())
 	Log         *slog.Logger
 	MaxMessage  int                      // bytes

@@ -1,0 +1,102 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Account is an authorization that is kept.
+type Account struct {
+	Server   string // address of the MCP server
+	Issuer   string
+	Resource string
+	ClientID string
+	Scopes   []string
+	Expires  time.Time // of the access token; zero if the server did not say
+	Renews   bool      // it is renewed without a person
+	Updated  time.Time
+}
+
+// Accounts lists the authorizations of the profile, by server. One that cannot be opened is
+// part of the error; the others are listed all the same.
+func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
+	prefix := keyOf(a.opts.Profile, "")
+	for after := prefix; ; {
+		list, failed := a.vault.AllSealed(ctx, kindPlace, after, 0)
+		if failed != nil || len(list) == 0 {
+			return all, errors.Join(err, failed)
+		}
+		for _, x := range list {
+			after = x.Key
+			server, ok := strings.CutPrefix(x.Key, prefix)
+			if !ok {
+				return all, err
+			}
+			var p place
+			t := new(tokens)
+			bad := a.vault.Unseal(&x, &p)
+			if bad == nil {
+				t.version, bad = a.vault.Get(ctx, kindToken, p.key(a.opts.Profile), t)
+			}
+			switch {
+			case bad != nil:
+				err = errors.Join(err, bad)
+			case t.version != 0:
+				all = append(all, Account{
+					Server: server, Issuer: p.Issuer, Resource: p.Resource, ClientID: p.ClientID,
+					Scopes: t.Scopes, Expires: t.Expires, Renews: t.Refresh != "", Updated: x.Updated,
+				})
+			}
+		}
+	}
+}
+
+// Logout forgets the tokens for an MCP server, and has its authorization server revoke them
+// where it can. It reports whether there were any. That the server knew resource metadata, and
+// the registration of the client, are kept.
+func (a *Authorizer) Logout(ctx context.Context, server string) (had bool, err error) {
+	c := &Credential{a: a, url: server, http: a.http[oauth.OnLoopback(server)]}
+	if c.endpoint, err = oauth.CanonicalResource(server); err != nil {
+		return false, err
+	}
+	t, err := c.load(ctx)
+	if err != nil || t == nil {
+		return false, err
+	}
+	err = a.vault.DeleteSealed(ctx, kindToken, t.of.key(a.opts.Profile))
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	if err == nil {
+		err = c.revoke(ctx, t)
+	}
+	return true, err
+}
+
+// revoke has the authorization server end the grant.
+func (c *Credential) revoke(ctx context.Context, t *tokens) error {
+	client, err := c.clientOf(ctx, &t.of)
+	if err != nil || client.Server.RevocationEndpoint == "" {
+		return err
+	}
+	client.DPoP = t.dpop
+	if t.Refresh != "" {
+		return client.Revoke(ctx, c.http, oauth.NewSecret(t.Refresh), "refresh_token")
+	}
+	return client.Revoke(ctx, c.http, oauth.NewSecret(t.Access), "access_token")
+}
+
+// SameServer reports whether two addresses are of one MCP server, as [Account].Server has it.
+func SameServer(a, b string) bool {
+	one, err := oauth.CanonicalResource(a)
+	if err != nil {
+		return false
+	}
+	other, err := oauth.CanonicalResource(b)
+	return err == nil && one == other
+}

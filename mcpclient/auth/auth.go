@@ -1,0 +1,288 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/netguard"
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/vault"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Options says how to authorize. Vault and Keys are required.
+type Options struct {
+	// System is where the keepers live. Nil makes one of their own, which Close ends.
+	System *actors.System
+	// Vault keeps tokens and registrations, sealed with the first of Keys; all of them open.
+	// A key has 32 random bytes.
+	Vault store.Vault
+	Keys  [][]byte
+	// Profile distinguishes the accounts of several people. Empty is one and the same.
+	Profile string
+	// Logger takes structured logs. Nil means the system's.
+	Logger *slog.Logger
+	// Authorize asks a person. Nil: none is there to be asked; then a request waits for a login
+	// by another process, for Patience at most.
+	Authorize AuthorizeFunc
+	// Patience bounds an authorization, from the refusal to the token. Zero means 10 minutes.
+	Patience time.Duration
+	// ClientName is shown to people by authorization servers. Empty is "Troupe".
+	ClientName string
+	// ClientMetadataURL is an https address at which the description of the client is
+	// published. It is the client's ID at servers that read it (AUTH-31); empty is none.
+	ClientMetadataURL string
+	// RedirectURI is where browsers are sent at the end. Empty is a port of this machine, on
+	// which the program listens meanwhile.
+	RedirectURI string
+
+	client *http.Client // of tests
+}
+
+// Authorizer authorizes clients at all their servers. Its methods may be used from any
+// goroutine.
+type Authorizer struct {
+	opts      Options
+	ownSystem bool
+
+	log   *slog.Logger
+	vault *vault.Vault
+	http  map[bool]*http.Client // by whether this machine may be asked
+
+	mu          sync.Mutex // guards credentials: each connection looks its own up once, before its actor runs
+	credentials map[string]*Credential
+}
+
+// New returns an authorizer.
+func New(opts Options) (*Authorizer, error) {
+	if opts.Vault == nil {
+		return nil, errors.New("auth: Options.Vault is required")
+	}
+	opts.Patience = cmp.Or(opts.Patience, 10*time.Minute)
+	opts.ClientName = cmp.Or(opts.ClientName, "Troupe")
+	if opts.ClientMetadataURL != "" {
+		if err := oauth.CheckClientID(opts.ClientMetadataURL); err != nil {
+			return nil, fmt.Errorf("auth: Options.ClientMetadataURL: %w", err)
+		}
+	}
+	v, err := vault.New(opts.Vault, opts.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("auth: Options.Keys: %w", err)
+	}
+	own := opts.System == nil
+	if own {
+		if opts.System, err = actors.NewSystem(&actors.Options{Logger: opts.Logger}); err != nil {
+			return nil, err
+		}
+	}
+	a := &Authorizer{opts: opts, ownSystem: own, log: cmp.Or(opts.Logger, opts.System.Log()), vault: v, http: map[bool]*http.Client{}, credentials: map[string]*Credential{}}
+	for _, local := range []bool{false, true} {
+		guard, err := netguard.New(&netguard.Options{Loopback: local})
+		if err != nil {
+			return nil, err
+		}
+		if a.http[local] = opts.client; opts.client == nil {
+			a.http[local] = guard.Client(nil)
+		}
+	}
+	return a, nil
+}
+
+// endTime bounds Close.
+const endTime = 5 * time.Second
+
+// Close ends what is under way, if the system of the keepers is their own.
+func (a *Authorizer) Close() error {
+	if !a.ownSystem {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	return a.opts.System.Shutdown(ctx)
+}
+
+// For implements [mcpclient.Authorizer]. All that ask for the same address, with the same
+// configuration, share one keeper.
+func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
+	c, err := a.credential(s.URL, &s.OAuth)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credential, error) {
+	canonical, err := oauth.CanonicalResource(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%q", []any{canonical, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.NoResource})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.credentials[key]; c != nil && !c.over.Load() {
+		return c, nil
+	}
+	c := &Credential{a: a, url: endpoint, cfg: *cfg, http: a.http[oauth.OnLoopback(endpoint)]}
+	c.endpoint, c.query, _ = strings.Cut(canonical, "?")
+	if c.keeper, err = a.opts.System.Spawn(actors.Spec{Kind: actors.KindKeeper, New: func() actors.Actor { return newKeeper(c) }, OnStop: c.stopped}); err != nil {
+		return nil, err
+	}
+	a.credentials[key] = c
+	return c, nil
+}
+
+// Format shows nothing of the keys, and of the secrets that are configured.
+func (a *Authorizer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an authorizer") }
+
+// Credential authorizes the requests to one MCP server. Its methods may be used from any
+// goroutine.
+type Credential struct {
+	a        *Authorizer
+	url      string // the address of the server as it was given
+	endpoint string // its canonical form, fit to be shown: without the query
+	query    string // which may have a secret
+	cfg      mcpclient.OAuth
+	http     *http.Client
+	keeper   actors.Ref
+
+	loaded actors.Reply[struct{}] // what the vault has was read, once
+	now    atomic.Pointer[tokens] // nil without any; what it points to does not change
+	nonce  atomic.Value           // a string: that the server wants in DPoP proofs
+	over   atomic.Bool            // the keeper has stopped
+	open   sync.Map               // waiters that the keeper has to answer
+}
+
+// Format shows the server, and nothing of its secrets.
+func (c *Credential) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "the authorization at "+c.endpoint)
+}
+
+// ErrStopped is the error of requests whose keeper has failed, or whose system ends.
+var ErrStopped = errors.New("auth: the keeper of the authorization has stopped")
+
+// stopped ends what waits for the keeper.
+func (c *Credential) stopped(error) {
+	c.over.Store(true)
+	c.loaded.Complete(struct{}{}, ErrStopped)
+	c.open.Range(func(w, _ any) bool {
+		w.(*waiter).end(ErrStopped)
+		return true
+	})
+}
+
+// living returns c, or another in its place if its keeper has failed: connections keep theirs.
+func (c *Credential) living() *Credential {
+	if c.over.Load() {
+		if next, err := c.a.credential(c.url, &c.cfg); err == nil {
+			return next
+		}
+	}
+	return c
+}
+
+// waiter is told once that a request can be sent again, or why not.
+type waiter struct {
+	of   *Credential
+	once sync.Once
+	done func(error)
+}
+
+// newWaiter makes a waiter, which must be part of a message to the keeper.
+func (c *Credential) newWaiter(done func(error)) *waiter {
+	w := &waiter{of: c, done: done}
+	c.open.Store(w, nil)
+	return w
+}
+
+func (w *waiter) end(err error) {
+	w.once.Do(func() {
+		w.of.open.Delete(w)
+		w.done(err)
+	})
+}
+
+// send has the keeper answer the waiter of a message.
+func (c *Credential) send(msg any, w *waiter) {
+	c.keeper.Send(msg)
+	if c.over.Load() {
+		w.end(ErrStopped)
+	}
+}
+
+// ask puts a question to the keeper, and waits for its answer.
+func (c *Credential) ask(ctx context.Context, question func(*waiter) any) error {
+	reply := new(actors.Reply[struct{}])
+	w := c.newWaiter(func(err error) { reply.Complete(struct{}{}, err) })
+	defer c.open.Delete(w)
+	c.send(question(w), w)
+	_, err := reply.Wait(ctx)
+	return err
+}
+
+// Authorize sets the header Authorization, if there is a token. It waits for the renewal of one
+// that has expired.
+func (c *Credential) Authorize(ctx context.Context, req *http.Request) error {
+	c = c.living()
+	if _, err := c.loaded.Wait(ctx); err != nil {
+		return err
+	}
+	t := c.now.Load()
+	if t == nil {
+		return nil // the server says whether it wants one
+	}
+	if t.expired(time.Now()) && t.Refresh != "" {
+		_ = c.ask(ctx, func(w *waiter) any { return &expired{used: t.Access, waiter: w} }) // if that fails, the server says what follows
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if t = c.now.Load(); t == nil {
+			return nil
+		}
+	}
+	req.Header.Set("Authorization", t.Type+" "+t.Access)
+	if t.dpop == nil {
+		return nil
+	}
+	nonce, _ := c.nonce.Load().(string)
+	proof, err := t.dpop.Proof(&oauth.Proof{Method: req.Method, URL: req.URL.String(), Token: oauth.NewSecret(t.Access), Nonce: nonce})
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Dpop", proof)
+	return nil
+}
+
+// Denied decides what follows a refusal: again is true if the request is to be sent once more
+// now. A [*LoginError] says that it can be later.
+func (c *Credential) Denied(ctx context.Context, req *http.Request, status int, header http.Header) (again bool, err error) {
+	c = c.living()
+	_, used, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	challenges := oauth.ParseChallenges(header.Values("WWW-Authenticate"))
+	if nonce := oauth.DPoPNonce(header); nonce != "" && challenges.HasError(oauth.CodeUseDPoPNonce) { // RFC 9449 section 9
+		c.nonce.Store(nonce)
+		return true, nil
+	}
+	err = c.ask(ctx, func(w *waiter) any { return &refused{used: used, status: status, challenges: challenges, waiter: w} })
+	return err == nil, err
+}
+
+// wait is [LoginError.Wait].
+func (c *Credential) wait(resume func(error)) (leave func()) {
+	w := c.newWaiter(resume)
+	c.send(&awaits{w}, w)
+	return func() {
+		c.open.Delete(w)
+		c.keeper.Send(&leaves{w})
+	}
+}

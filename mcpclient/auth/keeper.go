@@ -1,0 +1,199 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// keeper is the actor of a [Credential]: it decides what a refusal leads to, and has at most
+// one renewal or login under way, whose end all refused requests wait for.
+type keeper struct {
+	*Credential
+	renewing []renewal // requests that wait for the renewal under way; nil without one
+	dead     string    // a refresh token that cannot be renewed any more
+	begun    []time.Time
+
+	login   func(error) // ends the login under way; nil without one
+	wanted  *wish       // what it is for
+	failed  error       // what became of the last one
+	waiting []*waiter
+	timer   *actors.Timer // looks whether another process has logged in
+	until   time.Time     // when that is given up
+}
+
+// Messages of a keeper.
+type (
+	// loaded is what the vault has.
+	loaded struct {
+		tokens *tokens
+		err    error
+	}
+	// expired wants the token renewed that was used.
+	expired struct {
+		used string
+		*waiter
+	}
+	// refused is the server's refusal of a request with a token, "" for none.
+	refused struct {
+		used       string
+		status     int
+		challenges oauth.Challenges
+		*waiter
+	}
+	renewed struct {
+		before, tokens *tokens
+		err            error
+	}
+	loggedIn struct {
+		tokens *tokens
+		err    error
+	}
+	awaits struct{ *waiter }
+	leaves struct{ *waiter }
+	// look has the vault read again while a login by another process is waited for.
+	look   struct{}
+	looked struct{ loaded }
+)
+
+func newKeeper(c *Credential) *keeper { return &keeper{Credential: c} }
+
+// Receive implements [actors.Actor].
+func (k *keeper) Receive(c *actors.Context, msg any) {
+	switch m := msg.(type) {
+	case actors.Started:
+		actors.Await(c, k.load, func(t *tokens, err error) any { return loaded{t, err} })
+	case loaded:
+		k.now.Store(m.tokens)
+		if m.err != nil {
+			k.a.log.Warn("the tokens for a server cannot be read", "server", k.endpoint, "error", m.err)
+		}
+		k.loaded.Complete(struct{}{}, nil)
+	case *expired:
+		k.expired(c, m)
+	case *refused:
+		k.refused(c, m)
+	case renewed:
+		k.renewed(c, m)
+	case loggedIn:
+		k.loggedIn(c, m)
+	case *awaits:
+		k.awaits(m.waiter)
+	case *leaves:
+		k.waiting = slices.DeleteFunc(k.waiting, func(w *waiter) bool { return w == m.waiter })
+	case look:
+		actors.Await(c, k.load, func(t *tokens, err error) any { return looked{loaded{t, err}} })
+	case looked:
+		k.looked(c, m.loaded)
+	}
+}
+
+// current reports whether a token is the one that is used now.
+func (k *keeper) current(used string) bool {
+	t := k.now.Load()
+	return t == nil && used == "" || t != nil && t.Access == used
+}
+
+// use takes new tokens into use.
+func (k *keeper) use(t *tokens) { k.now.Store(t) }
+
+// awaits has a waiter wait for the login.
+func (k *keeper) awaits(w *waiter) {
+	if k.login == nil && k.timer == nil { // it is over
+		w.end(k.failed)
+		return
+	}
+	k.waiting = append(k.waiting, w)
+}
+
+// settle ends the wait of all.
+func (k *keeper) settle(err error) {
+	k.failed = err
+	waiting := k.waiting
+	k.waiting = nil
+	for _, w := range waiting {
+		w.end(err)
+	}
+}
+
+// lookEvery is how often the vault is read while another process is to log in.
+const lookEvery = 500 * time.Millisecond
+
+// watch waits for a login by another process.
+func (k *keeper) watch(c *actors.Context) {
+	k.until = time.Now().Add(k.a.opts.Patience)
+	if k.timer == nil {
+		k.timer = c.NewTimer(look{})
+	}
+	k.timer.Set(lookEvery)
+}
+
+// looked goes on if another process has logged in.
+func (k *keeper) looked(c *actors.Context, m loaded) {
+	if k.timer == nil {
+		return
+	}
+	before := k.now.Load()
+	switch {
+	case m.err == nil && m.tokens != nil && (before == nil || m.tokens.Access != before.Access):
+		k.use(m.tokens)
+		k.timer.Clear()
+		k.timer = nil
+		k.settle(nil)
+	case time.Now().After(k.until) || len(k.waiting) == 0 && time.Now().Add(k.a.opts.Patience-time.Minute).After(k.until):
+		k.timer.Clear()
+		k.timer = nil
+		k.settle(errPatience)
+	default:
+		k.timer.Set(lookEvery)
+	}
+}
+
+var errPatience = errors.New("no person has logged in")
+
+// begin begins a login, unless there were too many.
+func (k *keeper) begin(c *actors.Context, w *wish) error {
+	k.wanted = w
+	if k.a.opts.Authorize == nil && k.cfg.Grant == mcpclient.GrantPerson {
+		k.watch(c)
+		return nil
+	}
+	now := time.Now()
+	k.begun = slices.DeleteFunc(k.begun, func(t time.Time) bool { return now.Sub(t) > loginWindow })
+	if len(k.begun) >= maxLogins {
+		return errTooMany
+	}
+	k.begun = append(k.begun, now)
+	k.login = actors.Await(c, func(ctx context.Context) (*tokens, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, k.a.opts.Patience, errPatience)
+		defer cancel()
+		l := login{Credential: k.Credential, wish: *w, before: k.now.Load()}
+		return l.run(ctx)
+	}, func(t *tokens, err error) any { return loggedIn{t, err} })
+	return nil
+}
+
+// Bounds on the logins that refusals of one server may cause (AUTH-62, SECA-26).
+const (
+	maxLogins   = 3
+	loginWindow = time.Hour
+)
+
+var errTooMany = errors.New("the server has refused what it was given three times within an hour")
+
+// loggedIn is the end of a login.
+func (k *keeper) loggedIn(_ *actors.Context, m loggedIn) {
+	k.login = nil
+	if m.err != nil {
+		k.a.log.Warn("no authorization", "server", k.endpoint, "error", m.err)
+		k.settle(m.err)
+		return
+	}
+	k.use(m.tokens)
+	k.settle(nil)
+}

@@ -1,0 +1,310 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// grantCode is the grant of a person's authorization.
+const grantCode = "authorization_code"
+
+// login is one authorization by a person, from the metadata of the server to the tokens.
+type login struct {
+	*Credential
+	wish
+	before *tokens // nil for none
+
+	place    place
+	resource *oauth.Resource
+	client   *oauth.Client
+}
+
+// run carries the login out.
+func (l *login) run(ctx context.Context) (*tokens, error) {
+	if t, err := l.load(ctx); err != nil || t != nil && (l.before == nil || t.Access != l.before.Access) {
+		return t, err // another process was faster
+	}
+	if _, err := l.a.vault.Get(ctx, kindPlace, l.placeKey(), &l.place); err != nil {
+		return nil, err
+	}
+	server, err := l.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.cfg.Grant != mcpclient.GrantPerson {
+		return l.withoutPerson(ctx, server)
+	}
+	back, err := l.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back.close()
+	if l.client, err = l.identify(ctx, server, back.uri); err != nil {
+		return nil, err
+	}
+	if err := l.bind(l.client); err != nil {
+		return nil, err
+	}
+	scopes := l.scopesFor(server)
+	code, authorization, err := l.ask(ctx, back, scopes)
+	if err != nil {
+		return nil, err
+	}
+	got, err := l.client.Token(ctx, l.http, oauth.CodeGrant(authorization, code), "")
+	if err != nil {
+		return nil, err
+	}
+	return l.keep(ctx, got, scopes)
+}
+
+// bind has the client's tokens be for the resource, and for a key of its own where the server
+// wants that (RFC 9449).
+func (l *login) bind(client *oauth.Client) (err error) {
+	if client.Resource = l.resource.URI; l.cfg.NoResource {
+		client.Resource = ""
+	}
+	if l.resource.DPoP || l.dpop {
+		client.DPoP, err = oauth.NewDPoPKey()
+	}
+	return err
+}
+
+// discover finds the authorization server (AUTH-20 to AUTH-28).
+func (l *login) discover(ctx context.Context) (*oauth.Server, error) {
+	r, err := oauth.FetchResource(ctx, l.http, l.url, l.metadata)
+	switch {
+	case errors.Is(err, oauth.ErrNoMetadata) && !l.place.Metadata && l.metadata == "":
+		return l.discoverLegacy(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.endpoint, err)
+	}
+	if l.resource = r; !l.place.Metadata { // noted now: the login may fail
+		if err := l.note(ctx, func(p *place) { p.Metadata = true }); err != nil {
+			return nil, err
+		}
+	}
+	issuer, err := l.choose(r.Servers)
+	if err != nil {
+		return nil, err
+	}
+	s, err := oauth.FetchServer(ctx, l.http, issuer, oauth.OnLoopback(l.url))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the metadata of the authorization server %s: %w", sanitize.Line(issuer, 200), err)
+	}
+	return s, nil
+}
+
+// discoverLegacy takes the server for one of 2025-03-26: it is its own authorization server.
+func (l *login) discoverLegacy(ctx context.Context) (*oauth.Server, error) {
+	s, err := oauth.FetchLegacyServer(ctx, l.http, l.url, "2025-03-26")
+	if err != nil {
+		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.endpoint, err)
+	}
+	l.resource = &oauth.Resource{} // that revision has no resource indicators
+	return s, nil
+}
+
+// choose returns the issuer to use of those that the server names.
+func (l *login) choose(issuers []string) (string, error) {
+	switch {
+	case len(issuers) == 0:
+		return "", fmt.Errorf("the metadata of %s names no authorization server", l.endpoint)
+	case l.cfg.Issuer == "":
+		return issuers[0], nil
+	case !slices.Contains(issuers, l.cfg.Issuer):
+		return "", fmt.Errorf("the configured issuer %s is none of those that %s names: %s", l.cfg.Issuer, l.endpoint, sanitize.Line(strings.Join(issuers, ", "), 400))
+	}
+	return l.cfg.Issuer, nil
+}
+
+// identify returns the client at an authorization server: configured, by the address of its
+// description, registered before, or registered now (AUTH-30).
+func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI string) (*oauth.Client, error) {
+	switch {
+	case l.cfg.ClientID != "":
+		return l.configured(s, l.place.Issuer)
+	case s.ClientIDDocument && l.a.opts.ClientMetadataURL != "":
+		return &oauth.Client{Server: s, ID: l.a.opts.ClientMetadataURL, Method: oauth.AuthNone}, nil
+	}
+	var r registration
+	key := keyOf(s.Issuer, redirectURI)
+	version, err := l.a.vault.Get(ctx, kindClient, key, &r)
+	if err != nil {
+		return nil, err
+	}
+	if version == 0 || !r.Expires.IsZero() && !time.Now().Before(r.Expires) {
+		if s.RegistrationEndpoint == "" {
+			return nil, fmt.Errorf("the authorization server %s registers no clients: register this program there, with the redirect address %s, and configure oauth.clientId", s.Issuer, redirectURI)
+		}
+		got, err := oauth.Register(ctx, l.http, s, l.description(s, redirectURI), oauth.Secret{})
+		if err != nil {
+			return nil, err
+		}
+		r = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires}
+		if _, err := l.a.vault.Put(ctx, kindClient, key, version, &r); err != nil {
+			return nil, err
+		}
+	}
+	return &oauth.Client{Server: s, ID: r.ID, Method: r.Method, Secret: oauth.NewSecret(r.Secret)}, nil
+}
+
+// configured returns the client that the configuration names. What proves who it is goes to its
+// issuer only: the configured one, else the first that was used here (AUTH-34).
+func (c *Credential) configured(s *oauth.Server, known string) (*oauth.Client, error) {
+	client := &oauth.Client{Server: s, ID: c.cfg.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(c.cfg.ClientSecret)}
+	if c.cfg.ClientSecret == "" && c.cfg.PrivateKey == "" {
+		return client, nil
+	}
+	if issuer := cmp.Or(c.cfg.Issuer, known); issuer != "" && issuer != s.Issuer {
+		return nil, fmt.Errorf("the client %.100q is registered at %s, and the server names %s: configure oauth.issuer if it is the same client", c.cfg.ClientID, issuer, s.Issuer)
+	}
+	if c.cfg.PrivateKey != "" {
+		key, err := oauth.ParseSigningKey(oauth.NewSecret(c.cfg.PrivateKey), c.cfg.KeyID)
+		client.Key, client.Method = key, oauth.AuthKey
+		return client, err
+	}
+	client.Method = methodOf(s, true)
+	return client, nil
+}
+
+// methodOf chooses how to authenticate of what the server lists; nothing is basic (RFC 8414).
+func methodOf(s *oauth.Server, secret bool) oauth.AuthMethod {
+	order := []oauth.AuthMethod{oauth.AuthNone, oauth.AuthBasic, oauth.AuthPost}
+	if secret {
+		order = order[1:]
+	}
+	for _, m := range order {
+		if slices.Contains(s.AuthMethods, string(m)) {
+			return m
+		}
+	}
+	if secret {
+		return oauth.AuthBasic
+	}
+	return oauth.AuthNone
+}
+
+// description is what a registration says of the client.
+func (l *login) description(s *oauth.Server, redirectURI string) *oauth.Metadata {
+	m := &oauth.Metadata{
+		Name: l.a.opts.ClientName, RedirectURIs: []string{redirectURI}, ApplicationType: "native",
+		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: methodOf(s, false),
+	}
+	return m
+}
+
+// offline is the scope that brings a refresh token.
+const offline = "offline_access"
+
+// scopesFor returns the scopes to ask for (AUTH-41, AUTH-44, AUTH-61).
+func (l *login) scopesFor(s *oauth.Server) []string {
+	scopes := l.cfg.Scopes
+	if scopes == nil {
+		if scopes = l.wish.scopes; scopes == nil {
+			scopes = l.resource.Scopes
+		}
+	}
+	scopes = slices.Clone(scopes)
+	for _, had := range l.had {
+		if !slices.Contains(scopes, had) {
+			scopes = append(scopes, had)
+		}
+	}
+	if slices.Contains(s.Scopes, offline) && !slices.Contains(scopes, offline) {
+		scopes = append(scopes, offline)
+	}
+	return scopes
+}
+
+// ask has a person authorize the client, and returns the code.
+func (l *login) ask(ctx context.Context, back *callback, scopes []string) (code oauth.Secret, a *oauth.Authorization, err error) {
+	if a, err = l.client.Begin(back.uri, scopes, nil); err != nil {
+		return code, nil, err
+	}
+	r := &Request{
+		Server: l.endpoint, Name: l.resource.Name, Resource: sanitize.Line(cmp.Or(l.resource.URI, l.endpoint), 400), Issuer: sanitize.Line(l.client.Server.Issuer, 400),
+		ClientID: sanitize.Line(l.client.ID, 200), Scopes: scopes, Why: l.why, URL: a.URL, redirects: back.redirects,
+	}
+	r.New = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return l.before != nil && slices.Contains(l.before.Scopes, s) })
+	code, err = back.await(ctx, a, func(ctx context.Context) error {
+		r.over = ctx.Done()
+		return l.a.opts.Authorize(ctx, r)
+	})
+	return code, a, err
+}
+
+// keep saves the tokens, and where they are for.
+func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*tokens, error) {
+	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: cmp.Or(string(l.cfg.Grant), grantCode)}}
+	t.take(got, asked)
+	if l.client.DPoP != nil {
+		key, err := l.client.DPoP.Export()
+		if err != nil {
+			return nil, err
+		}
+		t.Key, t.dpop = key.Reveal(), l.client.DPoP
+	}
+	var err error
+	if t.version, err = update(ctx, l.a.vault, kindToken, t.of.key(l.a.opts.Profile), func(kept *tokens) { *kept = *t }); err != nil {
+		return nil, err
+	}
+	if err := l.note(ctx, func(p *place) { p.credential = t.of }); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// clientOf returns the client of kept tokens, for their renewal.
+func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Client, error) {
+	s, err := oauth.FetchServer(ctx, c.http, of.Issuer, oauth.OnLoopback(c.url))
+	if errors.Is(err, oauth.ErrNoMetadata) && of.Resource == "" {
+		s, err = oauth.FetchLegacyServer(ctx, c.http, c.url, "2025-03-26")
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := &oauth.Client{Server: s, ID: of.ClientID, Method: oauth.AuthNone}
+	if c.cfg.ClientID == of.ClientID {
+		if client, err = c.configured(s, of.Issuer); err != nil {
+			return nil, err
+		}
+	} else if of.ClientID != c.a.opts.ClientMetadataURL {
+		if err := c.registered(ctx, client); err != nil {
+			return nil, err
+		}
+	}
+	client.Resource = of.Resource
+	return client, nil
+}
+
+// registered completes a client that was registered.
+func (c *Credential) registered(ctx context.Context, client *oauth.Client) error {
+	for after := client.Server.Issuer + "\n"; ; {
+		list, err := c.a.vault.AllSealed(ctx, kindClient, after, 0)
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
+			var r registration
+			if after = x.Key; !strings.HasPrefix(x.Key, client.Server.Issuer+"\n") {
+				return nil
+			}
+			if err := c.a.vault.Unseal(&x, &r); err == nil && r.ID == client.ID {
+				client.Method, client.Secret = r.Method, oauth.NewSecret(r.Secret)
+				return nil
+			}
+		}
+		if len(list) == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpclient"
+)
+
+// withoutPerson gets a token by a grant that asks no person. Nothing of it is tried again, and
+// no other grant takes its place (AUTH-80, AUTH-81).
+func (l *login) withoutPerson(ctx context.Context, server *oauth.Server) (*tokens, error) {
+	if l.cfg.ClientID == "" {
+		return nil, fmt.Errorf("the grant %s needs oauth.clientId: register the program at %s", l.cfg.Grant, server.Issuer)
+	}
+	var err error
+	if l.client, err = l.configured(server, l.place.Issuer); err != nil {
+		return nil, err
+	}
+	if err := l.bind(l.client); err != nil {
+		return nil, err
+	}
+	scopes := l.scopesFor(server)
+	grant, err := l.grant(ctx, scopes)
+	if err != nil {
+		return nil, err
+	}
+	got, err := l.client.Token(ctx, l.http, grant, "")
+	if err != nil {
+		return nil, err
+	}
+	return l.keep(ctx, got, scopes)
+}
+
+// grant is what the program has to show.
+func (l *login) grant(ctx context.Context, scopes []string) (*oauth.Grant, error) {
+	if l.cfg.Grant == mcpclient.GrantClient {
+		return oauth.ClientGrant(scopes), nil
+	}
+	if l.cfg.Assertion == nil {
+		return nil, fmt.Errorf("the grant %s needs OAuth.Assertion", l.cfg.Grant)
+	}
+	text, err := l.cfg.Assertion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the assertion: %w", err)
+	}
+	switch assertion := oauth.NewSecret(text); l.cfg.Grant {
+	case mcpclient.GrantAssertion:
+		return oauth.AssertionGrant(assertion, scopes), nil
+	case mcpclient.GrantEnterprise:
+		return l.enterprise(ctx, assertion, scopes)
+	}
+	return nil, fmt.Errorf("unknown grant %.40q: want %s, %s or %s", l.cfg.Grant, mcpclient.GrantClient, mcpclient.GrantAssertion, mcpclient.GrantEnterprise)
+}
+
+// enterprise exchanges a person's ID token at the identity provider for an assertion that is
+// good at the authorization server (ID-JAG).
+func (l *login) enterprise(ctx context.Context, identity oauth.Secret, scopes []string) (*oauth.Grant, error) {
+	idp := l.cfg.IdentityProvider
+	if idp.Issuer == "" {
+		return nil, errors.New("the grant enterprise needs OAuth.IdentityProvider")
+	}
+	s, err := oauth.FetchServer(ctx, l.http, idp.Issuer, oauth.OnLoopback(l.url))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the identity provider %s: %w", idp.Issuer, err)
+	}
+	client := &oauth.Client{Server: s, ID: idp.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(idp.ClientSecret), Resource: l.resource.URI}
+	if idp.ClientSecret != "" {
+		client.Method = methodOf(s, true)
+	}
+	got, err := client.Token(ctx, l.http, oauth.ExchangeGrant(&oauth.Exchange{
+		Requested: oauth.TypeIDJAG, Subject: identity, SubjectType: oauth.TypeIDToken, Audience: l.client.Server.Issuer, Scopes: scopes,
+	}), "")
+	if err != nil {
+		return nil, fmt.Errorf("at the identity provider: %w", err)
+	}
+	return oauth.AssertionGrant(got.Access, scopes), nil
+}

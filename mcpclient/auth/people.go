@@ -1,0 +1,96 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+)
+
+// AuthorizeFunc asks a person to let the client use a server, and opens [Request].URL for that,
+// in a browser of the person. It returns when the person has agreed, or with an error that
+// says why not; ctx ends when the authorization is over. It may block.
+type AuthorizeFunc func(ctx context.Context, r *Request) error
+
+// Request is what a person decides on. All texts of it are fit to be shown on one line.
+type Request struct {
+	Server   string // address of the MCP server
+	Name     string // that the server has for itself; "" if it has none
+	Resource string // that the token will be for
+	Issuer   string // of the authorization server, where the person logs in
+	ClientID string
+	Scopes   []string // that are asked for
+	New      []string // of them, those that the client does not have yet
+	Why      string   // what the request is made for
+	// URL is to be opened, as it is.
+	URL string
+
+	redirects chan redirect
+	over      <-chan struct{} // closed with the login
+}
+
+type redirect struct {
+	address string
+	answer  chan error
+}
+
+// Redirected takes the address to which the browser was sent at the end, where it could not
+// reach this program: a person may paste it. The error says why it is not the answer; then
+// the right one is still waited for.
+func (r *Request) Redirected(ctx context.Context, address string) error {
+	one := redirect{address, make(chan error, 1)}
+	select {
+	case r.redirects <- one:
+	case <-r.over:
+		return fmt.Errorf("%w: it is over", ErrForeign)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-one.answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ErrForeign is what [Request.Redirected] returns for an address that does not answer the
+// request.
+var ErrForeign = oauth.ErrForeign
+
+// ErrLogin is what a [LoginError] is.
+var ErrLogin = errors.New("auth: a person has to log in")
+
+// LoginError says that a request waits for an authorization. It is the error of the request
+// only if that does not come.
+type LoginError struct {
+	Server string // its address
+	Err    error  // why there is none; nil while it is waited for
+
+	keeper *Credential
+}
+
+func (e *LoginError) Error() string {
+	text := "a person has to log in at " + e.Server
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports that the error is [ErrLogin].
+func (e *LoginError) Is(target error) bool { return target == ErrLogin }
+
+// Unwrap returns why there is no authorization.
+func (e *LoginError) Unwrap() error { return e.Err }
+
+// Wait has resume called once, with nil when the request can be sent again, else with why
+// not. It may be called before Wait returns. Leave gives the wait up.
+func (e *LoginError) Wait(resume func(error)) (leave func()) {
+	if e.Err != nil {
+		resume(e.Err)
+		return func() {}
+	}
+	return e.keeper.wait(resume)
+}

@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/sanitize"
+)
+
+// wish is what a login is to bring.
+type wish struct {
+	metadata string   // address of the resource metadata, from the challenge; unchecked
+	scopes   []string // that the challenge names; nil for none
+	dpop     bool     // the server wants a token that is bound to a key
+	had      []string // scopes of the token that was refused for want of more
+	why      string   // for people
+}
+
+// refused decides what a refusal leads to (AUTH-22, AUTH-60 to AUTH-62).
+func (k *keeper) refused(c *actors.Context, m *refused) {
+	if !k.current(m.used) { // there is another token meanwhile
+		m.end(nil)
+		return
+	}
+	w := &wish{metadata: m.challenges.ResourceMetadata(), scopes: m.challenges.Scopes(), dpop: m.challenges.Wants("dpop")}
+	t := k.now.Load()
+	switch {
+	case m.status == http.StatusForbidden:
+		k.stepUp(c, m, w)
+	case t != nil && t.Refresh != "":
+		w.why = "the server does not take the token any more, and it cannot be renewed"
+		k.renew(c, renewal{m.waiter, w})
+	default:
+		if w.why = "the server wants to know who uses it"; t != nil {
+			w.why = "the server does not take the token any more"
+		}
+		k.needLogin(c, m.waiter, w)
+	}
+}
+
+// stepUp asks for more scopes, if the server has said which and they are more.
+func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
+	if !m.challenges.HasError("insufficient_scope") {
+		m.end(errForbidden)
+		return
+	}
+	if t := k.now.Load(); t != nil {
+		w.had = t.Scopes
+	}
+	more := slices.DeleteFunc(slices.Clone(w.scopes), func(s string) bool { return slices.Contains(w.had, s) })
+	names := sanitize.Line(strings.Join(more, " "), 300)
+	switch {
+	case len(more) == 0:
+		m.end(errNothingNew)
+		return
+	case k.cfg.Scopes != nil && !slices.ContainsFunc(more, func(s string) bool { return slices.Contains(k.cfg.Scopes, s) }):
+		m.end(fmt.Errorf("the server wants more for this, and oauth.scopes does not name it: add %s", names))
+		return
+	}
+	w.why = "the server wants more for this: " + names
+	k.needLogin(c, m.waiter, w)
+}
+
+var (
+	errForbidden  = errors.New("the server forbids it to this account")
+	errNothingNew = errors.New("the server wants scopes that the token has")
+)
+
+// needLogin has a request wait for a login, which begins if none is under way.
+func (k *keeper) needLogin(c *actors.Context, waiter *waiter, w *wish) {
+	if k.login == nil && k.timer == nil {
+		if err := k.begin(c, w); err != nil {
+			waiter.end(&LoginError{Server: k.endpoint, Err: err, keeper: k.Credential})
+			return
+		}
+	}
+	waiter.end(&LoginError{Server: k.endpoint, keeper: k.Credential})
+}

@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// expired renews a token that is still the current one.
+func (k *keeper) expired(c *actors.Context, m *expired) {
+	if !k.current(m.used) {
+		m.end(nil)
+		return
+	}
+	k.renew(c, renewal{waiter: m.waiter})
+}
+
+// renewal is a request that waits for one.
+type renewal struct {
+	waiter *waiter
+	wish   *wish // for the login that follows if the grant has ended; nil for none
+}
+
+// renew has a request wait for a renewal, which begins if none is under way.
+func (k *keeper) renew(c *actors.Context, r renewal) {
+	before := k.now.Load()
+	switch {
+	case k.renewing != nil:
+		k.renewing = append(k.renewing, r)
+		return
+	case before.Refresh == k.dead:
+		k.ended(c, r)
+		return
+	}
+	k.renewing = []renewal{r}
+	actors.Await(c, func(ctx context.Context) (*tokens, error) {
+		ctx, cancel := context.WithTimeout(ctx, renewalTime)
+		defer cancel()
+		if r.wish != nil && k.moved(ctx, before, r.wish.metadata) {
+			return nil, errMoved
+		}
+		return k.refresh(ctx, before)
+	}, func(t *tokens, err error) any { return renewed{before, t, err} })
+}
+
+// ended answers a request whose grant has ended.
+func (k *keeper) ended(c *actors.Context, r renewal) {
+	if r.wish == nil {
+		r.waiter.end(errEnded)
+		return
+	}
+	k.needLogin(c, r.waiter, r.wish)
+}
+
+// moved reports whether a server that has refused a token trusts its issuer no more: a renewal
+// would be no help then (AUTH-34).
+func (c *Credential) moved(ctx context.Context, t *tokens, metadata string) bool {
+	r, err := oauth.FetchResource(ctx, c.http, c.url, metadata)
+	return err == nil && len(r.Servers) > 0 && !slices.Contains(r.Servers, t.of.Issuer)
+}
+
+var errMoved = errors.New("the server has another authorization server now")
+
+var errEnded = errors.New("the authorization has ended")
+
+const (
+	renewalTime = 40 * time.Second // with the wait for another process
+	leaseTime   = 30 * time.Second // of the right to renew
+	leasePause  = 100 * time.Millisecond
+)
+
+// renewed is the end of a renewal.
+func (k *keeper) renewed(c *actors.Context, m renewed) {
+	waiting := k.renewing
+	k.renewing = nil
+	over := m.err != nil && !oauth.Temporary(m.err) && !errors.Is(m.err, errVault)
+	switch {
+	case k.now.Load() != m.before: // a login was faster
+		m.err, over = nil, false
+	case m.err == nil:
+		k.use(m.tokens)
+	default:
+		k.a.log.Debug("a token was not renewed", "server", k.endpoint, "error", m.err)
+		if over {
+			k.dead = m.before.Refresh
+		}
+	}
+	for _, r := range waiting {
+		if over {
+			k.ended(c, r)
+		} else {
+			r.waiter.end(m.err)
+		}
+	}
+}
+
+// errVault is the error of a renewal for which a login is no help.
+var errVault = errors.New("the renewed token cannot be kept")
+
+// refresh renews tokens: one process at a time, and only if no other has done so meanwhile. The
+// new ones are saved before they are returned.
+func (c *Credential) refresh(ctx context.Context, before *tokens) (*tokens, error) {
+	key, owner := before.of.key(c.a.opts.Profile), uuid.NewString()
+	for {
+		err := c.a.vault.LeaseSealed(ctx, kindToken, key, owner, leaseTime)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrLeased) {
+			return nil, fmt.Errorf("%w: %w", errVault, err)
+		}
+		select {
+		case <-time.After(leasePause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.a.vault.ReleaseSealed(ctx, kindToken, key, owner) // else it ends with its time
+	}()
+	now, err := c.load(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errVault, err)
+	case now == nil:
+		return nil, errors.New("the tokens were removed")
+	case now.Access != before.Access:
+		return now, nil // by another process
+	}
+	client, err := c.clientOf(ctx, &now.of)
+	if err != nil {
+		return nil, err
+	}
+	client.DPoP = now.dpop
+	got, err := client.Token(ctx, c.http, oauth.RefreshGrant(oauth.NewSecret(now.Refresh), nil), "")
+	if err != nil {
+		return nil, err
+	}
+	next := *now
+	next.take(got, now.Scopes)
+	if err := c.save(ctx, &next); err != nil {
+		return nil, fmt.Errorf("%w: %w", errVault, err)
+	}
+	return &next, nil
+}

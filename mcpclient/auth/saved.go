@@ -1,0 +1,146 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/vault"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Kinds of secrets in the vault.
+const (
+	kindPlace  = "oauth place"  // by profile and MCP endpoint: which credential is used there
+	kindToken  = "oauth token"  // by credential
+	kindClient = "oauth client" // by issuer and redirect: a registration
+)
+
+// credential identifies tokens. Neither a name of a configuration nor a host alone does.
+type credential struct {
+	Issuer   string `json:"issuer"`
+	Resource string `json:"resource"`
+	ClientID string `json:"clientId"`
+	Grant    string `json:"grant"`
+}
+
+func (c *credential) key(profile string) string {
+	return keyOf(profile, c.Issuer, c.Resource, c.ClientID, c.Grant)
+}
+
+// keyOf joins the parts of a key, unambiguously: none has a line feed.
+func keyOf(parts ...string) string { return strings.Join(parts, "\n") }
+
+// place is what is known of an MCP endpoint.
+type place struct {
+	credential
+	Metadata bool `json:"metadata"` // it has published resource metadata: it is never taken for a server of 2025-03-26 again
+}
+
+// tokens are what a server is shown.
+type tokens struct {
+	Access  string    `json:"access"`
+	Type    string    `json:"type"`
+	Refresh string    `json:"refresh,omitempty"`
+	Scopes  []string  `json:"scopes,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Key     string    `json:"key,omitempty"`  // to which the tokens are bound, a JSON Web Key
+	Renew   time.Time `json:"renew,omitzero"` // when it is to be renewed, a little before that
+
+	dpop    *oauth.DPoPKey // the same; nil for bearer tokens
+	version int64          // in the vault
+	of      credential     // that they belong to
+}
+
+// expired reports whether the access token is, or soon will be, of no use.
+func (t *tokens) expired(now time.Time) bool {
+	return !t.Renew.IsZero() && !now.Before(t.Renew)
+}
+
+// expiryMargin covers the way to the server, and clocks that differ a little. A token that
+// lasts for seconds has a quarter of its time.
+const expiryMargin = 10 * time.Second
+
+// take puts what the token endpoint gave in the place of what was there. Asked are the scopes
+// that were asked for.
+func (t *tokens) take(got *oauth.Token, asked []string) {
+	t.Access, t.Type, t.Expires, t.Renew = got.Access.Reveal(), got.Type, got.Expires, got.Expires
+	if !got.Expires.IsZero() {
+		t.Renew = got.Expires.Add(-min(expiryMargin, time.Until(got.Expires)/4))
+	}
+	if r := got.Refresh.Reveal(); r != "" {
+		t.Refresh = r
+	}
+	if t.Scopes = got.Scopes; got.SameScopes {
+		t.Scopes = asked
+	}
+}
+
+// registration is a client id that a server has given us.
+type registration struct {
+	ID      string           `json:"id"`
+	Secret  string           `json:"secret,omitempty"`
+	Method  oauth.AuthMethod `json:"method"`
+	Expires time.Time        `json:"expires,omitzero"`
+}
+
+// load reads the tokens for the endpoint; nil if there are none, or of another client or
+// issuer than the configured ones.
+func (c *Credential) load(ctx context.Context) (*tokens, error) {
+	var p place
+	placed, err := c.a.vault.Get(ctx, kindPlace, c.placeKey(), &p)
+	if err != nil || placed == 0 || p.Issuer != cmp.Or(c.cfg.Issuer, p.Issuer) || p.ClientID != cmp.Or(c.cfg.ClientID, p.ClientID) {
+		return nil, err
+	}
+	t := &tokens{of: p.credential}
+	if t.version, err = c.a.vault.Get(ctx, kindToken, p.key(c.a.opts.Profile), t); err != nil || t.version == 0 {
+		return nil, err
+	}
+	if t.Key != "" {
+		t.dpop, err = oauth.ParseDPoPKey(oauth.NewSecret(t.Key))
+	}
+	return t, err
+}
+
+// placeKey is in clear: it has the digest of a query.
+func (c *Credential) placeKey() string {
+	if c.query == "" {
+		return keyOf(c.a.opts.Profile, c.endpoint)
+	}
+	return keyOf(c.a.opts.Profile, c.endpoint, fmt.Sprintf("%x", sha256.Sum256([]byte(c.query))))
+}
+
+// save keeps tokens before they are used: a refresh token that was replaced and lost cannot be
+// had again.
+func (c *Credential) save(ctx context.Context, t *tokens) (err error) {
+	t.version, err = c.a.vault.Put(ctx, kindToken, t.of.key(c.a.opts.Profile), t.version, t)
+	return err
+}
+
+// note changes what is kept of the endpoint.
+func (l *login) note(ctx context.Context, change func(*place)) error {
+	_, err := update(ctx, l.a.vault, kindPlace, l.placeKey(), func(p *place) {
+		change(p)
+		l.place = *p
+	})
+	return err
+}
+
+// update changes an entry, whatever other processes do to it meanwhile.
+func update[T any](ctx context.Context, v *vault.Vault, kind, key string, change func(*T)) (version int64, err error) {
+	for {
+		value := new(T)
+		if version, err = v.Get(ctx, kind, key, value); err != nil {
+			return 0, err
+		}
+		change(value)
+		if version, err = v.Put(ctx, kind, key, version, value); !errors.Is(err, store.ErrConflict) {
+			return version, err
+		}
+	}
+}

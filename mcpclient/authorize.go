@@ -1,0 +1,146 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+)
+
+// Authorizer authorizes a program at its servers over HTTP. Package auth has one.
+type Authorizer interface {
+	// For returns what authorizes the requests to a server, nil for a server that is not to
+	// be authorized at.
+	For(s *Server) (Auth, error)
+}
+
+// Auth authorizes the requests to one server. Its methods may be called from any goroutine;
+// they may wait, but not longer than ctx.
+type Auth interface {
+	// Authorize sets the headers of a request that prove who sends it.
+	Authorize(ctx context.Context, req *http.Request) error
+	// Denied is told that the server has refused a request with 401 or 403, and so has not
+	// carried it out. Header is that of the answer. Again says that Authorize has something
+	// else now: the request is sent once more. The error says
+	// why not; one with the method Wait(resume func(error)) (leave func()) says that the
+	// request can be sent later, when resume is called with nil: its call waits for that.
+	Denied(ctx context.Context, req *http.Request, status int, header http.Header) (again bool, err error)
+}
+
+// OAuth is what is configured of the authorization at a server. The zero value finds
+// everything out.
+type OAuth struct {
+	// Off leaves the server alone: a refusal is an error.
+	Off bool
+	// Issuer is the authorization server to use, of those that the server names. Empty is the
+	// first.
+	Issuer string
+	// ClientID and ClientSecret were given by the authorization server, and the secret goes to
+	// Issuer only. Empty registers the program.
+	ClientID, ClientSecret string
+	// Scopes are asked for in place of those that the server wants. Nil is what it wants.
+	Scopes []string
+	// Grant is how to get a token. Empty asks a person.
+	Grant OAuthGrant
+	// PrivateKey proves who the program is, in place of a secret (private_key_jwt): PEM, or a
+	// JSON Web Key. KeyID is its id at the authorization server; it may be empty.
+	PrivateKey, KeyID string
+	// Assertion returns what [GrantAssertion] and [GrantEnterprise] show, each time anew.
+	Assertion func(context.Context) (string, error)
+	// IdentityProvider is that of GrantEnterprise.
+	IdentityProvider IdentityProvider
+	// NoResource leaves out the parameter "resource", for authorization servers that reject it.
+	NoResource bool
+}
+
+// OAuthGrant is a way to get a token.
+type OAuthGrant string
+
+// The grants.
+const (
+	// GrantPerson: a person logs in and agrees.
+	GrantPerson OAuthGrant = ""
+	// GrantClient: the program acts for itself (client credentials).
+	GrantClient OAuthGrant = "client_credentials"
+	// GrantAssertion: the platform that the program runs on vouches for it, by a JWT (workload
+	// identity).
+	GrantAssertion OAuthGrant = "jwt-bearer"
+	// GrantEnterprise: the company's identity provider vouches for a person who has signed on
+	// there, by an ID token (enterprise-managed authorization).
+	GrantEnterprise OAuthGrant = "enterprise"
+)
+
+// IdentityProvider is where a person has signed on. Its client is the program as it is
+// registered there.
+type IdentityProvider struct {
+	Issuer, ClientID, ClientSecret string
+}
+
+// authorizable is the error of a request that can be sent later; see [Auth].
+type authorizable interface {
+	error
+	Wait(resume func(error)) (leave func())
+}
+
+// maxAuthorizations bounds how often one call waits for an authorization (AUTH-62).
+const maxAuthorizations = 3
+
+// authorizes has a call that was refused wait until it is authorized. The server has not
+// carried it out, so that it is sent again whatever it does.
+func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
+	wait, ok := errors.AsType[authorizable](a.Err)
+	if !ok || !t.Authorized(maxAuthorizations) {
+		return call.Step{}, false
+	}
+	return call.Step{Wait: func(resume func(call.Step)) func(error) {
+		t.Wait(1)
+		leave := wait.Wait(func(err error) {
+			t.Wait(-1)
+			if err != nil {
+				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
+				return
+			}
+			resume(call.Step{Retry: &call.Retry{Params: t.Params(), Headers: t.Headers}})
+		})
+		return func(error) { leave() }
+	}}, true
+}
+
+// reconnects has a connection that was refused made again once it is authorized.
+func (c *Client) reconnects(err error) {
+	if wait, ok := errors.AsType[authorizable](err); ok {
+		wait.Wait(func(err error) {
+			if err == nil {
+				c.conn.Retry()
+			}
+		})
+	}
+}
+
+// connectAuthorized waits until the connection is authorized, if that is what it lacks, and
+// makes it.
+func (c *Client) connectAuthorized(ctx context.Context, err error) error {
+	for range maxAuthorizations {
+		wait, ok := errors.AsType[authorizable](err)
+		if !ok {
+			return err
+		}
+		done := make(chan error, 1)
+		leave := wait.Wait(func(err error) { done <- err })
+		select {
+		case failed := <-done:
+			if failed != nil {
+				return errors.Join(err, failed)
+			}
+		case <-ctx.Done():
+			leave()
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if err = c.conn.Connect(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
