@@ -22,6 +22,7 @@ const (
 	ExitLimit       = 4 // a limit was reached
 	ExitDenied      = 5 // a policy denied it
 	ExitUnreachable = 6 // a model or an MCP server cannot be reached
+	ExitLogin       = 7 // a person has to log in at an MCP server first
 	ExitTimeout     = 124
 	ExitInterrupt   = 130 // SIGINT
 	ExitTerminated  = 143 // SIGTERM

@@ -29,7 +29,7 @@ func Command(e *env.Env) *cobra.Command {
 		Short: "Configure MCP servers, look at them, use them",
 	}, addCommand(e), lsCommand(e), getCommand(e), rmCommand(e), importCommand(e), approveCommand(e), approvalsCommand(e),
 		testCommand(e), toolsCommand(e), callCommand(e), resourcesCommand(e), promptsCommand(e),
-		skillsCommand(e))
+		skillsCommand(e), loginCommand(e), logoutCommand(e), authCommand(e))
 }
 
 func lsCommand(e *env.Env) *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -68,11 +69,20 @@ func WithClient(ctx context.Context, e *env.Env, f *ServerFlags, s store.Store, 
 	if err != nil {
 		return err
 	}
-	client, err := mcpclient.Dial(ctx, def, &mcpclient.Options{
+	authorizer, err := OpenAuthorizer(e, s, []mcpclient.Server{def}, time.Millisecond, nil)
+	if err != nil {
+		return err
+	}
+	opts := &mcpclient.Options{
 		Logger:     log,
 		Consent:    func(context.Context, mcpclient.Server) error { return nil }, // given above
 		AskOptions: e.AskOptions(),
-	})
+	}
+	if authorizer != nil {
+		opts.Authorizer = authorizer
+		defer func() { err = errors.Join(LoginError(def.Name, err), authorizer.Close()) }()
+	}
+	client, err := mcpclient.Dial(ctx, def, opts)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause

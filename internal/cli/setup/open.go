@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/auth"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -108,6 +109,8 @@ type Opened struct {
 	Settings *env.Settings
 	Log      *slog.Logger
 	Telling  *exporting // nil where nothing is told to OpenTelemetry
+
+	authorizer *auth.Authorizer // nil where no server may want a login
 }
 
 // Open opens the store, the servers, the model and the agents of the flags. Errors carry
@@ -208,6 +211,12 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true}}},
 		Providers: o.Settings.Providers(), Prices: prices,
 	}
+	if o.authorizer, err = OpenAuthorizer(e, o.Store, o.Servers, 0, nil); err != nil {
+		return err
+	}
+	if o.authorizer != nil {
+		opts.Host.Authorizer = o.authorizer
+	}
 	if o.Telling, err = openTelemetry(ctx, o.Settings, o.Log); err != nil {
 		return err
 	}
@@ -301,6 +310,9 @@ func NewAgent(e *env.Env, f *Flags, o *Opened, name string, def *config.Agent, m
 func (o *Opened) Close(err *error) {
 	if o.Runtime != nil {
 		*err = errors.Join(*err, o.Runtime.Close())
+	}
+	if o.authorizer != nil {
+		*err = errors.Join(*err, o.authorizer.Close())
 	}
 	if o.Telling != nil {
 		if failed := o.Telling.close(context.Background()); failed != nil {

@@ -1,0 +1,64 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/vault"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/auth"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// MayLogIn reports whether a server may want a login: it is at a URL, and its definition says
+// nothing else about who uses it.
+func MayLogIn(s *mcpclient.Server) bool {
+	if s.URL == "" || s.OAuth.Off || s.HeadersFunc != nil || s.Err != nil {
+		return false
+	}
+	for name := range s.Headers {
+		if http.CanonicalHeaderKey(name) == "Authorization" {
+			return false
+		}
+	}
+	return true
+}
+
+// OpenAuthorizer returns what authorizes at the servers, with the tokens of the store; nil if
+// none of them may want that. Close it. Without ask, requests wait at most for patience, zero
+// is ten minutes, until a person has logged in with another command.
+func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, patience time.Duration, ask auth.AuthorizeFunc) (*auth.Authorizer, error) {
+	wanted := false
+	for i := range servers {
+		wanted = wanted || MayLogIn(&servers[i])
+	}
+	if !wanted {
+		return nil, nil
+	}
+	log, err := e.Logger()
+	if err != nil {
+		return nil, err
+	}
+	state, err := env.StateDir()
+	if err != nil {
+		return nil, env.Usagef("finding the state folder, for the key of the tokens: %w; set %s", err, vault.KeyVariable)
+	}
+	keys, err := vault.Keys(os.Getenv(vault.KeyVariable), filepath.Join(state, "key"))
+	if err != nil {
+		return nil, env.Usagef("the key of the tokens: %w", err)
+	}
+	return auth.New(auth.Options{Vault: s, Keys: keys, Logger: log, Authorize: ask, Patience: patience})
+}
+
+// LoginError adds to an error what to do about it, if a login is missing.
+func LoginError(server string, err error) error {
+	if errors.Is(err, auth.ErrLogin) {
+		return env.ExitWith(env.ExitLogin, fmt.Errorf("%w; log in with: troupe mcp login %s", err, server))
+	}
+	return err
+}
