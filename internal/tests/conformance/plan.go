@@ -46,16 +46,13 @@ var stubs = map[string]bool{"tasks-status-notifications": true}
 
 // skipped says why a scenario is not played, "" if it is.
 func skipped(name string) string {
-	if strings.HasPrefix(name, "auth/") {
-		return "authorization (OAuth) is not built yet"
-	}
 	return ""
 }
 
-// alone reports whether a scenario is of the Skills extension, which the suite has in
-// no list of a revision: it is played at the one that the extension is written for.
-func alone(name, revision string) bool {
-	return strings.HasPrefix(name, "sep-2640-") && revision == "2026-07-28"
+// alone reports whether a scenario is of an extension, which the suite has in no list of a
+// revision: it is played at the one that the extension is written for, or the newest.
+func alone(name, of, revision string) bool {
+	return (strings.HasPrefix(name, "sep-2640-") || of == "extension") && revision == "2026-07-28"
 }
 
 var (
@@ -81,9 +78,9 @@ func (s *suite) plan(ctx context.Context, who side) (plan []scenario, left []str
 		for _, m := range listed.FindAllStringSubmatch(all, -1) {
 			sc := scenario{
 				Revision: rev, Name: m[1], Required: slices.Contains(must, m[1]),
-				Forced: slices.Contains(forced[rev], m[1]), Alone: alone(m[1], rev),
+				Forced: slices.Contains(forced[rev], m[1]), Alone: alone(m[1], m[2], rev),
 			}
-			if !sc.Forced && !sc.Alone && !slices.Contains(strings.Split(m[2], ","), rev) && !slices.Contains(extra, m[1]) {
+			if !sc.Forced && !sc.Alone && !slices.Contains(strings.Split(m[2], ","), rev) && (!slices.Contains(extra, m[1]) || m[2] == "extension") {
 				continue
 			}
 			if why := skipped(sc.Name); why != "" {

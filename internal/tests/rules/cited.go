@@ -28,9 +28,8 @@ var sides = map[string]string{
 	"mcpclient": "client", "cmd": "client", "internal/cli": "client", "agent": "client", "internal/form": "client", "internal/weburl": "client",
 	"internal/sanitize": "client", "internal/browser": "client", "internal/hostconfig": "client", "internal/tests/conformance/client": "client",
 	"actors/call": "client", "actors/conn": "client", "actors/elicit": "client", "actors/watch": "client",
-	"mcpserver": "server",
-	// The client does not use internal/oauth yet: its tests count for neither side.
-	"internal/oauth": "wire",
+	"mcpserver":      "server",
+	"internal/oauth": "client",
 }
 
 func sideOf(file string) string {

@@ -10,12 +10,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcpclient"
 )
 
@@ -31,7 +34,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := run(ctx, os.Args[1]); err != nil {
+	if err := ending(os.Getenv("MCP_CONFORMANCE_SCENARIO"), run(ctx, os.Args[1])); err != nil {
 		fmt.Fprintln(os.Stderr, "client:", err)
 		os.Exit(1)
 	}
@@ -41,12 +44,28 @@ func main() {
 func run(ctx context.Context, url string) (err error) {
 	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
 	play, ok := scenarios[name]
+	if strings.HasPrefix(name, "auth/") && !ok {
+		play, ok = calling(call{"test-tool", `{}`}), true
+	}
 	if !ok {
 		return fmt.Errorf("unknown scenario %q", name)
 	}
+	sys, err := actors.NewSystem(&actors.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sys.Shutdown(context.WithoutCancel(ctx))) }()
+	authorizer, err := authorizing(sys)
+	if err != nil {
+		return err
+	}
+	detail := json.RawMessage(os.Getenv("MCP_CONFORMANCE_CONTEXT"))
 	server := mcpclient.Server{Name: "suite", URL: url, Protocol: os.Getenv("MCP_CONFORMANCE_PROTOCOL_VERSION")}
+	if server.OAuth, err = oauthOf(name, detail); err != nil {
+		return err
+	}
 	client, err := mcpclient.Dial(ctx, server, &mcpclient.Options{
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), AskOptions: mcpclient.AskOptions{Human: answering(name)},
+		System: sys, Authorizer: authorizer, AskOptions: mcpclient.AskOptions{Human: answering(name)},
 	})
 	if err != nil {
 		return err
@@ -56,5 +75,5 @@ func run(ctx context.Context, url string) (err error) {
 			err = closed
 		}
 	}()
-	return play(ctx, client, json.RawMessage(os.Getenv("MCP_CONFORMANCE_CONTEXT")))
+	return play(ctx, client, detail)
 }
