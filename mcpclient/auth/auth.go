@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/vault"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -193,9 +194,10 @@ func (c *Credential) living() *Credential {
 
 // waiter is told once that a request can be sent again, or why not.
 type waiter struct {
-	of   *Credential
-	once sync.Once
-	done func(error)
+	of         *Credential
+	once       sync.Once
+	done       func(error)
+	unattended bool // no person is asked for its sake
 }
 
 // newWaiter makes a waiter, which must be part of a message to the keeper.
@@ -273,7 +275,10 @@ func (c *Credential) Denied(ctx context.Context, req *http.Request, status int, 
 		c.nonce.Store(nonce)
 		return true, nil
 	}
-	err = c.ask(ctx, func(w *waiter) any { return &refused{used: used, status: status, challenges: challenges, waiter: w} })
+	err = c.ask(ctx, func(w *waiter) any {
+		w.unattended = httpguard.IsUnattended(ctx)
+		return &refused{used: used, status: status, challenges: challenges, waiter: w}
+	})
 	return err == nil, err
 }
 

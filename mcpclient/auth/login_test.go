@@ -3,6 +3,8 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
+	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
 )
 
 // A refusal starts a login, whether the server refuses the first request or lets the handshake
@@ -121,6 +124,73 @@ func TestCallsWaitForTheLogin(t *testing.T) {
 	}
 	ended.Wait()
 	k.counts("at the end", map[string]int{"authorize": 1, "call": calls, "refused": calls})
+}
+
+// noting notes which requests were refused for whose sake no person is asked.
+type noting struct {
+	*auth.Authorizer
+	mcpclient.Auth
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+func (n *noting) For(s *mcpclient.Server) (mcpclient.Auth, error) {
+	var err error
+	n.Auth, err = n.Authorizer.For(s)
+	return n, err
+}
+
+func (n *noting) Denied(ctx context.Context, req *http.Request, status int, challenges []string) (bool, error) {
+	n.mu.Lock()
+	n.seen[req.Method] = httpguard.IsUnattended(ctx)
+	n.mu.Unlock()
+	return n.Auth.Denied(ctx, req, status, challenges)
+}
+
+// An event stream that is refused asks no person: its status says so, and the next call asks
+// (SECA-26).
+func TestEventStreamAsksNoPerson(t *testing.T) {
+	k := loopback(t)
+	k.open, k.stream = true, true
+	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	warned := make(chan string, 100)
+	n := &noting{Authorizer: k.auth, seen: map[string]bool{}}
+	c, err := mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: n, OnState: func(s mcpclient.Status) {
+		for _, text := range s.Warnings {
+			warned <- text
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if text := <-warned; !strings.Contains(text, "event stream") {
+		t.Errorf("got the warning %q", text)
+	}
+	if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil {
+		t.Error(err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if want := map[string]bool{http.MethodGet: true, http.MethodPost: false}; !maps.Equal(n.seen, want) {
+		t.Errorf("no person is asked for %v, want %v", n.seen, want)
+	}
+	k.counts("after a call", map[string]int{"authorize": 1})
+}
+
+// What no call waits for is renewed without a person, and asks none (SECA-26).
+func TestUnattended(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		c, quiet := k.credential(), httpguard.Unattended(t.Context())
+		err := k.once(quiet, c, "t")
+		if synctest.Wait(); !errors.Is(err, auth.ErrLogin) || len(k.requests()) != 0 {
+			t.Errorf("got %v, and the person was asked %d times", err, len(k.requests()))
+		}
+		k.good(k.call(c, "t"))
+		k.set(func() { clear(k.access) })
+		k.good(k.once(quiet, c, "t"))
+		k.counts("at the end", map[string]int{"authorize": 1, "refresh_token": 1})
+	})
 }
 
 // Authorization is optional: a server that wants none notices nothing, and no person is asked

@@ -82,7 +82,7 @@ func TestLoginElsewhere(t *testing.T) {
 
 // Without a person and without a login elsewhere the calls end with Options.Patience, and say
 // so; nothing looks at the store any more.
-func TestNobodyLogsIn(t *testing.T) {
+func TestNoLogin(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		headless := k.another(func(o *auth.Options) {
 			k.inBubble(o)

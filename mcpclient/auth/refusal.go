@@ -67,13 +67,18 @@ func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
 
 var (
 	errForbidden  = errors.New("the server forbids it to this account")
+	errUnattended = errors.New("the next call asks for it")
 	errNothingNew = errors.New("the server wants scopes that the token has")
 )
 
 // needLogin has a request wait for a login, which begins if none is under way.
 func (k *keeper) needLogin(c *actors.Context, waiter *waiter, w *wish) {
 	if k.login == nil && k.timer == nil {
-		if err := k.begin(c, w); err != nil {
+		err := errUnattended
+		if !waiter.unattended {
+			err = k.begin(c, w)
+		}
+		if err != nil {
 			waiter.end(&LoginError{Server: k.endpoint, Err: err, keeper: k.Credential})
 			return
 		}

@@ -86,7 +86,7 @@ func TestGrantHasEnded(t *testing.T) {
 				if r := k.requests(); len(r) != 2 || r[1].Why != "the server does not take the token any more, and it cannot be renewed" || len(r[1].New) != 0 {
 					t.Errorf("got the requests %+v", r)
 				}
-				// One who declines is not asked in the place of a renewal that is known to fail.
+				// A login that the person declines does not show it again.
 				time.Sleep(time.Minute)
 				k.set(func() { clear(k.access); clear(k.refresh) })
 				k.is(func(context.Context, *auth.Request) error { return errDeclined })

@@ -133,8 +133,7 @@ func TestLoginsAreBounded(t *testing.T) {
 }
 
 // A server that refuses whatever it is given has three logins in an hour, and its calls end
-// with an error that says so (SECA-26). The error does not start anything by itself: whoever
-// waits on it hears at once.
+// with an error that says so (SECA-26). A wait on that error ends at once.
 func TestRefusedForEver(t *testing.T) {
 	for name, single := range map[string]bool{"with refresh tokens": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +162,7 @@ func TestRefusedForEver(t *testing.T) {
 					var told error
 					login.Wait(func(err error) { told = err })
 					if synctest.Wait(); told == nil {
-						t.Error("one who waits on the error is told to go on")
+						t.Error("a wait on the error does not end with it")
 					}
 				}
 				before := k.count("refused") + k.count("refresh_token") + k.count("metadata")
@@ -235,8 +234,8 @@ func TestPersonDeclines(t *testing.T) {
 	})
 }
 
-// A person who does not answer ends the login with Options.Patience, and one whose program
-// panics at once.
+// A login without an answer ends with Options.Patience, and one whose AuthorizeFunc panics ends at
+// once.
 func TestNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.is(func(ctx context.Context, _ *auth.Request) error {

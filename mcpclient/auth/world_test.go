@@ -38,6 +38,7 @@ type world struct {
 	free       bool               // nothing is refused
 	bare       bool               // authorization servers have no metadata
 	openid     bool               // they have it as OpenID Connect does, behind the path
+	stream     bool               // of events, guarded
 	noClients  int                // status of a registration, if not 0
 	registered []string           // what registrations have said
 	challenged string             // scopes of the challenge of a 401
@@ -285,6 +286,10 @@ func (w *world) give(out http.ResponseWriter, issuer string, granted url.Values)
 // serve is the MCP server, one of 2025-11-25.
 func (w *world) serve(out http.ResponseWriter, r *http.Request, body []byte) {
 	var m mcp.Message
+	if r.Method == http.MethodGet && w.stream && w.refusal(out, r, "") != 0 {
+		out.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if r.Method != http.MethodPost {
 		out.WriteHeader(http.StatusMethodNotAllowed)
 		return

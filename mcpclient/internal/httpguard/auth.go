@@ -21,6 +21,17 @@ type Auth interface {
 	Denied(ctx context.Context, req *http.Request, status int, header http.Header) (again bool, err error)
 }
 
+type unattended struct{}
+
+// Unattended marks the context of a request which no call waits for: a refusal of it is no
+// reason to ask a person.
+func Unattended(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unattended{}, true)
+}
+
+// IsUnattended reports a context of [Unattended].
+func IsUnattended(ctx context.Context) bool { return ctx.Value(unattended{}) != nil }
+
 // Bounds on what is kept of WWW-Authenticate.
 const (
 	maxChallenges     = 16

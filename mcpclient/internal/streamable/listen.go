@@ -74,7 +74,7 @@ func (s *ownStream) read(before bool) (events int, again bool) {
 	defer cancel(nil)
 	alarm := time.AfterFunc(quietTime, func() { cancel(errQuiet) }) // a half-open connection
 	defer alarm.Stop()
-	resp, err := l.get(ctx, s.last)
+	resp, err := l.get(httpguard.Unattended(ctx), s.last)
 	l.letGo()
 	if err != nil {
 		if l.ctx.Err() == nil && ctx.Err() == nil && errors.Is(err, httpguard.ErrUnsent) {
