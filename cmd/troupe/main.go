@@ -113,6 +113,7 @@ func exitCodesTopic() *cobra.Command {
     4  a limit was reached
     5  a policy denied it
     6  a model or an MCP server cannot be reached
+    7  a person has to log in at an MCP server first: troupe mcp login
   124  the time of --timeout was over
   130  SIGINT
   143  SIGTERM`,

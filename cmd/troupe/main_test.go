@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		"sampler":    sampleServer,
 		"skillful":   skillServer,
 		"scribe":     scribe,
+		"browse":     browse,
 	})
 }
 

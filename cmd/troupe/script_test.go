@@ -48,10 +48,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"model":   startModel,
-			"asked":   checkModel,
-			"exits":   checkExit,
-			"capture": capture,
+			"model":     startModel,
+			"asked":     checkModel,
+			"exits":     checkExit,
+			"capture":   capture,
+			"protected": startProtected,
 		},
 	})
 }

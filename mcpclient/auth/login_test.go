@@ -140,11 +140,11 @@ func (n *noting) For(s *mcpclient.Server) (mcpclient.Auth, error) {
 	return n, err
 }
 
-func (n *noting) Denied(ctx context.Context, req *http.Request, status int, challenges []string) (bool, error) {
+func (n *noting) Denied(ctx context.Context, req *http.Request, status int, header http.Header) (bool, error) {
 	n.mu.Lock()
 	n.seen[req.Method] = httpguard.IsUnattended(ctx)
 	n.mu.Unlock()
-	return n.Auth.Denied(ctx, req, status, challenges)
+	return n.Auth.Denied(ctx, req, status, header)
 }
 
 // An event stream that is refused asks no person: its status says so, and the next call asks

@@ -37,7 +37,7 @@ agreed there, the tokens are kept, sealed, in the store. Runs, jobs and other co
 Without a browser on this machine open the address on another one, and use --paste: at the end the browser is sent to an address
 that it cannot reach; copy that address from its address bar and paste it.`,
 		Example: "  troupe mcp login notion\n  troupe mcp login notion --paste\n  troupe mcp login notion --scopes files:read,files:write",
-		Args:    cobra.ExactArgs(1),
+		Args:    env.OneArg("a server"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			picked, err := setup.Pick(e, &f, args)
 			if err != nil {
@@ -178,7 +178,7 @@ func logoutCommand(e *env.Env) *cobra.Command {
 		Short:   "Forget the login at a server, and revoke its tokens",
 		Long:    "Forget the tokens for a server, and have its authorization server revoke them where it can.",
 		Example: "  troupe mcp logout notion",
-		Args:    cobra.ExactArgs(1),
+		Args:    env.OneArg("a server"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) (err error) {
 			picked, err := setup.Pick(e, &f, args)
 			if err != nil {
