@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
 	"github.com/troupe-dev/troupe/mcpclient/internal/httpguard"
@@ -124,6 +125,37 @@ func TestCallsWaitForTheLogin(t *testing.T) {
 	}
 	ended.Wait()
 	k.counts("at the end", map[string]int{"authorize": 1, "call": calls, "refused": calls})
+}
+
+// A client that connects when it is needed is refused then, and says so; its connection is made
+// anew once the person has logged in, and its calls go on. A token that ends later on is a
+// login for the call that is refused (AUTH-15).
+func TestConnectionIsMadeAnew(t *testing.T) {
+	k := loopback(t)
+	k.single = true
+	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	ready := make(chan struct{}, 100)
+	c, err := mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: k.auth, Lazy: true, OnState: func(s mcpclient.Status) {
+		if s.State == conn.Ready {
+			ready <- struct{}{}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil && !errors.Is(err, auth.ErrLogin) {
+		t.Errorf("the first call: %v", err)
+	}
+	<-ready
+	before := k.count("call")
+	for n := range 2 {
+		if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		k.set(func() { clear(k.access) })
+	}
+	k.counts("at the end", map[string]int{"authorize": 2, "call": before + 2})
 }
 
 // noting notes which requests were refused for whose sake no person is asked.
