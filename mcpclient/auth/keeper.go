@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -163,12 +164,9 @@ func (k *keeper) begin(c *actors.Context, w *wish) error {
 		k.watch(c)
 		return nil
 	}
-	now := time.Now()
-	k.begun = slices.DeleteFunc(k.begun, func(t time.Time) bool { return now.Sub(t) > loginWindow })
-	if len(k.begun) >= maxLogins {
-		return errTooMany
+	if err := k.count(time.Now()); err != nil {
+		return err
 	}
-	k.begun = append(k.begun, now)
 	k.login = actors.Await(c, func(ctx context.Context) (*tokens, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, k.a.opts.Patience, errPatience)
 		defer cancel()
@@ -180,11 +178,28 @@ func (k *keeper) begin(c *actors.Context, w *wish) error {
 
 // Bounds on the logins that refusals of one server may cause (AUTH-62, SECA-26).
 const (
-	maxLogins   = 3
-	loginWindow = time.Hour
+	maxLogins     = 3
+	loginWindow   = time.Hour
+	machineWindow = time.Minute // where no person is asked
 )
 
-var errTooMany = errors.New("the server has refused what it was given three times within an hour")
+// count counts a login. One that follows the end of a token of its own accord does not count
+// where no person is asked.
+func (k *keeper) count(now time.Time) error {
+	window, said := loginWindow, "an hour"
+	if k.cfg.Grant != mcpclient.GrantPerson {
+		if t := k.now.Load(); t != nil && t.expired(now) {
+			return nil
+		}
+		window, said = machineWindow, "a minute"
+	}
+	k.begun = slices.DeleteFunc(k.begun, func(t time.Time) bool { return now.Sub(t) > window })
+	if len(k.begun) >= maxLogins {
+		return fmt.Errorf("the server has refused what it was given three times within %s", said)
+	}
+	k.begun = append(k.begun, now)
+	return nil
+}
 
 // loggedIn is the end of a login.
 func (k *keeper) loggedIn(_ *actors.Context, m loggedIn) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpclient"
 )
 
 // AuthorizeFunc asks a person to let the client use a server, and opens [Request].URL for that,
@@ -73,14 +74,21 @@ type LoginError struct {
 
 func (e *LoginError) Error() string {
 	text := "a person has to log in at " + e.Server
+	if e.machine() {
+		text = "the program is not authorized at " + e.Server
+	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
 	return text
 }
 
-// Is reports that the error is [ErrLogin].
-func (e *LoginError) Is(target error) bool { return target == ErrLogin }
+// Is reports that the error is [ErrLogin], if a person can help.
+func (e *LoginError) Is(target error) bool { return target == ErrLogin && !e.machine() }
+
+func (e *LoginError) machine() bool {
+	return e.keeper != nil && e.keeper.cfg.Grant != mcpclient.GrantPerson
+}
 
 // Unwrap returns why there is no authorization.
 func (e *LoginError) Unwrap() error { return e.Err }

@@ -254,6 +254,8 @@ func (w *world) token(out http.ResponseWriter, r *http.Request, issuer string, f
 		if granted.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) {
 			granted = nil
 		}
+	case "client_credentials":
+		granted = url.Values{"client_id": {id}, "resource": {form.Get("resource")}, "scope": {form.Get("scope")}}
 	case "refresh_token":
 		granted = w.refresh[form.Get("refresh_token")]
 		delete(w.refresh, form.Get("refresh_token"))

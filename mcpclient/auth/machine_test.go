@@ -1,0 +1,42 @@
+package auth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/auth"
+)
+
+// A program that acts for itself has a token without a person, and another whenever that has
+// expired, once for all calls; it needs none who could be asked (AUTH-80). A server that
+// refuses whatever it is given is no reason for more than a few (SECA-26).
+func TestClientCredentials(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		k.secret, k.single, k.life = "client-secret", true, 60
+		k.serverAS = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_basic"}}
+		p := k.another(func(o *auth.Options) {
+			k.inBubble(o)
+			o.Authorize = nil
+		})
+		p.cfg = mcpclient.OAuth{Grant: mcpclient.GrantClient, ClientID: "machine", ClientSecret: k.secret, Issuer: k.base + "/as1"}
+		c := p.credential()
+		for n := range 10 {
+			k.good(p.many(c, 20)...)
+			k.counts("after a token", map[string]int{"client_credentials": n + 1, "authorize": 0, "register": 0, "call": 20 * (n + 1)})
+			time.Sleep(time.Minute)
+		}
+		before := k.count("client_credentials")
+		k.set(func() { k.refuse = true })
+		var err error
+		for range 20 {
+			err = p.call(c, "t")
+		}
+		if n := k.count("client_credentials") - before; n > auth.MaxLogins+1 || err == nil || errors.Is(err, auth.ErrLogin) ||
+			!strings.Contains(err.Error(), "the program is not authorized") || !strings.Contains(err.Error(), "three times within a minute") {
+			t.Errorf("a server that refuses for ever: %d tokens, and %v", n, err)
+		}
+	})
+}
