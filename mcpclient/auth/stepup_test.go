@@ -180,10 +180,9 @@ func TestRefusedForEver(t *testing.T) {
 func TestClientRefusedForEver(t *testing.T) {
 	k := loopback(t)
 	k.refuse, k.single = true, true
-	var c *mcpclient.Client
 	var err error
 	for range 3 {
-		if c, err = mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: k.auth}); err == nil {
+		if _, err = mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: k.auth}); err == nil {
 			t.Fatal("Dial has succeeded")
 		}
 	}
@@ -191,7 +190,7 @@ func TestClientRefusedForEver(t *testing.T) {
 		t.Errorf("got %v, want that there were too many logins", err)
 	}
 	failed := make(chan error, 100)
-	c, err = mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: k.auth, Lazy: true, OnState: func(s mcpclient.Status) {
+	c, err := mcpclient.Dial(t.Context(), *k.server(), &mcpclient.Options{System: k.sys, Authorizer: k.auth, Lazy: true, OnState: func(s mcpclient.Status) {
 		if s.Err != nil {
 			failed <- s.Err
 		}
