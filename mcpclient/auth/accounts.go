@@ -12,7 +12,7 @@ import (
 
 // Account is an authorization that is kept.
 type Account struct {
-	Server   string // address of the MCP server
+	Server   string // address of the MCP server, without its query
 	Issuer   string
 	Resource string
 	ClientID string
@@ -20,6 +20,14 @@ type Account struct {
 	Expires  time.Time // of the access token; zero if the server did not say
 	Renews   bool      // it is renewed without a person
 	Updated  time.Time
+
+	at address
+}
+
+// At reports whether the account is for the MCP server at an address.
+func (a *Account) At(url string) bool {
+	at, err := addressOf(url)
+	return err == nil && at == a.at
 }
 
 // Accounts lists the authorizations of the profile, by server. One that cannot be opened is
@@ -33,10 +41,12 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 		}
 		for _, x := range list {
 			after = x.Key
-			server, ok := strings.CutPrefix(x.Key, prefix)
+			key, ok := strings.CutPrefix(x.Key, prefix)
 			if !ok {
 				return all, err
 			}
+			var at address
+			at.endpoint, at.query, _ = strings.Cut(key, "\n")
 			var p place
 			t := new(tokens)
 			bad := a.vault.Unseal(&x, &p)
@@ -48,7 +58,7 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 				err = errors.Join(err, bad)
 			case t.version != 0:
 				all = append(all, Account{
-					Server: server, Issuer: p.Issuer, Resource: p.Resource, ClientID: p.ClientID,
+					at: at, Server: at.endpoint, Issuer: p.Issuer, Resource: p.Resource, ClientID: p.ClientID,
 					Scopes: t.Scopes, Expires: t.Expires, Renews: t.Refresh != "", Updated: x.Updated,
 				})
 			}
@@ -61,7 +71,7 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 // the registration of the client, are kept.
 func (a *Authorizer) Logout(ctx context.Context, server string) (had bool, err error) {
 	c := &Credential{a: a, url: server, http: a.http[oauth.OnLoopback(server)]}
-	if c.endpoint, err = oauth.CanonicalResource(server); err != nil {
+	if c.address, err = addressOf(server); err != nil {
 		return false, err
 	}
 	t, err := c.load(ctx)
@@ -89,14 +99,4 @@ func (c *Credential) revoke(ctx context.Context, t *tokens) error {
 		return client.Revoke(ctx, c.http, oauth.NewSecret(t.Refresh), "refresh_token")
 	}
 	return client.Revoke(ctx, c.http, oauth.NewSecret(t.Access), "access_token")
-}
-
-// SameServer reports whether two addresses are of one MCP server, as [Account].Server has it.
-func SameServer(a, b string) bool {
-	one, err := oauth.CanonicalResource(a)
-	if err != nil {
-		return false
-	}
-	other, err := oauth.CanonicalResource(b)
-	return err == nil && one == other
 }

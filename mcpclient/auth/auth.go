@@ -124,18 +124,17 @@ func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
 }
 
 func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credential, error) {
-	canonical, err := oauth.CanonicalResource(endpoint)
+	at, err := addressOf(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("%q", []any{canonical, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.NoResource})
+	key := fmt.Sprintf("%q", []any{at, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.NoResource})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.credentials[key]; c != nil && !c.over.Load() {
 		return c, nil
 	}
-	c := &Credential{a: a, url: endpoint, cfg: *cfg, http: a.http[oauth.OnLoopback(endpoint)]}
-	c.endpoint, c.query, _ = strings.Cut(canonical, "?")
+	c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg, http: a.http[oauth.OnLoopback(endpoint)]}
 	if c.keeper, err = a.opts.System.Spawn(actors.Spec{Kind: actors.KindKeeper, New: func() actors.Actor { return newKeeper(c) }, OnStop: c.stopped}); err != nil {
 		return nil, err
 	}
@@ -149,13 +148,12 @@ func (a *Authorizer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an 
 // Credential authorizes the requests to one MCP server. Its methods may be used from any
 // goroutine.
 type Credential struct {
-	a        *Authorizer
-	url      string // the address of the server as it was given
-	endpoint string // its canonical form, fit to be shown: without the query
-	query    string // which may have a secret
-	cfg      mcpclient.OAuth
-	http     *http.Client
-	keeper   actors.Ref
+	a   *Authorizer
+	url string // the address of the server as it was given
+	address
+	cfg    mcpclient.OAuth
+	http   *http.Client
+	keeper actors.Ref
 
 	loaded actors.Reply[struct{}] // what the vault has was read, once
 	now    atomic.Pointer[tokens] // nil without any; what it points to does not change

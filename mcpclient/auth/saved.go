@@ -107,12 +107,28 @@ func (c *Credential) load(ctx context.Context) (*tokens, error) {
 	return t, err
 }
 
-// placeKey is in clear: it has the digest of a query.
-func (c *Credential) placeKey() string {
-	if c.query == "" {
-		return keyOf(c.a.opts.Profile, c.endpoint)
+// address is that of an MCP server, without secrets: those may be in its query.
+type address struct {
+	endpoint string // the canonical form without the query, fit to be shown
+	query    string // the digest of the query; "" if there is none
+}
+
+func addressOf(url string) (address, error) {
+	canonical, err := oauth.CanonicalResource(url)
+	endpoint, query, ok := strings.Cut(canonical, "?")
+	if ok {
+		query = fmt.Sprintf("%x", sha256.Sum256([]byte(query)))
 	}
-	return keyOf(c.a.opts.Profile, c.endpoint, fmt.Sprintf("%x", sha256.Sum256([]byte(c.query))))
+	return address{endpoint, query}, err
+}
+
+// placeKey has the parts of the address, the second of which may be missing.
+func (c *Credential) placeKey() string {
+	key := keyOf(c.a.opts.Profile, c.endpoint)
+	if c.query != "" {
+		key = keyOf(key, c.query)
+	}
+	return key
 }
 
 // save keeps tokens before they are used: a refresh token that was replaced and lost cannot be

@@ -106,7 +106,7 @@ func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err 
 func (l *login) report(ctx context.Context, a *auth.Authorizer, def *mcpclient.Server) error {
 	accounts, err := a.Accounts(ctx)
 	for _, account := range accounts {
-		if !auth.SameServer(account.Server, def.URL) {
+		if !account.At(def.URL) {
 			continue
 		}
 		word := "logged in"
@@ -273,7 +273,7 @@ type loginView struct {
 func loginViewOf(a *auth.Account, servers []mcpclient.Server) loginView {
 	v := loginView{URL: a.Server, Issuer: a.Issuer, Client: a.ClientID, Scopes: a.Scopes, Renews: a.Renews, Expires: a.Expires, Since: a.Updated}
 	for i := range servers {
-		if auth.SameServer(servers[i].URL, a.Server) {
+		if a.At(servers[i].URL) {
 			v.Server = servers[i].Name
 		}
 	}
