@@ -21,7 +21,6 @@ type keeper struct {
 	begun    []time.Time
 
 	login   func(error) // ends the login under way; nil without one
-	wanted  *wish       // what it is for
 	failed  error       // what became of the last one
 	waiting []*waiter
 	timer   *actors.Timer // looks whether another process has logged in
@@ -159,7 +158,6 @@ var errPatience = errors.New("no person has logged in")
 
 // begin begins a login, unless there were too many.
 func (k *keeper) begin(c *actors.Context, w *wish) error {
-	k.wanted = w
 	if k.a.opts.Authorize == nil && k.cfg.Grant == mcpclient.GrantPerson {
 		k.watch(c)
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // grantCode is the grant of a person's authorization.
@@ -43,12 +44,16 @@ func (l *login) run(ctx context.Context) (*tokens, error) {
 	if l.cfg.Grant != mcpclient.GrantPerson {
 		return l.withoutPerson(ctx, server)
 	}
-	back, err := l.listen(ctx)
+	known, err := l.known(ctx, server.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	back, err := l.listen(ctx, known.Redirect)
 	if err != nil {
 		return nil, err
 	}
 	defer back.close()
-	if l.client, err = l.identify(ctx, server, back.uri); err != nil {
+	if l.client, err = l.identify(ctx, server, back.uri, known); err != nil {
 		return nil, err
 	}
 	if err := l.bind(l.client); err != nil {
@@ -57,13 +62,25 @@ func (l *login) run(ctx context.Context) (*tokens, error) {
 	scopes := l.scopesFor(server)
 	code, authorization, err := l.ask(ctx, back, scopes)
 	if err != nil {
-		return nil, err
+		return nil, l.refused(ctx, err)
 	}
 	got, err := l.client.Token(ctx, l.http, oauth.CodeGrant(authorization, code), "")
 	if err != nil {
-		return nil, err
+		return nil, l.refused(ctx, err)
 	}
 	return l.keep(ctx, got, scopes)
+}
+
+// refused returns err. If it says that the server does not know the client any more, the next
+// login registers another.
+func (l *login) refused(ctx context.Context, err error) error {
+	switch oauth.CodeOf(err) {
+	case oauth.CodeInvalidClient, oauth.CodeUnauthorizedClient:
+		if bad := l.a.vault.DeleteSealed(ctx, kindRedirect, l.redirectKey(l.client.Server.Issuer)); bad != nil && !errors.Is(bad, store.ErrNotFound) {
+			return errors.Join(err, bad)
+		}
+	}
+	return err
 }
 
 // bind has the client's tokens be for the resource, and for a key of its own where the server
@@ -126,22 +143,34 @@ func (l *login) choose(issuers []string) (string, error) {
 	return l.cfg.Issuer, nil
 }
 
+// known returns the registration at an issuer to use again; its ID is empty if there is none.
+func (l *login) known(ctx context.Context, issuer string) (r registration, err error) {
+	var last lastClient
+	version, err := l.a.vault.Get(ctx, kindRedirect, l.redirectKey(issuer), &last)
+	if err == nil && version != 0 {
+		_, err = l.a.vault.Get(ctx, kindClient, keyOf(issuer, last.ID), &r)
+	}
+	if !r.Expires.IsZero() && !time.Now().Before(r.Expires) {
+		r = registration{}
+	}
+	return r, err
+}
+
+// redirectKey is by where browsers are sent: registrations for another place are of no use.
+func (l *login) redirectKey(issuer string) string {
+	return keyOf(issuer, cmp.Or(l.a.opts.RedirectURI, "loopback"))
+}
+
 // identify returns the client at an authorization server: configured, by the address of its
-// description, registered before, or registered now (AUTH-30).
-func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI string) (*oauth.Client, error) {
+// description, known from before, or registered now (AUTH-30).
+func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI string, known registration) (*oauth.Client, error) {
 	switch {
 	case l.cfg.ClientID != "":
 		return l.configured(s, l.place.Issuer)
 	case s.ClientIDDocument && l.a.opts.ClientMetadataURL != "":
 		return &oauth.Client{Server: s, ID: l.a.opts.ClientMetadataURL, Method: oauth.AuthNone}, nil
 	}
-	var r registration
-	key := keyOf(s.Issuer, redirectURI)
-	version, err := l.a.vault.Get(ctx, kindClient, key, &r)
-	if err != nil {
-		return nil, err
-	}
-	if version == 0 || !r.Expires.IsZero() && !time.Now().Before(r.Expires) {
+	if known.ID == "" || known.Redirect != redirectURI {
 		if s.RegistrationEndpoint == "" {
 			return nil, fmt.Errorf("the authorization server %s registers no clients: register this program there, with the redirect address %s, and configure oauth.clientId", s.Issuer, redirectURI)
 		}
@@ -149,12 +178,15 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 		if err != nil {
 			return nil, err
 		}
-		r = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires}
-		if _, err := l.a.vault.Put(ctx, kindClient, key, version, &r); err != nil {
+		known = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires, Redirect: redirectURI}
+		if _, err := update(ctx, l.a.vault, kindClient, keyOf(s.Issuer, known.ID), func(kept *registration) { *kept = known }); err != nil {
+			return nil, err
+		}
+		if _, err := update(ctx, l.a.vault, kindRedirect, l.redirectKey(s.Issuer), func(last *lastClient) { last.ID = known.ID }); err != nil {
 			return nil, err
 		}
 	}
-	return &oauth.Client{Server: s, ID: r.ID, Method: r.Method, Secret: oauth.NewSecret(r.Secret)}, nil
+	return &oauth.Client{Server: s, ID: known.ID, Method: known.Method, Secret: oauth.NewSecret(known.Secret)}, nil
 }
 
 // configured returns the client that the configuration names. What proves who it is goes to its
@@ -288,23 +320,10 @@ func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Clien
 
 // registered completes a client that was registered.
 func (c *Credential) registered(ctx context.Context, client *oauth.Client) error {
-	for after := client.Server.Issuer + "\n"; ; {
-		list, err := c.a.vault.AllSealed(ctx, kindClient, after, 0)
-		if err != nil {
-			return err
-		}
-		for _, x := range list {
-			var r registration
-			if after = x.Key; !strings.HasPrefix(x.Key, client.Server.Issuer+"\n") {
-				return nil
-			}
-			if err := c.a.vault.Unseal(&x, &r); err == nil && r.ID == client.ID {
-				client.Method, client.Secret = r.Method, oauth.NewSecret(r.Secret)
-				return nil
-			}
-		}
-		if len(list) == 0 {
-			return nil
-		}
+	var r registration
+	version, err := c.a.vault.Get(ctx, kindClient, keyOf(client.Server.Issuer, client.ID), &r)
+	if err == nil && version != 0 {
+		client.Method, client.Secret = r.Method, oauth.NewSecret(r.Secret)
 	}
+	return err
 }

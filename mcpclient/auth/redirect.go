@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -24,14 +25,22 @@ type callback struct {
 // callbackPath is where browsers are sent on this machine.
 const callbackPath = "/callback"
 
-// listen makes the callback. Its port is bound before any address is shown.
-func (l *login) listen(ctx context.Context) (*callback, error) {
+// listen makes the callback, at the port of the address before if that is free: the client is
+// registered with it. The port is bound before any address is shown.
+func (l *login) listen(ctx context.Context, before string) (*callback, error) {
 	b := &callback{uri: l.a.opts.RedirectURI, redirects: make(chan redirect), start: l.a.opts.System.Go}
 	if b.uri != "" {
 		return b, nil
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
+	var listener net.Listener
+	err := errors.New("none is known")
+	if u, bad := url.Parse(before); bad == nil && u.Hostname() == "127.0.0.1" && u.Path == callbackPath {
+		listener, err = config.Listen(ctx, "tcp4", u.Host)
+	}
+	if err != nil {
+		listener, err = config.Listen(ctx, "tcp4", "127.0.0.1:0")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listening for the browser: %w", err)
 	}
@@ -98,7 +107,7 @@ func (b *callback) handler(host string) http.Handler {
 		case err != nil:
 			fmt.Fprint(w, page, "The login did not succeed. The program says why. You can close this page.")
 		default:
-			fmt.Fprint(w, page, "You are logged in. You can close this page.")
+			fmt.Fprint(w, page, "The program has your answer, and goes on. You can close this page.")
 		}
 	})
 }

@@ -204,3 +204,35 @@ func TestPortIsClosed(t *testing.T) {
 		}
 	}
 }
+
+// A client that has registered uses its registration again, with the port that it was made
+// for; where the server has forgotten the client, it registers anew (AUTH-33, AUTH-34).
+func TestRegistrationIsUsedAgain(t *testing.T) {
+	k := loopback(t)
+	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	login := func(when string, registered int) {
+		t.Helper()
+		if _, err := k.auth.Logout(t.Context(), k.server().URL); err != nil {
+			t.Fatal(err)
+		}
+		p := k.another(func(o *auth.Options) { o.RedirectURI = "" })
+		p.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+		k.set(func() { clear(k.access) })
+		k.good(p.call(p.credential(), "t"))
+		if n := k.count("register"); n != registered {
+			t.Errorf("%s: registered %d times, want %d", when, n, registered)
+		}
+	}
+	login("first", 1)
+	login("again", 1)
+	k.set(func() { k.secret = "of another client" }) // the server does not know this one any more
+	p := k.another(func(o *auth.Options) { o.RedirectURI = "" })
+	p.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	k.set(func() { clear(k.access); clear(k.refresh) })
+	if err := p.call(p.credential(), "t"); err == nil || !strings.Contains(err.Error(), "invalid_client") {
+		t.Errorf("a client that the server has forgotten: got %v, want invalid_client", err)
+	}
+	k.set(func() { k.secret = "" })
+	login("forgotten by the server", 2)
+	login("again", 2)
+}

@@ -16,9 +16,10 @@ import (
 
 // Kinds of secrets in the vault.
 const (
-	kindPlace  = "oauth place"  // by profile and MCP endpoint: which credential is used there
-	kindToken  = "oauth token"  // by credential
-	kindClient = "oauth client" // by issuer and redirect: a registration
+	kindPlace    = "oauth place"    // by profile and MCP endpoint: which credential is used there
+	kindToken    = "oauth token"    // by credential
+	kindClient   = "oauth client"   // by issuer and client id: a registration
+	kindRedirect = "oauth redirect" // by issuer and where browsers are sent: the newest of these
 )
 
 // credential identifies tokens. Neither a name of a configuration nor a host alone does.
@@ -87,6 +88,13 @@ type registration struct {
 	Secret  string           `json:"secret,omitempty"`
 	Method  oauth.AuthMethod `json:"method"`
 	Expires time.Time        `json:"expires,omitzero"`
+	// Redirect is where browsers are sent. Its port is taken again if it is free.
+	Redirect string `json:"redirect"`
+}
+
+// lastClient names a registration.
+type lastClient struct {
+	ID string `json:"id"`
 }
 
 // load reads the tokens for the endpoint; nil if there are none, or of another client or

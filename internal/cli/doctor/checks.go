@@ -355,20 +355,20 @@ func checkServers(ctx context.Context, d *doctor) []check {
 	if len(servers) == 0 {
 		return fine("server", "none is configured; see troupe mcp add --help")
 	}
-	approvals, err := d.env.OpenStore()
+	s, err := d.env.OpenStore()
 	if err != nil {
 		return nil // it is said there, and whether they are approved is not known
 	}
-	defer approvals.Close()
+	defer s.Close()
 	out := make([]check, len(servers))
-	setup.AFewAtATime(len(servers), func(i int) { out[i] = d.checkServer(ctx, approvals, servers[i]) })
+	setup.AFewAtATime(len(servers), func(i int) { out[i] = d.checkServer(ctx, s, servers[i]) })
 	return out
 }
 
-func (d *doctor) checkServer(ctx context.Context, approvals store.Approvals, def mcpclient.Server) check {
+func (d *doctor) checkServer(ctx context.Context, s store.Store, def mcpclient.Server) check {
 	c := check{Area: "server", Name: def.Name, code: env.ExitUnreachable}
 	r := &mcp.TestReport{Server: def.Name}
-	if err := d.f.MayStart(ctx, approvals, &def); err != nil {
+	if err := d.f.MayStart(ctx, s, &def); err != nil {
 		c.Status, c.Text, c.Fix = checkWarning, "it waits for your approval: "+env.Plain(setup.Reach(&def)), mcp.FixOf(err, &def)
 		if env.ExitCode(err) != env.ExitDenied {
 			c.Status, c.Text, c.code = checkFailed, err.Error(), env.ExitUsage
@@ -377,7 +377,7 @@ func (d *doctor) checkServer(ctx context.Context, approvals store.Approvals, def
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d.each, env.ErrTimeout)
 	defer cancel()
-	mcp.TryServer(ctx, d.env, r, def)
+	mcp.TryServer(ctx, d.env, s, r, def)
 	r.OK, c.Detail = r.Err == nil, r
 	if r.Err != nil {
 		r.Fix = mcp.FixOf(r.Err, &def)

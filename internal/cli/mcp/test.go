@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/hostconfig"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpclient/auth"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -69,7 +70,7 @@ the era and revision of the protocol, the capabilities and how long each step to
 				ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, env.ErrTimeout)
 				r := &TestReport{Server: servers[i].Name}
 				if r.Err = f.MayStart(ctx, s, &servers[i]); r.Err == nil {
-					TryServer(ctx, e, r, servers[i])
+					TryServer(ctx, e, s, r, servers[i])
 				}
 				cancel()
 				if r.OK = r.Err == nil; !r.OK {
@@ -102,19 +103,29 @@ func testExit(err error) int {
 	return setup.CallExit(err)
 }
 
-// TryServer goes through the steps until one fails.
-func TryServer(ctx context.Context, e *env.Env, r *TestReport, def mcpclient.Server) {
+// TryServer goes through the steps until one fails, with the login at the server that s has.
+func TryServer(ctx context.Context, e *env.Env, s store.Store, r *TestReport, def mcpclient.Server) {
 	log, err := e.Logger()
 	if err != nil {
 		r.Err = err
 		return
 	}
+	opts := &mcpclient.Options{
+		Logger:  log,
+		Consent: func(context.Context, mcpclient.Server) error { return nil }, // given before
+	}
+	authorizer, err := setup.OpenAuthorizer(e, s, []mcpclient.Server{def}, time.Millisecond, nil)
+	if err != nil {
+		r.Err = err
+		return
+	}
+	if authorizer != nil {
+		opts.Authorizer = authorizer
+		defer func() { _ = authorizer.Close() }()
+	}
 	var client *mcpclient.Client
 	r.step("connect", func() (string, error) {
-		client, err = mcpclient.Dial(ctx, def, &mcpclient.Options{
-			Logger:  log,
-			Consent: func(context.Context, mcpclient.Server) error { return nil }, // given before
-		})
+		client, err = mcpclient.Dial(ctx, def, opts)
 		if err != nil {
 			return "", env.ExitWith(env.ExitUnreachable, err)
 		}
@@ -283,6 +294,8 @@ func FixOf(err error, def *mcpclient.Server) string {
 		return "check that the address is right and the server runs; a slow one may need --timeout, or MCP_TIMEOUT in milliseconds"
 	case errors.Is(err, env.ErrTimeout):
 		return "it needs longer: --timeout 5m"
+	case errors.Is(err, auth.ErrLogin):
+		return "log in: troupe mcp login " + def.Name
 	case errors.Is(err, mcpclient.ErrAuthRequired):
 		return fmt.Sprintf("give it a token: TOKEN=… troupe mcp add --force --header 'Authorization: Bearer ${TOKEN}' %s %s", def.Name, def.URL)
 	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusMethodNotAllowed):
