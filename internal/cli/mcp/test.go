@@ -126,7 +126,10 @@ func TryServer(ctx context.Context, e *env.Env, s store.Store, r *TestReport, de
 	var client *mcpclient.Client
 	r.step("connect", func() (string, error) {
 		client, err = mcpclient.Dial(ctx, def, opts)
-		if err != nil {
+		switch {
+		case errors.Is(err, auth.ErrLogin):
+			return "", env.ExitWith(env.ExitLogin, err)
+		case err != nil:
 			return "", env.ExitWith(env.ExitUnreachable, err)
 		}
 		info, err := client.Info(ctx)
