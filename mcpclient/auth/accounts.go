@@ -70,7 +70,10 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 // where it can. It reports whether there were any. That the server knew resource metadata, and
 // the registration of the client, are kept.
 func (a *Authorizer) Logout(ctx context.Context, server string) (had bool, err error) {
-	c := &Credential{a: a, url: server, http: a.http[oauth.OnLoopback(server)]}
+	c := &Credential{a: a, url: server}
+	if c.http, err = a.client(server, &c.cfg); err != nil {
+		return false, err
+	}
 	if c.address, err = addressOf(server); err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,6 @@ type Authorizer struct {
 
 	log   *slog.Logger
 	vault *vault.Vault
-	http  map[bool]*http.Client // by whether this machine may be asked
 
 	mu          sync.Mutex // guards credentials: each connection looks its own up once, before its actor runs
 	credentials map[string]*Credential
@@ -87,17 +87,7 @@ func New(opts Options) (*Authorizer, error) {
 			return nil, err
 		}
 	}
-	a := &Authorizer{opts: opts, ownSystem: own, log: cmp.Or(opts.Logger, opts.System.Log()), vault: v, http: map[bool]*http.Client{}, credentials: map[string]*Credential{}}
-	for _, local := range []bool{false, true} {
-		guard, err := netguard.New(&netguard.Options{Loopback: local})
-		if err != nil {
-			return nil, err
-		}
-		if a.http[local] = opts.client; opts.client == nil {
-			a.http[local] = guard.Client(nil)
-		}
-	}
-	return a, nil
+	return &Authorizer{opts: opts, ownSystem: own, log: cmp.Or(opts.Logger, opts.System.Log()), vault: v, credentials: map[string]*Credential{}}, nil
 }
 
 // endTime bounds Close.
@@ -134,7 +124,10 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 	if c := a.credentials[key]; c != nil && !c.over.Load() {
 		return c, nil
 	}
-	c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg, http: a.http[oauth.OnLoopback(endpoint)]}
+	c := &Credential{a: a, url: endpoint, address: at, cfg: *cfg}
+	if c.http, err = a.client(endpoint, cfg); err != nil {
+		return nil, err
+	}
 	if c.keeper, err = a.opts.System.Spawn(actors.Spec{Kind: actors.KindKeeper, New: func() actors.Actor { return newKeeper(c) }, OnStop: c.stopped}); err != nil {
 		return nil, err
 	}
@@ -144,6 +137,25 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 
 // Format shows nothing of the keys, and of the secrets that are configured.
 func (a *Authorizer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an authorizer") }
+
+// client returns what asks authorization servers: it contacts public addresses only, and those
+// that a user has named (SECA-16). This machine may be named by a server on it.
+func (a *Authorizer) client(endpoint string, cfg *mcpclient.OAuth) (*http.Client, error) {
+	if a.opts.client != nil {
+		return a.opts.client, nil
+	}
+	o := netguard.Options{Loopback: oauth.OnLoopback(endpoint)}
+	for _, named := range []string{endpoint, cfg.Issuer, cfg.IdentityProvider.Issuer} {
+		if u, err := url.Parse(named); err == nil && u.Host != "" {
+			o.Allow = append(o.Allow, u.Hostname())
+		}
+	}
+	guard, err := netguard.New(&o)
+	if err != nil {
+		return nil, err
+	}
+	return guard.Client(nil), nil
+}
 
 // Credential authorizes the requests to one MCP server. Its methods may be used from any
 // goroutine.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
@@ -378,4 +379,35 @@ func TestOptions(t *testing.T) {
 			t.Errorf("a server that wants nothing: got %v, %v", req.Header, err)
 		}
 	})
+}
+
+// Addresses inside are contacted only where the user has named them: a peer that names one gets
+// nothing (SECA-16, SECA-17).
+func TestAddressesInside(t *testing.T) {
+	k := loopback(t)
+	for _, test := range []struct {
+		endpoint, issuer, asked string
+		refused                 bool
+	}{
+		{"https://mcp.example/mcp", "", "https://127.0.0.1:1/token", true},
+		{"https://mcp.example/mcp", "", "https://10.1.2.3/token", true},
+		{"https://mcp.example/mcp", "", "https://[fd00::1]/token", true},
+		{"https://mcp.example/mcp", "", "http://169.254.169.254/latest/meta-data", true},
+		{"https://mcp.example/mcp", "https://127.0.0.1:1", "https://127.0.0.1:1/token", false},
+		{"https://mcp.example/mcp", "https://127.0.0.1:1", "http://127.0.0.1:1/token", true},
+		{"http://127.0.0.1:1/mcp", "", "http://127.0.0.1:1/token", false},
+		{"http://127.0.0.1:1/mcp", "", "https://10.1.2.3/token", true},
+	} {
+		hc, err := auth.ClientFor(k.auth, test.endpoint, &mcpclient.OAuth{Issuer: test.issuer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := hc.Get(test.asked)
+		if err == nil {
+			resp.Body.Close()
+		}
+		if err == nil || errors.Is(err, netguard.ErrRefused) != test.refused {
+			t.Errorf("%s for %s, issuer %q: got %v, want it refused: %v", test.asked, test.endpoint, test.issuer, err, test.refused)
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package auth
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/troupe-dev/troupe/mcpclient"
+)
 
 // WithClient has the authorizer of o ask c in place of the network, so that a test may run in
 // a synctest bubble.
@@ -20,3 +24,8 @@ const (
 	MaxLogins   = maxLogins
 	LoginWindow = loginWindow
 )
+
+// ClientFor is what asks the authorization servers of an MCP server.
+func ClientFor(a *Authorizer, endpoint string, cfg *mcpclient.OAuth) (*http.Client, error) {
+	return a.client(endpoint, cfg)
+}
