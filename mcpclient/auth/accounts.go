@@ -77,7 +77,11 @@ func (a *Authorizer) Logout(ctx context.Context, server string) (had bool, err e
 	if c.address, err = addressOf(server); err != nil {
 		return false, err
 	}
-	t, err := c.load(ctx)
+	var p place
+	if placed, err := a.vault.Get(ctx, kindPlace, c.placeKey(), &p); err != nil || placed == 0 {
+		return false, err
+	}
+	t, err := c.read(ctx, &p)
 	if err != nil || t == nil {
 		return false, err
 	}

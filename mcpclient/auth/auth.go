@@ -35,15 +35,15 @@ type Options struct {
 	Profile string
 	// Logger takes structured logs. Nil means the system's.
 	Logger *slog.Logger
-	// Authorize asks a person. Nil: none is there to be asked; then a request waits for a login
-	// by another process, for Patience at most.
+	// Authorize asks a person. With nil a refused request waits for a login by
+	// another process, for Patience at most.
 	Authorize AuthorizeFunc
 	// Patience bounds an authorization, from the refusal to the token. Zero means 10 minutes.
 	Patience time.Duration
 	// ClientName is shown to people by authorization servers. Empty is "Troupe".
 	ClientName string
-	// ClientMetadataURL is an https address at which the description of the client is
-	// published. It is the client's ID at servers that read it (AUTH-31); empty is none.
+	// ClientMetadataURL is the https address of the published Client ID Metadata Document. It is
+	// the client's ID at authorization servers that read such documents; empty is none.
 	ClientMetadataURL string
 	// RedirectURI is where browsers are sent at the end. Empty is a port of this machine, on
 	// which the program listens meanwhile.
@@ -103,8 +103,8 @@ func (a *Authorizer) Close() error {
 	return a.opts.System.Shutdown(ctx)
 }
 
-// For implements [mcpclient.Authorizer]. All that ask for the same address, with the same
-// configuration, share one keeper.
+// For implements [mcpclient.Authorizer]. Servers with the same address and the same OAuth share
+// one keeper; of their functions OAuth.Assertion, it calls that of the first server.
 func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
 	c, err := a.credential(s.URL, &s.OAuth)
 	if err != nil {
@@ -118,7 +118,11 @@ func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credent
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprintf("%q", []any{at, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.NoResource})
+	idp := cfg.IdentityProvider
+	key := fmt.Sprintf("%q", []any{
+		at, cfg.Off, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.Grant, cfg.PrivateKey, cfg.KeyID, cfg.NoResource,
+		idp.Issuer, idp.ClientID, idp.ClientSecret,
+	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.credentials[key]; c != nil && !c.over.Load() {

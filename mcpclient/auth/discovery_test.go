@@ -57,11 +57,7 @@ func TestDiscoveryFails(t *testing.T) {
 func TestOldServer(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.issuers, k.life = nil, 60
-		c := k.credential()
-		k.good(k.call(c, "t"))
-		time.Sleep(time.Minute)
-		k.good(k.call(c, "t"))
-		k.counts("at the end", map[string]int{"authorize": 1, "refresh_token": 1})
+		k.logsInAndRenews()
 		if r := k.requests()[0]; r.Issuer != k.base || r.Resource != k.base+"/mcp" {
 			t.Errorf("got the request %+v", r)
 		}
@@ -84,11 +80,7 @@ func TestDefaultEndpoints(t *testing.T) {
 func TestOpenIDMetadata(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.openid, k.life = true, 60
-		c := k.credential()
-		k.good(k.call(c, "t"))
-		time.Sleep(time.Minute)
-		k.good(k.call(c, "t"))
-		k.counts("at the end", map[string]int{"authorize": 1, "refresh_token": 1})
+		k.logsInAndRenews()
 	})
 }
 
@@ -340,11 +332,7 @@ func TestScopes(t *testing.T) {
 func TestNoResource(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.cfg.NoResource, k.life, k.noResource = true, 60, true
-		c := k.credential()
-		k.good(k.call(c, "t"))
-		time.Sleep(time.Minute)
-		k.good(k.call(c, "t"))
-		k.counts("at the end", map[string]int{"authorize": 1, "refresh_token": 1})
+		k.logsInAndRenews()
 		for _, seen := range k.seen {
 			if strings.Contains(seen, "resource=") {
 				t.Errorf("got %q", seen)

@@ -17,11 +17,11 @@ import (
 type keeper struct {
 	*Credential
 	renewing []renewal // requests that wait for the renewal under way; nil without one
-	dead     string    // a refresh token that cannot be renewed any more
+	dead     string    // the refresh token that the authorization server has refused
 	begun    []time.Time
 
 	login   func(error) // ends the login under way; nil without one
-	failed  error       // what became of the last one
+	failed  error       // why the last login failed; nil if it did not
 	waiting []*waiter
 	timer   *actors.Timer // looks whether another process has logged in
 	until   time.Time     // when that is given up
@@ -29,7 +29,7 @@ type keeper struct {
 
 // Messages of a keeper.
 type (
-	// loaded is what the vault has.
+	// loaded has the tokens of the vault.
 	loaded struct {
 		tokens *tokens
 		err    error
@@ -99,9 +99,6 @@ func (k *keeper) current(used string) bool {
 	return t == nil && used == "" || t != nil && t.Access == used
 }
 
-// use takes new tokens into use.
-func (k *keeper) use(t *tokens) { k.now.Store(t) }
-
 // awaits has a waiter wait for the login.
 func (k *keeper) awaits(w *waiter) {
 	if k.login == nil && k.timer == nil { // it is over
@@ -141,7 +138,7 @@ func (k *keeper) looked(c *actors.Context, m loaded) {
 	before := k.now.Load()
 	switch {
 	case m.err == nil && m.tokens != nil && (before == nil || m.tokens.Access != before.Access):
-		k.use(m.tokens)
+		k.now.Store(m.tokens)
 		k.timer.Clear()
 		k.timer = nil
 		k.settle(nil)
@@ -207,6 +204,6 @@ func (k *keeper) loggedIn(_ *actors.Context, m loggedIn) {
 		k.settle(m.err)
 		return
 	}
-	k.use(m.tokens)
+	k.now.Store(m.tokens)
 	k.settle(nil)
 }

@@ -248,6 +248,17 @@ func (p *process) many(c mcpclient.Auth, n int) []error {
 	return errs
 }
 
+// logsInAndRenews makes a call with the token of a login, and one after a minute with a renewed
+// token.
+func (k *kit) logsInAndRenews() {
+	k.Helper()
+	c := k.credential()
+	k.good(k.call(c, "t"))
+	time.Sleep(time.Minute)
+	k.good(k.call(c, "t"))
+	k.counts("after a login and a renewal", map[string]int{"authorize": 1, "refresh_token": 1})
+}
+
 // good checks that the calls have their results.
 func (k *kit) good(errs ...error) {
 	k.Helper()

@@ -83,7 +83,7 @@ func (l *login) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// bind has the client's tokens be for the resource, and for a key of its own where the server
+// bind limits the client's tokens to the resource, and binds them to a new key where the server
 // wants that (RFC 9449).
 func (l *login) bind(client *oauth.Client) (err error) {
 	if client.Resource = l.resource.URI; l.cfg.NoResource {
@@ -189,7 +189,7 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 	return &oauth.Client{Server: s, ID: known.ID, Method: known.Method, Secret: oauth.NewSecret(known.Secret)}, nil
 }
 
-// configured returns the client that the configuration names. What proves who it is goes to its
+// configured returns the client that the configuration names. Its secret or key is shown to its
 // issuer only: the configured one, else the first that was used here (AUTH-34).
 func (c *Credential) configured(s *oauth.Server, known string) (*oauth.Client, error) {
 	client := &oauth.Client{Server: s, ID: c.cfg.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(c.cfg.ClientSecret)}
@@ -227,11 +227,10 @@ func methodOf(s *oauth.Server, secret bool) oauth.AuthMethod {
 
 // description is what a registration says of the client.
 func (l *login) description(s *oauth.Server, redirectURI string) *oauth.Metadata {
-	m := &oauth.Metadata{
+	return &oauth.Metadata{
 		Name: l.a.opts.ClientName, RedirectURIs: []string{redirectURI}, ApplicationType: "native",
 		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: methodOf(s, false),
 	}
-	return m
 }
 
 // offline is the scope that brings a refresh token.
@@ -276,7 +275,7 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (code 
 
 // keep saves the tokens, and where they are for.
 func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*tokens, error) {
-	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: cmp.Or(string(l.cfg.Grant), grantCode)}}
+	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName()}}
 	t.take(got, asked)
 	if l.client.DPoP != nil {
 		key, err := l.client.DPoP.Export()

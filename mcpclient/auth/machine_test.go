@@ -40,3 +40,20 @@ func TestClientCredentials(t *testing.T) {
 		}
 	})
 }
+
+// Two entries for one server with different grants are two accounts: neither shows the token of
+// the other, in one process or after one another (AUTH-32).
+func TestGrantsAreApart(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		k.secret = "client-secret"
+		k.serverAS = map[string]any{"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "none"}}
+		k.good(k.call(k.credential(), "t"))
+		k.cfg = mcpclient.OAuth{Grant: mcpclient.GrantClient, ClientID: "machine", ClientSecret: k.secret, Issuer: k.base + "/as1"}
+		k.good(k.call(k.credential(), "t"))
+		k.counts("with both", map[string]int{"authorization_code": 1, "client_credentials": 1})
+		p := k.another(k.inBubble)
+		p.cfg = mcpclient.OAuth{Issuer: k.base + "/as1"}
+		k.good(p.call(p.credential(), "t"))
+		k.counts("a person again", map[string]int{"authorization_code": 2, "client_credentials": 1})
+	})
+}

@@ -17,14 +17,14 @@ type AuthorizeFunc func(ctx context.Context, r *Request) error
 // Request is what a person decides on. All texts of it are fit to be shown on one line.
 type Request struct {
 	Server   string // address of the MCP server
-	Name     string // that the server has for itself; "" if it has none
-	Resource string // that the token will be for
+	Name     string // resource_name of the server's metadata; "" if it has none
+	Resource string // the resource that the token will be good for
 	Issuer   string // of the authorization server, where the person logs in
 	ClientID string
-	Scopes   []string // that are asked for
-	New      []string // of them, those that the client does not have yet
-	Why      string   // what the request is made for
-	// URL is to be opened, as it is.
+	Scopes   []string // the scopes asked for
+	New      []string // those of Scopes that the client does not have yet
+	Why      string   // why the client needs the authorization
+	// URL is the address to open, unchanged.
 	URL string
 
 	redirects chan redirect

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -86,7 +87,7 @@ func (k *keeper) renewed(c *actors.Context, m renewed) {
 	case k.now.Load() != m.before: // a login was faster
 		m.err, over = nil, false
 	case m.err == nil:
-		k.use(m.tokens)
+		k.now.Store(m.tokens)
 	default:
 		k.a.log.Debug("a token was not renewed", "server", k.endpoint, "error", m.err)
 		if over {
@@ -117,10 +118,8 @@ func (c *Credential) refresh(ctx context.Context, before *tokens) (*tokens, erro
 		if !errors.Is(err, store.ErrLeased) {
 			return nil, fmt.Errorf("%w: %w", errVault, err)
 		}
-		select {
-		case <-time.After(leasePause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := pause.For(ctx, leasePause); err != nil {
+			return nil, err
 		}
 	}
 	defer func() {
@@ -148,7 +147,13 @@ func (c *Credential) refresh(ctx context.Context, before *tokens) (*tokens, erro
 	}
 	next := *now
 	next.take(got, now.Scopes)
-	if err := c.save(ctx, &next); err != nil {
+	err = c.save(ctx, &next)
+	if errors.Is(err, store.ErrConflict) { // a person has logged in again meanwhile
+		if now, bad := c.load(ctx); bad == nil && now != nil {
+			return now, nil
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errVault, err)
 	}
 	return &next, nil

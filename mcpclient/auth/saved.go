@@ -97,15 +97,20 @@ type lastClient struct {
 	ID string `json:"id"`
 }
 
-// load reads the tokens for the endpoint; nil if there are none, or of another client or
-// issuer than the configured ones.
+// load reads the tokens for the endpoint; nil if there are none, or if they are of another
+// client, issuer or grant than the configured ones.
 func (c *Credential) load(ctx context.Context) (*tokens, error) {
 	var p place
 	placed, err := c.a.vault.Get(ctx, kindPlace, c.placeKey(), &p)
-	if err != nil || placed == 0 || p.Issuer != cmp.Or(c.cfg.Issuer, p.Issuer) || p.ClientID != cmp.Or(c.cfg.ClientID, p.ClientID) {
+	if err != nil || placed == 0 || p.Issuer != cmp.Or(c.cfg.Issuer, p.Issuer) || p.ClientID != cmp.Or(c.cfg.ClientID, p.ClientID) || p.Grant != c.grantName() {
 		return nil, err
 	}
-	t := &tokens{of: p.credential}
+	return c.read(ctx, &p)
+}
+
+// read returns the tokens of a place; nil if there are none.
+func (c *Credential) read(ctx context.Context, p *place) (t *tokens, err error) {
+	t = &tokens{of: p.credential}
 	if t.version, err = c.a.vault.Get(ctx, kindToken, p.key(c.a.opts.Profile), t); err != nil || t.version == 0 {
 		return nil, err
 	}
@@ -114,6 +119,9 @@ func (c *Credential) load(ctx context.Context) (*tokens, error) {
 	}
 	return t, err
 }
+
+// grantName is the grant by which the configuration gets tokens.
+func (c *Credential) grantName() string { return cmp.Or(string(c.cfg.Grant), grantCode) }
 
 // address is that of an MCP server, without secrets: those may be in its query.
 type address struct {
@@ -155,9 +163,13 @@ func (l *login) note(ctx context.Context, change func(*place)) error {
 	return err
 }
 
-// update changes an entry, whatever other processes do to it meanwhile.
+// maxUpdates bounds how often update begins again because another process was faster.
+const maxUpdates = 20
+
+// update changes an entry of the vault; change is called again if another process has changed
+// the entry meanwhile.
 func update[T any](ctx context.Context, v *vault.Vault, kind, key string, change func(*T)) (version int64, err error) {
-	for {
+	for range maxUpdates {
 		value := new(T)
 		if version, err = v.Get(ctx, kind, key, value); err != nil {
 			return 0, err
@@ -167,4 +179,5 @@ func update[T any](ctx context.Context, v *vault.Vault, kind, key string, change
 			return version, err
 		}
 	}
+	return 0, err
 }

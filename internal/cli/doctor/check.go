@@ -42,7 +42,7 @@ func fine(area, text string) []check { return []check{{Area: area, Status: check
 
 // absent is fine, too: a file or folder that is made when it is needed.
 func absent(area, path string) []check {
-	return fine(area, path+" is not there yet; the first run makes it")
+	return fine(area, path+" does not exist yet; the first run creates it")
 }
 
 // doctor is what the checks share.
