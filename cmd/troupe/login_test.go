@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,10 +13,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
@@ -26,16 +30,22 @@ func startProtected(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: protected")
 	}
-	p := &protected{challenges: map[string]string{}, tokens: map[string]bool{}}
-	srv := httptest.NewUnstartedServer(nil)
-	p.base = "http://" + srv.Listener.Addr().String()
-	handler, err := p.handler()
+	p, end, err := newProtected()
 	ts.Check(err)
-	srv.Config.Handler = handler
-	srv.Start()
-	ts.Defer(func() { srv.CloseClientConnections(); srv.Close() })
+	ts.Defer(end)
 	ts.Setenv("PROTECTED", p.base+"/mcp")
 	ts.Setenv("BROWSER", "browse")
+}
+
+func newProtected() (p *protected, end func(), err error) {
+	p = &protected{challenges: map[string]string{}, tokens: map[string]bool{}}
+	srv := httptest.NewUnstartedServer(nil)
+	p.base = "http://" + srv.Listener.Addr().String()
+	if srv.Config.Handler, err = p.handler(); err != nil {
+		return nil, nil, err
+	}
+	srv.Start()
+	return p, func() { srv.CloseClientConnections(); srv.Close() }, nil
 }
 
 // protected is both servers.
@@ -45,6 +55,7 @@ type protected struct {
 	mu         sync.Mutex // guards the fields below
 	challenges map[string]string
 	tokens     map[string]bool
+	pending    int // answers for a device code before the token
 }
 
 func (p *protected) handler() (http.Handler, error) {
@@ -63,14 +74,21 @@ func (p *protected) handler() (http.Handler, error) {
 	document("/.well-known/oauth-protected-resource/mcp", map[string]any{"resource": p.base + "/mcp", "authorization_servers": []string{p.base}, "scopes_supported": []string{"read"}})
 	document("/.well-known/oauth-authorization-server", map[string]any{
 		"issuer": p.base, "authorization_endpoint": p.base + "/authorize", "token_endpoint": p.base + "/token",
-		"registration_endpoint": p.base + "/register", "revocation_endpoint": p.base + "/revoke",
-		"code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
+		"registration_endpoint": p.base + "/register", "revocation_endpoint": p.base + "/revoke", "device_authorization_endpoint": p.base + "/device",
+		"authorization_response_iss_parameter_supported": true,
+		"code_challenge_methods_supported":               []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
 	})
 	mux.HandleFunc("POST /register", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusCreated, map[string]any{"client_id": "registered", "token_endpoint_auth_method": "none"})
 	})
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("POST /device", func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.pending = 1
+		answer(w, http.StatusOK, map[string]any{"device_code": "device-0", "user_code": "ABCD-EFGH", "verification_uri": p.base + "/d", "expires_in": 600, "interval": 1})
+	})
 	mux.HandleFunc("POST /revoke", func(_ http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -103,20 +121,102 @@ func (p *protected) authorize(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	code := fmt.Sprint("code-", len(p.challenges))
 	p.challenges[code] = q.Get("code_challenge")
-	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.base}}.Encode(), http.StatusFound)
 }
 
 func (p *protected) token(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-	if p.challenges[r.FormValue("code")] != base64.RawURLEncoding.EncodeToString(sum[:]) {
+	byDevice := r.FormValue("device_code") == "device-0"
+	if p.pending--; byDevice && p.pending >= 0 {
+		answer(w, http.StatusBadRequest, map[string]any{"error": "authorization_pending"})
+		return
+	}
+	if !byDevice && p.challenges[r.FormValue("code")] != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
 		return
 	}
 	token := fmt.Sprint("token-", len(p.tokens))
 	p.tokens["Bearer "+token] = true
 	answer(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 3600, "scope": "read"})
+}
+
+// TestPaste: with --paste, on a machine without a browser, the address that the browser was sent
+// to is pasted, and checked: the state, and who has sent it. A signal ends the wait (AUTH-08,
+// SECA-18, ROB-7).
+func TestPaste(t *testing.T) {
+	t.Parallel()
+	p, end, err := newProtected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	for name, test := range map[string]struct {
+		change func(back url.Values)
+		code   int
+		want   string
+	}{
+		"right":          {func(url.Values) {}, env.ExitOK, "far: logged in, by " + p.base},
+		"another issuer": {func(back url.Values) { back.Set("iss", p.base+"/") }, env.ExitLogin, "it is of another issuer"},
+		"no issuer":      {func(back url.Values) { back.Del("iss") }, env.ExitLogin, "the redirect does not say of which"},
+		"nothing":        {nil, env.ExitLogin, "no address was pasted"},
+		"a signal":       {nil, env.ExitInterrupt, "interrupt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := newHome(t).command("mcp", "login", "far", "--mcp", "far="+p.base+"/mcp", "--paste")
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, write := io.Pipe()
+			var shown strings.Builder
+			cmd.Stdout, cmd.Stderr = write, write
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				for lines := bufio.NewScanner(read); lines.Scan(); {
+					fmt.Fprintln(&shown, lines.Text())
+					at, ok := strings.CutPrefix(lines.Text(), "  "+p.base+"/authorize?")
+					switch {
+					case !ok:
+					case name == "a signal":
+						_ = cmd.Process.Signal(os.Interrupt)
+					case test.change == nil:
+						in.Close()
+					default:
+						resp, err := http.DefaultTransport.RoundTrip(httptest.NewRequest(http.MethodGet, p.base+"/authorize?"+at, nil))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						resp.Body.Close()
+						back, err := resp.Location()
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						query := back.Query()
+						test.change(query)
+						fmt.Fprintf(in, "\nfoo\n%s\n  %s?%s \n", strings.Replace(back.String(), "state=", "state=x", 1), "http://127.0.0.1/callback", query.Encode())
+					}
+				}
+			}()
+			err = cmd.Wait()
+			write.Close()
+			<-over
+			if cmd.ProcessState.ExitCode() != test.code || !strings.Contains(shown.String(), test.want) {
+				t.Errorf("got the exit code %d and %v, want %d and %q:\n%s", cmd.ProcessState.ExitCode(), err, test.code, test.want, shown.String())
+			}
+			if n := strings.Count(shown.String(), "That is not the address"); test.change != nil && n != 2 {
+				t.Errorf("%d addresses are not the one, want 2:\n%s", n, shown.String())
+			}
+		})
+	}
 }
 
 // browse is a browser that shows one page.

@@ -27,7 +27,6 @@ type Device struct {
 	FullURL  string // the same with the code in it; "" if the server has none
 	Expires  time.Time
 	Interval time.Duration // to wait before each asking
-
 }
 
 // deviceDocument is the JSON of the answer.
@@ -89,9 +88,12 @@ func (doc *deviceDocument) device(now time.Time, loopback bool) (*Device, error)
 	return d, nil
 }
 
+// TypeDeviceGrant is the grant type of a device code.
+const TypeDeviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
+
 // DeviceGrant is a device authorization, which the person may not have given yet.
 func DeviceGrant(d *Device) *Grant {
-	return &Grant{form: form{"asking for the token of the device", map[string]string{"grant_type": "urn:ietf:params:oauth:grant-type:device_code"},
+	return &Grant{form: form{"asking for the token of the device", map[string]string{"grant_type": TypeDeviceGrant},
 		map[string]Secret{"device_code": d.Code}}}
 }
 

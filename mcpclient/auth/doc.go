@@ -15,5 +15,5 @@
 //
 // auth.go has the [Authorizer]; people.go what a person is asked, and who asks; keeper.go the
 // actor; refusal.go decides what a refusal means; login.go is the flow; redirect.go takes the
-// browser's answer; renewal.go refreshes; saved.go is what is kept.
+// browser's answer, device.go is without one; renewal.go refreshes; saved.go is what is kept.
 package auth

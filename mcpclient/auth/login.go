@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -60,11 +61,7 @@ func (l *login) run(ctx context.Context) (*tokens, error) {
 		return nil, err
 	}
 	scopes := l.scopesFor(server)
-	code, authorization, err := l.ask(ctx, back, scopes)
-	if err != nil {
-		return nil, l.refused(ctx, err)
-	}
-	got, err := l.client.Token(ctx, l.http, oauth.CodeGrant(authorization, code), "")
+	got, err := l.ask(ctx, back, scopes)
 	if err != nil {
 		return nil, l.refused(ctx, err)
 	}
@@ -170,15 +167,15 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 	case s.ClientIDDocument && l.a.opts.ClientMetadataURL != "":
 		return &oauth.Client{Server: s, ID: l.a.opts.ClientMetadataURL, Method: oauth.AuthNone}, nil
 	}
-	if known.ID == "" || known.Redirect != redirectURI {
+	if known.ID == "" || known.Redirect != redirectURI || known.Device != hasDevice(s) {
 		if s.RegistrationEndpoint == "" {
 			return nil, fmt.Errorf("the authorization server %s registers no clients: register this program there, with the redirect address %s, and configure oauth.clientId", s.Issuer, redirectURI)
 		}
-		got, err := oauth.Register(ctx, l.http, s, l.description(s, redirectURI), oauth.Secret{})
+		got, err := l.register(ctx, s, redirectURI)
 		if err != nil {
 			return nil, err
 		}
-		known = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires, Redirect: redirectURI}
+		known = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires, Redirect: redirectURI, Device: hasDevice(s)}
 		if _, err := update(ctx, l.a.vault, kindClient, keyOf(s.Issuer, known.ID), func(kept *registration) { *kept = known }); err != nil {
 			return nil, err
 		}
@@ -225,12 +222,21 @@ func methodOf(s *oauth.Server, secret bool) oauth.AuthMethod {
 	return oauth.AuthNone
 }
 
-// description is what a registration says of the client.
-func (l *login) description(s *oauth.Server, redirectURI string) *oauth.Metadata {
-	return &oauth.Metadata{
+// register registers the client, for device codes too where the server has them.
+func (l *login) register(ctx context.Context, s *oauth.Server, redirectURI string) (*oauth.Registered, error) {
+	m := &oauth.Metadata{
 		Name: l.a.opts.ClientName, RedirectURIs: []string{redirectURI}, ApplicationType: "native",
 		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: methodOf(s, false),
 	}
+	if hasDevice(s) {
+		m.GrantTypes = append(m.GrantTypes, oauth.TypeDeviceGrant)
+	}
+	got, err := oauth.Register(ctx, l.http, s, m, oauth.Secret{})
+	if hasDevice(s) && oauth.CodeOf(err) == oauth.CodeInvalidClientMetadata { // it gives that grant to other clients
+		m.GrantTypes = m.GrantTypes[:2]
+		return oauth.Register(ctx, l.http, s, m, oauth.Secret{})
+	}
+	return got, err
 }
 
 // offline is the scope that brings a refresh token.
@@ -256,21 +262,59 @@ func (l *login) scopesFor(s *oauth.Server) []string {
 	return scopes
 }
 
-// ask has a person authorize the client, and returns the code.
-func (l *login) ask(ctx context.Context, back *callback, scopes []string) (code oauth.Secret, a *oauth.Authorization, err error) {
-	if a, err = l.client.Begin(back.uri, scopes, nil); err != nil {
-		return code, nil, err
+// ask has a person authorize the client, and returns the tokens.
+func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oauth.Token, error) {
+	a, err := l.client.Begin(back.uri, scopes, nil)
+	if err != nil {
+		return nil, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r := &Request{
 		Server: l.endpoint, Name: l.resource.Name, Resource: sanitize.Line(cmp.Or(l.resource.URI, l.endpoint), 400), Issuer: sanitize.Line(l.client.Server.Issuer, 400),
-		ClientID: sanitize.Line(l.client.ID, 200), Scopes: scopes, Why: l.why, URL: a.URL, redirects: back.redirects,
+		ClientID: sanitize.Line(l.client.ID, 200), Scopes: scopes, Why: l.why, URL: a.URL,
+		redirects: back.redirects, devices: make(chan chan deviceAnswer), over: ctx.Done(),
 	}
 	r.New = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return l.before != nil && slices.Contains(l.before.Scopes, s) })
-	code, err = back.await(ctx, a, func(ctx context.Context) error {
-		r.over = ctx.Done()
-		return l.a.opts.Authorize(ctx, r)
+	asked := make(chan error, 1)
+	back.start("a question about a login", func() {
+		_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, l.a.opts.Authorize(ctx, r) })
+		asked <- err
 	})
-	return code, a, err
+	var device *oauth.Device
+	var poll <-chan time.Time // nil without a device code
+	for {
+		select {
+		case one := <-r.redirects:
+			code, err := a.Finish(one.address)
+			one.answer <- err
+			switch {
+			case errors.Is(err, oauth.ErrForeign):
+			case err != nil:
+				return nil, err
+			default:
+				return l.client.Token(ctx, l.http, oauth.CodeGrant(a, code), "")
+			}
+		case begun := <-r.devices:
+			d, answer := l.startDevice(ctx, scopes)
+			if begun <- answer; d != nil {
+				device, poll = d, time.After(d.Interval)
+			}
+		case <-poll:
+			got, again, err := l.poll(ctx, device)
+			if again == 0 {
+				return got, err
+			}
+			poll = time.After(again)
+		case err := <-asked:
+			if err != nil {
+				return nil, err
+			}
+			asked = nil // agreed: the answer follows
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // keep saves the tokens, and where they are for.

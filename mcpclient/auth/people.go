@@ -28,6 +28,7 @@ type Request struct {
 	URL string
 
 	redirects chan redirect
+	devices   chan chan deviceAnswer
 	over      <-chan struct{} // closed with the login
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/oauth"
 )
 
@@ -113,31 +112,3 @@ func (b *callback) handler(host string) http.Handler {
 }
 
 const page = "<!doctype html><meta charset=utf-8><title>Troupe</title><p>"
-
-// await asks the person, and waits for the redirect that answers the authorization.
-func (b *callback) await(ctx context.Context, a *oauth.Authorization, ask func(context.Context) error) (oauth.Secret, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	asked := make(chan error, 1)
-	b.start("a question about a login", func() {
-		_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, ask(ctx) })
-		asked <- err
-	})
-	for {
-		select {
-		case one := <-b.redirects:
-			code, err := a.Finish(one.address)
-			one.answer <- err
-			if !errors.Is(err, oauth.ErrForeign) {
-				return code, err
-			}
-		case err := <-asked:
-			if err != nil {
-				return oauth.Secret{}, err
-			}
-			asked = nil // agreed: the redirect follows
-		case <-ctx.Done():
-			return oauth.Secret{}, context.Cause(ctx)
-		}
-	}
-}

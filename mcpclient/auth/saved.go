@@ -90,6 +90,7 @@ type registration struct {
 	Expires time.Time        `json:"expires,omitzero"`
 	// Redirect is where browsers are sent. Its port is taken again if it is free.
 	Redirect string `json:"redirect"`
+	Device   bool   `json:"device,omitzero"` // device codes were asked for
 }
 
 // lastClient names a registration.

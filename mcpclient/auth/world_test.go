@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -32,27 +33,31 @@ type world struct {
 	seen              []string // all that a form or a header has shown to an authorization server, by issuer
 	verifiers, states []string // that the client has made
 
-	issuers    []string           // that the resource metadata names; nil is no resource metadata
-	resource   string             // that it is about, if not the server
-	serverAS   map[string]any     // changes of the metadata of authorization servers
-	free       bool               // nothing is refused
-	bare       bool               // authorization servers have no metadata
-	openid     bool               // they have it as OpenID Connect does, behind the path
-	stream     bool               // of events, guarded
-	noClients  int                // status of a registration, if not 0
-	registered []string           // what registrations have said
-	challenged string             // scopes of the challenge of a 401
-	noResource bool               // requests without a resource are good
-	iss        string             // in redirects; "" is the right one
-	life       int                // of access tokens, in seconds; 0 is not said
-	single     bool               // no refresh tokens
-	trouble    int                // status of the token endpoint, if not 0
-	secret     string             // that every client must show
-	open       bool               // initialize passes without a token
-	refuse     bool               // every token is refused
-	wants      map[string]string  // the scope that a tool needs
-	forbid     bool               // 403 without insufficient_scope
-	deaf       bool               // what a tool wants is never there
+	issuers    []string              // that the resource metadata names; nil is no resource metadata
+	resource   string                // that it is about, if not the server
+	serverAS   map[string]any        // changes of the metadata of authorization servers
+	free       bool                  // nothing is refused
+	bare       bool                  // authorization servers have no metadata
+	openid     bool                  // they have it as OpenID Connect does, behind the path
+	stream     bool                  // of events, guarded
+	noClients  int                   // status of a registration, if not 0
+	registered []string              // what registrations have said
+	challenged string                // scopes of the challenge of a 401
+	noResource bool                  // requests without a resource are good
+	iss        string                // in redirects; "" is the right one
+	life       int                   // of access tokens, in seconds; 0 is not said
+	single     bool                  // no refresh tokens
+	trouble    int                   // status of the token endpoint, if not 0
+	secret     string                // that every client must show
+	open       bool                  // initialize passes without a token
+	refuse     bool                  // every token is refused
+	wants      map[string]string     // the scope that a tool needs
+	forbid     bool                  // 403 without insufficient_scope
+	deaf       bool                  // what a tool wants is never there
+	devices    map[string]url.Values // what was asked for, by device code
+	polls      []string              // answers for a device code, in order: an error code, "" for the tokens, "500"
+	polled     []time.Time
+	noDevices  bool               // a registration for device codes is refused
 	onToken    func(token string) // hears of each token that is shown
 	onRefused  func(n int)
 }
@@ -67,7 +72,7 @@ type access struct {
 func newWorld() *world {
 	return &world{
 		base: "https://mcp.example", n: map[string]int{}, clients: map[string]string{}, codes: map[string]url.Values{},
-		refresh: map[string]url.Values{}, access: map[string]access{}, issuers: []string{"/as1"},
+		refresh: map[string]url.Values{}, devices: map[string]url.Values{}, access: map[string]access{}, issuers: []string{"/as1"},
 	}
 }
 
@@ -136,6 +141,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		w.authorize(out, r, issuer)
 	case "/token":
 		w.token(out, r, issuer, form)
+	case "/device":
+		w.device(out, issuer, form)
 	default:
 		http.NotFound(out, r)
 	}
@@ -197,6 +204,10 @@ func (w *world) register(out http.ResponseWriter, issuer string, body []byte) {
 		answer(out, w.noClients, map[string]string{"error": "invalid_client_metadata", "error_description": "no natives"})
 		return
 	}
+	if w.noDevices && strings.Contains(string(body), oauth.TypeDeviceGrant) {
+		answer(out, http.StatusBadRequest, map[string]string{"error": "invalid_client_metadata"})
+		return
+	}
 	w.serial++
 	id := fmt.Sprintf("client%s-%d", strings.ReplaceAll(issuer, "/", "-"), w.serial)
 	w.clients[id] = issuer
@@ -245,6 +256,21 @@ func (w *world) token(out http.ResponseWriter, r *http.Request, issuer string, f
 	}
 	var granted url.Values
 	switch kind {
+	case oauth.TypeDeviceGrant:
+		w.polled = append(w.polled, time.Now())
+		code := w.polls[0]
+		w.polls = w.polls[1:]
+		switch code {
+		case "":
+			granted = w.devices[form.Get("device_code")]
+			delete(w.devices, form.Get("device_code"))
+		case "500":
+			out.WriteHeader(http.StatusInternalServerError)
+			return
+		default:
+			answer(out, http.StatusBadRequest, map[string]string{"error": code})
+			return
+		}
 	case "authorization_code":
 		granted = w.codes[form.Get("code")]
 		delete(w.codes, form.Get("code"))
@@ -265,6 +291,21 @@ func (w *world) token(out http.ResponseWriter, r *http.Request, issuer string, f
 		return
 	}
 	w.give(out, issuer, granted)
+}
+
+// device begins an authorization on another device.
+func (w *world) device(out http.ResponseWriter, issuer string, form url.Values) {
+	w.n["device"]++
+	if w.clients[form.Get("client_id")] != issuer || form.Get("resource") != w.base+"/mcp" {
+		answer(out, http.StatusBadRequest, map[string]string{"error": "unauthorized_client"})
+		return
+	}
+	w.serial++
+	code := fmt.Sprintf("device-secret-%d", w.serial)
+	w.devices[code] = form
+	answer(out, http.StatusOK, map[string]any{
+		"device_code": code, "user_code": "WDJB-MJHT", "verification_uri": w.base + "/d", "verification_uri_complete": w.base + "/d?c=WDJB-MJHT", "expires_in": 300, "interval": 2,
+	})
 }
 
 // give gives tokens out.

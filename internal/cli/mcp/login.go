@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -27,6 +26,7 @@ func loginCommand(e *env.Env) *cobra.Command {
 		f      setup.ServerFlags
 		scopes []string
 		paste  bool
+		device bool
 		again  bool
 	)
 	cmd := &cobra.Command{
@@ -34,11 +34,15 @@ func loginCommand(e *env.Env) *cobra.Command {
 		Short: "Log in at a server over HTTP, in your browser",
 		Long: `Log in at a server over HTTP. The address of the server's authorization server is shown and opened in your browser; when you have
 agreed there, the tokens are kept, sealed, in the store. Runs, jobs and other commands that wait for the login go on by themselves.
-Without a browser on this machine open the address on another one, and use --paste: at the end the browser is sent to an address
-that it cannot reach; copy that address from its address bar and paste it.`,
-		Example: "  troupe mcp login notion\n  troupe mcp login notion --paste\n  troupe mcp login notion --scopes files:read,files:write",
+Where no browser opens on this machine, or with --device, a code is shown to be typed in on another one, if the authorization server
+has such codes. With --paste open the address on another machine: at the end the browser is sent to an address that it cannot reach;
+copy that address from its address bar and paste it.`,
+		Example: "  troupe mcp login notion\n  troupe mcp login notion --device\n  troupe mcp login notion --paste\n  troupe mcp login notion --scopes files:read,files:write",
 		Args:    env.OneArg("a server"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			if paste && device {
+				return env.Usagef("--paste and --device exclude each other")
+			}
 			picked, err := setup.Pick(e, &f, args)
 			if err != nil {
 				return err
@@ -50,24 +54,26 @@ that it cannot reach; copy that address from its address bar and paste it.`,
 			if scopes != nil {
 				def.OAuth.Scopes = scopes
 			}
-			l := login{env: e, flags: &f, store: s, paste: paste}
+			l := login{env: e, flags: &f, store: s, paste: paste, device: device}
 			return l.run(cmd.Context(), def, again)
 		}),
 	}
 	f.Add(cmd)
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, in place of those that the server wants")
 	cmd.Flags().BoolVar(&paste, "paste", false, "open no browser; read the address that it is sent to at the end from stdin")
+	cmd.Flags().BoolVar(&device, "device", false, "open no browser; show a code to be typed in on another machine")
 	cmd.Flags().BoolVar(&again, "again", false, "log in anew, with another account for example")
 	return cmd
 }
 
 // login is one login from the command line.
 type login struct {
-	env   *env.Env
-	flags *setup.ServerFlags
-	store store.Store
-	paste bool
-	asked bool
+	env    *env.Env
+	flags  *setup.ServerFlags
+	store  store.Store
+	paste  bool
+	device bool
+	asked  bool
 }
 
 func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err error) {
@@ -139,13 +145,40 @@ func (l *login) ask(ctx context.Context, r *auth.Request) error {
 	if len(r.New) > 0 && len(r.New) < len(r.Scopes) {
 		fmt.Fprintf(out, "  new of them  %s\n", env.Plain(strings.Join(r.New, " ")))
 	}
+	if l.device {
+		return l.byCode(ctx, r)
+	}
 	fmt.Fprintf(out, "Open this address:\n\n  %s\n\n", r.URL)
 	if l.paste {
 		return l.pasted(ctx, r)
 	}
-	if err := browser.Open(ctx, r.URL); err != nil {
-		fmt.Fprintf(out, "No browser was opened: %v. Open the address yourself on this machine, or begin anew with --paste on another.\n", err)
+	err := browser.Open(ctx, r.URL)
+	if err == nil {
+		return nil
 	}
+	fmt.Fprintf(out, "No browser was opened: %v.\n", err)
+	if bad := l.byCode(ctx, r); bad == nil || ctx.Err() != nil {
+		return bad
+	}
+	fmt.Fprintln(out, "Open the address yourself on this machine, or begin anew with --paste on another.")
+	return nil
+}
+
+// byCode shows a code to be typed in on another machine.
+func (l *login) byCode(ctx context.Context, r *auth.Request) error {
+	code, err := r.Device(ctx)
+	switch {
+	case errors.Is(err, auth.ErrNoDevice):
+		return fmt.Errorf("%w; use --paste", err)
+	case err != nil:
+		return err
+	}
+	out := l.env.Stderr
+	fmt.Fprintf(out, "On any machine open this address, and type in the code:\n\n  %s\n  %s\n\n", code.URL, env.Plain(code.Code))
+	if code.FullURL != "" {
+		fmt.Fprintf(out, "This address has the code in it: check that the page shows the same one.\n\n  %s\n\n", code.FullURL)
+	}
+	fmt.Fprintf(out, "The code is good until %s.\n", code.Expires.Local().Format(time.TimeOnly))
 	return nil
 }
 
@@ -155,18 +188,34 @@ const maxPaste = 16 << 10
 // pasted reads the address that the browser was sent to, until it is the right one.
 func (l *login) pasted(ctx context.Context, r *auth.Request) error {
 	fmt.Fprintln(l.env.Stderr, "When you have agreed, copy the address that the browser was sent to, and paste it here:")
-	in := bufio.NewReader(io.LimitReader(l.env.Stdin, 8*maxPaste))
+	lines := make(chan string)
+	go func() { // a read of stdin cannot be given up: it ends with the program
+		defer close(lines)
+		in := bufio.NewScanner(l.env.Stdin)
+		in.Buffer(nil, maxPaste)
+		for in.Scan() {
+			select {
+			case lines <- strings.TrimSpace(in.Text()):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	for {
-		line, err := in.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
-			bad := r.Redirected(ctx, line)
-			if !errors.Is(bad, auth.ErrForeign) {
-				return bad
+		select {
+		case line, ok := <-lines:
+			switch {
+			case !ok:
+				return errors.New("no address was pasted")
+			case line == "":
+				continue
+			}
+			if err := r.Redirected(ctx, line); !errors.Is(err, auth.ErrForeign) {
+				return err
 			}
 			fmt.Fprintln(l.env.Stderr, "That is not the address; it begins with http://127.0.0.1 and has a code in it. Paste it here:")
-		}
-		if err != nil {
-			return errors.New("no address was pasted")
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
