@@ -34,8 +34,8 @@ type TenantOptions struct {
 	Name string
 	// Forms to Roots are the capabilities that the connections declare to servers, in place
 	// of those of [Options].Host: never more than the tenant can answer. Forms and URLs are
-	// the modes of elicitation (ELIC-02). A server whose definition has
-	// [mcpclient.SamplingDeny] learns nothing of sampling.
+	// the modes of elicitation. A server whose definition has [mcpclient.SamplingDeny]
+	// learns nothing of sampling.
 	Forms, URLs                              bool
 	Sampling, SamplingTools, SamplingContext bool
 	Roots                                    bool
@@ -130,7 +130,7 @@ func (t *Tenant) Host() *mcpclient.Host { return t.servers.host }
 // Name returns the name that it was given, which may be empty.
 func (t *Tenant) Name() string { return t.name }
 
-// RootsChanged notifies legacy servers that the roots have changed (ROOT-02).
+// RootsChanged notifies legacy servers that the roots have changed.
 func (t *Tenant) RootsChanged() { t.servers.host.RootsChanged() }
 
 // Close cancels the tenant's runs with [ErrClosed], waits for their end, lets calls that

@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Validate checks what every provider, and sampling/createMessage of MCP (SAMP-20 to
-// SAMP-26), asks of a conversation, and returns an error that wraps [ErrInvalidRequest]:
+// Validate checks what every provider, and sampling/createMessage of MCP, asks of a
+// conversation, and returns an error that wraps [ErrInvalidRequest]:
 //
 //   - there is a message, and roles are user and assistant only;
 //   - a tool_use is the assistant's, with an id that no other has, and the next

@@ -10,8 +10,8 @@ func IsBatch(frame []byte) bool {
 
 // ScanBatch checks a whole batch and then calls each with every element, a
 // part of the frame, until one returns an error. Nothing is called unless all
-// of the array is strict JSON (-32700) and holds 1 to limit elements (-32600,
-// BASE-22). Each element is still to be scanned: one bad message does not
+// of the array is strict JSON (-32700) and holds 1 to limit elements
+// (-32600). Each element is still to be scanned: one bad message does not
 // spoil the others.
 func ScanBatch(frame []byte, limit int, each func(raw []byte) error) error {
 	elements, err := batchElements(frame, limit)

@@ -183,7 +183,7 @@ func (r *CreateMessageResult) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// CheckToolBalance checks what SAMP-20, 21, 23 and 26 demand of a history:
+// CheckToolBalance checks that the tool calls and results of a history match:
 // tool results stand alone in a user message, directly behind the assistant
 // message that has the calls, exactly one for each. The error is -32602.
 func (p *CreateMessageParams) CheckToolBalance() error {

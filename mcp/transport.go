@@ -2,7 +2,7 @@ package mcp
 
 // Outgoing is one message handed to a transport. The fields beside Frame repeat
 // what the frame says, so that a transport need not decode it (the headers of
-// Streamable HTTP, HDR-01..).
+// Streamable HTTP).
 type Outgoing struct {
 	Frame  []byte // one JSON-RPC message (2025-03-26: or a batch), without a newline
 	Kind   Kind

@@ -16,14 +16,14 @@ type AskKind uint8
 const (
 	// AskForm is a form of a server (ELIC): the answer's Content goes to it.
 	AskForm AskKind = iota + 1
-	// AskURL is a page that a server wants the user to open (URL-10 to URL-18).
-	// Accepting is consent to open exactly that URL.
+	// AskURL is a page that a server wants the user to open. Accepting is
+	// consent to open exactly that URL.
 	AskURL
-	// AskSampling is a request for a model's answer, before it is made (SAMP-40).
-	// The Decision may change it.
-	AskSampling
-	// AskSample is the model's answer, before the server gets it (SAMP-40). The
+	// AskSampling is a request for a model's answer, before it is made. The
 	// Decision may change it.
+	AskSampling
+	// AskSample is the model's answer, before the server gets it. The Decision
+	// may change it.
 	AskSample
 	// AskTool is a tool whose definition is another one than was approved; see
 	// [Ask.Before].
@@ -56,8 +56,8 @@ func (k *AskKind) UnmarshalText(text []byte) error {
 }
 
 // Ask is one question for a person. What it says about who asks comes from the
-// configuration, never from the server (SECA-34); texts of the server are as it
-// sent them: a face must clean them before it shows them.
+// configuration, never from the server; texts of the server are as it sent
+// them: a face must clean them before it shows them.
 type Ask struct {
 	ID     string  `json:"id"` // unique in the process
 	Kind   AskKind `json:"kind"`
@@ -73,7 +73,7 @@ type Ask struct {
 	Notes   []string `json:"notes,omitempty"`
 	Message string   `json:"message,omitempty"` // the server's words
 
-	Form     *mcp.ElicitParams        `json:"form,omitempty"`     // AskForm; its schema is within the subset of ELIC-06
+	Form     *mcp.ElicitParams        `json:"form,omitempty"`     // AskForm; its schema is within the subset of forms
 	URL      *URLView                 `json:"url,omitempty"`      // AskURL and AskPage
 	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"` // AskSampling and AskSample
 	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`   // AskSample
@@ -92,11 +92,11 @@ type AskCall struct {
 	Name   string `json:"name,omitempty"` // of the tool or prompt, or the resource's URI; may be empty
 }
 
-// URLView is a URL that has passed the checks of URL-16, as it is to be shown.
+// URLView is a URL that was checked before it is shown.
 type URLView struct {
 	URL      string   `json:"url"`                // exactly what is shown and opened
 	Host     string   `json:"host"`               // as the browser sees it
-	Domain   string   `json:"domain,omitempty"`   // the registrable domain, to be made evident (URL-14); "" if there is none
+	Domain   string   `json:"domain,omitempty"`   // the registrable domain, to be made evident; "" if there is none
 	Warnings []string `json:"warnings,omitempty"` // what is odd about it, in words
 	// ElicitationID is the server's, of 2025-11-25; opaque.
 	ElicitationID string `json:"elicitationId,omitempty"`
@@ -106,7 +106,7 @@ type URLView struct {
 type Decision struct {
 	Action string `json:"action"` // [mcp.ActionAccept], ActionDecline or ActionCancel
 	// Content holds the values of an accepted form. Defaults are filled in, and the
-	// whole is checked, before it is sent (ELIC-09).
+	// whole is checked, before it is sent.
 	Content map[string]json.RawMessage `json:"content,omitempty"`
 	// Sampling and Sample replace what was asked about, if they are not nil.
 	Sampling *mcp.CreateMessageParams `json:"sampling,omitempty"`
@@ -117,7 +117,7 @@ type Decision struct {
 	// Page answers an AskPage.
 	Page PageAction `json:"page,omitempty"`
 	// Hash is the Hash of the Ask that was shown, so that a decision cannot be taken
-	// for one about something else (SECA-41). Empty is not compared.
+	// for one about something else. Empty is not compared.
 	Hash string `json:"hash,omitempty"`
 }
 
@@ -129,7 +129,7 @@ type Human interface {
 	Decide(ctx context.Context, ask *Ask) (*Decision, error)
 }
 
-// PageAction is what a person wants of a page that is open (URL-17).
+// PageAction is what a person wants of a page that is open.
 type PageAction string
 
 // The page actions. The empty one leaves the page open and does not ask again.
@@ -140,7 +140,7 @@ const (
 )
 
 // PageHuman is a [Human] that shows which pages are open, and lets the person retry or
-// give up (URL-17). Humans without AwaitPage do so with [Host.Elicitations], if at all.
+// give up. Humans without AwaitPage do so with [Host.Elicitations], if at all.
 type PageHuman interface {
 	Human
 	// AwaitPage is called once a page is open, with an [AskPage], and again after
@@ -186,9 +186,9 @@ type Sampler interface {
 	Sample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageResult, error)
 }
 
-// SamplePreparer is a [Sampler] that sees a request before a person is asked
-// about it: it may refuse it, as Sample may, or return it with what it adds, such as
-// context that was granted (SAMP-07). What it returns is what is reviewed.
+// SamplePreparer is a [Sampler] that sees a request before a person is asked about
+// it: it may refuse it, as Sample may, or return it with what it adds, such as
+// context that was granted. What it returns is what is reviewed.
 type SamplePreparer interface {
 	Sampler
 	PrepareSample(ctx context.Context, req *SampleRequest) (*mcp.CreateMessageParams, error)

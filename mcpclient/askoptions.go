@@ -14,8 +14,8 @@ import (
 // AskOptions says what servers may ask of the program, and who answers. The zero
 // value lets them ask nothing: what is not set is not declared to them.
 type AskOptions struct {
-	// Human decides forms and URLs (ELIC-01), and what of sampling is to be reviewed.
-	// Nil declares no elicitation, even where calls have a Human of their own.
+	// Human decides forms and URLs, and what of sampling is to be reviewed. Nil
+	// declares no elicitation, even where calls have a Human of their own.
 	Human Human
 	// OnePerson says that one person answers for all calls, or people who may see each
 	// other's questions, although their calls have Humans with different owners: the runs
@@ -23,39 +23,39 @@ type AskOptions struct {
 	// call of another owner is then put to the Human of the call under way, with a note
 	// that says so ([Ask.Notes]). Without it the question is declined.
 	OnePerson bool
-	// NoForms and NoURLs leave a mode of elicitation undeclared (ELIC-02), although
-	// there is a Human: for a person who cannot be shown one.
+	// NoForms and NoURLs leave a mode of elicitation undeclared, although there is
+	// a Human: for a person who cannot be shown one.
 	NoForms, NoURLs bool
-	// Sampler answers for a model (SAMP-01). Nil declares no sampling, even where calls
-	// have a Sampler of their own.
+	// Sampler answers for a model. Nil declares no sampling, even where calls have a
+	// Sampler of their own.
 	Sampler Sampler
-	// SampleFreely leaves out the review of sampling, before and after (SAMP-40), for
-	// servers whose Sampling does not say otherwise.
+	// SampleFreely leaves out the review of sampling, before and after, for servers
+	// whose Sampling does not say otherwise.
 	SampleFreely bool
 	// SamplingTools and SamplingContext declare what servers of 2025-11-25 and later
-	// may ask the Sampler for beyond an answer: to call tools (SAMP-04), and to be
-	// given context of this or of all servers (SAMP-07). Where context is not declared
-	// the wish for it is not passed on (SECA-43).
+	// may ask the Sampler for beyond an answer: to call tools, and to be given context
+	// of this or of all servers. Where context is not declared the wish for it is not
+	// passed on.
 	SamplingTools, SamplingContext bool
 	// SampleTokens bounds the tokens that one server may ask for within an hour. Zero
 	// means a million.
 	SampleTokens int
-	// Roots are the places that servers are told of (ROOT-01). Nil declares none; an
-	// empty list says that there are none now. See [Client.SetRoots].
+	// Roots are the places that servers are told of. Nil declares none; an empty
+	// list says that there are none now. See [Client.SetRoots].
 	Roots []mcp.Root
-	// RootsFunc takes the place of Roots and is asked each time a server asks (ROOT-03).
-	// An error that is an [*mcp.Error] is told to the server; of any other it hears only
-	// that the roots are not known. Those that may not be exposed are left out (ROOT-04).
-	// See [Client.RootsChanged].
+	// RootsFunc takes the place of Roots and is asked each time a server asks. An error
+	// that is an [*mcp.Error] is told to the server; of any other it hears only that the
+	// roots are not known. Those that may not be exposed are left out. See
+	// [Client.RootsChanged].
 	RootsFunc func(ctx context.Context) ([]mcp.Root, error)
 	// RootAvailable is asked before each time a root is exposed, with its path: one
-	// that is not available is left out (ROOT-04). Nil looks whether it is there. It
-	// may block.
+	// that is not available is left out. Nil looks whether it is there. It may
+	// block.
 	RootAvailable func(path string) bool
-	// OpenURL opens a page after the Human has agreed to it. It must not use a shell,
-	// nor look at the page itself (URL-10, URL-13). After an error that is [ErrNoBrowser]
-	// the page counts as open all the same: the person opens it by hand. After any other
-	// the server hears a dismissal. Nil starts the system's browser.
+	// OpenURL opens a page after the Human has agreed to it. It must not use a shell, nor
+	// look at the page itself. After an error that is [ErrNoBrowser] the page counts as
+	// open all the same: the person opens it by hand. After any other the server hears a
+	// dismissal. Nil starts the system's browser.
 	OpenURL func(ctx context.Context, url string) error
 	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
 	// has passed it on to another person. It must not block.
@@ -104,10 +104,10 @@ type PageDone struct {
 	Server string   // its name in the configuration
 	Asks   []string // the IDs of the questions by which it was agreed to
 	URL    URLView
-	// Err is nil if the server has said that the page is completed (URL-30), if a person
-	// has said so by [Elicitation.Retry], or if the server, where it cannot say it, has
-	// answered the call that the page was for. Else it says why the page is over: it has
-	// expired, was given up, could not be opened, or the connection has ended.
+	// Err is nil if the server has said that the page is completed, if a person has said
+	// so by [Elicitation.Retry], or if the server, where it cannot say it, has answered
+	// the call that the page was for. Else it says why the page is over: it has expired,
+	// was given up, could not be opened, or the connection has ended.
 	Err error
 }
 

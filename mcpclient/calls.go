@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 )
 
-// Ping asks the server for a sign of life: ping, or in 2026-07-28, which has none
-// (PING-03), server/discover.
+// Ping asks the server for a sign of life: ping, or in 2026-07-28, which has
+// none, server/discover.
 func (c *Client) Ping(ctx context.Context) error {
 	info, err := c.Info(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // SetLogLevel asks the server for log messages at or above level, also after it
-// was restarted (LOG-03); in 2026-07-28 each request asks for itself (LOG-05).
+// was restarted; in 2026-07-28 each request asks for itself.
 func (c *Client) SetLogLevel(ctx context.Context, level mcp.LogLevel) error {
 	if !level.Valid() {
 		return fmt.Errorf("unknown log level %q", level)

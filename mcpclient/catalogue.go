@@ -32,7 +32,7 @@ type Prompt struct {
 	Server string
 	Prompt mcp.Prompt
 	// Warnings say what is odd about the prompt's description, in words: characters
-	// that a person does not see and a model does (PRM-06).
+	// that a person does not see and a model does.
 	Warnings []string
 }
 

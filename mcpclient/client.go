@@ -26,7 +26,7 @@ import (
 // Info is what is known about a server since the last time it was connected.
 type Info struct {
 	Name         string              // as configured
-	Server       *mcp.Implementation // as it calls itself: for display and logs only (META-07); may be nil
+	Server       *mcp.Implementation // as it calls itself: for display and logs only; may be nil
 	Era          mcp.Era
 	Version      mcp.Version
 	Capabilities mcp.ServerCapabilities

@@ -64,10 +64,9 @@ func configured(c *hostconfig.Server) Server {
 	return s
 }
 
-// SafeIcons returns the icons that a renderer may use (ICON-03): data URLs of at most
-// 256 KiB that hold what they say, as PNG, JPEG, GIF, WebP or SVG, and https URLs of
-// the server's own origin. ServerURL is that of the server, "" for one that has none.
+// SafeIcons returns the icons that a renderer may use: data URLs of at most 256 KiB
+// that hold what they say, as PNG, JPEG, GIF, WebP or SVG, and https URLs of the
+// server's own origin. ServerURL is that of the server, "" for one that has none.
 // Nothing is fetched. Who does must send no credentials, follow no redirect to
-// another origin, bound what comes and look at its first bytes; SVG may hold script
-// (ICON-02).
+// another origin, bound what comes and look at its first bytes; SVG may hold script.
 func SafeIcons(of []mcp.Icon, serverURL string) []mcp.Icon { return icons.Safe(of, serverURL) }

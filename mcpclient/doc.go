@@ -15,8 +15,8 @@
 //
 //   - A server that fails, hangs, floods or lies concerns its own calls alone;
 //     it is restarted under supervision.
-//   - Which era a server belongs to is found out by asking (ERA-03), and what it
-//     did not declare is never asked of it (CAP-03).
+//   - Which era a server belongs to is found out by asking, and what it
+//     did not declare is never asked of it.
 //   - No command from a configuration file is started without consent.
 //   - Close ends everything, processes and their children included.
 //

@@ -51,7 +51,7 @@ type formQuestion struct {
 }
 
 // Answer implements [asks.Question]: it shows the form. What is sent has the defaults of what was left open, and
-// fits the schema (ELIC-09).
+// fits the schema.
 func (q *formQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
 	d := q.decide(ctx, o, &Ask{Kind: AskForm, Message: q.params.Message, Form: q.params})
 	res := &mcp.ElicitResult{Action: d.Action}
@@ -92,8 +92,8 @@ func (q *questions) parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, 
 	return &urlQuestion{q, p, view}, nil
 }
 
-// Answer implements [asks.Question]: it asks for consent, and opens the page with it: accept says no more than that
-// (URL-03). In 2025-11-25 the elicitation then is pending; see [Client.Elicitations].
+// Answer implements [asks.Question]: it asks for consent, and opens the page with it: accept says no more than
+// that. In 2025-11-25 the elicitation then is pending; see [Client.Elicitations].
 func (q *urlQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
 	action, _ := q.consent(ctx, o)
 	return mcp.Marshal(&mcp.ElicitResult{Action: action}) // ELIC-04

@@ -25,7 +25,7 @@ var (
 	// ErrInput is what an [InputError] is.
 	ErrInput = errors.New("mcpclient: the server asks for what it cannot get")
 	// ErrRefused is an [InputError], too: the user, or a limit, has refused a question
-	// without whose answer the call cannot go on (MRTR-12).
+	// without whose answer the call cannot go on.
 	ErrRefused = errors.New("mcpclient: a question of the server was refused")
 	// ErrNotSent is an error of a call, too, that was refused before its server was
 	// told of it.
@@ -101,7 +101,7 @@ func (e *NotApprovedError) Is(target error) bool { return target == ErrNotApprov
 func (e *NotApprovedError) Unwrap() error { return e.Err }
 
 // UnsupportedError says that the server did not declare what a method needs, or
-// that its revision does not have it (CAP-03).
+// that its revision does not have it.
 type UnsupportedError struct {
 	Method     string
 	Capability string // that is missing; "" if the revision lacks the method
@@ -118,7 +118,7 @@ func (e *UnsupportedError) Error() string {
 // Is reports that the error is [ErrUnsupported].
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// VersionError says that client and server have no version in common (LIFE-04).
+// VersionError says that client and server have no version in common.
 type VersionError struct {
 	Ours, Theirs []mcp.Version
 }
@@ -152,7 +152,7 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // InputError ends a call in 2026-07-28 because of what the server asks for in its
-// answer: no server waits for an answer there (MRTR-12, MRTR-13).
+// answer: no server waits for an answer there.
 type InputError struct {
 	Method   string // of the call
 	Question string // the method of the question; "" if none is to blame
@@ -186,8 +186,8 @@ func inputError(question string, err error) error {
 var ErrMessageTooLong = errors.New("mcpclient: a message of the server is too long")
 
 // MessageTooLongError says that the server has sent a message with more than Max bytes,
-// which was skipped (WIRE-04). The connection goes on. The request that the message
-// answers was carried out.
+// which was skipped. The connection goes on. The request that the message answers was
+// carried out.
 type MessageTooLongError struct {
 	Server string
 	Max    int // in bytes

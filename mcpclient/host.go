@@ -29,8 +29,8 @@ type HostOptions struct {
 	// ListTimeout is how long [Host.Tools] waits for a server. Zero means 30 s.
 	ListTimeout time.Duration
 	// Pins holds the definition of each tool to what it was when it was first called:
-	// another one takes the consent of Human (SECA-38). Nil remembers them for the
-	// host's life; a store of the program's makes that last.
+	// another one takes the consent of Human. Nil remembers them for the host's life;
+	// a store of the program's makes that last.
 	Pins PinStore
 	// Tenant names the one whose connections these are: the host then is an actor of the
 	// kind tenant, and its failure ends nothing else. Empty is the program's own.
@@ -163,16 +163,16 @@ type Tool struct {
 	Trusted bool     // the user trusts the server's hints
 	// Hash identifies the definition: see [HashTool]. Never empty.
 	Hash string
-	// Warnings say what is odd about the tool, in words: hidden characters (SECA-37), a
-	// name that looks like another's (SECA-39).
+	// Warnings say what is odd about the tool, in words: hidden characters, a name that
+	// looks like another's.
 	Warnings []string
 	// AppOnly says that the tool is for the server's own user interfaces (_meta.ui.visibility
-	// does not name the model): no model is offered it (APP-05).
+	// does not name the model): no model is offered it.
 	AppOnly bool
 }
 
 // DisplayName returns what to call the tool before people: title, annotated title or
-// name (TOOL-18), as the server has it. Several tools may have the same.
+// name, as the server has it. Several tools may have the same.
 func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
 
 // lastList is the last good list of one kind of a server, guarded by the host's lock.

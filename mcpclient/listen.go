@@ -82,13 +82,13 @@ func (s *Subscription) end(err error) {
 	s.ready.Complete(struct{}{}, err)
 }
 
-// Listen asks a server of 2026-07-28 to tell of changes (SUB-01), and waits until it
-// agrees or refuses. What it does not agree to is in [NoticeAcknowledged]; that is
-// to be found out by asking (SUB-05). A stream that breaks is opened again, and
-// [NoticeMissed] then says that notices may have been lost. F is called with one
-// notice after the other and may block; when it is too slow notices are dropped, as
-// with [Options].OnToolsChanged. Earlier servers have [Client.Subscribe] only, and
-// tell of their lists by themselves.
+// Listen asks a server of 2026-07-28 to tell of changes, and waits until it agrees
+// or refuses. What it does not agree to is in [NoticeAcknowledged]; that is to be
+// found out by asking. A stream that breaks is opened again, and [NoticeMissed] then
+// says that notices may have been lost. F is called with one notice after the other
+// and may block; when it is too slow notices are dropped, as with
+// [Options].OnToolsChanged. Earlier servers have [Client.Subscribe] only, and tell
+// of their lists by themselves.
 func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f func(Notice)) (*Subscription, error) {
 	if err := c.requests.require(ctx, mcp.MethodListen); err != nil {
 		return nil, err
@@ -122,10 +122,10 @@ func (c *Client) Listen(ctx context.Context, filter mcp.SubscriptionFilter, f fu
 var errNotKept = errors.New("the server ended the subscription at once")
 
 // Subscribe asks the server to tell when a resource changes, in whatever way its
-// revision has (RES-05, SUB-01), and waits until it agrees. F is called with the URI
-// that changed, which may lie below uri, and also when changes may have been missed:
-// after a reconnect the server is asked again. F may block; when it is too slow calls
-// are dropped, as with [Options].OnToolsChanged.
+// revision has, and waits until it agrees. F is called with the URI that changed,
+// which may lie below uri, and also when changes may have been missed: after a
+// reconnect the server is asked again. F may block; when it is too slow calls are
+// dropped, as with [Options].OnToolsChanged.
 func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) (*Subscription, error) {
 	info, err := c.Info(ctx)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 )
 
 // ListTools returns the server's tools, all pages of them, in the server's order.
-// The list is kept until the server says that it has changed, until it expires
-// (CACHE-02), or until the server was connected to anew. If it cannot be read anew
-// for want of a connection, one that expired less than 10 minutes ago is returned,
-// which is logged. The caller must not change it. Of a tool that is not valid, or
-// comes twice, there is a log entry and no more.
+// The list is kept until the server says that it has changed, until it expires, or
+// until the server was connected to anew. If it cannot be read anew for want of a
+// connection, one that expired less than 10 minutes ago is returned, which is
+// logged. The caller must not change it. Of a tool that is not valid, or comes
+// twice, there is a log entry and no more.
 func (c *Client) ListTools(ctx context.Context) ([]mcp.Tool, error) {
 	return listOf(ctx, c, toolLists)
 }

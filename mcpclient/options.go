@@ -32,12 +32,12 @@ type Options struct {
 	// Consent is asked before a command that comes from a file is started; its
 	// error refuses. Nil refuses all of those: see [ErrNotApproved].
 	Consent func(context.Context, Server) error
-	// ProbeTimeout is how long a server may take to answer the first question (ERA-03)
-	// before a legacy handshake is sent: on a pipe in addition, over HTTP instead. Zero
-	// means 5 s.
+	// ProbeTimeout is how long a server may take to answer the first question before a
+	// legacy handshake is sent: on a pipe in addition, over HTTP instead. Zero means 5
+	// s.
 	ProbeTimeout time.Duration
-	// LogLevel asks the server for log messages at or above a level (LOG-03,
-	// LOG-05). Empty leaves it to the server.
+	// LogLevel asks the server for log messages at or above a level. Empty
+	// leaves it to the server.
 	LogLevel mcp.LogLevel
 	// OnLog takes the server's log messages, of which more than 100 a second are
 	// dropped after the first 1000. OnToolsChanged, OnResourcesChanged and
@@ -48,16 +48,16 @@ type Options struct {
 	OnResourcesChanged func() // or the templates
 	OnPromptsChanged   func()
 	// Principal says for whom the client acts at a server now, such as the subject and
-	// issuer of its token: what the server calls private is kept for that one alone
-	// (CACHE-05). Nil is one and the same for the client's life. It must not block.
+	// issuer of its token: what the server calls private is kept for that one alone.
+	// Nil is one and the same for the client's life. It must not block.
 	Principal func(server string) string
 	// TraceContext returns the members traceparent, tracestate and baggage of the
-	// context that a request is made in (META-04). Nil sends none.
+	// context that a request is made in. Nil sends none.
 	TraceContext func(context.Context) map[string]string
 	// Trace is told of each request to the server. Nil is not called.
 	Trace TraceFunc
 	// Extensions are the settings of the extensions that the program understands, by
-	// id: they are declared to the server (EXT-01). Nil declares none.
+	// id: they are declared to the server. Nil declares none.
 	Extensions map[string]json.RawMessage
 	// Authorizer authorizes the program at servers over HTTP that have no header Authorization
 	// and no HeadersFunc of their own. Nil leaves a refusal an error.
@@ -70,19 +70,18 @@ type Options struct {
 	MaxCalls int
 	// NoListen keeps no stream open for changes of a server's lists. Otherwise, once a
 	// list was asked for that a server of 2026-07-28 announces changes of, the client
-	// listens for them with subscriptions/listen (SUB-01).
+	// listens for them with subscriptions/listen.
 	NoListen bool
 	// ListenForTasks has a server of 2026-07-28 tell of changes of the tasks that are
-	// waited for (XTASK-14): those that it announces are seldom asked for.
+	// waited for: those that it announces are seldom asked for.
 	ListenForTasks bool
 	// Lazy connects when it is first needed. [Dial] then returns at once. The lists of a
 	// host need all its servers.
 	Lazy bool
-	// PingEvery asks a legacy server for a sign of life now and then (PING-02): after
-	// two in a row that it does not answer within 10 s, or within PingEvery if that is
-	// shorter, the connection is given up and made anew. Zero means never: processes
-	// and HTTP requests tell of their end themselves. In 2026-07-28 there is no ping
-	// (PING-03).
+	// PingEvery asks a legacy server for a sign of life now and then: after two in a
+	// row that it does not answer within 10 s, or within PingEvery if that is shorter,
+	// the connection is given up and made anew. Zero means never: processes and HTTP
+	// requests tell of their end themselves. In 2026-07-28 there is no ping.
 	PingEvery time.Duration
 
 	main       *Client                // whose further instance this is; nil if it is the first
@@ -127,10 +126,10 @@ type CallOptions struct {
 	// Meta is added to the request's _meta.
 	Meta mcp.Meta
 	// LogLevel asks a server of 2026-07-28 for the log messages of this request at or
-	// above a level (LOG-05). Empty is the client's.
+	// above a level. Empty is the client's.
 	LogLevel mcp.LogLevel
 	// ResultTypes are the values of resultType beyond the protocol's that
-	// [Client.Request] may return, because their extension was declared (EXT-03).
+	// [Client.Request] may return, because their extension was declared.
 	ResultTypes []string
 	// Fresh asks the server also where an answer is kept that could be used.
 	Fresh bool
@@ -147,9 +146,9 @@ type CallOptions struct {
 	// have the same: == holds, or their methods Owner() any, if they have one, return
 	// the same.
 	Sampler Sampler
-	// Roots tells the places that belong to this call, where roots are declared at all
-	// (ROOT-01); it is asked each time the server asks. Nil is the client's. Where it can
-	// not be known which of several calls the server asks for, the client's are told.
+	// Roots tells the places that belong to this call, where roots are declared at all;
+	// it is asked each time the server asks. Nil is the client's. Where it cannot be
+	// known which of several calls the server asks for, the client's are told.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 	// NoAsk declines the questions that belong to this call.
 	NoAsk bool
@@ -174,7 +173,7 @@ type CallOptions struct {
 	OnSend func(proceed func(error))
 
 	// Task asks a server of 2025-11-25 to run the tool as a task also where the tool
-	// leaves the choice to us (TASK-05). The call waits for the task in any case.
+	// leaves the choice to us. The call waits for the task in any case.
 	Task bool
 	// OnTask hears that the server has made a task of the call, whose id is then to be
 	// kept by who wants to find it after a crash. It may block.
@@ -199,8 +198,8 @@ func (o *CallOptions) onProgress() func(call.Progress) {
 }
 
 // Extension returns the settings with which the server declares an extension, and
-// whether it does (EXT-01). They are the server's word: a program validates them
-// (EXT-06). Without it the core protocol is what there is (EXT-02).
+// whether it does. They are the server's word: a program validates them. Without
+// it the core protocol is what there is.
 func (i *Info) Extension(id string) (settings json.RawMessage, ok bool) {
 	if i == nil {
 		return nil, false
@@ -217,7 +216,7 @@ type Observers struct {
 	// included. Nil sees none.
 	OnNotification func(server, method string, params json.RawMessage)
 	// OnRequest sees every request of the server, answered or refused; in 2026-07-28,
-	// which has none, what a result asks for instead (MRTR-01). Nil sees none.
+	// which has none, what a result asks for instead. Nil sees none.
 	OnRequest func(server, method string, params json.RawMessage)
 }
 
@@ -234,11 +233,10 @@ type Operation struct {
 	Address   string // scheme and host of a URL; empty for other servers
 }
 
-// TraceFunc is told of each operation as it begins, and by the function that it returns
-// of how it ended. The context that it returns is the one the operation is made in, and
-// must be derived from the one it is given: [Options].TraceContext finds there what goes
-// into the request (META-04). Both are called in pairs, on the caller's goroutine, but that
-// of how it ended on another one where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
+// TraceFunc is told of each operation as it begins, and by the function that it returns of how it ended. The context that it
+// returns is the one the operation is made in, and must be derived from the one it is given: [Options].TraceContext finds there
+// what goes into the request. Both are called in pairs, on the caller's goroutine, but that of how it ended on another one
+// where the caller does not wait, and must not block. ToolError says that a tool ran and failed.
 type TraceFunc func(ctx context.Context, op *Operation) (_ context.Context, end func(toolError bool, err error))
 
 // starter starts the process of a server.

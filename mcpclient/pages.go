@@ -13,7 +13,7 @@ import (
 
 // Elicitation is a page that was opened with the user's consent and of which the
 // server has not said that it is completed. It ends by that, by Retry or Cancel, or
-// when it expires (URL-17).
+// when it expires.
 type Elicitation struct {
 	Server string
 	URL    URLView

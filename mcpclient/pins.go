@@ -61,7 +61,7 @@ func (m *MemoryPins) SetPin(_ context.Context, server, tool, hash string) error 
 var ErrToolChanged = errors.New("mcpclient: the tool is not what it was")
 
 // ToolChangedError refuses a call: the definition of the tool is another one than
-// was accepted, and no person has accepted this one (SECA-38).
+// was accepted, and no person has accepted this one.
 type ToolChangedError struct {
 	Server, Tool string
 	Pinned, Hash string    // of the definition that was accepted, and of this one

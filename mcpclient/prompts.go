@@ -19,9 +19,9 @@ func (c *Client) ListPrompts(ctx context.Context) ([]mcp.Prompt, error) {
 	return listOf(ctx, c, promptLists)
 }
 
-// GetPrompt gets a prompt with its arguments filled in. Their values are strings
-// (PRM-02). What it returns is the server's text and may try to lead a model astray
-// (PRM-06): a program shows it to its user before it uses it.
+// GetPrompt gets a prompt with its arguments filled in. Their values are strings.
+// What it returns is the server's text and may try to lead a model astray: a
+// program shows it to its user before it uses it.
 func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string, opts *CallOptions) (*mcp.GetPromptResult, error) {
 	if err := c.requests.require(ctx, mcp.MethodGetPrompt); err != nil {
 		return nil, err
@@ -50,12 +50,12 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 // typing it again costs nothing (CMP-04).
 const completionLife = 10 * time.Second
 
-// Complete asks for the values that an argument of a prompt or a resource template
-// may have (CMP-01). Arguments that were chosen already belong into params.Context;
-// servers before 2025-06-18 do not get it. At most 100 values are kept, the best. A
-// server that does not complete is [ErrUnsupported]; for one of 2024-11-05, which
-// cannot say so beforehand, that is found out by asking (CAP-03). Answers are kept
-// for 10 s; a program that asks at each key still has to wait for a pause in the typing.
+// Complete asks for the values that an argument of a prompt or a resource template may
+// have. Arguments that were chosen already belong into params.Context; servers before
+// 2025-06-18 do not get it. At most 100 values are kept, the best. A server that does
+// not complete is [ErrUnsupported]; for one of 2024-11-05, which cannot say so
+// beforehand, that is found out by asking. Answers are kept for 10 s; a program that
+// asks at each key still has to wait for a pause in the typing.
 func (c *Client) Complete(ctx context.Context, params *mcp.CompleteParams) (*mcp.Completion, error) {
 	if params == nil {
 		params = new(mcp.CompleteParams)

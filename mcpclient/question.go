@@ -117,7 +117,7 @@ func askCalls(o *asks.Origin) []AskCall {
 }
 
 // ContentHash returns what Hash is for what the Ask holds now: for faces that have it
-// from a store, and must know that it is what was asked (SECA-41).
+// from a store, and must know that it is what was asked.
 func (a *Ask) ContentHash() (string, error) {
 	raw, err := jsonx.Marshal(struct {
 		Kind, Server, Origin, Message string

@@ -18,7 +18,7 @@ import (
 var ErrNotFound = errors.New("mcpclient: there is no such resource")
 
 // NotFoundError says that a server has no resource of that URI, in the words of
-// whatever revision (RES-04).
+// whatever revision.
 type NotFoundError struct {
 	URI string
 	Err error // the server's *mcp.Error
@@ -50,7 +50,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context) ([]mcp.ResourceTempl
 // ReadResource reads a resource, listed or not: the URI may be made of a template
 // (see [ExpandTemplate]) or come from a resource link. A URI that the server does
 // not know is [ErrNotFound]. A link or URI is never fetched by anything but this
-// server (SECA-42).
+// server.
 //
 // A server of 2026-07-28 may say for how long an answer is good: it is kept so long,
 // within bounds, unless the server says that it has changed; [CallOptions.Fresh] asks
@@ -113,10 +113,10 @@ func (c incoming) resourceUpdated(m *mcp.Message) {
 	c.watching().Subscriptions.Updated(p.URI)
 }
 
-// ExpandTemplate makes the URI of a resource from a template (RES-02, RFC 6570), to
-// be read with [Client.ReadResource]. Values are string, []string or
-// map[string]string; a variable without one leaves nothing behind. Templates beyond
-// 4 KiB and URIs beyond 16 KiB are errors: templates come from servers (SECA-10).
+// ExpandTemplate makes the URI of a resource from a template (RFC 6570), to be read
+// with [Client.ReadResource]. Values are string, []string or map[string]string; a
+// variable without one leaves nothing behind. Templates beyond 4 KiB and URIs
+// beyond 16 KiB are errors: templates come from servers.
 func ExpandTemplate[V any](template string, values map[string]V) (string, error) {
 	t, err := uritemplate.Parse(template)
 	if err != nil {

@@ -16,7 +16,7 @@ type rootsQuestion struct{ *questions }
 // errNoRoots is what a server is told whose question for roots has no answer.
 var errNoRoots = mcp.Errorf(mcp.CodeInternal, "the roots are not known")
 
-// Answer implements [asks.Question]: it lists the roots that are there (ROOT-04).
+// Answer implements [asks.Question]: it lists the roots that are there.
 func (q rootsQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
 	all, err := q.rootsFor(ctx, o)
 	if err != nil {
@@ -49,8 +49,8 @@ func (q *questions) rootsFor(ctx context.Context, o *asks.Origin) ([]mcp.Root, e
 	return nil, nil
 }
 
-// RootsChanged tells a legacy server that was told of roots that they are others now
-// (ROOT-02): for [AskOptions].RootsFunc. A server that is not connected asks when it is.
+// RootsChanged tells a legacy server that was told of roots that they are others now:
+// for [AskOptions].RootsFunc. A server that is not connected asks when it is.
 func (c *Client) RootsChanged() {
 	info := c.info.Load()
 	if !c.questions.tellsRoots() || info == nil || info.Era != mcp.EraLegacy {
@@ -73,10 +73,10 @@ func (h *Host) RootsChanged() {
 	}
 }
 
-// SetRoots changes the roots, and tells a legacy server that was told of roots
-// (ROOT-02). Roots are file:// URIs with an absolute path and no host; a single one
-// that is not is an error, and changes nothing. If the client had none, they are
-// declared with the next connection.
+// SetRoots changes the roots, and tells a legacy server that was told of roots.
+// Roots are file:// URIs with an absolute path and no host; a single one that is
+// not is an error, and changes nothing. If the client had none, they are declared
+// with the next connection.
 func (c *Client) SetRoots(roots []mcp.Root) error {
 	checked, err := asks.CheckRoots(roots)
 	if err != nil {

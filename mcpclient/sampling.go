@@ -30,7 +30,7 @@ type sampleQuestion struct {
 }
 
 // Answer implements [asks.Question]: it lets the Sampler answer, within the limits, with a person's consent to what
-// is asked and to what is answered (SAMP-40).
+// is asked and to what is answered.
 func (q *sampleQuestion) Answer(ctx context.Context, o *asks.Origin) (json.RawMessage, error) {
 	if !q.maySample(o, q.Params.MaxTokens) {
 		return nil, asks.ErrTooMuchSampling

@@ -125,8 +125,8 @@ func Command(name string, args ...string) Server {
 func InProcess(name string, c Connector) Server { return Server{Name: name, Connect: c} }
 
 // Stream returns the definition of a server at the other end of a byte stream: a Unix
-// socket, a TCP or TLS connection, or anything else (WIRE-02). Messages are framed as on
-// stdio, one JSON text a line; a session lasts as long as its stream.
+// socket, a TCP or TLS connection, or anything else. Messages are framed as on stdio,
+// one JSON text a line; a session lasts as long as its stream.
 //
 // Dial makes a stream for each connection, heeds ctx, and is called again with back-off
 // after a stream has ended. A program that needs authentication does it there. What it returns
@@ -245,7 +245,7 @@ type SamplingMode string
 // The sampling modes.
 const (
 	SamplingDefault SamplingMode = ""      // as [AskOptions].SampleFreely says
-	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on (SAMP-40)
+	SamplingAsk     SamplingMode = "ask"   // a person sees each request, and each answer, before it goes on
 	SamplingAllow   SamplingMode = "allow" // within the limits, and no person looks
 	SamplingDeny    SamplingMode = "deny"  // it is not even declared to the server
 )
@@ -260,7 +260,7 @@ func (m SamplingMode) valid() bool {
 
 // Values of [Server].Transport for a server with a URL.
 const (
-	TransportAuto = "auto" // Streamable HTTP, or the old one if the server only has that (SSE-10)
+	TransportAuto = "auto" // Streamable HTTP, or the old one if the server only has that
 	TransportHTTP = "http" // Streamable HTTP
 	TransportSSE  = "sse"  // HTTP+SSE of 2024-11-05
 )
@@ -306,7 +306,7 @@ func (s *Server) mostInstances() int {
 }
 
 // DefaultMaxMessage is how many bytes a message of a server may have, unless
-// [Server].MaxMessage says otherwise (WIRE-04).
+// [Server].MaxMessage says otherwise.
 const DefaultMaxMessage = 16 << 20
 
 // maxMaxMessage bounds what a definition may ask for: lists and results are decoded whole.

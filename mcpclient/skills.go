@@ -17,29 +17,29 @@ import (
 // ErrSkillChanged is what a file of a skill that is not what its entry says is, and one
 // that the entry does not have. What was read must not be used. A new entry, of
 // [Client.GetSkill], tells whether the skill has changed in the meantime; a person who has
-// approved the old one has not approved that (SKILL-13, SKILL-15, SKILL-20).
+// approved the old one has not approved that.
 var ErrSkillChanged = errors.New("mcpclient: the skill is not what was said of it")
 
 // Skill is one skill of a host's servers. It is the server and the URI together that
-// tell skills apart: names, and even URIs, may be those of another server's skill, too
-// (SKILL-17).
+// tell skills apart: names, and even URIs, may be those of another server's skill,
+// too.
 type Skill struct {
 	Server string // its name in the configuration
 	Skill  mcp.Skill
 }
 
 // ListSkills returns the server's skills, all pages of them; entries that no host may
-// load are left out (SKILL-05). No file of theirs is read (SKILL-16). A server may have
-// more skills than it lists: see [Client.GetSkill]. What is kept, and for how long, is
-// as with [Client.ListTools], but nothing of a legacy server is.
+// load are left out. No file of theirs is read. A server may have more skills than it
+// lists: see [Client.GetSkill]. What is kept, and for how long, is as with
+// [Client.ListTools], but nothing of a legacy server is.
 //
-// Names and descriptions are the server's words: labels, and no more (SKILL-04).
+// Names and descriptions are the server's words: labels, and no more.
 func (c *Client) ListSkills(ctx context.Context) ([]mcp.Skill, error) {
 	return listOf(ctx, c, skillLists)
 }
 
-// GetSkill returns the entry of one skill as it is now, listed or not (SKILL-11). A URI
-// that the server serves no skill at is [ErrNotFound].
+// GetSkill returns the entry of one skill as it is now, listed or not. A URI that the
+// server serves no skill at is [ErrNotFound].
 func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
 	var res mcp.GetSkillResult
 	if err := c.requests.read(ctx, mcp.MethodGetSkill, &mcp.ResourceParams{URI: uri}, &res); err != nil {
@@ -59,8 +59,8 @@ func (c *Client) GetSkill(ctx context.Context, uri string) (*mcp.Skill, error) {
 }
 
 // ReadDirectory returns what is directly in a directory that the server has, all pages
-// of it. Only a server that declares directoryRead answers (SKILL-02). It is what is
-// there now: for a skill that was loaded, its entry says what may be read (SKILL-15).
+// of it. Only a server that declares directoryRead answers. It is what is there now:
+// for a skill that was loaded, its entry says what may be read.
 func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource, error) {
 	var all []mcp.Resource
 	p := &mcp.ReadDirectoryParams{URI: uri}
@@ -86,7 +86,7 @@ func (c *Client) ReadDirectory(ctx context.Context, uri string) ([]mcp.Resource,
 // as it is used, its files are those of that entry, whatever the server has now.
 // It may be used by several goroutines.
 type LoadedSkill struct {
-	Server string    // its name in the configuration: the text is that server's, and no instruction of ours (SKILL-18)
+	Server string    // its name in the configuration: the text is that server's, and no instruction of ours
 	Entry  mcp.Skill // must not be changed
 	Text   string    // SKILL.md as a whole
 
@@ -95,12 +95,12 @@ type LoadedSkill struct {
 }
 
 // LoadSkill reads the SKILL.md of a skill and verifies it against the entry: its size,
-// its digest, and its frontmatter field by field (SKILL-13, SKILL-14). Other files are
-// read when they are needed: see [LoadedSkill.Read].
+// its digest, and its frontmatter field by field. Other files are read when they are
+// needed: see [LoadedSkill.Read].
 //
 // The files of a dynamic skill cannot be verified; a program that wants none of those
 // looks at the entry first. That what was read is what the entry says means only that
-// it has not been mixed up: both are the server's word (SKILL-18).
+// it has not been mixed up: both are the server's word.
 func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill, error) {
 	if err := resource.CheckSkill(entry); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
@@ -125,10 +125,10 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 	return l, nil
 }
 
-// Read reads a file of the skill and verifies it (SKILL-13). file is its path as
-// SKILL.md has it, relative to the skill's folder (SKILL-21), or its URI. One that the
-// entry does not have is [ErrSkillChanged], though the server may have it (SKILL-15).
-// It is always the skill's own server that is asked (SKILL-17).
+// Read reads a file of the skill and verifies it. file is its path as SKILL.md has it,
+// relative to the skill's folder, or its URI. One that the entry does not have is
+// [ErrSkillChanged], though the server may have it. It is always the skill's own
+// server that is asked.
 func (l *LoadedSkill) Read(ctx context.Context, file string) (*mcp.ResourceContents, error) {
 	uri, ok := l.files.URI(file)
 	if !ok {

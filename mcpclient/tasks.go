@@ -18,8 +18,8 @@ import (
 var (
 	// ErrTaskCancelled says that a task was cancelled, by whomever.
 	ErrTaskCancelled = watch.ErrCancelled
-	// ErrTaskUnknown says that the server does not know a task, or not any more
-	// (TASK-15): it forgets them after a while, and when it is started anew.
+	// ErrTaskUnknown says that the server does not know a task, or not any
+	// more: it forgets them after a while, and when it is started anew.
 	ErrTaskUnknown = watch.ErrUnknown
 )
 
@@ -74,11 +74,11 @@ type ended struct {
 }
 
 // ID returns the server's id of the task, to be kept by who wants to find it again
-// with [Client.Task] (XTASK-09). It is "" for a call that was answered at once.
+// with [Client.Task]. It is "" for a call that was answered at once.
 func (t *Task) ID() string { return t.id }
 
-// Immediate returns what the server suggests to tell the model while the task runs
-// (TASK-19); untrusted, and mostly empty.
+// Immediate returns what the server suggests to tell the model while the task
+// runs; untrusted, and mostly empty.
 func (t *Task) Immediate() string { return t.immediate }
 
 // State returns what is known of the task without asking; of its zero value only
@@ -98,7 +98,7 @@ func (t *Task) learn(s *watch.State) {
 	}
 }
 
-// Status asks the server for the state of the task (TASK-08, XTASK-06).
+// Status asks the server for the state of the task.
 func (t *Task) Status(ctx context.Context) (TaskState, error) {
 	if s := t.State(); s.Terminal() || t.id == "" {
 		return s, nil
@@ -193,9 +193,9 @@ func (t *Task) result(out call.Outcome) (*mcp.CallToolResult, error) {
 	return res, nil
 }
 
-// Cancel asks the server to cancel the task (TASK-12, XTASK-13). A server of
-// 2025-11-25 refuses if the task has ended; one of 2026-07-28 agrees in any case, and
-// may yet end the task otherwise: Wait tells.
+// Cancel asks the server to cancel the task. A server of 2025-11-25 refuses if the
+// task has ended; one of 2026-07-28 agrees in any case, and may yet end the task
+// otherwise: Wait tells.
 func (t *Task) Cancel(ctx context.Context) error {
 	if t.id == "" {
 		return nil
@@ -253,8 +253,8 @@ func (c *Client) Task(ctx context.Context, id string) (*Task, error) {
 // maxTaskPages bounds a list of tasks (PAGE-06).
 const maxTaskPages = 100
 
-// ListTasks returns the tasks that a server of 2025-11-25 keeps for us, all pages
-// (TASK-13). There is no such list in other revisions (XTASK-19).
+// ListTasks returns the tasks that a server of 2025-11-25 keeps for us, all
+// pages. There is no such list in other revisions.
 func (c *Client) ListTasks(ctx context.Context) ([]mcp.Task, error) {
 	const method = mcp.MethodListTasks
 	if err := c.requests.require(ctx, method); err != nil {

@@ -177,8 +177,8 @@ func decode(raw json.RawMessage, into interface{ Validate() error }) error {
 // CallToolTask calls a tool as a task, and returns when there is one: it fails with
 // [ErrUnsupported] where the server of 2025-11-25, or the tool, has none. In
 // 2026-07-28 the server decides, if the program has opted in to the Tasks extension
-// with [Options].Extensions (XTASK-21): if it answers at once, the task returned has
-// ended already. Legacy servers before 2025-11-25 have no tasks.
+// with [Options].Extensions: if it answers at once, the task returned has ended
+// already. Legacy servers before 2025-11-25 have no tasks.
 func (c *Client) CallToolTask(ctx context.Context, name string, args json.RawMessage, opts *TaskOptions) (*Task, error) {
 	o := *cmp.Or(opts, new(TaskOptions))
 	var created *Task

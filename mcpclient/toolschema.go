@@ -17,11 +17,11 @@ import (
 // ErrOutput is what an [OutputError] is.
 var ErrOutput = errors.New("mcpclient: the tool's result cannot be trusted to be what it says")
 
-// OutputError says that a tool's result does not follow the tool's output schema
-// (TOOL-11), or that nothing can be checked by that schema: then the tool is not
-// called at all, for it may have effects. [CallOptions.AnyOutput] calls it all the
-// same and takes what comes. A keyword that cannot be checked, such as a pattern with
-// look-around, is not such an error: the rest is checked, and the log says so once.
+// OutputError says that a tool's result does not follow the tool's output schema, or
+// that nothing can be checked by that schema: then the tool is not called at all, for
+// it may have effects. [CallOptions.AnyOutput] calls it all the same and takes what
+// comes. A keyword that cannot be checked, such as a pattern with look-around, is not
+// such an error: the rest is checked, and the log says so once.
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as it came; nil if the tool was not called

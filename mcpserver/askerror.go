@@ -11,7 +11,7 @@ import (
 // isError, never a protocol error.
 var (
 	// ErrDeclined is the error of a question that a person has declined.
-	ErrDeclined = questions.ErrDeclined // ELIC-05
+	ErrDeclined = questions.ErrDeclined
 	// ErrDismissed is the error of a question that a person has closed without a choice.
 	ErrDismissed = questions.ErrDismissed
 )

@@ -184,8 +184,8 @@ func (r *request) send(frame []byte) {
 	r.port.Respond(frame, nil)
 }
 
-// Drop is for [inbound.Handler]: nothing is written for a cancelled request
-// (CANC-03, CANC-09).
+// Drop is for [inbound.Handler]: nothing is written for a cancelled
+// request.
 func (r *request) Drop(err error) {
 	r.session.server.log.Debug("a call was cancelled", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 	r.port.Drop()

@@ -13,7 +13,7 @@ import (
 
 // ErrNotFound is the error that a handler returns, wrapped or not, for a resource that does
 // not exist. [fs.ErrNotExist] is one, too. Clients get the error of their revision.
-var ErrNotFound = errors.New("mcpserver: the resource does not exist") // RES-04
+var ErrNotFound = errors.New("mcpserver: the resource does not exist")
 
 // ResourceOut is the result of a resource's handler:
 //

@@ -16,15 +16,15 @@
 //     ([*mcp.Error]), a [TimeoutError], the cause of the caller's context, a
 //     [LostError], [TransportError], [ErrBusy], [ErrClosed], or what killed its actor.
 //   - A call that ends without an answer is withdrawn from the wire with
-//     notifications/cancelled (CANC-03), except initialize (CANC-04). What the
-//     peer still answers is ignored and counted (BASE-15, CANC-06).
+//     notifications/cancelled, except initialize. What the
+//     peer still answers is ignored and counted.
 //   - A call may be sent more than once, each time with an id that was never
-//     used before (BASE-04): when the peer has certainly not carried it out, when its
-//     caller said that it is safe, or because its Follow wants to (MRTR-11, URL-41);
+//     used before: when the peer has certainly not carried it out, when its
+//     caller said that it is safe, or because its Follow wants to;
 //     all of it a bounded number of times.
 //   - Between two attempts nothing is on the wire: a person may be asked, for as
-//     long as it takes, over lost connections. The call's clocks stand still then
-//     (TIME-05), and its end ends the question and sends nothing (MRTR-17).
+//     long as it takes, over lost connections. The call's clocks stand still then,
+//     and its end ends the question and sends nothing.
 //   - No call outlives its connection's actor.
 //
 // # Several attempts

@@ -7,7 +7,7 @@ import (
 )
 
 // What a call can end with beside the peer's answer. None of them is ever a
-// wire error (TIME-02).
+// wire error.
 var (
 	// ErrTimeout is what a [TimeoutError] is.
 	ErrTimeout = errors.New("call: timed out")
@@ -113,7 +113,7 @@ func (e *TransportError) Error() string {
 // Unwrap returns what went wrong.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// ResponseError says that the peer's response cannot be used (BASE-06, BASE-12).
+// ResponseError says that the peer's response cannot be used.
 type ResponseError struct {
 	Method string
 	Err    error

@@ -9,10 +9,10 @@ import (
 )
 
 // Hold keeps the clocks of the call with this id on transport generation gen still
-// until release is called: a person is asked for its sake (TIME-05). The zero id
-// means all calls that are out on it, or go out before release: the peer does not say
-// which of them the question belongs to. Holds nest, and outlive retries of the
-// call. Release may be called from any goroutine, and more than once.
+// until release is called: a person is asked for its sake. The zero id means all
+// calls that are out on it, or go out before release: the peer does not say which of
+// them the question belongs to. Holds nest, and outlive retries of the call. Release
+// may be called from any goroutine, and more than once.
 func (t *Table) Hold(gen uint64, id mcp.ID) (release func()) {
 	t.mu.Lock()
 	if gen != t.gen || t.link == nil {

@@ -19,8 +19,8 @@ func (t *Table) Open(gen uint64, link mcp.Link) {
 }
 
 // Agree sets the version of transport generation gen, and the members that the
-// _meta of each request has on it: JSON members without braces, empty for none
-// (META-06). It does nothing once that generation is gone.
+// _meta of each request has on it: JSON members without braces, empty for
+// none. It does nothing once that generation is gone.
 func (t *Table) Agree(gen uint64, version mcp.Version, members []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

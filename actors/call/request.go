@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Default limits of a call (TIME-04).
+// Default limits of a call.
 const (
 	DefaultIdle = 60 * time.Second
 	DefaultMax  = 10 * time.Minute
@@ -21,17 +21,17 @@ type Request struct {
 	// Meta holds further members of the parameters' _meta; those of the
 	// connection and the progress token are added to it. Nil is none.
 	Meta mcp.Meta
-	// Name repeats params.name, params.uri or params.taskId for the transport (HDR-03).
+	// Name repeats params.name, params.uri or params.taskId for the transport.
 	Name string
-	// Headers are the parameters that the transport mirrors (HDR-20).
+	// Headers are the parameters that the transport mirrors.
 	Headers []mcp.Header
 	// Idle ends the call after so long without an answer or progress, Max after
-	// so long at all (TIME-01, TIME-03). Zero means DefaultIdle and DefaultMax,
-	// negative means no limit.
+	// so long at all. Zero means DefaultIdle and DefaultMax, negative means no
+	// limit.
 	Idle, Max time.Duration
-	// OnProgress asks the peer for progress and takes it (PROG-01), on the
-	// goroutine that waits, or with a completion on one of the system's, in order. At most
-	// 64 reports wait for it; of more the oldest are dropped.
+	// OnProgress asks the peer for progress and takes it, on the goroutine that waits, or
+	// with a completion on one of the system's, in order. At most 64 reports wait for it;
+	// of more the oldest are dropped.
 	OnProgress func(Progress)
 	// Safe says that the request may be carried out twice, so that it is sent
 	// again if the connection was lost before the answer came.
@@ -40,7 +40,7 @@ type Request struct {
 	// have agreed on a version. Such a request never waits for a connection.
 	Early bool
 	// ResultTypes are the values of resultType that are understood beside complete
-	// and input_required, because their extension was declared (BASE-12).
+	// and input_required, because their extension was declared.
 	ResultTypes []string
 	// Before, if set, is called once, when there is a connection for the first attempt and
 	// nothing of the request is written yet: the attempt is written after proceed(nil). An
@@ -55,7 +55,7 @@ type Request struct {
 	// Late, if set, gets the result of an attempt that was answered after the call
 	// had ended; nothing else is done with such a one. In return the attempt is not
 	// withdrawn with notifications/cancelled, which a request that asks for a task
-	// must not be (CANC-05). It runs on a goroutine of the system.
+	// must not be. It runs on a goroutine of the system.
 	Late func(Result)
 	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it. An [Ender] is
 	// told when its call fails.
@@ -67,7 +67,7 @@ type Request struct {
 // call, and must not block. A call whose actor failed has an outcome without it.
 type Ender interface{ Ends(err error) }
 
-// Progress is one report of how far a request has come (PROG-02).
+// Progress is one report of how far a request has come.
 type Progress struct {
 	Progress float64
 	Total    *float64 // nil when it is not known
@@ -77,7 +77,7 @@ type Progress struct {
 // Result is what a request was answered with.
 type Result struct {
 	Raw  json.RawMessage // an object; the receiver's to keep
-	Type string          // its resultType; "" is complete (BASE-11)
+	Type string          // its resultType; "" is complete
 }
 
 // timeouts returns the limits with their defaults; zero is none.
@@ -108,7 +108,7 @@ type Answer struct {
 // Step says how a call goes on after an answer. The zero value makes that answer
 // the outcome. At most one of Retry and Wait is set.
 type Step struct {
-	// Retry is the next attempt: the same method, with a new id (MRTR-11, URL-41).
+	// Retry is the next attempt: the same method, with a new id.
 	Retry *Retry
 	// Wait does something that takes a while: a person is asked, a task is watched.
 	// It must not block, and calls resume once, from any goroutine, with the next
@@ -116,11 +116,11 @@ type Step struct {
 	// resume then does nothing.
 	Wait func(resume func(Step)) (abort func(cause error))
 	// Clocks says that the call's maximum goes on while it waits; otherwise it stands
-	// still, as it must while a person is asked (TIME-05). The limit without progress
-	// is an attempt's, and does not run between attempts (MRTR-16).
+	// still, as it must while a person is asked. The limit without progress is an
+	// attempt's, and does not run between attempts.
 	Clocks bool
 	// Token keeps the progress token of the attempt valid during Wait, as a task of
-	// 2025-11-25 goes on with it (PROG-06).
+	// 2025-11-25 goes on with it.
 	Token bool
 	// Outcome, if set, takes the place of the answer.
 	Outcome *Outcome

@@ -74,7 +74,7 @@ type counters struct{ late, oddProgress, resent atomic.Int64 }
 type Stats struct {
 	Pending         int   // calls without an outcome
 	Waiting         int   // of them, those that wait for a connection
-	Late            int64 // answers that no call waited for (BASE-15)
+	Late            int64 // answers that no call waited for
 	DroppedProgress int64 // progress that was not increasing, or for an unknown token
 	Resent          int64 // attempts after the first
 }

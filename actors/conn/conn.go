@@ -23,19 +23,19 @@ type Options struct {
 	Dial func(ctx context.Context, gen uint64, sink mcp.Sink) (mcp.Link, error)
 	// Negotiate agrees with the peer on a version and calls [Session.Agree].
 	Negotiate func(ctx context.Context, s *Session) error
-	// Received takes the peer's requests and its notifications, progress that its
-	// call has got already among them, on the transport's goroutine: it must not
-	// block. The message is valid until it returns. Related is the request of ours on whose stream it came
-	// (SHL-13), zero if the transport cannot tell. Nil drops them.
+	// Received takes the peer's requests and its notifications, progress that its call has got already
+	// among them, on the transport's goroutine: it must not block. The message is valid until it returns.
+	// Related is the request of ours on whose stream it came, zero if the transport cannot tell. Nil drops
+	// them.
 	Received func(s *Session, m *mcp.Message, related mcp.ID)
 	// Inbound, if set, gives each generation a table for the peer's requests, which
 	// is closed when the generation ends; see [Session.Inbound].
 	Inbound *inbound.Options
-	// Ping, if set with PingEvery, asks the peer for a sign of life (PING-02) each
-	// PingEvery while the connection is ready on a legacy revision (PING-03). It
-	// must heed ctx, which ends after PingTimeout; zero means 10 s. An error of the
-	// peer's is a sign of life. After PingMisses pings in a row without one the
-	// generation fails with [ErrNoPing]; zero means 2.
+	// Ping, if set with PingEvery, asks the peer for a sign of life each PingEvery
+	// while the connection is ready on a legacy revision. It must heed ctx, which
+	// ends after PingTimeout; zero means 10 s. An error of the peer's is a sign of
+	// life. After PingMisses pings in a row without one the generation fails with
+	// [ErrNoPing]; zero means 2.
 	Ping                   func(ctx context.Context, s *Session) error
 	PingEvery, PingTimeout time.Duration
 	PingMisses             int

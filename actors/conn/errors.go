@@ -9,7 +9,7 @@ import (
 var (
 	// ErrConnectTimeout says that dialing or negotiating took too long.
 	ErrConnectTimeout = errors.New("conn: connecting timed out")
-	// ErrNoPing says that the peer gave no sign of life (PING-02).
+	// ErrNoPing says that the peer gave no sign of life.
 	ErrNoPing = errors.New("conn: the peer does not answer pings")
 	// ErrPermanent is what an error is that was marked by [Permanent].
 	ErrPermanent = errors.New("conn: trying again does not help")

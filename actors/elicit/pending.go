@@ -90,7 +90,7 @@ func (p *Pending) Wait(resume func(err error)) (abort func()) {
 }
 
 // Retry lets those who wait try again, because a person says that the page was
-// visited (URL-17).
+// visited.
 func (p *Pending) Retry() { p.tell(&retried{}) }
 
 // Cancel gives it up: those who wait end with [ErrCancelled] and the cause.

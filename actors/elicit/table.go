@@ -34,7 +34,7 @@ type Options struct {
 	// Limit bounds the pending elicitations. Zero means 10,000.
 	Limit int
 	// Early bounds the ids of completed elicitations that are remembered, EarlyFor
-	// the time (URL-32). Zero means 1,000 and five minutes.
+	// the time. Zero means 1,000 and five minutes.
 	Early    int
 	EarlyFor time.Duration
 	// Expiry ends a pending elicitation after so long. Zero means an hour, negative
@@ -112,8 +112,8 @@ func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, err
 	return p, nil
 }
 
-// Complete says that the server has what it wanted (URL-30). An id that is not
-// pending is remembered, as it may be opened yet (URL-32).
+// Complete says that the server has what it wanted. An id that is not pending
+// is remembered, as it may be opened yet.
 func (t *Table) Complete(id string) {
 	if id == "" || len(id) > maxID {
 		return

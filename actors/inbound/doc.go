@@ -28,12 +28,12 @@
 //
 //   - Every request that was accepted gets exactly one outcome: its handler's,
 //     or that of the cancel, deadline, failure or stop that came first. One call
-//     of Answer, or of Drop for a cancelled request, follows (CANC-03, CANC-09).
+//     of Answer, or of Drop for a cancelled request, follows.
 //   - A handler that hangs keeps its actor and its place under the limit, but
 //     delays no answer, not even its own request's.
 //   - A panic of a handler ends its actor alone; the peer learns nothing of it.
-//   - After the answer no progress is sent (PROG-04), and before it progress
-//     always increases (PROG-03).
+//   - After the answer no progress is sent, and before it progress
+//     always increases.
 //
 // # How
 //

@@ -25,8 +25,8 @@ var (
 
 	// Reasons for not accepting a request. [mcp.ErrorOf] gives the answer to each.
 
-	// ErrDuplicateID says that the id is that of a request in flight (BASE-04,
-	// BASE-05). It is answered with -32600.
+	// ErrDuplicateID says that the id is that of a request in flight. It is
+	// answered with -32600.
 	ErrDuplicateID error = &refusal{mcp.Errorf(mcp.CodeInvalidRequest, "the id is in use by a request that is not yet answered")}
 	// ErrBusy says that as many requests are in flight as [Options].Limit allows.
 	// It is answered with -32603: the protocol has no code for it, and nothing

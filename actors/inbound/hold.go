@@ -17,8 +17,8 @@ type held struct {
 type released struct{ call *Call }
 
 // Hold makes the deadline of the call stand still until release is called: a person
-// is asked for its sake, and that is not the handler's time (TIME-05). Holds nest.
-// Release may be called from any goroutine, and more than once.
+// is asked for its sake, and that is not the handler's time. Holds nest. Release
+// may be called from any goroutine, and more than once.
 func (c *Call) Hold() (release func()) {
 	if c.request.Deadline <= 0 {
 		return func() {}

@@ -15,9 +15,9 @@ type reported struct {
 }
 
 // Progress reports how far the handler has come. A value that does not increase
-// is dropped (PROG-03), as is everything after the outcome (PROG-04). A handler
-// that reports all the time is slowed down to the newest value every 50 ms
-// (PROG-05). The [Handler] must have a method Report.
+// is dropped, as is everything after the outcome. A handler that reports all
+// the time is slowed down to the newest value every 50 ms. The [Handler] must
+// have a method Report.
 func (c *Call) Progress(progress, total float64, message string) {
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
 		return // JSON has no text for it

@@ -261,7 +261,7 @@ func (o *poolOwner) Lost(a *callee, failure error) {
 func (o *poolOwner) Rest() {}
 
 // Cancel ends the request with the id as the peer wishes, and reports whether
-// there is one. An unknown id is nothing to worry about (CANC-06).
+// there is one. An unknown id is nothing to worry about.
 func (t *Table) Cancel(id mcp.ID, reason string) bool {
 	t.mu.Lock()
 	c := t.ids[id]

@@ -162,7 +162,7 @@ type Config struct {
 	// another's work. Zero means [actors.KindRun].
 	Kind actors.Kind
 	// LastAnswers says [llm.ToolChoiceNone] in the last turn that Limits.Steps permits, with
-	// the tools still there (SAMP-31). Calls that come all the same are left out.
+	// the tools still there. Calls that come all the same are left out.
 	LastAnswers bool
 
 	Limits Limits

@@ -29,13 +29,13 @@ type Tool struct {
 	Source string // which server of that name it is: a hash of how it is defined; may be empty
 
 	// The grounds of a gate. ReadOnly is the server's own annotation, and worth nothing
-	// unless Trusted, which is the user's (SECA-40).
+	// unless Trusted, which is the user's.
 	ReadOnly, Trusted, NeedsApproval bool
 
 	// Safe is true if a call may be made twice, as it has no effect, or the same one.
 	Safe bool
-	// Taint is the tool's part in the lethal trio (SECA-44). OpenWorld is the
-	// server's own word that it deals with the outside.
+	// Taint is the tool's part in the lethal trio. OpenWorld is the server's
+	// own word that it deals with the outside.
 	Taint     runlog.Taint
 	OpenWorld bool
 	// HandOff, if it is not nil, makes a call of the tool hand the conversation to

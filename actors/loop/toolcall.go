@@ -89,9 +89,9 @@ type (
 )
 
 // Ask puts a question to the person who answers for the run, and waits for the decision,
-// which is durable by then. The clock of the run's wall time stands still meanwhile
-// (TIME-05). When ctx ends the question is withdrawn. It is for the goroutine that
-// [Tool.Do] runs on, or others of the call.
+// which is durable by then. The clock of the run's wall time stands still meanwhile.
+// When ctx ends the question is withdrawn. It is for the goroutine that [Tool.Do] runs
+// on, or others of the call.
 func (c *Call) Ask(ctx context.Context, q Question) (store.Decision, error) {
 	if c.call == nil {
 		return store.Decision{}, fmt.Errorf("%w: it has no run", ErrNotAsked)
@@ -162,8 +162,8 @@ type hold struct {
 }
 
 // Hold stops the clock of the run's wall time while the run that this call has
-// started waits for a human (TIME-05), until the function that it returns is called,
-// once or more often, or the call returns.
+// started waits for a human, until the function that it returns is called, once or
+// more often, or the call returns.
 func (c *Call) Hold() (release func()) {
 	if c.call == nil {
 		return func() {}

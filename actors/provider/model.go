@@ -24,7 +24,7 @@ func (m *model) Unwrap() llm.Model { return m.model }
 // String returns the model's name.
 func (m *model) String() string { return m.Name() }
 
-// GoString returns what String does: %#v shows nothing of the model inside (SECA-27).
+// GoString returns what String does: %#v shows nothing of the model inside.
 func (m *model) GoString() string { return m.Name() }
 
 // Stream implements [llm.Model].

@@ -55,7 +55,7 @@ func newProvider(g *Group, name string, opts *Options) *provider {
 // String returns the provider's name.
 func (p *provider) String() string { return p.name }
 
-// GoString returns what String does: %#v shows none of the models (SECA-27).
+// GoString returns what String does: %#v shows none of the models.
 func (p *provider) GoString() string { return p.name }
 
 // State returns what the provider does at the moment.

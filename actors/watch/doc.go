@@ -18,9 +18,9 @@
 //     not be reached, the limit of the waiter, or what killed the actor.
 //   - A task is asked for no more often than it wishes, and not at all while it has
 //     no waiter. An actor that pauses has no goroutine.
-//   - Each question of a task is put once, however often it is read (XTASK-11).
-//   - A subscription ends once (SUB-08). One that broke is opened again after a
-//     growing pause, and says that notices may have been missed (SUB-09).
+//   - Each question of a task is put once, however often it is read.
+//   - A subscription ends once. One that broke is opened again after a
+//     growing pause, and says that notices may have been missed.
 //
 // The package knows nothing of hosts and people: it is given functions that carry
 // out requests, start actors and answer questions, so that tests need no connection.

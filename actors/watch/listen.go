@@ -25,15 +25,15 @@ type NoticeKind uint8
 // The kinds of notices.
 const (
 	// Acknowledged says what the server has agreed to announce, again each time it
-	// was asked anew (SUB-05).
+	// was asked anew.
 	Acknowledged NoticeKind = iota + 1
 	ToolsChanged
 	PromptsChanged
 	ResourcesChanged
 	ResourceUpdated // Notice.URI
 	TaskChanged     // Notice.Task
-	// Missed says that everything may have changed: notices may have been lost
-	// (SUB-09).
+	// Missed says that everything may have changed: notices may have been
+	// lost.
 	Missed
 	// Ended is the last: Notice.Err says why, nil if the server ended it in order.
 	Ended
@@ -60,7 +60,7 @@ type Notice struct {
 }
 
 // About reports whether a notice that a resource has changed is about the one that was
-// subscribed to: it is that one or lies below it (RES-05).
+// subscribed to: it is that one or lies below it.
 func (n *Notice) About(subscribed string) bool { return covers(subscribed, n.URI) }
 
 // ListenOptions says how subscriptions are kept. Do and Spawn are required.
@@ -195,7 +195,7 @@ func (l *Listen) Set(filter mcp.SubscriptionFilter) {
 	l.Ref().Send(set{})
 }
 
-// Close ends the subscription (SUB-07). It does not wait: see [Listen.Done].
+// Close ends the subscription. It does not wait: see [Listen.Done].
 func (l *Listen) Close() {
 	l.closed.Store(true)
 	l.Ref().Send(closeWanted{})
@@ -267,8 +267,7 @@ type Peer struct {
 
 // Notify takes a notification of a server of 2026-07-28, and reports whether it is
 // one that only a subscription brings. Such a notice is dropped unless it names a
-// subscription of ours and, where that can be seen, came on its stream (SUB-02,
-// SUB-03, STDIO-07).
+// subscription of ours and, where that can be seen, came on its stream.
 func (ls *listens) Notify(p Peer, m *mcp.Message) (mine bool) {
 	var n Notice
 	switch m.Method {

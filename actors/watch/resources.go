@@ -45,8 +45,8 @@ type ResourceUser struct {
 	Ended func(error)
 }
 
-// Add subscribes to a resource, unless it is subscribed to already, and waits for the
-// server to agree. Remove takes the user away; with the last one the server is told (RES-05).
+// Add subscribes to a resource, unless it is subscribed to already, and waits for the server
+// to agree. Remove takes the user away; with the last one the server is told.
 func (rs *resources) Add(ctx context.Context, uri string, user ResourceUser) (remove func(), err error) {
 	u := &user
 	rs.mu.Lock()

@@ -19,14 +19,14 @@ import (
 type ServedOptions struct {
 	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnChild] does.
 	Spawn actors.SpawnFunc
-	// Working bounds the tasks that are worked on at once, Limit all that are kept
-	// (TASK-21). Zero means 16 and 128.
+	// Working bounds the tasks that are worked on at once, Limit all that are
+	// kept. Zero means 16 and 128.
 	Working, Limit int
 	// MaxBytes bounds what all of them keep, as [Work].Bytes says, and of results. Zero
 	// means 32 MiB.
 	MaxBytes int64
 	// TTL is how long a task is kept that does not say, MaxTTL how long at most,
-	// from its creation (TASK-15, TASK-21). Zero means 30 min and 2 h.
+	// from its creation. Zero means 30 min and 2 h.
 	TTL, MaxTTL time.Duration
 	// Poll is how often the peer is told to ask. Zero means 1 s.
 	Poll time.Duration
@@ -54,10 +54,9 @@ func (o ServedOptions) withDefaults() ServedOptions {
 	return o
 }
 
-// Served are the tasks that one peer has given to us (TASK-03). They are bound to
-// that peer, as each has a table of its own (TASK-17). Its methods may be used from
-// any goroutine, those that take a context not from a Receive. Their errors are
-// wire errors.
+// Served are the tasks that one peer has given to us. They are bound to that peer,
+// as each has a table of its own. Its methods may be used from any goroutine, those
+// that take a context not from a Receive. Their errors are wire errors.
 type Served struct {
 	opts ServedOptions
 
@@ -85,8 +84,8 @@ type Work struct {
 	// Run does the work. It must heed its context, which ends when the task is cancelled,
 	// and when its time is over; it may go on after the request that it came with.
 	Run func(ctx context.Context, t *ServedTask) (Ending, error)
-	// Keep makes the task durable, before its work begins and a client learns of it
-	// (XTASK-04). It may block; an error refuses the task. Nil keeps nothing.
+	// Keep makes the task durable, before its work begins and a client learns of
+	// it. It may block; an error refuses the task. Nil keeps nothing.
 	Keep func(ctx context.Context, t *ServedTask) error
 }
 
@@ -94,7 +93,7 @@ type Work struct {
 type Ending struct {
 	Result json.RawMessage // an object
 	// Failed is a result that says of itself that something went wrong: then a core task
-	// has failed (TASK-07), one of the extension is complete (XTASK-08).
+	// has failed, one of the extension is complete.
 	Failed  bool
 	Message string // why, for people
 }
@@ -234,7 +233,7 @@ func (s *Served) Find(id string) (*ServedTask, error) {
 	return w, nil
 }
 
-// Get returns a task (TASK-08).
+// Get returns a task.
 func (s *Served) Get(id string) (mcp.Task, error) {
 	w, err := s.Find(id)
 	if err != nil {
@@ -244,7 +243,7 @@ func (s *Served) Get(id string) (mcp.Task, error) {
 }
 
 // Result waits for the task's end and returns what its request would have been
-// answered with, marked as the task's (TASK-09, TASK-11).
+// answered with, marked as the task's.
 func (s *Served) Result(ctx context.Context, id string) (json.RawMessage, error) {
 	w, err := s.Find(id)
 	if err != nil {
@@ -261,8 +260,8 @@ func (s *Served) Result(ctx context.Context, id string) (json.RawMessage, error)
 // servedPage is how many tasks a page of the list has.
 const servedPage = 50
 
-// List returns a page of the tasks, the oldest first (TASK-13). Cursors are the
-// numbers of tasks, so that a page does not shift when one before it goes.
+// List returns a page of the tasks, the oldest first. Cursors are the numbers
+// of tasks, so that a page does not shift when one before it goes.
 func (s *Served) List(cursor *string) (*mcp.ListTasksResult, error) {
 	after := uint64(0)
 	if cursor != nil {
@@ -291,7 +290,7 @@ func (s *Served) List(cursor *string) (*mcp.ListTasksResult, error) {
 	return out, nil
 }
 
-// Cancel ends a task that has not ended; another is -32602 (TASK-12).
+// Cancel ends a task that has not ended; another is -32602.
 func (s *Served) Cancel(id string) (mcp.Task, error) {
 	w, err := s.Find(id)
 	if err != nil {

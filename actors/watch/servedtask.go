@@ -12,8 +12,8 @@ import (
 )
 
 // ServedTask is one task of a [Served], in both designs of the protocol at once: what
-// was begun in the one can be read in the other (XTASK-22). Its methods may be used
-// from any goroutine.
+// was begun in the one can be read in the other. Its methods may be used from any
+// goroutine.
 type ServedTask struct {
 	table   *Served
 	tag     any
@@ -45,7 +45,7 @@ func (w *ServedTask) ID() string { return w.created.TaskID }
 func (w *ServedTask) Tag() any { return w.tag }
 
 // Created returns the task as it was first: working, whatever has become of it by the
-// time it is sent (TASK-06).
+// time it is sent.
 func (w *ServedTask) Created() mcp.Task { return w.created }
 
 // Expires returns when the task is forgotten.
@@ -74,8 +74,8 @@ func (w *ServedTask) core() mcp.Task {
 	return t
 }
 
-// Extension returns the task as the extension has it, with what belongs to its status
-// (XTASK-06).
+// Extension returns the task as the extension has it, with what belongs to its
+// status.
 func (w *ServedTask) Extension() *mcp.ExtensionTask {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *ServedTask) Extension() *mcp.ExtensionTask {
 }
 
 // Result returns what the request of a task that has ended would have been answered
-// with, marked as the task's (TASK-09, TASK-11).
+// with, marked as the task's.
 func (w *ServedTask) Result() (json.RawMessage, error) {
 	w.table.mu.Lock()
 	result, failed := w.ending.Result, w.err
@@ -258,10 +258,9 @@ type waiter struct {
 const maxQuestions = 1000
 
 // Ask puts questions to the peer of the extension, who sees them when it asks for the
-// task, and waits for all answers (XTASK-06, XTASK-10). They come under the keys of
-// the questions; the peer sees others where a key was used before, as each stands for
-// one question for ever (XTASK-11). The error is that the context or the task has
-// ended.
+// task, and waits for all answers. They come under the keys of the questions; the
+// peer sees others where a key was used before, as each stands for one question for
+// ever. The error is that the context or the task has ended.
 func (w *ServedTask) Ask(ctx context.Context, requests mcp.InputRequests) (mcp.InputResponses, error) {
 	if len(requests) == 0 {
 		return mcp.InputResponses{}, nil
@@ -322,9 +321,9 @@ func (w *ServedTask) withdraw(in *waiter) {
 	w.changed()
 }
 
-// Answer takes what the peer answers (XTASK-10). Keys that are unknown, or were
-// answered before, are ignored; the others may come later. The change is reported before
-// the work goes on, whose next question would change the task again.
+// Answer takes what the peer answers. Keys that are unknown, or were answered before,
+// are ignored; the others may come later. The change is reported before the work goes
+// on, whose next question would change the task again.
 func (w *ServedTask) Answer(responses mcp.InputResponses) {
 	w.table.mu.Lock()
 	met := false
@@ -354,7 +353,7 @@ func (w *ServedTask) Answer(responses mcp.InputResponses) {
 }
 
 // Asking says that a question to the peer is on its way in a request of our own: the
-// core task waits for input until answered is called, once (TASK-10).
+// core task waits for input until answered is called, once.
 func (w *ServedTask) Asking() (answered func()) {
 	w.ask(1)
 	return func() { w.ask(-1) }

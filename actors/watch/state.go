@@ -37,7 +37,7 @@ type State struct {
 	Err    *mcp.Error        // Extension: of failed
 }
 
-// Terminal reports whether the task has ended for good (TASK-06).
+// Terminal reports whether the task has ended for good.
 func (s *State) Terminal() bool {
 	return s.Status == mcp.TaskCompleted || s.Status == mcp.TaskFailed || s.Status == mcp.TaskCancelled
 }
@@ -68,7 +68,7 @@ func millis(n *int64, absent time.Duration) time.Duration {
 	return time.Duration(min(max(*n, 0), maxMillis)) * time.Millisecond
 }
 
-// Decode reads what tasks/get or a notice says of a task (TASK-08, XTASK-06).
+// Decode reads what tasks/get or a notice says of a task.
 func (g Generation) Decode(raw []byte) (State, error) {
 	if g == Core {
 		t := new(mcp.Task)
@@ -116,8 +116,8 @@ func (s *State) older(known *State) bool {
 var (
 	// ErrCancelled says that a task has the status cancelled.
 	ErrCancelled = errors.New("watch: the task was cancelled")
-	// ErrUnknown says that the peer does not know the task: it never did, its time is over
-	// (TASK-15), or the peer was started anew.
+	// ErrUnknown says that the peer does not know the task: it never did, its time is
+	// over, or the peer was started anew.
 	ErrUnknown = errors.New("watch: the task is not known")
 	// ErrBusy refuses to watch more tasks, or to do more work.
 	ErrBusy = errors.New("watch: too many tasks")

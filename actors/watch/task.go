@@ -101,7 +101,7 @@ func (t *Task) Wait(w *Waiter) (leave func()) {
 }
 
 // Hold lets the limits of those who wait stand still: a person is asked on the
-// task's behalf (TIME-05). It may be called several times; each release counts once.
+// task's behalf. It may be called several times; each release counts once.
 func (t *Task) Hold() (release func()) {
 	t.mu.Lock()
 	if t.held++; t.held == 1 {

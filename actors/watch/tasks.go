@@ -148,8 +148,7 @@ func (ts *Tasks) Len() int {
 }
 
 // Noticed passes on what a notice says of a task. A notice of a core task is only
-// a hint to ask (TASK-14); one of the extension says the same as tasks/get
-// (XTASK-14).
+// a hint to ask; one of the extension says the same as tasks/get.
 func (ts *Tasks) Noticed(s State) {
 	if t := ts.Find(s.ID); t != nil {
 		t.send(&noticed{s})

@@ -214,7 +214,7 @@ func (u *clientSession) tenantOptions() *agent.TenantOptions {
 	return o
 }
 
-// RootsChanged notifies the backends that the client's roots have changed (ROOT-02).
+// RootsChanged notifies the backends that the client's roots have changed.
 func (u *clientSession) RootsChanged() {
 	o := u.opening.Load()
 	if o.atRest() {

@@ -11,7 +11,7 @@ import (
 // vague are words that hide the subject of a sentence, see CONTRIBUTING.md.
 var vague = regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|whoever|can not|let go|no such thing)\b`)
 
-// TestEnglish: comments and texts of the product name their subjects.
+// TestEnglish: comments, texts and documents of the product name their subjects.
 func TestEnglish(t *testing.T) {
 	top := root(t)
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -29,7 +29,8 @@ func TestEnglish(t *testing.T) {
 			}
 			return nil
 		}
-		if filepath.Ext(rel) != ".go" || strings.HasSuffix(rel, "_test.go") {
+		switch ext := filepath.Ext(rel); {
+		case ext != ".go" && ext != ".md", strings.HasSuffix(rel, "_test.go"), rel == "CONTRIBUTING.md", rel == "CHANGELOG.md", rel == "docs/protocol.md":
 			return nil
 		}
 		for i, line := range strings.Split(read(t, path), "\n") {

@@ -9,7 +9,7 @@ import (
 )
 
 // Request returns the turn that a server asks for. The error, an [*mcp.Error] with
-// -32602, says what no model takes: a history that breaks SAMP-20 to SAMP-26, an image
+// -32602, says what no model takes: a history whose tool calls and results do not match, an image
 // of another type than PNG, JPEG, GIF and WebP, a block that does not belong into a
 // conversation, a call that is required where there are no tools.
 //

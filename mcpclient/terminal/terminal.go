@@ -10,11 +10,11 @@
 //
 //   - Nothing is accepted by an empty line, by the end of the input, without a
 //     terminal, or by what was typed before the question was shown.
-//   - Accepting is possible only after the whole has been shown, page by page
-//     (SECA-41). Declining and dismissing always are (ELIC-12).
+//   - Accepting is possible only after the whole has been shown, page by page.
+//     Declining and dismissing always are.
 //   - What a server wrote stands behind a bar on each line, without control
-//     characters, escape sequences and hidden letters (SECA-37); the program's own
-//     lines have no bar. No text is made a link (ELIC-14).
+//     characters, escape sequences and hidden letters; the program's own
+//     lines have no bar. No text is made a link.
 //   - One question is shown at a time. A question that is withdrawn says so, and the
 //     line that was being typed for it answers no other.
 //
