@@ -13,9 +13,11 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -38,7 +40,7 @@ func startProtected(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func newProtected() (p *protected, end func(), err error) {
-	p = &protected{challenges: map[string]string{}, tokens: map[string]bool{}}
+	p = &protected{challenges: map[string]string{}, tokens: map[string]bool{}, life: 3600}
 	srv := httptest.NewUnstartedServer(nil)
 	p.base = "http://" + srv.Listener.Addr().String()
 	if srv.Config.Handler, err = p.handler(); err != nil {
@@ -55,7 +57,9 @@ type protected struct {
 	mu         sync.Mutex // guards the fields below
 	challenges map[string]string
 	tokens     map[string]bool
-	pending    int // answers for a device code before the token
+	pending    int           // answers for a device code before the token
+	life       int           // of tokens, in seconds
+	late       time.Duration // that the clock is
 }
 
 func (p *protected) handler() (http.Handler, error) {
@@ -72,11 +76,17 @@ func (p *protected) handler() (http.Handler, error) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, doc) })
 	}
 	document("/.well-known/oauth-protected-resource/mcp", map[string]any{"resource": p.base + "/mcp", "authorization_servers": []string{p.base}, "scopes_supported": []string{"read"}})
-	document("/.well-known/oauth-authorization-server", map[string]any{
+	metadata := map[string]any{
 		"issuer": p.base, "authorization_endpoint": p.base + "/authorize", "token_endpoint": p.base + "/token",
 		"registration_endpoint": p.base + "/register", "revocation_endpoint": p.base + "/revoke", "device_authorization_endpoint": p.base + "/device",
 		"authorization_response_iss_parameter_supported": true,
 		"code_challenge_methods_supported":               []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
+	}
+	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w.Header().Set("Date", time.Now().Add(-p.late).UTC().Format(http.TimeFormat))
+		answer(w, http.StatusOK, metadata)
 	})
 	mux.HandleFunc("POST /register", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusCreated, map[string]any{"client_id": "registered", "token_endpoint_auth_method": "none"})
@@ -139,7 +149,7 @@ func (p *protected) token(w http.ResponseWriter, r *http.Request) {
 	}
 	token := fmt.Sprint("token-", len(p.tokens))
 	p.tokens["Bearer "+token] = true
-	answer(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": 3600, "scope": "read"})
+	answer(w, http.StatusOK, map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": p.life, "scope": "read"})
 }
 
 // TestPaste: with --paste, on a machine without a browser, the address that the browser was sent
@@ -217,6 +227,55 @@ func TestPaste(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLoginStates: mcp ls and doctor say how it stands with logins, and doctor warns of an end
+// without a renewal, of a clock that is off, of a key that others may read, and of tokens that
+// no server is named for.
+func TestLoginStates(t *testing.T) {
+	t.Parallel()
+	p, end, err := newProtected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	h := newHome(t)
+	h.env = []string{"BROWSER=browse", "TZ=UTC"}
+	url := p.base + "/mcp"
+	file := h.config(map[string]any{
+		"far": map[string]any{"url": url}, "off": map[string]any{"url": url, "oauth": false}, "local": map[string]any{"command": "effects"},
+		"fixed":   map[string]any{"url": url, "headers": map[string]string{"authorization": "Bearer x"}},
+		"machine": map[string]any{"url": url + "?m=1", "oauth": map[string]any{"clientId": "m", "clientSecret": "s", "grant": "client_credentials", "resource": "none"}},
+		"other":   map[string]any{"url": url + "?other=1"},
+	})
+	says := func(command string, want ...string) {
+		t.Helper()
+		out := h.run(append(strings.Fields(command), "--mcp-config", file)...)
+		for _, w := range want {
+			if !regexp.MustCompile("(?m)" + w).MatchString(out.stdout) {
+				t.Errorf("%s says not %q:\n%s%s", command, w, out.stdout, out.stderr)
+			}
+		}
+	}
+	says("mcp ls", `^far +named +no +- `, `^off +named +no +off `, `^local +named +no +- `, `^fixed +named +no +fixed token `, `^machine +named +no +no person needed `)
+	says("doctor", `^note +login machine: oauth.resource is "none"`)
+	h.must("mcp", "login", "far", "--mcp-config", file)
+	says("mcp ls", `^far +named +no +logged in until 20.. *`, `^other +named +no +- `)
+	says("mcp ls --json", `"state": "logged in"`, `"issuer": "`+p.base)
+	says("doctor", `^ok +login: the key of the tokens is /.*/key$`, `^ok +login far: logged in until 20.*, by http://127`)
+	h.must("mcp", "logout", "far", "--mcp-config", file)
+	says("mcp ls", `^far +named +no +login needed `)
+	p.mu.Lock()
+	p.life, p.late = 1, 5*time.Minute
+	p.mu.Unlock()
+	h.must("mcp", "login", "far", "--mcp-config", file)
+	waitFor(t, "the end of the token", func() bool { return strings.Contains(h.must("mcp", "ls", "--mcp-config", file), "login needed") })
+	says("doctor", `^note +login far: the login has ended at 20`, `to mend it: troupe mcp login far$`, `^note +login far: the clock of http://127.* differ by (5m|4m59)`)
+	if err := os.Chmod(h.path("state/troupe/key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	says("doctor", `^FAIL +login: the tokens cannot be opened: others may read the key file`, `chmod 600`)
+	says("mcp ls", `^far +named +no +- `)
 }
 
 // browse is a browser that shows one page.

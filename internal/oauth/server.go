@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/weburl"
 )
@@ -90,6 +91,27 @@ func FetchServer(ctx context.Context, hc *http.Client, issuer string, loopback b
 	return find(ctx, hc, places, nil, func(at string, a *answer) (*Server, error) {
 		return readServer(at, a, loopback, func(got string) bool { return got == issuer }, issuer)
 	})
+}
+
+// ClockAhead returns how far the clock of an issuer is ahead of this machine's, to the second.
+func ClockAhead(ctx context.Context, hc *http.Client, issuer string, loopback bool) (time.Duration, error) {
+	places, err := ServerAddresses(issuer, loopback)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, places[0], nil)
+	if err != nil {
+		return 0, err
+	}
+	a, err := do(hc, req)
+	if err != nil {
+		return 0, err
+	}
+	date, err := http.ParseTime(a.header.Get("Date"))
+	if err != nil {
+		return 0, fmt.Errorf("%.200s does not say what time it is", issuer)
+	}
+	return date.Sub(time.Now()).Round(time.Second), nil
 }
 
 // FetchServerAt reads and checks metadata at the address that a user has configured. With the

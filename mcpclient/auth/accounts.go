@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -19,7 +20,7 @@ type Account struct {
 	Scopes   []string
 	Expires  time.Time // of the access token; zero if the server did not say
 	Renews   bool      // it is renewed without a person
-	Updated  time.Time
+	Updated  time.Time // of the list only
 
 	at address
 }
@@ -57,24 +58,66 @@ func (a *Authorizer) Accounts(ctx context.Context) (all []Account, err error) {
 			case bad != nil:
 				err = errors.Join(err, bad)
 			case t.version != 0:
-				all = append(all, Account{
-					at: at, Server: at.endpoint, Issuer: p.Issuer, Resource: p.Resource, ClientID: p.ClientID,
-					Scopes: t.Scopes, Expires: t.Expires, Renews: t.Refresh != "", Updated: x.Updated,
-				})
+				t.of = p.credential
+				account := accountOf(at, t)
+				account.Updated = x.Updated
+				all = append(all, *account)
 			}
 		}
 	}
 }
 
+// Account returns the authorization for an MCP server as it is configured; nil if there is none.
+// Wanted reports whether the server is known to want one.
+func (a *Authorizer) Account(ctx context.Context, s *mcpclient.Server) (account *Account, wanted bool, err error) {
+	c, err := a.kept(s)
+	if err != nil {
+		return nil, false, err
+	}
+	var p place
+	if _, err := a.vault.Get(ctx, kindPlace, c.placeKey(), &p); err != nil {
+		return nil, false, err
+	}
+	t, err := c.load(ctx)
+	if err != nil || t == nil {
+		return nil, p.Metadata || p.Issuer != "", err
+	}
+	return accountOf(c.address, t), true, nil
+}
+
+func accountOf(at address, t *tokens) *Account {
+	return &Account{
+		at: at, Server: at.endpoint, Issuer: t.of.Issuer, Resource: t.of.Resource, ClientID: t.of.ClientID,
+		Scopes: t.Scopes, Expires: t.Expires, Renews: t.Refresh != "",
+	}
+}
+
+// ClockAhead returns how far the clock of the authorization server of an account is ahead of
+// this machine's, to the second.
+func (a *Authorizer) ClockAhead(ctx context.Context, s *mcpclient.Server, of *Account) (time.Duration, error) {
+	c, err := a.kept(s)
+	if err != nil {
+		return 0, err
+	}
+	return oauth.ClockAhead(ctx, c.http, of.Issuer, oauth.OnLoopback(c.url))
+}
+
+// kept returns what is needed to read what is kept for a server, without a keeper.
+func (a *Authorizer) kept(s *mcpclient.Server) (c *Credential, err error) {
+	c = &Credential{a: a, url: s.URL, cfg: s.OAuth}
+	if c.address, err = addressOf(s.URL); err != nil {
+		return nil, err
+	}
+	c.http, err = a.client(s.URL, &c.cfg)
+	return c, err
+}
+
 // Logout forgets the tokens for an MCP server, and has its authorization server revoke them
 // where it can. It reports whether there were any. That the server knew resource metadata, and
 // the registration of the client, are kept.
-func (a *Authorizer) Logout(ctx context.Context, server string) (had bool, err error) {
-	c := &Credential{a: a, url: server}
-	if c.http, err = a.client(server, &c.cfg); err != nil {
-		return false, err
-	}
-	if c.address, err = addressOf(server); err != nil {
+func (a *Authorizer) Logout(ctx context.Context, s *mcpclient.Server) (had bool, err error) {
+	c, err := a.kept(s)
+	if err != nil {
 		return false, err
 	}
 	var p place

@@ -212,7 +212,7 @@ func TestRegistrationIsUsedAgain(t *testing.T) {
 	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
 	login := func(when string, registered int) {
 		t.Helper()
-		if _, err := k.auth.Logout(t.Context(), k.server().URL); err != nil {
+		if _, err := k.auth.Logout(t.Context(), k.server()); err != nil {
 			t.Fatal(err)
 		}
 		p := k.another(func(o *auth.Options) { o.RedirectURI = "" })

@@ -141,6 +141,13 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		w.authorize(out, r, issuer)
 	case "/token":
 		w.token(out, r, issuer, form)
+	case "/revoke":
+		if _, secret, _ := r.BasicAuth(); secret != w.secret {
+			answer(out, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
+			return
+		}
+		w.n["revoke"]++
+		delete(w.refresh, form.Get("token"))
 	case "/device":
 		w.device(out, issuer, form)
 	default:

@@ -90,7 +90,7 @@ func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err 
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	if again {
-		if _, err := a.Logout(ctx, def.URL); err != nil {
+		if _, err := a.Logout(ctx, &def); err != nil {
 			l.env.Note("the account that was used before could not be logged out at its server: %v", err)
 		}
 	}
@@ -238,7 +238,7 @@ func logoutCommand(e *env.Env) *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, a.Close()) }()
-			had, err := a.Logout(cmd.Context(), picked[0].URL)
+			had, err := a.Logout(cmd.Context(), &picked[0])
 			switch {
 			case !had && err == nil:
 				fmt.Fprintf(e.Stdout, "%s: not logged in\n", picked[0].Name)

@@ -38,29 +38,37 @@ func lsCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List the configured servers; nothing is started",
-		Long:    "List the servers of the files that count, and whether each may be started. Nothing is started.",
+		Long:    "List the servers of the files that count, whether each may be started, and the logins at those with a URL. Nothing is started.",
 		Example: "  troupe mcp ls\n  troupe mcp ls --mcp-config other.json --json",
 		Args:    env.NoArgs,
-		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
+		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) (err error) {
 			servers, err := setup.AllServers(e, &f)
 			if err != nil {
 				return err
 			}
 			setup.WarnOf(e, servers)
+			logins, err := setup.OpenLogins(e, s, servers)
+			if err != nil {
+				e.Note("%v", err) // the list is good without
+			}
+			defer func() { err = errors.Join(err, logins.Close()) }()
 			list := make([]setup.Configured, 0, len(servers))
 			for i := range servers {
 				c, err := f.Describe(cmd.Context(), s, &servers[i])
 				if err != nil {
 					return err
 				}
+				if c.Login, err = logins.At(cmd.Context(), &servers[i]); err != nil {
+					e.Note("the login at %s cannot be read: %v", env.Plain(c.Name), err)
+				}
 				list = append(list, c)
 			}
-			return env.PrintList(e, asJSON, list, "SERVER|STATUS|TRUSTED|STARTS", func(c setup.Configured) []string {
+			return env.PrintList(e, asJSON, list, "SERVER|STATUS|TRUSTED|LOGIN|STARTS", func(c setup.Configured) []string {
 				trusted := "no"
 				if c.Trusted {
 					trusted = "yes"
 				}
-				return []string{c.Name, c.Status, trusted, cmp.Or(c.Error, c.Command+c.URL)}
+				return []string{c.Name, c.Status, trusted, c.Login.String(), cmp.Or(c.Error, c.Command+c.URL)}
 			})
 		}),
 	}

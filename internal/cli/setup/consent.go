@@ -18,6 +18,7 @@ type Configured struct {
 	Hash     string `json:"hash,omitempty"` // of the definition, what consent is bound to
 	Status   string `json:"status"`         // ready to start: approved, named, yours; else pending, disabled, unusable
 	Trusted  bool   `json:"trusted"`
+	Login    *Login `json:"login,omitempty"` // of a server at a URL
 	Error    string `json:"error,omitempty"`
 	approved bool
 }
