@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
+	"github.com/troupe-dev/troupe/mcpclient/internal/login"
 )
 
 // Authorizer authorizes a program at its servers over HTTP. Package auth has one.
@@ -25,7 +26,8 @@ type Auth interface {
 	// carried it out. Header is that of the answer. Again says that Authorize has something
 	// else now: the request is sent once more. The error says
 	// why not; one with the method Wait(resume func(error)) (leave func()) says that the
-	// request can be sent later, when resume is called with nil: its call waits for that.
+	// request can be sent later, when resume is called with nil: its call waits for that. Where
+	// a person logs in with another process, it has Elsewhere and Await, too: see [auth.LoginError].
 	Denied(ctx context.Context, req *http.Request, status int, header http.Header) (again bool, err error)
 }
 
@@ -78,20 +80,11 @@ type IdentityProvider struct {
 	Issuer, ClientID, ClientSecret string
 }
 
-// authorizable is the error of a request that can be sent later; see [Auth].
-type authorizable interface {
-	error
-	Wait(resume func(error)) (leave func())
-}
-
-// maxAuthorizations bounds how often one call waits for an authorization (AUTH-62).
-const maxAuthorizations = 3
-
 // authorizes has a call that was refused wait until it is authorized. The server has not
 // carried it out, so that it is sent again whatever it does.
 func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
-	wait, ok := errors.AsType[authorizable](a.Err)
-	if !ok || !t.Authorized(maxAuthorizations) {
+	wait, ok := errors.AsType[login.Waits](a.Err)
+	if !ok || !t.Authorizations.More() {
 		return call.Step{}, false
 	}
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
@@ -108,39 +101,10 @@ func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
 	}}, true
 }
 
-// reconnects has a connection that was refused made again once it is authorized.
-func (c *Client) reconnects(err error) {
-	if wait, ok := errors.AsType[authorizable](err); ok {
-		wait.Wait(func(err error) {
-			if err == nil {
-				c.conn.Retry()
-			}
-		})
-	}
-}
-
-// connectAuthorized waits until the connection is authorized, if that is what it lacks, and
-// makes it.
+// connectAuthorized makes the connection, once it is authorized if that is what it lacks.
 func (c *Client) connectAuthorized(ctx context.Context, err error) error {
-	for range maxAuthorizations {
-		wait, ok := errors.AsType[authorizable](err)
-		if !ok {
-			return err
-		}
-		done := make(chan error, 1)
-		leave := wait.Wait(func(err error) { done <- err })
-		select {
-		case failed := <-done:
-			if failed != nil {
-				return errors.Join(err, failed)
-			}
-		case <-ctx.Done():
-			leave()
-			return errors.Join(err, context.Cause(ctx))
-		}
-		if err = c.conn.Connect(ctx); err == nil {
-			return nil
-		}
-	}
-	return err
+	return login.Until(ctx, err, func() error {
+		c.conn.Retry() // it may not have been told yet
+		return c.conn.Connect(ctx)
+	})
 }

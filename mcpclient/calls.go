@@ -76,7 +76,10 @@ func (c *Client) Request(ctx context.Context, method string, params json.RawMess
 func (c requests) require(ctx context.Context, method string) error {
 	info, err := c.Info(ctx)
 	if err != nil {
-		return err
+		if err = c.connectAuthorized(ctx, err); err != nil {
+			return err
+		}
+		info = c.info.Load()
 	}
 	if method == mcp.MethodCallTool && info.Capabilities.Tools != nil {
 		return nil // the hot path: every revision has it

@@ -81,10 +81,7 @@ type (
 )
 
 // status passes on what the connection does.
-func (c *Client) status(now conn.Status) {
-	if now.State == conn.Failed {
-		c.reconnects(now.Err)
-	}
+func (c *Client) status(conn.Status) {
 	if c.opts.OnState != nil {
 		c.opts.OnState(c.Status())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
+	"github.com/troupe-dev/troupe/mcpclient/internal/login"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
@@ -94,7 +95,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	}
 	c.conn = conn.New(c.sys, conn.Options{
 		Name: c.instanceName(), Dial: c.dialing.dial, Negotiate: n.Negotiate, Received: c.incoming.received, Inbound: &inbound.Options{Limit: maxAsked},
-		OnStatus: c.status, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
+		OnStatus: c.status, Await: login.Await, Lazy: c.opts.Lazy, ConnectTimeout: server.ConnectTimeout,
 		Calls: call.Options{Limit: c.opts.MaxCalls}, Logger: c.log,
 		Ping: c.dialing.signOfLife, PingEvery: c.opts.PingEvery, PingTimeout: min(c.opts.PingEvery, pingTimeout),
 	})

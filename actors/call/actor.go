@@ -153,7 +153,7 @@ func (a *actor) seldom(c *actors.Context, msg any) {
 		}
 	case *unavailable:
 		if m.call == a.call && a.state == waiting {
-			a.finish(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: a.attempt == 0, Err: m.err})
+			a.answer(c, Result{}, &LostError{Method: a.call.req.Method, Unsent: a.attempt == 0, Err: m.err})
 		}
 	case *held:
 		if m.call == a.call {

@@ -20,8 +20,11 @@ import (
 //	  │ no waiter    │ ◀─ backoff ◀─────────┴─────────────────┘
 //	  └── (lazy) ────┘ due  │ permanent error
 //	                 ▲      ▼
-//	                 └─── failed          any ── close ──▶ closing ──▶ (stopped)
-//	                wanted
+//	                 ├─── failed          any ── close ──▶ closing ──▶ (stopped)
+//	                 │ wanted  ▲
+//	                 │         │ no login
+//	                 └─── unauthorized ◀── permanent error that a login ends
+//	                 login, retry
 type actor struct {
 	conn *Conn
 
@@ -37,7 +40,8 @@ type actor struct {
 	redials  int                         // at once, in a row
 	readyAt  time.Time
 	lastErr  error
-	lost     error // the transport went away while the negotiation still runs
+	lost     error  // the transport went away while the negotiation still runs
+	leave    func() // gives the wait for an authorization up; nil without one
 
 	pings  *actors.Timer           // nil if there are none
 	pinger context.CancelCauseFunc // of the ping under way; nil if there is none
@@ -64,6 +68,10 @@ type (
 		err error
 	}
 	negotiated struct {
+		gen uint64
+		err error
+	}
+	awaited struct { // the end of a wait for an authorization
 		gen uint64
 		err error
 	}
@@ -112,7 +120,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 	case connect:
 		a.connect(c, m.reply)
 	case retryWanted:
-		if a.state == Backoff {
+		if a.state == Backoff || a.state == Unauthorized {
 			a.dial(c)
 		} else {
 			a.wanted(c)
@@ -161,6 +169,10 @@ func (a *actor) ofGeneration(c *actors.Context, msg any) {
 				a.ready()
 			}
 		}
+	case *awaited:
+		if a.is(m.gen, Unauthorized) {
+			a.awaited(c, m.err)
+		}
 	case *pinged:
 		if a.is(m.gen, Ready) {
 			a.pinged(c, m.err)
@@ -192,6 +204,7 @@ func cmpErr(err, standard error) error {
 // to changes the state and tells of it.
 func (a *actor) to(s State) {
 	a.state = s
+	a.giveUpWait()
 	status := &Status{State: s, Since: time.Now(), Generation: a.conn.gens.Load(), Err: a.lastErr, Failures: a.failures}
 	a.conn.status.Store(status)
 	if a.conn.opts.OnStatus != nil {
@@ -199,10 +212,13 @@ func (a *actor) to(s State) {
 	}
 }
 
-// wanted begins an attempt if none is made anyway.
+// wanted begins an attempt if none is made anyway, and if it is not known to be in vain.
 func (a *actor) wanted(c *actors.Context) {
-	if a.state == Idle || a.state == Failed {
+	switch a.state {
+	case Idle, Failed:
 		a.dial(c)
+	case Unauthorized:
+		a.conn.calls.Unavailable(a.lastErr)
 	}
 }
 
@@ -213,6 +229,9 @@ func (a *actor) connect(c *actors.Context, reply *actors.Reply[struct{}]) {
 		return
 	case Closing:
 		reply.Complete(struct{}{}, call.ErrClosed)
+		return
+	case Unauthorized:
+		reply.Complete(struct{}{}, a.lastErr)
 		return
 	}
 	a.waiters = append(a.waiters, reply)
@@ -287,13 +306,51 @@ func (a *actor) fail(c *actors.Context, err error) {
 		a.redials++
 		a.dial(c)
 	case errors.Is(err, ErrPermanent):
-		a.failures++
-		a.to(Failed)
-		a.conn.calls.Unavailable(err)
-		a.answer(err)
+		a.refused(c, err)
 	default:
 		a.failures++
 		a.pause(err)
+	}
+}
+
+// refused makes no more attempts before the connection is authorized, if that is what it
+// lacks, or else before a caller asks.
+func (a *actor) refused(c *actors.Context, err error) {
+	if leave := a.await(c, err); leave != nil {
+		a.to(Unauthorized)
+		a.leave = leave
+	} else {
+		a.failures++
+		a.to(Failed)
+	}
+	a.conn.calls.Unavailable(err)
+	a.answer(err)
+}
+
+// await begins the wait for an authorization; it returns nil if there is none to wait for.
+func (a *actor) await(c *actors.Context, err error) (leave func()) {
+	if a.conn.opts.Await == nil {
+		return nil
+	}
+	self, gen := c.Self(), a.session.gen
+	return a.conn.opts.Await(err, func(err error) { self.Send(&awaited{gen, err}) })
+}
+
+// awaited is the end of that wait.
+func (a *actor) awaited(c *actors.Context, err error) {
+	a.leave = nil
+	if err == nil {
+		a.dial(c)
+		return
+	}
+	a.lastErr = errors.Join(a.lastErr, err)
+	a.to(Failed)
+}
+
+func (a *actor) giveUpWait() {
+	if a.leave != nil {
+		a.leave()
+		a.leave = nil
 	}
 }
 
@@ -357,6 +414,7 @@ func (a *actor) stopping(m actors.Stopping) {
 	if err == nil {
 		err = call.ErrClosed
 	}
+	a.giveUpWait()
 	a.conn.calls.Unbind(m.Err)
 	if !m.Restart {
 		a.conn.calls.Close(err)

@@ -39,6 +39,11 @@ type Options struct {
 	Ping                   func(ctx context.Context, s *Session) error
 	PingEvery, PingTimeout time.Duration
 	PingMisses             int
+	// Await, if set, has resume called once with nil when an attempt that has failed with
+	// err, which is permanent, can be made again, else with the reason why it cannot. It
+	// returns nil if err says nothing of that kind. Neither it nor leave may block; resume may
+	// be called before it returns.
+	Await func(err error, resume func(error)) (leave func())
 	// OnStatus, if set, is told of each change of state, in order. It must not block.
 	OnStatus func(Status)
 	// Lazy connects when the first call wants to, not at once.
@@ -251,7 +256,8 @@ func (k *Conn) Notify(method string, params []byte) error {
 
 // Connect asks for the connection and waits until it is ready. Its error is the
 // failure of the attempt that was or came under way, or the cause of ctx. After a
-// failure attempts go on unless it is permanent.
+// failure attempts go on unless it is permanent. A connection that is [Unauthorized] is not
+// waited for.
 func (k *Conn) Connect(ctx context.Context) error {
 	ref := k.Ref()
 	if ref.IsZero() {

@@ -304,6 +304,62 @@ func TestPermanentFailure(t *testing.T) {
 	})
 }
 
+// A failure that a login ends is followed by no attempt before that, whoever asks; with the login
+// the connection is made, and a wait that ends otherwise leaves it failed. The wait is given up
+// with the connection.
+func TestUnauthorized(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peer{dial: func(context.Context, uint64) error { return conn.Permanent(errRefused) }}
+		var resumes []func(error)
+		left := 0
+		b := connect(t, p, conn.Options{Await: func(err error, resume func(error)) func() {
+			if !errors.Is(err, errRefused) {
+				t.Errorf("Await: got %v", err)
+			}
+			resumes = append(resumes, resume)
+			return func() { left++ }
+		}})
+		time.Sleep(time.Hour)
+		b.want(t, conn.Dialing, conn.Unauthorized)
+		for range 10 {
+			if _, err := b.Do(t.Context(), ping); !errors.Is(err, errRefused) {
+				t.Errorf("Do: got %v", err)
+			}
+			if err := b.Connect(t.Context()); !errors.Is(err, errRefused) {
+				t.Errorf("Connect: got %v", err)
+			}
+		}
+		if len(p.dials) != 1 || b.Status().Failures != 0 {
+			t.Errorf("%d dials, status %+v, want one dial", len(p.dials), b.Status())
+		}
+		resumes[0](errors.New("no person"))
+		synctest.Wait()
+		b.want(t, conn.Dialing, conn.Unauthorized, conn.Failed)
+		if err := b.Connect(t.Context()); !errors.Is(err, errRefused) || len(p.dials) != 2 {
+			t.Errorf("Connect: got %v after %d dials", err, len(p.dials))
+		}
+		b.Retry()
+		synctest.Wait()
+		resumes[1](nil) // of an attempt that is over
+		synctest.Wait()
+		if len(p.dials) != 3 || left != 1 {
+			t.Errorf("%d dials, %d waits given up", len(p.dials), left)
+		}
+		p.change(func() { p.dial = nil })
+		resumes[2](nil)
+		synctest.Wait()
+		if state := b.Status().State; state != conn.Ready {
+			t.Errorf("after the login: %v", state)
+		}
+		p.change(func() { p.dial = func(context.Context, uint64) error { return conn.Permanent(errRefused) } })
+		p.last().cut(nil)
+		time.Sleep(time.Minute)
+		if err := b.Close(t.Context()); err != nil || left != 2 {
+			t.Errorf("Close: %v, %d waits given up", err, left)
+		}
+	})
+}
+
 // Calls that wait share one reconnect, and end when the peer seems not to come back.
 func TestWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,8 @@
 //     and within their own time limits.
 //   - A failed attempt is followed by another after a delay that doubles up to 30
 //     seconds, with jitter, and starts anew once a connection has held. An error
-//     marked [Permanent] is not retried until a caller asks for the connection.
+//     marked [Permanent] is not retried until a caller asks for the connection; one that
+//     a login ends ([Options].Await) not before that.
 //   - A request of the peer's ends with the transport it came on ([Options].Inbound);
 //     a child of the connection ([Conn.Spawn]) ends with the connection.
 //   - Over a silent transport the peer is pinged if that is wanted, and given up

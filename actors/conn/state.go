@@ -7,17 +7,18 @@ type State uint8
 
 // The states.
 const (
-	Idle        State = iota // no caller has asked for it yet
-	Dialing                  // a transport is being made
-	Negotiating              // both sides agree on a version
-	Ready                    // calls go out
-	Backoff                  // between two attempts
-	Failed                   // for good; another attempt is made when a caller asks
-	Closing                  // no more calls are taken
+	Idle         State = iota // no caller has asked for it yet
+	Dialing                   // a transport is being made
+	Negotiating               // both sides agree on a version
+	Ready                     // calls go out
+	Backoff                   // between two attempts
+	Failed                    // for good; another attempt is made when a caller asks
+	Unauthorized              // the peer wants a login; another attempt is made after that, or by [Conn.Retry]
+	Closing                   // no more calls are taken
 	Closed
 )
 
-var stateNames = [...]string{"idle", "dialing", "negotiating", "ready", "backoff", "failed", "closing", "closed"}
+var stateNames = [...]string{"idle", "dialing", "negotiating", "ready", "backoff", "failed", "unauthorized", "closing", "closed"}
 
 // String returns the state's name.
 func (s State) String() string { return stateNames[min(s, Closed)] }

@@ -35,8 +35,8 @@ type Options struct {
 	Profile string
 	// Logger takes structured logs. Nil means the system's.
 	Logger *slog.Logger
-	// Authorize asks a person. With nil a refused request waits for a login by
-	// another process, for Patience at most.
+	// Authorize asks a person. With nil a refused request waits for a login by another process,
+	// for Patience at most, and a connection for as long as it takes.
 	Authorize AuthorizeFunc
 	// Patience bounds an authorization, from the refusal to the token. Zero means 10 minutes.
 	Patience time.Duration
@@ -212,6 +212,11 @@ type waiter struct {
 	once       sync.Once
 	done       func(error)
 	unattended bool // no person is asked for its sake
+
+	// Of one that waits for a login.
+	before *tokens   // that were refused; nil for none
+	scopes []string  // that were missing, with those that it had; nil if that is not what was wrong
+	until  time.Time // when it is given up; zero is never
 }
 
 // newWaiter makes a waiter, which must be part of a message to the keeper.
@@ -296,9 +301,16 @@ func (c *Credential) Denied(ctx context.Context, req *http.Request, status int, 
 	return err == nil, err
 }
 
-// wait is [LoginError.Wait].
-func (c *Credential) wait(resume func(error)) (leave func()) {
+// elsewhere reports that a person logs in with another process.
+func (c *Credential) elsewhere() bool {
+	return c.a.opts.Authorize == nil && c.cfg.Grant == mcpclient.GrantPerson
+}
+
+// wait waits for other tokens than were refused with e, at most until then; zero is without a
+// bound.
+func (c *Credential) wait(e *LoginError, until time.Time, resume func(error)) (leave func()) {
 	w := c.newWaiter(resume)
+	w.before, w.scopes, w.until = e.before, e.scopes, until
 	c.send(&awaits{w}, w)
 	return func() {
 		c.open.Delete(w)

@@ -23,8 +23,7 @@ type keeper struct {
 	login   func(error) // ends the login under way; nil without one
 	failed  error       // why the last login failed; nil if it did not
 	waiting []*waiter
-	timer   *actors.Timer // looks whether another process has logged in
-	until   time.Time     // when that is given up
+	timer   *actors.Timer // looks whether another process has logged in; nil while none waits for that
 }
 
 // Messages of a keeper.
@@ -83,7 +82,7 @@ func (k *keeper) Receive(c *actors.Context, msg any) {
 	case loggedIn:
 		k.loggedIn(c, m)
 	case *awaits:
-		k.awaits(m.waiter)
+		k.awaits(c, m.waiter)
 	case *leaves:
 		k.waiting = slices.DeleteFunc(k.waiting, func(w *waiter) bool { return w == m.waiter })
 	case look:
@@ -100,12 +99,19 @@ func (k *keeper) current(used string) bool {
 }
 
 // awaits has a waiter wait for the login.
-func (k *keeper) awaits(w *waiter) {
-	if k.login == nil && k.timer == nil { // it is over
+func (k *keeper) awaits(c *actors.Context, w *waiter) {
+	switch {
+	case w.before != k.now.Load(): // it is over
+		w.end(nil)
+		return
+	case k.login == nil && !k.elsewhere():
 		w.end(k.failed)
 		return
 	}
 	k.waiting = append(k.waiting, w)
+	if k.elsewhere() {
+		k.watch(c)
+	}
 }
 
 // settle ends the wait of all.
@@ -121,13 +127,24 @@ func (k *keeper) settle(err error) {
 // lookEvery is how often the vault is read while another process is to log in.
 const lookEvery = 500 * time.Millisecond
 
-// watch waits for a login by another process.
+// watch looks for a login by another process, or for the end of a waiter's patience, while there
+// is one.
 func (k *keeper) watch(c *actors.Context) {
-	k.until = time.Now().Add(k.a.opts.Patience)
+	if len(k.waiting) == 0 {
+		k.timer.Clear()
+		k.timer = nil
+		return
+	}
 	if k.timer == nil {
 		k.timer = c.NewTimer(look{})
 	}
-	k.timer.Set(lookEvery)
+	next := time.Now().Add(lookEvery)
+	for _, w := range k.waiting {
+		if !w.until.IsZero() && w.until.Before(next) {
+			next = w.until
+		}
+	}
+	k.timer.SetAt(next)
 }
 
 // looked goes on if another process has logged in.
@@ -135,30 +152,29 @@ func (k *keeper) looked(c *actors.Context, m loaded) {
 	if k.timer == nil {
 		return
 	}
-	before := k.now.Load()
-	switch {
-	case m.err == nil && m.tokens != nil && (before == nil || m.tokens.Access != before.Access):
+	before, now := k.now.Load(), time.Now()
+	fresh := m.err == nil && m.tokens != nil && (before == nil || m.tokens.Access != before.Access)
+	if fresh {
 		k.now.Store(m.tokens)
-		k.timer.Clear()
-		k.timer = nil
-		k.settle(nil)
-	case time.Now().After(k.until) || len(k.waiting) == 0 && time.Now().Add(k.a.opts.Patience-time.Minute).After(k.until):
-		k.timer.Clear()
-		k.timer = nil
-		k.settle(errPatience)
-	default:
-		k.timer.Set(lookEvery)
 	}
+	k.waiting = slices.DeleteFunc(k.waiting, func(w *waiter) bool {
+		switch {
+		case fresh && m.tokens.cover(w.scopes): // else it is a renewal, say
+			w.end(nil)
+		case !w.until.IsZero() && !now.Before(w.until):
+			w.end(errPatience)
+		default:
+			return false
+		}
+		return true
+	})
+	k.watch(c)
 }
 
 var errPatience = errors.New("no person has logged in")
 
-// begin begins a login, unless there were too many.
+// begin begins a login in this process, unless there were too many.
 func (k *keeper) begin(c *actors.Context, w *wish) error {
-	if k.a.opts.Authorize == nil && k.cfg.Grant == mcpclient.GrantPerson {
-		k.watch(c)
-		return nil
-	}
 	if err := k.count(time.Now()); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -71,6 +72,8 @@ type LoginError struct {
 	Err    error  // why there is none; nil while it is waited for
 
 	keeper *Credential
+	before *tokens  // that were refused; nil for none
+	scopes []string // that a person has to agree to; nil if the server has not said
 }
 
 func (e *LoginError) Error() string {
@@ -95,11 +98,32 @@ func (e *LoginError) machine() bool {
 func (e *LoginError) Unwrap() error { return e.Err }
 
 // Wait has resume called once, with nil when the request can be sent again, else with why
-// not. It may be called before Wait returns. Leave gives the wait up.
+// not. It may be called before Wait returns. Leave gives the wait up. Where a person logs in
+// with another process, Wait ends after [Options].Patience.
 func (e *LoginError) Wait(resume func(error)) (leave func()) {
+	return e.wait(resume, e.patience())
+}
+
+// Await is Wait without that bound.
+func (e *LoginError) Await(resume func(error)) (leave func()) { return e.wait(resume, time.Time{}) }
+
+func (e *LoginError) wait(resume func(error), until time.Time) (leave func()) {
 	if e.Err != nil {
 		resume(e.Err)
 		return func() {}
 	}
-	return e.keeper.wait(resume)
+	return e.keeper.wait(e, until, resume)
+}
+
+func (e *LoginError) patience() time.Time {
+	if e.keeper == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(e.keeper.a.opts.Patience)
+}
+
+// Elsewhere says what a person logs in to with another process, and for which scopes; nil if the
+// server has not said. It is false if the program asks a person itself, or needs none.
+func (e *LoginError) Elsewhere() (resource string, scopes []string, ok bool) {
+	return e.Server, e.scopes, e.Err == nil && e.keeper != nil && e.keeper.elsewhere()
 }

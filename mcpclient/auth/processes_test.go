@@ -3,13 +3,18 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // inBubble has a process use the network of its bubble.
@@ -78,6 +83,159 @@ func TestLoginElsewhere(t *testing.T) {
 		}
 		k.counts("at the end", map[string]int{"authorize": 1, "call": 21})
 	})
+}
+
+// A renewal by another process does not end the wait for more scopes: the login does (AUTH-60).
+func TestStepUpElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		k.wants = map[string]string{"u": "more"}
+		k.life = 60
+		mine := k.credential()
+		k.good(k.call(mine, "t"))
+		headless := k.another(func(o *auth.Options) {
+			k.inBubble(o)
+			o.Authorize = nil
+		})
+		login, ok := errors.AsType[*auth.LoginError](headless.once(t.Context(), headless.credential(), "u"))
+		if !ok {
+			t.Fatal("the call waits for no login")
+		}
+		if resource, scopes, ok := login.Elsewhere(); !ok || resource != k.base+"/mcp" || !slices.Contains(scopes, "more") {
+			t.Errorf("Elsewhere: got %s, %v, %v", resource, scopes, ok)
+		}
+		ended := make(chan error, 1)
+		login.Await(func(err error) { ended <- err })
+		for range 30 {
+			time.Sleep(time.Minute)
+			k.good(k.call(mine, "t"))
+		}
+		if len(ended) != 0 {
+			t.Fatalf("a renewal has ended the wait: %v", <-ended)
+		}
+		k.good(k.call(mine, "u"))
+		there := time.Now()
+		if err := <-ended; err != nil || time.Since(there) > time.Second {
+			t.Errorf("the wait: %v, %v after the login", err, time.Since(there))
+		}
+		k.good(headless.call(headless.credential(), "u"))
+	})
+}
+
+// A connection that is refused waits for a login by another process, for as long as it takes and
+// without another handshake, whoever asks for it; then it is made anew. A call waits with it
+// (AUTH-15, section 14).
+func TestConnectionElsewhere(t *testing.T) {
+	k := loopback(t)
+	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	headless := k.another(func(o *auth.Options) { o.Authorize, o.Patience = nil, time.Millisecond })
+	states := make(chan conn.State, 100)
+	host, err := mcpclient.NewHost(headless.sys, []mcpclient.Server{*headless.server()}, &mcpclient.HostOptions{
+		Options: mcpclient.Options{Authorizer: headless.auth},
+		OnEvent: func(ev mcpclient.Event) { states <- ev.Status.State },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	for <-states != conn.Unauthorized {
+	}
+	refused := k.count("refused")
+	for range 10 {
+		if tools, err := host.Tools(t.Context()); err != nil || len(tools) != 0 {
+			t.Fatalf("Tools: got %d, %v", len(tools), err)
+		}
+	}
+	status := host.Servers()[0]
+	if status.State != conn.Unauthorized || !errors.Is(status.Err, auth.ErrLogin) || !errors.Is(status.ListErr, auth.ErrLogin) || status.Failures != 0 {
+		t.Errorf("Servers: got %+v", status)
+	}
+	_, err = host.Call(t.Context(), "world__t", nil, nil)
+	if err == nil {
+		t.Error("a call of an unknown tool succeeds")
+	}
+	if n := k.count("refused"); n != refused {
+		t.Errorf("%d handshakes meanwhile", n-refused)
+	}
+	k.good(k.call(k.credential(), "t"))
+	for <-states != conn.Ready {
+	}
+	if tools, err := host.Tools(t.Context()); err != nil || len(tools) != 2 {
+		t.Errorf("Tools: got %d, %v", len(tools), err)
+	}
+	if n := k.count("refused"); n != refused+1 { // by the person's own process
+		t.Errorf("%d requests were refused, want %d", n, refused+1)
+	}
+}
+
+// The first call of a client that connects when it is needed waits as a refused one does, and
+// ends with Options.Patience.
+func TestLazyClientWaits(t *testing.T) {
+	k := loopback(t)
+	k.is(func(ctx context.Context, r *auth.Request) error { return k.browse(ctx, r, 200) })
+	dial := func(patience time.Duration) (*process, *mcpclient.Client) {
+		p := k.another(func(o *auth.Options) { o.Authorize, o.Patience = nil, patience })
+		c, err := mcpclient.Dial(t.Context(), *p.server(), &mcpclient.Options{System: p.sys, Authorizer: p.auth, Lazy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return p, c
+	}
+	_, hasty := dial(time.Millisecond)
+	if _, err := hasty.CallTool(t.Context(), "t", nil, nil); !errors.Is(err, auth.ErrLogin) {
+		t.Errorf("without a login: got %v", err)
+	}
+	p, c := dial(time.Hour)
+	called := make(chan error, 1)
+	p.sys.Go("a call of the test", func() {
+		_, err := c.CallTool(context.Background(), "t", nil, nil)
+		called <- err
+	})
+	for p.waiting() < 2 { // the connection and the call
+		runtime.Gosched()
+	}
+	k.good(k.call(k.credential(), "t"))
+	k.good(<-called)
+}
+
+// While nothing waits for a login the vault is not read.
+func TestNoPolling(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		var reads atomic.Int32
+		headless := k.another(func(o *auth.Options) {
+			k.inBubble(o)
+			o.Authorize, o.Vault = nil, &readCounter{o.Vault, &reads}
+		})
+		login, _ := errors.AsType[*auth.LoginError](headless.once(t.Context(), headless.credential(), "t"))
+		before := reads.Load()
+		time.Sleep(time.Hour)
+		if n := reads.Load() - before; n != 0 {
+			t.Errorf("%d reads before something waits", n)
+		}
+		leave := login.Await(func(err error) { t.Errorf("one that has left is told: %v", err) })
+		time.Sleep(time.Hour)
+		if n := reads.Load() - before; n < 3600 {
+			t.Errorf("%d reads in an hour of waiting", n)
+		}
+		leave()
+		time.Sleep(time.Second)
+		before = reads.Load()
+		time.Sleep(time.Hour)
+		if n := reads.Load() - before; n != 0 {
+			t.Errorf("%d reads after the wait", n)
+		}
+	})
+}
+
+// readCounter counts how often a vault is read.
+type readCounter struct {
+	store.Vault
+	n *atomic.Int32
+}
+
+func (v *readCounter) Sealed(ctx context.Context, kind, key string) (store.Sealed, error) {
+	v.n.Add(1)
+	return v.Vault.Sealed(ctx, kind, key)
 }
 
 // Without a person and without a login elsewhere the calls end with Options.Patience, and say

@@ -17,6 +17,7 @@ type wish struct {
 	scopes   []string // that the challenge names; nil for none
 	dpop     bool     // the server wants a token that is bound to a key
 	had      []string // scopes of the token that was refused for want of more
+	more     []string // scopes that were missing, with had; nil if that is not what was wrong
 	why      string   // for people
 }
 
@@ -61,7 +62,7 @@ func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
 		m.end(fmt.Errorf("the server wants more for this, and oauth.scopes does not name it: add %s", names))
 		return
 	}
-	w.why = "the server wants more for this: " + names
+	w.why, w.more = "the server wants more for this: "+names, slices.Concat(w.had, more)
 	k.needLogin(c, m.waiter, w)
 }
 
@@ -73,15 +74,14 @@ var (
 
 // needLogin has a request wait for a login, which begins if none is under way.
 func (k *keeper) needLogin(c *actors.Context, waiter *waiter, w *wish) {
-	if k.login == nil && k.timer == nil {
-		err := errUnattended
-		if !waiter.unattended {
-			err = k.begin(c, w)
-		}
-		if err != nil {
-			waiter.end(&LoginError{Server: k.endpoint, Err: err, keeper: k.Credential})
-			return
+	e := &LoginError{Server: k.endpoint, keeper: k.Credential, before: k.now.Load(), scopes: w.more}
+	if k.login == nil {
+		switch {
+		case waiter.unattended:
+			e.Err = errUnattended
+		case !k.elsewhere():
+			e.Err = k.begin(c, w)
 		}
 	}
-	waiter.end(&LoginError{Server: k.endpoint, keeper: k.Credential})
+	waiter.end(e)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,11 @@ type tokens struct {
 // expired reports whether the access token is, or soon will be, of no use.
 func (t *tokens) expired(now time.Time) bool {
 	return !t.Renew.IsZero() && !now.Before(t.Renew)
+}
+
+// cover reports whether they are for all these scopes.
+func (t *tokens) cover(scopes []string) bool {
+	return !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(t.Scopes, s) })
 }
 
 // expiryMargin covers the way to the server, and clocks that differ a little. A token that

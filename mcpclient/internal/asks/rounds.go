@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/login"
 )
 
 // Limits of one call (MRTR-15, URL-41, ROB-9).
@@ -34,7 +35,8 @@ type rounds struct {
 	corrected bool
 
 	// Touched in the call's actor only, but count, which is read when the call is over.
-	count, stateOnly, urlRounds, authorizations int
+	count, stateOnly, urlRounds int
+	Authorizations              login.Count // waits for one
 
 	// Guarded by the lock of the call: a person agrees to pages while the call goes on.
 	message string  // of the server, about the last page
@@ -81,13 +83,6 @@ func (t *Call) ClosePages(err error) {
 			p.Cancel(err)
 		}
 	}
-}
-
-// Authorized counts one more wait for an authorization, and reports whether there were not more
-// than most.
-func (t *Call) Authorized(most int) bool {
-	t.authorizations++
-	return t.authorizations <= most
 }
 
 // Follow is the [call.Request].Follow: what a server asks for in its answer is looked
