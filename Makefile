@@ -72,7 +72,7 @@ needs:
 	@command -v gcc >/dev/null || { echo "a C compiler is missing (Debian: apt-get install gcc)"; exit 1; }
 	@command -v npm >/dev/null || { echo "npm is missing (Debian: apt-get install npm, or Node 20 from nodejs.org): the end-to-end tests talk to real MCP servers"; \
 		test -z "$(REQUIRE_PEERS)"; }
-	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "Chromium is missing (Debian: apt-get install chromium): tests look at pages with it"; \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "Chromium is missing (Debian: apt-get install chromium): tests look at pages with it"; \
 		test -z "$(REQUIRE_PEERS)"; }
 
 .PHONY: models

@@ -7,6 +7,7 @@
 //	conformance     the official conformance suite against client and server: make conformance
 //	demo            an agent at work: make demo
 //	e2e             our client, server and program with programs that others wrote
+//	e2e/auth        logging in at servers, with programs that others wrote and a browser
 //	e2e/models      the program with real model servers: make e2e-models
 //	hostile         servers, clients and models that break the rules
 //	interop         our client and server with the Go SDK

@@ -303,7 +303,7 @@ func TestClientID(t *testing.T) {
 
 // Which scopes are asked for: the configured ones, those of the challenge, those of the
 // metadata, and no more (AUTH-45); offline_access where the authorization server lists it
-// (AUTH-41, AUTH-44).
+// (AUTH-41, AUTH-44), with the consent without which OpenID Connect ignores it.
 func TestScopes(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(k *kit)
@@ -322,6 +322,9 @@ func TestScopes(t *testing.T) {
 				k.good(k.call(k.credential(), "t"))
 				if got := k.requests()[0].Scopes; !slices.Equal(got, test.want) {
 					t.Errorf("got the scopes %q, want %q", got, test.want)
+				}
+				if offline, consent := name == "offline", strings.Contains(k.requests()[0].URL, "prompt=consent"); consent != offline {
+					t.Errorf("the address asks for consent: %t, want %t", consent, offline)
 				}
 			})
 		})

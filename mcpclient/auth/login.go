@@ -264,7 +264,11 @@ func (l *login) scopesFor(s *oauth.Server) []string {
 
 // ask has a person authorize the client, and returns the tokens.
 func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oauth.Token, error) {
-	a, err := l.client.Begin(back.uri, scopes, nil)
+	var extra map[string]string
+	if slices.Contains(scopes, offline) {
+		extra = map[string]string{"prompt": "consent"} // else OpenID Connect has the scope ignored (Core, section 11)
+	}
+	a, err := l.client.Begin(back.uri, scopes, extra)
 	if err != nil {
 		return nil, err
 	}

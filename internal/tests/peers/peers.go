@@ -22,6 +22,9 @@ const (
 	Memory     = "memory"     // a knowledge graph in the file of MEMORY_FILE_PATH
 	Thinking   = "sequential-thinking"
 	Modern     = "modern" // ours, on version 2 of the TypeScript SDK: what is new in 2026-07-28
+	// Secured is ours, on the same, and demands tokens: it listens, and [Listen] gives it its
+	// configuration in the place of a transport; see secured.mjs.
+	Secured = "secured"
 )
 
 // Client is a client on either SDK for TypeScript, for the fixture: its arguments are v1
@@ -44,6 +47,8 @@ var (
 	lock []byte
 	//go:embed modern.mjs
 	modern []byte
+	//go:embed secured.mjs
+	secured []byte
 	//go:embed client.mjs
 	client []byte
 	//go:embed agent.mjs
@@ -57,7 +62,7 @@ var (
 // bundle is what is installed.
 func bundle() Bundle {
 	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{
-		"modern.mjs": modern, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient,
+		"modern.mjs": modern, "secured.mjs": secured, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient,
 		"sdks.mjs": sdks,
 	}}
 }
@@ -75,7 +80,7 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 	switch server {
-	case Modern, Client, AgentClient, PairClient:
+	case Modern, Secured, Client, AgentClient, PairClient:
 		script = filepath.Join(dir, server+".mjs")
 	}
 	if _, err := os.Stat(script); err != nil {
