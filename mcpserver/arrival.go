@@ -71,8 +71,12 @@ func (s *session) answerNow(a *arrival, row method) error {
 
 // fail answers with an error; the zero id is left out (BASE-08).
 func (s *session) fail(to port.Port, id mcp.ID, err error) {
-	wire := mcp.ErrorOf(err)
-	if _, told := errors.AsType[*mcp.Error](err); !told {
+	if refuses(to, id, err) {
+		return
+	}
+	wire := wireOf(err)
+	_, known := errors.AsType[*mcp.Error](err)
+	if _, refused := errors.AsType[*AuthError](err); !known && !refused {
 		s.server.log.Error("a request failed", "session", s.ref.Path(), "id", id.String(), "error", err)
 	}
 	to.Respond(mcp.AppendError(nil, id, wire), wire)
@@ -85,6 +89,9 @@ func (s *session) inboundRequest(a *arrival) inbound.Request {
 // begin makes the call of an arrival. It runs on this goroutine if it may, and then loses
 // the reader if it is slow all the same; else on a goroutine of its own.
 func (s *session) begin(a *arrival, w work, arguments []byte) (lost bool, err error) {
+	if err := permit(s, a, a.Method, w.name(), w.scopes()); err != nil {
+		return false, err
+	}
 	r := &request{
 		session: s, port: a.port, work: w, version: a.version, client: a.client, principal: a.principal,
 		arguments: arguments, optional: &noOptional,

@@ -39,7 +39,7 @@ func (q *CompleteRequest) Chosen() map[string]string {
 }
 
 // CompletePrompt sets the function that suggests values for an argument of a prompt that
-// was added before. Suggestions go to every client that may send the request: they must not
+// was added before. Suggestions go to every client that may use the prompt: they must not
 // disclose more than the prompt does.
 func CompletePrompt[Out CompletionOut](s *Server, name, argument string, suggest func(ctx context.Context, req *CompleteRequest) (Out, error)) error {
 	err := s.prompts.Replace(name, func(old *prompt) (*prompt, error) {
@@ -93,10 +93,12 @@ type completing struct {
 	of      string // the name of the prompt, or the URI
 	params  *mcp.CompleteParams
 	suggest completer // nil: there are no suggestions
+	needs   []string  // scopes: those of the prompt or template
 }
 
 func (c *completing) name() string          { return c.of }
 func (c *completing) asks() bool            { return true } // it takes the request, but see MRTR-01
+func (c *completing) scopes() []string      { return c.needs }
 func (c *completing) speed() *offered.Speed { return nil }
 
 func (c *completing) run(r *request) error {
@@ -124,7 +126,7 @@ func (c *completing) find(s *Server) error {
 		case !p.Has(argument):
 			return mcp.Errorf(mcp.CodeInvalidParams, "prompt %q has no argument %q", ref.Name, clip.Name(argument))
 		}
-		c.of, c.suggest = ref.Name, p.completers[argument]
+		c.of, c.suggest, c.needs = ref.Name, p.completers[argument], p.needs
 		return nil
 	}
 	c.of = ref.URI
@@ -141,7 +143,7 @@ func (c *completing) find(s *Server) error {
 	case !t.Has(argument):
 		return mcp.Errorf(mcp.CodeInvalidParams, "the resource template has no variable %q", clip.Name(argument))
 	}
-	c.suggest = t.completers[argument]
+	c.suggest, c.needs = t.completers[argument], t.needs
 	return nil
 }
 

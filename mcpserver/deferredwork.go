@@ -20,6 +20,7 @@ type deferredWork struct {
 func (l *deferredWork) name() string          { return l.label }
 func (l *deferredWork) asks() bool            { return true }
 func (l *deferredWork) speed() *offered.Speed { return nil }
+func (l *deferredWork) scopes() []string      { return nil }          // those of what find finds count
 func (l *deferredWork) run(*request) error    { return errOddResult } // see find
 
 // beginDeferred is begin for a method whose middleware may wait.
@@ -76,7 +77,9 @@ func (r *request) find() (err error) {
 	switch {
 	case !ok:
 	case l.method.find != nil:
-		l.found, err = l.method.find(r.session, l.arrival)
+		if l.found, err = l.method.find(r.session, l.arrival); err == nil {
+			err = permit(r.session, l.arrival, r.Method(), l.label, l.found.scopes())
+		}
 	default:
 		l.found = &answering{l}
 	}

@@ -14,15 +14,19 @@ import (
 const maxBatch = 100
 
 // startBatch handles an array of messages, each on its own.
-func (s *session) startBatch(data []byte, to port.Port) {
+func (s *session) startBatch(data []byte, from *Principal, to port.Port) {
 	if h := s.legacy.Load(); h == nil || !h.version.Has(mcp.FeatureBatch) { // BASE-23
 		s.fail(to, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "this revision has no batches"))
+		return
+	}
+	if err := permitBatch(s, from, data); err != nil {
+		s.fail(to, mcp.ID{}, err)
 		return
 	}
 	b := port.NewBatch(to)
 	var m mcp.Message
 	err := mcp.ScanBatch(data, maxBatch, func(raw []byte) error {
-		a := arrival{Message: &m, port: b}
+		a := arrival{Message: &m, principal: from, port: b}
 		b.Expect()
 		s.message(raw, &a)
 		return nil
@@ -46,7 +50,6 @@ func (s *session) message(data []byte, a *arrival) (lost bool) {
 			return false
 		}
 	case m.Kind == mcp.KindRequest:
-		a.principal = s.principal
 		return s.handle(a)
 	case m.Kind == mcp.KindNotification:
 		s.notification(m)
@@ -70,7 +73,12 @@ func (s *session) handle(a *arrival) (lost bool) {
 func (s *session) proceed(a *arrival) (lost bool) {
 	err := throttle(s, a)
 	if err == nil {
-		switch row := methods[a.Method]; {
+		row := methods[a.Method]
+		if deferred := s.server.opts.middlewareWaits; len(s.server.rules) > 0 && (deferred || row.find == nil) { // else begin does it
+			err = permit(s, a, a.Method, a.label(), nil)
+		}
+		switch {
+		case err != nil:
 		case s.server.opts.middlewareWaits && (row.waits || row.find != nil):
 			err = beginDeferred(s, a, row)
 		case row.start != nil:

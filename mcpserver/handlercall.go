@@ -216,7 +216,7 @@ func (r *request) capabilities() *mcp.ClientCapabilities {
 
 // Sender implements [dialogue.Request].
 func (r *request) Sender() dialogue.Sender {
-	return dialogue.Sender{Version: r.version, Declared: r.client.Capabilities, Principal: r.principal.id(), Session: r.session, Task: r.task}
+	return dialogue.Sender{Version: r.version, Declared: r.client.Capabilities, Principal: r.principal.id(), Expiry: r.principal.expiry(), Session: r.session, Task: r.task}
 }
 
 // Binding implements [dialogue.Request].
@@ -229,14 +229,6 @@ func (r *request) Size() int64 { return int64(2*len(r.arguments) + r.meta.Size()
 
 // Brought implements [dialogue.Request].
 func (r *request) Brought() (responses, state json.RawMessage) { return r.responses, r.state }
-
-// id returns the ID of a principal; empty for none.
-func (p *Principal) id() string {
-	if p == nil {
-		return ""
-	}
-	return p.ID
-}
 
 // newDialogues needs the server's pages and records.
 func (s *Server) newDialogues(sealer *ticket.Sealer) *dialogue.Host {

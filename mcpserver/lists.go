@@ -156,27 +156,30 @@ func (s *Server) RemovePrompts(names ...string) { s.prompts.Remove(names) }
 
 // Each list method returns one page (TOOL-02, RES-02, PRM-01, SKILL-08).
 func listTools(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, subscriptions.Tools, s.server.tools, a)
+	return listPage(s, subscriptions.Tools, s.server.tools, a, mcp.MethodCallTool, func(t *tool) []string { return t.needs })
 }
 
 func listResources(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, subscriptions.Resources, s.server.resources, a)
+	return listPage(s, subscriptions.Resources, s.server.resources, a, mcp.MethodReadResource, func(r *resource) []string { return r.needs })
 }
 
 func listTemplates(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, subscriptions.Resources, s.server.templates, a)
+	return listPage(s, subscriptions.Resources, s.server.templates, a, mcp.MethodReadResource, func(t *template) []string { return t.needs })
 }
 
 func listPrompts(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, subscriptions.Prompts, s.server.prompts, a)
+	return listPage(s, subscriptions.Prompts, s.server.prompts, a, mcp.MethodGetPrompt, func(p *prompt) []string { return p.needs })
 }
 
 func listSkills(s *session, a *arrival) ([]byte, error) {
-	return listPage(s, subscriptions.Resources, s.server.skills, a)
+	return listPage(s, subscriptions.Resources, s.server.skills, a, mcp.MethodGetSkill, func(*skills.Skill) []string { return nil })
 }
 
-func listPage[T any](s *session, kind subscriptions.List, l *registry.List[T], a *arrival) ([]byte, error) {
+func listPage[T any](s *session, kind subscriptions.List, l *registry.List[T], a *arrival, use string, needs func(T) []string) ([]byte, error) {
 	s.server.notices.Given(s, kind)
+	if s.server.opts.HTTP.HideForbidden {
+		return l.Now().PageOf(a.Message, a.version, func(e T) bool { return permit(s, a, use, l.Key(e), needs(e)) == nil })
+	}
 	return l.Now().Page(a.Message, a.version)
 }
 

@@ -35,6 +35,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 	if len(s.opts.Versions) == 0 {
 		return nil, errors.New("mcpserver: no protocol revision is left to speak")
 	}
+	s.rules = s.opts.HTTP.rules()
 	var err error
 	if s.identity, err = offered.NewIdentity(info); err != nil {
 		return nil, err

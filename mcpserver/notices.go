@@ -3,6 +3,8 @@
 package mcpserver
 
 import (
+	"time"
+
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
@@ -97,6 +99,9 @@ func startListen(s *session, a *arrival) (lost bool, err error) {
 	}
 	r := s.inboundRequest(a)
 	r.Deadline = -1
+	if until := a.principal.expiry(); !until.IsZero() && s.in == nil { // the subscription ends with the token
+		r.Deadline = max(time.Until(until), time.Second)
+	}
 	if err := s.calls.Begin(&l.Call, l, r); err != nil {
 		l.Leave()
 		return false, err

@@ -59,8 +59,19 @@ type Options struct {
 // sessions and streams.
 type HTTPOptions struct {
 	// Authenticate returns the sender of an HTTP request. An error refuses the request: with
-	// 401, or with the status of an [*AuthError]. With nil all senders are anonymous.
+	// 401, or with the status of an [*AuthError]. With nil all senders are anonymous. The
+	// server removes the header Authorization of a request that it admits.
 	Authenticate func(r *http.Request) (*Principal, error)
+	// Authorize returns an error, an [*AuthError], unless the sender has all the scopes that
+	// a request needs by [Scopes] or ScopeRules; nil compares them with those of the
+	// principal. It must be quick. The request is refused before anything of it is carried
+	// out.
+	Authorize func(p *Principal, scopes []string) error
+	// ScopeRules add scopes to requests by method and name.
+	ScopeRules []ScopeRule
+	// HideForbidden leaves out of the lists what the sender has no scopes for. Otherwise it
+	// stays there, so that a client can ask for more scopes when it is used.
+	HideForbidden bool
 	// AllowedHosts are the values of Host that requests may have, beside loopback
 	// names and addresses: a name, or a name and a port.
 	AllowedHosts []string
@@ -260,20 +271,3 @@ func (o *Options) withDefaults() Options {
 	r.PageWait = cmp.Or(r.PageWait, 45*time.Second)
 	return d
 }
-
-// AuthError is what [HTTPOptions].Authenticate returns to refuse a request in its own way.
-type AuthError struct {
-	Status    int    // 400, 401 or 403; zero is 401
-	Challenge string // the value of WWW-Authenticate; may be empty (RFC 9110, 11.6.1)
-	Err       error  // for logs; may be nil
-}
-
-func (e *AuthError) Error() string {
-	if e.Err == nil {
-		return "not authorized"
-	}
-	return "not authorized: " + e.Err.Error()
-}
-
-// Unwrap returns Err.
-func (e *AuthError) Unwrap() error { return e.Err }

@@ -24,14 +24,16 @@ func (q *PromptRequest) Name() string { return q.r.work.name() }
 // prompt is a prompt with its handler and completions.
 type prompt struct {
 	*offered.Prompt
-	takes      bool // the handler takes the request
+	takes      bool     // the handler takes the request
+	needs      []string // scopes
 	pace       *offered.Speed
 	get        func(r *request, arguments map[string]string) (*mcp.GetPromptResult, error)
 	completers completers
 }
 
-func (p *prompt) name() string { return p.Def.Name }
-func (p *prompt) asks() bool   { return p.takes }
+func (p *prompt) name() string     { return p.Def.Name }
+func (p *prompt) asks() bool       { return p.takes }
+func (p *prompt) scopes() []string { return p.needs }
 func (p *prompt) speed() *offered.Speed {
 	if p.takes {
 		return nil
@@ -52,24 +54,24 @@ func (p *prompt) speed() *offered.Speed {
 // text, unless it is an [*mcp.Error] that is not wrapped.
 //
 // Connected clients are notified of the new prompt.
-func AddPrompt[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, req *PromptRequest, in In) (Out, error)) error {
-	return addPrompt(s, def, true, func(r *request, in In) (Out, error) {
+func AddPrompt[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, req *PromptRequest, in In) (Out, error), options ...EntryOption) error {
+	return addPrompt(s, def, true, options, func(r *request, in In) (Out, error) {
 		return handle(r.context(), &PromptRequest{Request{r}}, in)
 	})
 }
 
 // AddPromptFunc adds a prompt as [AddPrompt] does, for a handler that needs nothing
 // but the arguments. If it is quick, it runs where the request is read.
-func AddPromptFunc[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, in In) (Out, error)) error {
-	return addPrompt(s, def, false, func(r *request, in In) (Out, error) { return handle(r.context(), in) })
+func AddPromptFunc[In any, Out PromptOut](s *Server, def *mcp.Prompt, handle func(ctx context.Context, in In) (Out, error), options ...EntryOption) error {
+	return addPrompt(s, def, false, options, func(r *request, in In) (Out, error) { return handle(r.context(), in) })
 }
 
-func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, handle func(*request, In) (Out, error)) error {
+func addPrompt[In any, Out PromptOut](s *Server, given *mcp.Prompt, takes bool, options []EntryOption, handle func(*request, In) (Out, error)) error {
 	checked, err := offered.NewPrompt(given, reflect.TypeFor[In]())
 	if err != nil {
 		return err
 	}
-	p := &prompt{Prompt: checked, takes: takes, pace: new(offered.Speed)}
+	p := &prompt{Prompt: checked, takes: takes, needs: scopesOf(options), pace: new(offered.Speed)}
 	p.get = func(r *request, arguments map[string]string) (*mcp.GetPromptResult, error) {
 		var in In
 		p.Fill(&in, arguments)

@@ -74,10 +74,10 @@ func (r *reader) run() {
 // has lost its reader meanwhile.
 func (s *session) frame(data []byte, r *reader) (lost bool) {
 	if mcp.IsBatch(data) {
-		s.startBatch(data, s) // its last response may come from any goroutine
+		s.startBatch(data, s.principal, s) // its last response may come from any goroutine
 		return false
 	}
-	r.arrival = arrival{Message: &r.message, port: r, reader: r}
+	r.arrival = arrival{Message: &r.message, principal: s.principal, port: r, reader: r}
 	return s.message(data, &r.arrival)
 }
 

@@ -66,7 +66,7 @@ func relayResource(s *Server, def *mcp.Resource, read func(ctx context.Context, 
 
 // relayed is the supply of a resource of another server.
 func relayed(mimeType string, read func(context.Context, *ResourceRequest) (*mcp.ReadResourceResult, error)) supply {
-	return supply{mimeType, true, new(offered.Speed), func(r *request, _ *reading) (*mcp.ReadResourceResult, error) {
+	return supply{mimeType, true, nil, new(offered.Speed), func(r *request, _ *reading) (*mcp.ReadResourceResult, error) {
 		return read(r.context(), &ResourceRequest{Request{r}})
 	}}
 }

@@ -51,6 +51,8 @@ type work interface {
 	asks() bool
 	// speed decides whether it may run where a pipe is read; nil is never.
 	speed() *offered.Speed
+	// scopes are what the sender needs for it; nil for none.
+	scopes() []string
 	// run carries it out and leaves the answer in r.out, see request.respond.
 	run(r *request) error
 }
@@ -156,7 +158,10 @@ func (r *request) Answer(err error) {
 	if n := r.invocation.Load(); n != nil {
 		n.Leave(r, err)
 	}
-	wire := mcp.ErrorOf(err)
+	if refuses(r.port, r.ID(), err) {
+		return
+	}
+	wire := wireOf(err)
 	if errors.Is(err, inbound.ErrClosed) { // the handler has not failed
 		r.session.server.log.Debug("a call ended with its session", "session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String(), "cause", err)
 		wire = endedWith(err)

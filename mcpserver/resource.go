@@ -52,7 +52,8 @@ func (r *resource) name() string { return r.def.URI }
 // supply is where the contents of a resource or template come from.
 type supply struct {
 	mimeType string
-	takes    bool // the handler takes the request
+	takes    bool     // the handler takes the request
+	needs    []string // scopes
 	pace     *offered.Speed
 	read     func(r *request, g *reading) (*mcp.ReadResourceResult, error)
 }
@@ -64,8 +65,9 @@ type reading struct {
 	vars Vars
 }
 
-func (g *reading) name() string { return g.uri }
-func (g *reading) asks() bool   { return g.takes }
+func (g *reading) name() string     { return g.uri }
+func (g *reading) asks() bool       { return g.takes }
+func (g *reading) scopes() []string { return g.needs }
 func (g *reading) speed() *offered.Speed {
 	if g.takes {
 		return nil
@@ -114,19 +116,19 @@ func respondWith(r *request, result any, meta *mcp.Meta) error {
 // [*mcp.Error] that is not wrapped.
 //
 // Connected clients are notified of the new resource.
-func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error)) error {
-	return addResource(s, def, true, func(r *request, _ *reading) (Out, error) {
+func AddResource[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context, req *ResourceRequest) (Out, error), options ...EntryOption) error {
+	return addResource(s, def, true, options, func(r *request, _ *reading) (Out, error) {
 		return read(r.context(), &ResourceRequest{Request{r}})
 	})
 }
 
 // AddResourceFunc adds a resource as [AddResource] does, for a handler that does not need
 // the request. If it is quick, it runs where the request is read.
-func AddResourceFunc[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context) (Out, error)) error {
-	return addResource(s, def, false, func(r *request, _ *reading) (Out, error) { return read(r.context()) })
+func AddResourceFunc[Out ResourceOut](s *Server, def *mcp.Resource, read func(ctx context.Context) (Out, error), options ...EntryOption) error {
+	return addResource(s, def, false, options, func(r *request, _ *reading) (Out, error) { return read(r.context()) })
 }
 
-func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, read func(*request, *reading) (Out, error)) error {
+func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, options []EntryOption, read func(*request, *reading) (Out, error)) error {
 	if given == nil {
 		return errors.New("adding a resource: the definition is nil")
 	}
@@ -139,7 +141,7 @@ func addResource[Out ResourceOut](s *Server, given *mcp.Resource, takes bool, re
 		return fmt.Errorf("adding the resource %q: %w", def.URI, err)
 	}
 	r := &resource{def: &def}
-	r.supply = supply{def.MIMEType, takes, new(offered.Speed), resultOf(read)}
+	r.supply = supply{def.MIMEType, takes, scopesOf(options), new(offered.Speed), resultOf(read)}
 	return s.resources.Add(r)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/access"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
@@ -42,6 +43,7 @@ type Server struct {
 	records   store.Records
 	tasks     *serverTasks
 	identity  *offered.Identity
+	rules     access.Rules
 
 	closing sync.Once
 	closed  atomic.Bool

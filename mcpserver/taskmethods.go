@@ -25,6 +25,7 @@ type taskAsk struct {
 
 func (w *taskAsk) name() string          { return w.id }
 func (w *taskAsk) asks() bool            { return true }
+func (w *taskAsk) scopes() []string      { return nil }
 func (w *taskAsk) speed() *offered.Speed { return nil }
 
 func (w *taskAsk) run(r *request) error {

@@ -46,25 +46,25 @@ func (t *template) name() string { return t.Def.URITemplate }
 // AddTemplate adds a resource template (RFC 6570, all levels) with the handler that
 // reads its resources; see [AddResource]. If a URI fits several templates, the server takes
 // the one with the longest fixed part; a resource comes before all templates.
-func AddTemplate[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest, vars Vars) (Out, error)) error {
-	return addTemplate(s, def, true, func(r *request, g *reading) (Out, error) {
+func AddTemplate[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, req *ResourceRequest, vars Vars) (Out, error), options ...EntryOption) error {
+	return addTemplate(s, def, true, options, func(r *request, g *reading) (Out, error) {
 		return read(r.context(), &ResourceRequest{Request{r}}, g.vars)
 	})
 }
 
 // AddTemplateFunc adds a resource template as [AddTemplate] does, for a handler that
 // needs nothing but the variables. If it is quick, it runs where the request is read.
-func AddTemplateFunc[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, vars Vars) (Out, error)) error {
-	return addTemplate(s, def, false, func(r *request, g *reading) (Out, error) { return read(r.context(), g.vars) })
+func AddTemplateFunc[Out ResourceOut](s *Server, def *mcp.ResourceTemplate, read func(ctx context.Context, vars Vars) (Out, error), options ...EntryOption) error {
+	return addTemplate(s, def, false, options, func(r *request, g *reading) (Out, error) { return read(r.context(), g.vars) })
 }
 
-func addTemplate[Out ResourceOut](s *Server, given *mcp.ResourceTemplate, takes bool, read func(*request, *reading) (Out, error)) error {
+func addTemplate[Out ResourceOut](s *Server, given *mcp.ResourceTemplate, takes bool, options []EntryOption, read func(*request, *reading) (Out, error)) error {
 	checked, err := offered.NewTemplate(given)
 	if err != nil {
 		return err
 	}
 	t := &template{Template: checked}
-	t.supply = supply{t.Def.MIMEType, takes, new(offered.Speed), resultOf(read)}
+	t.supply = supply{t.Def.MIMEType, takes, scopesOf(options), new(offered.Speed), resultOf(read)}
 	return s.templates.Add(t)
 }
 

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -18,7 +19,8 @@ import (
 type tool struct {
 	*offered.Tool
 	pace  offered.Speed
-	takes bool // the handler takes a ToolRequest, by which it may ask
+	takes bool     // the handler takes a ToolRequest, by which it may ask
+	needs []string // scopes
 
 	// call decodes the arguments, runs the handler and encodes its result.
 	call func(r *request) error
@@ -27,6 +29,7 @@ type tool struct {
 func (t *tool) name() string          { return t.Def.Name }
 func (t *tool) asks() bool            { return t.takes }
 func (t *tool) speed() *offered.Speed { return &t.pace }
+func (t *tool) scopes() []string      { return t.needs }
 func (t *tool) run(r *request) error  { return t.call(r) }
 
 // AddTool adds a tool with a handler. The input schema is inferred from In, and the output
@@ -45,26 +48,26 @@ func (t *tool) run(r *request) error  { return t.call(r) }
 // schema the handler does not run.
 //
 // Connected clients are notified of the new tool.
-func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error)) error {
-	return addTool(s, t, true, func(r *request, in In) (Out, error) {
+func AddTool[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, req *ToolRequest, in In) (Out, error), options ...EntryOption) error {
+	return addTool(s, t, true, options, func(r *request, in In) (Out, error) {
 		return handle(r.context(), &ToolRequest{Request{r}}, in)
 	})
 }
 
 // AddFunc adds a tool as [AddTool] does, for a handler that needs nothing but its
 // arguments. If it is quick, it runs where the pipe is read.
-func AddFunc[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, in In) (Out, error)) error {
-	return addTool(s, t, false, func(r *request, in In) (Out, error) {
+func AddFunc[In, Out any](s *Server, t *mcp.Tool, handle func(ctx context.Context, in In) (Out, error), options ...EntryOption) error {
+	return addTool(s, t, false, options, func(r *request, in In) (Out, error) {
 		return handle(r.context(), in)
 	})
 }
 
-func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, handle func(*request, In) (Out, error)) error {
+func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, options []EntryOption, handle func(*request, In) (Out, error)) error {
 	checked, err := offered.NewTool(def, reflect.TypeFor[In](), reflect.TypeFor[Out]())
 	if err != nil {
 		return err
 	}
-	t := &tool{Tool: checked, takes: asks}
+	t := &tool{Tool: checked, takes: asks, needs: scopesOf(options)}
 	defaults, binder := t.Defaults(), schema.NewBinder(reflect.TypeFor[In]())
 	inputs := sync.Pool{New: func() any { return new(In) }} // handlers get a copy, and may wait for long
 	// read returns the arguments; if they do not fit, err is how the call ends.
@@ -147,6 +150,9 @@ func (t *tool) failed(r *request, err error) error {
 	}
 	if endsRound(r, err) {
 		return err
+	}
+	if e, ok := errors.AsType[*AuthError](err); ok && r.mayRefuse() {
+		return e
 	}
 	return t.respond(r, mcp.ErrorResult("%s", clip.Valid(err.Error())))
 }

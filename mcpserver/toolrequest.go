@@ -22,15 +22,6 @@ func (q *Request) live() *request {
 	return q.r
 }
 
-// Principal is the sender of requests, as [HTTPOptions].Authenticate returns it.
-type Principal struct {
-	// ID names the principal for ever, such as the issuer and subject of a token: sessions,
-	// tasks and answers of one ID are out of reach for all others.
-	ID string
-	// Attributes are values of Authenticate for the handlers.
-	Attributes any
-}
-
 // ToolRequest is the [Request] of a tool call.
 type ToolRequest struct{ Request }
 

@@ -67,9 +67,9 @@ func newWeb(s *Server) (*web.Handler, error) {
 func (b webBackend) authenticate(r *http.Request) (web.Sender, error) {
 	p, err := b.opts.HTTP.Authenticate(r)
 	if e, ok := errors.AsType[*AuthError](err); ok {
-		err = &web.Refusal{Status: e.Status, Challenge: e.Challenge, Err: err}
+		err = e.refusal()
 	}
-	return web.Sender{ID: p.id(), Principal: p}, err
+	return web.Sender{ID: p.id(), Principal: p, Expiry: p.expiry()}, err
 }
 
 // principalOf returns the principal of a request; nil for an anonymous one.
@@ -188,12 +188,12 @@ func (n webSession) Request(m *mcp.Message, from web.Sender, x *web.Exchange) {
 }
 
 // Batch implements [web.Session].
-func (n webSession) Batch(data []byte, x *web.Exchange) {
+func (n webSession) Batch(data []byte, from web.Sender, x *web.Exchange) {
 	if x == nil {
-		n.startBatch(data, n.session)
+		n.startBatch(data, principalOf(from), n.session)
 		return
 	}
-	n.startBatch(data, x)
+	n.startBatch(data, principalOf(from), x)
 }
 
 // Notification implements [web.Session].

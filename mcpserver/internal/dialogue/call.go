@@ -63,7 +63,8 @@ type Request interface {
 type Sender struct {
 	Version   mcp.Version
 	Declared  *mcp.ClientCapabilities
-	Principal string // its ID; empty for an anonymous sender
+	Principal string    // its ID; empty for an anonymous sender
+	Expiry    time.Time // of the principal's token; zero is never
 	Session   pages.Session
 	Task      Task // that the handler works for; nil for none
 }

@@ -142,7 +142,7 @@ func (c *Call) publish(open []*questions.Question, state *string, kept []questio
 		return nil, err
 	}
 	return c.Invocation.Ask(&invocation.Round{
-		Ticket: bring(sealed), Principal: c.first.Sender().Principal, Result: result,
+		Ticket: bring(sealed), Principal: c.first.Sender().Principal, Expiry: c.live().Sender().Expiry, Result: result,
 		Park: kept != nil, Questions: kept, Kept: t.size() + c.first.Size(),
 	})
 }

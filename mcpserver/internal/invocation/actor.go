@@ -15,6 +15,7 @@ package invocation
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 )
@@ -152,7 +153,11 @@ func (a *actor) ask(c *actors.Context, m *question) asked {
 		if a.expiry == nil {
 			a.expiry = c.NewTimer(expired{})
 		}
-		a.expiry.Set(a.calls().opts.ParkFor)
+		wait := a.calls().opts.ParkFor
+		if until := m.round.Expiry; !until.IsZero() { // the token's end
+			wait = min(wait, max(time.Until(until), 0))
+		}
+		a.expiry.Set(wait)
 	}
 	return asked{a.take(), evicted}
 }

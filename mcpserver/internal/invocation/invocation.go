@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 )
@@ -141,6 +142,7 @@ type Round struct {
 	// Park keeps the handler for the answers. Questions is what a retry finds of them,
 	// and Kept how many bytes the parked handler keeps.
 	Park      bool
+	Expiry    time.Time // it is parked no longer; zero is no bound of its own
 	Questions any
 	Kept      int64
 }

@@ -43,30 +43,57 @@ func (c *Snapshot[T]) GetBytes(key []byte) (T, bool) {
 // All returns the entries in the order of the list (TOOL-02). The slice must not be changed.
 func (c *Snapshot[T]) All() []T { return c.sorted }
 
-// Page answers a list method with the page that the cursor of the request names.
-func (c *Snapshot[T]) Page(m *mcp.Message, v mcp.Version) ([]byte, error) {
+// PageOf is Page for a reader who sees only some of the entries: it encodes the page anew.
+func (c *Snapshot[T]) PageOf(m *mcp.Message, v mcp.Version, sees func(T) bool) ([]byte, error) {
+	cursor, err := cursorOf(m)
+	if err != nil {
+		return nil, err
+	}
+	some := &Snapshot[T]{list: c.list, sorted: slices.DeleteFunc(slices.Clone(c.sorted), func(e T) bool { return !sees(e) })}
+	if cursor != nil {
+		return some.pageFrom(v, *cursor)
+	}
+	raw, _, err := some.encodePage(v, 0)
+	return raw, err
+}
+
+// cursorOf returns the cursor of a request; nil for none.
+func cursorOf(m *mcp.Message) (*string, error) {
 	var p mcp.ListParams
 	if mayHaveCursor(m) {
 		if err := m.DecodeParams(&p); err != nil {
 			return nil, err
 		}
 	}
+	return p.Cursor, nil
+}
+
+// Page answers a list method with the page that the cursor of the request names.
+func (c *Snapshot[T]) Page(m *mcp.Message, v mcp.Version) ([]byte, error) {
+	cursor, err := cursorOf(m)
+	if err != nil {
+		return nil, err
+	}
 	l := c.pages[v]
 	l.once.Do(func() { l.err = c.encode(l, v) })
 	switch {
 	case l.err != nil:
 		return nil, l.err
-	case p.Cursor == nil:
+	case cursor == nil:
 		return l.first, nil
 	}
-	if page, ok := l.rest[*p.Cursor]; ok {
+	if page, ok := l.rest[*cursor]; ok {
 		return page, nil
 	}
-	key, ok := ReadCursor(c.list.Kind, *p.Cursor)
+	return c.pageFrom(v, *cursor) // the list has changed since
+}
+
+// pageFrom encodes the page that goes on behind the entries that a client has seen.
+func (c *Snapshot[T]) pageFrom(v mcp.Version, cursor string) ([]byte, error) {
+	key, ok := ReadCursor(c.list.Kind, cursor)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown cursor") // PAGE-05
 	}
-	// The list has changed since: go on behind the entries that the client has seen.
 	from, _ := slices.BinarySearchFunc(c.sorted, key, func(e T, key string) int { return strings.Compare(c.list.Key(e), key) })
 	raw, _, err := c.encodePage(v, from)
 	return raw, err

@@ -370,7 +370,7 @@ func FuzzEventID(f *testing.F) {
 		}
 		s.fresh = false
 		c := &deafConn{}
-		if err := s.resume(c, after); err != nil {
+		if err := s.resume(c, after, time.Time{}); err != nil {
 			if after <= 3 {
 				t.Errorf("resume after %d: got %v", after, err)
 			}

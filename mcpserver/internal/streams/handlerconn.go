@@ -35,7 +35,7 @@ func newHandlerConn(s *Stream, w http.ResponseWriter) *handlerConn {
 // resumed.
 func (s *Stream) Serve(w http.ResponseWriter, r *http.Request) error {
 	c := newHandlerConn(s, w)
-	if err := s.attach(c); err != nil {
+	if err := s.attach(c, time.Time{}); err != nil {
 		return err
 	}
 	return c.Run(r.Context())

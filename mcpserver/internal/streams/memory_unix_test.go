@@ -27,7 +27,7 @@ func standingStreams(t testing.TB, n int, wrap func(http.ResponseWriter) http.Re
 		session := h.NewSession()
 		sessions[next] = session
 		next++
-		if err := session.Get(wrap(w), r, mcp.V2025_11_25); err != nil {
+		if err := session.Get(wrap(w), r, mcp.V2025_11_25, time.Time{}); err != nil {
 			t.Error(err)
 		}
 	}))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -134,16 +135,17 @@ func (t *Session) Listening() bool {
 
 // Get answers a GET of a session of revision v (SHL-20): with a new stream, or with the
 // rest of an earlier one, which may be a POST's (SHL-41). It returns when the stream has ended, or
-// goes on without a goroutine. An error refuses the request; nothing is written then.
-func (t *Session) Get(w http.ResponseWriter, r *http.Request, v mcp.Version) error {
+// goes on without a goroutine. The connection ends soon after until, unless that is zero. An
+// error refuses the request; nothing is written then.
+func (t *Session) Get(w http.ResponseWriter, r *http.Request, v mcp.Version, until time.Time) error {
 	ids, prime := t.resumable(v)
 	var c Standing
 	var err error
 	own := true
 	if last := r.Header.Get("Last-Event-ID"); last != "" && ids {
-		c, own, err = t.take(w, r, last)
+		c, own, err = t.take(w, r, last, until)
 	} else {
-		c, err = t.listen(w, r, ids, prime)
+		c, err = t.listen(w, r, ids, prime, until)
 	}
 	if err != nil {
 		return err
@@ -155,14 +157,15 @@ func (t *Session) Get(w http.ResponseWriter, r *http.Request, v mcp.Version) err
 	return nil
 }
 
-// Connect makes a client that stays for long the stream's first connection.
-func (s *Stream) Connect(w http.ResponseWriter, r *http.Request) (Standing, error) {
+// Connect makes a client that stays for long the stream's first connection. It ends soon
+// after until, unless that is zero.
+func (s *Stream) Connect(w http.ResponseWriter, r *http.Request, until time.Time) (Standing, error) {
 	c := newStanding(s, w, r)
-	return c, s.attach(c)
+	return c, s.attach(c, until)
 }
 
 // listen opens a stream and sends the pending messages on it.
-func (t *Session) listen(w http.ResponseWriter, r *http.Request, ids, prime bool) (Standing, error) {
+func (t *Session) listen(w http.ResponseWriter, r *http.Request, ids, prime bool, until time.Time) (Standing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -177,7 +180,7 @@ func (t *Session) listen(w http.ResponseWriter, r *http.Request, ids, prime bool
 		s.lossy = true
 	}
 	c := newStanding(s, w, r)
-	if err := s.attach(c); err != nil {
+	if err := s.attach(c, until); err != nil {
 		s.End()
 		return nil, err
 	}
@@ -187,7 +190,7 @@ func (t *Session) listen(w http.ResponseWriter, r *http.Request, ids, prime bool
 }
 
 // take resumes a stream, and reports whether a GET had opened it.
-func (t *Session) take(w http.ResponseWriter, r *http.Request, last string) (c Standing, own bool, err error) {
+func (t *Session) take(w http.ResponseWriter, r *http.Request, last string, until time.Time) (c Standing, own bool, err error) {
 	s, after, ok := t.log.find(last)
 	if !ok {
 		return nil, false, ErrUnknownEvent
@@ -198,7 +201,7 @@ func (t *Session) take(w http.ResponseWriter, r *http.Request, last string) (c S
 		return nil, false, ErrClosed
 	}
 	c = newStanding(s, w, r)
-	if err := s.resume(c, after); err != nil {
+	if err := s.resume(c, after, until); err != nil {
 		return nil, false, err
 	}
 	if own = slices.Contains(t.gets, s); own {

@@ -86,10 +86,11 @@ type Stream struct {
 	mu   sync.Mutex // of a stream without a log, see mutex: senders of any goroutine share the fields below with the connection
 	slot int        // in the hub
 
-	conn   conn // nil when detached
-	fresh  bool // no connection yet: messages wait for it
-	paused bool // this connection ends after the queue; the stream goes on (SHL-40)
-	ended  bool // nothing more is sent
+	conn   conn  // nil when detached
+	until  int64 // the connection's end, in seconds since 1970; 0 is none
+	fresh  bool  // no connection yet: messages wait for it
+	paused bool  // this connection ends after the queue; the stream goes on (SHL-40)
+	ended  bool  // nothing more is sent
 	queue  [][]byte
 	queued int // bytes in queue
 	taken  int // bytes that the connection has taken and may not have written yet
@@ -254,8 +255,8 @@ func (s *Stream) over() conn {
 	return s.conn
 }
 
-// attach makes c the first connection.
-func (s *Stream) attach(c conn) error {
+// attach makes c the first connection, until a time that may be zero.
+func (s *Stream) attach(c conn, until time.Time) error {
 	s.mutex().Lock()
 	defer s.mutex().Unlock()
 	switch {
@@ -265,11 +266,19 @@ func (s *Stream) attach(c conn) error {
 		return ErrShutdown
 	}
 	s.conn, s.fresh = c, false
+	s.limit(until)
 	s.set.waiting.Add(int64(s.queued))
 	if s.prime {
 		s.queue = append([][]byte{s.priming()}, s.queue...)
 	}
 	return nil
+}
+
+// limit sets the end of the connection. A bare zero would be none.
+func (s *Stream) limit(until time.Time) {
+	if s.until = 0; !until.IsZero() {
+		s.until = max(1, until.Unix())
+	}
 }
 
 // priming returns the event whose id the client can resume from before it has received another (SHL-40).
@@ -281,7 +290,7 @@ func (s *Stream) priming() []byte {
 
 // resume makes c the connection, in place of an earlier one, for the events that followed
 // the one with the given number (SHL-41).
-func (s *Stream) resume(c conn, after uint64) error {
+func (s *Stream) resume(c conn, after uint64, until time.Time) error {
 	s.mutex().Lock()
 	if !s.follows(after) {
 		s.mutex().Unlock()
@@ -294,6 +303,7 @@ func (s *Stream) resume(c conn, after uint64) error {
 		return ErrShutdown
 	}
 	s.conn = c
+	s.limit(until)
 	s.queue, s.queued = s.log.after(s, after)
 	s.set.waiting.Add(int64(s.queued))
 	s.mutex().Unlock()
@@ -340,10 +350,14 @@ func (s *Stream) detach(c conn, err error) {
 	}
 }
 
-// ping sends a keep-alive on a quiet connection.
+// ping sends a keep-alive on a quiet connection, or ends it when its time is over: then it
+// can be resumed as after CloseConn, if it can be.
 func (s *Stream) ping() {
 	s.mutex().Lock()
 	c := s.conn
+	if s.until != 0 && time.Now().Unix() >= s.until {
+		s.paused = true
+	}
 	if c != nil && len(s.queue) == 0 && !s.ended && !s.paused {
 		s.enqueue(keepAlive)
 	}

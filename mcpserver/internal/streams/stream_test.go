@@ -242,7 +242,7 @@ func TestStreamPollingAtOnce(t *testing.T) {
 				k.served <- s.Serve(w, r)
 				return
 			}
-			k.streams.Get(w, r, k.version)
+			k.streams.Get(w, r, k.version, time.Time{})
 		})
 		k.client = serveInMemory(t, server)
 		r := k.read(k.do(http.MethodPost, ""))

@@ -51,7 +51,7 @@ func newStreamKit(t *testing.T, v mcp.Version, change func(*Options)) *streamKit
 
 func (k *streamKit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		switch err := k.streams.Get(w, r, k.version); {
+		switch err := k.streams.Get(w, r, k.version, time.Time{}); {
 		case errors.Is(err, ErrTooMany):
 			w.WriteHeader(http.StatusTooManyRequests)
 		case errors.Is(err, ErrUnknownEvent):

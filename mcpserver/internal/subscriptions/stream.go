@@ -183,7 +183,7 @@ func (l *Stream) Answer(err error) {
 	if err != nil {
 		l.unpark()
 	}
-	if errors.Is(err, inbound.ErrClosed) {
+	if errors.Is(err, inbound.ErrClosed) || errors.Is(err, context.DeadlineExceeded) { // the token has ended
 		err = nil
 	}
 	if err != nil {

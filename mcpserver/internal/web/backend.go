@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -25,7 +26,7 @@ type Session interface {
 	// Request handles a request, and Batch an array of messages. With x nil the answers go to
 	// the session's output.
 	Request(m *mcp.Message, from Sender, x *Exchange)
-	Batch(data []byte, x *Exchange)
+	Batch(data []byte, from Sender, x *Exchange)
 	Notification(m *mcp.Message)
 	Response(m *mcp.Message)
 	// Version returns the negotiated revision, empty before initialize.
@@ -51,8 +52,9 @@ type Output interface {
 
 // Sender is who has sent a request.
 type Sender struct {
-	ID        string // of the principal; empty for an anonymous one
-	Principal any    // as HTTPOptions.Authenticate has returned it
+	ID        string    // of the principal; empty for an anonymous one
+	Principal any       // as HTTPOptions.Authenticate has returned it
+	Expiry    time.Time // of its token; zero is never
 }
 
 // ErrUnavailable refuses a request because the server shuts down.
@@ -65,11 +67,33 @@ var (
 	errIdleSession     = errors.New("the session was idle for too long")
 )
 
-// Refusal is an error of HTTPOptions.Authenticate that chooses the response.
+// Refusal is an error that chooses the response.
 type Refusal struct {
-	Status    int    // 400, 401 or 403; others are 401
+	Status    int    // 400, 401, 403 or 503; others are 401
 	Challenge string // the value of WWW-Authenticate; may be empty
 	Err       error  // for the log
 }
 
 func (e *Refusal) Error() string { return e.Err.Error() }
+
+// write answers a request with the refusal. The text is always the same.
+func (e *Refusal) write(w http.ResponseWriter, id mcp.ID) (status int) {
+	status, challenge, h := http.StatusUnauthorized, e.Challenge, w.Header()
+	switch e.Status {
+	case http.StatusForbidden, http.StatusBadRequest, http.StatusServiceUnavailable: // AUTH-04
+		status = e.Status
+	}
+	if challenge == "" && status == http.StatusUnauthorized {
+		challenge = "Bearer" // a 401 must have a challenge (RFC 9110, 15.5.2)
+	}
+	if challenge != "" {
+		h.Set("Www-Authenticate", challenge)
+	}
+	if status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+		refuse(w, status, id, mcp.Errorf(mcp.CodeInternal, "authorization cannot be checked now"))
+		return status
+	}
+	refuse(w, status, id, invalid("not authorized"))
+	return status
+}

@@ -35,15 +35,16 @@ type Exchange struct {
 	opens   bool     // the session: its id goes with the result
 	batch   bool
 
-	mu     sync.Mutex // guards the fields below, which the handler's goroutine shares with that of net/http
-	state  exchangeState
-	stream *streams.Stream // nil until a frame comes before the answer
-	wake   chan struct{}   // of the waiting goroutine; closed when it has to write
-	frame  *[]byte         // the answer, if it was not written directly
-	failed *mcp.Error      // in frame
-	empty  bool            // dropped: no answer follows
-	call   Call            // that runs on another goroutine
-	unhook func() bool     // ends the watch of the client's connection
+	mu      sync.Mutex // guards the fields below, which the handler's goroutine shares with that of net/http
+	state   exchangeState
+	stream  *streams.Stream // nil until a frame comes before the answer
+	wake    chan struct{}   // of the waiting goroutine; closed when it has to write
+	frame   *[]byte         // the answer, if it was not written directly
+	failed  *mcp.Error      // in frame
+	refusal *refusedRequest // in place of an answer
+	empty   bool            // dropped: no answer follows
+	call    Call            // that runs on another goroutine
+	unhook  func() bool     // ends the watch of the client's connection
 }
 
 type exchangeState uint8
@@ -123,6 +124,39 @@ func (x *Exchange) Respond(frame []byte, failed *mcp.Error) {
 	x.state = over
 }
 
+// refusedRequest is a refusal of the request with an id.
+type refusedRequest struct {
+	*Refusal
+	id mcp.ID
+}
+
+// Refuse answers with a refusal in place of a response, and reports false if frames were
+// sent already: then the status is sent, too.
+func (x *Exchange) Refuse(id mcp.ID, e *Refusal) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.state >= over:
+		return true
+	case x.stream != nil:
+		return false
+	case x.state == direct:
+		e.write(x.w, id)
+	default:
+		x.refusal = &refusedRequest{e, id}
+	}
+	x.ring()
+	x.state = over
+	return true
+}
+
+// Streams reports whether frames were sent before the answer.
+func (x *Exchange) Streams() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stream != nil
+}
+
 // Drop ends the exchange without an answer, as a cancelled request does, or an array
 // of notifications.
 func (x *Exchange) Drop() {
@@ -200,7 +234,7 @@ func (x *Exchange) wait(in *intake) {
 			x.streaming()
 		}
 	}
-	st, frame, empty := x.stream, x.frame, x.empty
+	st, frame, empty, refusal := x.stream, x.frame, x.empty, x.refusal
 	x.frame = nil
 	x.mu.Unlock()
 	switch {
@@ -209,6 +243,8 @@ func (x *Exchange) wait(in *intake) {
 		if err := st.Serve(x.w, x.r); err != nil {
 			x.leave()
 		}
+	case refusal != nil:
+		refusal.write(x.w, refusal.id)
 	case frame != nil:
 		x.write(*frame, x.failed)
 		buffer.Give(frame, *frame)

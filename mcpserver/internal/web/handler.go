@@ -90,23 +90,15 @@ func (h *Handler) authenticate(w http.ResponseWriter, r *http.Request) (Sender, 
 	}
 	from, err := h.Authenticate(r)
 	if err == nil {
+		delete(r.Header, "Authorization") // nothing that the server calls has the token (AUTH-51)
 		return from, true
 	}
-	status, challenge := http.StatusUnauthorized, ""
-	if e, ok := errors.AsType[*Refusal](err); ok {
-		if e.Status == http.StatusForbidden || e.Status == http.StatusBadRequest { // AUTH-04
-			status = e.Status
-		}
-		challenge = e.Challenge
+	e, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		e = &Refusal{Err: err}
 	}
-	if challenge == "" && status == http.StatusUnauthorized {
-		challenge = "Bearer" // a 401 must have a challenge (RFC 9110, 15.5.2)
-	}
-	if challenge != "" {
-		w.Header().Set("Www-Authenticate", challenge)
-	}
+	status := e.write(w, mcp.ID{})
 	h.Logger.Debug("a request was not authorized", "status", status, "error", err)
-	refuse(w, status, mcp.ID{}, invalid("not authorized"))
 	return Sender{}, false
 }
 

@@ -112,7 +112,7 @@ func (h *Handler) openOld(w http.ResponseWriter, r *http.Request, from Sender) (
 	}
 	n.Session = opened
 	t.byKey.Store(n.key, n)
-	c, err := n.stream.Connect(w, r)
+	c, err := n.stream.Connect(w, r, from.Expiry)
 	if err != nil {
 		remove()
 		opened.Close(errHungUp)
@@ -170,7 +170,7 @@ func (h *Handler) postSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if mcp.IsBatch(in.body) {
-		n.Batch(in.body, nil) // WIRE-12
+		n.Batch(in.body, from, nil) // WIRE-12
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}

@@ -207,6 +207,6 @@ func (h *Handler) postBatch(x *Exchange, in *intake, from Sender) {
 	}
 	defer h.sessions.done(n)
 	x.session, x.batch = n, true
-	n.Batch(in.body, x)
+	n.Batch(in.body, from, x)
 	x.wait(in)
 }

@@ -80,7 +80,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.sessions.done(n)
-	switch err := n.streams.Get(w, r, n.Version()); {
+	switch err := n.streams.Get(w, r, n.Version(), from.Expiry); {
 	case err == nil:
 	case errors.Is(err, streams.ErrUnknownEvent): // not 404, which is the end of the session (SHL-42, SHL-52)
 		refuse(w, http.StatusBadRequest, mcp.ID{}, invalid(err.Error()))
