@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
@@ -49,6 +51,14 @@ const ElicitationID = questions.ElicitationID
 // [ElicitationID] where the page needs the id; it must hold no secret.
 func URLQuestion(key, message, url string) *Question {
 	return &Question{q: questions.Question{Key: key, Method: mcp.MethodElicit, Page: &questions.Page{Message: message, URL: url}}}
+}
+
+// PageQuestion is [URLQuestion] for an elicitation that is open: see
+// [Server.OpenElicitation].
+func PageQuestion(key, message, url, id string) *Question {
+	q := URLQuestion(key, message, url)
+	q.q.Page.ID = id
+	return q
 }
 
 // SampleQuestion asks the client's model.
@@ -189,43 +199,81 @@ func (s *Server) CompleteElicitation(id, principal string) error {
 	return s.pages.Complete(id, principal)
 }
 
-// NeedURL is for handlers that do not wait: the handler returns its error, which sends the
-// person to a page and lets the client call again when the page is done. A client of
-// 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answer in
-// [Request.Responses]; other clients, and those without the capability, get a text with the
-// address and the next step. The handler must find out itself whether the person has visited
-// the page. The same principal, or legacy session, gets the same page for the same key and
-// url until it is done or about to expire.
+// OpenElicitation opens an elicitation for the principal of that ID, for several questions by
+// URL ([PageQuestion]) that one page answers: of calls side by side, and of calls that follow
+// each other. It expires after life, an hour if that is zero.
+func (s *Server) OpenElicitation(ctx context.Context, principal string, life time.Duration) (id string, err error) {
+	return s.pages.Make(ctx, principal, life)
+}
+
+// LookupElicitation returns [ErrNoElicitation] unless an elicitation of the id is open for the
+// principal, or has ended lately: a page looks before it shows its visitor anything.
+func (s *Server) LookupElicitation(ctx context.Context, id, principal string) (ended bool, err error) {
+	return s.pages.Lookup(ctx, id, principal)
+}
+
+// FailElicitation reports that a person has refused on the page of an elicitation, or that it
+// cannot be done: handlers that wait get an error that is [ErrDeclined], with the reason, which
+// clients see. Everything else is as of [Server.CompleteElicitation].
+func (s *Server) FailElicitation(id, principal, reason string) error {
+	return s.pages.Fail(id, principal, reason)
+}
+
+// NeedURL is [Request.Need] with one [URLQuestion].
 func (q *Request) NeedURL(key, message, url string) error {
+	return q.Need(URLQuestion(key, message, url))
+}
+
+// Need is for handlers that do not wait: the handler returns its error, which sends the
+// person to the pages of questions by URL, and lets the client call again when they are done. A
+// client of 2025-11-25 gets -32042, one of 2026-07-28 input_required, with the answers in
+// [Request.Responses]; other clients, and those without the capability, get a text with the
+// addresses and the next step. The handler must find out itself whether the person has visited
+// the pages. The same principal, or legacy session, gets the same page for the same key and
+// url until it is done or about to expire.
+func (q *Request) Need(all ...*Question) error {
 	r := q.live()
 	n := r.invocation.Load()
-	one := &URLQuestion(key, message, url).q
-	if err := one.Prepare(&r.session.server.dialogues.Forms, r.version); err != nil || n == nil {
-		return fmt.Errorf("asking the client %q: %w", key, err)
+	if len(all) == 0 || len(all) > questions.Most { // URL-40
+		return fmt.Errorf("asking the client: %d pages at once, want 1 to %d", len(all), questions.Most)
 	}
 	can := r.capabilities().ElicitURL()
 	required := can && r.version.Has(mcp.FeatureElicitationIDs)
-	about := pages.Need{Principal: r.principal.id(), Key: key, URL: url}
-	if r.version.Era() == mcp.EraLegacy && !r.session.stateless {
-		about.Session = r.session
-	}
 	var notified *pages.Client
-	if required {
+	if required && n != nil {
 		notified = &pages.Client{Session: r.session, Call: n}
 	}
-	var err error
-	if one.Page.ID, err = n.server().pages.For(n.Context(), about, notified); err != nil {
-		return err
+	var text strings.Builder
+	var params []*mcp.ElicitParams
+	inputs := make(mcp.InputRequests, len(all))
+	for _, one := range all {
+		key, page := one.q.Key, one.q.Page
+		if page == nil || n == nil {
+			return fmt.Errorf("asking the client %q: %w", key, errNoAsking)
+		}
+		if err := one.q.Prepare(&r.session.server.dialogues.Forms, r.version); err != nil {
+			return fmt.Errorf("asking the client %q: %w", key, err)
+		}
+		about := pages.Need{Principal: r.principal.id(), Key: key, URL: page.URL}
+		if r.version.Era() == mcp.EraLegacy && !r.session.stateless {
+			about.Session = r.session
+		}
+		var err error
+		if page.ID, err = n.server().pages.For(n.Context(), page.ID, about, notified); err != nil {
+			return err
+		}
+		defer n.server().pages.Over(page.ID, r.session)
+		params = append(params, &mcp.ElicitParams{Message: page.Message, URL: page.Address(), ElicitationID: page.ID})
+		inputs[key] = one.q.Input()
+		fmt.Fprintf(&text, "%s Open this page, then call again: %s\n", page.Message, page.Address())
 	}
 	switch {
 	case required:
-		n.server().pages.Over(one.Page.ID)
-		return mcp.URLElicitationRequired(&mcp.ElicitParams{Message: message, URL: one.Page.Address(), ElicitationID: one.Page.ID})
+		return mcp.URLElicitationRequired(params...)
 	case can && r.version.Era() == mcp.EraModern:
-		return &InputRequired{Requests: mcp.InputRequests{key: {Method: mcp.MethodElicit, Params: one.Page.Params("")}}}
+		return &InputRequired{Requests: inputs}
 	}
-	text := fmt.Sprintf("%s Open this page, then call again: %s", message, one.Page.Address())
-	return questions.Refusal(text)
+	return questions.Refusal(strings.TrimSuffix(text.String(), "\n"))
 }
 
 // Once runs f at most once in a call, although the handler may run again for a later

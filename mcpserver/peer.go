@@ -33,6 +33,9 @@ func (p *Peer) Client() Client {
 // Principal returns the principal of the session; nil for an anonymous one.
 func (p *Peer) Principal() *Principal { return p.s.principal }
 
+// Local reports whether the peer is at the other end of a pipe or link, and not of HTTP.
+func (p *Peer) Local() bool { return p.s.in != nil }
+
 // LogLevel returns the lowest level of log messages that a legacy client wants; info if it
 // has not set one. In 2026-07-28 each request has its own.
 func (p *Peer) LogLevel() mcp.LogLevel { return *p.s.level.Load() } // LOG-03

@@ -377,7 +377,7 @@ func TestOpenLooking(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, tt.opts)
 				began := time.Now()
-				p, err := b.OpenLooking("a", func(context.Context) (bool, error) { return tt.done(time.Since(began)) })
+				p, err := b.OpenLooking("a", time.Time{}, func(context.Context) (bool, error) { return tt.done(time.Since(began)) })
 				if err != nil {
 					t.Fatal(err)
 				}

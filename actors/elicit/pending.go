@@ -1,6 +1,7 @@
 package elicit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,10 @@ type (
 	cancelled struct{ cause error }
 
 	look   struct{} // whether it is done elsewhere
-	looked struct{ done, last bool }
+	looked struct {
+		done, last bool
+		err        error
+	}
 )
 
 // ID returns the elicitation's id.
@@ -177,6 +181,8 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		switch {
 		case m.done:
 			a.p.end(nil)
+		case errors.Is(m.err, ErrExpired), errors.Is(m.err, ErrCancelled):
+			a.p.end(m.err)
 		case m.last:
 			a.p.end(ErrExpired)
 		default:
@@ -192,8 +198,8 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 		}
 		a.p.end(ErrExpired)
 	case *cancelled:
-		err := ErrCancelled
-		if m.cause != nil && !errors.Is(m.cause, ErrCancelled) {
+		err := cmp.Or(m.cause, ErrCancelled)
+		if !errors.Is(err, ErrCancelled) {
 			err = fmt.Errorf("%w: %w", ErrCancelled, m.cause)
 		}
 		a.p.end(err)
@@ -205,5 +211,5 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 
 // look asks whether it is done elsewhere; the last time before it expires.
 func (a *actor) look(c *actors.Context, last bool) {
-	actors.Await(c, a.p.done, func(done bool, err error) any { return looked{done && err == nil, last} })
+	actors.Await(c, a.p.done, func(done bool, err error) any { return looked{done && err == nil, last, err} })
 }

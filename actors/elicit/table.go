@@ -76,13 +76,14 @@ func New(spawn actors.SpawnFunc, opts Options) *Table {
 // Open returns the pending elicitation with this id; it is made if there is none.
 // One whose completion has come before is over already. The error is [ErrLimit] or
 // [ErrID].
-func (t *Table) Open(id string) (*Pending, error) { return t.OpenLooking(id, nil) }
+func (t *Table) Open(id string) (*Pending, error) { return t.OpenLooking(id, time.Time{}, nil) }
 
-// OpenLooking is Open for an elicitation that may be completed elsewhere, where no
-// notification calls Complete: its actor calls done every [Options].LookEvery, and once more before it
-// expires. Done is called on a task of the actor and must heed ctx; an error means that it
-// does not know. Nil, and the done of one that is pending already, are not called.
-func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, error)) (*Pending, error) {
+// OpenLooking is Open for an elicitation with an expiry of its own, unless that is zero, which
+// may be completed elsewhere, where no notification calls Complete: its actor calls done every
+// [Options].LookEvery, and once more before it expires. Done is called on a task of the actor and
+// must heed ctx; [ErrExpired] and [ErrCancelled] end it, any other error means that done does not
+// know. Nil, and the done of one that is pending already, are not called.
+func (t *Table) OpenLooking(id string, expiry time.Time, done func(ctx context.Context) (bool, error)) (*Pending, error) {
 	if id == "" || len(id) > maxID {
 		return nil, ErrID
 	}
@@ -91,7 +92,7 @@ func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, err
 		t.mu.Unlock()
 		return p, nil
 	}
-	p := &Pending{table: t, id: id, done: done}
+	p := &Pending{table: t, id: id, expiry: expiry, done: done}
 	if t.recent.has(id, time.Now(), t.opts.EarlyFor) {
 		t.mu.Unlock()
 		p.over = true
@@ -103,7 +104,7 @@ func (t *Table) OpenLooking(id string, done func(ctx context.Context) (bool, err
 	}
 	t.pending[id] = p
 	t.mu.Unlock()
-	if t.opts.Expiry > 0 {
+	if expiry.IsZero() && t.opts.Expiry > 0 {
 		p.expiry = time.Now().Add(t.opts.Expiry)
 	}
 	t.spawn(actors.Spec{

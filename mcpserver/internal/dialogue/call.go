@@ -179,20 +179,26 @@ func (c *Call) enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// openPage makes the elicitation of a question by URL, with an id of its own unless it has
-// one from an earlier round.
+// openPage makes the elicitation of a question by URL, unless it has one: its own, or that of an
+// earlier round.
 func (c *Call) openPage(q *questions.Question) (err error) {
-	if q.Page == nil || q.Page.ID != "" {
+	if q.Page == nil {
 		return nil
 	}
 	sender := c.live().Sender()
-	if q.Page.ID, err = c.host.Pages.Make(c.Context(), sender.Principal); err != nil || !sender.Version.Has(mcp.FeatureElicitationIDs) {
-		return err // the handler that waits for it opens it
+	if q.Page.ID == "" {
+		if q.Page.ID, err = c.host.Pages.Make(c.Context(), sender.Principal, 0); err != nil {
+			return err
+		}
 	}
-	return c.host.Pages.Announce(sender.Principal, q.Page.ID, pages.Client{Session: sender.Session, Call: c})
+	if !sender.Version.Has(mcp.FeatureElicitationIDs) {
+		return nil // the handler that waits for it opens it
+	}
+	return c.host.Pages.Announce(c.Context(), sender.Principal, q.Page.ID, pages.Client{Session: sender.Session, Call: c})
 }
 
 // waitForPage waits until the page is done, or for [pages.ErrLater] if there is a limit.
 func (c *Call) waitForPage(ctx context.Context, q *questions.Question, limit <-chan time.Time) error {
-	return c.host.Pages.Wait(ctx, c.Context(), c.live().Sender().Principal, q.Page.ID, limit)
+	sender := c.live().Sender()
+	return c.host.Pages.Wait(ctx, c.Context(), sender.Session, sender.Principal, q.Page.ID, limit)
 }

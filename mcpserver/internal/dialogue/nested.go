@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 )
@@ -99,18 +96,9 @@ func (n *nestedCall) end(ctx context.Context, q *questions.Question) error {
 	}
 	if wire, ok := errors.AsType[*mcp.Error](err); ok {
 		if wire.Code == mcp.CodeUserRejected { // SAMP-41
-			return declinedBecause(wire.Message)
+			return questions.DeclinedBecause(wire.Message)
 		}
 		return &questions.ClientError{Method: q.Method, Wire: wire}
 	}
 	return err
-}
-
-// declinedBecause is [questions.ErrDeclined] with the reason that a client gives, if it gives one
-// beside the words of the protocol: that it is out of budget, say.
-func declinedBecause(reason string) error {
-	if reason == "" || strings.EqualFold(reason, mcp.ErrUserRejected.Message) {
-		return questions.ErrDeclined
-	}
-	return fmt.Errorf("%w: %s", questions.ErrDeclined, clip.Text(reason, 500))
 }

@@ -3,6 +3,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ var (
 	errTooMany   = mcp.Errorf(mcp.CodeInternal, "too many pages are open")
 )
 
-// maxPages bounds the pages of one session whose end its client is notified of.
-const maxPages = 64
+// Bounds on who is notified of ends.
+const (
+	maxPages   = 64 // of one session
+	maxClients = 64 // of one page
+)
 
 // Call sends a frame on the stream of its request, and reports false if that is over.
 type Call interface{ Carry(frame []byte) bool }
@@ -58,7 +62,7 @@ type Pages struct {
 	table   *elicit.Table
 
 	mu     sync.Mutex                      // guards the maps, which change together: handlers, requests and Receives of sessions must not wait for an actor's turn
-	open   map[string]Client               // by id; of clients that are notified of the end
+	open   map[string][]Client             // by id, one for each session; clients that are notified of the end
 	of     map[Session]map[string]struct{} // the ids of open
 	waits  map[string]int                  // how many handlers wait, by id
 	needed needs
@@ -68,69 +72,100 @@ type Pages struct {
 func New(opts Options) *Pages {
 	return &Pages{
 		opts: opts, records: records{opts.Records, opts.Expiry, opts.Shared}, table: elicit.New(opts.Spawn, elicit.Options{Expiry: opts.Expiry, Logger: opts.Log}),
-		open: make(map[string]Client), of: make(map[Session]map[string]struct{}), waits: make(map[string]int), needed: make(needs),
+		open: make(map[string][]Client), of: make(map[Session]map[string]struct{}), waits: make(map[string]int), needed: make(needs),
 	}
 }
 
-// Make makes an elicitation for a principal. The handler that waits for it opens it.
-func (p *Pages) Make(ctx context.Context, principal string) (id string, err error) {
+// Make makes an elicitation for a principal, which expires after life, or if that is zero with
+// [Options].Expiry. The handler that waits for it opens it.
+func (p *Pages) Make(ctx context.Context, principal string, life time.Duration) (id string, err error) {
 	id = uuid.NewString()
-	if err := p.records.put(ctx, principal, id, false); err != nil {
+	r := pageRecord{expires: time.Now().Add(cmp.Or(life, p.opts.Expiry))}
+	if err := p.records.put(ctx, principal, id, r); err != nil {
 		return "", fmt.Errorf("opening an elicitation: %w", err)
 	}
 	return id, nil
 }
 
-// Announce opens an elicitation of whose end the client is notified.
-func (p *Pages) Announce(principal, id string, c Client) error {
-	if !p.add(id, c) {
-		return fmt.Errorf("opening an elicitation: %w", errTooMany)
-	}
-	pending, err := p.table.OpenLooking(id, p.records.doneElsewhere(principal, id))
+// Announce opens an elicitation of whose end the client is notified, too.
+func (p *Pages) Announce(ctx context.Context, principal, id string, c Client) error {
+	r, err := p.records.get(ctx, principal, id)
 	if err != nil {
-		p.take(id)
+		return fmt.Errorf("opening an elicitation: %w", err)
+	}
+	switch fresh, ok := p.add(id, c); {
+	case !ok:
+		return fmt.Errorf("opening an elicitation: %w", errTooMany)
+	case !fresh:
+		return nil
+	}
+	pending, err := p.table.OpenLooking(id, r.expires, p.records.doneElsewhere(principal, id))
+	if err != nil {
+		p.take(id, c.Session)
 		return fmt.Errorf("opening an elicitation: %w", err)
 	}
 	pending.Wait(func(err error) { p.ended(id, err) })
 	return nil
 }
 
-// add keeps the client to be notified of the end, and reports false beyond the bound.
-func (p *Pages) add(id string, c Client) bool {
+// add keeps the client to be notified of the end, fresh if its session was not before; not ok
+// beyond the bound.
+func (p *Pages) add(id string, c Client) (fresh, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if i := p.index(id, c.Session); i >= 0 {
+		p.open[id][i] = c
+		return false, true
+	}
 	of := p.of[c.Session]
-	if len(of) >= maxPages {
-		return false
+	if len(of) >= maxPages || len(p.open[id]) >= maxClients {
+		return false, false
 	}
 	if of == nil {
 		of = make(map[string]struct{})
 		p.of[c.Session] = of
 	}
-	p.open[id] = c
+	p.open[id] = append(p.open[id], c)
 	of[id] = struct{}{}
-	return true
+	return true, true
 }
 
-// take removes the client to be notified of the end, for the one goroutine that notifies it.
-func (p *Pages) take(id string) (c Client, ok bool) {
+// index finds the client of a session to be notified of the end, -1 for none.
+func (p *Pages) index(id string, of Session) int {
+	return slices.IndexFunc(p.open[id], func(c Client) bool { return c.Session == of })
+}
+
+// take removes the clients to be notified of the end, of one session unless that is nil, for
+// the one goroutine that notifies them.
+func (p *Pages) take(id string, of Session) (taken []Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c, ok = p.open[id]; !ok {
-		return c, false
+	var left []Client
+	for _, c := range p.open[id] {
+		if of != nil && c.Session != of {
+			left = append(left, c)
+			continue
+		}
+		taken = append(taken, c)
+		ids := p.of[c.Session]
+		if delete(ids, id); len(ids) == 0 {
+			delete(p.of, c.Session)
+		}
 	}
-	delete(p.open, id)
-	of := p.of[c.Session]
-	if delete(of, id); len(of) == 0 {
-		delete(p.of, c.Session)
+	if p.open[id] = left; left == nil {
+		delete(p.open, id)
 	}
-	return c, true
+	return taken
 }
 
-// ended notifies the client of an elicitation that was completed.
+// ended notifies the clients of an elicitation in which the person has come to an end, be it
+// that of a refusal: they call again, and learn it then.
 func (p *Pages) ended(id string, err error) {
-	if c, ok := p.take(id); ok && err == nil {
-		c.notify(id)
+	_, failed := errors.AsType[failure](err)
+	for _, c := range p.take(id, nil) {
+		if err == nil || failed {
+			c.notify(id)
+		}
 	}
 }
 
@@ -149,34 +184,56 @@ func (c Client) notify(id string) {
 // Complete says that a person has done what the page of an elicitation is for. The
 // principal is the visitor's, as the page has found out.
 func (p *Pages) Complete(id, principal string) error {
-	if id == "" || len(id) > len(uuid.Nil.String()) {
-		return ErrUnknown
-	}
+	return p.finish(id, principal, pageRecord{Done: true}, func() { p.table.Complete(id) })
+}
+
+// Fail says that the person has refused, or that it cannot be done.
+func (p *Pages) Fail(id, principal, reason string) error {
+	r := pageRecord{Failed: &reason}
+	return p.finish(id, principal, r, func() {
+		if pending := p.table.Pending(id); pending != nil {
+			pending.Cancel(r.failure())
+		}
+	})
+}
+
+// finish records an end, unless there is one, and then tells of it by end.
+func (p *Pages) finish(id, principal string, as pageRecord, end func()) error {
 	ctx := context.Background()
-	done, err := p.records.done(ctx, principal, id)
-	switch {
-	case errors.Is(err, elicit.ErrExpired):
-		return ErrUnknown
+	switch now, err := p.Lookup(ctx, id, principal); {
 	case err != nil:
-		return fmt.Errorf("completing an elicitation: %w", err)
-	case done:
+		return err
+	case now:
 		return nil
 	}
-	if err := p.records.put(ctx, principal, id, true); err != nil {
-		return fmt.Errorf("completing an elicitation: %w", err)
+	as.expires = time.Now().Add(p.opts.Expiry)
+	if err := p.records.put(ctx, principal, id, as); err != nil {
+		return fmt.Errorf("ending an elicitation: %w", err)
 	}
-	p.ended(id, nil) // before the handler that waits answers
-	p.table.Complete(id)
+	p.ended(id, as.failure()) // before the handler that waits answers
+	end()
 	return nil
 }
 
-// Over says that the call is over for which an elicitation was opened: its session is
-// notified of the end.
-func (p *Pages) Over(id string) {
+// Lookup reports whether an elicitation of a principal has ended, done or failed.
+func (p *Pages) Lookup(ctx context.Context, id, principal string) (ended bool, err error) {
+	if id == "" || len(id) > len(uuid.Nil.String()) {
+		return false, ErrUnknown
+	}
+	r, err := p.records.get(ctx, principal, id)
+	if errors.Is(err, elicit.ErrExpired) {
+		err = ErrUnknown
+	}
+	return r.Done || r.Failed != nil, err
+}
+
+// Over says that the call is over for which a session had an elicitation opened: the session
+// itself is notified of the end.
+func (p *Pages) Over(id string, of Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c, ok := p.open[id]; ok {
-		p.open[id] = Client{Session: c.Session}
+	if i := p.index(id, of); i >= 0 {
+		p.open[id][i] = Client{Session: of}
 	}
 }
 
@@ -187,24 +244,30 @@ func (p *Pages) Gone(s Session) {
 	p.needed.gone(s)
 	p.mu.Unlock()
 	for _, id := range ids {
-		p.take(id)
+		p.take(id, s)
 		p.end(id)
 	}
 }
 
-// For returns the page of a need: the open one, or a new one. A client that is not nil is
-// notified of the end.
-func (p *Pages) For(ctx context.Context, n Need, notified *Client) (id string, err error) {
+// For returns the page of a need: the one whose id is known, the open one, or a new one. A
+// client that is not nil is notified of the end.
+func (p *Pages) For(ctx context.Context, known string, n Need, notified *Client) (id string, err error) {
+	if known != "" {
+		if notified != nil {
+			err = p.Announce(ctx, n.Principal, known, *notified)
+		}
+		return known, err
+	}
 	if id = p.made(n, notified != nil); id != "" {
-		if done, err := p.records.done(ctx, n.Principal, id); err == nil && !done {
+		if ended, err := p.Lookup(ctx, id, n.Principal); err == nil && !ended {
 			return id, nil
 		}
 	}
-	if id, err = p.Make(ctx, n.Principal); err != nil {
+	if id, err = p.Make(ctx, n.Principal, 0); err != nil {
 		return "", err
 	}
 	if notified != nil {
-		if err := p.Announce(n.Principal, id, *notified); err != nil {
+		if err := p.Announce(ctx, n.Principal, id, *notified); err != nil {
 			return "", err
 		}
 	}
@@ -222,17 +285,21 @@ func (p *Pages) made(n Need, notified bool) (id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.needed[n]
-	if _, announced := p.open[m.id]; notified && !announced || !time.Now().Before(m.until) {
+	if notified && p.index(m.id, n.Session) < 0 || !time.Now().Before(m.until) {
 		return ""
 	}
 	return m.id
 }
 
-// Wait waits until a page is done, for a handler whose context is call. [ErrLater] comes
-// when there is a limit, and it is over.
-func (p *Pages) Wait(ctx, call context.Context, principal, id string, limit <-chan time.Time) error {
+// Wait waits until a page is done, for a handler whose context is call, of a session.
+// [ErrLater] comes when there is a limit, and it is over.
+func (p *Pages) Wait(ctx, call context.Context, of Session, principal, id string, limit <-chan time.Time) error {
+	defer p.Over(id, of)
 	for {
 		err := p.waitOnce(ctx, call, principal, id, limit)
+		if f, ok := errors.AsType[failure](err); ok {
+			return f.error
+		}
 		if !errors.Is(err, errNoneWaits) { // another handler has left just before, as the last one
 			return err
 		}
@@ -240,14 +307,21 @@ func (p *Pages) Wait(ctx, call context.Context, principal, id string, limit <-ch
 }
 
 func (p *Pages) waitOnce(ctx, call context.Context, principal, id string, limit <-chan time.Time) error {
-	defer p.Over(id)
-	pending, err := p.enter(id, p.records.doneElsewhere(principal, id))
+	known, err := p.records.get(call, principal, id)
+	if err != nil {
+		return err
+	}
+	pending, err := p.enter(id, known.expires, p.records.doneElsewhere(principal, id))
 	if err != nil {
 		return fmt.Errorf("waiting for the page: %w", err)
 	}
 	defer p.leave(id)
-	if done, err := p.records.done(call, principal, id); done || err != nil {
-		if done {
+	now, err := p.records.get(call, principal, id) // it may have ended before the table knew of it
+	if err == nil {
+		err = now.failure()
+	}
+	if now.Done || err != nil {
+		if now.Done {
 			p.table.Complete(id)
 		}
 		return err
@@ -269,10 +343,10 @@ func (p *Pages) waitOnce(ctx, call context.Context, principal, id string, limit 
 
 // enter opens an elicitation for a handler that waits. Leave ends it with the last of them,
 // unless a client is to be notified.
-func (p *Pages) enter(id string, doneElsewhere func(context.Context) (bool, error)) (*elicit.Pending, error) {
+func (p *Pages) enter(id string, expires time.Time, doneElsewhere func(context.Context) (bool, error)) (*elicit.Pending, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pending, err := p.table.OpenLooking(id, doneElsewhere)
+	pending, err := p.table.OpenLooking(id, expires, doneElsewhere)
 	if err == nil {
 		p.waits[id]++
 	}

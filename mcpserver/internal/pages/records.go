@@ -3,10 +3,12 @@ package pages
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/elicit"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -21,37 +23,56 @@ type records struct {
 	shared bool // other servers use the records, too
 }
 
+// pageRecord is how an elicitation stands. One that has failed has a reason.
 type pageRecord struct {
-	Done bool `json:"done"`
+	Done   bool    `json:"done"`
+	Failed *string `json:"failed,omitzero"`
+
+	expires time.Time
 }
+
+// failure is the error of one that has failed, nil of any other. It ends the elicitation at
+// every server.
+func (r *pageRecord) failure() error {
+	if r.Failed == nil {
+		return nil
+	}
+	return failure{questions.DeclinedBecause(*r.Failed)}
+}
+
+// failure is [elicit.ErrCancelled] to the elicitation's actor, and a refusal to the handler.
+type failure struct{ error }
+
+func (f failure) Unwrap() []error { return []error{f.error, elicit.ErrCancelled} }
 
 // recordsWait bounds a wait for the records, which may be on a disk.
 const recordsWait = 10 * time.Second
 
-func (s *records) put(ctx context.Context, principal, id string, done bool) error {
-	raw, err := mcp.Marshal(pageRecord{done})
+func (s *records) put(ctx context.Context, principal, id string, r pageRecord) error {
+	raw, err := mcp.Marshal(r)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, recordsWait)
 	defer cancel()
-	return s.store.PutRecord(ctx, store.Record{Kind: recordKind, Owner: principal, Key: id, Value: raw, Expires: time.Now().Add(s.expiry)})
+	return s.store.PutRecord(ctx, store.Record{Kind: recordKind, Owner: principal, Key: id, Value: raw, Expires: r.expires})
 }
 
-// done reports whether the page was visited, here or at another server.
-func (s *records) done(ctx context.Context, principal, id string) (bool, error) {
+// get returns how the page stands, here or at another server; [elicit.ErrExpired] if no
+// principal of that ID has such a page.
+func (s *records) get(ctx context.Context, principal, id string) (r pageRecord, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordsWait)
 	defer cancel()
 	record, err := s.store.Record(ctx, recordKind, principal, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, elicit.ErrExpired
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return r, elicit.ErrExpired
+	case err != nil:
+		return r, fmt.Errorf("reading the record of a page: %w", err)
 	}
-	if err != nil {
-		return false, err
-	}
-	var r pageRecord
 	err = mcp.Unmarshal(record.Value, &r)
-	return r.Done, err
+	r.expires = record.Expires
+	return r, err
 }
 
 // doneElsewhere looks whether a page was visited at another server that shares the records;
@@ -60,5 +81,11 @@ func (s *records) doneElsewhere(principal, id string) func(context.Context) (boo
 	if !s.shared {
 		return nil
 	}
-	return func(ctx context.Context) (bool, error) { return s.done(ctx, principal, id) }
+	return func(ctx context.Context) (bool, error) {
+		r, err := s.get(ctx, principal, id)
+		if err == nil {
+			err = r.failure()
+		}
+		return r.Done, err
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -76,4 +77,13 @@ type ClientError struct {
 
 func (e *ClientError) Error() string {
 	return fmt.Sprintf("the client refused %s: %v", e.Method, e.Wire)
+}
+
+// DeclinedBecause is [ErrDeclined] with the reason that a client gives, if it gives one
+// beside the words of the protocol: that it is out of budget, say.
+func DeclinedBecause(reason string) error {
+	if reason == "" || strings.EqualFold(reason, mcp.ErrUserRejected.Message) {
+		return ErrDeclined
+	}
+	return fmt.Errorf("%w: %s", ErrDeclined, clip.Text(reason, 500))
 }
