@@ -42,6 +42,19 @@ type OAuth struct {
 	// ClientID and ClientSecret were given by the authorization server, and the secret goes to
 	// Issuer only. Empty registers the program.
 	ClientID, ClientSecret string
+	// MetadataURL is where the authorization server is described, in place of where the server
+	// and its issuer say.
+	MetadataURL string
+	// ClientMetadataURL is an https address at which the description of the client is published:
+	// its ID at servers that read it. Empty is that of the [Authorizer].
+	ClientMetadataURL string
+	// RedirectURI is where browsers are sent at the end: https, or an address of this machine,
+	// on which the program listens then; without a port it takes any. Empty is that of the
+	// Authorizer.
+	RedirectURI string
+	// AuthMethod is how the client proves who it is: none, client_secret_basic,
+	// client_secret_post or private_key_jwt. Empty is what the authorization server takes.
+	AuthMethod string
 	// Scopes are asked for in place of those that the server wants. Nil is what it wants.
 	Scopes []string
 	// Grant is how to get a token. Empty asks a person.
@@ -53,7 +66,9 @@ type OAuth struct {
 	Assertion func(context.Context) (string, error)
 	// IdentityProvider is that of GrantEnterprise.
 	IdentityProvider IdentityProvider
-	// NoResource leaves out the parameter "resource", for authorization servers that reject it.
+	// Resource is the parameter "resource", in place of what the server publishes. NoResource
+	// leaves it out, for authorization servers that reject it.
+	Resource   string
 	NoResource bool
 }
 

@@ -45,7 +45,19 @@ func configured(c *hostconfig.Server) Server {
 	a := &c.Authorization
 	s.OAuth = OAuth{
 		Off: a.Off, Issuer: a.Issuer, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Scopes: a.Scopes,
-		Grant: OAuthGrant(a.Grant), KeyID: a.KeyID, NoResource: a.NoResource,
+		Grant: OAuthGrant(a.Grant), KeyID: a.KeyID, Resource: a.Resource, NoResource: a.NoResource,
+		MetadataURL: a.MetadataURL, ClientMetadataURL: a.ClientMetadataURL, RedirectURI: a.RedirectURI, AuthMethod: a.AuthMethod,
+		IdentityProvider: IdentityProvider(a.IdentityProvider),
+	}
+	for _, line := range []string{c.HeadersHelper, a.AssertionCommand} {
+		if line != "" {
+			s.runs = append(s.runs, line)
+		}
+	}
+	if a.AssertionCommand != "" && s.Err == nil {
+		if s.OAuth.Assertion, s.Err = pipe.Assertion(a.AssertionCommand, filepath.Dir(c.File)); s.Err != nil {
+			s.Err = fmt.Errorf("%s, server %s: %w", c.File, c.Name, s.Err)
+		}
 	}
 	if a.PrivateKeyFile != "" && s.Err == nil && !s.Disabled {
 		if s.OAuth.PrivateKey, s.Err = hostconfig.ReadKey(a.PrivateKeyFile); s.Err != nil {

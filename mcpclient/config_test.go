@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,54 @@ func TestLoadConfig(t *testing.T) {
 	}
 	if _, err := LoadConfig(file + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: got %v", err)
+	}
+}
+
+// What a file says of authorization is taken over whole. A command of it is run when its
+// assertion is wanted, is shown for consent, and is in no error with what it prints; a key file
+// that is none is not waited for.
+func TestLoadConfigOAuth(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".mcp.json")
+	config := `{"mcpServers": {
+		"s": {"url": "https://s.example/mcp", "oauth": {"grant": "enterprise", "issuer": "https://as.example", "clientId": "c", "clientSecret": "x", "scopes": ["a"], "assertionCommand": "echo jwt",
+			"idp": {"issuer": "https://idp.example", "clientId": "i", "clientSecret": "y"}, "authServerMetadataUrl": "https://as.example/meta", "clientMetadataUrl": "https://me.example/c",
+			"callbackPort": 99, "tokenEndpointAuthMethod": "client_secret_post", "resource": "https://r.example"}},
+		"fails": {"url": "https://s.example/mcp", "headersHelper": "helper", "oauth": {"assertionCommand": "ls /nowhere/at/all"}},
+		"folder": {"url": "https://s.example/mcp", "oauth": {"privateKeyFile": "."}},
+		"quote": {"url": "https://s.example/mcp", "oauth": {"assertionCommand": "'"}},
+		"plain": {"command": "a", "args": ["b c"]}
+	}}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := LoadConfig(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all[0].OAuth
+	assertion := got.Assertion
+	got.Assertion = nil
+	want := OAuth{
+		Grant: GrantEnterprise, Issuer: "https://as.example", ClientID: "c", ClientSecret: "x", Scopes: []string{"a"}, IdentityProvider: IdentityProvider{"https://idp.example", "i", "y"},
+		MetadataURL: "https://as.example/meta", ClientMetadataURL: "https://me.example/c", RedirectURI: "http://localhost:99/callback", AuthMethod: "client_secret_post", Resource: "https://r.example",
+	}
+	if !reflect.DeepEqual(got, want) || all[0].Err != nil {
+		t.Errorf("got %#v, %v", got, all[0].Err)
+	}
+	if text, err := assertion(t.Context()); text != "jwt" || err != nil {
+		t.Errorf("the assertion: got %q, %v", text, err)
+	}
+	if _, err := all[1].OAuth.Assertion(t.Context()); err == nil || !strings.Contains(err.Error(), "running oauth.assertionCommand ls") {
+		t.Errorf("a command that fails: got %v", err)
+	}
+	for i, want := range []string{"echo jwt", "helper|ls /nowhere/at/all", "", "'", "a 'b c'"} {
+		if got := strings.Join(all[i].Runs(), "|"); got != want {
+			t.Errorf("%s runs %q, want %q", all[i].Name, got, want)
+		}
+	}
+	if all[2].Err == nil || !strings.Contains(all[2].Err.Error(), "is not a regular file") || all[3].Err == nil || !strings.Contains(all[3].Err.Error(), "oauth.assertionCommand") {
+		t.Errorf("got %v and %v", all[2].Err, all[3].Err)
 	}
 }
 

@@ -56,6 +56,7 @@ type Server struct {
 	Transport string
 
 	Connect Connector // a server in this process
+	runs    []string  // command lines of a server at a URL; see Runs
 	stream  func(context.Context) (io.ReadWriteCloser, error)
 
 	// Protocol is auto, legacy, modern, or one revision's date. "" is auto.
@@ -143,6 +144,15 @@ func Stream(name string, dial func(ctx context.Context) (io.ReadWriteCloser, err
 // CommandLine returns the command as a person would type it, for consent.
 func (s *Server) CommandLine() string {
 	return shellwords.Join(append([]string{s.Command}, s.Args...))
+}
+
+// Runs returns the command lines that are run for a server, for consent: its own, or those that
+// its definition has to be authorized at a URL (headersHelper, oauth.assertionCommand).
+func (s *Server) Runs() []string {
+	if s.Command != "" {
+		return []string{s.CommandLine()}
+	}
+	return slices.Clone(s.runs)
 }
 
 // hash identifies what would be run, and how.

@@ -1,6 +1,7 @@
 package hostconfig
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -13,11 +14,17 @@ import (
 // Authorization is what a file says of the authorization at a server.
 type Authorization struct {
 	Off                    bool // oauth is false
-	Issuer                 string
+	Issuer, MetadataURL    string
 	ClientID, ClientSecret string
+	ClientMetadataURL      string
+	RedirectURI            string
+	AuthMethod             string
 	Scopes                 []string
 	Grant                  string // "" asks a person
 	PrivateKeyFile, KeyID  string // the file is absolute
+	AssertionCommand       string // prints the assertion of a grant
+	IdentityProvider       struct{ Issuer, ClientID, ClientSecret string }
+	Resource               string // "" is what the server publishes
 	NoResource             bool
 }
 
@@ -30,12 +37,31 @@ var oauthKeys = []field{
 	{keys: []string{"grant"}, read: (*entry).readGrant},
 	{keys: []string{"privateKeyFile"}, read: textOf(func(e *entry) *string { return &e.Authorization.PrivateKeyFile })},
 	{keys: []string{"keyId"}, read: textOf(func(e *entry) *string { return &e.Authorization.KeyID })},
+	{keys: []string{"assertionCommand"}, read: textOf(func(e *entry) *string { return &e.Authorization.AssertionCommand })},
+	{keys: []string{"idp"}, read: (*entry).readIdentityProvider},
+	{keys: []string{"authServerMetadataUrl"}, read: textOf(func(e *entry) *string { return &e.Authorization.MetadataURL })},
+	{keys: []string{"clientMetadataUrl"}, read: textOf(func(e *entry) *string { return &e.Authorization.ClientMetadataURL })},
+	{keys: []string{"redirectUri", "redirect_uri"}, read: textOf(func(e *entry) *string { return &e.Authorization.RedirectURI })},
+	{keys: []string{"callbackPort"}, read: (*entry).readCallbackPort},
+	{keys: []string{"tokenEndpointAuthMethod", "token_endpoint_auth_method"}, read: textOf(func(e *entry) *string { return &e.Authorization.AuthMethod })},
 	{keys: []string{"resource"}, read: func(e *entry, key string, v *hujson.Value) {
-		if e.text(key, v) != "none" {
-			e.fail(v, key, `must be "none": the resource is what the server publishes, and can only be left out`)
-		}
-		e.Authorization.NoResource = true
+		e.Authorization.Resource = e.text(key, v)
 	}},
+	{keys: []string{"enabled"}, read: func(e *entry, key string, v *hujson.Value) { e.Authorization.Off = !e.boolean(key, v) }},
+}
+
+// identityKeys are the keys of oauth.idp.
+var identityKeys = []field{
+	{keys: []string{"issuer"}, read: textOf(func(e *entry) *string { return &e.Authorization.IdentityProvider.Issuer })},
+	{keys: []string{"clientId", "client_id"}, read: textOf(func(e *entry) *string { return &e.Authorization.IdentityProvider.ClientID })},
+	{keys: []string{"clientSecret", "client_secret"}, read: textOf(func(e *entry) *string { return &e.Authorization.IdentityProvider.ClientSecret })},
+}
+
+// withoutOAuth are keys of other hosts that would be missed, and what to do in their place.
+var withoutOAuth = map[string]string{
+	"authorizationUrl": "is not supported: endpoints are those that the authorization server publishes; name its metadata with authServerMetadataUrl",
+	"tokenUrl":         "is not supported: endpoints are those that the authorization server publishes; name its metadata with authServerMetadataUrl",
+	"audiences":        "is not supported: a token is for the one resource that the server publishes, or that resource names",
 }
 
 // readOAuth reads true (find everything out), false (leave the server alone), or an object.
@@ -53,19 +79,47 @@ func (e *entry) readOAuth(key string, v *hujson.Value) {
 		e.fail(v, key, "must be true, false or an object, is %s", kindOf(v))
 		return
 	}
+	e.readKeys(key, o, oauthKeys)
+}
+
+// readKeys reads an object whose unknown keys are ignored with a warning.
+func (e *entry) readKeys(key string, o *hujson.Object, fields []field) {
 	var known []string
-	for _, f := range oauthKeys {
+	for _, f := range fields {
 		known = append(known, f.keys[0])
 	}
+	given := make([]string, len(fields))
 	for i := range o.Members {
 		m := &o.Members[i]
-		at := slices.IndexFunc(oauthKeys, func(f field) bool { return slices.Contains(f.keys, name(m)) })
-		if at < 0 {
-			e.warn(&m.Name, key+"."+name(m), "is not known and is ignored; known are "+strings.Join(known, ", "))
+		at := slices.IndexFunc(fields, func(f field) bool { return slices.Contains(f.keys, name(m)) })
+		switch {
+		case at < 0:
+			e.warn(&m.Name, key+"."+name(m), cmp.Or(withoutOAuth[name(m)], "is not known and is ignored; known are "+strings.Join(known, ", ")))
+			continue
+		case given[at] != "":
+			e.fail(&m.Name, key+"."+name(m), "says the same as %q; keep one of them", given[at])
 			continue
 		}
-		oauthKeys[at].read(e, key+"."+name(m), &m.Value)
+		given[at] = name(m)
+		fields[at].read(e, key+"."+name(m), &m.Value)
 	}
+}
+
+func (e *entry) readIdentityProvider(key string, v *hujson.Value) {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		e.fail(v, key, "must be an object with issuer, clientId and clientSecret, is %s", kindOf(v))
+		return
+	}
+	e.readKeys(key, o, identityKeys)
+}
+
+// readCallbackPort reads the port of the redirect address that Claude Code has.
+func (e *entry) readCallbackPort(key string, v *hujson.Value) {
+	if e.Authorization.RedirectURI != "" {
+		e.fail(v, key, "says the same as redirectUri; keep one of them")
+	}
+	e.Authorization.RedirectURI = fmt.Sprintf("http://localhost:%d/callback", e.number(key, v, "port", 65535))
 }
 
 // readScopes reads a list, or one text with spaces between them.
@@ -80,10 +134,10 @@ func (e *entry) readScopes(key string, v *hujson.Value) {
 func (e *entry) readGrant(key string, v *hujson.Value) {
 	switch g := e.text(key, v); g {
 	case "authorization_code", "":
-	case "client_credentials":
+	case "client_credentials", "jwt-bearer", "enterprise":
 		e.Authorization.Grant = g
 	default:
-		e.fail(v, key, "%.40q is not known; it is authorization_code or client_credentials", g)
+		e.fail(v, key, "%.40q is not known; it is authorization_code, client_credentials, jwt-bearer or enterprise", g)
 	}
 }
 
@@ -95,6 +149,17 @@ func (e *entry) expandOAuth() {
 	e.expandText("oauth", "oauth.issuer", &a.Issuer)
 	e.expandText("oauth", "oauth.privateKeyFile", &a.PrivateKeyFile)
 	e.expandText("oauth", "oauth.keyId", &a.KeyID)
+	e.expandText("oauth", "oauth.assertionCommand", &a.AssertionCommand)
+	e.expandText("oauth", "oauth.idp.issuer", &a.IdentityProvider.Issuer)
+	e.expandText("oauth", "oauth.idp.clientId", &a.IdentityProvider.ClientID)
+	e.expandText("oauth", "oauth.idp.clientSecret", &a.IdentityProvider.ClientSecret)
+	e.expandText("oauth", "oauth.authServerMetadataUrl", &a.MetadataURL)
+	e.expandText("oauth", "oauth.clientMetadataUrl", &a.ClientMetadataURL)
+	e.expandText("oauth", "oauth.redirectUri", &a.RedirectURI)
+	e.expandText("oauth", "oauth.resource", &a.Resource)
+	if a.Resource == "none" {
+		a.Resource, a.NoResource = "", true
+	}
 	if a.PrivateKeyFile != "" {
 		a.PrivateKeyFile = e.absolute(a.PrivateKeyFile)
 	}
@@ -105,6 +170,9 @@ const maxKeyFile = 64 << 10
 
 // ReadKey reads a private key.
 func ReadKey(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a read of another one may wait for ever
+		return "", cmp.Or(err, fmt.Errorf("%s is not a regular file", path))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

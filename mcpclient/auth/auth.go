@@ -115,12 +115,16 @@ func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
 
 func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credential, error) {
 	at, err := addressOf(endpoint)
+	if err == nil {
+		err = check(cfg)
+	}
 	if err != nil {
 		return nil, err
 	}
 	idp := cfg.IdentityProvider
 	key := fmt.Sprintf("%q", []any{
 		at, cfg.Off, cfg.Issuer, cfg.ClientID, cfg.ClientSecret, cfg.Scopes, cfg.Grant, cfg.PrivateKey, cfg.KeyID, cfg.NoResource,
+		cfg.Resource, cfg.MetadataURL, cfg.ClientMetadataURL, cfg.RedirectURI, cfg.AuthMethod,
 		idp.Issuer, idp.ClientID, idp.ClientSecret,
 	})
 	a.mu.Lock()
@@ -149,7 +153,7 @@ func (a *Authorizer) client(endpoint string, cfg *mcpclient.OAuth) (*http.Client
 		return a.opts.client, nil
 	}
 	o := netguard.Options{Loopback: oauth.OnLoopback(endpoint)}
-	for _, named := range []string{endpoint, cfg.Issuer, cfg.IdentityProvider.Issuer} {
+	for _, named := range []string{endpoint, cfg.Issuer, cfg.MetadataURL, cfg.IdentityProvider.Issuer} {
 		if u, err := url.Parse(named); err == nil && u.Host != "" {
 			o.Allow = append(o.Allow, u.Hostname())
 		}

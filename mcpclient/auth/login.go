@@ -83,9 +83,7 @@ func (l *login) refused(ctx context.Context, err error) error {
 // bind limits the client's tokens to the resource, and binds them to a new key where the server
 // wants that (RFC 9449).
 func (l *login) bind(client *oauth.Client) (err error) {
-	if client.Resource = l.resource.URI; l.cfg.NoResource {
-		client.Resource = ""
-	}
+	client.Resource = l.resourceOf(l.resource.URI)
 	if l.resource.DPoP || l.dpop {
 		client.DPoP, err = oauth.NewDPoPKey()
 	}
@@ -96,23 +94,27 @@ func (l *login) bind(client *oauth.Client) (err error) {
 func (l *login) discover(ctx context.Context) (*oauth.Server, error) {
 	r, err := oauth.FetchResource(ctx, l.http, l.url, l.metadata)
 	switch {
+	case errors.Is(err, oauth.ErrNoMetadata) && l.cfg.MetadataURL != "":
+		r = &oauth.Resource{URI: l.endpoint}
 	case errors.Is(err, oauth.ErrNoMetadata) && !l.place.Metadata && l.metadata == "":
 		return l.discoverLegacy(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("looking for the authorization server of %s: %w", l.endpoint, err)
 	}
-	if l.resource = r; !l.place.Metadata { // noted now: the login may fail
+	if l.resource = r; err == nil && !l.place.Metadata { // noted now: the login may fail
 		if err := l.note(ctx, func(p *place) { p.Metadata = true }); err != nil {
 			return nil, err
 		}
 	}
-	issuer, err := l.choose(r.Servers)
-	if err != nil {
-		return nil, err
+	issuer := l.cfg.Issuer
+	if l.cfg.MetadataURL == "" {
+		if issuer, err = l.choose(r.Servers); err != nil {
+			return nil, err
+		}
 	}
-	s, err := oauth.FetchServer(ctx, l.http, issuer, oauth.OnLoopback(l.url))
+	s, err := l.fetchServer(ctx, issuer, l.cfg.MetadataURL)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the metadata of the authorization server %s: %w", sanitize.Line(issuer, 200), err)
+		return nil, fmt.Errorf("looking for the metadata of the authorization server %s: %w", sanitize.Line(cmp.Or(issuer, l.cfg.MetadataURL), 200), err)
 	}
 	return s, nil
 }
@@ -145,7 +147,7 @@ func (l *login) known(ctx context.Context, issuer string) (r registration, err e
 	var last lastClient
 	version, err := l.a.vault.Get(ctx, kindRedirect, l.redirectKey(issuer), &last)
 	if err == nil && version != 0 {
-		_, err = l.a.vault.Get(ctx, kindClient, keyOf(issuer, last.ID), &r)
+		_, err = l.a.vault.Get(ctx, kindClient, keyOf(l.issuerKey(issuer), last.ID), &r)
 	}
 	if !r.Expires.IsZero() && !time.Now().Before(r.Expires) {
 		r = registration{}
@@ -155,8 +157,10 @@ func (l *login) known(ctx context.Context, issuer string) (r registration, err e
 
 // redirectKey is by where browsers are sent: registrations for another place are of no use.
 func (l *login) redirectKey(issuer string) string {
-	return keyOf(issuer, cmp.Or(l.a.opts.RedirectURI, "loopback"))
+	return keyOf(l.issuerKey(issuer), cmp.Or(l.cfg.RedirectURI, l.a.opts.RedirectURI, "loopback"))
 }
+
+func (l *login) issuerKey(issuer string) string { return issuerKey(issuer, l.cfg.MetadataURL) }
 
 // identify returns the client at an authorization server: configured, by the address of its
 // description, known from before, or registered now (AUTH-30).
@@ -164,8 +168,8 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 	switch {
 	case l.cfg.ClientID != "":
 		return l.configured(s, l.place.Issuer)
-	case s.ClientIDDocument && l.a.opts.ClientMetadataURL != "":
-		return &oauth.Client{Server: s, ID: l.a.opts.ClientMetadataURL, Method: oauth.AuthNone}, nil
+	case s.ClientIDDocument && l.clientURL() != "":
+		return &oauth.Client{Server: s, ID: l.clientURL(), Method: oauth.AuthNone}, nil
 	}
 	if known.ID == "" || known.Redirect != redirectURI || known.Device != hasDevice(s) {
 		if s.RegistrationEndpoint == "" {
@@ -176,7 +180,7 @@ func (l *login) identify(ctx context.Context, s *oauth.Server, redirectURI strin
 			return nil, err
 		}
 		known = registration{ID: got.ID, Secret: got.Secret.Reveal(), Method: got.Method, Expires: got.SecretExpires, Redirect: redirectURI, Device: hasDevice(s)}
-		if _, err := update(ctx, l.a.vault, kindClient, keyOf(s.Issuer, known.ID), func(kept *registration) { *kept = known }); err != nil {
+		if _, err := update(ctx, l.a.vault, kindClient, keyOf(l.issuerKey(s.Issuer), known.ID), func(kept *registration) { *kept = known }); err != nil {
 			return nil, err
 		}
 		if _, err := update(ctx, l.a.vault, kindRedirect, l.redirectKey(s.Issuer), func(last *lastClient) { last.ID = known.ID }); err != nil {
@@ -201,7 +205,7 @@ func (c *Credential) configured(s *oauth.Server, known string) (*oauth.Client, e
 		client.Key, client.Method = key, oauth.AuthKey
 		return client, err
 	}
-	client.Method = methodOf(s, true)
+	client.Method = cmp.Or(oauth.AuthMethod(c.cfg.AuthMethod), methodOf(s, true))
 	return client, nil
 }
 
@@ -226,7 +230,7 @@ func methodOf(s *oauth.Server, secret bool) oauth.AuthMethod {
 func (l *login) register(ctx context.Context, s *oauth.Server, redirectURI string) (*oauth.Registered, error) {
 	m := &oauth.Metadata{
 		Name: l.a.opts.ClientName, RedirectURIs: []string{redirectURI}, ApplicationType: "native",
-		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: methodOf(s, false),
+		GrantTypes: []string{grantCode, "refresh_token"}, ResponseTypes: []string{"code"}, AuthMethod: cmp.Or(oauth.AuthMethod(l.cfg.AuthMethod), methodOf(s, false)),
 	}
 	if hasDevice(s) {
 		m.GrantTypes = append(m.GrantTypes, oauth.TypeDeviceGrant)
@@ -323,7 +327,7 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oaut
 
 // keep saves the tokens, and where they are for.
 func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*tokens, error) {
-	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName()}}
+	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName(), From: l.cfg.MetadataURL}}
 	t.take(got, asked)
 	if l.client.DPoP != nil {
 		key, err := l.client.DPoP.Export()
@@ -344,7 +348,7 @@ func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*to
 
 // clientOf returns the client of kept tokens, for their renewal.
 func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Client, error) {
-	s, err := oauth.FetchServer(ctx, c.http, of.Issuer, oauth.OnLoopback(c.url))
+	s, err := c.fetchServer(ctx, of.Issuer, of.From)
 	if errors.Is(err, oauth.ErrNoMetadata) && of.Resource == "" {
 		s, err = oauth.FetchLegacyServer(ctx, c.http, c.url, "2025-03-26")
 	}
@@ -356,8 +360,8 @@ func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Clien
 		if client, err = c.configured(s, of.Issuer); err != nil {
 			return nil, err
 		}
-	} else if of.ClientID != c.a.opts.ClientMetadataURL {
-		if err := c.registered(ctx, client); err != nil {
+	} else if of.ClientID != c.clientURL() {
+		if err := c.registered(ctx, client, of.From); err != nil {
 			return nil, err
 		}
 	}
@@ -366,9 +370,9 @@ func (c *Credential) clientOf(ctx context.Context, of *credential) (*oauth.Clien
 }
 
 // registered completes a client that was registered.
-func (c *Credential) registered(ctx context.Context, client *oauth.Client) error {
+func (c *Credential) registered(ctx context.Context, client *oauth.Client, from string) error {
 	var r registration
-	version, err := c.a.vault.Get(ctx, kindClient, keyOf(client.Server.Issuer, client.ID), &r)
+	version, err := c.a.vault.Get(ctx, kindClient, keyOf(issuerKey(client.Server.Issuer, from), client.ID), &r)
 	if err == nil && version != 0 {
 		client.Method, client.Secret = r.Method, oauth.NewSecret(r.Secret)
 	}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
@@ -21,37 +23,75 @@ type callback struct {
 	start     func(owner string, f func())
 }
 
-// callbackPath is where browsers are sent on this machine.
-const callbackPath = "/callback"
+// callbackURI is where browsers are sent on this machine, at any port.
+const callbackURI = "http://127.0.0.1/callback"
 
-// listen makes the callback, at the port of the address before if that is free: the client is
-// registered with it. The port is bound before any address is shown.
+// listen makes the callback: where the configuration says, else at the port of the address
+// before if that is free, because the client is registered with it. The port is bound before
+// any address is shown.
 func (l *login) listen(ctx context.Context, before string) (*callback, error) {
-	b := &callback{uri: l.a.opts.RedirectURI, redirects: make(chan redirect), start: l.a.opts.System.Go}
-	if b.uri != "" {
-		return b, nil
+	b := &callback{uri: cmp.Or(l.cfg.RedirectURI, l.a.opts.RedirectURI), redirects: make(chan redirect), start: l.a.opts.System.Go}
+	u, err := url.Parse(cmp.Or(l.cfg.RedirectURI, callbackURI))
+	if err != nil || b.uri != "" && (l.cfg.RedirectURI == "" || !listens(u)) {
+		return b, err
 	}
-	var config net.ListenConfig
-	var listener net.Listener
-	err := errors.New("none is known")
-	if u, bad := url.Parse(before); bad == nil && u.Hostname() == "127.0.0.1" && u.Path == callbackPath {
-		listener, err = config.Listen(ctx, "tcp4", u.Host)
+	fixed := u.Port()
+	try := []string{fixed}
+	if fixed == "" {
+		try = []string{"0"}
+		if old, err := url.Parse(before); err == nil && old.Hostname() == u.Hostname() && old.Path == u.Path {
+			try = []string{old.Port(), "0"}
+		}
 	}
-	if err != nil {
-		listener, err = config.Listen(ctx, "tcp4", "127.0.0.1:0")
+	var listeners []net.Listener
+	for _, port := range try {
+		if listeners, err = listenAt(ctx, u.Hostname(), port); err == nil {
+			break
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening for the browser: %w", err)
 	}
-	host := listener.Addr().String()
-	b.uri = "http://" + host + callbackPath
+	_, port, err := net.SplitHostPort(listeners[0].Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	u.Host = net.JoinHostPort(u.Hostname(), port)
+	b.uri = u.String()
 	b.server = &http.Server{
-		Handler: b.handler(host), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
+		Handler: b.handler(u.Host, cmp.Or(u.Path, "/")), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(l.a.log.Handler(), slog.LevelDebug),
 	}
 	b.server.SetKeepAlivesEnabled(false)
-	b.start("the redirect of a login", func() { _ = b.server.Serve(listener) })
+	for _, listener := range listeners {
+		b.start("the redirect of a login", func() { _ = b.server.Serve(listener) })
+	}
 	return b, nil
+}
+
+// listenAt binds a port of this machine; where browsers may take a name for one of two
+// addresses, at both, so that no other program has the other.
+func listenAt(ctx context.Context, host, port string) (all []net.Listener, err error) {
+	var config net.ListenConfig
+	if ip := net.ParseIP(host); ip != nil {
+		listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
+		return []net.Listener{listener}, err
+	}
+	first, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return nil, err
+	}
+	_, port, err = net.SplitHostPort(first.Addr().String())
+	if err == nil {
+		var second net.Listener
+		if second, err = config.Listen(ctx, "tcp6", net.JoinHostPort("::1", port)); err == nil {
+			return []net.Listener{first, second}, nil
+		}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, errors.Join(err, first.Close())
+	}
+	return []net.Listener{first}, nil // this machine has no ::1
 }
 
 // close closes the port at once, and then the connections: the browser gets its page first.
@@ -73,7 +113,7 @@ const closeTime = time.Second
 
 // handler takes redirects. What is not the answer changes nothing: any page may send a browser
 // here. Nothing of what came is shown.
-func (b *callback) handler(host string) http.Handler {
+func (b *callback) handler(host, path string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -81,7 +121,7 @@ func (b *callback) handler(host string) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		if r.Method != http.MethodGet || r.URL.Path != callbackPath || r.Host != host {
+		if r.Method != http.MethodGet || r.URL.Path != path || r.Host != host {
 			http.Error(w, "not found", http.StatusNotFound)
 			return
 		}

@@ -64,6 +64,9 @@ func (k *keeper) ended(c *actors.Context, r renewal) {
 // moved reports whether a server that has refused a token trusts its issuer no more: a renewal
 // would be no help then (AUTH-34).
 func (c *Credential) moved(ctx context.Context, t *tokens, metadata string) bool {
+	if c.cfg.MetadataURL != "" {
+		return false // the user says which it is
+	}
 	r, err := oauth.FetchResource(ctx, c.http, c.url, metadata)
 	return err == nil && len(r.Servers) > 0 && !slices.Contains(r.Servers, t.of.Issuer)
 }

@@ -29,10 +29,21 @@ type credential struct {
 	Resource string `json:"resource"`
 	ClientID string `json:"clientId"`
 	Grant    string `json:"grant"`
+	// From is the configured address of the metadata. What comes of it is used with it only:
+	// it may name other endpoints than the issuer does.
+	From string `json:"from,omitempty"`
 }
 
 func (c *credential) key(profile string) string {
-	return keyOf(profile, c.Issuer, c.Resource, c.ClientID, c.Grant)
+	return keyOf(profile, issuerKey(c.Issuer, c.From), c.Resource, c.ClientID, c.Grant)
+}
+
+// issuerKey is part of the keys of all that belongs to an issuer.
+func issuerKey(issuer, from string) string {
+	if from == "" {
+		return issuer
+	}
+	return keyOf(issuer, from)
 }
 
 // keyOf joins the parts of a key, unambiguously: none has a line feed.
@@ -105,11 +116,11 @@ type lastClient struct {
 }
 
 // load reads the tokens for the endpoint; nil if there are none, or if they are of another
-// client, issuer or grant than the configured ones.
+// client, issuer, resource or grant than the configured ones.
 func (c *Credential) load(ctx context.Context) (*tokens, error) {
 	var p place
 	placed, err := c.a.vault.Get(ctx, kindPlace, c.placeKey(), &p)
-	if err != nil || placed == 0 || p.Issuer != cmp.Or(c.cfg.Issuer, p.Issuer) || p.ClientID != cmp.Or(c.cfg.ClientID, p.ClientID) || p.Grant != c.grantName() {
+	if err != nil || placed == 0 || !c.configuredFor(&p.credential) {
 		return nil, err
 	}
 	return c.read(ctx, &p)

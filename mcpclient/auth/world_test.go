@@ -57,6 +57,8 @@ type world struct {
 	devices    map[string]url.Values // what was asked for, by device code
 	polls      []string              // answers for a device code, in order: an error code, "" for the tokens, "500"
 	polled     []time.Time
+	documents  map[string]any     // further ones, by path
+	posted     bool               // clients show their secret in the form
 	noDevices  bool               // a registration for device codes is refused
 	onToken    func(token string) // hears of each token that is shown
 	onRefused  func(n int)
@@ -125,6 +127,10 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(path, "/.well-known/oauth-protected-resource") {
 		w.protected(out)
+		return
+	}
+	if doc, ok := w.documents[path]; ok {
+		answer(out, http.StatusOK, doc)
 		return
 	}
 	if path == "/mcp" {
@@ -256,6 +262,9 @@ func (w *world) token(out http.ResponseWriter, r *http.Request, issuer string, f
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		id = form.Get("client_id")
+	}
+	if w.posted {
+		secret = form.Get("client_secret")
 	}
 	if known, ok := w.clients[id]; ok && known != issuer || secret != w.secret {
 		answer(out, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})

@@ -83,7 +83,11 @@ func (f *ServerFlags) MayStart(ctx context.Context, s store.Approvals, def *mcpc
 		return nil
 	}
 	does := "run this program on this computer, with all that you may do here:" // SEC-20
-	if def.URL != "" {
+	switch {
+	case def.URL == "":
+	case len(def.Runs()) > 0:
+		does = "run a program on this computer, with all that you may do here, and contact"
+	default:
 		does = "contact"
 	}
 	return env.ExitWith(env.ExitDenied, fmt.Errorf("the server %s of %s is not approved. It would %s\n  %s\nApprove it with: troupe mcp approve %[1]s",

@@ -37,10 +37,20 @@ func Hints(t *mcp.Tool) string {
 
 // Reach is what is started or contacted, as it is shown for consent.
 func Reach(s *mcpclient.Server) string {
-	if s.URL != "" {
-		return s.URL
+	if s.URL == "" {
+		return s.CommandLine()
 	}
-	return s.CommandLine()
+	text := s.URL
+	for _, line := range s.Runs() {
+		text += "; runs on this computer: " + line
+	}
+	if s.OAuth.MetadataURL != "" {
+		text += "; logs in by what this says: " + s.OAuth.MetadataURL
+	}
+	if s.OAuth.NoResource {
+		text += "; its tokens are not bound to it"
+	}
+	return text
 }
 
 // ServerFlags choose the MCP servers of a command.

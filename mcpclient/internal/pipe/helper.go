@@ -14,21 +14,54 @@ import (
 	"github.com/troupe-dev/troupe/internal/shellwords"
 )
 
-// Bounds on a headers helper.
+// Bounds on a helper.
 const (
 	helperTime = 10 * time.Second
 	maxHelper  = 64 << 10 // bytes of its output
 )
 
 // HeadersHelper returns the function of a configured command, which prints a JSON
-// object of headers. It runs without a shell, in the folder of the server, with the
-// environment that a server's process gets; its output is a secret, and is in no error.
+// object of headers.
 func HeadersHelper(line, dir string) (func(context.Context) (map[string]string, error), error) {
-	argv, err := shellwords.Split(line)
+	const key = "headersHelper"
+	run, err := helper(key, line, dir)
 	if err != nil {
-		return nil, fmt.Errorf("headersHelper: %w", err)
+		return nil, err
 	}
 	return func(ctx context.Context) (map[string]string, error) {
+		out, err := run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		headers := map[string]string{}
+		if jsonx.Unmarshal(out, &headers) != nil {
+			return nil, errors.New(key + `: what it printed is no JSON object of texts, such as {"Authorization": "Bearer …"}`)
+		}
+		return headers, nil
+	}, nil
+}
+
+// Assertion returns the function of a configured command, which prints a JWT.
+func Assertion(line, dir string) (func(context.Context) (string, error), error) {
+	run, err := helper("oauth.assertionCommand", line, dir)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (string, error) {
+		out, err := run(ctx)
+		return string(bytes.TrimSpace(out)), err
+	}, nil
+}
+
+// helper returns what runs the command of a key of the configuration: without a shell, in the
+// folder of the file, with the environment that a server's process gets. Its output is a secret,
+// and is in no error.
+func helper(key, line, dir string) (func(context.Context) ([]byte, error), error) {
+	argv, err := shellwords.Split(line)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return func(ctx context.Context) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, helperTime)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -42,16 +75,12 @@ func HeadersHelper(line, dir string) (func(context.Context) (map[string]string, 
 			if text := strings.TrimSpace(last.kept.String()); text != "" {
 				err = fmt.Errorf("%w; its last words: %s", err, strings.ToValidUTF8(text, "\uFFFD"))
 			}
-			return nil, fmt.Errorf("running headersHelper %s: %w", argv[0], err)
+			return nil, fmt.Errorf("running %s %s: %w", key, argv[0], err)
 		}
-		headers := map[string]string{}
 		if out.over {
-			return nil, fmt.Errorf("headersHelper %s printed more than %d KiB", argv[0], maxHelper>>10)
+			return nil, fmt.Errorf("%s %s printed more than %d KiB", key, argv[0], maxHelper>>10)
 		}
-		if jsonx.Unmarshal(out.kept.Bytes(), &headers) != nil {
-			return nil, fmt.Errorf("headersHelper %s: %w", argv[0], errors.New(`what it printed is no JSON object of texts, such as {"Authorization": "Bearer …"}`))
-		}
-		return headers, nil
+		return out.kept.Bytes(), nil
 	}, nil
 }
 
