@@ -1,9 +1,11 @@
-// Package oauth is the wire of OAuth as MCP uses it: what a client reads and sends, and how
-// each is checked. It has no policy, no store and no goroutine: those are its caller's.
+// Package oauth is the wire of OAuth as MCP uses it: what a client and a resource server read
+// and send, and how each is checked. It has no policy, no store and no goroutine: those are its caller's.
 //
 //	401 ── ParseChallenges ── FetchResource ── FetchServer ── Register ── Client.Begin
 //	                                             │                            │ browser
 //	                          FetchLegacyServer ─┘      Client.Token ── Authorization.Finish
+//
+//	Authorization: Bearer ── ParseJWT ── FetchKeySet ── JWT.Verify, or Client.Introspect
 //
 // Each function that asks takes a context and an HTTP client, which must be one of package
 // netguard: that decides at the connection which addresses are contacted, follows no

@@ -23,6 +23,7 @@ type Server struct {
 	TokenEndpoint         string
 	RegistrationEndpoint  string
 	RevocationEndpoint    string
+	IntrospectionEndpoint string
 	DeviceEndpoint        string
 	JWKS                  string
 
@@ -47,6 +48,7 @@ type serverDocument struct {
 	TokenEndpoint         string   `json:"token_endpoint"`
 	RegistrationEndpoint  string   `json:"registration_endpoint"`
 	RevocationEndpoint    string   `json:"revocation_endpoint"`
+	IntrospectionEndpoint string   `json:"introspection_endpoint"`
 	DeviceEndpoint        string   `json:"device_authorization_endpoint"`
 	JWKS                  string   `json:"jwks_uri"`
 	Scopes                []string `json:"scopes_supported"`
@@ -168,6 +170,7 @@ func readServer(at string, a *answer, loopback bool, issued func(string) bool, w
 		{"token_endpoint", d.TokenEndpoint, &s.TokenEndpoint},
 		{"registration_endpoint", d.RegistrationEndpoint, &s.RegistrationEndpoint},
 		{"revocation_endpoint", d.RevocationEndpoint, &s.RevocationEndpoint},
+		{"introspection_endpoint", d.IntrospectionEndpoint, &s.IntrospectionEndpoint},
 		{"device_authorization_endpoint", d.DeviceEndpoint, &s.DeviceEndpoint},
 		{"jwks_uri", d.JWKS, &s.JWKS},
 	} {

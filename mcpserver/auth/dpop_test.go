@@ -1,0 +1,82 @@
+package auth_test
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpserver/auth"
+)
+
+// RFC 9449: a token that is bound to a key is good only with a proof of that key, for this
+// request and this token, of now, and once.
+func TestDPoP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newIDP(login).server(t, nil)
+		key := must(oauth.NewDPoPKey())
+		bound := token(object{"cnf": object{"jkt": must(key.Thumbprint())}})
+		other := token(object{"cnf": object{"jkt": must(key.Thumbprint())}, "sub": "bob"})
+		proof := func(k *oauth.DPoPKey, method, url, of string) string {
+			return must(k.Proof(&oauth.Proof{Method: method, URL: url, Token: oauth.NewSecret(of)}))
+		}
+		try := func(scheme, token string, proofs ...string) (int, string) {
+			r := request(token)
+			r.Header.Set("Authorization", scheme+" "+token)
+			for _, p := range proofs {
+				r.Header.Add("DPoP", p)
+			}
+			return refused(t, must2(s.Authenticate(r)))
+		}
+		good := func() string { return proof(key, http.MethodPost, resource, bound) }
+		sum := sha256.Sum256([]byte(bound))
+		home := object{"jti": "1", "htm": "POST", "htu": resource, "iat": time.Now().Unix(), "ath": b64(sum[:])}
+		head := object{"alg": "ES256", "typ": "dpop+jwt", "jwk": jwk("", &ecKey().PublicKey)}
+		used := good()
+		for _, tt := range []struct {
+			name, scheme, token string
+			proofs              []string
+			status              int
+		}{
+			{"good", "DPoP", bound, []string{used}, 0},
+			{"the same proof again", "DPoP", bound, []string{used}, 401},
+			{"another proof", "dpop", bound, []string{good()}, 0},
+			{"as a bearer token", "Bearer", bound, nil, 401},
+			{"as a bearer token with a proof", "Bearer", bound, []string{good()}, 401},
+			{"no proof", "DPoP", bound, nil, 401},
+			{"two proofs", "DPoP", bound, []string{good(), good()}, 401},
+			{"another key", "DPoP", bound, []string{proof(must(oauth.NewDPoPKey()), http.MethodPost, resource, bound)}, 401},
+			{"another method", "DPoP", bound, []string{proof(key, http.MethodGet, resource, bound)}, 401},
+			{"another address", "DPoP", bound, []string{proof(key, http.MethodPost, "https://other.example/mcp", bound)}, 401},
+			{"another path", "DPoP", bound, []string{proof(key, http.MethodPost, "https://api.example.com/other", bound)}, 401},
+			{"another token", "DPoP", bound, []string{proof(key, http.MethodPost, resource, other)}, 401},
+			{"no token hash", "DPoP", bound, []string{must(key.Proof(&oauth.Proof{Method: http.MethodPost, URL: resource}))}, 401},
+			{"a token that is not bound", "DPoP", token(nil), []string{proof(key, http.MethodPost, resource, token(nil))}, 401},
+			{"no JWT", "DPoP", bound, []string{"x.y.z"}, 401},
+			{"of a foreign key that it names", "DPoP", bound, []string{sign(head, home, foreignKey())}, 401},
+			{"without a key", "DPoP", bound, []string{sign(object{"alg": "ES256", "typ": "dpop+jwt"}, home, ecKey())}, 401},
+			{"symmetric", "DPoP", bound, []string{sign(object{"alg": "HS256", "typ": "dpop+jwt", "jwk": object{"kty": "oct", "k": "AAAA"}}, home, []byte{0, 0, 0})}, 401},
+			{"none", "DPoP", bound, []string{sign(object{"alg": "none", "typ": "dpop+jwt", "jwk": head["jwk"]}, home, nil)}, 401},
+		} {
+			status, challenge := try(tt.scheme, tt.token, tt.proofs...)
+			if status != tt.status || status != 0 && !strings.HasPrefix(challenge, `DPoP error="invalid_dpop_proof"`) {
+				t.Errorf("%s: got %d %s, want %d", tt.name, status, challenge, tt.status)
+			}
+		}
+		old := good()
+		time.Sleep(62 * time.Second)
+		if status, _ := try("DPoP", bound, old); status != 401 {
+			t.Error("an old proof is good")
+		}
+		if status, _ := try("DPoP", bound, used); status != 401 {
+			t.Error("a proof can be used again after a minute")
+		}
+		strict := newIDP(login).server(t, func(o *auth.Options) { o.RequireDPoP = true })
+		if status, challenge := refused(t, must2(strict.Authenticate(request(token(nil))))); status != 401 || !strings.HasPrefix(challenge, "DPoP ") {
+			t.Errorf("a bearer token where DPoP is required: got %d %s", status, challenge)
+		}
+	})
+}
