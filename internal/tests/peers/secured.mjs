@@ -9,6 +9,7 @@
 //   /test/set   {"issuer":"…","open":true}: another authorization server; handshakes pass without a token
 //   /test/cut   ends all event streams
 //   /test/grow  adds a tool, and notifies
+//   /test/opened  answers how many event streams were opened
 import http from 'node:http';
 import {
   McpServer, OAuthError, OAuthErrorCode, createMcpHandler, fromJsonSchema, getOAuthProtectedResourceMetadataUrl, oauthMetadataResponse, requireBearerAuth, requireScopes,
@@ -56,6 +57,7 @@ async function serve(request, body) {
 }
 
 const streams = new Set();
+let opened = 0;
 async function answer(req, res) {
   const chunks = [];
   for await (const chunk of req) chunks.push(chunk);
@@ -64,7 +66,7 @@ async function answer(req, res) {
     if (req.url === '/test/set') Object.assign(config, JSON.parse(body));
     if (req.url === '/test/cut') for (const stream of streams) stream.destroy();
     if (req.url === '/test/grow') { grown = true; handler.notify.toolsChanged(); }
-    res.end();
+    res.end(String(opened));
     return;
   }
   const gone = new AbortController();
@@ -73,7 +75,10 @@ async function answer(req, res) {
     method: req.method, headers: Object.entries(req.headers).map(([k, v]) => [k, String(v)]), body: body || undefined, signal: gone.signal,
   });
   const response = await serve(request, body);
-  if (response.headers.get('content-type') === 'text/event-stream') streams.add(res);
+  if (response.headers.get('content-type') === 'text/event-stream') {
+    streams.add(res);
+    if (body.includes('subscriptions/listen')) opened++;
+  }
   res.writeHead(response.status, Object.fromEntries(response.headers));
   res.flushHeaders();
   for await (const chunk of response.body ?? []) res.write(chunk);

@@ -62,7 +62,7 @@ type program struct {
 
 	mu    sync.Mutex // guards what follows: a person is asked on another goroutine
 	asked []*auth.Request
-	visit func(ctx context.Context, r *auth.Request) error // nil logs in and agrees
+	visit func(ctx context.Context, r *auth.Request) error
 }
 
 // patience bounds the steps of a test.
@@ -72,6 +72,7 @@ const patience = time.Minute
 func (w *world) start(change ...func(*auth.Options, *mcpclient.Server)) *program {
 	w.Helper()
 	p := &program{w: w, person: peers.NewVisitor(), changed: make(chan struct{}, 100)}
+	p.visit = p.agree
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := sqlite.Open(w.file, nil)
 	if err != nil {
@@ -111,9 +112,18 @@ func (p *program) ask(ctx context.Context, r *auth.Request) error {
 	p.asked = append(p.asked, r)
 	visit := p.visit
 	p.mu.Unlock()
-	if visit != nil {
-		return visit(ctx, r)
-	}
+	return visit(ctx, r)
+}
+
+// visits replaces the person.
+func (p *program) visits(f func(ctx context.Context, r *auth.Request) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.visit = f
+}
+
+// agree logs in and agrees.
+func (p *program) agree(ctx context.Context, r *auth.Request) error {
 	page, err := p.person.Visit(ctx, r.URL)
 	if err == nil && !strings.Contains(page, "The program has your answer") {
 		err = errors.New("the browser ends at another page: " + page)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -29,6 +28,7 @@ type server interface {
 	endpoint() string
 	trust(issuer string) // and no other
 	cut()                // ends the event streams
+	opened() int         // event streams so far
 	grow()               // adds a tool
 }
 
@@ -36,13 +36,14 @@ type server interface {
 type kind struct {
 	name   string
 	format string // of the tokens that it can check
+	open   bool
 	listen func(t *testing.T, as *peers.OIDC, open bool) server
 }
 
 var servers = []kind{
-	{"go-sdk legacy", "jwt", func(t *testing.T, as *peers.OIDC, open bool) server { return listenSDK(t, as, false, open) }},
-	{"go-sdk modern", "jwt", func(t *testing.T, as *peers.OIDC, open bool) server { return listenSDK(t, as, true, open) }},
-	{"typescript v2", "opaque", listenTypeScript},
+	{"go-sdk legacy", "jwt", false, func(t *testing.T, as *peers.OIDC, open bool) server { return listenSDK(t, as, false, open) }},
+	{"go-sdk modern", "jwt", false, func(t *testing.T, as *peers.OIDC, open bool) server { return listenSDK(t, as, true, open) }},
+	{"typescript v2", "opaque", false, listenTypeScript},
 }
 
 // each runs a test with an authorization server and each kind of MCP server.
@@ -62,7 +63,7 @@ func both(t *testing.T, f func(t *testing.T, w *world)) {
 func (k kind) run(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Run(k.name, func(t *testing.T) {
 		as := peers.ListenOIDC(t, `{"format":"`+k.format+`"}`)
-		f(t, newWorld(t, as, k.listen(t, as, false)))
+		f(t, newWorld(t, as, k.listen(t, as, k.open)))
 	})
 }
 
@@ -80,9 +81,14 @@ func (s *typeScript) endpoint() string    { return s.URL }
 func (s *typeScript) trust(issuer string) { s.tell("set", map[string]string{"issuer": issuer}) }
 func (s *typeScript) cut()                { s.tell("cut", struct{}{}) }
 func (s *typeScript) grow()               { s.tell("grow", struct{}{}) }
-func (s *typeScript) tell(what string, v any) {
+func (s *typeScript) opened() (n int) {
+	_ = json.Unmarshal(s.tell("opened", struct{}{}), &n) // else it is 0
+	return n
+}
+
+func (s *typeScript) tell(what string, v any) []byte {
 	s.t.Helper()
-	s.Ask(s.t, strings.TrimSuffix(s.URL, "/mcp")+"/test/"+what, v)
+	return s.Ask(s.t, strings.TrimSuffix(s.URL, "/mcp")+"/test/"+what, v)
 }
 
 // goSDK is a server on the Go SDK, whose middleware demands the tokens.
@@ -95,7 +101,7 @@ type goSDK struct {
 	issuer  string
 	shown   map[string]bool // the tokens so far; true for those that are refused from now on
 	streams map[*http.Request]context.CancelFunc
-	refused int
+	begun   int // event streams
 }
 
 func listenSDK(t *testing.T, as *peers.OIDC, modern, open bool) *goSDK {
@@ -105,16 +111,6 @@ func listenSDK(t *testing.T, as *peers.OIDC, modern, open bool) *goSDK {
 	}
 	s.add("read")
 	s.add("write")
-	s.mcp.AddTool(&sdk.Tool{Name: "wait", InputSchema: object}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		var in struct{ Milliseconds int }
-		_ = json.Unmarshal(req.Params.Arguments, &in)
-		select {
-		case <-time.After(time.Duration(in.Milliseconds) * time.Millisecond):
-			return says("wait: done"), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	})
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.mcp }, &sdk.StreamableHTTPOptions{Stateless: modern})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.guard(handler))
@@ -159,6 +155,12 @@ func (s *goSDK) trust(issuer string) {
 	s.issuer = issuer
 }
 
+func (s *goSDK) opened() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun
+}
+
 func (s *goSDK) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,13 +176,6 @@ func (s *goSDK) expire() {
 	for token := range s.shown {
 		s.shown[token] = true
 	}
-}
-
-// refusals returns how many requests were refused.
-func (s *goSDK) refusals() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused
 }
 
 // handshakes are what an open server lets pass.
@@ -204,20 +199,12 @@ func (s *goSDK) guard(next http.Handler) http.Handler {
 			Params struct{ Name string }
 		}
 		_ = json.Unmarshal(body, &m) // of GET and DELETE there is none
-		ctx, end := context.WithCancel(r.Context())
-		defer end()
-		r = r.WithContext(ctx)
-		if r.Method == http.MethodGet || m.Method == "subscriptions/listen" {
-			s.mu.Lock()
-			s.streams[r] = end
-			s.mu.Unlock()
-			defer func() {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				delete(s.streams, r)
-			}()
-		}
 		out := &answer{ResponseWriter: w}
+		if r.Method == http.MethodGet || m.Method == "subscriptions/listen" {
+			var end func()
+			r, end = s.stream(r, out)
+			defer end()
+		}
 		switch {
 		case s.open && slices.Contains(handshakes, m.Method):
 			next.ServeHTTP(out, r)
@@ -226,22 +213,39 @@ func (s *goSDK) guard(next http.Handler) http.Handler {
 		default:
 			demand("tools:read").ServeHTTP(out, r)
 		}
-		if out.status == http.StatusUnauthorized || out.status == http.StatusForbidden {
-			s.mu.Lock()
-			s.refused++
-			s.mu.Unlock()
-		}
 	})
 }
 
-// answer notes the status of a response.
+// stream notes an event stream, so that it can be cut.
+func (s *goSDK) stream(r *http.Request, out *answer) (_ *http.Request, end func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	r = r.WithContext(ctx)
+	out.begins = func(status int) {
+		if status == http.StatusOK {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.begun++
+			s.streams[r] = cancel
+		}
+	}
+	return r, func() {
+		cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.streams, r)
+	}
+}
+
+// answer tells the status of a response.
 type answer struct {
 	http.ResponseWriter
-	status int
+	begins func(status int) // nil is not called
 }
 
 func (a *answer) WriteHeader(status int) {
-	a.status = status
+	if a.begins != nil {
+		a.begins(status)
+	}
 	a.ResponseWriter.WriteHeader(status)
 }
 

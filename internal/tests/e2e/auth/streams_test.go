@@ -1,0 +1,80 @@
+package auth_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// An event stream that ends, and is refused with 401 when it is opened again, is opened with a
+// renewed token, without a person and without a call: what the server notifies arrives. It is the
+// GET of a legacy server and subscriptions/listen of a modern one (AUTH-22, SUB-01).
+func TestEventStreamIsReopened(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p := w.start()
+		c, err := p.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := c.ListTools(ctx); err != nil { // it listens from now on
+			t.Fatal(err)
+		}
+		w.listening(1)
+		w.expire()
+		w.server.cut()
+		w.listening(2)
+		w.renewals("after the stream was refused", 1, 0)
+		w.server.grow()
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+			t.Fatal("no change of the tools was notified")
+		}
+		tools, err := c.ListTools(ctx)
+		if err != nil || !slices.ContainsFunc(tools, func(tool mcp.Tool) bool { return tool.Name == "grown" }) {
+			t.Errorf("got the tools %v, %v", tools, err)
+		}
+		p.asks("at the end", 1)
+	})
+}
+
+// listening waits until n event streams were opened so far.
+func (w *world) listening(n int) {
+	w.Helper()
+	for begun := time.Now(); w.server.opened() < n; time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			w.Fatalf("%d event streams were opened, want %d", w.server.opened(), n)
+		}
+	}
+}
+
+// A server that lets handshakes pass and refuses what follows is logged in at when that is
+// refused: at the list of tools, or at a call (AUTH-15).
+func TestHandshakePasses(t *testing.T) {
+	for _, k := range servers {
+		k.open = true
+		k.run(t, func(t *testing.T, w *world) {
+			p := w.start()
+			c, err := p.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.asks("after the handshake", 0)
+			tools, err := c.ListTools(t.Context())
+			if err != nil || len(tools) < 2 {
+				t.Fatalf("got the tools %v, %v", tools, err)
+			}
+			p.asks("after the list of tools", 1)
+			p.good("read")
+			w.expire()
+			w.as.Forget("RefreshToken")
+			p.good("read")
+			p.asks("after a refused call", 2)
+		})
+	}
+}
