@@ -80,6 +80,17 @@ func (cs Challenges) HasError(code string) bool {
 	return false
 }
 
+// WantsScopes reports whether a challenge of a 403 wants a token with other scopes: it has the
+// code insufficient_scope, or scopes and no code, as the Go SDK sends it.
+func (cs Challenges) WantsScopes() bool {
+	for c := range cs.ofToken {
+		if code := c.Params["error"]; code == "insufficient_scope" || code == "" && c.Params["scope"] != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // Scopes returns the scopes that the server wants: those of the challenge that has the code
 // insufficient_scope, else of the first that has any.
 func (cs Challenges) Scopes() []string {

@@ -88,6 +88,14 @@ func TestChallenges(t *testing.T) {
 	if !cs.HasError("insufficient_scope") || cs.HasError("invalid_token") {
 		t.Error("HasError is wrong")
 	}
+	for header, want := range map[string]bool{
+		`Bearer scope="a", DPoP error="insufficient_scope"`: true, `Bearer scope="a"`: true, // the Go SDK has no code
+		`Bearer error="invalid_token", scope="a"`: false, `Bearer realm="x"`: false, `Basic scope="a"`: false,
+	} {
+		if got := oauth.ParseChallenges([]string{header}).WantsScopes(); got != want {
+			t.Errorf("WantsScopes of %s: got %t", header, got)
+		}
+	}
 	if !cs.Wants("DPoP") || !cs.Wants("bearer") || cs.Wants("negotiate") {
 		t.Error("Wants is wrong")
 	}

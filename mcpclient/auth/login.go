@@ -283,7 +283,9 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oaut
 		ClientID: sanitize.Line(l.client.ID, 200), Scopes: scopes, Why: l.why, URL: a.URL,
 		redirects: back.redirects, devices: make(chan chan deviceAnswer), over: ctx.Done(),
 	}
-	r.New = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return l.before != nil && slices.Contains(l.before.Scopes, s) })
+	r.New = slices.DeleteFunc(slices.Clone(scopes), func(s string) bool {
+		return l.before != nil && (slices.Contains(l.before.Scopes, s) || s == offline && l.before.Refresh != "")
+	})
 	asked := make(chan error, 1)
 	back.start("a question about a login", func() {
 		_, err := actors.Guard(func() (struct{}, error) { return struct{}{}, l.a.opts.Authorize(ctx, r) })

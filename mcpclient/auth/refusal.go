@@ -45,7 +45,7 @@ func (k *keeper) refused(c *actors.Context, m *refused) {
 
 // stepUp asks for more scopes, if the server has said which and they are more.
 func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
-	if !m.challenges.HasError("insufficient_scope") {
+	if !m.challenges.WantsScopes() {
 		m.end(errForbidden)
 		return
 	}

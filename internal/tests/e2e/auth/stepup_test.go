@@ -15,7 +15,7 @@ func TestStepUp(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		p := w.start()
 		p.good("read")
-		asked, enough := make(chan struct{}), make(chan struct{})
+		asked, enough, wrote := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		p.visits(func(ctx context.Context, r *auth.Request) error {
 			close(asked)
 			select {
@@ -25,13 +25,13 @@ func TestStepUp(t *testing.T) {
 			}
 			return p.agree(ctx, r)
 		})
-		var write, reads sync.WaitGroup
-		write.Go(func() {
-			if err := p.call("write"); err != nil {
-				t.Errorf("calling write: %v", err)
-			}
-		})
-		<-asked
+		go func() { wrote <- p.call("write") }()
+		select {
+		case <-asked:
+		case err := <-wrote:
+			t.Fatalf("calling write: no person was asked, and it returned %v", err)
+		}
+		var reads sync.WaitGroup
 		for range 20 {
 			reads.Go(func() {
 				if err := p.call("read"); err != nil {
@@ -41,7 +41,9 @@ func TestStepUp(t *testing.T) {
 		}
 		reads.Wait()
 		close(enough)
-		write.Wait()
+		if err := <-wrote; err != nil {
+			t.Errorf("calling write: %v", err)
+		}
 		p.good("read")
 		p.good("write")
 		p.asks("at the end", 2)

@@ -57,7 +57,7 @@ func (w *world) listening(n int) {
 // refused: at the list of tools, or at a call (AUTH-15).
 func TestHandshakePasses(t *testing.T) {
 	for _, k := range servers {
-		k.open = true
+		k.open = true // of this copy
 		k.run(t, func(t *testing.T, w *world) {
 			p := w.start()
 			c, err := p.dial()

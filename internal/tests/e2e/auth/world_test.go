@@ -239,19 +239,32 @@ func (s *goSDK) stream(r *http.Request, out *answer) (_ *http.Request, end func(
 // answer tells the status of a response.
 type answer struct {
 	http.ResponseWriter
-	begins func(status int) // nil is not called
+	begins func(status int) // called once; nil is not called
 }
 
 func (a *answer) WriteHeader(status int) {
 	if a.begins != nil {
 		a.begins(status)
+		a.begins = nil
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
+func (a *answer) Write(p []byte) (int, error) {
+	if a.begins != nil {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.ResponseWriter.Write(p)
+}
+
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) Flush() { a.ResponseWriter.(http.Flusher).Flush() }
+func (a *answer) Flush() {
+	if a.begins != nil {
+		a.WriteHeader(http.StatusOK)
+	}
+	a.ResponseWriter.(http.Flusher).Flush()
+}
 
 // verify judges a JWT of the authorization server that is trusted.
 func (s *goSDK) verify(ctx context.Context, token string, _ *http.Request) (*sdkauth.TokenInfo, error) {
