@@ -1,17 +1,14 @@
 package loop
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
@@ -20,7 +17,7 @@ import (
 // answerCheck checks the model's answers, and bounds how often it may try again.
 type answerCheck struct {
 	*parts
-	repeated repeated
+	repeated runlog.Repeats
 	redos    int // answers that were not of the form that was asked for
 	refusals int // how often guards had the model answer again
 	handOffs int // how often the run went to another agent
@@ -102,7 +99,7 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 		if ac.out == nil {
 			ac.run.list(c)
 		}
-	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})
+	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedRedo}})
 }
 
 // again has the model answer once more, with the reason.
@@ -119,7 +116,7 @@ func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.En
 		if ac.out == nil {
 			ac.run.list(c)
 		}
-	}, append(entries, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}})...)
+	}, append(entries, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedRefused}})...)
 }
 
 // refuse counts that the model was refused, and returns why that is enough.
@@ -153,7 +150,11 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 	}
 	var entries []runlog.Entry
 	transfers := 0
-	n := ac.repeated.see(rulings)
+	prints := make([][sha256.Size]byte, len(rulings))
+	for i := range rulings {
+		prints[i] = rulings[i].print
+	}
+	n := ac.repeated.See(prints)
 	for i, cl := range t.calls {
 		g := &rulings[i].guards
 		entries = append(entries, g.Entries(cl.key)...)
@@ -175,39 +176,6 @@ func (ac *answerCheck) judged(t *turn, rulings []ruling) ([]runlog.Entry, error)
 		}
 	}
 	return entries, nil
-}
-
-// repeated counts turns in a row with the same calls. Equal ones of one turn count as
-// one: the model had not seen a result when it asked for the next. One equal call beside
-// others that change is no circle: it may look at what the others have done.
-type repeated struct {
-	last [][sha256.Size]byte // the calls of the last turn, in order, each once
-	n    int
-}
-
-// see counts a turn, and returns which of its kind in a row it is.
-func (r *repeated) see(rulings []ruling) int {
-	prints := make([][sha256.Size]byte, len(rulings))
-	for i := range rulings {
-		prints[i] = rulings[i].print
-	}
-	slices.SortFunc(prints, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
-	prints = slices.Compact(prints)
-	if !slices.Equal(prints, r.last) {
-		r.last, r.n = prints, 0
-	}
-	r.n++
-	return r.n
-}
-
-// fingerprint is the same for calls of one tool with the same arguments, in whatever
-// order and layout they are written.
-func fingerprint(tool string, args []byte) [sha256.Size]byte {
-	canonical, err := jsonx.Canonical(args)
-	if err != nil {
-		canonical = args
-	}
-	return sha256.Sum256(slices.Concat([]byte(tool), []byte{0}, canonical))
 }
 
 // decided is a message to itself: the ruling on each call of a turn, or whether

@@ -177,7 +177,7 @@ func (as *asks) seen(c *actors.Context, m askSeen) {
 		return
 	}
 	if d := m.ask.Decision; d.Status != store.AskPending {
-		as.decided(c, m.open, d, []runlog.Entry{settledEntry(m.open.row.ID, d)})
+		as.decided(c, m.open, d, []runlog.Entry{m.open.decision(d)})
 	}
 }
 
@@ -216,7 +216,7 @@ func (as *asks) settle(c *actors.Context, open *openAsk, m answer) {
 	id, d := open.row.ID, m.decision
 	open.writing++
 	as.journal.writeBatch(c, &batch{
-		entries: []runlog.Entry{settledEntry(id, d)},
+		entries: []runlog.Entry{open.decision(d)},
 		settle: &settling{
 			Settlement: store.Settlement{Ask: id, Decision: d},
 			lost: func(c *actors.Context) {
@@ -250,8 +250,14 @@ func (as *asks) seeSettled(c *actors.Context, open *openAsk, m answer) {
 	})
 }
 
-func settledEntry(id string, d store.Decision) runlog.Entry {
-	return runlog.Entry{Type: store.AskSettled, Key: id, Body: &runlog.AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: runlog.Reason(d.Answer)}}
+// decision is the event of a decision. That of a question at a limit has the answer: what it
+// allows is of use to a resume.
+func (a *openAsk) decision(d store.Decision) runlog.Entry {
+	body := &runlog.AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: runlog.Reason(d.Answer)}
+	if a.row.Kind == runlog.AskLimit {
+		body.Answer = d.Answer
+	}
+	return runlog.Entry{Type: store.AskSettled, Key: a.row.ID, Body: body}
 }
 
 // decided goes on with a decision. The entries are those of it that are still to be written.

@@ -3,7 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/budget"
@@ -42,6 +42,7 @@ type call struct {
 	unasked int                     // its notes of questions that were declined unasked
 	made    bool                    // it was neither refused nor declined
 	again   bool                    // it asks in spite of all earlier approvals
+	noRoom  bool                    // it was refused for a limit
 	nth     int                     // which of its kind in a row, once the model is to be warned
 	held    int                     // how much of the run's
 
@@ -79,20 +80,6 @@ func (cl *call) dispatchOf() runlog.Entry {
 // unsent reports whether a call that was begun was surely not sent.
 func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
 
-// tellRepeated adds to a call's result that the model turns in circles.
-func (cl *call) tellRepeated() {
-	if cl.nth == 0 {
-		return
-	}
-	res := cl.result
-	if len(res.Content) == 0 && len(res.StructuredContent) > 0 {
-		res.Content = append(res.Content, mcp.Text(string(res.StructuredContent)))
-	}
-	res.Content = append(res.Content, mcp.Text(fmt.Sprintf(
-		"[You have made this same call with the same arguments %d times in a row. "+
-			"Its result will not help you any further: do something else, or answer with what you know.]", cl.nth)))
-}
-
 // turn is one question to the model and the calls it leads to. Its address is its
 // identity.
 type turn struct {
@@ -112,9 +99,9 @@ type turn struct {
 }
 
 // intent is the event that precedes a turn.
-func (t *turn) intent(req *llm.Request) runlog.Entry {
-	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{
-		Turn: t.n, Reserved: t.spend.Reserved(), MaxTokens: req.MaxTokens, Held: t.spend.Held()}}
+func (t *turn) intent(req *llm.Request, left time.Duration) runlog.Entry {
+	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{Turn: t.n, Reserved: t.spend.Reserved(),
+		MaxTokens: req.MaxTokens, Held: t.spend.Held(), WallLeftMS: left.Milliseconds(), Clamped: t.spend.Clamped()}}
 }
 
 func (t *turn) info(cfg *config) *guard.TurnInfo {

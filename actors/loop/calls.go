@@ -89,7 +89,7 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 			}
 			t.over = err
 		}
-		rulings[i].refusal = "not called: " + t.over.Error()
+		rulings[i].refusal, cl.noRoom = "not called: "+t.over.Error(), true
 	}
 	return true
 }
@@ -317,19 +317,18 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Entry {
 	cl.phase, cl.made = returned, made
 	cl.result = toolresult.ForModel(cl.id, res, cs.cfg.MaxResult)
-	cl.tellRepeated()
+	toolresult.Warn(cl.result, cl.nth)
 	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.out != nil && made,
-		Repeated: cl.nth, Result: res}}
+		Repeated: cl.nth, Result: res, NoRoom: cl.noRoom}}
 }
 
 // lose gives a call of unknown outcome a result with that text.
 func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 	cl.phase, cl.made = returned, true
-	reason = clip.Short(reason)
-	cl.result = toolresult.ForModel(cl.id, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", reason), cs.cfg.MaxResult)
-	return runlog.Entry{Type: store.ToolUnknown, Key: cl.key, Body: &runlog.ToolUnknown{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: reason}}
+	body := &runlog.ToolUnknown{Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Reason: clip.Short(reason)}
+	cl.result = toolresult.ForModel(cl.id, body.Shown(), cs.cfg.MaxResult)
+	return runlog.Entry{Type: store.ToolUnknown, Key: cl.key, Body: body}
 }
 
 // abandon gives a call that has not returned in time its result.

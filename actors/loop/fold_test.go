@@ -11,108 +11,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/internal/toolresult"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
-	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// fold rebuilds the conversation of a run from its events, as a resume would.
-type fold struct {
-	t         *testing.T
-	maxResult int
-	first     llm.Message // as it came
-	history   []llm.Message
-	turn      llm.Message                       // whose calls have results
-	results   map[string]*mcp.ToolResultContent // by the calls' ids
-}
-
-func (f *fold) add(e runlog.Entry) {
-	switch b := e.Body.(type) {
-	case *runlog.RunStarted:
-		f.maxResult, f.first, f.history = b.MaxResult, b.Input[0], b.Input
-	case *runlog.ModelResult:
-		f.turn = b.Message
-		if len(f.turn.Content) == 0 {
-			f.turn.Content = mcp.Contents{mcp.Text("(no answer)")}
-		}
-		f.history = append(f.history, f.turn)
-	case *runlog.ToolResult:
-		f.result(b.CallID, b.Result, b.Repeated)
-	case *runlog.ToolUnknown:
-		f.result(b.CallID, mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", b.Reason), 0)
-	case *runlog.InputAdded:
-		f.flush()
-		f.history = append(f.history, b.Message)
-	case *runlog.HistoryCut:
-		f.flush()
-		f.cut(b)
-	case *runlog.ModelIntent:
-		f.flush()
-	}
-}
-
-func (f *fold) result(id string, r *mcp.CallToolResult, repeated int) {
-	fit, err := toolresult.Clip(r, f.maxResult)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if repeated > 0 {
-		fit.Content = append(fit.Content, mcp.Text(fmt.Sprintf("[You have made this same call with the same arguments %d times in a row. "+
-			"Its result will not help you any further: do something else, or answer with what you know.]", repeated)))
-	}
-	if f.results == nil {
-		f.results = make(map[string]*mcp.ToolResultContent)
-	}
-	f.results[id] = &mcp.ToolResultContent{ToolUseID: id, Content: fit.Content, StructuredContent: fit.StructuredContent, IsError: fit.IsError}
-}
-
-// flush ends a turn: its results are there, in the model's order.
-func (f *fold) flush() {
-	if f.results == nil {
-		return
-	}
-	var all mcp.Contents
-	for _, c := range f.turn.Content {
-		if use, ok := c.(*mcp.ToolUseContent); ok {
-			all = append(all, f.results[use.ID])
-		}
-	}
-	f.results = nil
-	f.history = append(f.history, llm.Message{Role: llm.RoleUser, Content: all})
-}
-
-func (f *fold) cut(b *runlog.HistoryCut) {
-	for _, cut := range b.Results {
-		for i, m := range f.history {
-			for j, c := range m.Content {
-				r, ok := c.(*mcp.ToolResultContent)
-				if !ok || r.ToolUseID != cut.CallID {
-					continue
-				}
-				short := &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(fmt.Sprintf("[the result of %s, %d bytes, was dropped to save room]", cut.Tool, cut.Bytes))}}
-				if cut.Kept > 0 {
-					var err error
-					if short, err = toolresult.Clip(&mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent}, cut.Kept); err != nil {
-						f.t.Fatal(err)
-					}
-				}
-				f.history[i].Content = append(mcp.Contents(nil), m.Content...)
-				f.history[i].Content[j] = &mcp.ToolResultContent{ToolUseID: r.ToolUseID, IsError: r.IsError, Content: short.Content, StructuredContent: short.StructuredContent}
-			}
-		}
-	}
-	first := f.first
-	if b.Dropped > 0 || b.Summary != "" {
-		note := fmt.Sprintf("[%d earlier messages of this conversation, which stood here, were dropped to save room.]", b.Dropped)
-		if b.Summary != "" {
-			note += "\nWhat was dropped, in short: " + b.Summary
-		}
-		first.Content = append(append(mcp.Contents(nil), first.Content...), mcp.Text(note))
-	}
-	f.history = append([]llm.Message{first}, f.history[1+b.Messages:]...)
-}
 
 // TestJournalHoldsTheConversation: what a model was shown at last can be made of the
 // events alone.
@@ -174,16 +76,16 @@ func TestJournalHoldsTheConversation(t *testing.T) {
 				if out := b.finish(b.start(cfg)); out.Text != "done" {
 					t.Fatalf("outcome: %+v", out)
 				}
-				f := &fold{t: t}
+				state := new(runlog.State)
 				events := b.events()
 				for _, e := range events {
 					if e.Type == store.ModelResult && e.Body.(*runlog.ModelResult).Message.Content.Text() == "done" {
 						break // what the last turn was asked with
 					}
-					f.add(e)
+					state.Add(&e)
 				}
 				reqs := model.Requests()
-				got, want := inJSON(t, f.history), inJSON(t, reqs[len(reqs)-1].Messages)
+				got, want := inJSON(t, state.History), inJSON(t, reqs[len(reqs)-1].Messages)
 				if got != want {
 					t.Errorf("the journal gives\n%s\nthe model was shown\n%s", got, want)
 				}

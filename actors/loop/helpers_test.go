@@ -128,6 +128,12 @@ type bench struct {
 // inBubble runs f with a system that must be empty at its end.
 func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Helper()
+	checkFolds := loop.Folds()
+	defer func() {
+		if _, wrong := checkFolds(); len(wrong) > 0 {
+			t.Errorf("the journal does not say what the run knows: %s", wrong[0])
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, store: memstore.New(nil), sink: &recorder{asked: make(chan store.Ask, 100)}}
 		b.trace = &actors.Tracer{Keep: func(ev actors.TraceEvent) bool { return ev.Actor.Kind() == actors.KindRun }}

@@ -77,9 +77,9 @@ func (r *run) wrapUp(c *actors.Context, limit *budget.LimitError, before []runlo
 	r.talk.say(note)
 	t := r.begins(spend)
 	t.answers = true
-	intent := t.intent(req)
+	intent := t.intent(req, r.clock.remaining())
 	intent.Body.(*runlog.ModelIntent).Last = true
-	entries := append(before, r.limits.reached(limit, runlog.LimitWrapUp), runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note}}, intent)
+	entries := append(before, r.limits.reached(limit, runlog.LimitWrapUp), runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedLast}}, intent)
 	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, entries...)
 }
 

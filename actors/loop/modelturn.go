@@ -64,7 +64,7 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
 		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
 	}
-	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req))...)
+	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining()))...)
 }
 
 // ask runs the turn in a task, which a cancel of the run ends.
@@ -107,7 +107,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
 	resp.Content = r.talk.inOrder(t, resp.Content)
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
-		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen}}
+		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
 	r.journal.write(c, func(c *actors.Context) {
 		switch {
 		case r.out != nil:

@@ -3,6 +3,9 @@ package loop
 import (
 	"context"
 	"errors"
+	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -64,6 +67,9 @@ func (o *opening) receive(c *actors.Context, msg any) {
 func (o *opening) recorded(c *actors.Context, m created) {
 	o.h.cfg.Origin = nil // the history goes on with the input
 	o.journal.opened(c, m.head, m.began)
+	if probe != nil {
+		probe(o.parts, []runlog.Entry{o.first})
+	}
 	o.run.opened(c, nil)
 }
 
@@ -130,5 +136,14 @@ func started(c *config) *runlog.RunStarted {
 		Agent: c.Agent, Parent: c.Origin.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Origin.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
 		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
-		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult}
+		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult, V: runlog.Version, Program: program()}
 }
+
+// program is the main module of the program, with its version.
+var program = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(info.Main.Path + " " + info.Main.Version)
+})

@@ -40,108 +40,35 @@ func (d *effects) unsafe() []string {
 	return slices.Compact(all)
 }
 
-// intent is the part of a call's intent that matters here.
-type intent struct {
-	Turn   int    `json:"turn"`
-	CallID string `json:"callId"`
-	Tool   string `json:"tool"`
-	Server string `json:"server"`
-	Safe   bool   `json:"safe"`
-}
-
-// step is a call in its run's journal.
-type step struct {
-	intent
-	key   string
-	child string // the run it has started; empty for none
-	sent  bool
-	done  bool // it has an outcome
-	made  bool // and was made
-}
-
-// read is the part of one run's journal that matters here.
+// read is one run with the fold of its journal.
 type read struct {
+	*runlog.State
 	head  store.Run
 	begun bool // it is no placeholder
-	steps []*step
-	end   *runlog.RunFinished
-	usage runlog.Usage
-	spent budget.Amount // by itself
 }
 
 // readRun reads a run's journal.
 func readRun(ctx context.Context, s store.Store, head store.Run) (*read, error) {
-	r := &read{head: head, begun: true}
-	calls := make(map[string]*step)
-	for ev, err := range store.Replay(ctx, s, head.ID, 0) {
-		if err != nil {
-			return nil, fmt.Errorf("reading run %q: %w", head.ID, err)
-		}
-		if err := r.event(calls, ev); err != nil {
-			return nil, fmt.Errorf("reading event %d of run %q: %w", ev.Seq, head.ID, err)
-		}
+	state, err := runlog.Fold(ctx, s, head.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading run %q: %w", head.ID, err)
 	}
-	return r, nil
-}
-
-func (r *read) event(calls map[string]*step, ev store.Event) error {
-	cl := calls[ev.Key]
-	switch ev.Type {
-	case store.ToolIntent:
-		cl = &step{key: ev.Key}
-		if err := jsonx.Unmarshal(ev.Body, &cl.intent); err != nil {
-			return err
-		}
-		calls[ev.Key] = cl
-		r.steps = append(r.steps, cl)
-	case store.ToolDispatched:
-		var body struct {
-			Run string `json:"run"`
-		}
-		if err := jsonx.Unmarshal(ev.Body, &body); err != nil || cl == nil {
-			return err
-		}
-		cl.sent, cl.child = true, body.Run
-		r.spent.ToolCalls++
-	case store.ToolResult, store.ToolUnknown:
-		var body struct {
-			Made bool `json:"made"`
-		}
-		if err := jsonx.Unmarshal(ev.Body, &body); err != nil || cl == nil {
-			return err
-		}
-		cl.done, cl.made = ev.Type == store.ToolResult, body.Made
-	case store.ModelResult:
-		var body struct {
-			Usage runlog.Usage `json:"usage"`
-		}
-		if err := jsonx.Unmarshal(ev.Body, &body); err != nil {
-			return err
-		}
-		u := body.Usage
-		r.usage.Input, r.usage.Output, r.usage.Cost = r.usage.Input+u.Input, r.usage.Output+u.Output, r.usage.Cost+u.Cost
-		r.spent.Steps++
-		r.spent = plus(r.spent, budget.Amount{Tokens: u.Input + u.Output, Cost: u.Cost, ModelCalls: 1})
-	case store.RunFinished:
-		r.end = new(runlog.RunFinished)
-		return jsonx.Unmarshal(ev.Body, r.end)
-	}
-	return nil
+	return &read{State: state, head: head, begun: true}, nil
 }
 
 // note adds the effects of a run to d, and returns the runs that it started. A call that starts
 // a run has no effect itself: those of that run count.
 func (d *effects) note(r *read) (children []string) {
-	for _, s := range r.steps {
+	for _, cl := range r.Calls {
 		switch {
-		case !s.sent, s.done && !s.made:
-		case s.child != "":
-			children = append(children, s.child)
-		case s.Safe:
-		case s.done:
-			d.made = append(d.made, s.Tool)
+		case !cl.Sent, cl.Done && !cl.Made:
+		case cl.Run != "":
+			children = append(children, cl.Run)
+		case cl.Intent != nil && cl.Intent.Safe:
+		case cl.Done:
+			d.made = append(d.made, cl.Tool)
 		default:
-			d.open = append(d.open, s.Tool)
+			d.open = append(d.open, cl.Tool)
 		}
 	}
 	return children
@@ -165,7 +92,7 @@ func look(ctx context.Context, s store.Store, id string) (*effects, error) {
 			return nil, err
 		}
 		if ids[0] == id {
-			d.end = r.end
+			d.end = r.Finished
 		}
 		ids = append(ids, d.note(r)...)
 	}
@@ -204,19 +131,19 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error)
 			return nil, err
 		}
 		if ids[0] == id {
-			d.end, d.begun = r.end, r.begun
+			d.end, d.begun = r.Finished, r.begun
 		}
 		ids = append(ids, d.note(r)...)
 		all = append(all, r)
 	}
 	first, whole := all[0], budget.Amount{}
 	for _, r := range slices.Backward(all) { // the first run last: its end means that all have ended
-		whole = plus(whole, r.spent)
-		whole.Steps = r.spent.Steps // a run's own
-		if r.end != nil {
+		whole = whole.Plus(r.Spent)
+		whole.Steps = r.Spent.Steps // a run's own
+		if r.Finished != nil {
 			continue
 		}
-		spent := r.spent
+		spent := r.Spent
 		if r == first {
 			spent = whole
 		}
@@ -230,16 +157,10 @@ func (cl *closer) close(ctx context.Context, agent, id string) (*effects, error)
 	return d, nil
 }
 
-// plus adds b to a, without its steps.
-func plus(a, b budget.Amount) budget.Amount {
-	return budget.Amount{Tokens: a.Tokens + b.Tokens, Cost: a.Cost + b.Cost, ModelCalls: a.ModelCalls + b.ModelCalls,
-		ToolCalls: a.ToolCalls + b.ToolCalls, Steps: a.Steps}
-}
-
 // ended is the end of a lost run.
 func (cl *closer) ended(r *read, spent budget.Amount) *runlog.RunFinished {
-	return &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: cl.why, Usage: r.usage,
-		Steps: r.spent.Steps, ToolCalls: r.spent.ToolCalls, Spent: spent}
+	return &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: cl.why, Usage: r.Usage,
+		Steps: r.Steps, ToolCalls: r.ToolCalls, Spent: spent}
 }
 
 // fence takes a run's lease, or the place of a missing run.
@@ -254,7 +175,7 @@ func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, fmt.Errorf("claiming run %q: %w", id, err)
 		case cl.past:
-			return &read{end: &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: "it was not begun"}}, nil
+			return &read{State: &runlog.State{Finished: &runlog.RunFinished{State: store.Failed, Stop: runlog.StopFailed, Error: "it was not begun"}}}, nil
 		}
 		body, err := jsonx.Marshal(&runlog.RunStarted{Agent: agent, Path: []string{agent}, Input: []llm.Message{}})
 		if err != nil {
@@ -263,7 +184,7 @@ func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
 		head, err = cl.store.Create(ctx, store.Run{ID: id, Agent: agent, Title: "a run that was not begun"}, cl.owner, cl.ttl,
 			store.Event{Type: store.RunStarted, Body: body})
 		if err == nil {
-			return &read{head: head}, nil
+			return &read{State: new(runlog.State), head: head}, nil
 		}
 		if !errors.Is(err, store.ErrExists) {
 			return nil, fmt.Errorf("taking the place of run %q: %w", id, err)
@@ -283,11 +204,11 @@ func (cl *closer) finish(ctx context.Context, r *read, spent budget.Amount) erro
 		events = append(events, store.Event{Type: typ, Key: key, Body: raw})
 		return err
 	}
-	for _, s := range r.steps {
-		if !s.sent || s.done {
+	for _, open := range r.Calls {
+		if !open.Sent || !open.Open() {
 			continue
 		}
-		if err := add(store.ToolUnknown, s.key, &runlog.ToolUnknown{Turn: s.Turn, CallID: s.CallID, Tool: s.Tool, Server: s.Server, Reason: cl.why}); err != nil {
+		if err := add(store.ToolUnknown, open.Key, &runlog.ToolUnknown{Turn: open.Turn, CallID: open.CallID, Tool: open.Tool, Server: open.Server, Reason: cl.why}); err != nil {
 			return err
 		}
 		if len(events) == store.MaxEvents-1 {

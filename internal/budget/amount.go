@@ -165,6 +165,9 @@ const (
 	steps  = 4
 )
 
+// Plus returns the sum of two amounts.
+func (n Amount) Plus(m Amount) Amount { return n.vector().plus(m.vector()).amount() }
+
 func (n Amount) vector() vector {
 	return vector{int64(n.Tokens), int64(n.Cost), int64(n.ModelCalls), int64(n.ToolCalls), int64(n.Steps)}
 }

@@ -32,6 +32,22 @@ type (
 		OnLimit    string `json:"onLimit,omitempty"`
 		WallMS     int64  `json:"wallMs"`
 		MaxResult  int    `json:"maxResult"`
+		V          int    `json:"v,omitzero"`        // [Version] of the journal; zero is the first
+		Program    string `json:"program,omitempty"` // that began the run, with its version
+	}
+	// RunParked is the body of run.parked: the run waits without a process.
+	RunParked struct {
+		Why string `json:"why"`
+	}
+	// RunResumed is the body of run.resumed: another process, or the same one, goes on with the
+	// run.
+	RunResumed struct {
+		Owner   string `json:"owner"`
+		Program string `json:"program,omitempty"`
+		// Drift says that the agent's configuration is not the one that the run began with.
+		Drift bool `json:"drift,omitzero"`
+		// Open are the keys of the calls that were open.
+		Open []string `json:"open,omitempty"`
 	}
 	// ToolsListed is the body of tools.listed. It comes before the first turn and
 	// whenever something has changed since.
@@ -56,6 +72,10 @@ type (
 		Held budget.Amount `json:"held,omitzero"`
 		// Last is true of the turn with which the run wraps up.
 		Last bool `json:"last,omitzero"`
+		// WallLeftMS is what is left of the run's wall time.
+		WallLeftMS int64 `json:"wallLeftMs,omitzero"`
+		// Clamped says that a limit has less room than the turn's output would have had.
+		Clamped bool `json:"clamped,omitzero"`
 	}
 	// ModelResult is the body of model.result.
 	ModelResult struct {
@@ -67,6 +87,8 @@ type (
 		Attempts int              `json:"attempts,omitzero"` // requests to the model; zero is one
 		Model    string           `json:"model,omitempty"`
 		Chosen   *Chosen          `json:"chosen,omitzero"` // by a router; nil where there was nothing to choose
+		// Spoilt are the IDs of the calls whose arguments were no JSON object.
+		Spoilt []string `json:"spoilt,omitempty"`
 	}
 	// ModelFailed is the body of model.failed. A journal written by an earlier version has
 	// an intent without a result in its place.
@@ -75,6 +97,9 @@ type (
 		Usage    Usage  `json:"usage"`             // of all attempts
 		Attempts int    `json:"attempts,omitzero"` // requests to the model; zero is one
 		Error    string `json:"error"`
+		// Lost says that the process ended during the turn: Usage is all that was held for it, and
+		// it is asked again under the same number.
+		Lost bool `json:"lost,omitzero"`
 	}
 	// Spent is the body of spent, one request to a model. Together with those of
 	// model.result and model.failed, and what the runs that were started have spent, the
@@ -115,6 +140,7 @@ type (
 		// the model is told so; else zero.
 		Repeated int                 `json:"repeated,omitzero"`
 		Result   *mcp.CallToolResult `json:"result"`
+		NoRoom   bool                `json:"noRoom,omitzero"` // it did not fit a limit
 	}
 	// ToolUnknown is the body of tool.unknown: the call may have had its effect, and
 	// the outcome cannot be known.
@@ -135,10 +161,13 @@ type (
 		By     string          `json:"by,omitempty"`
 		Scope  string          `json:"scope,omitempty"`
 		Reason string          `json:"reason,omitempty"`
+		// Answer is that of a question at a limit.
+		Answer json.RawMessage `json:"answer,omitzero"`
 	}
 	// InputAdded is the body of input.added.
 	InputAdded struct {
 		Message llm.Message `json:"message"`
+		Why     string      `json:"why,omitempty"` // [AddedRedo], …; empty in a journal of the first version
 	}
 	// LimitReached is the body of limit.reached. Amounts are written as in [budget.LimitError].
 	LimitReached struct {

@@ -19,6 +19,8 @@ const (
 	ToolsListedType = "tools.listed" // what the model may call from now on
 	ModelIntentType = "model.intent" // the model is about to be asked, with this reservation
 	ModelFailedType = "model.failed" // the model was asked, and the turn has no result
+	RunParkedType   = "run.parked"   // no process works on the run any more, until it is resumed
+	RunResumedType  = "run.resumed"  // a process goes on with it
 	InputAddedType  = "input.added"  // a message of the run itself to the model
 	SpentType       = "spent"        // what was paid for beside the turns; Key is the call's, empty for none
 
@@ -58,6 +60,8 @@ var bodies = map[string]func() any{
 	store.ToolUnknown:    func() any { return new(ToolUnknown) },
 	store.AskOpened:      func() any { return new(AskOpened) },
 	store.AskSettled:     func() any { return new(AskSettled) },
+	RunParkedType:        func() any { return new(RunParked) },
+	RunResumedType:       func() any { return new(RunResumed) },
 	InputAddedType:       func() any { return new(InputAdded) },
 	LimitReachedType:     func() any { return new(LimitReached) },
 	LimitRaisedType:      func() any { return new(LimitRaised) },

@@ -18,6 +18,17 @@ const (
 	SpentSummary  = "summary"  // of what is left out of the conversation
 )
 
+// Version is that of the journals that this program writes. A reader ignores the events and
+// members that it does not know, so that it can read later ones.
+const Version = 2
+
+// The reasons of a run to say something to the model: [InputAdded].Why.
+const (
+	AddedRedo    = "redo"    // the answer was not of the form that was asked for
+	AddedRefused = "refused" // a guard has refused the answer
+	AddedLast    = "last"    // it is to answer for the last time
+)
+
 // The actions of guards: [GuardActed].Action.
 const (
 	GuardChanged = "changed"

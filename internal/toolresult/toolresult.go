@@ -5,6 +5,7 @@ package toolresult
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -132,4 +133,58 @@ func Size(c mcp.Content) int {
 		return maxMedia + 1
 	}
 	return len(raw)
+}
+
+// minMarked is how many bytes a result has that a mark is worth while for. A mark has
+// less.
+const minMarked = 256
+
+// Bytes is how many bytes a result has.
+func Bytes(r *mcp.ToolResultContent) int {
+	n := len(r.StructuredContent)
+	for _, c := range r.Content {
+		n += Size(c)
+	}
+	return n
+}
+
+// Mark is one line in place of a result of so many bytes.
+func Mark(tool string, bytes int, r *mcp.ToolResultContent) *mcp.ToolResultContent {
+	return &mcp.ToolResultContent{ToolUseID: r.ToolUseID, IsError: r.IsError, Content: mcp.Contents{mcp.Text(fmt.Sprintf(
+		"[the result of %s, %d bytes, was dropped to save room]", clip.Text(tool, 100), bytes))}}
+}
+
+// Marked is [Mark], or nil if that gains nothing.
+func Marked(tool string, r *mcp.ToolResultContent) *mcp.ToolResultContent {
+	if n := Bytes(r); n >= minMarked {
+		return Mark(tool, n, r)
+	}
+	return nil
+}
+
+// minImageRoom is how many bytes of text a result has to have room for to keep its images.
+const minImageRoom = 4000
+
+// Shorten returns a result cut to so many bytes of text.
+func Shorten(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
+	short := ForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
+	short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
+		_, image := c.(*mcp.ImageContent)
+		return image && kept < minImageRoom
+	})
+	return short
+}
+
+// Warn adds to a result that the model turns in circles: it is that of the nth of the same
+// calls in a row. Zero adds nothing.
+func Warn(r *mcp.ToolResultContent, nth int) {
+	if nth == 0 {
+		return
+	}
+	if len(r.Content) == 0 && len(r.StructuredContent) > 0 {
+		r.Content = append(r.Content, mcp.Text(string(r.StructuredContent)))
+	}
+	r.Content = append(r.Content, mcp.Text(fmt.Sprintf(
+		"[You have made this same call with the same arguments %d times in a row. "+
+			"Its result will not help you any further: do something else, or answer with what you know.]", nth)))
 }

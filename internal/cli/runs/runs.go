@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,11 +104,12 @@ type OpenCall struct {
 }
 
 func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON bool) error {
-	t := transcript{Run: r, State: StateOf(r), Open: []OpenCall{}, Events: []store.Event{}}
+	t := transcript{Run: r, State: StateOf(r), Events: []store.Event{}}
 	if !r.State.Ended() && stalled(ctx, e, r.ID) {
 		t.State = setup.StateStalled
 	}
 	var entries []runlog.Entry
+	var state runlog.State
 	for ev, err := range store.Replay(ctx, s, r.ID, 0) {
 		if err != nil {
 			return err
@@ -120,8 +120,9 @@ func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON
 		}
 		t.Events = append(t.Events, ev)
 		entries = append(entries, entry)
-		t.follow(entry)
+		state.Add(&entry)
 	}
+	t.Open = openCalls(&state)
 	if asJSON {
 		return e.PrintJSON(t)
 	}
@@ -174,27 +175,14 @@ func stalled(ctx context.Context, e *env.Env, run string) bool {
 	return false
 }
 
-// follow keeps the list of calls without an outcome.
-func (t *transcript) follow(e runlog.Entry) {
-	at := slices.IndexFunc(t.Open, func(c OpenCall) bool { return c.Key == e.Key })
-	switch b := e.Body.(type) {
-	case *runlog.ToolIntent:
-		t.Open = append(t.Open, OpenCall{Key: e.Key, Tool: b.Tool, Server: b.Server, Arguments: b.Arguments})
-	case *runlog.ToolWaiting:
-		if at >= 0 {
-			t.Open[at].WaitsFor = b.For
-		}
-	case *runlog.ToolDispatched:
-		if at >= 0 {
-			t.Open[at].Dispatched = true
-		}
-	case *runlog.AskOpened, *runlog.AskSettled:
-		if at >= 0 {
-			t.Open[at].Asks = e.Type == store.AskOpened
-		}
-	case *runlog.ToolResult, *runlog.ToolUnknown:
-		if at >= 0 {
-			t.Open = slices.Delete(t.Open, at, at+1)
+// openCalls returns the calls without an outcome.
+func openCalls(s *runlog.State) []OpenCall {
+	out := []OpenCall{}
+	for _, c := range s.Calls {
+		if c.Open() && c.Intent != nil {
+			out = append(out, OpenCall{Key: c.Key, Tool: c.Tool, Server: c.Server, Arguments: c.Intent.Arguments, Dispatched: c.Sent,
+				Asks: c.Approval != nil && c.Approval.Settled == nil, WaitsFor: c.Waits})
 		}
 	}
+	return out
 }

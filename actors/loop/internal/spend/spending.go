@@ -203,10 +203,23 @@ func (s *Spending) Made(hold *budget.Hold) {
 func (s *Spending) Bill() Bill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b := s.soFar()
+	s.notes, s.closed = nil, true
+	return b
+}
+
+// SoFar returns the costs so far.
+func (s *Spending) SoFar() Bill {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.soFar()
+}
+
+// soFar is called under the lock.
+func (s *Spending) soFar() Bill {
 	r := s.account.Report()
 	b := Bill{Usage: s.used, Steps: s.steps, ToolCalls: s.calls, Spent: r.Spent, Notes: s.notes}
 	b.Usage.Over, b.Usage.OverCost = r.Over.Tokens, r.Over.Cost
-	s.notes, s.closed = nil, true
 	return b
 }
 

@@ -2,7 +2,6 @@ package window
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -84,9 +83,9 @@ func (s *shortening) replaceResults(i, kept int) {
 			continue
 		}
 		tool := s.toolOf(i, res.ToolUseID)
-		short := mark(tool, res)
+		short := toolresult.Marked(tool, res)
 		if kept > 0 {
-			short = clipped(res, kept)
+			short = toolresult.Shorten(res, kept)
 		}
 		if short == nil || size(llm.Message{Content: mcp.Contents{short}}) >= size(llm.Message{Content: mcp.Contents{res}}) {
 			continue
@@ -95,7 +94,7 @@ func (s *shortening) replaceResults(i, kept int) {
 			fresh = slices.Clone(old.Content)
 		}
 		fresh[j] = short
-		s.cut.body.Results = append(s.cut.body.Results, runlog.CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: resultSize(res), Kept: kept})
+		s.cut.body.Results = append(s.cut.body.Results, runlog.CutResult{CallID: res.ToolUseID, Tool: tool, Bytes: toolresult.Bytes(res), Kept: kept})
 	}
 	if fresh == nil {
 		return
@@ -113,27 +112,6 @@ func (s *shortening) toolOf(i int, id string) string {
 		}
 	}
 	return ""
-}
-
-func resultSize(r *mcp.ToolResultContent) int {
-	n := len(r.StructuredContent)
-	for _, c := range r.Content {
-		n += toolresult.Size(c)
-	}
-	return n
-}
-
-// minMarked is how many bytes a result has that a mark is worth while for. A mark has
-// less.
-const minMarked = 256
-
-// mark is one line in place of a result, nil if that gains nothing.
-func mark(tool string, r *mcp.ToolResultContent) *mcp.ToolResultContent {
-	if resultSize(r) < minMarked {
-		return nil
-	}
-	return &mcp.ToolResultContent{ToolUseID: r.ToolUseID, IsError: r.IsError, Content: mcp.Contents{mcp.Text(fmt.Sprintf(
-		"[the result of %s, %d bytes, was dropped to save room]", clip.Text(tool, 100), resultSize(r)))}}
 }
 
 // dropTurns leaves out whole turns, so that no call is ever without its result.
@@ -193,27 +171,10 @@ func (s *shortening) clipNewest() {
 	}
 }
 
-// minImageRoom is how many bytes of text a result has to have room for to keep its images.
-const minImageRoom = 4000
-
-// clipped is a result cut to so many bytes of text.
-func clipped(r *mcp.ToolResultContent, kept int) *mcp.ToolResultContent {
-	short := toolresult.ForModel(r.ToolUseID, &mcp.CallToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, kept)
-	short.Content = slices.DeleteFunc(short.Content, func(c mcp.Content) bool {
-		_, image := c.(*mcp.ImageContent)
-		return image && kept < minImageRoom
-	})
-	return short
-}
-
 // mark notes in the first message that others behind it are missing.
 func (c *Cut) mark() {
 	first := c.first
-	if c.body.Dropped > 0 || c.body.Summary != "" {
-		note := fmt.Sprintf("[%d earlier messages of this conversation, which stood here, were dropped to save room.]", c.body.Dropped)
-		if c.body.Summary != "" {
-			note += "\nWhat was dropped, in short: " + c.body.Summary
-		}
+	if note := c.body.Note(); note != "" {
 		first.Content = append(slices.Clone(first.Content), mcp.Text(note))
 	}
 	c.messages[0] = first

@@ -1,0 +1,497 @@
+package runlog
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/toolresult"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// State is the state of a run as its events tell it: the fold of them by [State.Add]. The
+// zero value is that of a run without events. An event of an unknown type changes nothing.
+type State struct {
+	Seq      int64        // of the last event
+	Time     time.Time    // likewise
+	Started  *RunStarted  // nil before the first event
+	Finished *RunFinished // nil while the run has not ended
+	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
+	HandOffs []string     // keys of the calls that handed the conversation over, in order
+	Listed   ToolsListed  // what the model may call
+
+	// History is the conversation as the next turn shows it to the model, without the last
+	// turn while that is open: see [State.Messages].
+	History []llm.Message
+	First   llm.Message // the first message as it came
+	Cut     HistoryCut  // the last one; of it Dropped and Summary count
+	Turn    *TurnState  // the last one; nil before the first
+	Calls   []*CallState
+	Asks    []*Question
+
+	Steps     int // turns begun
+	ToolCalls int
+	Usage     Usage         // of the run's own turns
+	Spent     budget.Amount // with the costs beside them, without the runs that were started
+	Raised    []LimitRaised
+	Limit     *LimitReached // the last one; nil if it was raised, or the run went on
+	StopMet   *StopMet
+	Seen      Taint
+	Repeats   Repeats
+	Redos     int           // answers that were not of the form that was asked for
+	Refusals  int           // how often guards had the model answer again
+	Wall      time.Duration // that is left of the run's time; exact where a turn begins, and else about
+
+	calls map[string]*CallState
+	asks  map[string]*Question
+	holds int // of the wall clock
+
+	refused string // by a guard, of the answer that comes next
+}
+
+// TurnState is one turn of the model.
+type TurnState struct {
+	N       int
+	Intent  ModelIntent
+	Result  *ModelResult // nil while it is open, and of one that failed
+	Failed  bool
+	Refused string       // the text of a guard that refused the answer
+	Calls   []*CallState // that are decided
+	Over    bool         // what follows the turn has begun
+
+	wanted []*mcp.ToolUseContent // the calls that its message asks for
+}
+
+// Open reports whether the model was asked and the journal does not know its answer.
+func (t *TurnState) Open() bool { return t != nil && t.Result == nil && !t.Failed }
+
+// Wanted returns the calls that the model has asked for in the turn.
+func (t *TurnState) Wanted() []*mcp.ToolUseContent { return t.wanted }
+
+// answers returns the results of the calls in the model's order, and whether all are there.
+func (t *TurnState) answers() (mcp.Contents, bool) {
+	out := make(mcp.Contents, 0, len(t.wanted))
+	for _, use := range t.wanted {
+		i := slices.IndexFunc(t.Calls, func(c *CallState) bool { return c.CallID == use.ID })
+		if i < 0 || t.Calls[i].Shown == nil {
+			return nil, false
+		}
+		out = append(out, t.Calls[i].Shown)
+	}
+	return out, true
+}
+
+// CallState is one tool call.
+type CallState struct {
+	Key                  string
+	Turn                 int
+	CallID, Tool, Server string
+	Intent               *ToolIntent // nil for a call that was refused
+	Approval             *Question   // the last one; nil for none
+	Waits                string      // the reason of its wait before it is sent
+	Sent                 bool        // it may have had its effect
+	Run                  string      // that it starts
+	Done                 bool        // it has a result
+	Made                 bool        // and was neither refused nor declined
+	NoRoom               bool        // and was refused for a limit
+	Shown                *mcp.ToolResultContent
+}
+
+// Open reports whether the call has neither a result nor an unknown outcome.
+func (c *CallState) Open() bool { return c.Shown == nil }
+
+// Question is an ask of a run.
+type Question struct {
+	Ask     store.Ask
+	Settled *AskSettled // nil while it is open, as far as the journal knows
+}
+
+// Fold reads the whole journal of a run.
+func Fold(ctx context.Context, j store.Journal, run string) (*State, error) {
+	s := new(State)
+	for ev, err := range store.Replay(ctx, j, run, 0) {
+		var e Entry
+		if err == nil {
+			e, err = Decode(ev)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Add(&e)
+	}
+	return s, nil
+}
+
+// Add takes the next event in.
+func (s *State) Add(e *Entry) {
+	s.Seq = max(s.Seq, e.Seq)
+	s.pass(e)
+	switch b := e.Body.(type) {
+	case *RunStarted:
+		s.started(b)
+	case *ModelIntent:
+		s.begin(b)
+	case *ModelResult:
+		s.result(b)
+	case *ModelFailed:
+		s.failed(b)
+	case *Spent:
+		s.Spent = s.Spent.Plus(budget.Amount{Tokens: b.Usage.Total(), Cost: b.Usage.Cost, ModelCalls: 1})
+	case *AskOpened:
+		s.asked(e.Key, b)
+	case *AskSettled:
+		if q := s.asks[e.Key]; q != nil {
+			q.Settled = b
+		}
+	case *Tainted:
+		s.Seen = b.Seen
+	case *StopMet:
+		s.StopMet = b
+	case *RunFinished:
+		s.finished(b)
+	default:
+		s.addCall(e)
+	}
+}
+
+// addCall takes in an event of a call, and what lies between two turns.
+func (s *State) addCall(e *Entry) {
+	switch b := e.Body.(type) {
+	case *ToolIntent:
+		c := s.call(e.Key, b.Turn, b.CallID)
+		c.Intent, c.Tool, c.Server = b, b.Tool, b.Server
+	case *ToolWaiting:
+		if c := s.calls[e.Key]; c != nil {
+			c.Waits = b.For
+		}
+	case *ToolDispatched:
+		c := s.call(e.Key, b.Turn, b.CallID)
+		if !c.Sent {
+			s.countCall(1)
+		}
+		c.Sent, c.Run, c.Waits = true, b.Run, ""
+	case *ToolResult:
+		c := s.call(e.Key, b.Turn, b.CallID)
+		if c.Sent && !b.Made { // it was not sent after all
+			s.countCall(-1)
+		}
+		c.Tool, c.Server, c.Done, c.Made, c.NoRoom = b.Tool, b.Server, true, b.Made, b.NoRoom
+		c.Shown = s.shown(b.CallID, b.Result)
+		toolresult.Warn(c.Shown, b.Repeated)
+	case *ToolUnknown:
+		c := s.call(e.Key, b.Turn, b.CallID)
+		c.Tool, c.Server, c.Made = b.Tool, b.Server, true
+		c.Shown = s.shown(b.CallID, b.Shown())
+	default:
+		s.addBetween(e)
+	}
+}
+
+// addBetween takes in an event between two turns.
+func (s *State) addBetween(e *Entry) {
+	switch b := e.Body.(type) {
+	case *ToolsListed:
+		s.Listed = *b
+		s.close()
+	case *GuardActed:
+		if b.Action == GuardRefused && e.Key == "" {
+			s.refused = b.Text
+		}
+	case *InputAdded:
+		s.added(b)
+	case *HistoryCut:
+		s.close()
+		s.cut(b)
+	case *AgentChanged:
+		s.close()
+		s.Agent, s.HandOffs = *b, append(s.HandOffs, e.Key)
+	case *LimitReached:
+		s.Limit = b
+		s.close()
+	case *LimitRaised:
+		s.Raised, s.Limit = append(s.Raised, *b), nil
+	}
+}
+
+// pass counts the time that has passed since the event before. The clock of a run stands still
+// while a person is waited for, and while no process works on it (TIME-05).
+func (s *State) pass(e *Entry) {
+	_, resumed := e.Body.(*RunResumed)
+	if s.holds <= 0 && !resumed && !s.Time.IsZero() {
+		s.Wall -= max(e.Time.Sub(s.Time), 0)
+	}
+	s.Time = e.Time
+	switch b := e.Body.(type) {
+	case *AskOpened:
+		if s.asks[e.Key] == nil {
+			s.holds++
+		}
+	case *AskSettled:
+		if q := s.asks[e.Key]; q != nil && q.Settled == nil {
+			s.holds--
+		}
+	case *ToolWaiting:
+		if c := s.calls[e.Key]; c != nil && c.Waits == "" && b.For != "" {
+			s.holds++
+		}
+	case *ToolDispatched, *ToolResult, *ToolUnknown:
+		if c := s.calls[e.Key]; c != nil && c.Waits != "" {
+			s.holds--
+			c.Waits = ""
+		}
+	case *ModelIntent:
+		if b.WallLeftMS != 0 {
+			s.Wall = time.Duration(b.WallLeftMS) * time.Millisecond
+		}
+	}
+}
+
+func (s *State) started(b *RunStarted) {
+	s.Started, s.History = b, slices.Clip(b.Input)
+	s.Wall = time.Duration(b.WallMS) * time.Millisecond
+	s.Agent = AgentChanged{To: b.Agent, Path: b.Path, Hash: b.Hash, Model: b.Model, System: b.System}
+	if len(b.Input) > 0 {
+		s.First = b.Input[0]
+	}
+}
+
+func (s *State) begin(b *ModelIntent) {
+	if s.Turn.Open() { // an earlier version wrote nothing of a turn that failed
+		s.Spent = s.Spent.Plus(s.Held())
+	}
+	s.close()
+	s.Turn, s.Steps, s.Limit, s.refused = &TurnState{N: b.Turn, Intent: *b}, b.Turn, nil, ""
+}
+
+// Held returns what is held for a turn that is open: it may have been spent.
+func (s *State) Held() budget.Amount {
+	if !s.Turn.Open() {
+		return budget.Amount{}
+	}
+	held := s.Turn.Intent.Held
+	if held == (budget.Amount{}) { // of an earlier version
+		held = budget.Amount{Tokens: s.Turn.Intent.Reserved + s.Turn.Intent.MaxTokens}
+	}
+	held.ModelCalls, held.Steps = max(held.ModelCalls, 1), max(held.Steps, 1)
+	return held
+}
+
+func (s *State) result(b *ModelResult) {
+	if s.Turn == nil || s.Turn.N != b.Turn {
+		s.begin(&ModelIntent{Turn: b.Turn})
+	}
+	t := s.Turn
+	t.Result, t.Refused, s.refused = b, s.refused, ""
+	for _, c := range b.Message.Content {
+		if use, ok := c.(*mcp.ToolUseContent); ok {
+			t.wanted = append(t.wanted, use)
+		}
+	}
+	s.charge(b.Usage, b.Attempts, 1)
+}
+
+func (s *State) failed(b *ModelFailed) {
+	steps := 1
+	if s.Turn != nil {
+		s.Turn.Failed = true
+	}
+	if b.Lost { // it is asked again, as the same turn
+		steps, s.Steps = 0, b.Turn-1
+	}
+	s.charge(b.Usage, b.Attempts, steps)
+}
+
+func (s *State) charge(u Usage, attempts, steps int) {
+	s.Usage = s.Usage.Plus(u)
+	s.Spent = s.Spent.Plus(budget.Amount{Tokens: u.Total(), Cost: u.Cost, ModelCalls: max(attempts, 1), Steps: steps})
+}
+
+func (s *State) countCall(n int) {
+	s.ToolCalls += n
+	s.Spent.ToolCalls += n
+}
+
+// call returns the call of a key. The first of a turn means that the turn was decided.
+func (s *State) call(key string, turn int, id string) *CallState {
+	c := s.calls[key]
+	if c != nil {
+		return c
+	}
+	c = &CallState{Key: key, Turn: turn, CallID: id}
+	if s.calls == nil {
+		s.calls = make(map[string]*CallState)
+	}
+	s.calls[key], s.Calls = c, append(s.Calls, c)
+	t := s.Turn
+	if t == nil || t.N != turn {
+		return c
+	}
+	if len(t.Calls) == 0 {
+		prints := make([][sha256.Size]byte, len(t.wanted))
+		for i, use := range t.wanted {
+			prints[i] = Fingerprint(use.Name, use.Input)
+		}
+		s.Repeats.See(prints)
+		if t.Refused != "" {
+			s.Refusals++
+		}
+	}
+	t.Calls = append(t.Calls, c)
+	return c
+}
+
+func (s *State) shown(id string, r *mcp.CallToolResult) *mcp.ToolResultContent {
+	limit := 0
+	if s.Started != nil {
+		limit = s.Started.MaxResult
+	}
+	if r == nil {
+		r = new(mcp.CallToolResult)
+	}
+	return toolresult.ForModel(id, r, limit)
+}
+
+// asked takes in a question. One about a call has the call's key, or a beginning of its own
+// that ends with a point.
+func (s *State) asked(id string, b *AskOpened) {
+	q := &Question{Ask: b.Ask}
+	if s.asks == nil {
+		s.asks = make(map[string]*Question)
+	}
+	s.asks[id], s.Asks = q, append(s.Asks, q)
+	if b.Ask.Kind != AskKind {
+		return
+	}
+	c := s.calls[id]
+	if dot := strings.LastIndexByte(id, '.'); c == nil && dot > 0 {
+		c = s.calls[id[:dot]]
+	}
+	if c != nil {
+		c.Approval = q
+	}
+}
+
+func (s *State) added(b *InputAdded) {
+	if t := s.Turn; t != nil && t.Result != nil && !t.Over && len(t.wanted) == 0 &&
+		(b.Why != AddedLast || len(t.Result.Message.Content) > 0) {
+		s.say(t.Result.Message)
+		t.Over = true
+	}
+	s.close()
+	s.History = append(s.History, b.Message)
+	switch b.Why {
+	case AddedRedo:
+		s.Redos++
+	case AddedRefused:
+		s.Refusals++
+	}
+}
+
+// close ends the last turn if it has calls and all results are there: what follows it has begun.
+func (s *State) close() {
+	t := s.Turn
+	if t == nil || t.Over || t.Result == nil || len(t.wanted) == 0 {
+		return
+	}
+	if answers, all := t.answers(); all {
+		t.Over = true
+		s.say(t.Result.Message, llm.Message{Role: llm.RoleUser, Content: answers})
+	}
+}
+
+// say adds messages to the history. Models do not take an empty one.
+func (s *State) say(messages ...llm.Message) {
+	for _, m := range messages {
+		if len(m.Content) == 0 {
+			m.Content = mcp.Contents{mcp.Text("(no answer)")}
+		}
+		s.History = append(s.History, m)
+	}
+}
+
+func (s *State) finished(b *RunFinished) {
+	t := s.Turn
+	answered := t != nil && t.Result != nil && !t.Over && len(t.wanted) == 0
+	s.close()
+	switch {
+	case b.State == store.Finished && (t == nil || len(t.wanted) == 0): // it may be a guard's
+		s.say(llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{mcp.Text(b.Text)}})
+	case answered:
+		s.say(t.Result.Message)
+	}
+	s.Finished = b
+}
+
+// Messages returns the conversation so far. What the last turn has left open is not in it.
+func (s *State) Messages() []llm.Message {
+	if t := s.Turn; t != nil && t.Result != nil && !t.Over && len(t.wanted) > 0 {
+		if answers, all := t.answers(); all {
+			return append(slices.Clip(s.History), t.Result.Message, llm.Message{Role: llm.RoleUser, Content: answers})
+		}
+	}
+	return s.History
+}
+
+// cut leaves out what a cut has left out.
+func (s *State) cut(b *HistoryCut) {
+	if len(s.History) == 0 || 1+b.Messages > len(s.History) { // of another's making
+		return
+	}
+	s.Cut = *b
+	history := slices.Clone(s.History)
+	for _, cut := range b.Results {
+		for i := range history {
+			history[i] = shortened(history[i], cut)
+		}
+	}
+	history[0] = s.First
+	if note := b.Note(); note != "" {
+		history[0].Content = append(slices.Clip(history[0].Content), mcp.Text(note))
+	}
+	s.History = slices.Delete(history, 1, 1+b.Messages)
+}
+
+// shortened is a message whose result of one call was cut.
+func shortened(m llm.Message, cut CutResult) llm.Message {
+	for j, c := range m.Content {
+		r, ok := c.(*mcp.ToolResultContent)
+		if !ok || r.ToolUseID != cut.CallID {
+			continue
+		}
+		m.Content = slices.Clone(m.Content)
+		if m.Content[j] = toolresult.Mark(cut.Tool, cut.Bytes, r); cut.Kept > 0 {
+			m.Content[j] = toolresult.Shorten(r, cut.Kept)
+		}
+	}
+	return m
+}
+
+// Note is the note to the model on what stood behind the first message; empty for nothing.
+func (b *HistoryCut) Note() string {
+	if b.Dropped == 0 && b.Summary == "" {
+		return ""
+	}
+	note := fmt.Sprintf("[%d earlier messages of this conversation, which stood here, were dropped to save room.]", b.Dropped)
+	if b.Summary != "" {
+		note += "\nWhat was dropped, in short: " + b.Summary
+	}
+	return note
+}
+
+// Shown is what the model reads of a call of unknown outcome.
+func (b *ToolUnknown) Shown() *mcp.CallToolResult {
+	return mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", b.Reason)
+}
+
+// Again reports whether the question asks in spite of all earlier approvals.
+func (q *Question) Again() bool {
+	var p ApprovalPayload
+	return jsonx.Unmarshal(q.Ask.Payload, &p) == nil && p.Again
+}
