@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,12 +242,11 @@ func TestResumeIsAuthorized(t *testing.T) {
 	})
 }
 
-// HTTP+SSE: its stream and its POSTs (SSE-02, SSE-03).
-func TestOldTransportIsAuthorized(t *testing.T) {
-	keys := &tokens{good: "two", given: "one"}
+// guardedOld is a server of HTTP+SSE that wants a token.
+func (k *tokens) guardedOld() func(http.ResponseWriter, *posted) {
 	var mu sync.Mutex
 	var to http.ResponseWriter
-	answer := keys.guarded(func(w http.ResponseWriter, r *posted) {
+	return k.guarded(func(w http.ResponseWriter, r *posted) {
 		if r.HTTP == "GET" {
 			mu.Lock()
 			to = w
@@ -267,7 +267,12 @@ func TestOldTransportIsAuthorized(t *testing.T) {
 			sayStream(to, `{"jsonrpc":"2.0","id":`+r.ID.String()+`,"result":{"content":[],"tools":[]}}`)
 		}
 	})
-	webBubble(t, answer, func(t *testing.T, _ *webServer, opts *Options) {
+}
+
+// HTTP+SSE: its stream and its POSTs (SSE-02, SSE-03).
+func TestOldTransportIsAuthorized(t *testing.T) {
+	keys := &tokens{good: "two", given: "one"}
+	webBubble(t, keys.guardedOld(), func(t *testing.T, _ *webServer, opts *Options) {
 		srv := webAt("/sse")
 		srv.Transport = TransportSSE
 		srv.HeadersFunc = func(ctx context.Context) (map[string]string, error) {
@@ -284,6 +289,62 @@ func TestOldTransportIsAuthorized(t *testing.T) {
 		keys.set("three", "three")
 		if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil || keys.times() != 3 {
 			t.Errorf("CallTool: got %v, asked %d times", err, keys.times())
+		}
+	})
+}
+
+// patientPerson is an Authorizer whose person logs in after a minute.
+type patientPerson struct {
+	keys  *tokens
+	asked atomic.Int32
+}
+
+func (p *patientPerson) For(*Server) (Auth, error) { return p, nil }
+
+func (p *patientPerson) Authorize(_ context.Context, req *http.Request) error {
+	p.keys.mu.Lock()
+	defer p.keys.mu.Unlock()
+	req.Header.Set("Authorization", "Bearer "+p.keys.given)
+	return nil
+}
+
+func (p *patientPerson) Denied(context.Context, *http.Request, int, http.Header) (bool, error) {
+	return false, &loginError{p}
+}
+
+type loginError struct{ *patientPerson }
+
+func (e *loginError) Error() string { return "a person has to log in" }
+
+func (e *loginError) Wait(resume func(error)) (leave func()) {
+	e.asked.Add(1)
+	timer := time.AfterFunc(time.Minute, func() {
+		e.keys.mu.Lock()
+		e.keys.given = e.keys.good
+		e.keys.mu.Unlock()
+		resume(nil)
+	})
+	return func() { timer.Stop() }
+}
+
+// HTTP+SSE: a handshake and a call that are refused until a person logs in wait for that, and are
+// made again, as over Streamable HTTP (AUTH-22, SSE-03).
+func TestOldTransportWaitsForLogin(t *testing.T) {
+	p := &patientPerson{keys: &tokens{good: "one", given: "none"}}
+	webBubble(t, p.keys.guardedOld(), func(t *testing.T, _ *webServer, opts *Options) {
+		srv := webAt("/sse")
+		srv.Transport = TransportSSE
+		opts.Authorizer = p
+		c, err := Dial(t.Context(), srv, opts)
+		if err != nil || p.asked.Load() == 0 {
+			t.Fatalf("Dial: got %v, asked %d times", err, p.asked.Load())
+		}
+		defer c.Close()
+		p.asked.Store(0)
+		p.keys.set("two", "one")
+		begun := time.Now()
+		if _, err := c.CallTool(t.Context(), "t", nil, nil); err != nil || p.asked.Load() != 1 || time.Since(begun) < time.Minute {
+			t.Errorf("CallTool: got %v after %v, asked %d times", err, time.Since(begun), p.asked.Load())
 		}
 	})
 }

@@ -331,6 +331,7 @@ func (l *login) ask(ctx context.Context, back *callback, scopes []string) (*oaut
 func (l *login) keep(ctx context.Context, got *oauth.Token, asked []string) (*tokens, error) {
 	t := &tokens{of: credential{Issuer: l.client.Server.Issuer, Resource: l.client.Resource, ClientID: l.client.ID, Grant: l.grantName(), From: l.cfg.MetadataURL}}
 	t.take(got, asked)
+	t.Asked = without(asked, t.Scopes)
 	if l.client.DPoP != nil {
 		key, err := l.client.DPoP.Export()
 		if err != nil {

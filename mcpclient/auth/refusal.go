@@ -49,10 +49,11 @@ func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
 		m.end(errForbidden)
 		return
 	}
+	var asked []string
 	if t := k.now.Load(); t != nil {
-		w.had = t.Scopes
+		w.had, asked = t.Scopes, t.Asked
 	}
-	more := slices.DeleteFunc(slices.Clone(w.scopes), func(s string) bool { return slices.Contains(w.had, s) })
+	more := without(w.scopes, w.had)
 	names := sanitize.Line(strings.Join(more, " "), 300)
 	switch {
 	case len(more) == 0:
@@ -62,8 +63,14 @@ func (k *keeper) stepUp(c *actors.Context, m *refused, w *wish) {
 		m.end(fmt.Errorf("the server wants more for this, and oauth.scopes does not name it: add %s", names))
 		return
 	}
+	w.had = slices.Concat(w.had, without(asked, more)) // all that was asked for before
 	w.why, w.more = "the server wants more for this: "+names, slices.Concat(w.had, more)
 	k.needLogin(c, m.waiter, w)
+}
+
+// without returns the scopes that are not among others.
+func without(scopes, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return slices.Contains(others, s) })
 }
 
 var (

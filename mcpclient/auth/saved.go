@@ -61,6 +61,7 @@ type tokens struct {
 	Type    string    `json:"type"`
 	Refresh string    `json:"refresh,omitempty"`
 	Scopes  []string  `json:"scopes,omitempty"`
+	Asked   []string  `json:"asked,omitempty"` // scopes that were asked for, and not given
 	Expires time.Time `json:"expires,omitzero"`
 	Key     string    `json:"key,omitempty"`  // to which the tokens are bound, a JSON Web Key
 	Renew   time.Time `json:"renew,omitzero"` // when it is to be renewed, a little before that

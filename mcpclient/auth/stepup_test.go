@@ -62,6 +62,25 @@ func TestStepUp(t *testing.T) {
 	})
 }
 
+// What was asked for before and not given is asked for again with what the challenge names, also
+// after a renewal and in another process (AUTH-61).
+func TestStepUpAsksForAll(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		k.life, k.challenged, k.withheld = 60, "read extra", "extra"
+		k.good(k.call(k.credential(), "t"))
+		time.Sleep(time.Minute)
+		k.good(k.call(k.credential(), "t"))
+		k.set(func() { k.wants = map[string]string{"u": "write"}; k.challenged = "" })
+		later := k.another(k.inBubble)
+		k.good(later.call(later.credential(), "u"))
+		k.counts("at the end", map[string]int{"refresh_token": 1, "authorize": 2})
+		r := later.requests()[0]
+		if !slices.Equal(r.Scopes, []string{"write", "read", "extra"}) || !slices.Equal(r.New, []string{"write", "extra"}) {
+			t.Errorf("got the request for %q, new %q", r.Scopes, r.New)
+		}
+	})
+}
+
 // A client whose token has ended and which lacks a scope, too, renews the one and asks for the
 // other in one call (AUTH-61).
 func TestStepUpAfterRenewal(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,6 +60,7 @@ type world struct {
 	polled     []time.Time
 	documents  map[string]any     // further ones, by path
 	posted     bool               // clients show their secret in the form
+	withheld   string             // a scope that no person gives
 	noDevices  bool               // a registration for device codes is refused
 	onToken    func(token string) // hears of each token that is shown
 	onRefused  func(n int)
@@ -326,6 +328,10 @@ func (w *world) device(out http.ResponseWriter, issuer string, form url.Values) 
 
 // give gives tokens out.
 func (w *world) give(out http.ResponseWriter, issuer string, granted url.Values) {
+	if w.withheld != "" {
+		granted = maps.Clone(granted)
+		granted.Set("scope", strings.TrimSpace(strings.ReplaceAll(" "+granted.Get("scope")+" ", " "+w.withheld+" ", " ")))
+	}
 	w.serial++
 	token := fmt.Sprintf("access-secret-%d", w.serial)
 	got := map[string]any{"access_token": token, "token_type": "Bearer", "scope": granted.Get("scope")}

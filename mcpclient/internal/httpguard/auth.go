@@ -87,6 +87,28 @@ func Renewed(ctx context.Context, auth Auth, req *http.Request, resp *http.Respo
 	return auth.Denied(ctx, req, resp.StatusCode, resp.Header)
 }
 
+// Refusals decides whether a refused request may be sent again: at most three times, and not if
+// something new to prove who we are was refused in the same way as what it has replaced. A
+// further proof for the same token, such as one with the nonce that the server wants, is
+// nothing new.
+type Refusals struct {
+	n, status int
+	token     string
+}
+
+// maxAgain is for a nonce, a token that has expired, and then for want of a scope.
+const maxAgain = 3
+
+// Again is [Renewed] for one attempt of a request.
+func (r *Refusals) Again(ctx context.Context, auth Auth, req *http.Request, resp *http.Response) (bool, error) {
+	token := req.Header.Get("Authorization")
+	if r.n == maxAgain || resp.StatusCode == r.status && token != r.token {
+		return false, nil
+	}
+	r.n, r.status, r.token = r.n+1, resp.StatusCode, token
+	return Renewed(ctx, auth, req, resp)
+}
+
 // Discard reads what little there may be of an answer that is of no use, so that its
 // connection can be used again, and closes it.
 func Discard(resp *http.Response) {

@@ -27,8 +27,9 @@ var (
 	errSlow   = errors.New("the server does not answer the POST")
 )
 
-// refused makes the error of a status that is no success. It closes the body.
-func (o *Options) refused(resp *http.Response, secrets ...string) error {
+// refused makes the error of a status that is no success. Denied is why a refusal was not made
+// good, or nil. It closes the body.
+func (o *Options) refused(resp *http.Response, denied error, secrets ...string) error {
 	limit := time.AfterFunc(pageTime, func() { resp.Body.Close() })
 	defer limit.Stop()
 	defer resp.Body.Close()
@@ -42,6 +43,9 @@ func (o *Options) refused(resp *http.Response, secrets ...string) error {
 	}
 	err := error(&streamable.StatusError{Status: resp.StatusCode, Text: clean(string(page))})
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		if denied != nil {
+			err = fmt.Errorf("%w: %w", err, denied)
+		}
 		challenges := httpguard.Challenges(resp.Header)
 		err = o.Denied(resp.StatusCode, challenges, clean(strings.Join(challenges, ", ")), err)
 	}

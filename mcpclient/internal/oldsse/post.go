@@ -100,7 +100,7 @@ func (l *Link) next() *post {
 func (l *Link) run(p *post) {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, postTime, errSlow)
 	defer cancel()
-	resp, err := l.authorized(ctx, func() *http.Request {
+	resp, denied, err := l.authorized(ctx, func() *http.Request {
 		return &http.Request{
 			Method: http.MethodPost, URL: l.endpoint, Host: l.endpoint.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: l.opts.headers("Content-Type", "application/json", "Accept-Encoding", "identity"),
@@ -113,7 +113,7 @@ func (l *Link) run(p *post) {
 		return
 	}
 	if resp.StatusCode/100 != 2 {
-		l.refused(p, resp)
+		l.refused(p, resp, denied)
 		return
 	}
 	l.mu.Lock()
@@ -140,9 +140,9 @@ func (l *Link) undelivered(p *post, err error) {
 }
 
 // refused is an answer that is no success.
-func (l *Link) refused(p *post, resp *http.Response) {
+func (l *Link) refused(p *post, resp *http.Response, denied error) {
 	status := resp.StatusCode
-	err := l.opts.refused(resp, l.secrets()...)
+	err := l.opts.refused(resp, denied, l.secrets()...)
 	l.mu.Lock()
 	gone := l.known && (status == http.StatusNotFound || status == http.StatusGone)
 	l.mu.Unlock()

@@ -17,10 +17,11 @@ type endpoint struct {
 	rt   http.RoundTripper // of the client: a POST follows no redirect
 }
 
-// authorized sends a request without a body, once more if it was refused and there is
-// something else to prove who we are with.
+// authorized sends a request without a body, again if it was refused and there is something
+// else to prove who we are with.
 func (e *endpoint) authorized(ctx context.Context, method string, header http.Header, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	for first := true; ; first = false {
+	var refusals httpguard.Refusals
+	for {
 		req := (&http.Request{
 			Method: method, URL: e.opts.URL, Host: e.opts.URL.Host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -29,10 +30,10 @@ func (e *endpoint) authorized(ctx context.Context, method string, header http.He
 			return nil, fmt.Errorf("authorizing the request: %w", err)
 		}
 		resp, err := send(req)
-		if err != nil || !first {
-			return resp, err
+		if err != nil {
+			return nil, err
 		}
-		if again, _ := e.renewed(ctx, req, resp); !again {
+		if again, _ := e.renewed(ctx, req, resp, &refusals); !again {
 			return resp, nil
 		}
 		httpguard.Discard(resp)
@@ -40,8 +41,8 @@ func (e *endpoint) authorized(ctx context.Context, method string, header http.He
 }
 
 // renewed reports whether a refused request is to be sent once more; the error says why not.
-func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response) (bool, error) {
-	again, err := httpguard.Renewed(ctx, e.opts.Auth, req, resp)
+func (e *endpoint) renewed(ctx context.Context, req *http.Request, resp *http.Response, refusals *httpguard.Refusals) (bool, error) {
+	again, err := refusals.Again(ctx, e.opts.Auth, req, resp)
 	if err != nil {
 		e.opts.Log.Debug("the server refuses a request, and there is nothing new to prove who sends it", "status", resp.StatusCode, "error", err)
 	}

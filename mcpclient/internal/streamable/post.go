@@ -75,14 +75,10 @@ func (p *post) run() {
 	p.receive(resp)
 }
 
-// maxAgain bounds how often one message is sent again because it was refused: for a token that
-// has expired, and then for want of a scope.
-const maxAgain = 2
-
 // send sends the message, again if the server is busy and says for how long, and once
 // more for each way in which it wants to know better who we are.
 func (p *post) send() (*http.Response, error) {
-	refused, again := 0, 0
+	var refusals httpguard.Refusals
 	for n := 1; ; n++ {
 		if p.ctx.Err() != nil {
 			return nil, context.Cause(p.ctx)
@@ -94,9 +90,7 @@ func (p *post) send() (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if again < maxAgain && resp.StatusCode != refused && p.renewed(resp) {
-			refused = resp.StatusCode
-			again++
+		if p.renewed(resp, &refusals) {
 			continue
 		}
 		wait, busy := p.busy(resp)
@@ -124,9 +118,9 @@ func (p *post) authorize() error {
 
 // renewed reports whether a POST was refused and is to be sent once more: it was not
 // carried out. The answer is closed then.
-func (p *post) renewed(resp *http.Response) bool {
+func (p *post) renewed(resp *http.Response, refusals *httpguard.Refusals) bool {
 	var again bool
-	if again, p.denied = p.link.server.renewed(p.ctx, &p.req, resp); !again {
+	if again, p.denied = p.link.server.renewed(p.ctx, &p.req, resp, refusals); !again {
 		return false
 	}
 	for range 50 { // the transport may not have said yet that all was written
