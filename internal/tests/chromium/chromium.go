@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -55,7 +56,7 @@ var flags = []string{
 }
 
 // Start starts a browser with a profile of its own and returns the context of its first tab, for
-// [chromedp.Do]. The browser ends with the test; what it wrote is part of a failure.
+// [chromedp.Do]. The browser ends with the test.
 func Start(t testing.TB) context.Context {
 	t.Helper()
 	log := new(bytes.Buffer)
@@ -69,6 +70,7 @@ func Start(t testing.TB) context.Context {
 	bounded, expire := context.WithTimeout(context.WithoutCancel(t.Context()), useTime)
 	allocator, release := chromedp.NewExecAllocator(bounded, opts...)
 	tab, _ := chromedp.NewContext(allocator, chromedp.WithErrorf(t.Logf))
+	started := false
 	t.Cleanup(func() {
 		err := chromedp.Cancel(tab) // waits for the end of the program
 		release()
@@ -76,13 +78,14 @@ func Start(t testing.TB) context.Context {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("ending chromium: %v", err)
 		}
-		if t.Failed() {
+		if !started { // else it has much to say of what it does not need
 			t.Logf("chromium wrote:\n%s", log)
 		}
 	})
 	if err := chromedp.Do(tab); err != nil {
 		t.Fatalf("starting chromium: %v", err)
 	}
+	started = true
 	return tab
 }
 
@@ -95,4 +98,20 @@ func Tab(t testing.TB, browser context.Context) context.Context {
 		t.Fatalf("opening a tab: %v", err)
 	}
 	return tab
+}
+
+// Wait evaluates an expression in a tab until it is a text that is not empty, also while the tab
+// goes from page to page.
+func Wait(tab context.Context, expression string) (string, error) {
+	for {
+		text, err := chromedp.Run(tab, chromedp.Evaluate[string](expression))
+		if err == nil && text != "" {
+			return text, nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-tab.Done():
+			return "", errors.Join(fmt.Errorf("waiting for %s: %w", expression, context.Cause(tab)), err)
+		}
+	}
 }

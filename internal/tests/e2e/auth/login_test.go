@@ -8,7 +8,8 @@ import (
 )
 
 // The first request leads to a login, by discovery, registration and a person who sees what it is
-// about; the call goes on, and another program needs none (AUTH-20, AUTH-22, AUTH-32, AUTH-40).
+// about; the call goes on, and another program needs none (AUTH-15, AUTH-21,
+// AUTH-30, AUTH-33, AUTH-40, AUTH-41).
 func TestFirstLogin(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p := w.start()

@@ -40,7 +40,7 @@ func (p *program) until(what, tool string, happened func() bool) {
 }
 
 // A server that does not take a token any more, though the client believes in it, leads to one
-// renewal and the same request again (AUTH-22).
+// renewal and the same request again (AUTH-44).
 func TestRefusedToken(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		p := w.start()

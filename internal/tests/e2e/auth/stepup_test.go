@@ -10,7 +10,7 @@ import (
 )
 
 // A tool that wants more leads to a question that names what is new; meanwhile the calls of other
-// tools go on with the token that there is, and afterwards all have the new one (AUTH-60, AUTH-61).
+// tools go on with the token that there is, and afterwards all have the new one (AUTH-61).
 func TestStepUp(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		p := w.start()

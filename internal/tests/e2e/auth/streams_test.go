@@ -11,7 +11,7 @@ import (
 
 // An event stream that ends, and is refused with 401 when it is opened again, is opened with a
 // renewed token, without a person and without a call: what the server notifies arrives. It is the
-// GET of a legacy server and subscriptions/listen of a modern one (AUTH-22, SUB-01).
+// GET of a legacy server and subscriptions/listen of a modern one (AUTH-15, SUB-01).
 func TestEventStreamIsReopened(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p := w.start()
