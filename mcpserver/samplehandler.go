@@ -15,6 +15,7 @@ import (
 )
 
 func init() {
+	asking.SystemOf = func(server any) *actors.System { return server.(*Server).sys }
 	asking.Of = func(requester any) (asking.Handler, error) {
 		q := requester.(Requester).asking()
 		n := q.r.invocation.Load()

@@ -56,6 +56,15 @@ func (c *Client) Begin(redirectURI string, scopes []string, extra map[string]str
 	return a, nil
 }
 
+// Secrets returns what has to be kept, sealed, for [Client.Resume].
+func (a *Authorization) Secrets() (state, verifier Secret) { return a.state, a.verifier }
+
+// Resume returns an authorization that was begun before, perhaps in another process, for the
+// redirect that answers it.
+func (c *Client) Resume(redirectURI string, scopes []string, state, verifier Secret) *Authorization {
+	return &Authorization{RedirectURI: redirectURI, Scopes: scopes, server: c.Server, state: state, verifier: verifier}
+}
+
 // ours reports the parameters that a client sets.
 func ours(name string) bool {
 	switch name {

@@ -1,6 +1,6 @@
-// Package asking is the door between mcpserver and mcpserver/sampling: what a loop with a
-// model needs of the handler that waits for it, and what the handler needs of a model of the
-// server's own. Neither is for others.
+// Package asking is the door between mcpserver and its packages sampling and connect: what a
+// loop with a model needs of the handler that waits for it, what the handler needs of a model
+// of the server's own, and where a server's actors live. None of it is for others.
 package asking
 
 import (
@@ -84,6 +84,9 @@ type Tool interface {
 
 // NewTool makes one. It is set by mcpserver.
 var NewTool func(t *mcp.Tool, in, out reflect.Type) (Tool, error)
+
+// SystemOf returns the actor system of a [mcpserver.Server]. It is set by mcpserver.
+var SystemOf func(server any) *actors.System
 
 // Asked is the key of a counter, an [*atomic.Int32], in the context of what is done once: of
 // the questions answered in it, which are not asked again then.
