@@ -115,19 +115,31 @@ func (cs *calls) openAsk(cl *call) (runlog.Entry, error) {
 
 // approved goes on with the decision whether a call may be made.
 func (cs *calls) approved(c *actors.Context, cl *call, d store.Decision, entries []runlog.Entry) {
-	if d.Status == store.AskAccepted {
-		cl.phase = ready
-		if hash := cl.tool.Hash; d.Scope == runlog.ScopeRun && hash != "" {
-			if cs.allowed == nil {
-				cs.allowed = make(map[string]allowance)
-			}
-			cs.allowed[hash] = max(cs.allowed[hash], allowanceOf(cl))
-		}
-	} else {
+	cs.advance(c, append(entries, cs.decided(cl, d)...)...)
+}
+
+// decided makes a call ready if it was allowed, and else gives it its result.
+func (cs *calls) decided(cl *call, d store.Decision) []runlog.Entry {
+	if d.Status != store.AskAccepted {
 		cl.hold.Release()
-		entries = append(entries, cs.settle(cl, declined(d), false))
+		return []runlog.Entry{cs.settle(cl, declined(d), false)}
 	}
-	cs.advance(c, entries...)
+	cl.phase = ready
+	if d.Scope == runlog.ScopeRun {
+		cs.allow(cl.tool.Hash, allowanceOf(cl.again))
+	}
+	return nil
+}
+
+// allow notes that a person has allowed a tool for the rest of the run.
+func (cs *calls) allow(hash string, as allowance) {
+	if hash == "" {
+		return
+	}
+	if cs.allowed == nil {
+		cs.allowed = make(map[string]allowance)
+	}
+	cs.allowed[hash] = max(cs.allowed[hash], as)
 }
 
 // declined is the result of a call that was not allowed.
@@ -154,9 +166,9 @@ const (
 	allowedAgain                  // those too: the question was about one
 )
 
-// allowanceOf is the allowance that a decision about the call gives, and that it needs.
-func allowanceOf(cl *call) allowance {
-	if cl.again {
+// allowanceOf is the allowance that a decision about a call gives, and that it needs.
+func allowanceOf(again bool) allowance {
+	if again {
 		return allowedAgain
 	}
 	return allowedRun
@@ -164,7 +176,9 @@ func allowanceOf(cl *call) allowance {
 
 // allowedForRun reports whether a person has allowed the call's tool for the rest of the
 // run.
-func (cs *calls) allowedForRun(cl *call) bool { return cs.allowed[cl.tool.Hash] >= allowanceOf(cl) }
+func (cs *calls) allowedForRun(cl *call) bool {
+	return cs.allowed[cl.tool.Hash] >= allowanceOf(cl.again)
+}
 
 // outbound reports whether a call of the tool may carry out private data.
 func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Taint.Lethal() }

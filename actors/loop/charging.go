@@ -11,6 +11,9 @@ func openSpending(c *config) (*spend.Spending, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Resumes != nil {
+		c.Resumes.restore(s, "run "+c.ID)
+	}
 	priced := false
 	defer func() {
 		if !priced { // the model's own code may have panicked

@@ -99,6 +99,9 @@ type Own struct {
 	// carry. Empty makes one up.
 	Nonce string
 	Wall  time.Duration // in place of Limits.Wall; zero leaves that
+	// Resumes has the run go on that a process has left. Its limits, schema and keys are those
+	// that it was begun with. Nil begins a run.
+	Resumes *Resumption
 	// Grace is how long a run that ends waits for calls that do not heed their
 	// cancelled context, and once more for its journal. Zero means that of the template, and
 	// there 5 seconds.

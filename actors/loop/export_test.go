@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // Poison makes the actor of a run panic that has nothing to write.
@@ -54,6 +57,16 @@ func Folds() func() (compared int, wrong []string) {
 		if s == nil {
 			s = new(runlog.State)
 			states[p] = s
+			if again := p.cfg.Resumes; again != nil {
+				for ev, err := range store.Replay(context.Background(), p.cfg.Journal.(store.Journal), p.cfg.ID, 0) {
+					e, bug := runlog.Decode(ev)
+					if err = errors.Join(err, bug); err != nil {
+						bad = append(bad, err.Error())
+					} else if e.Seq <= again.Head.Seq {
+						s.Add(&e)
+					}
+				}
+			}
 		}
 		for _, e := range entries { // as a reader gets them
 			ev, err := e.Encode()
@@ -69,7 +82,7 @@ func Folds() func() (compared int, wrong []string) {
 			}
 			s.Add(&read)
 		}
-		if entries != nil || p.out != nil || p.suspending != nil || p.journal.final {
+		if entries != nil || p.out != nil || p.suspending != nil || p.journal.final || p.cfg.Resumes != nil {
 			return
 		}
 		n++
@@ -147,7 +160,10 @@ func folded(s *runlog.State, p *parts) liveState {
 	if s.Turn == nil {
 		return l
 	}
-	l.Turn = s.Turn.N
+	l.Turn = s.Steps                                                   // less for a turn that was lost
+	if len(p.turn.calls) == 0 && (s.Turn.Over || p.turn.resp == nil) { // it was over when the run was resumed
+		return l
+	}
 	for _, c := range s.Turn.Calls {
 		switch {
 		case !c.Open():

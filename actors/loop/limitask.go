@@ -65,13 +65,18 @@ func amountOf(limit *budget.LimitError, more budget.Limits) string {
 type limits struct {
 	*parts
 	n     int
+	asked *runlog.Question   // by the process before, and not taken up again yet; nil for none
 	noted *budget.LimitError // the limit whose event is written last
 }
 
 // ask asks a person for more. The clock stands still meanwhile (TIME-05).
 func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
-	l.n++
 	limit := of.err
+	if q := l.asked; q != nil && sameLimit(q, limit) {
+		l.takeUp(c, q, before, of)
+		return
+	}
+	l.n++
 	more, err := limit.Default()
 	if err != nil { // such as of a limit that allows nothing
 		l.journal.write(c, nil, before...)

@@ -72,6 +72,7 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 	if r.out != nil {
 		return
 	}
+	r.limits.dropAsked(c)
 	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
 	t.cancel = actors.AwaitBlocking(c,
 		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },

@@ -37,6 +37,11 @@ type opening struct {
 
 // start records the run, at once where there is no journal.
 func (o *opening) start(c *actors.Context) {
+	if again := o.cfg.Resumes; again != nil {
+		o.h.opened.Complete(begun{epoch: again.Head.Epoch}, nil)
+		o.recorded(c, created{began: again.Claimed, head: again.Head})
+		return
+	}
 	o.first = runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(o.cfg)}
 	if o.cfg.Journal != nil {
 		o.create(c)
@@ -67,7 +72,7 @@ func (o *opening) receive(c *actors.Context, msg any) {
 func (o *opening) recorded(c *actors.Context, m created) {
 	o.h.cfg.Origin = nil // the history goes on with the input
 	o.journal.opened(c, m.head, m.began)
-	if probe != nil {
+	if probe != nil && o.cfg.Resumes == nil {
 		probe(o.parts, []runlog.Entry{o.first})
 	}
 	o.run.opened(c, nil)

@@ -41,7 +41,12 @@ type run struct {
 
 func newRun(h *Run) *run {
 	r := new(run)
-	r.parts = parts{run: r, h: h, cfg: &h.cfg, talk: newConversation(h.cfg.Origin.Input)}
+	r.parts = parts{run: r, h: h, cfg: &h.cfg}
+	if again := h.cfg.Resumes; again != nil {
+		r.talk = again.conversation()
+	} else {
+		r.talk = newConversation(h.cfg.Origin.Input)
+	}
 	p := &r.parts
 	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.shutdown.parts, r.check.parts = p, p, p, p, p, p
 	return r
@@ -51,7 +56,7 @@ func newRun(h *Run) *run {
 func (r *run) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
-		r.clock.start(c, r.cfg.Wall)
+		r.clock.start(c, r.cfg.wallLeft())
 		r.state = (*run).beginning
 		r.opening = &opening{parts: &r.parts}
 		r.opening.start(c)
@@ -98,6 +103,10 @@ func (r *run) opened(c *actors.Context, err error) {
 		r.shutdown.finish(c)
 	default:
 		r.opening = nil
+		if r.cfg.Resumes != nil {
+			r.resume(c)
+			return
+		}
 		r.list(c)
 	}
 }

@@ -194,12 +194,16 @@ func (t *Template) New(own Own) (*Run, error) {
 	if own.Taint == nil {
 		own.Taint = new(guard.TaintState)
 	}
+	common := t.common
+	if own.Resumes != nil {
+		common = own.Resumes.config(common, &own)
+	}
 	if own.Nonce == "" {
 		own.Nonce = uuid.NewString()
 	}
-	own.Wall = cmp.Or(own.Wall, t.common.Limits.Wall)
-	own.Grace = cmp.Or(own.Grace, t.common.Grace)
-	return &Run{cfg: config{own, t.common}}, nil
+	own.Wall = cmp.Or(own.Wall, common.Limits.Wall)
+	own.Grace = cmp.Or(own.Grace, common.Grace)
+	return &Run{cfg: config{own, common}}, nil
 }
 
 // answer is a message from outside that decides an ask.

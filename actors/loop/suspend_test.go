@@ -58,7 +58,7 @@ func TestSuspend(t *testing.T) {
 				if out.State != store.Waiting || !errors.Is(out.Err, loop.ErrSuspended) {
 					t.Errorf("outcome: got %+v, want it waiting", out)
 				}
-				b.wantTypes("run.started tools.listed model.intent model.result i i ask.opened d " + tt.want)
+				b.wantTypes("run.started tools.listed model.intent model.result i i ask.opened d " + tt.want + " run.parked")
 				if ask, err := b.store.Ask(t.Context(), row.ID); err != nil || ask.Status != store.AskPending {
 					t.Errorf("the question: got %+v, %v, want it pending", ask, err)
 				}

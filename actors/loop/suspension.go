@@ -62,6 +62,11 @@ func (r *run) trySuspend(c *actors.Context) {
 	r.clock.stop()
 	r.asks.timer.Clear()
 	r.shutdown.startGrace(c)
+	r.journal.write(c, r.release, runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}})
+}
+
+// release gives the lease up: another process may go on with the run.
+func (r *run) release(c *actors.Context) {
 	j, id, owner, epoch := r.cfg.Journal, r.cfg.ID, r.cfg.Owner, r.journal.epoch
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, j.Release(ctx, id, owner, epoch)

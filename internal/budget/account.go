@@ -181,6 +181,13 @@ func raised(limit, more int64) int64 {
 	return addUp(max(limit, 0), more)
 }
 
+// Restore counts what was spent before the account was made.
+func (a *Account) Restore(spent Amount) {
+	a.root.mu.Lock()
+	defer a.root.mu.Unlock()
+	a.charge(spent.vector(), spent.vector())
+}
+
 // Close ends the account and all below it: what they still hold is given back, also
 // to the accounts above, and nothing more can be reserved. What they have spent
 // remains charged. A hold of a closed account that is settled all the same is charged

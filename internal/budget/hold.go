@@ -39,8 +39,11 @@ func (h *Hold) Settle(spent Amount) {
 	}
 }
 
-// Release gives back all that was held.
+// Release gives back all that was held. A nil Hold holds nothing.
 func (h *Hold) Release() {
+	if h == nil {
+		return
+	}
 	defer h.account.root.wake()
 	h.account.root.mu.Lock()
 	defer h.account.root.mu.Unlock()

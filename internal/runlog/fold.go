@@ -24,7 +24,7 @@ type State struct {
 	Started  *RunStarted  // nil before the first event
 	Finished *RunFinished // nil while the run has not ended
 	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
-	HandOffs []string     // keys of the calls that handed the conversation over, in order
+	HandOffs []string     // the tools that handed the conversation over, in order
 	Listed   ToolsListed  // what the model may call
 
 	// History is the conversation as the next turn shows it to the model, without the last
@@ -53,7 +53,7 @@ type State struct {
 	asks  map[string]*Question
 	holds int // of the wall clock
 
-	refused string // by a guard, of the answer that comes next
+	refused *GuardActed // the answer that comes next
 }
 
 // TurnState is one turn of the model.
@@ -62,7 +62,7 @@ type TurnState struct {
 	Intent  ModelIntent
 	Result  *ModelResult // nil while it is open, and of one that failed
 	Failed  bool
-	Refused string       // the text of a guard that refused the answer
+	Refused *GuardActed  // by a guard; nil for an answer that was not refused
 	Calls   []*CallState // that are decided
 	Over    bool         // what follows the turn has begun
 
@@ -202,7 +202,7 @@ func (s *State) addBetween(e *Entry) {
 		s.close()
 	case *GuardActed:
 		if b.Action == GuardRefused && e.Key == "" {
-			s.refused = b.Text
+			s.refused = b
 		}
 	case *InputAdded:
 		s.added(b)
@@ -211,7 +211,11 @@ func (s *State) addBetween(e *Entry) {
 		s.cut(b)
 	case *AgentChanged:
 		s.close()
-		s.Agent, s.HandOffs = *b, append(s.HandOffs, e.Key)
+		tool := ""
+		if c := s.calls[e.Key]; c != nil {
+			tool = c.Tool
+		}
+		s.Agent, s.HandOffs = *b, append(s.HandOffs, tool)
 	case *LimitReached:
 		s.Limit = b
 		s.close()
@@ -267,7 +271,9 @@ func (s *State) begin(b *ModelIntent) {
 		s.Spent = s.Spent.Plus(s.Held())
 	}
 	s.close()
-	s.Turn, s.Steps, s.Limit, s.refused = &TurnState{N: b.Turn, Intent: *b}, b.Turn, nil, ""
+	if s.Turn, s.Steps, s.refused = (&TurnState{N: b.Turn, Intent: *b}), b.Turn, nil; !b.Last {
+		s.Limit = nil
+	}
 }
 
 // Held returns what is held for a turn that is open: it may have been spent.
@@ -288,7 +294,7 @@ func (s *State) result(b *ModelResult) {
 		s.begin(&ModelIntent{Turn: b.Turn})
 	}
 	t := s.Turn
-	t.Result, t.Refused, s.refused = b, s.refused, ""
+	t.Result, t.Refused, s.refused = b, s.refused, nil
 	for _, c := range b.Message.Content {
 		if use, ok := c.(*mcp.ToolUseContent); ok {
 			t.wanted = append(t.wanted, use)
@@ -339,7 +345,7 @@ func (s *State) call(key string, turn int, id string) *CallState {
 			prints[i] = Fingerprint(use.Name, use.Input)
 		}
 		s.Repeats.See(prints)
-		if t.Refused != "" {
+		if t.Refused != nil {
 			s.Refusals++
 		}
 	}
@@ -485,13 +491,24 @@ func (b *HistoryCut) Note() string {
 	return note
 }
 
+// Decision returns the decision of a question that is settled.
+func (q *Question) Decision() store.Decision {
+	d := store.Decision{Status: q.Settled.Status, By: q.Settled.By, Scope: q.Settled.Scope, Answer: q.Settled.Answer}
+	if len(d.Answer) == 0 {
+		d.Answer = DeclineAnswer(q.Settled.Reason)
+	}
+	return d
+}
+
 // Shown is what the model reads of a call of unknown outcome.
 func (b *ToolUnknown) Shown() *mcp.CallToolResult {
 	return mcp.ErrorResult("The outcome of this call is unknown, it may have taken effect: %s", b.Reason)
 }
 
-// Again reports whether the question asks in spite of all earlier approvals.
-func (q *Question) Again() bool {
-	var p ApprovalPayload
-	return jsonx.Unmarshal(q.Ask.Payload, &p) == nil && p.Again
+// Approval returns the subject of a question about a call.
+func (q *Question) Approval() (p ApprovalPayload) {
+	if jsonx.Unmarshal(q.Ask.Payload, &p) != nil {
+		return ApprovalPayload{}
+	}
+	return p
 }

@@ -91,6 +91,14 @@ func Open(name string, limits budget.Limits, parent *budget.Account) (*Spending,
 	return &Spending{account: child}, nil
 }
 
+// Restore takes in the costs of a run that goes on.
+func (s *Spending) Restore(b Bill) {
+	s.account.Restore(b.Spent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used, s.steps, s.calls = b.Usage, b.Steps, b.ToolCalls
+}
+
 // Account returns the account of the run.
 func (s *Spending) Account() *budget.Account { return s.account }
 

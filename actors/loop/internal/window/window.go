@@ -28,6 +28,15 @@ type leftOut struct {
 	summary string      // of them, and of results
 }
 
+// Restore returns the window of a conversation whose last cut was c; First is its first message
+// as it came.
+func Restore(first llm.Message, c *runlog.HistoryCut) Window {
+	if c.Dropped == 0 && c.Summary == "" {
+		return Window{}
+	}
+	return Window{left: &leftOut{first, c.Dropped, c.Summary}}
+}
+
 // Measure learns how the model counts, from a turn that it has counted.
 func (w *Window) Measure(u llm.Usage) {
 	if !u.Estimated && u.Input > 0 && w.estimate > 0 {

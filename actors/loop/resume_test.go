@@ -1,0 +1,266 @@
+package loop_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/guard"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// byHistory is a model whose answer depends on nothing but how often it has answered before:
+// it says the same to a run that goes on.
+type byHistory []llmtest.Turn
+
+func (byHistory) Name() string { return "test/by-history" }
+
+func (m byHistory) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	n := 0
+	for _, said := range req.Messages {
+		if said.Role == llm.RoleAssistant {
+			n++
+		}
+	}
+	return llmtest.Script(m[min(n, len(m)-1)]).Stream(ctx, req)
+}
+
+// dying is the store of a process that ends at an append: just before it is durable, or just
+// after.
+type dying struct {
+	loop.Journal
+	mu      sync.Mutex
+	left    int
+	written bool // the last one is durable
+	dead    bool
+}
+
+func (d *dying) Append(ctx context.Context, a store.Append) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.dead || d.left > 0 {
+		if d.dead {
+			return 0, store.ErrFenced
+		}
+		return d.Journal.Append(ctx, a)
+	}
+	if d.dead = true; d.written {
+		_, _ = d.Journal.Append(ctx, a)
+	}
+	return 0, store.ErrFenced
+}
+
+func (d *dying) Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return store.ErrFenced
+	}
+	return d.Journal.Renew(ctx, run, owner, epoch, ttl)
+}
+
+// effects counts the calls that were made, by their keys.
+type effects struct {
+	mu   sync.Mutex
+	made map[string]int
+}
+
+func (e *effects) tool(name string, safe bool) loop.Tool {
+	t := tool(name, func(_ context.Context, call *loop.Call) (string, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.made[name+" "+call.Key]++
+		return name + string(call.Arguments), nil
+	})
+	t.Safe = safe
+	return t
+}
+
+// answerAll lets every question have its answer from elsewhere.
+func (b *bench) answerAll() {
+	for {
+		select {
+		case a := <-b.sink.asked:
+			b.answer(a)
+		case <-b.t.Context().Done():
+			return
+		}
+	}
+}
+
+// answerAway answers the questions that are open while no process works on the run.
+func (b *bench) answerAway() {
+	asks, err := b.store.Asks(b.t.Context(), store.AskQuery{Status: store.AskPending})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, a := range asks {
+		b.answer(a)
+	}
+}
+
+func (b *bench) answer(a store.Ask) {
+	d := accept()
+	if a.Tool == "no" {
+		d = store.Decision{Status: store.AskDeclined, By: "ada", Answer: runlog.DeclineAnswer("not today")}
+	}
+	_, _ = b.store.SettleAsk(context.Background(), a.ID, d) // it may be settled
+}
+
+// resume starts the run again in another process: it claims it and folds its journal.
+func (b *bench) resume(cfg *loop.Config) (*bench, *loop.Run) {
+	b.t.Helper()
+	next := &bench{t: b.t, sys: b.sys, agents: b.agents, store: b.store, sink: &recorder{asked: make(chan store.Ask, 100)}}
+	head, err := b.store.Claim(b.t.Context(), "r1", "second", time.Minute)
+	if err != nil {
+		b.t.Fatalf("Claim: %v", err)
+	}
+	state, err := runlog.Fold(b.t.Context(), b.store, "r1")
+	if err != nil {
+		b.t.Fatalf("Fold: %v", err)
+	}
+	cfg.Journal, cfg.Owner, cfg.Sink, cfg.Origin = b.store, "second", next.sink, nil
+	cfg.Resumes = &loop.Resumption{Head: head, Claimed: time.Now(), State: state}
+	return next, next.start(cfg)
+}
+
+// TestResumeAtEveryBoundary: a run whose process ends just before or just after any of its
+// appends is durable goes on in another one to the same answer, by the same conversation; a
+// call that is not declared safe is made once at the most, and none without its approval; its
+// cost is the sum of its events.
+func TestResumeAtEveryBoundary(t *testing.T) {
+	call := func(names ...string) llmtest.Turn {
+		var calls []llmtest.Turn
+		for _, name := range names {
+			calls = append(calls, llmtest.Call(name, nil))
+		}
+		return llmtest.Calls(calls...)
+	}
+	say := llmtest.Say("done")
+	tests := []struct {
+		name   string
+		model  byHistory
+		config func(*loop.Config)
+	}{
+		{"an answer", byHistory{say}, nil},
+		{"calls", byHistory{call("write", "write"), call("read", "write"), say}, nil},
+		{"calls that ask", byHistory{call("ask", "write", "no"), call("ask"), say}, nil},
+		{"calls that are refused", byHistory{call("nobody", "write"), say}, nil},
+		{"the same call again and again", byHistory{call("read"), call("read"), call("read"), call("read"), say}, nil},
+		{"poor answers", byHistory{llmtest.Say("no"), call("write"), llmtest.Say("no"), say}, func(c *loop.Config) {
+			c.Check = func(text string) (json.RawMessage, error) {
+				if text != "done" {
+					return nil, errors.New("it is not done")
+				}
+				return nil, nil
+			}
+		}},
+		{"a refused answer", byHistory{llmtest.Say("secret"), call("write"), say}, func(c *loop.Config) {
+			c.Guards = []guard.Guard{{AfterModel: func(_ context.Context, g *guard.Reply) guard.Result {
+				if g.Response.Text() == "secret" {
+					return guard.Refused("no")
+				}
+				return guard.Result{}
+			}}}
+		}},
+		{"more steps", byHistory{call("write"), call("ask"), say}, func(c *loop.Config) {
+			c.Limits.Steps, c.Limits.OnLimit = 1, runlog.LimitAsk
+		}},
+		{"more tool calls", byHistory{call("write", "write"), call("write"), say}, func(c *loop.Config) {
+			c.Limits.ToolCalls, c.Limits.OnLimit = 1, runlog.LimitAsk
+		}},
+		{"another agent", byHistory{call("write"), call("over"), call("theirs"), say}, func(c *loop.Config) {
+			theirs := tool("theirs", echo)
+			over := tool("over", echo)
+			over.HandOff = func() *loop.Config {
+				return &loop.Config{Agent: "other", Model: c.Model, Own: loop.Own{Tools: tools{theirs}, Gate: allow}}
+			}
+			c.Tools = append(c.Tools.(tools), over)
+		}},
+		{"a condition", byHistory{call("write"), call("write"), say}, func(c *loop.Config) {
+			c.StopWhen = func(info *guard.TurnInfo) (string, bool) { return "enough", info.Turn == 2 }
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want, wantOut := "", loop.Outcome{}
+			for n, ended := 0, false; !ended && n < 80; n++ {
+				for _, written := range []bool{false, true} {
+					if testing.Short() && n > 0 && !written {
+						continue
+					}
+					inBubble(t, func(t *testing.T, b *bench) {
+						made := &effects{made: make(map[string]int)}
+						config := func(b *bench) *loop.Config {
+							cfg := b.config(tt.model, made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
+							cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
+								if t.Name == "ask" || t.Name == "no" {
+									return guard.Ask
+								}
+								return guard.Allow
+							}
+							cfg.AskExpiry = 24 * time.Hour
+							if tt.config != nil {
+								tt.config(cfg)
+							}
+							return cfg
+						}
+						cfg := config(b)
+						d := &dying{Journal: b.store, left: n, written: written}
+						if cfg.Journal = d; n == 0 {
+							d.left = 1 << 30 // the undisturbed run
+						}
+						go b.answerAll()
+						first := b.start(cfg)
+						out := b.finish(first)
+						if n > 0 && !d.dead {
+							ended = true
+							return
+						}
+						if head, err := b.store.Run(t.Context(), "r1"); err != nil || n > 0 && head.State.Ended() {
+							return
+						}
+						if n > 0 {
+							time.Sleep(2 * time.Minute) // the lease is over
+							b.answerAway()
+							b, first = b.resume(config(b))
+							go b.answerAll()
+							out = b.finish(first)
+						}
+						state, err := runlog.Fold(t.Context(), b.store, "r1")
+						if err != nil {
+							t.Fatal(err)
+						}
+						got, unknown := inJSON(t, state.Messages()), 0
+						for key, times := range made.made {
+							if times > 1 && key[:4] != "read" || key[:2] == "no" {
+								t.Errorf("died at append %d (durable: %v): %s was made %d times", n, written, key, times)
+							}
+						}
+						for _, c := range state.Calls {
+							if !c.Done {
+								unknown++
+							}
+						}
+						if n == 0 {
+							want, wantOut = got, out
+							return
+						}
+						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || unknown == 0 && (out.ToolCalls != wantOut.ToolCalls || got != want) {
+							t.Errorf("died at append %d (durable: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
+								n, written, out, wantOut, got, want, b.types(), out.Err)
+						}
+					})
+				}
+			}
+		})
+	}
+}
