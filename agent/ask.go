@@ -23,6 +23,11 @@ const (
 	// is over. Only [RetryPage], [OpenPage] and [GiveUpPage] do something; after any other
 	// answer the page goes on waiting, and is not asked about again.
 	KindPage = runlog.AskPage
+	// KindLogin is a server that the run cannot use before a person has logged in there with
+	// another program: [Ask].Question.Login says how. The login settles it. [Accept] tries
+	// again, for a program that knows of a login; after any other answer the run goes on without the
+	// tools of the server, or the model reads that the call was refused.
+	KindLogin = runlog.AskLogin
 )
 
 // Decision answers an [Ask].

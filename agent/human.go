@@ -26,7 +26,7 @@ func (h *callHuman) Owner() any { return h.call.Run }
 var kinds = map[mcpclient.AskKind]string{
 	mcpclient.AskForm: runlog.AskForm, mcpclient.AskURL: runlog.AskURL, mcpclient.AskSampling: runlog.AskSampling,
 	mcpclient.AskSample: runlog.AskSample, mcpclient.AskTool: runlog.AskDefinition,
-	mcpclient.AskPage: runlog.AskPage,
+	mcpclient.AskPage: runlog.AskPage, mcpclient.AskLogin: runlog.AskLogin,
 }
 
 // Decide implements [mcpclient.Human].
@@ -59,6 +59,30 @@ func (h *callHuman) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclie
 		}
 		return decided(d), nil
 	}
+}
+
+// AwaitLogin implements [mcpclient.LoginHuman]: the run has one question for all its calls that
+// wait for the same server.
+func (h *callHuman) AwaitLogin(l *mcpclient.Login, resume func(error)) (leave func()) {
+	asked, err := loginOf(l)
+	if err != nil {
+		resume(err)
+		return func() {}
+	}
+	return h.call.AwaitLogin(asked, resume)
+}
+
+// loginOf returns a login as a run waits for it.
+func loginOf(l *mcpclient.Login) (loop.Login, error) {
+	ask, err := l.Ask()
+	if err != nil {
+		return loop.Login{}, fmt.Errorf("writing the question down: %w", err)
+	}
+	payload, err := jsonx.Marshal(ask)
+	if err != nil {
+		return loop.Login{}, fmt.Errorf("writing the question down: %w", err)
+	}
+	return loop.Login{Server: ask.Server, Origin: ask.Origin, Payload: payload, Hash: ask.Hash, Wait: l.Wait}, nil
 }
 
 // Declined implements [mcpclient.DeclineRecorder]: the run's journal says that a question

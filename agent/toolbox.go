@@ -49,6 +49,24 @@ func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 	return found, t.absent()
 }
 
+// Logins implements [loop.LoginTools].
+func (t *toolbox) Logins(context.Context) []loop.Login {
+	var lacking []loop.Login
+	for _, s := range t.servers.host.Servers() {
+		if s.Disabled || s.Tools > 0 || s.Login == nil || !t.uses(s.Name) {
+			continue
+		}
+		l, err := loginOf(s.Login)
+		if err != nil {
+			t.servers.log.Warn("a login is not asked for", "server", s.Name, "error", err)
+			continue
+		}
+		lacking = append(lacking, l)
+	}
+	t.listed = t.listed && lacking == nil // after the login it waits for the server again
+	return lacking
+}
+
 // choose returns the run's tools: all of the program, and of the servers the ones that
 // the agent may have.
 func (t *toolbox) choose(found []loop.Tool) []loop.Tool {

@@ -30,11 +30,14 @@ const (
 	AskTool
 	// AskPage is a page that is open and waited for: see [PageHuman].
 	AskPage
+	// AskLogin is a login that is waited for, which a person makes with another program: see
+	// [LoginHuman].
+	AskLogin
 )
 
-var askKinds = [...]string{"unknown", "form", "url", "sampling", "sample", "tool", "page"}
+var askKinds = [...]string{"unknown", "form", "url", "sampling", "sample", "tool", "page", "login"}
 
-// String returns "form", "url", "sampling", "sample", "tool" or "page".
+// String returns "form", "url", "sampling", "sample", "tool", "page" or "login".
 func (k AskKind) String() string {
 	if int(k) < len(askKinds) {
 		return askKinds[k]
@@ -79,6 +82,7 @@ type Ask struct {
 	Sample   *mcp.CreateMessageResult `json:"sample,omitempty"`   // AskSample
 	Tool     *mcp.Tool                `json:"tool,omitempty"`     // AskTool: as it is now
 	Before   *mcp.Tool                `json:"before,omitempty"`   // AskTool: as it was approved; nil if only its hash is known
+	Login    *LoginView               `json:"login,omitempty"`    // AskLogin
 
 	// Hash identifies what is shown: a decision is about exactly this.
 	Hash string `json:"hash,omitempty"`
@@ -100,6 +104,15 @@ type URLView struct {
 	Warnings []string `json:"warnings,omitempty"` // what is odd about it, in words
 	// ElicitationID is the server's, of 2025-11-25; opaque.
 	ElicitationID string `json:"elicitationId,omitempty"`
+}
+
+// LoginView is a login that a person makes with another program. It has no address to open, and
+// no secret.
+type LoginView struct {
+	Resource string   `json:"resource"`          // that the login is for: the server's address, without its query
+	Scopes   []string `json:"scopes,omitempty"`  // that are wanted, if there was a login without one of them
+	Command  string   `json:"command,omitempty"` // that makes the login: see [AskOptions].LoginCommand
+	Where    string   `json:"where,omitempty"`   // it is to be run, such as "on host2, in /srv/agents"
 }
 
 // Decision answers an [Ask].
@@ -149,6 +162,16 @@ type PageHuman interface {
 	// Page, leave the page open. While AwaitPage runs, the time limits of the calls stand
 	// still.
 	AwaitPage(ctx context.Context, ask *Ask) (*Decision, error)
+}
+
+// LoginHuman is a [Human] that shows that its calls wait for a login by another process.
+// Without AwaitLogin they wait in silence, for as long as their Authorizer has patience.
+type LoginHuman interface {
+	Human
+	// AwaitLogin is called when a call begins to wait. Resume is to be called once: with nil
+	// when l.Wait says so, or to try again, else with the reason why the call ends.
+	// Leave says that the call waits no more. Neither may block.
+	AwaitLogin(l *Login, resume func(error)) (leave func())
 }
 
 // HumanFunc is a function as a [Human].

@@ -60,6 +60,10 @@ type AskOptions struct {
 	// OnPageDone hears of the end of each page that the Human has agreed to: for one who
 	// has passed it on to another person. It must not block.
 	OnPageDone func(PageDone)
+	// LoginCommand returns what makes the login at a server that is waited for, such as
+	// "troupe mcp login notion", and where, to be shown. Scopes are what a person has to agree
+	// to; nil is what the server wants. Nil shows none.
+	LoginCommand func(server string, scopes []string) (command, where string)
 	// AskExpiry is how long a question waits for the Human before it is declined by
 	// itself. Zero means 10 min.
 	AskExpiry time.Duration

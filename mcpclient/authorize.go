@@ -99,15 +99,23 @@ type IdentityProvider struct {
 // carried it out, so that it is sent again whatever it does.
 func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
 	wait, ok := errors.AsType[login.Waits](a.Err)
-	if !ok || !t.Authorizations.More() {
+	elsewhere, isElsewhere := login.ElsewhereOf(a.Err)
+	if !ok || isElsewhere && t.Listed || !t.Authorizations.More() {
 		return call.Step{}, false
+	}
+	await := wait.Wait
+	if human, shows := t.Human.(LoginHuman); isElsewhere && shows {
+		await = func(resume func(error)) func() { return human.AwaitLogin(&Login{c.Client, elsewhere}, resume) }
 	}
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
 		t.Wait(1)
-		leave := wait.Wait(func(err error) {
+		leave := await(func(err error) {
 			t.Wait(-1)
 			if err != nil {
-				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
+				if err = errors.Join(a.Err, err); !t.Retried() { // of an earlier round it is not known
+					err = &notSentError{err}
+				}
+				resume(call.Step{Outcome: &call.Outcome{Err: err}})
 				return
 			}
 			resume(call.Step{Retry: &call.Retry{Params: t.Params(), Headers: t.Headers}})
@@ -122,4 +130,37 @@ func (c *Client) connectAuthorized(ctx context.Context, err error) error {
 		c.conn.Retry() // it may not have been told yet
 		return c.conn.Connect(ctx)
 	})
+}
+
+// Login is a login that is waited for, and that a person makes with another program.
+type Login struct {
+	client *Client
+	wait   login.Elsewhere
+}
+
+// Wait has resume called once, with nil when what was refused can be tried again, else with why
+// it cannot. It may be called before Wait returns. Leave gives the wait up, which has no bound.
+func (l *Login) Wait(resume func(error)) (leave func()) { return l.wait.Await(resume) }
+
+// Ask returns what is shown of it, of the kind AskLogin.
+func (l *Login) Ask() (*Ask, error) {
+	resource, scopes, _ := l.wait.Elsewhere()
+	a := &Ask{Kind: AskLogin, Message: "A person has to log in at the server.", Login: &LoginView{Resource: resource, Scopes: scopes}}
+	if scopes != nil {
+		a.Message = "A person has to log in at the server once more: it wants more than was agreed to."
+	}
+	if command := l.client.opts.LoginCommand; command != nil {
+		a.Login.Command, a.Login.Where = command(l.client.server.Name, scopes)
+	}
+	return a, l.client.questions.describe(&asks.Origin{}, a)
+}
+
+// loginOf returns the login that a server lacks, as its errors say; nil without one.
+func (c *Client) loginOf(errs ...error) *Login {
+	for _, err := range errs {
+		if e, ok := login.ElsewhereOf(err); ok {
+			return &Login{c, e}
+		}
+	}
+	return nil
 }

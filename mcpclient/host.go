@@ -71,6 +71,9 @@ type ServerStatus struct {
 	Disabled bool
 	Tools    int   // in the catalogue, those of the last good list
 	ListErr  error // why the last attempts to list what it has failed, nil if none did
+	// Login is what the server lacks before it lets us in, or list what it has: a person
+	// logs in with another program. Nil if it lacks none.
+	Login *Login
 	// Instances are the processes that its calls are shared out to, the first one first;
 	// Waiting is how many calls wait for one. See [Server].Instances.
 	Instances []InstanceStatus
@@ -148,6 +151,7 @@ func (h *Host) Servers() []ServerStatus {
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
 			out[i].Instances, out[i].Waiting = c.Instances()
+			out[i].Login = c.loginOf(out[i].Err, out[i].ListErr)
 		} else {
 			out[i].Disabled = true
 		}

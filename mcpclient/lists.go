@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
+	"github.com/troupe-dev/troupe/mcpclient/internal/login"
 )
 
 // ListTools returns the server's tools, all pages of them, in the server's order.
@@ -38,6 +39,10 @@ func (c toolCalls) suspectTools() {
 // listOf is readList for a caller that can do with a list that is out of date.
 func listOf[T any](ctx context.Context, c *Client, k listKind[T]) ([]T, error) {
 	items, err := readList(ctx, c, k)
+	err = login.Until(ctx, err, func() (err error) {
+		items, err = readList(ctx, c, k)
+		return err
+	})
 	if err != nil && items != nil {
 		c.log.Warn("a list is out of date: it cannot be read anew", "list", k.list(c).What, "stale", true, "error", err)
 		return items, nil
@@ -50,7 +55,7 @@ type listSource Client
 
 // Fetch implements [lists.Source], as all other methods do.
 func (s *listSource) Fetch(ctx context.Context, method string, params []byte) (json.RawMessage, error) {
-	return (*Client)(s).requests.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, nil)
+	return (*Client)(s).requests.do(ctx, &call.Request{Method: method, Params: params, Safe: true}, &CallOptions{listed: true})
 }
 
 func (s *listSource) Invalid(method string, err error) error {

@@ -132,7 +132,7 @@ func (c requests) newTag(method, name string, o *CallOptions) *asks.Call {
 		if o.NoAsk {
 			t.Human = nil
 		}
-		t.Path, t.OnWait, t.Roots = o.Path, o.OnWait, o.Roots
+		t.Path, t.OnWait, t.Roots, t.Listed = o.Path, o.OnWait, o.Roots, o.listed
 	}
 	return t
 }

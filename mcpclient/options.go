@@ -179,7 +179,8 @@ type CallOptions struct {
 	// kept by who wants to find it after a crash. It may block.
 	OnTask func(*Task)
 
-	task *taskWish // of CallToolTask
+	task   *taskWish // of CallToolTask
+	listed bool      // no call: a list, whose reader shows by itself that a login is missing
 }
 
 // Progress is one report of how far a call has come.

@@ -129,7 +129,8 @@ func (a *Ask) ContentHash() (string, error) {
 		Sampling                      *mcp.CreateMessageParams
 		Sample                        *mcp.CreateMessageResult
 		Tool, Before                  *mcp.Tool
-	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Notes, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before})
+		Login                         *LoginView `json:",omitempty"`
+	}{a.Kind.String(), a.Server, a.Origin, a.Message, a.Calls, a.Path, a.Notes, a.Form, a.URL, a.Sampling, a.Sample, a.Tool, a.Before, a.Login})
 	if err == nil {
 		raw, err = jsonx.Canonical(raw)
 	}

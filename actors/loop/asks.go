@@ -37,8 +37,9 @@ type raise struct {
 // openAsk is a question that waits. The store decides which answer was the first.
 type openAsk struct {
 	row    store.Ask
-	call   *call  // that it is about; nil for none
-	raised *raise // the call itself asks; nil for its approval
+	call   *call      // that it is about; nil for none
+	raised *raise     // the call itself asks; nil for its approval
+	login  *openLogin // that it is for; nil if it is for none
 	// then goes on with the decision. The entries are those of it that are still to be
 	// written.
 	then func(c *actors.Context, d store.Decision, entries []runlog.Entry)
@@ -337,12 +338,15 @@ func (as *asks) abandon() {
 func (as *asks) approvals() int {
 	n := 0
 	for _, a := range as.open {
-		if a.raised == nil {
+		if !a.ofCall() {
 			n++
 		}
 	}
 	return n
 }
+
+// ofCall reports whether a call under way waits for the answer.
+func (a *openAsk) ofCall() bool { return a.raised != nil || a.login != nil && !a.login.listing }
 
 // state is waiting if the run waits for a person.
 func (as *asks) state() store.RunState {

@@ -192,6 +192,7 @@ func (cs *calls) unraise(c *actors.Context, m unraise) {
 
 // takeBack withdraws the questions of a call that has returned without waiting.
 func (cs *calls) takeBack(c *actors.Context, cl *call) {
+	cs.logins.returned(c, cl)
 	for _, a := range cs.asks.open {
 		if a.raised != nil && a.call == cl {
 			cs.unraise(c, unraise{a.raised})

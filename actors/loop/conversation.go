@@ -178,6 +178,8 @@ type listed struct {
 	offer  *Offer
 	absent []runlog.Absent
 	err    error
+
+	lacking []Login // of absent servers
 }
 
 func isObject(raw json.RawMessage) bool {

@@ -178,7 +178,11 @@ func (r *run) list(c *actors.Context) {
 	tools := r.cfg.Tools
 	actors.Await(c, func(ctx context.Context) (listed, error) {
 		offer, absent := tools.Offer(ctx)
-		return listed{offer: offer, absent: absent}, nil
+		l := listed{offer: offer, absent: absent}
+		if t, ok := tools.(LoginTools); ok && len(absent) > 0 {
+			l.lacking = t.Logins(ctx)
+		}
+		return l, nil
 	}, func(l listed, err error) any { l.err = err; return l })
 }
 
@@ -189,9 +193,15 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 			r.failed(c, fmt.Errorf("listing the tools: %w", m.err))
 			return
 		}
+		if r.logins.await(c, m.lacking) {
+			r.state = (*run).awaitingLogins
+			return
+		}
 		r.prepare(c, r.talk.offer(m)...)
 	}
 }
+
+func (r *run) awaitingLogins(c *actors.Context, msg any) { r.asks.receive(c, msg) }
 
 // prepared is a message to itself: the next turn's request is ready.
 type prepared struct {

@@ -14,6 +14,7 @@ type parts struct {
 	talk     conversation
 	calls    calls
 	limits   limits
+	logins   logins
 	shutdown shutdown
 	turn     *turn    // nil before the first
 	out      *Outcome // set once the run is ending

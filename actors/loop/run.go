@@ -6,6 +6,7 @@
 //	   │                  ├───────────────┼── poor answer ─┘ │ answer         │
 //	   │                  └───────────────┼──────────────────┼── all returned ┘
 //	   │   in preparing before thinking what is too long is cut and guards look,
+//	   │   in awaitingLogins behind listing a person has to log in at a server; then it lists again,
 //	   │   in stopping behind acting a condition may end the run
 //	   ▼                                  ▼                  ▼
 //	ending ◀── answer, limit, error, cancel: from any state;
@@ -48,7 +49,7 @@ func newRun(h *Run) *run {
 		r.talk = newConversation(h.cfg.Origin.Input)
 	}
 	p := &r.parts
-	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.shutdown.parts, r.check.parts = p, p, p, p, p, p
+	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.logins.parts, p.shutdown.parts, r.check.parts = p, p, p, p, p, p, p
 	return r
 }
 
@@ -77,7 +78,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case suspendRun:
 		r.suspend(c, m)
 	default:
-		if !r.journal.receive(c, msg) && !r.calls.receive(c, msg) {
+		if !r.journal.receive(c, msg) && !r.calls.receive(c, msg) && !r.logins.receive(c, msg) {
 			r.state(r, c, msg)
 		}
 	}
@@ -138,6 +139,7 @@ func (r *run) end(c *actors.Context, out Outcome) {
 	r.state = (*run).ending
 	r.clock.stop()
 	r.asks.timer.Clear()
+	r.logins.giveUpAll()
 	if r.leaveQueue != nil {
 		r.leaveQueue()
 	}

@@ -52,7 +52,7 @@ func (r *run) trySuspend(c *actors.Context) {
 		return
 	}
 	for _, a := range r.asks.open {
-		if !a.stored || a.raised != nil { // the latter is being withdrawn
+		if !a.stored || a.ofCall() { // the latter is being withdrawn
 			return
 		}
 	}
@@ -61,6 +61,7 @@ func (r *run) trySuspend(c *actors.Context) {
 	r.state = (*run).releasing
 	r.clock.stop()
 	r.asks.timer.Clear()
+	r.logins.giveUpAll()
 	r.shutdown.startGrace(c)
 	r.journal.write(c, r.release, runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}})
 }

@@ -26,8 +26,8 @@ type FakeHuman struct {
 // Human returns a scripted human with these answers. A question takes the first one that
 // fits it and is not used up, so that answers that fit everything are given in their order.
 // A question without an answer fails the test and is declined; so does, at the end of the
-// test, an answer without its question. Pages that are open ([agent.KindPage]) take only
-// answers of that kind, and wait without one.
+// test, an answer without its question. Pages that are open ([agent.KindPage]), and logins
+// ([agent.KindLogin]), take only answers of their kind, and wait without one.
 func Human(answers ...Answer) *FakeHuman {
 	h := new(FakeHuman)
 	for _, a := range answers {
@@ -47,7 +47,7 @@ func (h *FakeHuman) Asked() []agent.Ask {
 // OnAsk is an [agent.AskFunc].
 func (h *FakeHuman) OnAsk(_ context.Context, ask agent.Ask) (agent.Decision, error) {
 	a := h.take(&ask)
-	if a == nil && ask.Kind == agent.KindPage { // it waits by itself
+	if a == nil && awaited(ask.Kind) { // it waits by itself
 		return agent.Decision{}, nil
 	}
 	if a == nil {
@@ -185,12 +185,15 @@ func (a Answer) Always() Answer {
 }
 
 func (a *Answer) fits(ask *agent.Ask) bool {
-	if ask.Kind == agent.KindPage && a.kind != agent.KindPage {
+	if awaited(ask.Kind) && a.kind != ask.Kind {
 		return false
 	}
 	tool := a.tool == "" || a.tool == ask.Tool || strings.HasSuffix(ask.Tool, "__"+a.tool)
 	return tool && (a.kind == "" || a.kind == ask.Kind) && (a.server == "" || a.server == ask.Server)
 }
+
+// awaited reports that a question is settled by what happens elsewhere.
+func awaited(kind string) bool { return kind == agent.KindPage || kind == agent.KindLogin }
 
 // question describes the questions that the answer is for.
 func (a *Answer) question() string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,14 +28,16 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// startProtected starts an MCP server that wants a token, and its authorization server, which
-// agrees to everything at once. Its address is $PROTECTED.
+// startProtected starts an MCP server that wants a token, for each request or only for calls, and
+// its authorization server, which agrees to everything at once. Its address is $PROTECTED.
 func startProtected(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: protected")
+	calls := slices.Equal(args, []string{"calls"})
+	if neg || len(args) != 0 && !calls {
+		ts.Fatalf("usage: protected [calls]")
 	}
 	p, end, err := newProtected()
 	ts.Check(err)
+	p.calls = calls
 	ts.Defer(end)
 	ts.Setenv("PROTECTED", p.base+"/mcp")
 	ts.Setenv("BROWSER", "browse")
@@ -52,7 +56,8 @@ func newProtected() (p *protected, end func(), err error) {
 
 // protected is both servers.
 type protected struct {
-	base string
+	base  string
+	calls bool // only these want a token
 
 	mu         sync.Mutex // guards the fields below
 	challenges map[string]string
@@ -72,6 +77,7 @@ func (p *protected) handler() (http.Handler, error) {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.Handler())
+	mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) { p.post(w, r, s.Handler()) })
 	document := func(path string, doc map[string]any) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, doc) })
 	}
@@ -113,7 +119,24 @@ func answer(w http.ResponseWriter, status int, doc any) {
 	_ = json.NewEncoder(w).Encode(doc)
 }
 
+// post notes which requests are calls.
+func (p *protected) post(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if p.calls && !bytes.Contains(body, []byte(mcp.MethodCallTool)) {
+		r.Header.Set("Authorization", "free")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next.ServeHTTP(w, r)
+}
+
 func (p *protected) authenticate(r *http.Request) (*mcpserver.Principal, error) {
+	if p.calls && r.Header.Get("Authorization") == "free" {
+		return &mcpserver.Principal{ID: "ada"}, nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tokens[r.Header.Get("Authorization")] {

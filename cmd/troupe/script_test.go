@@ -28,6 +28,7 @@ import (
 //	                             named) and point troupe at it; see [parseTurns]
 //	asked N                      it was asked N times, rightly, and has no turns left
 //	exits CODE COMMAND...        run a command that exits with the code
+//	until REGEXP COMMAND...      run a command again and again until its stdout matches
 //	capture NAME REGEXP          set a variable to what the first group matches in stdout,
 //	                             or else in stderr
 //
@@ -51,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"model":     startModel,
 			"asked":     checkModel,
 			"exits":     checkExit,
+			"until":     runUntil,
 			"capture":   capture,
 			"protected": startProtected,
 		},
@@ -114,6 +116,26 @@ func checkExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if bad := badKeys(ts.ReadFile("stdout")); printsJSON(args) && len(bad) > 0 {
 		ts.Fatalf("%s: members of its JSON are not in camelCase: %q", strings.Join(args[1:], " "), bad)
+	}
+}
+
+// untilTime bounds the runs of a command.
+const untilTime = time.Minute
+
+func runUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP COMMAND...")
+	}
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(untilTime); ; time.Sleep(50 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if re.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("nothing matches %q", args[0])
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	AskSample     = "sample"     // the answer, before the server gets it
 	AskDefinition = "definition" // a tool's definition is not the approved one
 	AskPage       = "page"       // a page that is open and waited for
+	AskLogin      = "login"      // a person has to log in at a server, with another program; the login settles it
 )
 
 // ScopeRun is the scope of a decision that holds for every call of that exact tool

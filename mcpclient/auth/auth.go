@@ -113,6 +113,30 @@ func (a *Authorizer) For(s *mcpclient.Server) (mcpclient.Auth, error) {
 	return c, nil
 }
 
+// ErrNotWanted is what [Authorizer.Login] returns for a server that names no authorization server.
+var ErrNotWanted = errors.New("auth: the server wants no login")
+
+// Login logs in at a server that has not asked for it yet, such as one that refuses only calls,
+// unless there is a login for the scopes of its OAuth.
+func (a *Authorizer) Login(ctx context.Context, s *mcpclient.Server) error {
+	c, err := a.credential(s.URL, &s.OAuth)
+	if err != nil {
+		return err
+	}
+	if _, err := c.loaded.Wait(ctx); err != nil {
+		return err
+	}
+	err = c.ask(ctx, func(w *waiter) any { return &wanted{w} })
+	e, ok := errors.AsType[*LoginError](err)
+	if !ok || e.Err != nil {
+		return err
+	}
+	done := new(actors.Reply[struct{}])
+	defer e.Wait(func(err error) { done.Complete(struct{}{}, err) })()
+	_, err = done.Wait(ctx)
+	return err
+}
+
 func (a *Authorizer) credential(endpoint string, cfg *mcpclient.OAuth) (*Credential, error) {
 	at, err := addressOf(endpoint)
 	if err == nil {

@@ -53,6 +53,8 @@ type (
 		tokens *tokens
 		err    error
 	}
+	// wanted is a login that no refusal has asked for.
+	wanted struct{ *waiter }
 	awaits struct{ *waiter }
 	leaves struct{ *waiter }
 	// look has the vault read again while a login by another process is waited for.
@@ -81,6 +83,12 @@ func (k *keeper) Receive(c *actors.Context, msg any) {
 		k.renewed(c, m)
 	case loggedIn:
 		k.loggedIn(c, m)
+	case *wanted:
+		if t := k.now.Load(); t != nil && t.cover(k.cfg.Scopes) {
+			m.end(nil)
+		} else {
+			k.needLogin(c, m.waiter, &wish{unasked: true, why: "you want to log in"})
+		}
 	case *awaits:
 		k.awaits(c, m.waiter)
 	case *leaves:

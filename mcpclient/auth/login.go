@@ -96,6 +96,8 @@ func (l *login) discover(ctx context.Context) (*oauth.Server, error) {
 	switch {
 	case errors.Is(err, oauth.ErrNoMetadata) && l.cfg.MetadataURL != "":
 		r = &oauth.Resource{URI: l.endpoint}
+	case errors.Is(err, oauth.ErrNoMetadata) && l.unasked:
+		return nil, ErrNotWanted
 	case errors.Is(err, oauth.ErrNoMetadata) && !l.place.Metadata && l.metadata == "":
 		return l.discoverLegacy(ctx)
 	case err != nil:

@@ -277,3 +277,26 @@ func TestWhoIsAuthorized(t *testing.T) {
 		}
 	}
 }
+
+// A person can log in before the server asks: one that refuses calls only, or has given fewer scopes
+// than are wanted now. A server that names no authorization server wants none (AUTH-20).
+func TestLoginUnasked(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		login := func(scopes ...string) error {
+			s := k.server()
+			s.OAuth.Scopes = scopes
+			return k.auth.Login(t.Context(), s)
+		}
+		k.good(login("read"), login("read"))
+		k.counts("after a login", map[string]int{"authorize": 1, "refused": 0})
+		k.good(login("read", "more"))
+		k.counts("with more scopes", map[string]int{"authorize": 2, "refused": 0})
+		k.good(k.call(k.credential(), "t"))
+		k.set(func() { k.issuers = nil })
+		other := k.server()
+		other.URL = k.base + "/other"
+		if err := k.auth.Login(t.Context(), other); !errors.Is(err, auth.ErrNotWanted) {
+			t.Errorf("without metadata: got %v, want %v", err, auth.ErrNotWanted)
+		}
+	})
+}

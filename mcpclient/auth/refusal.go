@@ -19,6 +19,7 @@ type wish struct {
 	had      []string // scopes of the token that was refused for want of more
 	more     []string // scopes that were missing, with had; nil if that is not what was wrong
 	why      string   // for people
+	unasked  bool     // no refusal has asked for it
 }
 
 // refused decides what a refusal leads to (AUTH-22, AUTH-60 to AUTH-62).

@@ -321,6 +321,8 @@ func (q *question) run() (*mcpclient.Decision, error) {
 		return q.url()
 	case a.Kind == mcpclient.AskPage && a.URL != nil:
 		return q.page()
+	case a.Kind == mcpclient.AskLogin && a.Login != nil:
+		return q.login()
 	case a.Kind == mcpclient.AskSampling && a.Sampling != nil:
 		return q.sampling()
 	case a.Kind == mcpclient.AskSample && a.Sample != nil:

@@ -80,6 +80,31 @@ func (q *question) page() (*mcpclient.Decision, error) {
 	}
 }
 
+// login shows a login that is waited for, which a person makes with another program.
+func (q *question) login() (*mcpclient.Decision, error) {
+	l := q.ask.Login
+	q.say("\n%s\nA person has to log in at the server %s.", strings.Repeat("─", 40), q.server)
+	for _, f := range [][2]string{{"Log in", l.Command}, {"Where", l.Where}, {"At", l.Resource}, {"Scopes", strings.Join(l.Scopes, " ")}} {
+		if f[1] != "" {
+			q.field(f[0], clean(f[1]))
+		}
+	}
+	for {
+		line, err := q.read("r (retry: there is a login), d (do without it), c (decide nothing): ")
+		if err != nil {
+			return nil, err
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "r", "retry":
+			return &mcpclient.Decision{Action: mcp.ActionAccept}, nil
+		case "d", "decline":
+			return &mcpclient.Decision{Action: mcp.ActionDecline}, nil
+		case "c", "cancel":
+			return &mcpclient.Decision{Action: mcp.ActionCancel}, nil
+		}
+	}
+}
+
 // warnings joins two lists without repeating.
 func warnings(a, b []string) []string {
 	all := slices.Clone(a)

@@ -97,7 +97,7 @@ func denyCommand(e *env.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deny ASK",
 		Short:   "Say no; the run that waits goes on without",
-		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.",
+		Long:    "Say no to a question. The run that waits goes on without: the model is told that a human has declined, and why.\nA page that is waited for is given up, and the call that it is for ends with an error.\nA login that is waited for is given up: the run goes on without the server, or its call ends with an error.",
 		Example: "  troupe inbox deny -1\n  troupe inbox deny 3fa85f64-1-0 --reason \"Not on a Friday.\"",
 		Args:    env.OneArg("an ask"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {

@@ -25,7 +25,7 @@ import (
 type AskView struct {
 	ID     string          `json:"id"`
 	Short  string          `json:"short"` // a shorter name for it
-	Kind   string          `json:"kind"`  // tool, form, url, page, sampling, sample, definition or limit
+	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition or limit
 	Status store.AskStatus `json:"status"`
 	Run    string          `json:"run,omitempty"`
 	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
@@ -44,6 +44,7 @@ type AskView struct {
 	Fields    []fieldView          `json:"fields,omitempty"`    // of a form
 	URL       string               `json:"url,omitempty"`       // of a page to be opened
 	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
+	Login     *mcpclient.LoginView `json:"login,omitempty"` // that is waited for
 
 	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
 	// Changed says that what is stored is not what was asked, or cannot be read: it can
@@ -137,7 +138,7 @@ func (v *AskView) readQuestion(row *store.Ask) error {
 		return errNotAsked
 	}
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
-	v.question, v.Message, v.Calls, v.Notes = q, q.Message, q.Calls, q.Notes
+	v.question, v.Message, v.Calls, v.Notes, v.Login = q, q.Message, q.Calls, q.Notes, q.Login
 	if q.URL != nil {
 		v.URL = q.URL.URL
 	}
@@ -192,6 +193,8 @@ func (v *AskView) what() string {
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
 	case v.Kind == runlog.AskKind:
 		return v.Tool + " " + string(v.Arguments)
+	case v.Login != nil:
+		return "waiting for a login: " + cmp.Or(v.Login.Command, v.Login.Resource)
 	case v.Kind == runlog.AskPage:
 		return "waiting for the page " + v.URL
 	case v.URL != "":
@@ -273,6 +276,13 @@ func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 	case v.Limit != nil:
 		line("limit", "%s: %s, spent %s", v.Limit.Limit, v.Limit.Max, v.Limit.Spent)
 		line("asks for", "%s more", v.Limit.More)
+	case v.Login != nil:
+		line("login", "%s", env.OrNone(v.Login.Command))
+		line("where", "%s", env.OrNone(v.Login.Where))
+		line("at", "%s", v.Login.Resource)
+		if len(v.Login.Scopes) > 0 {
+			line("scopes", "%s", strings.Join(v.Login.Scopes, " "))
+		}
 	default:
 		if v.Message != "" {
 			line("it says", "")
@@ -330,6 +340,9 @@ func (v *AskView) how() string {
 	switch {
 	case v.Kind == runlog.AskKind:
 		answer += " --accept        (or --scope run, for this tool in the whole run)"
+	case v.Login != nil:
+		answer += " --accept        (try again; the login itself does so too)"
+		deny += "        (go on without the server)"
 	case v.Kind == runlog.AskPage:
 		answer += " --retry        (the page is done: try again; or --open, to open it again)"
 		deny += "        (give the page up)"

@@ -104,6 +104,11 @@ func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err 
 	if _, err := client.ListTools(ctx); err != nil && !errors.Is(err, mcpclient.ErrUnsupported) { // some servers refuse only here
 		return env.ExitWith(env.ExitLogin, err)
 	}
+	if !l.asked { // some servers refuse only calls, or have given less
+		if err := a.Login(ctx, &def); err != nil && !errors.Is(err, auth.ErrNotWanted) {
+			return env.ExitWith(env.ExitLogin, err)
+		}
+	}
 	l.env.WakeAll(ctx)
 	return l.report(ctx, a, &def)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/pause"
 )
 
 // view shows a run while it goes on: events on stdout as they come for
@@ -163,6 +164,9 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 	case ev.Kind == agent.KindPage && ev.Question != nil:
 		v.awaitPage(ctx, ev)
 		return nil, nil
+	case ev.Kind == agent.KindLogin && ev.Question != nil && ev.Question.Login != nil:
+		v.awaitLogin(ctx, who, ev)
+		return nil, nil
 	case v.ask != nil:
 		if err := v.question(ctx, ev); err != nil && !errors.Is(err, agent.ErrSettled) {
 			return nil, err
@@ -308,6 +312,27 @@ func (v *view) awaitPage(ctx context.Context, q agent.Ask) {
 		}
 		if err != nil && !errors.Is(err, agent.ErrSettled) {
 			v.note("the page: %v", err)
+		}
+	})
+}
+
+// loginTime bounds the wait of a run without a terminal for a login.
+const loginTime = 10 * time.Minute
+
+// awaitLogin shows that the run waits for a login, which a person makes in another terminal. It
+// needs no answer.
+func (v *view) awaitLogin(ctx context.Context, who string, q agent.Ask) {
+	l := q.Question.Login
+	v.note("%sa person has to log in at %s: %s", who, env.Plain(q.Server), env.Plain(cmp.Or(l.Command, l.Resource)))
+	v.show(who + "waiting for a login at " + q.Server)
+	if v.ask != nil {
+		return
+	}
+	v.pages.begin(ctx, q.ID, func(ctx context.Context) {
+		if pause.For(ctx, loginTime) == nil {
+			if err := v.declineUnasked(context.WithoutCancel(ctx), q); err != nil {
+				v.env.Note("the login: %v", err)
+			}
 		}
 	})
 }

@@ -73,7 +73,7 @@ func describe(e runlog.Entry, tools map[string]string) string {
 	case *runlog.ToolUnknown:
 		return b.Tool + ": " + b.Reason
 	case *runlog.AskOpened:
-		return fmt.Sprintf("%s %s", b.Ask.Kind, b.Ask.Tool)
+		return b.Ask.Kind + " " + cmp.Or(b.Ask.Tool, b.Ask.Server)
 	case *runlog.AskSettled:
 		return strings.TrimSpace(string(b.Status) + " " + b.Reason)
 	case *runlog.LimitReached:

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/internal/vault"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpclient/auth"
@@ -61,4 +63,34 @@ func LoginError(server string, err error) error {
 		return env.ExitWith(env.ExitLogin, fmt.Errorf("%w; log in with: troupe mcp login %s", err, server))
 	}
 	return err
+}
+
+// loginCommand is [mcpclient.AskOptions].LoginCommand: the command that logs in with the same store
+// and the same configuration.
+func loginCommand(e *env.Env, f *ServerFlags) func(server string, scopes []string) (command, where string) {
+	return func(server string, scopes []string) (command, where string) {
+		words := []string{"troupe", "mcp", "login", server}
+		for _, given := range []struct{ flag, value string }{{"--config", e.ConfigPath}, {"--store", e.StorePath}} {
+			if given.value != "" {
+				words = append(words, given.flag, given.value)
+			}
+		}
+		for _, file := range f.Files {
+			words = append(words, "--mcp-config", file)
+		}
+		if scopes != nil {
+			words = append(words, "--scopes", strings.Join(scopes, ","))
+		}
+		command = shellwords.Join(words)
+		if len(f.Commands) > 0 {
+			command += ", with the same --mcp"
+		}
+		if host, err := os.Hostname(); err == nil {
+			where = "on " + host
+		}
+		if dir, err := os.Getwd(); err == nil {
+			where = strings.TrimPrefix(where+", in "+dir, ", ")
+		}
+		return command, where
+	}
 }

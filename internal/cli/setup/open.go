@@ -208,7 +208,7 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 	opts := &agent.Options{
 		Model: o.Model, Servers: o.Servers, Store: o.Store, Logger: o.Log,
 		Consent: f.consent, Sampling: sampling,
-		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true}}},
+		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true, LoginCommand: loginCommand(e, &f.ServerFlags)}}},
 		Providers: o.Settings.Providers(), Prices: prices,
 	}
 	if o.authorizer, err = OpenAuthorizer(e, o.Store, o.Servers, 0, nil); err != nil {

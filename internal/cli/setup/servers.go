@@ -279,6 +279,15 @@ func startingText(all []mcpclient.ServerStatus) string {
 	return fmt.Sprintf("starting servers, %d of %d are ready; waiting for %s", used-len(names), used, strings.Join(names, ", "))
 }
 
+// loginText says which login a server lacks.
+func loginText(l *mcpclient.Login) string {
+	ask, err := l.Ask()
+	if err != nil {
+		return env.Plain(err.Error())
+	}
+	return "a person has to log in first: " + env.Plain(ask.Login.Command)
+}
+
 // greetServers waits until every server is ready or has failed, and says so. A
 // server of the command line that failed ends the program; one of a file costs
 // its tools only.
@@ -298,6 +307,11 @@ func greetServers(ctx context.Context, e *env.Env, rt *agent.Runtime, servers []
 		if err == nil && s.Info != nil {
 			working++
 			e.Note("%s: %d tools, MCP %s", env.Plain(s.Name), s.Tools, s.Info.Version)
+			continue
+		}
+		if s.Login != nil { // runs wait for it
+			working++
+			e.Note("%s: %s", env.Plain(s.Name), loginText(s.Login))
 			continue
 		}
 		err = cmp.Or(err, errConnecting)

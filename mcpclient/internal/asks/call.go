@@ -32,7 +32,8 @@ type Call struct {
 	remembered   atomic.Bool // it is among the abandoned calls
 	Path         []string
 	OnWait       func(bool)
-	rounds       // what its Follow knows
+	Listed       bool // it reads a list
+	rounds            // what its Follow knows
 
 	mu      sync.Mutex     // guards the fields below it and the pages of its rounds: questions, each on its own goroutine, and the call's end meet here; the call's actor is of package call
 	waits   int            // questions that are open

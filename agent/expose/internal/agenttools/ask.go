@@ -25,6 +25,10 @@ func (q *questions) onAsk(ctx context.Context, a agent.Ask) (agent.Decision, err
 	if a.Kind == agent.KindPage { // the client waits for the page itself, and so does the inbox
 		return agent.Decision{}, nil
 	}
+	if a.Kind == agent.KindLogin && a.Question != nil && a.Question.Login != nil { // the client's user may be anywhere
+		q.op.Step(fmt.Sprintf("%s waits for a login at %s: %s", relay.Asker(a.Path, ""), a.Server, a.Question.Login.Command))
+		return agent.Decision{}, nil
+	}
 	d, err := q.decide(ctx, &a)
 	switch {
 	case err == nil:
