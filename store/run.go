@@ -54,9 +54,10 @@ func (r Run) Cursor() string { return Cursor{r.Created, r.ID}.String() }
 
 // Query selects runs. Zero fields select all.
 type Query struct {
-	States []RunState // any of these
-	Agent  string
-	Parent string
+	Beginning string     // of the ID
+	States    []RunState // any of these
+	Agent     string
+	Parent    string
 
 	// Free selects runs that have not ended and have no
 	// unexpired lease: those a worker may claim.

@@ -82,6 +82,11 @@ type Journal interface {
 	// Delete removes a run, its events and its asks. [ErrLeased] while an
 	// unexpired lease on it exists.
 	Delete(ctx context.Context, id string) error
+
+	// PruneRuns removes runs that have ended, with their events and asks, the oldest
+	// first, and returns how many. A run stays as long as the run that started it has
+	// not ended. See [Prune]; a result below its limit is the end.
+	PruneRuns(ctx context.Context, p Prune) (removed int, err error)
 }
 
 // Leases gives one process at a time the right to append to a run. An expired lease does not stop its
@@ -272,6 +277,10 @@ type Jobs interface {
 	// DeleteJob removes a job, and not its runs. [ErrLeased] while an
 	// unexpired lease on it exists.
 	DeleteJob(ctx context.Context, id string) error
+
+	// PruneJobs removes jobs that have ended, and not their runs, the oldest first, and
+	// returns how many. A job whose webhook no caller has claimed stays. See [Prune].
+	PruneJobs(ctx context.Context, p Prune) (removed int, err error)
 
 	// PutSchedule adds a schedule, or replaces the one of that name but for when it was
 	// created and when it last fired. Next of s counts for a new one, for one whose Cron or

@@ -247,7 +247,7 @@ func (q Query) Check() error {
 			return &InvalidError{"query.States", "has an unknown state"}
 		}
 	}
-	return checkTexts("query.Agent", q.Agent, "query.Parent", q.Parent)
+	return checkTexts("query.Beginning", q.Beginning, "query.Agent", q.Agent, "query.Parent", q.Parent)
 }
 
 // Check reports the first rule that q breaks.

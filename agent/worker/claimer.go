@@ -43,6 +43,11 @@ type (
 	drain     struct{}
 	drainOver struct{}
 	lastOver  struct{}
+	pruneNow  struct{}
+	pruned    struct { // the outcome of a pruning
+		runs, jobs int
+		err        error
+	}
 )
 
 // claimer is touched by its own goroutine only.
@@ -53,6 +58,7 @@ type claimer struct {
 	poll  *actors.Timer
 	renew *actors.Timer
 	ends  *actors.Timer
+	prune *actors.Timer
 
 	looking bool
 	again   *lookNow // wanted after the look under way
@@ -81,7 +87,8 @@ func newClaimer(w *Worker) *claimer {
 func (k *claimer) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
-		k.poll, k.renew, k.ends = c.NewTimer(pollNow{}), c.NewTimer(renewNow{}), c.NewTimer(drainOver{})
+		k.poll, k.renew, k.ends, k.prune = c.NewTimer(pollNow{}), c.NewTimer(renewNow{}), c.NewTimer(drainOver{}), c.NewTimer(pruneNow{})
+		k.prune.Set(firstPrune)
 		k.renew.Set(k.w.opts.Lease / 3)
 		k.look(c, lookNow{whole: true})
 	case pollNow:
@@ -94,6 +101,10 @@ func (k *claimer) Receive(c *actors.Context, msg any) {
 		k.renewAll(c)
 	case renewed:
 		k.renewed(c, m)
+	case pruneNow:
+		actors.Await(c, k.w.pruneStore, func(p pruned, err error) any { p.err = err; return p })
+	case pruned:
+		k.pruned(c, m)
 	case drain:
 		k.drain(c)
 	case drainOver:

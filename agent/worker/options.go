@@ -37,6 +37,12 @@ type Options struct {
 	Poll time.Duration
 	// Drain is how long jobs under way have when the worker ends. Zero means 30 seconds.
 	Drain time.Duration
+	// Keep is how long runs and jobs that have ended are kept: the worker removes older ones
+	// every hour. Zero means 180 days, below zero keeps all.
+	Keep time.Duration
+	// KeepRuns bounds the runs, and the jobs, that have ended and are kept: the worker removes
+	// the oldest. Zero is no bound.
+	KeepRuns int
 	// Retry sets how often and when a job is tried again.
 	Retry Retry
 	// Retryable reports which failures get another attempt. Nil means [Retryable].
@@ -65,7 +71,7 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 		names[a.Name()] = true
 	}
-	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
+	if d.Concurrency < 0 || d.MaxParked < 0 || d.Lease < 0 || d.Poll < 0 || d.Drain < 0 || d.KeepRuns < 0 || d.Retry.MaxAttempts < 0 || d.Retry.MaxLosses < 0 || d.Retry.First < 0 || d.Retry.Max < 0 {
 		return d, errors.New("an option is below zero: zero means its default")
 	}
 	d.Concurrency = cmp.Or(d.Concurrency, 8)
@@ -73,6 +79,7 @@ func (o *Options) withDefaults() (Options, error) {
 	d.Lease = cmp.Or(d.Lease, 30*time.Second)
 	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
 	d.Drain = cmp.Or(d.Drain, 30*time.Second)
+	d.Keep = cmp.Or(d.Keep, 180*24*time.Hour)
 	d.Retry.MaxAttempts = cmp.Or(d.Retry.MaxAttempts, 3)
 	d.Retry.MaxLosses = cmp.Or(d.Retry.MaxLosses, 10)
 	d.Retry.First = cmp.Or(d.Retry.First, time.Second)

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/run"
 	"github.com/troupe-dev/troupe/internal/cli/runs"
 	"github.com/troupe-dev/troupe/internal/cli/serve"
+	"github.com/troupe-dev/troupe/internal/cli/storecmd"
 	"github.com/troupe-dev/troupe/internal/cli/version"
 	"github.com/troupe-dev/troupe/internal/cli/worker"
 	"github.com/troupe-dev/troupe/store"
@@ -93,7 +94,7 @@ func command(e *env.Env) *cobra.Command {
 	flags.StringVar(&e.LogFormat, "log-format", "text", "`FORMAT` of the log: text, json")
 	flags.BoolVarP(&e.Quiet, "quiet", "q", false, "write nothing to stderr but errors")
 	root.AddCommand(run.Command(e), run.ChatCommand(e), mcp.Command(e), runs.Command(e), runs.TreeCommand(e), models.Command(e),
-		inbox.Command(e), jobs.Command(e), worker.Command(e), serve.Command(e), bench.Command(e), configcmd.Command(e), doctor.Command(e),
+		inbox.Command(e), jobs.Command(e), worker.Command(e), serve.Command(e), bench.Command(e), storecmd.Command(e), configcmd.Command(e), doctor.Command(e),
 		completion.Command(e), version.Command(e), exitCodesTopic())
 	completion.CompleteAll(e, root)
 	return root

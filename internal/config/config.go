@@ -156,6 +156,10 @@ type MCP struct {
 type Store struct {
 	// Path is a file. Empty means the one in the state folder.
 	Path string
+	// Keep is how long workers keep runs and jobs that have ended. Zero means 180 days.
+	Keep time.Duration
+	// KeepRuns bounds the runs, and the jobs, that have ended and are kept. Zero is no bound.
+	KeepRuns int
 }
 
 // Auth says who may use an endpoint.

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/troupe-dev/troupe/internal/age"
 	"github.com/troupe-dev/troupe/internal/nearest"
 	"github.com/troupe-dev/troupe/llm"
 )
@@ -257,6 +258,21 @@ func (d *reader) duration(out *time.Duration) func(*yaml.Node) {
 		v, err := time.ParseDuration(n.Value)
 		if err != nil || v <= 0 {
 			d.fail(n, "want a time such as 90s or 10m, got %.40q", n.Value)
+			return
+		}
+		*out = v
+	}
+}
+
+// age reads a time such as 90d.
+func (d *reader) age(out *time.Duration) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if !d.scalar(n, "a time such as 90d") {
+			return
+		}
+		v, err := age.Parse(n.Value)
+		if err != nil {
+			d.fail(n, "%v", err)
 			return
 		}
 		*out = v

@@ -57,7 +57,7 @@ func isProtocol(s string) bool {
 }
 
 func (d *decoder) store(n *yaml.Node, s *Store) {
-	d.object(n, fields{"path": d.text(&s.Path)})
+	d.object(n, fields{"path": d.text(&s.Path), "keep": d.age(&s.Keep), "keep_runs": d.count(&s.KeepRuns)})
 }
 
 func (d *decoder) serve(n *yaml.Node, s *Serve) {

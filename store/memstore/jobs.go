@@ -361,6 +361,27 @@ func (s *jobs) DeleteJob(ctx context.Context, id string) error {
 	})
 }
 
+// PruneJobs implements [store.Jobs].
+func (s *jobs) PruneJobs(ctx context.Context, p store.Prune) (removed int, err error) {
+	if err := p.Check(); err != nil {
+		return 0, err
+	}
+	return get(ctx, s.memory, func(time.Time) (int, error) {
+		var ended []*job
+		for _, j := range s.rows {
+			if j.State.Ended() {
+				ended = append(ended, j)
+			}
+		}
+		old := pruned(p, ended, func(j *job) (time.Time, time.Time, string) { return j.Created, j.Updated, j.ID }, func(j *job) bool { return !j.Untold })
+		for _, j := range old {
+			s.used -= sizeOfJob(j.Job)
+			s.remove(j)
+		}
+		return len(old), nil
+	})
+}
+
 // cloneJob copies what j shares with its caller.
 func cloneJob(j store.Job) store.Job {
 	j.Input, j.Result = body(j.Input), body(j.Result)

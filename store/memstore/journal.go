@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -220,17 +221,65 @@ func (s *journal) Delete(ctx context.Context, id string) error {
 		if r.head.Leased(now) {
 			return store.ErrLeased
 		}
-		s.deleted = max(s.deleted, r.head.Epoch)
-		s.used -= r.bytes
-		delete(s.runs, id)
-		for k, a := range s.asks.rows {
-			if a.Run == id {
-				s.used -= sizeOfAsk(*a)
-				delete(s.asks.rows, k)
-			}
-		}
+		s.remove(id, r)
 		return nil
 	})
+}
+
+// remove forgets a run, its events and its asks.
+func (s *journal) remove(id string, r *run) {
+	s.deleted = max(s.deleted, r.head.Epoch)
+	s.used -= r.bytes
+	delete(s.runs, id)
+	for k, a := range s.asks.rows {
+		if a.Run == id {
+			s.used -= sizeOfAsk(*a)
+			delete(s.asks.rows, k)
+		}
+	}
+}
+
+// PruneRuns implements [store.Journal].
+func (s *journal) PruneRuns(ctx context.Context, p store.Prune) (removed int, err error) {
+	if err := p.Check(); err != nil {
+		return 0, err
+	}
+	return get(ctx, s.memory, func(time.Time) (int, error) {
+		var ended []store.Run
+		for _, r := range s.runs {
+			if r.head.State.Ended() {
+				ended = append(ended, r.head)
+			}
+		}
+		old := pruned(p, ended, func(r store.Run) (time.Time, time.Time, string) { return r.Created, r.Updated, r.ID }, func(r store.Run) bool {
+			parent := s.runs[r.Parent]
+			return parent == nil || parent.head.State.Ended()
+		})
+		for _, r := range old {
+			s.remove(r.ID, s.runs[r.ID])
+		}
+		return len(old), nil
+	})
+}
+
+// pruned returns what of the ended entries p removes, of those that may go.
+func pruned[T any](p store.Prune, ended []T, of func(T) (created, updated time.Time, id string), may func(T) bool) []T {
+	slices.SortFunc(ended, func(a, b T) int {
+		createdA, _, idA := of(a)
+		createdB, _, idB := of(b)
+		return cmp.Or(createdA.Compare(createdB), cmp.Compare(idA, idB))
+	})
+	beyond := 0 // so many are beyond the number that is kept
+	if p.Keep > 0 {
+		beyond = max(len(ended)-p.Keep, 0)
+	}
+	var old []T
+	for i, e := range ended {
+		if _, updated, _ := of(e); len(old) < p.Most() && may(e) && (i < beyond || updated.Before(p.Before)) {
+			old = append(old, e)
+		}
+	}
+	return old
 }
 
 // Claim implements [store.Leases].

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-	"unicode"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -306,8 +305,8 @@ func (s *jobs) Jobs(ctx context.Context, q store.JobQuery) ([]store.Job, error) 
 }
 
 func jobConditions(q store.JobQuery) (w where) {
-	if q.Beginning != "" { // by the index of ids, which a pattern would not use
-		w.and("id >= ? AND id < ?", q.Beginning, q.Beginning+string(unicode.MaxRune))
+	if q.Beginning != "" {
+		w.beginning(q.Beginning)
 	}
 	oneOf(&w, "state", q.States)
 	if q.Agent != "" {
@@ -365,9 +364,19 @@ func (s *jobs) DeleteJob(ctx context.Context, id string) error {
 		if j.Held(t.now) {
 			return store.ErrLeased
 		}
-		if err := t.exec("UPDATE fence SET job = max(job, ?)", j.Epoch); err != nil {
-			return err
-		}
-		return t.exec("DELETE FROM jobs WHERE id = ?", id)
+		return t.removeJob(id, j.Epoch)
 	})
+}
+
+// removeJob deletes a job.
+func (t *tx) removeJob(id string, epoch int64) error {
+	if err := t.exec("UPDATE fence SET job = max(job, ?)", epoch); err != nil {
+		return err
+	}
+	return t.exec("DELETE FROM jobs WHERE id = ?", id)
+}
+
+// PruneJobs implements [store.Jobs].
+func (s *jobs) PruneJobs(ctx context.Context, p store.Prune) (removed int, err error) {
+	return prune(ctx, s.database, "pruning jobs", p, "jobs", "state NOT IN ('queued', 'running', 'waiting')", "NOT untold", (*tx).removeJob)
 }

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/troupe-dev/troupe/store"
 )
@@ -298,6 +300,9 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 	}
 	var w where
 	oneOf(&w, "state", q.States)
+	if q.Beginning != "" {
+		w.beginning(q.Beginning)
+	}
 	if q.Agent != "" {
 		w.and("agent = ?", q.Agent)
 	}
@@ -324,20 +329,69 @@ func (s *journal) Delete(ctx context.Context, id string) error {
 		if r.Leased(t.now) {
 			return store.ErrLeased
 		}
-		if err := t.exec("UPDATE fence SET epoch = max(epoch, ?)", r.Epoch); err != nil {
+		return t.removeRun(id, r.Epoch)
+	})
+}
+
+// removeRun deletes a run, its events and its asks.
+func (t *tx) removeRun(id string, epoch int64) error {
+	if err := t.exec("UPDATE fence SET epoch = max(epoch, ?)", epoch); err != nil {
+		return err
+	}
+	for _, q := range []string{
+		"DELETE FROM events WHERE run = (SELECT n FROM runs WHERE id = ?)",
+		"DELETE FROM asks WHERE run = ?",
+		"DELETE FROM runs WHERE id = ?",
+	} {
+		if err := t.exec(q, id); err != nil {
 			return err
 		}
-		for _, q := range []string{
-			"DELETE FROM events WHERE run = (SELECT n FROM runs WHERE id = ?)",
-			"DELETE FROM asks WHERE run = ?",
-			"DELETE FROM runs WHERE id = ?",
-		} {
-			if err := t.exec(q, id); err != nil {
+	}
+	return nil
+}
+
+// PruneRuns implements [store.Journal].
+func (s *journal) PruneRuns(ctx context.Context, p store.Prune) (removed int, err error) {
+	return prune(ctx, s.database, "pruning runs", p, "runs", "state NOT IN ('running', 'waiting')",
+		"NOT EXISTS (SELECT 1 FROM runs AS p WHERE p.id = runs.parent AND p.state IN ('running', 'waiting'))", (*tx).removeRun)
+}
+
+// prune removes what p selects of a table: rows that have ended, and of these such as may go.
+func prune(ctx context.Context, d *database, doing string, p store.Prune, table, ended, may string, remove func(t *tx, id string, epoch int64) error) (removed int, err error) {
+	if err := p.Check(); err != nil {
+		return 0, err
+	}
+	err = d.writer.do(ctx, doing, weight{events: groupEvents}, func(t *tx) error {
+		removed = 0
+		old := map[string]int64{}                                                  // epochs by id
+		before, oldest, oldestID := p.Before.UnixMicro(), int64(math.MinInt64), "" // the oldest of those that are kept by number
+		if p.Keep > 0 {
+			err := t.row("SELECT created, id FROM "+table+" WHERE "+ended+" ORDER BY created DESC, id DESC LIMIT 1 OFFSET ?", p.Keep-1).Scan(&oldest, &oldestID)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
 		}
+		// The first condition bounds what is looked at: nothing ends before it is created.
+		err := t.each("SELECT id, epoch FROM "+table+" WHERE created <= ? AND "+ended+" AND (updated < ? OR (created, id) < (?, ?)) AND "+may+" ORDER BY created, id LIMIT ?",
+			[]any{max(before, oldest), before, oldest, oldestID, p.Most()}, func(row scanner) (bool, error) {
+				var id string
+				var epoch int64
+				err := row.Scan(&id, &epoch)
+				old[id] = epoch
+				return true, err
+			})
+		if err != nil {
+			return err
+		}
+		for id, epoch := range old {
+			if err := remove(t, id, epoch); err != nil {
+				return err
+			}
+		}
+		removed = len(old)
 		return nil
 	})
+	return removed, err
 }
 
 // Claim implements [store.Leases].
@@ -451,6 +505,11 @@ type where struct {
 func (w *where) and(condition string, args ...any) {
 	w.conditions = append(w.conditions, "("+condition+")")
 	w.args = append(w.args, args...)
+}
+
+// beginning requires that IDs begin so, by their index, which a pattern would not use.
+func (w *where) beginning(of string) {
+	w.and("id >= ? AND id < ?", of, of+string(unicode.MaxRune))
 }
 
 // oneOf requires one of these values of a column, if there are any.

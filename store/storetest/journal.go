@@ -338,6 +338,9 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			{store.Query{States: []store.RunState{store.Waiting, store.Finished}}, []string{"done", "waiting"}},
 			{store.Query{Agent: "a"}, []string{"expired", "done", "leased"}},
 			{store.Query{Parent: "leased"}, []string{"released", "expired"}},
+			{store.Query{Beginning: "re"}, []string{"released"}},
+			{store.Query{Beginning: "e", Agent: "b"}, nil},
+			{store.Query{Beginning: "%"}, nil}, // SECA-55: not a pattern
 			{store.Query{Parent: "leased", Agent: "a"}, []string{"expired"}},
 			{store.Query{Free: true}, []string{"released", "expired"}},
 			{store.Query{Free: true, Agent: "b"}, []string{"released"}},

@@ -38,6 +38,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"RunPages", testRunPages},
 		{"RunQueries", testRunQueries},
 		{"Delete", testDelete},
+		{"PruneRuns", testPruneRuns},
+		{"PruneJobs", testPruneJobs},
 		{"Fencing", testFencing},
 		{"DeleteFences", testDeleteFences},
 		{"LeaseExpiry", testLeaseExpiry},

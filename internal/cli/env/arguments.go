@@ -41,6 +41,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// SomeArgs turns cobra's complaint about missing arguments into a usage error.
+func SomeArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return Usagef("%s needs %s\nSee %[1]s --help", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
 // AtMost turns cobra's complaint about arguments into a usage error.
 func AtMost(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -12,7 +12,14 @@ import (
 func FindRun(ctx context.Context, s store.Store, name string) (store.Run, error) {
 	return env.Find("run", "runs ls", name, func(r store.Run) string { return r.ID },
 		func(id string) (store.Run, error) { return s.Run(ctx, id) },
-		func() ([]store.Run, error) { return s.Runs(ctx, store.Query{}) })
+		func() ([]store.Run, error) {
+			if _, counted := env.Newest(name); !counted {
+				if all, err := s.Runs(ctx, store.Query{Beginning: name}); len(all) > 0 || err != nil {
+					return all, err
+				}
+			}
+			return s.Runs(ctx, store.Query{}) // by number, or by a short form
+		})
 }
 
 // StateOf is a run's state as a reader sees it: one that claims to be running

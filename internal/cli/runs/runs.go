@@ -22,8 +22,8 @@ import (
 func Command(e *env.Env) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "runs",
-		Short: "Read the journal of runs",
-	}, lsCommand(e), showCommand(e), tailCommand(e))
+		Short: "Read the journal of runs, and remove runs",
+	}, lsCommand(e), showCommand(e), tailCommand(e), rmCommand(e))
 }
 
 func lsCommand(e *env.Env) *cobra.Command {

@@ -42,6 +42,8 @@ type workerFlags struct {
 	httpGiven   bool // "" too: then the configuration does not count
 	stdin       bool
 	events      string
+	keep        time.Duration
+	keepRuns    int
 }
 
 // Command returns the command.
@@ -85,7 +87,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 
 // settle refuses what is wrong before anything is opened, and fills in what the
 // configuration says.
-func (f *workerFlags) settle(c *config.Worker) error {
+func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	switch {
 	case f.concurrency < 0, f.parked < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
 		return env.Usagef("--concurrency, --max-parked, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
@@ -94,6 +96,7 @@ func (f *workerFlags) settle(c *config.Worker) error {
 	}
 	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
 	f.parked = cmp.Or(f.parked, c.MaxParked)
+	f.keep, f.keepRuns = kept.Keep, kept.KeepRuns
 	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
 	if f.lease < time.Second {
 		return env.Usagef("--lease %v: want at least 1s", f.lease)
@@ -112,7 +115,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := f.settle(&settings.Worker); err != nil {
+	if err := f.settle(&settings.Worker, &settings.Store); err != nil {
 		return err
 	}
 	intake, err := listenIntake(f, &settings.Worker) // first: an address that cannot be had is known before servers start
@@ -170,7 +173,7 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	}
 	agents := slices.Collect(maps.Values(o.Agents))
 	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, Lease: f.lease,
-		Drain: f.drain, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
+		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
 	if err != nil {
 		return nil, env.Usagef("%w", err)
 	}
