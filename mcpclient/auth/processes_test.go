@@ -46,6 +46,33 @@ func TestProcessesRenewOnce(t *testing.T) {
 	})
 }
 
+// A token that another process has got long ago is renewed before it is used: its time has passed,
+// or the server has refused the one before and would refuse that one, too (AUTH-44).
+func TestProcessHasSlept(t *testing.T) {
+	for name, life := range map[string]int{"the server says how long tokens last": 60, "it does not": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, k *kit) {
+				k.life = life
+				first := k.credential()
+				k.good(k.call(first, "t"))
+				other := k.another(k.inBubble)
+				second := other.credential()
+				k.good(other.call(second, "t"))
+				for range 2 {
+					time.Sleep(time.Minute)
+					k.set(func() { clear(k.access) })
+					k.good(k.call(first, "t"))
+				}
+				time.Sleep(time.Hour)
+				k.set(func() { clear(k.access) })
+				k.good(other.call(second, "t"))
+				k.good(k.call(first, "t"))
+				k.counts("afterwards", map[string]int{"authorize": 1, "refresh_token": 3, "call": 6})
+			})
+		})
+	}
+}
+
 // A login in one process lets the calls go on, within a second, that wait in another without a
 // person. A renewal there that takes the new tokens is no login.
 func TestLoginElsewhere(t *testing.T) {

@@ -48,7 +48,7 @@ func (k *keeper) renew(c *actors.Context, r renewal) {
 		if r.wish != nil && k.moved(ctx, before, r.wish.metadata) {
 			return nil, errMoved
 		}
-		return k.refresh(ctx, before)
+		return k.refresh(ctx, before, r.wish != nil)
 	}, func(t *tokens, err error) any { return renewed{before, t, err} })
 }
 
@@ -109,9 +109,14 @@ func (k *keeper) renewed(c *actors.Context, m renewed) {
 // errVault is the error of a renewal for which a login is no help.
 var errVault = errors.New("the renewed token cannot be kept")
 
+// freshTime is how long a token that another process has got counts as new, where the server has
+// refused the one before: a call is sent again with one new token only.
+const freshTime = time.Minute
+
 // refresh renews tokens: one process at a time, and only if no other has done so meanwhile. The
-// new ones are saved before they are returned.
-func (c *Credential) refresh(ctx context.Context, before *tokens) (*tokens, error) {
+// new ones are saved before they are returned. Refused says that the server has refused the
+// token, which may be good for the clock.
+func (c *Credential) refresh(ctx context.Context, before *tokens, refused bool) (*tokens, error) {
 	key, owner := before.of.key(c.a.opts.Profile), uuid.NewString()
 	for {
 		err := c.a.vault.LeaseSealed(ctx, kindToken, key, owner, leaseTime)
@@ -136,8 +141,11 @@ func (c *Credential) refresh(ctx context.Context, before *tokens) (*tokens, erro
 		return nil, fmt.Errorf("%w: %w", errVault, err)
 	case now == nil:
 		return nil, errors.New("the tokens were removed")
-	case now.Access != before.Access:
-		return now, nil // by another process
+	case now.Access != before.Access: // by another process, which may be long ago
+		old := now.expired(time.Now()) || refused && time.Since(now.Got) > freshTime
+		if !old || now.Refresh == "" || now.of != before.of {
+			return now, nil
+		}
 	}
 	client, err := c.clientOf(ctx, &now.of)
 	if err != nil {

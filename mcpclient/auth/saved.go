@@ -65,6 +65,7 @@ type tokens struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Key     string    `json:"key,omitempty"`  // to which the tokens are bound, a JSON Web Key
 	Renew   time.Time `json:"renew,omitzero"` // when it is to be renewed, a little before that
+	Got     time.Time `json:"got,omitzero"`   // when the server gave it
 
 	dpop    *oauth.DPoPKey // the same; nil for bearer tokens
 	version int64          // in the vault
@@ -88,7 +89,7 @@ const expiryMargin = 10 * time.Second
 // take puts what the token endpoint gave in the place of what was there. Asked are the scopes
 // that were asked for.
 func (t *tokens) take(got *oauth.Token, asked []string) {
-	t.Access, t.Type, t.Expires, t.Renew = got.Access.Reveal(), got.Type, got.Expires, got.Expires
+	t.Access, t.Type, t.Expires, t.Renew, t.Got = got.Access.Reveal(), got.Type, got.Expires, got.Expires, time.Now()
 	if !got.Expires.IsZero() {
 		t.Renew = got.Expires.Add(-min(expiryMargin, time.Until(got.Expires)/4))
 	}
