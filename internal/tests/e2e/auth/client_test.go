@@ -56,10 +56,11 @@ func (w *world) copy() *world {
 type program struct {
 	w       *world
 	auth    *auth.Authorizer
+	host    *mcpclient.Host
+	client  *mcpclient.Client // of the server, which is connected to when it is first needed
 	person  *peers.Visitor
-	dial    func() (*mcpclient.Client, error) // once
-	changed chan struct{}                     // the lists of tools have changed
-	asking  sync.WaitGroup                    // a call may go on before the person has seen the last page
+	changed chan struct{}  // the list of tools has changed
+	asking  sync.WaitGroup // a call may go on before the person has seen the last page
 
 	mu    sync.Mutex // guards what follows: a person is asked on another goroutine
 	asked []*auth.Request
@@ -72,7 +73,7 @@ const patience = time.Minute
 // start starts a program, with a handle of its own of the store.
 func (w *world) start(change ...func(*auth.Options, *mcpclient.Server)) *program {
 	w.Helper()
-	p := &program{w: w, person: peers.NewVisitor(), changed: make(chan struct{}, 100)}
+	p := &program{w: w, person: peers.NewVisitor(), changed: make(chan struct{}, 1)}
 	p.visit = p.agree
 	log := slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := sqlite.Open(w.file, nil)
@@ -87,24 +88,26 @@ func (w *world) start(change ...func(*auth.Options, *mcpclient.Server)) *program
 	if p.auth, err = auth.New(o); err != nil {
 		w.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.Context()), patience)
-	var client *mcpclient.Client
-	p.dial = sync.OnceValues(func() (*mcpclient.Client, error) {
-		client, err = mcpclient.Dial(ctx, far, &mcpclient.Options{
-			Authorizer: p.auth, Logger: log, ProbeTimeout: patience, OnToolsChanged: func() { p.changed <- struct{}{} },
-		})
-		return client, err
-	})
-	w.Cleanup(func() {
-		defer cancel()
-		var errs []error
-		if client != nil {
-			errs = append(errs, client.Close())
+	h := &mcpclient.HostOptions{OnEvent: func(e mcpclient.Event) {
+		if e.ToolsChanged {
+			select {
+			case p.changed <- struct{}{}:
+			default:
+			}
 		}
-		if err := errors.Join(append(errs, p.auth.Close(), s.Close())...); err != nil {
+	}}
+	h.Authorizer, h.Logger, h.ProbeTimeout = p.auth, log, patience
+	if p.host, err = mcpclient.NewHost(nil, []mcpclient.Server{far}, h); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := errors.Join(p.host.Close(), p.auth.Close(), s.Close()); err != nil {
 			w.Errorf("ending a program: %v", err)
 		}
 	})
+	if p.client, err = p.host.Client(far.Name); err != nil {
+		w.Fatal(err)
+	}
 	return p
 }
 
@@ -141,15 +144,11 @@ func (p *program) requests() []*auth.Request {
 	return append([]*auth.Request(nil), p.asked...)
 }
 
-// call calls a tool, and connects before the first.
+// call calls a tool.
 func (p *program) call(tool string) error {
 	ctx, cancel := context.WithTimeout(p.w.Context(), patience)
 	defer cancel()
-	c, err := p.dial()
-	if err != nil {
-		return err
-	}
-	res, err := c.CallTool(ctx, tool, nil, nil)
+	res, err := p.client.CallTool(ctx, tool, nil, nil)
 	if err == nil && res.Content.Text() != tool+": done" {
 		err = errors.New(tool + " answers " + res.Content.Text())
 	}

@@ -65,8 +65,9 @@ func (w *world) expire() {
 // grant when it is shown a refresh token twice (AUTH-44).
 func TestTwoProgramsRenewOnce(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		first, second := w.start(), w.start()
+		first := w.start()
 		first.good("read")
+		second := w.start()
 		second.good("read")
 		for n := 1; n <= 3; n++ {
 			w.expire()

@@ -15,13 +15,10 @@ import (
 func TestEventStreamIsReopened(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p := w.start()
-		c, err := p.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, err := c.ListTools(ctx); err != nil { // it listens from now on
+		p.good("read")
+		if _, err := p.client.ListTools(ctx); err != nil { // it listens from now on
 			t.Fatal(err)
 		}
 		w.listening(1)
@@ -29,13 +26,17 @@ func TestEventStreamIsReopened(t *testing.T) {
 		w.server.cut()
 		w.listening(2)
 		w.renewals("after the stream was refused", 1, 0)
+		select { // of before
+		case <-p.changed:
+		default:
+		}
 		w.server.grow()
 		select {
 		case <-p.changed:
 		case <-ctx.Done():
 			t.Fatal("no change of the tools was notified")
 		}
-		tools, err := c.ListTools(ctx)
+		tools, err := p.client.ListTools(ctx)
 		if err != nil || !slices.ContainsFunc(tools, func(tool mcp.Tool) bool { return tool.Name == "grown" }) {
 			t.Errorf("got the tools %v, %v", tools, err)
 		}
@@ -60,12 +61,11 @@ func TestHandshakePasses(t *testing.T) {
 		k.open = true // of this copy
 		k.run(t, func(t *testing.T, w *world) {
 			p := w.start()
-			c, err := p.dial()
-			if err != nil {
+			if _, err := p.client.Info(t.Context()); err != nil { // it is connected
 				t.Fatal(err)
 			}
 			p.asks("after the handshake", 0)
-			tools, err := c.ListTools(t.Context())
+			tools, err := p.client.ListTools(t.Context())
 			if err != nil || len(tools) < 2 {
 				t.Fatalf("got the tools %v, %v", tools, err)
 			}
