@@ -21,10 +21,10 @@ func blocks(text, language string) []string {
 func flat(code string) string { return strings.Join(strings.Fields(code), " ") }
 
 // Each block of Go in the documentation is a part of a file that is compiled: of an
-// example in examples or of a package, or of docs_pieces_test.go.
+// example in examples or of a package, or of docs_pieces_test.go and docs_auth_test.go.
 func TestDocsGo(t *testing.T) {
 	root := filepath.Join("..", "..")
-	compiled := []string{"docs_pieces_test.go"}
+	compiled := []string{"docs_pieces_test.go", "docs_auth_test.go"}
 	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "*/*/example*_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {

@@ -45,7 +45,7 @@ func TestKeyFlood(t *testing.T) {
 
 func must2[T any](_ T, err error) error { return err }
 
-// A key that is new is found within a minute, one that is withdrawn is good for some minutes
+// AUTH-25: the issuer's metadata says where the keys are. A key that is new is found within a minute, one that is withdrawn is good for some minutes
 // at most, and while the issuer is in trouble the old ones stay good.
 func TestKeysChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestKeysChange(t *testing.T) {
 	})
 }
 
-// An issuer that never answered is asked again after seconds; until then nothing is known of
+// AUTH-26: metadata of another issuer does not count. An issuer that never answered is asked again after seconds; until then nothing is known of
 // a token: 503, so that no client gives its tokens up.
 func TestIssuerInTrouble(t *testing.T) {
 	for name, trouble := range map[string]func(p *idp){

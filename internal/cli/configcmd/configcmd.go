@@ -229,14 +229,21 @@ func ProblemsOf(cfg *config.Config) (problems []string) {
 // tokenProblems are those of tokens that clients of ours could not send, or that are short:
 // of the configuration, and of the variables that stand for it.
 func tokenProblems(cfg *config.Config) (problems []string) {
-	for _, t := range []struct{ name, token string }{
-		{"serve.auth.token", cfg.Serve.Auth.Token.Reveal()}, {"worker.token", cfg.Worker.Token.Reveal()},
-		{"$TROUPE_TOKEN", os.Getenv("TROUPE_TOKEN")}, {"$TROUPE_WORKER_TOKEN", os.Getenv("TROUPE_WORKER_TOKEN")},
+	several := func(texts string) error {
+		_, err := bearer.ParseNamed(texts)
+		return err
+	}
+	for _, t := range []struct {
+		name, token string
+		check       func(string) error
+	}{
+		{"serve.auth.token", cfg.Serve.Auth.Token.Reveal(), several}, {"worker.token", cfg.Worker.Token.Reveal(), bearer.Check},
+		{"$TROUPE_TOKEN", os.Getenv("TROUPE_TOKEN"), several}, {"$TROUPE_WORKER_TOKEN", os.Getenv("TROUPE_WORKER_TOKEN"), bearer.Check},
 	} {
 		if t.token == "" || strings.Contains(t.token, "${") { // a variable that is not set is a problem already
 			continue
 		}
-		if err := bearer.Check(t.token); err != nil {
+		if err := t.check(t.token); err != nil {
 			problems = append(problems, t.name+": "+err.Error())
 		}
 	}

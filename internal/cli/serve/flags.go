@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent/expose"
-	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/config"
@@ -23,7 +22,7 @@ type serveFlags struct {
 	expose     []string
 	agents     []string
 	names      string
-	token      string
+	auth       authFlags
 	unanswered string
 	hosts      []string
 	origins    []string
@@ -47,13 +46,8 @@ func (f *serveFlags) settle(c *config.Serve, noStore bool) error {
 		}
 		f.unanswered = string(expose.FallbackDecline)
 	}
-	if f.token = cmp.Or(f.token, c.Auth.Token.Reveal()); f.http != "" && f.token == "" && c.Auth.Type == "bearer" {
-		return env.Usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
-	}
-	if f.http != "" && f.token != "" {
-		if err := bearer.Check(f.token); err != nil {
-			return env.Usagef("the token of --token, $TROUPE_TOKEN or serve.auth.token: %w", err)
-		}
+	if err := f.auth.settle(&c.Auth, f.http != ""); err != nil {
+		return err
 	}
 	f.hosts, f.origins = slices.Concat(f.hosts, c.AllowedHosts), slices.Concat(f.origins, c.AllowedOrigins)
 	if f.expose == nil {

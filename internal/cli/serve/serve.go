@@ -40,7 +40,8 @@ roots) and what needs approval goes to the client whose call it is for; what the
 
 Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
 address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
-$TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see.
+$TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see. Or name the
+authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource.
 
 SIGTERM and SIGINT drain: no more calls are taken and those under way have --drain-timeout; a second one leaves at once.`,
 		Example: `  troupe serve --stdio
@@ -60,7 +61,12 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
 	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
 	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
-	flags.StringVar(&f.token, "token", "", "let in only who has this `TOKEN` (better: $TROUPE_TOKEN)")
+	flags.StringArrayVar(&f.auth.tokens, "token", nil, "let in only who has this `TOKEN`, or NAME=TOKEN for several, each a principal of its own (repeat; better: $TROUPE_TOKEN, one on each line)")
+	flags.StringVar(&f.auth.issuer, "auth-issuer", "", "let in only who has a token of this authorization server, the `URL` of the issuer")
+	flags.StringVar(&f.auth.resource, "auth-resource", "", "the `URL` of this server's endpoint, which those tokens must be for")
+	flags.StringSliceVar(&f.auth.scopes, "auth-scopes", nil, "each request needs these `SCOPES`")
+	flags.StringArrayVar(&f.auth.tools, "auth-tool", nil, "a tool, prompt or resource needs more scopes: `PATTERN=SCOPES`, such as files__*=files:write (repeat for more)")
+	flags.StringVar(&f.auth.introspect, "auth-introspect", "", "ask the issuer about each token, as this `CLIENT`, whose secret is $"+secretVariable)
 	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client cannot be asked: inbox (default), decline")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
@@ -102,7 +108,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer o.Close(&err)
-	front, err := newFront(o, f, &settings.Serve)
+	front, err := newFront(o, f, web, &settings.Serve)
 	if err != nil {
 		return err
 	}
@@ -114,8 +120,8 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 	return servePipe(ctx, f, front)
 }
 
-// newFront makes what is served.
-func newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, error) {
+// newFront makes what is served. Web is nil on a pipe.
+func newFront(o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (*expose.Front, error) {
 	opts := &expose.Options{
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
@@ -129,8 +135,11 @@ func newFront(o *setup.Opened, f *serveFlags, c *config.Serve) (*expose.Front, e
 	if f.Only != nil {
 		opts.Servers = f.Only
 	}
-	if f.http != "" && f.token != "" {
-		opts.Server.HTTP.Authenticate = authenticate(f.token)
+	if web != nil {
+		var err error
+		if web.metadata, err = f.auth.apply(&opts.Server.HTTP, o.Log); err != nil {
+			return nil, err
+		}
 	}
 	if o.Telling != nil {
 		opts.Server.Middleware = append(opts.Server.Middleware, o.Telling.Middleware)

@@ -14,9 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/troupe-dev/troupe/agent/expose"
-	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/mcpserver"
 )
 
 // maxConnections bounds the connections of "troupe serve --http".
@@ -25,6 +23,7 @@ const maxConnections = 8192
 // webServer is what listens for clients over HTTP.
 type webServer struct {
 	listener net.Listener
+	metadata http.Handler // of the resource; nil for none
 	ending   atomic.Bool
 }
 
@@ -38,9 +37,9 @@ func listenWeb(e *env.Env, f *serveFlags) (*webServer, error) {
 		host = "127.0.0.1"
 	}
 	if !loopback(host) {
-		if f.token == "" {
+		if f.auth.open() {
 			return nil, env.Usagef("--http %s is an address that others can reach, and everyone who reaches it may do all that the agents and servers may: "+
-				"set a token as $TROUPE_TOKEN, or serve on 127.0.0.1", f.http)
+				"set a token as $TROUPE_TOKEN, name an authorization server with --auth-issuer, or serve on 127.0.0.1", f.http)
 		}
 		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
 			f.hosts = append(f.hosts, hostOf(host))
@@ -83,6 +82,10 @@ func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, fr
 		mux.Handle("/sse", front.SSEHandler())
 	}
 	mux.HandleFunc("GET /healthz", web.health)
+	if web.metadata != nil {
+		mux.Handle("/.well-known/oauth-protected-resource", web.metadata)
+		mux.Handle("/.well-known/oauth-protected-resource/", web.metadata)
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
 	e.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())
 	over := make(chan error, 1)
@@ -113,19 +116,6 @@ func (w *webServer) health(out http.ResponseWriter, _ *http.Request) {
 	}
 	_, _ = out.Write([]byte(`{"status":"ok"}` + "\n"))
 }
-
-// authenticate lets in requests that have the token. All of them are one principal.
-func authenticate(token string) func(*http.Request) (*mcpserver.Principal, error) {
-	want := bearer.New(token)
-	return func(r *http.Request) (*mcpserver.Principal, error) {
-		if !want.In(r) {
-			return nil, errNoToken
-		}
-		return &mcpserver.Principal{ID: "token"}, nil
-	}
-}
-
-var errNoToken error = &mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: `Bearer realm="troupe"`, Err: errors.New("the token is missing or wrong")}
 
 // drain ends the front, its calls within the time.
 func drain(within time.Duration, front *expose.Front) error {

@@ -26,6 +26,7 @@ package streams
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -86,11 +87,11 @@ type Stream struct {
 	mu   sync.Mutex // of a stream without a log, see mutex: senders of any goroutine share the fields below with the connection
 	slot int        // in the hub
 
-	conn   conn  // nil when detached
-	until  int64 // the connection's end, in seconds since 1970; 0 is none
-	fresh  bool  // no connection yet: messages wait for it
-	paused bool  // this connection ends after the queue; the stream goes on (SHL-40)
-	ended  bool  // nothing more is sent
+	conn   conn   // nil when detached
+	fresh  bool   // no connection yet: messages wait for it
+	paused bool   // this connection ends after the queue; the stream goes on (SHL-40)
+	ended  bool   // nothing more is sent
+	until  uint32 // the connection's end, in seconds since 1970; 0 is none
 	queue  [][]byte
 	queued int // bytes in queue
 	taken  int // bytes that the connection has taken and may not have written yet
@@ -277,7 +278,7 @@ func (s *Stream) attach(c conn, until time.Time) error {
 // limit sets the end of the connection. A bare zero would be none.
 func (s *Stream) limit(until time.Time) {
 	if s.until = 0; !until.IsZero() {
-		s.until = max(1, until.Unix())
+		s.until = uint32(min(max(1, until.Unix()), math.MaxUint32))
 	}
 }
 
@@ -355,7 +356,7 @@ func (s *Stream) detach(c conn, err error) {
 func (s *Stream) ping() {
 	s.mutex().Lock()
 	c := s.conn
-	if s.until != 0 && time.Now().Unix() >= s.until {
+	if s.until != 0 && time.Now().Unix() >= int64(s.until) {
 		s.paused = true
 	}
 	if c != nil && len(s.queue) == 0 && !s.ended && !s.paused {

@@ -1,0 +1,111 @@
+// auth.go: who may use the server over HTTP: who has a token of --token, or one that an
+// authorization server has issued.
+
+package serve
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/auth"
+)
+
+// authFlags say who may use the server over HTTP.
+type authFlags struct {
+	tokens     []string
+	issuer     string
+	resource   string
+	scopes     []string
+	introspect string
+	tools      []string
+
+	named *bearer.Named // nil before settle
+}
+
+// secretVariable has the secret of --auth-introspect, which no command line shows.
+const secretVariable = "TROUPE_AUTH_SECRET"
+
+// settle reads the tokens, those of the configuration if there are no others.
+func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
+	if f.issuer == "" && f.resource == "" && (len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0) {
+		return env.Usagef("--auth-scopes, --auth-tool and --auth-introspect need --auth-issuer and --auth-resource")
+	}
+	if (f.issuer == "") != (f.resource == "") {
+		return env.Usagef("--auth-issuer and --auth-resource belong together: who issues the tokens, and the address of this server that they are for, such as https://mcp.example.com/mcp")
+	}
+	if !overHTTP {
+		return nil
+	}
+	if f.issuer != "" {
+		if len(f.tokens) > 0 {
+			return env.Usagef("--token and --auth-issuer exclude each other")
+		}
+		return nil
+	}
+	if len(f.tokens) == 0 {
+		f.tokens = []string{c.Token.Reveal()}
+	}
+	if f.named, err = bearer.ParseNamed(f.tokens...); err != nil {
+		return env.Usagef("the token of --token, $TROUPE_TOKEN or serve.auth.token: %w", err)
+	}
+	if f.named.Empty() && c.Type == "bearer" {
+		return env.Usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
+	}
+	return nil
+}
+
+// open reports whether all requests are let in.
+func (f *authFlags) open() bool { return f.issuer == "" && f.named.Empty() }
+
+// apply sets who may send requests, and returns the handler of the metadata; nil for none.
+func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger) (http.Handler, error) {
+	switch {
+	case f.issuer != "":
+	case !f.named.Empty():
+		o.Authenticate = f.authenticate
+		return nil, nil
+	default:
+		return nil, nil
+	}
+	issuer := auth.Issuer{URL: f.issuer}
+	if f.introspect != "" {
+		issuer.Introspect = &auth.Introspect{ClientID: f.introspect, ClientSecret: os.Getenv(secretVariable)}
+	}
+	rs, err := auth.New(auth.Options{Resource: f.resource, Issuers: []auth.Issuer{issuer}, Scopes: auth.Scopes{Base: f.scopes}, Name: "Troupe", Logger: log})
+	if err != nil {
+		return nil, env.Usagef("--auth-issuer and --auth-resource: %w", err)
+	}
+	for _, rule := range f.tools {
+		pattern, scopes, ok := strings.Cut(rule, "=")
+		if !ok || pattern == "" || scopes == "" {
+			return nil, env.Usagef("--auth-tool %q: want PATTERN=SCOPE,SCOPE, such as files__*=files:write", rule)
+		}
+		o.ScopeRules = append(o.ScopeRules, mcpserver.ScopeRule{Name: pattern, Scopes: strings.Split(scopes, ",")})
+	}
+	o.Authenticate, o.Authorize = rs.Authenticate, rs.Authorize
+	if u, err := url.Parse(f.resource); err == nil {
+		o.AllowedHosts = append(o.AllowedHosts, u.Host)
+	}
+	return auth.Metadata(rs), nil
+}
+
+// authenticate lets in requests that have a token. Those without a name are all one principal.
+func (f *authFlags) authenticate(r *http.Request) (*mcpserver.Principal, error) {
+	switch name, ok := f.named.Of(r); {
+	case !ok:
+		return nil, errNoToken
+	case name != "":
+		return &mcpserver.Principal{ID: "token " + name, Subject: name}, nil
+	}
+	return &mcpserver.Principal{ID: "token"}, nil
+}
+
+var errNoToken error = &mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: `Bearer realm="troupe"`, Err: errors.New("the token is missing or wrong")}

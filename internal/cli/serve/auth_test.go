@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/config"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+const tokenA, tokenB = "0123456789abcdef", "fedcba9876543210"
+
+// SECA-7: each named token is a principal of its own.
+func TestNamedTokens(t *testing.T) {
+	f := authFlags{tokens: []string{"alice=" + tokenA, "bob=" + tokenB}}
+	if err := f.settle(&config.Auth{}, true); err != nil || f.open() {
+		t.Fatal(err)
+	}
+	var o mcpserver.HTTPOptions
+	if metadata, err := f.apply(&o, slog.New(slog.DiscardHandler)); err != nil || metadata != nil {
+		t.Fatal(metadata, err)
+	}
+	for header, want := range map[string]string{"Bearer " + tokenA: "token alice", "Bearer " + tokenB: "token bob", "Bearer " + tokenA + "x": "", "": ""} {
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header.Set("Authorization", header)
+		p, err := o.Authenticate(r)
+		if want == "" && (err == nil || p != nil) || want != "" && (err != nil || p.ID != want) {
+			t.Errorf("%q: got %+v, %v, want %q", header, p, err, want)
+		}
+	}
+}
+
+// AUTH-20: with an issuer the metadata is served, requests without a token are sent there, and
+// the host of the resource is let in.
+func TestAuthIssuer(t *testing.T) {
+	f := authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp", scopes: []string{"mcp"}, tools: []string{"files__*=files:read,files:write"}}
+	if err := f.settle(&config.Auth{}, true); err != nil || f.open() {
+		t.Fatal(err)
+	}
+	var o mcpserver.HTTPOptions
+	metadata, err := f.apply(&o, slog.New(slog.DiscardHandler))
+	if err != nil || !slices.Contains(o.AllowedHosts, "mcp.example") || len(o.ScopeRules) != 1 || len(o.ScopeRules[0].Scopes) != 2 {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	w := httptest.NewRecorder()
+	metadata.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/.well-known/oauth-protected-resource/mcp", nil))
+	if !strings.Contains(w.Body.String(), `"https://login.example"`) {
+		t.Errorf("the metadata is %d %s", w.Code, w.Body)
+	}
+	_, err = o.Authenticate(httptest.NewRequest(http.MethodPost, "/mcp", nil))
+	if e, ok := errors.AsType[*mcpserver.AuthError](err); !ok || e.Status != http.StatusUnauthorized || !strings.Contains(e.Challenge, "https://mcp.example/.well-known/oauth-protected-resource/mcp") {
+		t.Errorf("without a token: got %v", err)
+	}
+}
+
+func TestAuthFlags(t *testing.T) {
+	for _, tt := range []struct {
+		f    authFlags
+		want string
+	}{
+		{authFlags{issuer: "https://login.example"}, "belong together"},
+		{authFlags{resource: "https://mcp.example/mcp"}, "belong together"},
+		{authFlags{scopes: []string{"mcp"}}, "need --auth-issuer"},
+		{authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp", tokens: []string{tokenA}}, "exclude each other"},
+		{authFlags{issuer: "ftp://login.example", resource: "https://mcp.example/mcp"}, "--auth-issuer"},
+		{authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp", tools: []string{"x"}}, "--auth-tool"},
+		{authFlags{tokens: []string{"alice=" + tokenA, "alice=" + tokenB}}, "two tokens"},
+		{authFlags{tokens: []string{"short"}}, "a token has"},
+	} {
+		err := tt.f.settle(&config.Auth{}, true)
+		if err == nil {
+			_, err = tt.f.apply(new(mcpserver.HTTPOptions), slog.New(slog.DiscardHandler))
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || env.ExitCode(err) != env.ExitUsage {
+			t.Errorf("%+v: got %v, want a usage error with %q", tt.f, err, tt.want)
+		}
+	}
+}
