@@ -65,6 +65,7 @@ func TestClientDocument(t *testing.T) {
 // A person logs in on another device, with the code that the program shows, and what was waiting
 // goes on; such an authorization is renewed as any other (AUTH-40).
 func TestDevice(t *testing.T) {
+	t.Parallel() // it waits
 	as := peers.ListenOIDC(t, `{"device":true}`)
 	w := newWorld(t, as, listenSDK(t, as, false, false))
 	p := w.start()

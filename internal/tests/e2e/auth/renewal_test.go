@@ -15,6 +15,7 @@ import (
 // An access token that has expired is renewed before it is shown again, and the rotated refresh
 // token is the one that the next renewal uses; no person is asked (AUTH-44).
 func TestRenewal(t *testing.T) {
+	t.Parallel() // it waits
 	both(t, func(t *testing.T, w *world) {
 		w.as.Set(map[string]int{"life": 1})
 		p := w.start()
@@ -138,6 +139,7 @@ func TestEndedGrant(t *testing.T) {
 // counts the lifetime of tokens from when it got them, and a server that disagrees leads to a
 // renewal (AUTH-44).
 func TestClockOff(t *testing.T) {
+	t.Parallel() // it waits
 	for name, ahead := range map[string]int{"ahead": 300, "behind": -300} {
 		t.Run(name, func(t *testing.T) {
 			as := peers.ListenOIDC(t, "")

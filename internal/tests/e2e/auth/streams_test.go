@@ -13,6 +13,7 @@ import (
 // renewed token, without a person and without a call: what the server notifies arrives. It is the
 // GET of a legacy server and subscriptions/listen of a modern one (AUTH-15, SUB-01).
 func TestEventStreamIsReopened(t *testing.T) {
+	t.Parallel() // it waits
 	each(t, func(t *testing.T, w *world) {
 		p := w.start()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
