@@ -104,7 +104,11 @@ func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
 		return call.Step{}, false
 	}
 	await := wait.Wait
-	if human, shows := t.Human.(LoginHuman); isElsewhere && shows {
+	who := t.Human
+	if b, ok := who.(*boxed); ok {
+		who = b.Human
+	}
+	if human, shows := who.(LoginHuman); isElsewhere && shows {
 		await = func(resume func(error)) func() { return human.AwaitLogin(&Login{c.Client, elsewhere}, resume) }
 	}
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
