@@ -36,10 +36,10 @@ const (
 	base   = ours + "/connect"
 )
 
-// net is an internet of handlers, by host. Requests are carried out where they are made.
-type net map[string]http.Handler
+// internet is a network of handlers, by host. Requests are carried out where they are made.
+type internet map[string]http.Handler
 
-func (n net) RoundTrip(r *http.Request) (*http.Response, error) {
+func (n internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := n[r.URL.Host]
 	if h == nil {
 		return nil, fmt.Errorf("no such host: %s", r.URL.Host)
@@ -190,7 +190,7 @@ func (h *hub) expire(all bool) {
 // world is a server with accounts, in one or several instances, and its provider.
 type world struct {
 	t     *testing.T
-	net   net
+	net   internet
 	hub   *hub
 	store *memstore.Store
 	keys  [][]byte
@@ -205,7 +205,7 @@ var (
 )
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, net: net{}, hub: newHub(), store: memstore.New(nil), keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, log: new(bytes.Buffer), seen: new(bytes.Buffer)}
+	w := &world{t: t, net: internet{}, hub: newHub(), store: memstore.New(nil), keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, log: new(bytes.Buffer), seen: new(bytes.Buffer)}
 	w.net["hub.example"] = w.hub
 	w.net["files.example"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
