@@ -25,7 +25,7 @@ func flat(code string) string { return strings.Join(strings.Fields(code), " ") }
 func TestDocsGo(t *testing.T) {
 	root := filepath.Join("..", "..")
 	compiled := []string{"docs_pieces_test.go", "docs_auth_test.go"}
-	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "*/*/example*_test.go"} {
+	for _, pattern := range []string{"examples/*/*.go", "examples/*/*/*.go", "*/example*_test.go", "*/*/example*_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: got %q, %v, want files", pattern, files, err)
