@@ -47,7 +47,7 @@ check: ## everything, which is what CI runs (25 minutes on two cores, 18 with wa
 	$(call run,tests and benchmarks once,$(GO) test -vet=off -bench . -benchtime 1x ./...)
 	$(call run,tests with the race detector,$(GO) test -vet=off -race ./...)
 	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off -bench . -benchtime 1x $(TESTED))
-	$(call run,tests of internal/tests with the race detector,$(NESTED) $(GO) test -vet=off -race ./hostile/... ./interop ./conformance/probe && $(GO) test -vet=off -race -skip '^Test(Serve|RealServers|KilledServer)$$' ./e2e)
+	$(call run,tests of internal/tests with the race detector,$(NESTED) $(GO) test -vet=off -race ./hostile/... ./interop ./conformance/probe && $(GO) test -vet=off -race -skip '^Test(Serve|RealServers|KilledServer|Browser|Program)$$' ./e2e ./e2e/auth)
 	$(call run,real model servers,$(MAKE) -s e2e-models SOFT=$(if $(REQUIRE_MODELS),,-soft))
 	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
 	$(call run,demo,$(NESTED) $(GO) run ./demo)
