@@ -3,6 +3,9 @@ package mcpclient
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 
 	"github.com/troupe-dev/troupe/actors/call"
@@ -72,6 +75,26 @@ type OAuth struct {
 	NoResource bool
 }
 
+// String shows the configuration without its secrets, as every way to print or log it does.
+func (o OAuth) String() string {
+	return fmt.Sprintf("OAuth{Off:%t Issuer:%q MetadataURL:%q ClientID:%q ClientSecret:%s Scopes:%q Grant:%q PrivateKey:%s IdentityProvider:%s}",
+		o.Off, o.Issuer, o.MetadataURL, o.ClientID, hide(o.ClientSecret), o.Scopes, o.Grant, hide(o.PrivateKey), o.IdentityProvider)
+}
+
+// Format writes String for every verb.
+func (o OAuth) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// LogValue is String.
+func (o OAuth) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// hide shows whether there is a secret.
+func hide(secret string) string {
+	if secret == "" {
+		return `""`
+	}
+	return "***"
+}
+
 // OAuthGrant is a way to get a token.
 type OAuthGrant string
 
@@ -94,6 +117,17 @@ const (
 type IdentityProvider struct {
 	Issuer, ClientID, ClientSecret string
 }
+
+// String shows the identity provider without the secret, as every way to print or log it does.
+func (p IdentityProvider) String() string {
+	return fmt.Sprintf("IdentityProvider{Issuer:%q ClientID:%q ClientSecret:%s}", p.Issuer, p.ClientID, hide(p.ClientSecret))
+}
+
+// Format writes String for every verb.
+func (p IdentityProvider) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.String()) }
+
+// LogValue is String.
+func (p IdentityProvider) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 // authorizes has a call that was refused wait until it is authorized. The server has not
 // carried it out, so that it is sent again whatever it does.

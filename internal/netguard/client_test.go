@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,12 +96,12 @@ func TestNamesThatLeadInwards(t *testing.T) {
 	for _, host := range []string{"inside.example", "cloud.example", "a.localhost"} {
 		for _, opts := range []*netguard.Options{nil, {Loopback: true}, {Allow: []string{"allowed.example"}}} {
 			g := newGuard(t, opts).WithResolver(r)
-			url := "https://" + host + port + "/"
-			if err := g.Check(url); err != nil {
-				t.Fatalf("Check(%q): got %v, want that its text passes", url, err)
+			at := "https://" + host + port + "/"
+			if err := g.Check(at); err != nil {
+				t.Fatalf("Check(%q): got %v, want that its text passes", at, err)
 			}
-			if _, err := get(t, g.Client(&netguard.ClientOptions{TLS: trust}), url); !errors.Is(err, netguard.ErrRefused) {
-				t.Errorf("%s with %+v: got %v, want ErrRefused", url, opts, err)
+			if _, err := get(t, g.Client(&netguard.ClientOptions{TLS: trust}), at); !errors.Is(err, netguard.ErrRefused) {
+				t.Errorf("%s with %+v: got %v, want ErrRefused", at, opts, err)
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// A redirect is not followed, whatever it leads to, and no proxy of the environment is used
+// A redirect is not followed, whatever it leads to, and no proxy is used unasked
 // (SECA-16, SECA-22).
 func TestNoDetours(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -196,5 +197,69 @@ func TestBounds(t *testing.T) {
 	var timeout interface{ Timeout() bool }
 	if _, err := get(t, g.Client(&netguard.ClientOptions{Timeout: 50 * time.Millisecond}), s.URL+"/slow"); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("an answer without end: got %v, want a timeout", err)
+	}
+}
+
+// Through a proxy, names are judged by what is known of them here: one that leads inwards is not
+// asked for, nor is an address inside, and this machine is asked for directly. What no name
+// server here knows is the proxy's to find (SECA-16).
+func TestProxy(t *testing.T) {
+	var reached, asked atomic.Int32
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer s.Close()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Method != http.MethodConnect {
+			t.Errorf("the proxy is asked for %s %s", r.Method, r.URL)
+			return
+		}
+		there, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer there.Close()
+		w.WriteHeader(http.StatusOK)
+		here, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer here.Close()
+		go func() { _, _ = io.Copy(there, buffered) }()
+		_, _ = io.Copy(here, there)
+	}))
+	defer proxy.Close()
+	r := names(t, map[string][]string{"inside.example": {"10.0.0.1"}, "named.example": {"10.0.0.1"}, "public.example": {"93.184.216.34"}})
+	trust := &tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(t, &netguard.Options{Allow: []string{"named.example"}, Loopback: true}).WithResolver(r)
+	for _, test := range []struct {
+		url     string
+		refused bool
+		proxied bool
+	}{
+		{"https://unknown.example/", false, true},
+		{"https://public.example/", false, true},
+		{"https://named.example/", false, true},
+		{"https://inside.example/", true, false},
+		{"https://10.0.0.1/", true, false},
+		{"https://169.254.169.254/", true, false},
+		{"http://unknown.example/", true, false},
+		{s.URL, false, false},
+	} {
+		asked.Store(0)
+		reached.Store(0)
+		_, err := get(t, g.Client(&netguard.ClientOptions{TLS: trust, Proxy: func(*http.Request) (*url.URL, error) { return at, nil }}), test.url)
+		if test.refused != errors.Is(err, netguard.ErrRefused) || !test.refused && err != nil || test.proxied != (asked.Load() == 1) || test.refused != (reached.Load() == 0) {
+			t.Errorf("%s: got %v, the proxy was asked %d times, the server %d", test.url, err, asked.Load(), reached.Load())
+		}
+	}
+	broken := errors.New("no proxy")
+	if _, err := get(t, g.Client(&netguard.ClientOptions{Proxy: func(*http.Request) (*url.URL, error) { return nil, broken }}), "https://public.example/"); !errors.Is(err, broken) {
+		t.Errorf("a choice that fails: got %v", err)
 	}
 }

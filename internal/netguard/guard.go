@@ -4,7 +4,7 @@
 // A [Guard] lets through https at public addresses, and what its user allows. [Guard.Check]
 // judges an address by its text. The clients of a guard judge the address of the connection
 // as well, when it is made: a name cannot lead elsewhere between the two (SECA-16). They
-// follow no redirect, use no proxy of the environment, which would look the name up itself,
+// follow no redirect, use no proxy unless they are told to, because that looks names up itself,
 // keep no connection, and bound the time and the size of an answer.
 //
 // A guard and its clients may be used from any goroutine.

@@ -52,6 +52,17 @@ type Options struct {
 	client *http.Client // of tests
 }
 
+// Format shows nothing of the keys.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// LogValue is String.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// String shows nothing of the keys.
+func (o Options) String() string {
+	return fmt.Sprintf("Options{Profile:%q ClientName:%q ClientMetadataURL:%q RedirectURI:%q Keys:%d}", o.Profile, o.ClientName, o.ClientMetadataURL, o.RedirectURI, len(o.Keys))
+}
+
 // Authorizer authorizes clients at all their servers. Its methods may be used from any
 // goroutine.
 type Authorizer struct {
@@ -186,7 +197,7 @@ func (a *Authorizer) client(endpoint string, cfg *mcpclient.OAuth) (*http.Client
 	if err != nil {
 		return nil, err
 	}
-	return guard.Client(nil), nil
+	return guard.Client(&netguard.ClientOptions{Proxy: http.ProxyFromEnvironment}), nil
 }
 
 // Credential authorizes the requests to one MCP server. Its methods may be used from any

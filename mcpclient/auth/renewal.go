@@ -113,6 +113,21 @@ var errVault = errors.New("the renewed token cannot be kept")
 // refused the one before: a call is sent again with one new token only.
 const freshTime = time.Minute
 
+// outlastTime is for an answer that is on its way, and for keeping it.
+const outlastTime = 2 * time.Second
+
+// outlast returns a context that ends a little later than ctx: an authorization server that has
+// replaced a refresh token takes the old one for stolen, so the new one has to be kept though
+// the program ends.
+func outlast(ctx context.Context) (context.Context, func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(outlastTime, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
+}
+
 // refresh renews tokens: one process at a time, and only if no other has done so meanwhile. The
 // new ones are saved before they are returned. Refused says that the server has refused the
 // token, which may be good for the clock.
@@ -152,6 +167,8 @@ func (c *Credential) refresh(ctx context.Context, before *tokens, refused bool) 
 		return nil, err
 	}
 	client.DPoP = now.dpop
+	ctx, cancel := outlast(ctx)
+	defer cancel()
 	got, err := client.Token(ctx, c.http, oauth.RefreshGrant(oauth.NewSecret(now.Refresh), nil), "")
 	if err != nil {
 		return nil, err

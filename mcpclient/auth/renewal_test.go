@@ -195,3 +195,31 @@ func TestSavedBeforeUse(t *testing.T) {
 		k.counts("at the end", map[string]int{"authorize": 1})
 	})
 }
+
+// A program that ends while the authorization server replaces its refresh token keeps the new
+// one: a later program goes on with it, and no person is asked (SECA-24).
+func TestEndDuringRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, k *kit) {
+		k.life = 60
+		first := k.another(k.inBubble)
+		k.good(first.call(first.credential(), "t"))
+		k.life = 3600
+		over := make(chan error, 1)
+		k.onRefresh = func() {
+			go func() { over <- first.sys.Shutdown(context.Background()) }()
+			k.world.mu.Unlock() // the call that is given up asks the server
+			defer k.world.mu.Lock()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		if err := first.call(first.credential(), "t"); err == nil {
+			t.Error("the call has succeeded")
+		}
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		later := k.another(k.inBubble)
+		k.good(later.call(later.credential(), "t"))
+		k.counts("at the end", map[string]int{"refresh_token": 1, "authorize": 1})
+	})
+}

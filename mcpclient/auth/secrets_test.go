@@ -75,6 +75,10 @@ func TestPlantedSecrets(t *testing.T) {
 		}
 	}
 	login := &auth.LoginError{Server: k.base + "/mcp"}
+	keyed := auth.Options{Keys: [][]byte{k.key}}
+	provider := mcpclient.IdentityProvider{Issuer: "i", ClientID: "c", ClientSecret: "idp-secret-1"}
+	full := mcpclient.OAuth{ClientSecret: "client-secret-2", PrivateKey: "key-secret-3", IdentityProvider: provider}
+	show(keyed, &keyed, provider, &provider, full, &full, mcpclient.Server{OAuth: full}, &mcpclient.Server{OAuth: full})
 	show(k.auth, k.credential(), configured.auth, configured.credential(), login, *login)
 	secrets := append([]string{"-secret-", string(k.key), strings.Trim(fmt.Sprint(k.key), "[]")}, k.verifiers...)
 	secrets = append(secrets, k.states...)

@@ -62,6 +62,7 @@ type world struct {
 	posted     bool               // clients show their secret in the form
 	withheld   string             // a scope that no person gives
 	noDevices  bool               // a registration for device codes is refused
+	onRefresh  func()             // is called while a refresh token is replaced
 	onToken    func(token string) // hears of each token that is shown
 	onRefused  func(n int)
 }
@@ -301,6 +302,9 @@ func (w *world) token(out http.ResponseWriter, r *http.Request, issuer string, f
 	case "client_credentials":
 		granted = url.Values{"client_id": {id}, "resource": {form.Get("resource")}, "scope": {form.Get("scope")}}
 	case "refresh_token":
+		if w.onRefresh != nil {
+			defer w.onRefresh()
+		}
 		granted = w.refresh[form.Get("refresh_token")]
 		delete(w.refresh, form.Get("refresh_token"))
 	}
