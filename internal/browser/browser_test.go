@@ -72,7 +72,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Nothing is started for what is not an address as it was shown (SECA-15, URL-16).
+// Nothing is started for what is not an address as it was shown (SEC-11, SECA-15, URL-16).
 func TestOpenRefuses(t *testing.T) {
 	for _, url := range []string{
 		"", "-h", "--version", "example.com", "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "vscode://x",

@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) { // SECA-30
 	}
 }
 
-func TestCheckRefuses(t *testing.T) { // SECA-15, SECA-30, URL-16
+func TestCheckRefuses(t *testing.T) { // SEC-11, SECA-15, SECA-30, URL-16
 	tests := []struct{ in, why string }{
 		{"", "no scheme"},
 		{"example.com", "no scheme"},

@@ -16,8 +16,9 @@ import (
 )
 
 // What ends a login before the person is asked, and before anything is registered: metadata of
-// another resource (AUTH-23), of another issuer (AUTH-26), an authorization server without
-// PKCE (AUTH-27), none at all, or another than the configured one (AUTH-24).
+// another resource (AUTH-23, SECA-18), of another issuer (AUTH-26, SECA-17), an authorization
+// server without PKCE (AUTH-27, SECA-20), none at all, another than the configured one (AUTH-24),
+// or addresses that no browser may be sent to (SEC-11, SECA-15, SECA-16).
 func TestDiscoveryFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(k *kit)

@@ -11,7 +11,7 @@ import (
 )
 
 // A program that acts for itself has a token without a person, and another whenever that has
-// expired, once for all calls; it needs none who could be asked (AUTH-80). A server that
+// expired, once for all calls; it needs none who could be asked (AUTH-13, AUTH-80). A server that
 // refuses whatever it is given is no reason for more than a few (SECA-26).
 func TestClientCredentials(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {

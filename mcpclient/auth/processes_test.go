@@ -21,7 +21,7 @@ import (
 func (k *kit) inBubble(o *auth.Options) { *o = auth.WithClient(*o, k.client()) }
 
 // Of two processes that have the same tokens one renews them, and the other takes the result:
-// a refresh token that is shown twice can end the whole grant (AUTH-44).
+// a refresh token that is shown twice can end the whole grant (AUTH-44, SECA-25).
 func TestProcessesRenewOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.life = 60

@@ -16,7 +16,7 @@ import (
 // The port is bound before any address is shown. What is not the answer changes nothing: a
 // page of another origin may send the browser there with a wrong state, another path, another
 // host, another method, or a refusal. The login then succeeds, and no answer reflects
-// anything (AUTH-06, AUTH-08, SECA-20).
+// anything (AUTH-06, AUTH-08, SECA-20, SECA-21).
 func TestForeignTab(t *testing.T) {
 	k := loopback(t)
 	k.is(func(ctx context.Context, r *auth.Request) error {

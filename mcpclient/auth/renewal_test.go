@@ -197,7 +197,7 @@ func TestSavedBeforeUse(t *testing.T) {
 }
 
 // A program that ends while the authorization server replaces its refresh token keeps the new
-// one: a later program goes on with it, and no person is asked (SECA-24).
+// one: a later program goes on with it, and no person is asked (SECA-25).
 func TestEndDuringRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T, k *kit) {
 		k.life = 60

@@ -15,7 +15,7 @@ import (
 )
 
 // Tokens, codes, verifiers, states and secrets of clients appear in no error, in no log, in no
-// text of what is exported, and not in the file of a store (AUTH-05, SECA-24).
+// text of what is exported, and not in the file of a store (AUTH-05, SECA-24, SECA-27).
 func TestPlantedSecrets(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sqlite.Open(filepath.Join(dir, "store.db"), nil)

@@ -29,7 +29,7 @@ var sides = map[string]string{
 	"internal/sanitize": "client", "internal/browser": "client", "internal/hostconfig": "client", "internal/tests/conformance/client": "client",
 	"actors/call": "client", "actors/conn": "client", "actors/elicit": "client", "actors/watch": "client",
 	"mcpserver":      "server",
-	"internal/oauth": "client",
+	"internal/oauth": "client", "internal/tests/e2e/auth": "client",
 }
 
 func sideOf(file string) string {
