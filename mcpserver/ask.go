@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -243,10 +242,8 @@ func (q *Request) Need(all ...*Question) error {
 	if required && n != nil {
 		notified = &pages.Client{Session: r.session, Call: n}
 	}
-	var text strings.Builder
-	var params []*mcp.ElicitParams
-	inputs := make(mcp.InputRequests, len(all))
-	for _, one := range all {
+	needed := make([]*questions.Question, len(all))
+	for i, one := range all {
 		key, page := one.q.Key, one.q.Page
 		if page == nil || n == nil {
 			return fmt.Errorf("asking the client %q: %w", key, errNoAsking)
@@ -263,17 +260,16 @@ func (q *Request) Need(all ...*Question) error {
 			return err
 		}
 		defer n.server().pages.Over(page.ID, r.session)
-		params = append(params, &mcp.ElicitParams{Message: page.Message, URL: page.Address(), ElicitationID: page.ID})
-		inputs[key] = one.q.Input()
-		fmt.Fprintf(&text, "%s Open this page, then call again: %s\n", page.Message, page.Address())
+		needed[i] = &one.q
 	}
+	params, inputs, text := questions.Needed(needed)
 	switch {
 	case required:
 		return mcp.URLElicitationRequired(params...)
 	case can && r.version.Era() == mcp.EraModern:
 		return &InputRequired{Requests: inputs}
 	}
-	return questions.Refusal(strings.TrimSuffix(text.String(), "\n"))
+	return questions.Refusal(text)
 }
 
 // Once runs f at most once in a call, although the handler may run again for a later

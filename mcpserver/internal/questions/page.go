@@ -47,3 +47,16 @@ func (p *Page) Params(id string) json.RawMessage {
 	}
 	return raw
 }
+
+// Needed are questions by URL as clients get them that have to call again: in the error -32042,
+// in input_required, and as a text.
+func Needed(qs []*Question) (params []*mcp.ElicitParams, inputs mcp.InputRequests, text string) {
+	inputs = make(mcp.InputRequests, len(qs))
+	var lines []string
+	for _, q := range qs {
+		params = append(params, &mcp.ElicitParams{Message: q.Page.Message, URL: q.Page.Address(), ElicitationID: q.Page.ID})
+		inputs[q.Key] = q.Input()
+		lines = append(lines, q.Page.Message+" Open this page, then call again: "+q.Page.Address())
+	}
+	return params, inputs, strings.Join(lines, "\n")
+}
