@@ -129,6 +129,17 @@ func permit(s *session, a *arrival, method, name string, own []string) error {
 	return granted(a.principal, needs)
 }
 
+// permitReading is permit for the reading of a resource, which a subscription is a kind of.
+func permitReading(s *session, a *arrival, uri string) error {
+	var own []string
+	if r, ok := s.server.resources.Now().Get(uri); ok {
+		own = r.needs
+	} else if t, _ := s.server.templateFor(uri); t != nil {
+		own = t.needs
+	}
+	return permit(s, a, mcp.MethodReadResource, uri, own)
+}
+
 // granted is HTTPOptions.Authorize if there is none.
 func granted(p *Principal, needs []string) error {
 	if p == nil {

@@ -113,6 +113,21 @@ func TestScopes(t *testing.T) {
 						t.Errorf("%s: with the scopes: got %v, carried out %v", what, got, *ran)
 					}
 				}
+				if v.Era() == mcp.EraLegacy { // a subscription tells of what it is to
+					for _, uri := range []string{"x:secret", "y:z"} {
+						frame := request(v, 10, mcp.MethodSubscribe, `{"uri":"`+uri+`"}`)
+						if got := w.post(frame); got.status != http.StatusForbidden {
+							t.Errorf("a subscription to %s: got %v, want 403", uri, got)
+						}
+						if got := w.post(frame, h{"Authorization": "Bearer ada+files+write"}); got.status != http.StatusOK {
+							t.Errorf("a subscription to %s with the scopes: got %v", uri, got)
+						}
+					}
+				} else {
+					ctx, leave := context.WithCancel(t.Context())
+					w.expect(w.follow(ctx, http.MethodPost, listen(10, `{"resourceSubscriptions":["x:secret","x:other"]}`)), acknowledged("10", `{"resourceSubscriptions":["x:other"]}`))
+					leave()
+				}
 				if got := w.post(call(v, 9, "free", `{}`)); got.status != http.StatusOK {
 					t.Errorf("a tool without scopes: got %v", got)
 				}

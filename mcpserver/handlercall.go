@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/questions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"
 )
@@ -79,7 +80,7 @@ func (r *request) round(ctx context.Context) (json.RawMessage, error) {
 	case n != nil:
 		n.server().sys.Go(r.session.ref.Path(), func() { _ = n.carry() }) // its outcome comes below
 	case err == nil:
-		return resultIn(*r.out, r.ID()), nil
+		return offered.ResultIn(*r.out, r.ID()), nil
 	case err != inbound.ErrParked:
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (n *handlerCall) finish(err error) error {
 	ending := n.Return(n.request)
 	out := invocation.Outcome{Err: err}
 	if err == nil && (len(ending.Others) > 0 || ending.Own && n.request.state != nil) { // else no request needs it, and it may be sent already
-		out.Result = slices.Clone(resultIn(*n.request.out, n.request.ID()))
+		out.Result = slices.Clone(offered.ResultIn(*n.request.out, n.request.ID()))
 	}
 	n.Finish(ending, out)
 	if ending.Own {

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/tasks"
 )
 
@@ -94,7 +95,7 @@ func (row method) throughMiddleware(s *session, a *arrival) ([]byte, error) {
 		own, err = row.quick(s, a)
 		return own, err
 	})
-	if err == nil && !unchanged(result, own) {
+	if err == nil && !offered.Unchanged(result, own) {
 		err = checkObject(result)
 	}
 	if err != nil {
@@ -133,11 +134,6 @@ func checkObject(result json.RawMessage) error {
 	return nil
 }
 
-// unchanged reports whether a middleware has returned the result of next.
-func unchanged(result, own json.RawMessage) bool {
-	return len(own) > 0 && len(result) == len(own) && &result[0] == &own[0]
-}
-
 // runThrough carries out a call inside of the middleware.
 func (r *request) runThrough(all []Middleware) error {
 	in := &Incoming{
@@ -165,7 +161,7 @@ func (r *request) runThrough(all []Middleware) error {
 		if parked = err == inbound.ErrParked; err != nil {
 			return nil, err
 		}
-		own = resultIn(*r.out, r.ID())
+		own = offered.ResultIn(*r.out, r.ID())
 		return own, nil
 	})
 	switch {
@@ -173,19 +169,13 @@ func (r *request) runThrough(all []Middleware) error {
 		return inbound.ErrParked
 	case err != nil:
 		return err
-	case !unchanged(result, own):
+	case !offered.Unchanged(result, own):
 		if err := checkObject(result); err != nil {
 			return err
 		}
 		r.respondRaw(append([]byte(nil), result...)) // which may be a part of r.out
 	}
 	return nil
-}
-
-// resultIn returns the result within an encoded answer.
-func resultIn(frame []byte, id mcp.ID) json.RawMessage {
-	empty := len(mcp.AppendResult(nil, id, []byte{})) // with the closing brace
-	return frame[empty-1 : len(frame)-1 : len(frame)-1]
 }
 
 // context returns the handler's context: the call, or the context of the middleware.

@@ -3,6 +3,7 @@
 package mcpserver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -87,6 +88,7 @@ func startListen(s *session, a *arrival) (lost bool, err error) {
 	n, wish := s.server.notices, p.Notifications
 	offered := s.server.capabilities(a.version)
 	accepted := n.Accept(wish, &offered)
+	accepted.ResourceSubscriptions = slices.DeleteFunc(accepted.ResourceSubscriptions, func(uri string) bool { return permitReading(s, a, uri) != nil })
 	if len(wish.TaskIDs) > 0 {
 		accepted.TaskIDs, err = s.server.taskNews.mayWatch(a, wish.TaskIDs[:min(len(wish.TaskIDs), s.server.opts.Limits.MaxSubscriptions)])
 		if err != nil {
@@ -117,6 +119,9 @@ func startListen(s *session, a *arrival) (lost bool, err error) {
 func subscribe(s *session, a *arrival) ([]byte, error) {
 	uri, err := subscriptionOf(s, a)
 	if err != nil {
+		return nil, err
+	}
+	if err := permitReading(s, a, uri); err != nil {
 		return nil, err
 	}
 	if err := s.server.notices.Subscribe(s, uri); err != nil {

@@ -47,7 +47,7 @@ func (s *session) aboutTask(a *arrival) (id string, live *tasks.Task, err error)
 		return "", nil, mcp.Errorf(mcp.CodeInvalidParams, "%s takes a taskId", a.Method)
 	}
 	if a.version.Era() == mcp.EraModern {
-		if err := takesTasks(a.client); err != nil {
+		if err := a.client.TakesTasks(); err != nil {
 			return "", nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func (ts *serverTasks) mayWatch(a *arrival, ids []string) (accepted []string, er
 	if !ts.server.hasTasks() {
 		return nil, nil
 	}
-	if err := takesTasks(a.client); err != nil {
+	if err := a.client.TakesTasks(); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {

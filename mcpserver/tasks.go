@@ -5,9 +5,7 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"maps"
 
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/actors/watch"
@@ -66,7 +64,7 @@ func (s *Server) declareTasks(caps *mcp.ServerCapabilities, v mcp.Version, p *Pr
 			caps.Tasks.List = mcp.Present
 		}
 	case v.Era() == mcp.EraModern:
-		caps.Extensions = withExtension(caps.Extensions, mcp.ExtensionTasks)
+		caps.Extensions = clients.WithExtension(caps.Extensions, mcp.ExtensionTasks)
 	}
 }
 
@@ -105,30 +103,11 @@ func asTask(s *session, a *arrival, t *tool) (work, error) {
 	return &taskStart{tool: t, ttl: wish.TTL}, nil
 }
 
-// takesTasks returns an error for a request that does not declare the extension
-// (XTASK-01, XTASK-16). A legacy tasks capability does not count (XTASK-19).
-func takesTasks(c *clients.Client) error {
-	if settings, ok := c.Capabilities.Extension(mcp.ExtensionTasks); ok && len(settings) > 0 && settings[0] == '{' { // EXT-01, EXT-06
-		return nil
-	}
-	return mcp.MissingCapability(&mcp.ClientCapabilities{Extensions: withExtension(nil, mcp.ExtensionTasks)})
-}
-
-// withExtension declares an extension without settings (EXT-01).
-func withExtension(all map[string]json.RawMessage, id string) map[string]json.RawMessage {
-	all = maps.Clone(all)
-	if all == nil {
-		all = make(map[string]json.RawMessage, 1)
-	}
-	all[id] = json.RawMessage(`{}`)
-	return all
-}
-
 // modernTask returns the work of a tool call of 2026-07-28: a task if the tool may be one
 // and the client takes it. A legacy task parameter changes nothing (XTASK-19), and a call
 // that has begun before the client took tasks remains a call (XTASK-05).
 func (ts *serverTasks) modernTask(a *arrival, t *tool) (work, error) {
-	err := takesTasks(a.client)
+	err := a.client.TakesTasks()
 	switch {
 	case err != nil && t.TaskSupport() == mcp.TaskRequired:
 		return nil, err
@@ -238,7 +217,7 @@ func (t *ToolRequest) BeginTask(ctx context.Context) error {
 	if !ok || w.TaskSupport() == mcp.TaskForbidden {
 		return ErrNoTask
 	}
-	if r.task != nil || r.version.Era() != mcp.EraModern || takesTasks(r.client) != nil {
+	if r.task != nil || r.version.Era() != mcp.EraModern || r.client.TakesTasks() != nil {
 		return nil
 	}
 	n := t.r.invocation.Load() // the handler's: a retry may not know of it yet

@@ -3,6 +3,8 @@ package clients
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -98,3 +100,22 @@ func (k Meta) Clone() Meta {
 
 // Size is how long the _meta is, in bytes.
 func (k Meta) Size() int { return int(k.head) + len(k.Own) + int(k.tail) }
+
+// TakesTasks returns an error for a request that does not declare the extension
+// (XTASK-01, XTASK-16). A legacy tasks capability does not count (XTASK-19).
+func (c *Client) TakesTasks() error {
+	if settings, ok := c.Capabilities.Extension(mcp.ExtensionTasks); ok && len(settings) > 0 && settings[0] == '{' { // EXT-01, EXT-06
+		return nil
+	}
+	return mcp.MissingCapability(&mcp.ClientCapabilities{Extensions: WithExtension(nil, mcp.ExtensionTasks)})
+}
+
+// WithExtension declares an extension without settings (EXT-01).
+func WithExtension(all map[string]json.RawMessage, id string) map[string]json.RawMessage {
+	all = maps.Clone(all)
+	if all == nil {
+		all = make(map[string]json.RawMessage, 1)
+	}
+	all[id] = json.RawMessage(`{}`)
+	return all
+}

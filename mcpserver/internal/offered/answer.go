@@ -1,6 +1,7 @@
 package offered
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"sync"
@@ -88,4 +89,15 @@ func (t *Tool) AppendOut(dst []byte, a Answer, out any) ([]byte, error) {
 		return nil, fmt.Errorf("encoding the result of tool %q: %w", t.Def.Name, err)
 	}
 	return t.AppendText(dst, a, string(raw), raw)
+}
+
+// ResultIn returns the result within an encoded answer.
+func ResultIn(frame []byte, id mcp.ID) json.RawMessage {
+	empty := len(mcp.AppendResult(nil, id, []byte{})) // with the closing brace
+	return frame[empty-1 : len(frame)-1 : len(frame)-1]
+}
+
+// Unchanged reports whether a middleware has returned the result of next.
+func Unchanged(result, own json.RawMessage) bool {
+	return len(own) > 0 && len(result) == len(own) && &result[0] == &own[0]
 }
