@@ -248,7 +248,8 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 //
 // If there is a run of that ID already, in this process or in the store, it is
 // returned as it stands if it was started by the same agent's name with the same
-// prompt and output; else the error is [ErrRunExists].
+// prompt and output; else the error is [ErrRunExists]. If no process works on that run any
+// more it goes on here: see [Runtime.Resume].
 func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Run, error) {
 	o := *cmp.Or(opts, new(RunOptions))
 	if o.ID == "" {
@@ -275,6 +276,9 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	if err != nil {
 		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)
 	}
+	if started != run {
+		return a.again(ctx, started, &o)
+	}
 	return started, nil
 }
 
@@ -285,9 +289,6 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	if err != nil {
 		return nil, err
 	}
-	rt, rec := a.rt, newRecord(o.ID, a.rt.store, &a.rt.stalls, from)
-	rec.standing.log = rt.sys.Log()
-	rec.unread = !rt.own && from == nil // the runtime's own store keeps the events in memory anyway
 	identity := []any{&a.name, prompt, o.Output}
 	if o.Tenant != nil && o.Tenant.name != "" {
 		identity = append(identity, o.Tenant.name)
@@ -295,9 +296,21 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 	if len(o.History) > 0 {
 		identity = append(identity, o.History)
 	}
-	run := &Run{id: o.ID, store: rt.store, record: rec, onAsk: o.OnAsk, tenant: o.Tenant, hash: digestOf(identity)}
-	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check, Sink: rec,
+	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: digestOf(identity)}
+	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check,
 		Origin: &loop.Origin{InputHash: run.hash.String(), Input: append(slices.Clip(o.History), llm.User(prompt))}}
+	return run, a.complete(ctx, run, &own, &o, from)
+}
+
+// complete gives a run its record and its loop.
+func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOptions, from *starter) (err error) {
+	rt, rec := a.rt, newRecord(run.id, a.rt.store, &a.rt.stalls, from)
+	rec.standing.log = rt.sys.Log()
+	rec.unread = !rt.own && from == nil // the runtime's own store keeps the events in memory anyway
+	run.record, own.Sink = rec, rec
+	if own.Origin == nil { // a run that goes on has no use for it
+		own.Origin = new(loop.Origin)
+	}
 	switch {
 	case from != nil:
 		run.onAsk = from.by.run.onAsk
@@ -305,12 +318,12 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 		run.onAsk = rt.opts.OnAsk
 	}
 	rec.asks = newAnswering(run.onAsk, rt.sys, converter{runID: run.id, answer: run.answer})
-	asked := a.asked(&o)
+	asked := a.asked(o)
 	rec.servers = asked.servers
-	newScope(run, a, from, asked).fill(&own)
-	run.trace(ctx, a, &own)
-	run.loop, err = a.runs.New(own)
-	return run, err
+	newScope(run, a, from, asked).fill(own)
+	run.trace(ctx, a, own)
+	run.loop, err = a.runs.New(*own)
+	return err
 }
 
 // priced finds the price of the agent's model, and refuses a limit of money where the

@@ -138,7 +138,11 @@ var errUnopened = errors.New("another run of this ID is being opened")
 
 // start begins a run, or returns the one that has its ID.
 func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
-	if old := a.runs[run.id]; old != nil {
+	if old := a.runs[run.id]; old != nil && run.resumes && !old.works() {
+		a.ended = slices.DeleteFunc(a.ended, func(r *Run) bool { return r == old }) // it is not dropped
+		delete(a.runs, run.id)
+		delete(a.live, old.loop.Ref())
+	} else if old != nil {
 		switch {
 		case old.hash == run.hash && old.tenant == run.tenant:
 			return old, nil

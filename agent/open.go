@@ -58,7 +58,7 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 		return err
 	}
 	if rt.opts.Model != nil {
-		if rt.basic, err = newAgent(rt, "agent", nil); err != nil {
+		if rt.basic, err = rt.Agent("agent", nil); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,13 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 
 // Agent defines an agent. An unknown server, a bad limit or a bad tool is an error
 // here, and not one of its runs.
-func (rt *Runtime) Agent(name string, cfg *Config) (*Agent, error) { return newAgent(rt, name, cfg) }
+func (rt *Runtime) Agent(name string, cfg *Config) (*Agent, error) {
+	a, err := newAgent(rt, name, cfg)
+	if err == nil {
+		rt.defined.Store(name, a)
+	}
+	return a, err
+}
 
 // Run runs the agent that has the runtime's model, all its tools, and no
 // instructions: see [Agent.Run].

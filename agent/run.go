@@ -23,6 +23,9 @@ type Run struct {
 	onAsk  AskFunc   // answers its questions; nil leaves them to others
 	traced *tracing  // nil without a [Tracer]
 	tenant *Tenant   // whose connections it uses; nil for the runtime's
+
+	resumes bool               // it goes on where a process has left it
+	stuck   *NotResumableError // why it was not resumed; nil for none
 }
 
 // poll is how often a run of another process is looked at.
@@ -150,6 +153,9 @@ func (r *Run) waitStored(ctx context.Context) (*Result, error) {
 			}
 			return &end.Result, fmt.Errorf("run %q: %w", r.id, &RunError{end.State, end.Error})
 		}
+	}
+	if r.stuck != nil {
+		return nil, fmt.Errorf("%w; %w", ErrInterrupted, r.stuck)
 	}
 	return nil, fmt.Errorf("run %q: %w", r.id, ErrInterrupted)
 }

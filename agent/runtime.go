@@ -26,6 +26,9 @@ type Runtime struct {
 	servers *servers
 	basic   *Agent // of [Runtime.Run]; nil without a model
 
+	defined  sync.Map // the agent that was defined last, by name: goroutines of the program define them
+	resuming sync.Map // IDs of runs that are being claimed: no two callers may take one from each other
+
 	closing sync.Once
 	closed  error
 }

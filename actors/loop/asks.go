@@ -57,6 +57,8 @@ type asks struct {
 	open    map[string]*openAsk // by ID
 	timer   *actors.Timer
 	closing int // being withdrawn, as the run ends
+
+	decidedAway map[string]store.Ask // while no process worked on the run
 }
 
 // receive takes the messages of the asks.
@@ -101,8 +103,11 @@ func (as *asks) stored(c *actors.Context, asks ...*openAsk) {
 			as.settle(c, a, given)
 		}
 		a.answers = nil
+		if row, ok := as.decidedAway[a.row.ID]; ok {
+			as.seen(c, askSeen{a, row, nil})
+		}
 	}
-	if as.out == nil && len(asks) > 0 {
+	if as.out == nil && len(as.open) > 0 {
 		as.setTimer(c)
 	}
 }

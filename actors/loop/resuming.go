@@ -36,7 +36,9 @@ type Resumption struct {
 	Claimed time.Time     // before that
 	State   *runlog.State // the fold of its journal, which is the run's from now on
 	Below   budget.Amount // what the runs have spent that it has started
-	Drift   bool          // the agent's configuration is another one now
+	// Decided are the questions of the run that were decided meanwhile, by their IDs.
+	Decided map[string]store.Ask
+	Drift   bool // the agent's configuration is another one now
 
 	lost *runlog.Entry // of the turn that was open; nil for none
 }
@@ -107,7 +109,7 @@ func (r *run) resume(c *actors.Context) {
 	re := r.cfg.Resumes
 	s := re.State
 	r.check.repeated, r.check.redos, r.check.refusals, r.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
-	r.calls.seen = s.Seen
+	r.calls.seen, r.asks.decidedAway = s.Seen, re.Decided
 	if s.Steps > 0 {
 		r.turn = &turn{n: s.Steps}
 	}

@@ -25,12 +25,17 @@ func (r *Run) Suspend(ctx context.Context) error {
 
 // suspend begins no more calls, and waits for the calls under way.
 func (r *run) suspend(c *actors.Context, m suspendRun) {
-	if r.out != nil || r.suspending != nil || r.asks.approvals() == 0 {
+	if r.out != nil || r.suspending != nil || r.asks.approvals() == 0 && !r.takesUp() {
 		m.reply.Complete(struct{}{}, ErrNotWaiting)
 		return
 	}
 	r.suspending = m.reply
 	r.shutdown.startGrace(c)
+}
+
+// takesUp reports whether a run that goes on has yet to find the questions that it waits for.
+func (r *run) takesUp() bool {
+	return r.cfg.Resumes != nil || r.limits.asked != nil && r.limits.asked.Settled == nil
 }
 
 // trySuspend comes after every message while a suspension waits.
@@ -39,6 +44,8 @@ func (r *run) trySuspend(c *actors.Context) {
 	case r.out != nil: // the run ends in another way
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)
 		r.suspending = nil
+		return
+	case r.takesUp():
 		return
 	case r.asks.approvals() == 0: // all answered: the run goes on
 		r.suspending.Complete(struct{}{}, ErrNotWaiting)

@@ -13,7 +13,9 @@
 //   - Only the worker that holds its lease works on a job, and the result is written once.
 //     A worker that stood still past its lease is fenced off: neither the job nor the
 //     journal of its run accepts its writes any more.
-//   - A job whose worker was lost is begun again, as a run of its own (job.1, job.2, …),
+//   - The run of a job whose worker was lost goes on where its journal ends, with the answers
+//     that were given meanwhile: see [agent.Runtime.Resume]. One that cannot go on is begun
+//     again, as a run of its own (job.1, job.2, …),
 //     unless the run may have made a call that is not declared safe to repeat
 //     ([agent.Tool].Safe, or a trusted server's read-only and idempotent tools). Then it
 //     is [store.JobUnknown], and a person decides: [store.Jobs].RetryJob. A loss is no

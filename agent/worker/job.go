@@ -1,7 +1,9 @@
 // job.go: the actor that has one job.
 //
 //	claimed ─┬──────────────▶ starting ───▶ running ───▶ judging ───▶ writing ───▶ (stops)
-//	         └─ lost, or an old run is open ─▶ closing ─────────────────▲
+//	         ├─ lost ──────▶ resuming ───────▲                          ▲
+//	         │                  └─ its run cannot go on ─▶ closing ─────┤
+//	         └─ an old run is open ──────────────────────▶ closing ─────┘
 //
 // A job that waits for a person is running, too: it waits for one message, and holds no
 // goroutine.
@@ -28,8 +30,9 @@ type (
 	beginAlone struct{} // of a suspect: no other job runs
 
 	started struct {
-		run *agent.Run
-		err error
+		run     *agent.Run
+		err     error
+		resumed bool // it is the run of a lost job, and goes on
 	}
 	stands struct { // the standing of a run
 		run *agent.Run
@@ -129,6 +132,10 @@ func (j *work) idle(*actors.Context, any) {}
 // claimed chooses the first step of a job.
 func (j *work) claimed(c *actors.Context) {
 	switch {
+	case j.job.Lost && j.draining: // another worker resumes it, when the lease is over
+		j.leave(c, JobReturned, nil)
+	case j.job.Lost && j.resumable():
+		j.resume(c)
 	case j.job.Lost:
 		j.close(c, j.job.Run, j.recovered)
 	case suspect(j.job) && !j.draining:
@@ -136,6 +143,28 @@ func (j *work) claimed(c *actors.Context) {
 	default:
 		j.beginAfterLast(c)
 	}
+}
+
+// resumable reports whether the run of a lost job is to go on. A job that may have ended its
+// workers begins again alone instead, and at last fails.
+func (j *work) resumable() bool {
+	return !j.job.Cancelling && (j.job.State != store.JobRunning || j.job.Losses+1 < min(suspectAfter, j.w.opts.Retry.MaxLosses))
+}
+
+// resume goes on with the run of a lost job. A run that cannot go on is closed, and so is one with
+// a call whose outcome is unknown: a person decides then.
+func (j *work) resume(c *actors.Context) {
+	j.w.board.place(j.job, recovering, nil)
+	j.state, j.begins = j.starting, true
+	a, rt, run := j.w.agents[j.job.Agent], j.w.rt, j.job.Run
+	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
+		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
+			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) {
+				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
+			}
+		}
+		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a, OnlyKnown: true})
+	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
 
 // suspectAfter is how often a job's worker is lost until the job runs alone.
@@ -270,7 +299,7 @@ func (j *work) begin(c *actors.Context) {
 	a, job := j.w.agents[j.job.Agent], j.job
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input})
-	}, func(run *agent.Run, err error) any { return started{run, err} })
+	}, func(run *agent.Run, err error) any { return started{run, err, false} })
 }
 
 func (j *work) starting(c *actors.Context, msg any) {
@@ -293,6 +322,9 @@ func (j *work) started(c *actors.Context, m started) {
 		}
 		j.leave(c, JobLost, nil)
 		return
+	case m.resumed && m.err != nil:
+		j.notResumed(c, m.err)
+		return
 	case errors.Is(m.err, agent.ErrClosed), errors.Is(m.err, agent.ErrTooManyRuns):
 		j.giveBack(c, nil)
 		return
@@ -313,11 +345,44 @@ func (j *work) started(c *actors.Context, m started) {
 		return
 	}
 	j.startClock()
+	if m.resumed {
+		j.write(c, write{update: store.JobUpdate{State: store.JobRunning, Lost: j.job.State == store.JobRunning}, event: Event{Type: JobResumed}})
+	}
 	switch {
 	case j.why != nil:
 		j.run.Cancel(j.why)
 	case j.over:
 		j.stop(errReturned)
+	}
+}
+
+// notResumed closes a run that cannot go on, or tries again later.
+func (j *work) notResumed(c *actors.Context, err error) {
+	j.state = j.resumingLater
+	_, never := errors.AsType[*agent.NotResumableError](err)
+	switch {
+	case j.over, errors.Is(err, agent.ErrClosed): // another worker resumes it, when the lease is over
+		j.leave(c, JobReturned, nil)
+	case j.why != nil: // it was cancelled
+		j.job.Cancelling = true
+		j.close(c, j.job.Run, j.recovered)
+	case errors.Is(err, store.ErrLeased), errors.Is(err, agent.ErrTooManyRuns): // the lost worker may live
+		j.later(c, time.Second, j.resume)
+	case !never && store.Passing(err):
+		j.later(c, j.storeDelay(err), j.resume)
+	default:
+		j.close(c, j.job.Run, j.recovered)
+	}
+}
+
+// resumingLater waits until the run may be resumed.
+func (j *work) resumingLater(c *actors.Context, msg any) {
+	switch msg.(type) {
+	case cancelJob:
+		j.job.Cancelling, j.retry = true, nil
+		j.close(c, j.job.Run, j.recovered)
+	case drainOver:
+		j.leave(c, JobReturned, nil)
 	}
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/store"
@@ -22,7 +23,9 @@ func (j *work) write(c *actors.Context, w write) {
 	}
 	j.writes = append(j.writes, w)
 	if len(j.writes) > 2 && !j.writing { // of passing states the newest is enough
-		j.writes = j.writes[len(j.writes)-1:]
+		newest := j.writes[len(j.writes)-1]
+		newest.update.Lost = slices.ContainsFunc(j.writes, func(w write) bool { return w.update.Lost }) // it counts
+		j.writes = []write{newest}
 	}
 	j.flush(c)
 }

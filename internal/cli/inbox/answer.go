@@ -286,7 +286,7 @@ func settle(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, d st
 		return nil
 	}
 	if r, err := s.Run(ctx, row.Run); err == nil && !r.Leased(time.Now()) {
-		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else run its command again", env.Plain(r.ID))
+		e.Note("no process works on the run %s now: if it is a job's, a worker goes on with it; else: troupe runs resume %[1]s", env.Plain(r.ID))
 	}
 	return nil
 }

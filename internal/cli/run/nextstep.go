@@ -14,8 +14,8 @@ import (
 // waitExpiry is how long a question waits that a run without a terminal has left behind.
 const waitExpiry = 7 * 24 * time.Hour
 
-// nextStep says what a run waits for that ends here, and how its work gets done. A run
-// that was left does not go on: what it needs is allowed first, and then it is run again.
+// nextStep says what a run waits for that is left here, and how its work gets done: what it
+// needs is allowed first, and then it goes on.
 func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 	again := "run the same command again"
 	if named {
@@ -29,7 +29,11 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
 	if !e.NoStore && q.Definition != "" && !q.Again {
-		lines = append(lines, "To allow this tool in this folder from now on:", "  troupe inbox answer "+env.Short(q.ID)+" --scope here", "Then "+again+".",
+		goOn := "run the same command again"
+		if !named {
+			goOn += " with --run-id " + run
+		}
+		lines = append(lines, "To allow this tool in this folder from now on:", "  troupe inbox answer "+env.Short(q.ID)+" --scope here", "Then "+goOn+": the run goes on.",
 			"Or, to allow every call of one run: "+again+", with --yes.")
 	} else {
 		lines = append(lines, "To allow every call of one run: "+again+", with --yes.")

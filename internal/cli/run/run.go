@@ -129,6 +129,11 @@ func follow(ctx context.Context, e *env.Env, o *setup.Opened, prompt string, f *
 	if err != nil {
 		return startError(err)
 	}
+	return show(ctx, e, o, run, f)
+}
+
+// show shows a run until it has ended.
+func show(ctx context.Context, e *env.Env, o *setup.Opened, run *agent.Run, f *runFlags) error {
 	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
 	defer stop()
 
@@ -150,8 +155,8 @@ func follow(ctx context.Context, e *env.Env, o *setup.Opened, prompt string, f *
 		return env.ExitWith(env.ExitWaiting, errors.New(nextStep(e, run.ID(), f.runID != "", waiting)))
 	}
 	if errors.Is(runErr, agent.ErrSuspended) {
-		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s was left to wait for a human and does not go on by itself: answer what it asks "+
-			"(see troupe inbox), and run the same command again with another --run-id", run.ID()))
+		return env.ExitWith(env.ExitWaiting, fmt.Errorf("run %s waits for a human, and no process works on it: answer what it asks "+
+			"(see troupe inbox), then: troupe runs resume %[1]s", run.ID()))
 	}
 	return runError(cmp.Or(runErr, err))
 }

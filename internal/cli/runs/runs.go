@@ -18,12 +18,12 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Command returns the command.
-func Command(e *env.Env) *cobra.Command {
+// Command returns the command; resume goes on with a run.
+func Command(e *env.Env, resume *cobra.Command) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "runs",
-		Short: "Read the journal of runs, and remove runs",
-	}, lsCommand(e), showCommand(e), tailCommand(e), rmCommand(e))
+		Short: "Read the journal of runs, go on with runs, and remove runs",
+	}, lsCommand(e), showCommand(e), tailCommand(e), resume, rmCommand(e))
 }
 
 func lsCommand(e *env.Env) *cobra.Command {

@@ -1,0 +1,68 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/runs"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// ResumeCommand is "troupe runs resume".
+func ResumeCommand(e *env.Env) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Go on with a run that no process works on",
+		Long: `Go on with a run whose process has ended, or that was left to wait for a human, where its journal ends: the model is not asked again
+for what it has answered, and questions that were answered meanwhile count. A call that may have had its effect is made again only if
+its tool is declared safe to repeat; of any other the model is told that its outcome is unknown.
+
+RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. The flags are those of
+"troupe run", as the run was begun with: its servers, its model, its agent. Its limits stay those that it was begun with.`,
+		Example: `  troupe runs resume last
+  troupe runs resume 0197c1 --mcp "npx -y @modelcontextprotocol/server-filesystem ."`,
+		Args: env.OneArg("a run"),
+		RunE: func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), e, &f, args[0]) },
+	}
+	f.Flags.Add(cmd)
+	cmd.Flags().StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
+	return cmd
+}
+
+func resume(ctx context.Context, e *env.Env, f *runFlags, name string) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	f.HeldOutside, f.Remember = true, true
+	o, err := setup.Open(ctx, e, &f.Flags)
+	if err != nil {
+		return err
+	}
+	defer o.Close(&err)
+	head, err := runs.FindRun(ctx, o.Store, name)
+	if err != nil {
+		return err
+	}
+	if head.State.Ended() {
+		return env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
+	}
+	run, err := o.Runtime.Resume(ctx, head.ID, nil)
+	var never *agent.NotResumableError
+	switch {
+	case errors.Is(err, store.ErrLeased):
+		return fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
+	case errors.As(err, &never) && o.Agents[head.Agent] == nil:
+		return env.Usagef("%w; name its agent with --agent", never)
+	case err != nil:
+		return err
+	}
+	f.runID = head.ID
+	return show(ctx, e, o, run, f)
+}
