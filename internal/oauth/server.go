@@ -113,7 +113,7 @@ func ClockAhead(ctx context.Context, hc *http.Client, issuer string, loopback bo
 	if err != nil {
 		return 0, fmt.Errorf("%.200s does not say what time it is", issuer)
 	}
-	return date.Sub(time.Now()).Round(time.Second), nil
+	return time.Until(date).Round(time.Second), nil
 }
 
 // FetchServerAt reads and checks metadata at the address that a user has configured. With the
