@@ -25,8 +25,6 @@ func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
 	case j.State == JobQueued:
 		j.State, j.Attempts, j.Updated = JobRunning, j.Attempts+1, now
 		j.Run = j.RunID(j.Attempts)
-	case j.Owner == "" && !j.Cancelling: // it waits without a lease: no worker is to continue it
-		return false
 	default:
 		j.Lost = true
 	}

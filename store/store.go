@@ -232,8 +232,8 @@ type Jobs interface {
 
 	// ClaimJobs leases up to n jobs of these agents to owner for ttl, each to one owner
 	// only: queued ones that are due, the longest due first, which then are running with
-	// Attempts raised and Run set, and before them those that a worker has lost (Lost is
-	// set, and only lease and epoch have changed). A job whose expired lease is owner's own
+	// Attempts raised and Run set, and before them those that a worker has lost, or released
+	// while they wait (Lost is set, and only lease and epoch have changed). A job whose expired lease is owner's own
 	// is not given out: the clock may have jumped, and RenewJobs still renews it. Also ones
 	// past Expires are given out, for a worker has to end them. No job is not an error.
 	ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]Job, error)

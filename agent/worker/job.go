@@ -50,7 +50,7 @@ type (
 		effects *effects
 		err     error
 	}
-	parkable  judged // by a run that waits
+	parkable  judged // by a run that waits and was not suspended
 	suspended struct{ err error }
 	wrote     struct {
 		job store.Job
@@ -70,6 +70,7 @@ type work struct {
 	begins  bool       // the run is being started
 	run     *agent.Run // nil for none
 	waiting bool
+	parking bool   // it is being suspended
 	waits   string // its reason, if not a person
 	why     error  // the cause with which this actor cancelled the run; nil for none
 	clock   *actors.Timer
@@ -406,9 +407,7 @@ func (j *work) running(c *actors.Context, msg any) {
 	case parkable:
 		j.parked(c, m)
 	case suspended:
-		if m.err != nil && !errors.Is(m.err, agent.ErrNotWaiting) {
-			c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", m.err)
-		}
+		j.suspended(c, m.err)
 	}
 }
 
@@ -457,27 +456,40 @@ func (j *work) startClock() {
 	}
 }
 
-// park releases a job that waits for a person when the worker ends: it begins again elsewhere
-// if all its effects may happen twice, and else stays waiting.
+// park suspends the run of a job that waits for a person when the worker ends: another worker
+// goes on with it, and its question stays open.
 func (j *work) park(c *actors.Context) {
-	if !j.draining || !j.waiting || j.run == nil || j.why != nil {
+	if !j.draining || !j.waiting || j.parking || j.run == nil || j.why != nil {
 		return
+	}
+	j.parking = true
+	run := j.run
+	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
+		func(_ struct{}, err error) any { return suspended{err} })
+}
+
+// suspended follows the attempt to suspend the run. A run that waits for something else, such as
+// a form of a call, cannot be suspended.
+func (j *work) suspended(c *actors.Context, err error) {
+	switch {
+	case err == nil: // its end follows
+		return
+	case !errors.Is(err, agent.ErrNotWaiting):
+		c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", err)
 	}
 	s, id := j.w.store, j.job.Run
 	actors.Await(c, func(ctx context.Context) (*effects, error) { return look(ctx, s, id) },
 		func(d *effects, err error) any { return parkable{d, err} })
 }
 
+// parked returns a job whose run waits and was not suspended, if it may begin again elsewhere.
 func (j *work) parked(c *actors.Context, m parkable) {
+	j.parking = false
 	switch {
 	case !j.waiting || j.why != nil: // it has gone on meanwhile
 	case m.err != nil:
 		c.Log().Warn("the journal of a waiting job could not be read", "job", j.job.ID, "error", m.err)
 	case len(m.effects.unsafe()) == 0:
 		j.stop(errReturned)
-	default:
-		run := j.run
-		actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
-			func(_ struct{}, err error) any { return suspended{err} })
 	}
 }

@@ -221,8 +221,9 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// TestDrain: what runs may end, what does not end in time is left to others, what waits
-// for a human too, unless it has done what must not be done twice.
+// TestDrain: what runs may end, and what does not end in time is left to others, unless it has done
+// what must not be done twice. What waits for a person is parked: its question stays open, an answer
+// counts that comes while there is no worker, and the next worker goes on with the same run.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
@@ -246,9 +247,11 @@ func TestDrain(t *testing.T) {
 			}
 			return agent.VerdictAllow
 		}
-		sh := open(t, s, model, &agent.Config{Approve: policy, Tools: []agent.Tool{counted(true, new(atomic.Int64)), effect}}, &worker.Options{Drain: 10 * time.Second})
+		var count atomic.Int64
+		config := &agent.Config{Approve: policy, Tools: []agent.Tool{counted(true, &count), effect}}
+		sh := open(t, s, model, config, &worker.Options{Drain: 10 * time.Second})
 		wants := map[string]store.JobState{"short": store.JobDone, "long": store.JobQueued, "unsafe": store.JobUnknown,
-			"waits": store.JobQueued, "unsafe waits": store.JobWaiting}
+			"waits": store.JobWaiting, "unsafe waits": store.JobWaiting}
 		for prompt := range wants {
 			add(t, s, store.Job{ID: prompt, Prompt: prompt})
 		}
@@ -264,19 +267,33 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
-		if err != nil || len(asks) != 1 || asks[0].Run != "unsafe waits.1" {
-			t.Errorf("asks that are left: got %+v, %v, want that of the job that stays waiting", asks, err)
+		if err != nil || len(asks) != 2 || effects.Load() != 2 || count.Load() != 0 {
+			t.Fatalf("after the drain: got the asks %+v, %v, and %d and %d calls, want the asks of both jobs that wait, 2 and 0", asks, err, effects.Load(), count.Load())
 		}
-		// A human may have it tried again; the old run is closed then.
-		if _, err := s.RetryJob(t.Context(), "unsafe waits"); err != nil {
-			t.Fatal(err)
+		answer := func(run string) {
+			t.Helper()
+			i := slices.IndexFunc(asks, func(a store.Ask) bool { return a.Run == run })
+			if _, err := s.SettleAsk(t.Context(), asks[i].ID, store.Decision{Status: store.AskAccepted, By: "ada"}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		open(t, s, llmtest.Loop(llmtest.Say("ok")), nil, nil)
+		answer("waits.1")
+		time.Sleep(time.Minute)
+		open(t, s, llmtest.Loop(llmtest.Say("ok")), config, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		want(t, s, "unsafe waits", store.JobDone)
-		if r, err := s.Run(t.Context(), "unsafe waits.1"); err != nil || r.State != store.Failed {
-			t.Errorf("the old run: got %+v, %v, want failed", r, err)
+		want(t, s, "waits", store.JobDone)
+		want(t, s, "unsafe waits", store.JobWaiting)
+		answer("unsafe waits.1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, id := range []string{"waits", "unsafe waits"} {
+			if j := want(t, s, id, store.JobDone); j.Run != id+".1" || j.Attempts != 1 || j.Losses != 0 {
+				t.Errorf("job %q: got %+v, want its first run", id, j)
+			}
+		}
+		if effects.Load() != 2 || count.Load() != 2 {
+			t.Errorf("got %d and %d calls, want 2 and 2", effects.Load(), count.Load())
 		}
 		if _, err := s.RetryJob(t.Context(), "unsafe"); err != nil {
 			t.Fatal(err)

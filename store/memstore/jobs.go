@@ -62,7 +62,7 @@ func (q *queue) put(j *job, to store.Job) {
 		heap.Push(queue, j)
 	}
 	member(q.held, j, j.Owner != "")
-	member(q.left, j, j.Owner == "" && j.Cancelling)
+	member(q.left, j, j.Owner == "" && j.State == store.JobWaiting)
 }
 
 func member(set map[*job]struct{}, j *job, in bool) {
@@ -163,7 +163,7 @@ func (s *jobs) claimed(j *job, to store.Job) store.Job {
 	return out
 }
 
-// lost returns the jobs that were begun and whose lease has expired, the longest lost first.
+// lost returns the jobs that were begun and have no lease any more, the longest lost first.
 func (q *queue) lost(now time.Time, agents []string) []*job {
 	var list []*job
 	for j := range q.held {

@@ -141,12 +141,12 @@ func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []stri
 			})
 			return found, err
 		}
-		// Those that were lost, or left alone and then cancelled, are few.
+		// Those that were lost, or released while they wait, come first.
 		lost, err := take(n, "SELECT id, lease, n, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now)
 		if err != nil {
 			return err
 		}
-		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE cancelling = 1 AND owner = ''")
+		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'waiting' AND owner = '' ORDER BY created, id")
 		if err != nil {
 			return err
 		}

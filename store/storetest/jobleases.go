@@ -48,13 +48,21 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 		u.Release = true
 		_, err = s.UpdateJob(ctx, u)
 		wantErr(t, "UpdateJob with Release", err, nil)
-		time.Sleep(time.Hour)
-		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k"}) {
-			t.Errorf("ClaimJobs: got %v, want k only: a job that waits without a lease is not claimed", ids)
+		released, ids := claimJobs(t, s, "w2", 1)
+		if !slices.Equal(ids, []string{"j"}) || !released[0].Lost || released[0].State != store.JobWaiting || released[0].Run != "j.1" {
+			t.Fatalf("ClaimJobs of one that waits without a lease: got %+v", released)
 		}
+		u = updateOf(released[0], store.JobWaiting)
+		u.Release = true
+		_, err = s.UpdateJob(ctx, u)
+		wantErr(t, "UpdateJob with Release", err, nil)
 		got, err := s.RetryJob(ctx, "j")
 		if err != nil || got.State != store.JobQueued || got.Attempts != 1 {
 			t.Errorf("RetryJob of one that waits alone: got %+v, %v", got, err)
+		}
+		time.Sleep(time.Hour)
+		if _, ids := claimJobs(t, s, "w3", 5); !slices.Equal(ids, []string{"k", "j"}) {
+			t.Errorf("ClaimJobs: got %v, want the lost k and the queued j", ids)
 		}
 	})
 }
