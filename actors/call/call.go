@@ -40,7 +40,7 @@ type Call struct {
 	actor      *actor // that works on it; nil before and after
 	attempt    int32  // how often it was given an id
 	answered   bool   // answer is in use
-	begun      bool   // its actor knows of it
+	begun      bool   // its actor knows of it, or will before anything else reaches it
 	follows    bool   // what it waits to send is not what it had sent
 	prepared   bool   // its request's Before was called, or is about to be
 	id         int64  // of the newest attempt; 0 when it awaits no answer

@@ -182,14 +182,22 @@ func (c *Call) proceed(err error) {
 }
 
 // told notes that a call's actor knows of it now, which hears what it has missed: the
-// call may have been given up before.
+// call may have been given up before, or the connection that it waits for be there.
 func (c *Call) told(ref actors.Ref) {
-	c.table.mu.Lock()
+	t := c.table
+	t.mu.Lock()
 	c.begun = true
-	cancelled := c.giveUp
-	c.table.mu.Unlock()
+	cancelled, waits := c.giveUp, c.in == &t.waiting
+	now := waits && t.canSend(c.req)
+	t.mu.Unlock()
 	if cancelled != nil {
 		ref.Send(cancelled)
+	}
+	switch {
+	case now:
+		t.flushSoon()
+	case waits:
+		t.wanted()
 	}
 }
 

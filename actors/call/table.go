@@ -66,6 +66,8 @@ type Table struct {
 	why     error  // there is no connection
 	drained func() // takes the end of the last call; nil before Drain
 	closed  error  // why no calls are taken any more
+
+	assigned func() // of tests: a call has its actor, which does not know of it yet
 }
 
 type counters struct{ late, oddProgress, resent atomic.Int64 }
@@ -188,11 +190,17 @@ func (t *Table) start(c *Call) {
 		return
 	}
 	a := t.assign(c, free)
-	c.begun = c.completion == nil // no context can have cancelled it yet
+	// No context can have cancelled the call of Do yet, and write looks whether the connection
+	// was lost before its actor knew of it.
+	c.begun = c.completion == nil && a.n > 0
+	told := c.begun
 	t.mu.Unlock()
+	if t.assigned != nil {
+		t.assigned()
+	}
 	c.begin = begin{call: c, sent: a.n > 0}
 	a.ref.Send(&c.begin)
-	if c.completion != nil {
+	if !told {
 		c.told(a.ref)
 	}
 	switch {
@@ -200,8 +208,6 @@ func (t *Table) start(c *Call) {
 		c.prepare()
 	case a.n > 0:
 		a.write()
-	default:
-		t.wanted()
 	}
 }
 
@@ -303,8 +309,6 @@ func (t *Table) launch(c *Call, free *actor, err error) (then func()) {
 		c.told(a.ref)
 		if a.n > 0 || a.before {
 			t.backlog.add(a, t.pool.Parent())
-		} else {
-			t.wanted()
 		}
 	}
 }
@@ -549,12 +553,12 @@ func (t *Table) flushSoon() {
 	t.sys.Go(parent.Path(), t.flush)
 }
 
-// flush sends the calls that wait.
+// flush sends the calls that wait. One whose actor does not know of it yet is left to told.
 func (t *Table) flush() {
 	for {
 		t.mu.Lock()
 		c := t.waiting.first
-		for c != nil && c.more != nil && c.more.notOn >= t.gen {
+		for c != nil && (!c.begun || c.more != nil && c.more.notOn >= t.gen) {
 			c = c.next
 		}
 		if c == nil || !t.canSend(c.req) {
