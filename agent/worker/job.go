@@ -50,7 +50,8 @@ type (
 		effects *effects
 		err     error
 	}
-	parkable  judged // by a run that waits and was not suspended
+	lookedUp  struct{ err error } // the run of a lost job
+	parkable  judged              // by a run that waits and was not suspended
 	suspended struct{ err error }
 	wrote     struct {
 		job store.Job
@@ -87,6 +88,7 @@ type work struct {
 	leaves  bool // the last of them is among these
 
 	aside    bool // it waits until it can begin alone
+	counted  bool // the loss of its last worker is
 	draining bool
 	over     bool
 }
@@ -135,6 +137,8 @@ func (j *work) claimed(c *actors.Context) {
 	switch {
 	case j.job.Lost && j.draining: // another worker resumes it, when the lease is over
 		j.leave(c, JobReturned, nil)
+	case j.job.Lost && j.resumable() && j.job.State == store.JobRunning:
+		j.countLoss(c)
 	case j.job.Lost && j.resumable():
 		j.resume(c)
 	case j.job.Lost:
@@ -150,6 +154,46 @@ func (j *work) claimed(c *actors.Context) {
 // workers begins again alone instead, and at last fails.
 func (j *work) resumable() bool {
 	return !j.job.Cancelling && (j.job.State != store.JobRunning || j.job.Losses+1 < min(suspectAfter, j.w.opts.Retry.MaxLosses))
+}
+
+// countLoss counts the loss of a worker before its run goes on: the run may end this process, too.
+// A worker that was lost before the run began is not counted.
+func (j *work) countLoss(c *actors.Context) {
+	j.w.board.place(j.job, recovering, nil)
+	cancelled := false
+	j.state = func(c *actors.Context, msg any) {
+		switch m := msg.(type) {
+		case cancelJob:
+			cancelled = true
+		case drainOver:
+			j.over = true
+		case lookedUp:
+			switch {
+			case errors.Is(m.err, store.ErrNotFound):
+				j.close(c, j.job.Run, j.recovered)
+			case m.err != nil:
+				j.later(c, j.storeDelay(m.err), j.countLoss)
+			default:
+				j.counted = true
+				j.write(c, write{update: store.JobUpdate{Lost: true}, then: func(c *actors.Context) { j.lossCounted(c, cancelled) }})
+			}
+		}
+	}
+	s, id := j.w.store, j.job.Run
+	actors.Await(c, func(ctx context.Context) (store.Run, error) { return s.Run(ctx, id) },
+		func(_ store.Run, err error) any { return lookedUp{err} })
+}
+
+func (j *work) lossCounted(c *actors.Context, cancelled bool) {
+	j.job.Cancelling = j.job.Cancelling || cancelled
+	switch {
+	case j.over: // another worker resumes it, when the lease is over
+		j.leave(c, JobReturned, nil)
+	case j.job.Cancelling:
+		j.close(c, j.job.Run, j.recovered)
+	default:
+		j.resume(c)
+	}
 }
 
 // resume goes on with the run of a lost job. A run that cannot go on is closed, and so is one with
@@ -272,7 +316,7 @@ func (j *work) recovered(c *actors.Context, d *effects) {
 // wasLost queues the job of a lost worker again. The loss counts only if the job was running:
 // a job that waits for a person, or has not begun, did not end its worker.
 func (j *work) wasLost(c *actors.Context, cost json.RawMessage, begun bool) {
-	u := store.JobUpdate{State: store.JobQueued, Lost: begun && j.job.State == store.JobRunning, Error: "its worker was lost"}
+	u := store.JobUpdate{State: store.JobQueued, Lost: begun && j.job.State == store.JobRunning && !j.counted, Error: "its worker was lost"}
 	if losses := j.job.Losses + 1; u.Lost && losses >= j.w.opts.Retry.MaxLosses {
 		u.State, u.Result, u.Error = store.JobFailed, cost, fmt.Sprintf("its worker was lost %d times while it ran", losses)
 		j.write(c, write{update: u, event: Event{Type: JobEnded}, last: true})
@@ -347,7 +391,7 @@ func (j *work) started(c *actors.Context, m started) {
 	}
 	j.startClock()
 	if m.resumed {
-		j.write(c, write{update: store.JobUpdate{State: store.JobRunning, Lost: j.job.State == store.JobRunning}, event: Event{Type: JobResumed}})
+		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: Event{Type: JobResumed}})
 	}
 	switch {
 	case j.why != nil:

@@ -12,8 +12,9 @@ import (
 // write is an update of the job in the store, and the event that follows it.
 type write struct {
 	update store.JobUpdate
-	event  Event // none if it has no type
-	last   bool  // the job leaves the worker
+	event  Event                 // none if it has no type
+	last   bool                  // the job leaves the worker
+	then   func(*actors.Context) // the next step, once it is written; nil for none
 }
 
 // write queues an update of the job. Updates are written one at a time, in order.
@@ -80,6 +81,9 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	if w.event.Type != "" {
 		w.event.Job = m.job
 		j.w.events.emit(w.event)
+	}
+	if w.then != nil {
+		w.then(c)
 	}
 	j.flush(c)
 }
