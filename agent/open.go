@@ -99,9 +99,10 @@ func (rt *Runtime) Close() error {
 	return rt.Shutdown(ctx)
 }
 
-// Shutdown ends everything the runtime has started: runs are cancelled with
-// [ErrClosed] and recorded as such, servers stopped. It waits for that until ctx
-// ends; the error names the parts that did not stop. Later calls return the first's result.
+// Shutdown ends everything the runtime has started: runs that wait for a person are suspended
+// or cancelled, see [Options].OnClose, the others cancelled with [ErrClosed] and recorded as
+// such, and servers stopped. It waits for that until ctx ends; the error names the parts that
+// did not stop. Later calls return the first's result.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.closing.Do(func() { rt.closed = rt.shutdown(ctx) })
 	return rt.closed
@@ -109,6 +110,9 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 
 func (rt *Runtime) shutdown(ctx context.Context) error {
 	var errs []error
+	if rt.opts.OnClose == ParkRuns && rt.opts.Store != nil {
+		rt.parkRuns(ctx)
+	}
 	if err := rt.stopRuns(ctx, nil, ErrClosed); err != nil {
 		errs = append(errs, fmt.Errorf("ending the runs: %w", err))
 	}
@@ -122,4 +126,41 @@ func (rt *Runtime) shutdown(ctx context.Context) error {
 		errs = append(errs, rt.store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// CloseMode says what becomes of the runs that wait for a person when a runtime closes.
+type CloseMode int
+
+const (
+	// ParkRuns suspends them, if the runtime has a Store: their questions stay open in it, and
+	// [Runtime.Resume] goes on with the runs.
+	ParkRuns CloseMode = iota
+	// CancelRuns cancels them, as all others.
+	CancelRuns
+)
+
+// parkRuns suspends the runs that wait for a person. Those of sub-agents end with the runs that
+// have started them.
+func (rt *Runtime) parkRuns(ctx context.Context) {
+	runs, err := rt.Runs(ctx)
+	if err != nil || rt.sys == nil {
+		return // they are cancelled
+	}
+	var parked []*actors.Reply[struct{}]
+	for _, r := range runs {
+		done := new(actors.Reply[struct{}])
+		rt.sys.Go("parking run "+r.id, func() { done.Complete(struct{}{}, rt.parkRun(ctx, r)) })
+		parked = append(parked, done)
+	}
+	for _, done := range parked {
+		_, _ = done.Wait(ctx) // a run that is not parked is cancelled
+	}
+}
+
+func (rt *Runtime) parkRun(ctx context.Context, r *Run) error {
+	head, err := rt.store.Run(ctx, r.id)
+	if err != nil || head.Parent != "" {
+		return err
+	}
+	return r.Suspend(ctx)
 }

@@ -57,6 +57,9 @@ type Options struct {
 	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
 	// them in memory, the last 128 runs that have ended among them.
 	Store store.Store
+	// OnClose says what becomes of runs that wait for a person when the runtime closes. The zero
+	// value suspends them, if there is a Store.
+	OnClose CloseMode
 	// Tracer observes runs, turns and tool calls. Nil means none.
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after

@@ -139,6 +139,52 @@ func TestResumeOfASuspendedRun(t *testing.T) {
 	})
 }
 
+// TestClose: a runtime that closes leaves a run that waits for a person as it is, for another
+// process to go on with, if it has a store; with CancelRuns, and without a store, it cancels it.
+func TestClose(t *testing.T) {
+	for _, tt := range []struct {
+		mode  agent.CloseMode
+		state store.RunState
+	}{{agent.ParkRuns, store.Finished}, {agent.CancelRuns, store.Cancelled}} {
+		bubble(t, func(t *testing.T) {
+			s := memory()
+			rt := needing(t, &agent.Options{Store: s, OnClose: tt.mode})
+			run := start(t, rt, "r1")
+			synctest.Wait()
+			asks, err := s.Asks(t.Context(), store.AskQuery{Run: "r1", Status: store.AskPending})
+			if err != nil || len(asks) != 1 {
+				t.Fatalf("the questions: got %+v, %v, want one", asks, err)
+			}
+			if err := rt.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := run.Wait(t.Context()); errors.Is(err, agent.ErrSuspended) != (tt.mode == agent.ParkRuns) {
+				t.Errorf("mode %d: the run ended with %v", tt.mode, err)
+			}
+			_, _ = s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskAccepted, By: "ada"})
+			second := open(t, &agent.Options{Store: s, Model: llmtest.Script(llmtest.Say("ok")), Tools: []agent.Tool{agent.NeedsApproval(double)}})
+			if _, err := second.Resume(t.Context(), "r1", nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if head, err := s.Run(t.Context(), "r1"); err != nil || head.State != tt.state {
+				t.Errorf("mode %d: the run is %s in the end, %v, want %s", tt.mode, head.State, err, tt.state)
+			}
+		})
+	}
+	bubble(t, func(t *testing.T) {
+		rt := needing(t, &agent.Options{})
+		run := start(t, rt, "r1")
+		synctest.Wait()
+		if err := rt.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Wait(t.Context()); !errors.Is(err, agent.ErrClosed) {
+			t.Errorf("without a store: the run ended with %v, want ErrClosed", err)
+		}
+	})
+}
+
 // TestNotResumable: what cannot be resumed says why, and stays as it was.
 func TestNotResumable(t *testing.T) {
 	bubble(t, func(t *testing.T) {

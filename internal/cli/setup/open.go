@@ -206,7 +206,7 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 		return err
 	}
 	opts := &agent.Options{
-		Model: o.Model, Servers: o.Servers, Store: o.Store, Logger: o.Log,
+		Model: o.Model, Servers: o.Servers, Store: o.Store, Logger: o.Log, OnClose: agent.CancelRuns,
 		Consent: f.consent, Sampling: sampling,
 		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true, LoginCommand: loginCommand(e, &f.ServerFlags)}}},
 		Providers: o.Settings.Providers(), Prices: prices,

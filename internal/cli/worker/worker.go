@@ -131,6 +131,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		o.Host.OpenURL = func(context.Context, string) error { return nil }
 		// A job that is taken over has to wait for the lease of its run.
 		o.Lease = f.lease
+		o.OnClose = agent.ParkRuns
 	}
 	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
