@@ -85,7 +85,7 @@ func (a *agents) Receive(c *actors.Context, msg any) {
 	case *stopRuns:
 		a.stop(m)
 	case *findRun:
-		m.reply.Complete(a.runs[m.id], nil)
+		m.reply.Complete(a.find(m.id), nil)
 	case *listRuns:
 		m.reply.Complete(slices.Collect(maps.Values(a.live)), nil)
 	case *newTenant:
@@ -167,6 +167,15 @@ func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	a.runs[run.id] = run
 	a.live[run.loop.Ref()] = run
 	return run, nil
+}
+
+// find returns the run of an ID; nil for one that the store has refused, as another run has the ID.
+func (a *agents) find(id string) *Run {
+	run := a.runs[id]
+	if run != nil && run.loop.Refused() {
+		return nil
+	}
+	return run
 }
 
 // full reports whether as many runs are under way as may be. A run that has its outcome

@@ -119,6 +119,9 @@ func alive(p *parts) liveState {
 			l.Asks = append(l.Asks, id)
 		}
 	}
+	if q := p.limits.asked; q != nil && q.Settled == nil { // of the process before, until the limit is reached again
+		l.Asks = append(l.Asks, q.Ask.ID)
+	}
 	slices.Sort(l.Asks)
 	if p.turn == nil {
 		return l

@@ -82,6 +82,12 @@ func (r *Run) Begun() bool {
 	return r.opened.Completed() && err == nil
 }
 
+// Refused reports whether the run could not be written to the journal, and so will end.
+func (r *Run) Refused() bool {
+	_, err := r.opened.Result()
+	return r.opened.Completed() && err != nil
+}
+
 // Cancel ends the run. The first cause counts; on a run that has ended it does nothing.
 func (r *Run) Cancel(cause error) { r.Ref().Send(cancelRun{cause}) }
 
