@@ -186,8 +186,9 @@ func checkStream(t *testing.T, events []peers.Event) {
 			progress++
 		}
 	}
-	if most != 4 || results != 8 || progress == 0 || underWay != 0 {
-		t.Errorf("got %d calls under way at most, %d results, %d progress reports, %d without an end; want 4, 8, some, 0", most, results, progress, underWay)
+	// Of the four calls of the first turn one takes half a second; a quick one may end before the last has begun.
+	if most < 2 || most > 4 || results != 8 || progress == 0 || underWay != 0 {
+		t.Errorf("got %d calls under way at most, %d results, %d progress reports, %d without an end; want 2 to 4, 8, some, 0", most, results, progress, underWay)
 	}
 }
 
