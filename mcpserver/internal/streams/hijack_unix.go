@@ -64,11 +64,15 @@ const sendBuffer = 128 << 10
 // plainResponse is the unexported type of net/http's response in HTTP/1.
 const plainResponse = "*http.response"
 
+// closes is shared by all responses and never changed.
+var closes = []string{"close"}
+
 // Run sends the header, takes the connection over and returns. From then on the senders
 // write.
 func (c *hijacked) Run(context.Context) error {
 	out := http.NewResponseController(c.w)
 	streamHeader(c.w.Header())
+	c.w.Header()["Connection"] = closes // it ends with the stream: a client that used it for another request would lose that
 	c.w.WriteHeader(http.StatusOK)
 	c.w = nil // it holds much memory
 	_ = out.SetWriteDeadline(c.stream.set.deadline())

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,6 +123,19 @@ func TestHijackedStreams(t *testing.T) {
 		defer k.set.mu.Unlock()
 		return k.set.conns == 0
 	})
+}
+
+// A client learns at the beginning that the connection is not for another request.
+func TestHijackedConnectionEnds(t *testing.T) {
+	_, server := newSocketKit(t, mcp.V2025_11_25, nil)
+	resp, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if !resp.Close || !slices.Equal(resp.TransferEncoding, []string{"chunked"}) {
+		t.Errorf("got Close %v and %q, want a chunked response whose connection ends with it", resp.Close, resp.TransferEncoding)
+	}
 }
 
 // SHL-41: that the client is gone is seen before the next message is written, which
