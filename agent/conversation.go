@@ -11,8 +11,8 @@ import (
 
 // Conversation returns the messages of a run so far, the results of its tools included,
 // for [RunOptions].History of the next one. It is read from the store, so the run may be
-// of another process or of the past. What a run that was cut off has left open is not in
-// it, and what its model was not shown any more is. A run that is not there is a
+// of another process or of the past. A call that a killed run left open is missing in it;
+// messages that were cut from the model's window are part of it. The error of an unknown run is
 // [store.ErrNotFound].
 func (rt *Runtime) Conversation(ctx context.Context, runID string) ([]llm.Message, error) {
 	if _, err := rt.store.Run(ctx, runID); err != nil {

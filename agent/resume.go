@@ -165,7 +165,7 @@ func (rt *Runtime) decided(ctx context.Context, s *runlog.State) (map[string]sto
 	return out, nil
 }
 
-// endOf returns the end of a run; nil for one that has not ended, or is not there.
+// endOf returns how a run has ended; nil for one that goes on, or that the store does not have.
 func (rt *Runtime) endOf(ctx context.Context, id string) (*runlog.RunFinished, error) {
 	head, err := rt.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !head.State.Ended() {

@@ -304,9 +304,9 @@ func TestPermanentFailure(t *testing.T) {
 	})
 }
 
-// A failure that a login ends is followed by no attempt before that, whoever asks; with the login
-// the connection is made, and a wait that ends otherwise leaves it failed. The wait is given up
-// with the connection.
+// After a failure that a login ends, the connection makes no attempt before the login, however many
+// callers ask for one; after the login it is made. A wait that ends in another way leaves the
+// connection failed. The end of the connection ends the wait.
 func TestUnauthorized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &peer{dial: func(context.Context, uint64) error { return conn.Permanent(errRefused) }}

@@ -227,7 +227,7 @@ func (ls *logins) settle(c *actors.Context, o *openLogin, d store.Decision) {
 	ls.asks.answer(c, answer{ask: o.ask.row.ID, decision: d, reply: new(actors.Reply[store.Ask])})
 }
 
-// settled lets go on what has waited.
+// settled goes on with the calls, or the turn, that waited for the login.
 func (ls *logins) settled(c *actors.Context, o *openLogin, d store.Decision, entries []runlog.Entry) {
 	delete(ls.open, o.server)
 	o.giveUp()

@@ -153,7 +153,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 		{"an answer", byHistory{say}, nil},
 		{"calls", byHistory{call("write", "write"), call("read", "write"), say}, nil},
 		{"calls that ask", byHistory{call("ask", "write", "no"), call("ask"), say}, nil},
-		{"calls that are refused", byHistory{call("nobody", "write"), say}, nil},
+		{"calls that are refused", byHistory{call("missing", "write"), say}, nil},
 		{"the same call again and again", byHistory{call("read"), call("read"), call("read"), call("read"), say}, nil},
 		{"poor answers", byHistory{llmtest.Say("no"), call("write"), llmtest.Say("no"), say}, func(c *loop.Config) {
 			c.Check = func(text string) (json.RawMessage, error) {

@@ -176,7 +176,7 @@ func (p *protected) token(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestPaste: with --paste, on a machine without a browser, the address that the browser was sent
-// to is pasted, and checked: the state, and who has sent it. A signal ends the wait (AUTH-08,
+// to is pasted, and checked: its state and its issuer. A signal ends the wait (AUTH-08,
 // SECA-18, ROB-7).
 func TestPaste(t *testing.T) {
 	t.Parallel()

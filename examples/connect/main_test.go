@@ -76,7 +76,7 @@ func (p *person) read(resp *http.Response) (*url.URL, string) {
 	return resp.Request.URL, string(text)
 }
 
-// The tool lists the repositories of whoever calls it, once the account is connected.
+// The tool lists the repositories of its caller, once the caller has connected an account.
 func TestMyRepos(t *testing.T) {
 	service := httptest.NewServer(new(hub.Hub))
 	defer service.Close()

@@ -148,8 +148,8 @@ func TestStepUpElsewhere(t *testing.T) {
 	})
 }
 
-// A connection that is refused waits for a login by another process, for as long as it takes and
-// without another handshake, whoever asks for it; then it is made anew. A call waits with it
+// A connection that the server refuses waits for a login by another process, without a bound, and
+// makes no other handshake meanwhile, however many callers ask; then it connects. A call waits with it
 // (AUTH-15, section 14).
 func TestConnectionElsewhere(t *testing.T) {
 	k := loopback(t)

@@ -59,8 +59,8 @@ const (
 	maxProofs  = 1 << 16 // the same of proofs
 )
 
-// checkType refuses JWTs that are no access tokens, although the issuer has signed them:
-// what says who has logged in, or out, is no permission.
+// checkType refuses JWTs that are no access tokens, although the issuer has signed them: an ID
+// token or a logout token gives no access.
 func (c *claims) checkType(typ string) error {
 	switch {
 	case typ == "at+jwt":

@@ -636,7 +636,7 @@ func TestDamagedRows(t *testing.T) {
 }
 
 // Requests without a person have no account: anonymous ones over HTTP, and those of machines.
-func TestNobody(t *testing.T) {
+func TestNoPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := w.start("api.example.com", nil, nil)

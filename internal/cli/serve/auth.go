@@ -1,5 +1,5 @@
-// auth.go: who may use the server over HTTP: who has a token of --token, or one that an
-// authorization server has issued.
+// auth.go: the senders that the server accepts over HTTP: those with a token of --token, or with
+// one that an authorization server has issued.
 
 package serve
 
@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/auth"
 )
 
-// authFlags say who may use the server over HTTP.
+// authFlags are the flags that say which senders the server accepts over HTTP.
 type authFlags struct {
 	tokens     []string
 	issuer     string
@@ -65,7 +65,7 @@ func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
 // open reports whether all requests are let in.
 func (f *authFlags) open() bool { return f.issuer == "" && f.named.Empty() }
 
-// apply sets who may send requests, and returns the handler of the metadata; nil for none.
+// apply sets which senders the server accepts, and returns the handler of the metadata; nil for none.
 func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger) (http.Handler, error) {
 	switch {
 	case f.issuer != "":
