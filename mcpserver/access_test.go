@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,30 +40,30 @@ func scoped(r *http.Request) (*mcpserver.Principal, error) {
 	return p, nil
 }
 
-// addScoped adds entries with scopes. Ran gets what was carried out.
-func addScoped(t *testing.T, s *mcpserver.Server) (ran *[]string) {
+// addScoped adds entries with scopes. Each handler that runs adds its name to ran.
+func addScoped(t *testing.T, s *mcpserver.Server) (ran *seen) {
 	t.Helper()
-	ran = new([]string)
+	ran = new(seen)
 	needs := mcpserver.Scopes("write", "files")
 	err := errors.Join(
-		mcpserver.AddFunc(s, &mcp.Tool{Name: "free"}, func(context.Context, struct{}) (string, error) { *ran = append(*ran, "free"); return "done", nil }),
-		mcpserver.AddFunc(s, &mcp.Tool{Name: "quick"}, func(context.Context, struct{}) (string, error) { *ran = append(*ran, "quick"); return "done", nil }, needs),
+		mcpserver.AddFunc(s, &mcp.Tool{Name: "free"}, func(context.Context, struct{}) (string, error) { ran.add("free"); return "done", nil }),
+		mcpserver.AddFunc(s, &mcp.Tool{Name: "quick"}, func(context.Context, struct{}) (string, error) { ran.add("quick"); return "done", nil }, needs),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "asks"}, func(context.Context, *mcpserver.ToolRequest, struct{}) (string, error) {
-			*ran = append(*ran, "asks")
+			ran.add("asks")
 			return "done", nil
 		}, needs),
-		mcpserver.AddFunc(s, &mcp.Tool{Name: "rule__one"}, func(context.Context, struct{}) (string, error) { *ran = append(*ran, "rule"); return "done", nil }),
-		mcpserver.AddResourceFunc(s, &mcp.Resource{URI: "x:secret", Name: "secret"}, func(context.Context) (string, error) { *ran = append(*ran, "resource"); return "text", nil }, needs),
+		mcpserver.AddFunc(s, &mcp.Tool{Name: "rule__one"}, func(context.Context, struct{}) (string, error) { ran.add("rule"); return "done", nil }),
+		mcpserver.AddResourceFunc(s, &mcp.Resource{URI: "x:secret", Name: "secret"}, func(context.Context) (string, error) { ran.add("resource"); return "text", nil }, needs),
 		mcpserver.AddTemplateFunc(s, &mcp.ResourceTemplate{URITemplate: "y:{name}", Name: "template"}, func(context.Context, mcpserver.Vars) (string, error) {
-			*ran = append(*ran, "template")
+			ran.add("template")
 			return "text", nil
 		}, needs),
 		mcpserver.AddPromptFunc(s, &mcp.Prompt{Name: "ask", Arguments: []mcp.PromptArgument{{Name: "a"}}}, func(context.Context, map[string]string) (string, error) {
-			*ran = append(*ran, "prompt")
+			ran.add("prompt")
 			return "text", nil
 		}, needs),
 		mcpserver.CompletePrompt(s, "ask", "a", func(context.Context, *mcpserver.CompleteRequest) ([]string, error) {
-			*ran = append(*ran, "completion")
+			ran.add("completion")
 			return nil, nil
 		}),
 	)
@@ -100,17 +101,17 @@ func TestScopes(t *testing.T) {
 					"completion": request(v, 8, mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"a","value":""}}`),
 				}
 				for what, frame := range frames {
-					*ran = nil
 					got := w.post(frame)
-					if want := `Bearer error="insufficient_scope", scope="write files"`; got.status != http.StatusForbidden || got.header.Get("WWW-Authenticate") != want || *ran != nil {
-						t.Errorf("%s: got %v, %q, carried out %v; want 403 with %s", what, got, got.header.Get("WWW-Authenticate"), *ran, want)
+					carried := ran.take()
+					if want := `Bearer error="insufficient_scope", scope="write files"`; got.status != http.StatusForbidden || got.header.Get("WWW-Authenticate") != want || len(carried) > 0 {
+						t.Errorf("%s: got %v, %q, carried out %v; want 403 with %s", what, got, got.header.Get("WWW-Authenticate"), carried, want)
 					}
 					if !strings.Contains(got.body, "not authorized") || strings.Contains(got.body, "files") || got.id() == "" {
 						t.Errorf("%s: got the body %s, want a fixed text and the id", what, got.body)
 					}
 					got = w.post(frame, h{"Authorization": "Bearer ada+files+write"})
-					if got.status != http.StatusOK || got.code() != 0 || what != "" && (len(*ran) != 1 || (*ran)[0] != what) {
-						t.Errorf("%s: with the scopes: got %v, carried out %v", what, got, *ran)
+					if carried = ran.take(); got.status != http.StatusOK || got.code() != 0 || what != "" && !slices.Equal(carried, []string{what}) {
+						t.Errorf("%s: with the scopes: got %v, carried out %v", what, got, carried)
 					}
 				}
 				if v.Era() == mcp.EraLegacy { // a subscription tells of what it is to
@@ -149,16 +150,17 @@ func TestScopesOfBatch(t *testing.T) {
 		batch := "[" + call(v, 1, "free", `{}`) + "," + call(v, 2, "quick", `{}`) + "]"
 		w.checks.asked["1"], w.checks.asked["2"] = mcp.MethodCallTool, mcp.MethodCallTool
 		narrow := w.post(batch, h{"Authorization": "Bearer ada"})
-		if narrow.status != http.StatusForbidden || *ran != nil || !strings.Contains(narrow.header.Get("WWW-Authenticate"), "write files") {
-			t.Errorf("with the session's principal and a narrow token: got %v, carried out %v", narrow, *ran)
+		if carried := ran.take(); narrow.status != http.StatusForbidden || len(carried) > 0 || !strings.Contains(narrow.header.Get("WWW-Authenticate"), "write files") {
+			t.Errorf("with the session's principal and a narrow token: got %v, carried out %v", narrow, carried)
 		}
 		got, err := w.start(t.Context(), http.MethodPost, strings.NewReader(batch), w.headers(batch))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got.Body.Close()
-		if got.StatusCode != http.StatusOK || len(*ran) != 2 {
-			t.Errorf("with the scopes: got %v, carried out %v", got.Status, *ran)
+		synctest.Wait()
+		if carried := ran.take(); got.StatusCode != http.StatusOK || len(carried) != 2 {
+			t.Errorf("with the scopes: got %v, carried out %v", got.Status, carried)
 		}
 	})
 }
@@ -231,8 +233,9 @@ func TestScopesWithoutAuthentication(t *testing.T) {
 		ran := addScoped(t, s)
 		w := newWeb(t, client, v)
 		w.open()
-		if got := w.post(call(v, 1, "quick", `{}`)); got.status != http.StatusUnauthorized || *ran != nil {
-			t.Errorf("over HTTP: got %v, carried out %v", got, *ran)
+		got := w.post(call(v, 1, "quick", `{}`))
+		if carried := ran.take(); got.status != http.StatusUnauthorized || len(carried) > 0 {
+			t.Errorf("over HTTP: got %v, carried out %v", got, carried)
 		}
 		p := serve(t, s)
 		p.open(v)

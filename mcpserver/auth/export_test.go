@@ -14,3 +14,11 @@ func (s *ResourceServer) Remembered() (n, most int) {
 	defer s.seen.mu.Unlock()
 	return len(s.seen.new) + len(s.seen.old), 2 * maxSeen
 }
+
+// Forget removes the tokens that are remembered.
+func (s *ResourceServer) Forget() {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	clear(s.seen.new)
+	clear(s.seen.old)
+}
