@@ -42,9 +42,11 @@ func (c *Connector) account(ctx context.Context, who owner, p *provider) (*accou
 	return a, version, nil
 }
 
-// has reports whether an account can be used with these scopes.
-func (a *account) has(scopes []string) bool {
-	return a != nil && !a.Dead && !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(a.Scopes, s) })
+// has reports whether an account of a provider can be used with these scopes.
+func (a *account) has(p *provider, scopes []string) bool {
+	return a != nil && !a.Dead && !slices.ContainsFunc(scopes, func(s string) bool {
+		return !slices.ContainsFunc(a.Scopes, func(had string) bool { return had == s || slices.Contains(p.Implies[had], s) })
+	})
 }
 
 // save keeps an account in the place of the one that is there.

@@ -247,7 +247,7 @@ func (c *Connector) look(ctx context.Context, who owner, needs []*need) (missing
 		if err != nil {
 			return nil, err
 		}
-		if n.ready = a.has(n.scopes); !n.ready {
+		if n.ready = a.has(n.provider, n.scopes); !n.ready {
 			missing = append(missing, n)
 		} else {
 			c.used(ctx, who, n.provider, a)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -36,8 +37,8 @@ func eras(t *testing.T, f func(t *testing.T, v mcp.Version)) {
 }
 
 // URL-02, URL-20, URL-21, URL-22: a tool waits until its caller has connected an account; later
-// calls have it. The link holds nothing but an id, a GET of it changes nothing, and the token
-// is seen nowhere (SECA-24: see newWorld).
+// calls have it. The link holds nothing but an id, a GET of it changes nothing (SECA-29), and the
+// token is seen nowhere (SECA-27: see newWorld) and sent to no other host (SECA-22).
 func TestConnect(t *testing.T) {
 	eras(t, func(t *testing.T, v mcp.Version) {
 		w := newWorld(t)
@@ -55,6 +56,7 @@ func TestConnect(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := b.head.Get(name); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
@@ -116,7 +118,7 @@ func TestForwardedLink(t *testing.T) {
 	})
 }
 
-// SECA-28, SECA-20: Alice's address at the provider, opened by Bob: his account does not become
+// SECA-28, SECA-21: Alice's address at the provider, opened by Bob: his account does not become
 // hers, nor hers his. A forged cookie does not help, nor a state that was used.
 func TestForwardedAuthorization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +165,7 @@ func TestForwardedAuthorization(t *testing.T) {
 	})
 }
 
-// SECA-18: an answer that names another issuer, or comes with an error, connects nothing, and
+// SECA-17: an answer that names another issuer, or comes with an error, connects nothing, and
 // the waiting handler learns it.
 func TestProviderRefuses(t *testing.T) {
 	tests := map[string]struct {
@@ -512,7 +514,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// Of many requests of two instances one refreshes: a second would use a token that was rotated.
+// SECA-25: of many requests of two instances one refreshes: a second would use a token that was rotated.
 func TestRefreshRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -539,6 +541,50 @@ func TestRefreshRace(t *testing.T) {
 			t.Errorf("%d refreshes, want 1", w.hub.refreshed)
 		}
 	})
+}
+
+// SECA-25: a caller that leaves while a token is renewed, and an answer of the provider that comes
+// late, lose nothing: what was rotated is kept.
+func TestRefreshAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hub.life = 600
+		s := w.start("api.example.com", alice, nil)
+		p, b := w.dial(s.Server, mcp.V2025_11_25, withPages), w.browser("alice")
+		b.connect(p.ask(useHub))
+		p.answer()
+		time.Sleep(11 * time.Minute)
+		w.hub.slow = 20 * time.Second
+		p.call("use", useHub, "")
+		time.Sleep(time.Second)
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, p.id))
+		time.Sleep(time.Minute)
+		p.quiet()
+		p.call("use", useHub, "")
+		if got := p.receive().text(); got != "200 OK the data" || w.hub.refreshed != 1 {
+			t.Errorf("got %q after %d refreshes, want one", got, w.hub.refreshed)
+		}
+	})
+}
+
+// SECA-16: metadata of a provider lead nowhere inside: neither by the name of a host, nor by an
+// address.
+func TestInside(t *testing.T) {
+	inside := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a request came in: %s %s", r.Method, r.URL) }))
+	defer inside.Close()
+	for _, at := range []string{inside.URL, strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)} {
+		w := newWorld(t)
+		s := w.start("api.example.com", alice, func(o *connect.Options) {
+			o.HTTP, o.NoWait = nil, true
+			o.Providers = []connect.Provider{connect.OAuth("hub", connect.OAuthConfig{ClientID: "app", Issuer: at, API: []string{theirs}})}
+		})
+		p, b := w.dial(s.Server, mcp.V2025_06_18, `{}`), w.browser("alice")
+		p.call("use", useHub, "")
+		_, page, _ := strings.Cut(p.receive().text(), "then call again: ")
+		b.get(page)
+		b.post(page, "same-origin", url.Values{"token": {b.token()}, "do": {"connect"}})
+		b.want(at, 502, "cannot be reached")
+	}
 }
 
 // A person sees the accounts, and ends one here and at the provider; a client that a handler

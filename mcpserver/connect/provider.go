@@ -46,6 +46,9 @@ type OAuthConfig struct {
 	AuthorizeURL, TokenURL, RevokeURL string
 	// Scopes are always asked for, beside those of [Connector.Client].
 	Scopes []string
+	// Implies are the scopes that another one includes: an account with the one has the others,
+	// though the provider does not list them.
+	Implies map[string][]string
 	// Params are further parameters of the authorization address, such as prompt.
 	Params map[string]string
 	// API are the origins to which the token is sent, such as "https://api.example.com", or
@@ -86,17 +89,35 @@ func GitHub(clientID, clientSecret string) Provider {
 		Title: "GitHub", ClientID: clientID, ClientSecret: clientSecret, PostSecret: true,
 		Issuer: "https://github.com/login/oauth", AuthorizeURL: "https://github.com/login/oauth/authorize", TokenURL: "https://github.com/login/oauth/access_token",
 		API: []string{"https://api.github.com", "https://uploads.github.com"}, AccountURL: "https://api.github.com/user", AccountField: "login",
-		commas: true, revoke: revokeGitHub,
+		Implies: implied, commas: true, revoke: revokeGitHub,
 	})
 }
 
-// revokeGitHub ends the grant of a user: GitHub has no RFC 7009.
+// implied are the scopes that GitHub leaves out of its answer beside those that include them.
+var implied = map[string][]string{
+	"repo":             {"repo:status", "repo_deployment", "public_repo", "repo:invite", "security_events"},
+	"admin:repo_hook":  {"write:repo_hook", "read:repo_hook"},
+	"write:repo_hook":  {"read:repo_hook"},
+	"admin:org":        {"write:org", "read:org"},
+	"write:org":        {"read:org"},
+	"admin:public_key": {"write:public_key", "read:public_key"},
+	"write:public_key": {"read:public_key"},
+	"admin:gpg_key":    {"write:gpg_key", "read:gpg_key"},
+	"write:gpg_key":    {"read:gpg_key"},
+	"user":             {"read:user", "user:email", "user:follow"},
+	"project":          {"read:project"},
+	"write:packages":   {"read:packages"},
+	"write:discussion": {"read:discussion"},
+}
+
+// revokeGitHub ends a token: GitHub has no RFC 7009. The user's grant stays, for it is that of
+// all who use the app: of the login of a web site, say.
 func revokeGitHub(ctx context.Context, hc *http.Client, c *OAuthConfig, token string) error {
 	body, err := jsonx.Marshal(map[string]string{"access_token": token})
 	if err != nil {
 		return err
 	}
-	at := "https://api.github.com/applications/" + url.PathEscape(c.ClientID) + "/grant"
+	at := "https://api.github.com/applications/" + url.PathEscape(c.ClientID) + "/token"
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, at, strings.NewReader(string(body)))
 	if err != nil {
 		return err
@@ -108,7 +129,9 @@ func revokeGitHub(ctx context.Context, hc *http.Client, c *OAuthConfig, token st
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusNotFound {
+	switch resp.StatusCode {
+	case http.StatusNoContent, http.StatusNotFound, http.StatusUnprocessableEntity: // or it is none any more
+	default:
 		return fmt.Errorf("github answers %s", resp.Status)
 	}
 	return nil
@@ -121,7 +144,11 @@ func Google(clientID, clientSecret string) Provider {
 		Title: "Google", ClientID: clientID, ClientSecret: clientSecret, PostSecret: true,
 		Issuer: "https://accounts.google.com", AuthorizeURL: "https://accounts.google.com/o/oauth2/v2/auth",
 		TokenURL: "https://oauth2.googleapis.com/token", RevokeURL: "https://oauth2.googleapis.com/revoke",
-		Scopes: []string{"openid", "email"}, Params: map[string]string{"access_type": "offline", "prompt": "consent", "include_granted_scopes": "true"},
+		Scopes: []string{"openid", "email"}, Implies: map[string][]string{
+			"https://www.googleapis.com/auth/userinfo.email":   {"email"},
+			"https://www.googleapis.com/auth/userinfo.profile": {"profile"},
+		},
+		Params: map[string]string{"access_type": "offline", "prompt": "consent", "include_granted_scopes": "true"},
 		API: []string{"https://*.googleapis.com"}, AccountURL: "https://openidconnect.googleapis.com/v1/userinfo", AccountField: "email",
 	})
 }
