@@ -149,7 +149,7 @@ func Google(clientID, clientSecret string) Provider {
 			"https://www.googleapis.com/auth/userinfo.profile": {"profile"},
 		},
 		Params: map[string]string{"access_type": "offline", "prompt": "consent", "include_granted_scopes": "true"},
-		API: []string{"https://*.googleapis.com"}, AccountURL: "https://openidconnect.googleapis.com/v1/userinfo", AccountField: "email",
+		API:    []string{"https://*.googleapis.com"}, AccountURL: "https://openidconnect.googleapis.com/v1/userinfo", AccountField: "email",
 	})
 }
 
