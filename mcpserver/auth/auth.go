@@ -51,6 +51,17 @@ type Issuer struct {
 	// Introspect asks the issuer about each token, at most every 30 seconds: for tokens that
 	// are no JWT, or to heed their revocation.
 	Introspect *Introspect
+	// Local is the authorization server, where it is in this process: package authserver. It is
+	// asked without HTTP, and at most every 30 seconds whether the grant of a token has ended.
+	Local Local
+}
+
+// Local is an authorization server in this process.
+type Local interface {
+	// KeySet returns its JSON Web Key Set.
+	KeySet(ctx context.Context) ([]byte, error)
+	// Active reports whether the grant that a token names in its claim sid is still good.
+	Active(ctx context.Context, subject, grant string) (bool, error)
 }
 
 // Introspect says how an issuer is asked about tokens (RFC 7662).
@@ -331,7 +342,17 @@ func (s *ResourceServer) check(ctx context.Context, token string, hash [sha256.S
 	if err != nil {
 		return nil, because(s.denied.badToken, err)
 	}
-	got.until = got.principal.Expiry
+	if got.until = got.principal.Expiry; from.Local == nil {
+		return got, nil
+	}
+	ok, err := from.Local.Active(ctx, c.Subject, c.Session)
+	switch {
+	case err != nil:
+		return nil, because(s.denied.unavailable, err)
+	case !ok:
+		return nil, because(s.denied.badToken, errors.New("its grant has ended"))
+	}
+	got.forAWhile(now)
 	return got, nil
 }
 

@@ -51,6 +51,9 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 	if i.Introspect != nil && (i.Keys != nil || i.KeysURL != "") {
 		return nil, errors.New("Introspect and keys exclude each other")
 	}
+	if i.Local != nil && (i.Introspect != nil || i.Keys != nil || i.KeysURL != "") {
+		return nil, errors.New("Local excludes Introspect and keys")
+	}
 	if i.Introspect != nil {
 		n.endpoint = i.Introspect.URL
 	}
@@ -140,6 +143,9 @@ func (n *issuer) ended(apply func(), err error) {
 	if err == nil {
 		apply()
 		n.fetched = now
+		if n.Local != nil { // asking costs nothing
+			n.next = now
+		}
 	} else {
 		n.log.Warn("an issuer of tokens cannot be asked", "issuer", n.URL, "error", err)
 		if n.set == nil {
@@ -151,6 +157,14 @@ func (n *issuer) ended(apply func(), err error) {
 }
 
 func (n *issuer) fetchKeys(ctx context.Context) (func(), error) {
+	if n.Local != nil {
+		raw, err := n.Local.KeySet(ctx)
+		if err != nil {
+			return nil, err
+		}
+		set, err := oauth.ParseKeySet(raw)
+		return func() { n.set = set }, err
+	}
 	at := n.KeysURL
 	if at == "" {
 		s, err := oauth.FetchServer(ctx, n.hc, n.URL, n.loopback)

@@ -28,6 +28,7 @@ type claims struct {
 	AppID      string      `json:"appid"`
 	Scope      jsonx.Value `json:"scope"`
 	Scp        jsonx.Value `json:"scp"`
+	Session    string      `json:"sid"`
 	Confirm    struct {
 		Thumbprint  string `json:"jkt"`
 		Certificate string `json:"x5t#S256"`
@@ -169,9 +170,14 @@ func (s *ResourceServer) ask(ctx context.Context, from *issuer, token string, ha
 	if err != nil {
 		return nil, because(s.denied.badToken, err)
 	}
-	got.until = now.Add(askedFor)
-	if end := got.principal.Expiry; end.Before(got.until) {
-		got.until = end
-	}
+	got.forAWhile(now)
 	return got, nil
+}
+
+// forAWhile makes an answer one that is heeded for that long only.
+func (c *checked) forAWhile(now time.Time) {
+	c.until = now.Add(askedFor)
+	if end := c.principal.Expiry; end.Before(c.until) {
+		c.until = end
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -235,7 +236,7 @@ func (c *Connector) Connect(ctx context.Context, req Requester, wants ...Want) e
 func questionKey(provider string, scopes []string) string {
 	key := "connect " + strings.Join(append([]string{provider}, scopes...), " ")
 	if len(key) > 100 {
-		key = "connect " + provider + " " + digest(key)[:32]
+		key = "connect " + provider + " " + visit.Digest(key)[:32]
 	}
 	return key
 }

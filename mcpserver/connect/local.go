@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // local serves the pages of a server on stdio, on a port of this machine, while there are any.
@@ -61,7 +62,7 @@ func (l *local) open(c *Connector) error {
 	base := &url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/connect"}
 	l.at = newSite(c, base, LoginFunc(func(r *http.Request) (issuer, subject string, ok bool) { return "", "", false }))
 	l.at.visitor = func(r *http.Request) (owner, bool) { return owner{local: true}, l.knows(r) }
-	l.listener, l.secret, l.session, l.entered = listener, random(), random(), make(map[string]struct{})
+	l.listener, l.secret, l.session, l.entered = listener, visit.Random(), visit.Random(), make(map[string]struct{})
 	l.server = &http.Server{
 		Handler: l.handler(l.at), ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
@@ -144,7 +145,7 @@ func (l *local) handler(s *site) http.Handler {
 			s.ServeHTTP(w, r)
 			return
 		}
-		setHeaders(w.Header(), "")
+		visit.SetHeaders(w.Header(), "")
 		secret, id, _ := strings.Cut(rest, "/")
 		if p, err := s.c.pageOf(r.Context(), owner{local: true}, id); err != nil || p == nil {
 			s.refuse(w, r, "a page that there is not")
@@ -156,7 +157,7 @@ func (l *local) handler(s *site) http.Handler {
 				s.refuse(w, r, "the address of a page that was used before, or guessed")
 				return
 			}
-			s.setCookie(w, localSession, session, 12*time.Hour)
+			s.cookies.Set(w, localSession, session, 12*time.Hour)
 		}
 		http.Redirect(w, r, s.path("start", id), http.StatusFound)
 	})

@@ -2,40 +2,15 @@ package connect
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"html/template"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
-// style is the one style sheet of the pages, which the policy permits by its hash.
-const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem;color:#222;background:#fff}` +
-	`h1{font-size:1.3rem}button{font:inherit;padding:.4rem 1rem;margin-right:.6rem}input[type=password]{font:inherit;width:100%;padding:.3rem}` +
-	`dt{color:#666;margin-top:.6rem}dd{margin:0}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.4rem .6rem .4rem 0}.w{color:#a00}`
-
-var styleHash = func() string {
-	sum := sha256.Sum256([]byte(style))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}()
-
-// setHeaders makes a page that nothing may frame, keep, or learn the address of. Forms go to
-// ourselves, and where that sends the browser: action has further sources.
-func setHeaders(h http.Header, action string) {
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+styleHash+"; form-action 'self'"+action+"; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin") // a site that opens the page has no hold of its window
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-}
-
-var looks = template.Must(template.New("").Parse(`
-{{define "head"}}<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Name}}</title><style>` + style + `</style><h1>{{.Name}}</h1>{{end}}
-
+var looks = template.Must(template.New("").Parse(visit.Head + `
 {{define "say"}}{{template "head" .}}<p>{{.Text}}</p>{{end}}
 
 {{define "ask"}}{{template "head" .}}
@@ -88,7 +63,7 @@ func (s *site) ask(w http.ResponseWriter, status int, who owner, p *page, of *pr
 			action += " http://127.0.0.1:* http://localhost:*"
 		}
 	}
-	setHeaders(w.Header(), action)
+	visit.SetHeaders(w.Header(), action)
 	values := map[string]any{
 		"Provider": of.title, "Tool": p.Tool, "Scopes": p.Scopes, "Visitor": who.subject, "Token": s.formToken(who, p.id), "Warning": warning, "Key": of.key != nil,
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // OIDCOptions describes the OpenID provider at which visitors log in: the one whose tokens MCP
@@ -81,7 +82,7 @@ func (l *oidcLogin) join(c *Connector, base *url.URL) error {
 // Visitor implements [Login].
 func (l *oidcLogin) Visitor(r *http.Request) (issuer, subject string, ok bool) {
 	var v visitor
-	if l.c == nil || !l.read(r, sessionCookie, &v) || !time.Now().Before(v.Until) {
+	if l.c == nil || !l.site.cookies.Read(r, sessionCookie, &v) || !time.Now().Before(v.Until) {
 		return "", "", false
 	}
 	return v.Issuer, v.Subject, true
@@ -121,14 +122,14 @@ func (l *oidcLogin) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	nonce := random()
+	nonce := visit.Random()
 	a, err := client.Begin(l.site.address("login", "callback"), []string{"openid"}, map[string]string{"nonce": nonce})
 	if err != nil {
 		return err
 	}
 	state, verifier := a.Secrets()
 	b := begun{State: state.Reveal(), Verifier: verifier.Reveal(), Nonce: nonce, Back: back, Until: time.Now().Add(flowLife)}
-	if err := l.write(w, loginCookie, &b, flowLife); err != nil {
+	if err := l.site.cookies.Write(w, loginCookie, &b, flowLife); err != nil {
 		return err
 	}
 	w.Header().Set("Location", a.URL)
@@ -146,7 +147,7 @@ func (l *oidcLogin) ours(back string) bool {
 // finish takes the answer of the provider.
 func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) error {
 	var b begun
-	if !l.read(r, loginCookie, &b) || !time.Now().Before(b.Until) {
+	if !l.site.cookies.Read(r, loginCookie, &b) || !time.Now().Before(b.Until) {
 		return errors.New("no login was begun in this browser")
 	}
 	client, err := l.at.client(r.Context())
@@ -173,10 +174,10 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) error {
 		life = time.Hour
 	}
 	v := visitor{Issuer: client.Server.Issuer, Subject: subject, Until: time.Now().Add(life)}
-	if err := l.write(w, sessionCookie, &v, life); err != nil {
+	if err := l.site.cookies.Write(w, sessionCookie, &v, life); err != nil {
 		return err
 	}
-	l.site.setCookie(w, loginCookie, "", -time.Second)
+	l.site.cookies.Set(w, loginCookie, "", -time.Second)
 	http.Redirect(w, r, b.Back, http.StatusSeeOther)
 	return nil
 }
@@ -222,27 +223,4 @@ func subjectOf(token oauth.Secret, issuer, client, nonce string) (string, error)
 		return "", errors.New("the ID token has no subject")
 	}
 	return claims.Subject, nil
-}
-
-// write seals a value into a cookie, and read opens it.
-func (l *oidcLogin) write(w http.ResponseWriter, name string, value any, life time.Duration) error {
-	plain, err := jsonx.Marshal(value)
-	if err != nil {
-		return err
-	}
-	l.site.setCookie(w, name, base64.RawURLEncoding.EncodeToString(l.c.seal.Seal(plain, []byte("cookie\x00"+name))), life)
-	return nil
-}
-
-func (l *oidcLogin) read(r *http.Request, name string, value any) bool {
-	cookie, err := r.Cookie(l.site.cookie(name))
-	if err != nil {
-		return false
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil {
-		return false
-	}
-	plain, err := l.c.seal.Open(raw, []byte("cookie\x00"+name))
-	return err == nil && jsonx.Unmarshal(plain, value) == nil
 }

@@ -3,19 +3,17 @@ package connect
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // site is where pages are served: below Options.Base, or on this machine for stdio.
@@ -25,10 +23,12 @@ type site struct {
 	visitor func(r *http.Request) (owner, bool)
 	login   Login // may be an entrance; nil on this machine
 	cross   *http.CrossOriginProtection
+	cookies visit.Cookies
 }
 
 func newSite(c *Connector, base *url.URL, login Login) *site {
-	s := &site{c: c, base: base, login: login, cross: http.NewCrossOriginProtection()}
+	s := &site{c: c, base: base, login: login, cross: http.NewCrossOriginProtection(),
+		cookies: visit.Cookies{HTTPS: base.Scheme == "https", Seal: c.seal}}
 	s.visitor = func(r *http.Request) (owner, bool) {
 		issuer, subject, ok := login.Visitor(r)
 		return owner{issuer: issuer, subject: subject}, ok && subject != ""
@@ -61,7 +61,7 @@ const maxForm = 64 << 10
 
 // ServeHTTP implements [http.Handler].
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setHeaders(w.Header(), "")
+	visit.SetHeaders(w.Header(), "")
 	rest, ok := strings.CutPrefix(r.URL.Path, s.base.Path)
 	if !ok || rest != "" && rest[0] != '/' {
 		s.say(w, http.StatusNotFound, "There is no such page.")
@@ -183,10 +183,10 @@ func (s *site) leave(w http.ResponseWriter, r *http.Request, who owner, p *page,
 	if err != nil {
 		return err
 	}
-	cookie := s.flowCookie(w, r)
+	cookie := s.cookies.Browser(w, r, flowCookie, flowLife)
 	state, verifier := a.Secrets()
 	err = s.c.putFlow(r.Context(), who, &flow{
-		Page: p.id, Provider: of.name, Scopes: scopes, State: state.Reveal(), Verifier: verifier.Reveal(), Redirect: a.RedirectURI, Cookie: digest(cookie),
+		Page: p.id, Provider: of.name, Scopes: scopes, State: state.Reveal(), Verifier: verifier.Reveal(), Redirect: a.RedirectURI, Cookie: visit.Digest(cookie),
 	})
 	if errors.Is(err, errTooMany) {
 		s.say(w, http.StatusTooManyRequests, "Too many attempts are open. Wait ten minutes.")
@@ -220,7 +220,7 @@ func (s *site) scopes(ctx context.Context, who owner, p *page, of *provider) ([]
 	return once, nil
 }
 
-// Cookies. The browser accepts the prefix __Host- from this very host only, by https.
+// flowCookie is the value by which a browser is known again.
 const flowCookie = "troupe-connect-flow"
 
 func (s *site) cookie(name string) string {
@@ -228,33 +228,6 @@ func (s *site) cookie(name string) string {
 		return "__Host-" + name
 	}
 	return name
-}
-
-// flowCookie returns the value by which a browser is known again, and sends it where it has
-// none: two tabs have one.
-func (s *site) flowCookie(w http.ResponseWriter, r *http.Request) string {
-	value := ""
-	if had, err := r.Cookie(s.cookie(flowCookie)); err == nil {
-		value = had.Value
-	}
-	if raw, err := base64.RawURLEncoding.DecodeString(value); err != nil || len(raw) != 32 {
-		value = random()
-	}
-	s.setCookie(w, flowCookie, value, flowLife)
-	return value
-}
-
-func (s *site) setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
-		Name: s.cookie(name), Value: value, Path: "/", MaxAge: max(int(life.Seconds()), -1), Secure: s.base.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
-}
-
-// random returns 32 random bytes as text.
-func random() string {
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails
-	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
 // callback takes the answer of the provider. The flow must be the visitor's, of this browser,
@@ -270,12 +243,12 @@ func (s *site) callback(w http.ResponseWriter, r *http.Request, who owner, name 
 	if err != nil {
 		return err
 	}
-	cookie, bad := r.Cookie(s.cookie(flowCookie))
+	cookie, bad := r.Cookie(s.cookies.Name(flowCookie))
 	switch {
 	case f == nil || f.Provider != name || s.c.providers[name] == nil:
 		s.refuse(w, r, "an answer to no flow of the visitor")
 		return nil
-	case bad != nil || !oauth.NewSecret(digest(cookie.Value)).Equal(oauth.NewSecret(f.Cookie)):
+	case bad != nil || !oauth.NewSecret(visit.Digest(cookie.Value)).Equal(oauth.NewSecret(f.Cookie)):
 		s.refuse(w, r, "an answer to a flow of another browser")
 		return nil
 	}
@@ -396,24 +369,16 @@ const formLife = time.Hour
 
 // formToken proves that a form comes from a page that this visitor was shown.
 func (s *site) formToken(who owner, about string) string {
-	until := strconv.FormatInt(time.Now().Add(formLife).Unix(), 10)
-	return base64.RawURLEncoding.EncodeToString(s.c.seal.Seal([]byte(until), formOf(who, about)))
+	token, _ := s.cookies.SealText(time.Now().Add(formLife).Unix(), formOf(who, about)) // a number can always be encoded
+	return token
 }
 
-func formOf(who owner, about string) []byte { return []byte("form\x00" + who.id() + "\x00" + about) }
+func formOf(who owner, about string) string { return "form\x00" + who.id() + "\x00" + about }
 
 // valid reports whether a form has its token.
 func (s *site) valid(r *http.Request, who owner, about string) bool {
-	raw, err := base64.RawURLEncoding.DecodeString(r.PostForm.Get("token"))
-	if err != nil {
-		return false
-	}
-	plain, err := s.c.seal.Open(raw, formOf(who, about))
-	if err != nil {
-		return false
-	}
-	until, err := strconv.ParseInt(string(plain), 10, 64)
-	return err == nil && time.Now().Unix() < until
+	var until int64
+	return s.cookies.OpenText(r.PostForm.Get("token"), formOf(who, about), &until) && time.Now().Unix() < until
 }
 
 // withQuery adds a parameter to an address.

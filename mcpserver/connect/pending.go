@@ -2,9 +2,7 @@ package connect
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -31,13 +30,7 @@ func (o owner) id() string {
 	}
 	b = binary.AppendUvarint(b, uint64(len(o.issuer)))
 	b = append(append(b, o.issuer...), o.subject...)
-	return digest(string(b))
-}
-
-// digest is a hash in hexadecimal digits.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
+	return visit.Digest(string(b))
 }
 
 // Kinds of records. They belong to an owner, so that no page of another can be found.
@@ -224,7 +217,7 @@ func (c *Connector) putFlow(ctx context.Context, who owner, f *flow) error {
 	if err != nil {
 		return err
 	}
-	key := digest(f.State)
+	key := visit.Digest(f.State)
 	raw, err := jsonx.Marshal(c.seal.Seal(plain, []byte(kindFlow+who.id()+key)))
 	if err != nil {
 		return err
@@ -236,7 +229,7 @@ var errTooMany = errors.New("too many attempts are open: wait ten minutes")
 
 // flowOf returns a flow of an owner, nil if it has none with this state.
 func (c *Connector) flowOf(ctx context.Context, who owner, state string) (*flow, error) {
-	key := digest(state)
+	key := visit.Digest(state)
 	r, err := c.store.Record(ctx, kindFlow, who.id(), key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -262,7 +255,7 @@ func (c *Connector) flowOf(ctx context.Context, who owner, state string) (*flow,
 // takeFlow ends a flow. It returns false if another request has ended it: a state is of one
 // use.
 func (c *Connector) takeFlow(ctx context.Context, who owner, f *flow) (bool, error) {
-	err := c.store.DeleteRecord(ctx, kindFlow, who.id(), digest(f.State))
+	err := c.store.DeleteRecord(ctx, kindFlow, who.id(), visit.Digest(f.State))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

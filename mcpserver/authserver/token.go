@@ -1,0 +1,298 @@
+package authserver
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/oauth"
+)
+
+// The grant types.
+const (
+	grantCode    = "authorization_code"
+	grantRefresh = "refresh_token"
+)
+
+// tokens is the answer of the token endpoint (RFC 6749, section 5.1).
+type tokens struct {
+	Access    string `json:"access_token"`
+	Type      string `json:"token_type"`
+	ExpiresIn int64  `json:"expires_in"`
+	Refresh   string `json:"refresh_token,omitzero"`
+	Scope     string `json:"scope,omitzero"`
+}
+
+// token is the token endpoint.
+func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r, "resource")
+	if err != nil {
+		return err
+	}
+	kind := form.Get("grant_type")
+	if kind != grantCode && kind != grantRefresh {
+		return refuse("unsupported_grant_type", "want "+grantCode+" or "+grantRefresh)
+	}
+	c, err := s.authenticate(r, form)
+	if err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(r.Context()) // what is used up is answered
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var h handle
+	var g *grant
+	if kind == grantCode {
+		h, g, err = s.redeem(ctx, c, form)
+	} else {
+		h, g, err = s.refresh(ctx, c, form)
+	}
+	if err != nil {
+		return err
+	}
+	return s.issue(ctx, w, c, h, g)
+}
+
+// sameResource checks the resource of a request against that of its grant. A client of 2025-03-26
+// names none.
+func sameResource(form url.Values, g *grant) error {
+	if all := form["resource"]; len(all) > 1 || len(all) == 1 && canonical(all[0]) != g.Resource {
+		return refuse("invalid_target", "the token is asked for another resource than the person has consented to")
+	}
+	return nil
+}
+
+// redeem exchanges a code (SECA-20).
+func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+	bad := refuse("invalid_grant", "the code is not good: it is unknown, expired, used, or of another request")
+	h, ok := s.openHandle(form.Get("code"), useCode)
+	if !ok {
+		return h, nil, bad
+	}
+	g := new(grant)
+	found, err := s.get(ctx, kindCode, s.owner(h), h.grant(), g)
+	if err != nil {
+		return h, nil, err
+	}
+	if !found {
+		if ended, err := s.endGrant(ctx, h); err != nil || ended {
+			s.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
+		}
+		return h, nil, bad
+	}
+	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
+	switch {
+	case g.Client != c.ID, g.Redirect != form.Get("redirect_uri"):
+		return h, nil, bad
+	case !isVerifier(form.Get("code_verifier")) || !oauth.NewSecret(base64.RawURLEncoding.EncodeToString(sum[:])).Equal(oauth.NewSecret(g.Challenge)):
+		return h, nil, refuse("invalid_grant", "code_verifier does not belong to the code")
+	}
+	if err := sameResource(form, g); err != nil {
+		return h, nil, err
+	}
+	if err := s.honour(ctx, c, h, g); err != nil {
+		return h, nil, err
+	}
+	if err := s.makeRoomFor(ctx, h); err != nil {
+		return h, nil, err
+	}
+	g.Redirect, g.Challenge, g.Created, g.Expires = "", "", time.Now(), time.Now().Add(s.opts.GrantLife)
+	next, first, err := s.step(ctx, h, kindCode, h.grant(), g)
+	if err != nil {
+		return h, nil, err
+	}
+	if !first {
+		s.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
+		return h, nil, bad
+	}
+	s.used(ctx, c)
+	s.log.Info("a grant is made", "client", c.ID, "subject", g.Subject, "resource", g.Resource, "scopes", g.Scopes, "grant", h.grant())
+	return next, g, nil
+}
+
+// isVerifier reports the form of a verifier (RFC 7636, section 4.1).
+func isVerifier(v string) bool {
+	return len(v) >= 43 && len(v) <= 128 && !strings.ContainsFunc(v, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-._~", c)
+	})
+}
+
+// honour refuses a grant whose person may not use it any more, and ends it.
+func (s *Server) honour(ctx context.Context, c *client, h handle, g *grant) error {
+	ok, err := s.mayUse(ctx, g)
+	if err != nil || ok {
+		return err
+	}
+	s.log.Warn("a person may not use a grant any more: it is ended", "client", c.ID, "subject", g.Subject, "grant", h.grant())
+	if _, err := s.endGrant(ctx, h); err != nil {
+		return err
+	}
+	return refuse("invalid_grant", "the person may not use this any more")
+}
+
+// refresh renews tokens.
+func (s *Server) refresh(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+	bad := refuse("invalid_grant", "the refresh token is not good: it is unknown, expired, used, revoked, or of another client")
+	h, ok := s.openHandle(form.Get("refresh_token"), useRefresh)
+	if !ok {
+		return h, nil, bad
+	}
+	g, err := s.grantOf(ctx, h)
+	if err != nil {
+		return h, nil, err
+	}
+	if g == nil {
+		if ended, err := s.endGrant(ctx, h); err != nil || ended {
+			s.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
+		}
+		return h, nil, bad
+	}
+	if g.Client != c.ID {
+		return h, nil, bad
+	}
+	if err := sameResource(form, g); err != nil {
+		return h, nil, err
+	}
+	narrow := g.Scopes
+	if form.Has("scope") {
+		narrow = nil
+		for _, scope := range oauth.ParseScopes(form.Get("scope")) {
+			switch {
+			case slices.Contains(g.Scopes, scope):
+				narrow = append(narrow, scope)
+			case scope != offline:
+				return h, nil, refuse("invalid_scope", "the person has not consented to all of it")
+			}
+		}
+	}
+	if err := s.honour(ctx, c, h, g); err != nil {
+		return h, nil, err
+	}
+	next, first, err := s.step(ctx, h, kindGrant, h.key(), g)
+	if err != nil {
+		return h, nil, err
+	}
+	if !first {
+		s.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
+		return h, nil, bad
+	}
+	g.Scopes = narrow // of this token, and not of the grant
+	return next, g, nil
+}
+
+// accessClaims are those of an access token (RFC 9068).
+type accessClaims struct {
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	Audience string `json:"aud"`
+	Client   string `json:"client_id"`
+	Scope    string `json:"scope,omitzero"`
+	Issued   int64  `json:"iat"`
+	Expires  int64  `json:"exp"`
+	ID       string `json:"jti"`
+	Grant    string `json:"sid"`
+}
+
+// issue writes tokens.
+func (s *Server) issue(ctx context.Context, w http.ResponseWriter, c *client, h handle, g *grant) error {
+	signer, err := s.signer(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	until := now.Add(s.opts.AccessLife)
+	if g.Expires.Before(until) {
+		until = g.Expires
+	}
+	scope := strings.Join(g.Scopes, " ")
+	claims, err := jsonx.Marshal(&accessClaims{
+		Issuer: s.opts.Issuer, Subject: g.Subject, Audience: g.Resource, Client: g.Client, Scope: scope, Issued: now.Unix(), Expires: until.Unix(), ID: rand.Text(), Grant: h.grant(),
+	})
+	if err != nil {
+		return err
+	}
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		return err
+	}
+	access, err := signed.CompactSerialize()
+	if err != nil {
+		return err
+	}
+	answer := tokens{Access: access, Type: "Bearer", ExpiresIn: until.Unix() - now.Unix(), Scope: scope}
+	if !c.NoRefresh {
+		answer.Refresh = s.sealHandle(h, useRefresh)
+	}
+	w.Header().Set("Pragma", "no-cache")
+	s.answer(w, http.StatusOK, &answer)
+	return nil
+}
+
+// revoke ends the grant of a token, be it for access or for refreshing (RFC 7009). A token that is
+// not known is no error.
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(r)
+	if err != nil {
+		return err
+	}
+	c, err := s.authenticate(r, form)
+	if err != nil {
+		return err
+	}
+	token := form.Get("token")
+	if token == "" {
+		return refuse("invalid_request", "token is missing")
+	}
+	ctx := context.WithoutCancel(r.Context())
+	h, ok := s.openHandle(token, useRefresh)
+	if !ok {
+		if h, ok, err = s.ofAccess(ctx, token); err != nil {
+			return err
+		}
+	}
+	if ok {
+		list, err := s.records(ctx, s.owner(h), h.grant())
+		if err != nil {
+			return err
+		}
+		var g grant
+		if len(list) > 0 && s.openRecord(&list[0], &g) == nil && g.Client == c.ID {
+			if _, err := s.endGrant(ctx, h); err != nil {
+				return err
+			}
+			s.log.Info("a grant is revoked", "client", c.ID, "subject", g.Subject, "grant", h.grant())
+		}
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// ofAccess returns the grant of an access token of ours.
+func (s *Server) ofAccess(ctx context.Context, token string) (h handle, ok bool, err error) {
+	t, err := oauth.ParseJWT(token)
+	if err != nil {
+		return h, false, nil
+	}
+	set, err := s.KeySet(ctx)
+	if err != nil {
+		return h, false, err
+	}
+	keys, err := oauth.ParseKeySet(set)
+	if err != nil {
+		return h, false, err
+	}
+	var claims accessClaims
+	if err := errors.Join(t.Verify(keys), t.Claims(&claims)); err != nil || claims.Issuer != s.opts.Issuer {
+		return h, false, nil
+	}
+	h, ok = s.handleOf(claims.Subject, claims.Grant)
+	return h, ok, nil
+}
