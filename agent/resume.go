@@ -73,14 +73,8 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	if head.Parent != "" {
 		return nil, &NotResumableError{id, fmt.Sprintf("it is a part of the run %s", head.Parent)}
 	}
-	a := o.Agent
-	if defined, ok := rt.defined.Load(head.Agent); a == nil && ok {
-		a = defined.(*Agent)
-	}
-	if a == nil {
-		return nil, &NotResumableError{id, fmt.Sprintf("there is no agent %q here", head.Agent)}
-	}
-	if err := a.checkTenant(o.Tenant); err != nil {
+	a, err := rt.agentOf(&head, o.Agent, o.Tenant)
+	if err != nil {
 		return nil, err
 	}
 	re := &loop.Resumption{Claimed: time.Now()}
@@ -125,8 +119,11 @@ func (rt *Runtime) goOn(ctx context.Context, a *Agent, re *loop.Resumption, o Re
 func (rt *Runtime) below(ctx context.Context, re *loop.Resumption, onlyKnown bool) (spent budget.Amount, err error) {
 	refuse := func(why string, args ...any) error { return &NotResumableError{re.Head.ID, fmt.Sprintf(why, args...)} }
 	s := re.State
-	if s.Started == nil || len(s.Started.Input) == 0 {
+	switch {
+	case s.Started == nil || len(s.Started.Input) == 0:
 		return spent, refuse("its journal does not say what it began with")
+	case s.Started.Fork != "" && s.Forked == nil:
+		return spent, refuse("it is a fork of the run %s that was not copied whole: fork that again", s.Started.Fork)
 	}
 	for _, c := range s.Calls {
 		switch {

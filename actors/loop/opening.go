@@ -3,9 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"runtime/debug"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -141,14 +138,5 @@ func started(c *config) *runlog.RunStarted {
 		Agent: c.Agent, Parent: c.Origin.Parent, Path: c.Path, Hash: c.Hash, Model: c.Model.Name(), System: c.System, Input: c.Origin.Input, Schema: c.Schema,
 		Nonce: c.Nonce, Steps: c.Limits.Steps, Tokens: c.Limits.Tokens, ToolCalls: c.Limits.ToolCalls,
 		Cost: c.Limits.Cost, ModelCalls: c.Limits.ModelCalls, Depth: c.Limits.Depth, OnLimit: c.Limits.OnLimit,
-		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult, V: runlog.Version, Program: program()}
+		WallMS: c.Wall.Milliseconds(), MaxResult: c.MaxResult, V: runlog.Version, Program: runlog.Program()}
 }
-
-// program is the main module of the program, with its version.
-var program = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	return strings.TrimSpace(info.Main.Path + " " + info.Main.Version)
-})

@@ -113,7 +113,7 @@ func (r *run) resume(c *actors.Context) {
 	if s.Steps > 0 {
 		r.turn = &turn{n: s.Steps}
 	}
-	body := &runlog.RunResumed{Owner: r.cfg.Owner, Program: program(), Drift: re.Drift}
+	body := &runlog.RunResumed{Owner: r.cfg.Owner, Program: runlog.Program(), Drift: re.Drift}
 	for _, cl := range s.Calls {
 		if cl.Open() {
 			body.Open = append(body.Open, cl.Key)

@@ -93,7 +93,7 @@ func command(e *env.Env) *cobra.Command {
 	flags.StringVar(&e.LogLevel, "log-level", "error", "log to stderr from `LEVEL`: debug, info, warn, error")
 	flags.StringVar(&e.LogFormat, "log-format", "text", "`FORMAT` of the log: text, json")
 	flags.BoolVarP(&e.Quiet, "quiet", "q", false, "write nothing to stderr but errors")
-	root.AddCommand(run.Command(e), run.ChatCommand(e), mcp.Command(e), runs.Command(e, run.ResumeCommand(e)), runs.TreeCommand(e), models.Command(e),
+	root.AddCommand(run.Command(e), run.ChatCommand(e), mcp.Command(e), runs.Command(e, run.ResumeCommand(e), run.ForkCommand(e)), runs.TreeCommand(e), models.Command(e),
 		inbox.Command(e), jobs.Command(e), worker.Command(e), serve.Command(e), bench.Command(e), storecmd.Command(e), configcmd.Command(e), doctor.Command(e),
 		completion.Command(e), version.Command(e), exitCodesTopic())
 	completion.CompleteAll(e, root)

@@ -34,6 +34,7 @@ type (
 		MaxResult  int    `json:"maxResult"`
 		V          int    `json:"v,omitzero"`        // [Version] of the journal; zero is the first
 		Program    string `json:"program,omitempty"` // that began the run, with its version
+		Fork       string `json:"fork,omitempty"`    // the run whose events stand before run.forked
 	}
 	// RunParked is the body of run.parked: the run waits without a process.
 	RunParked struct {

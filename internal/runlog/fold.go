@@ -23,6 +23,7 @@ type State struct {
 	Time     time.Time    // likewise
 	Started  *RunStarted  // nil before the first event
 	Finished *RunFinished // nil while the run has not ended
+	Forked   *RunForked   // nil of a run that is no fork, and of one that is not copied whole
 	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
 	HandOffs []string     // the tools that handed the conversation over, in order
 	Listed   ToolsListed  // what the model may call
@@ -115,18 +116,11 @@ type Question struct {
 
 // Fold reads the whole journal of a run.
 func Fold(ctx context.Context, j store.Journal, run string) (*State, error) {
-	s := new(State)
-	for ev, err := range store.Replay(ctx, j, run, 0) {
-		var e Entry
-		if err == nil {
-			e, err = Decode(ev)
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.Add(&e)
+	entries, err := Entries(ctx, j, run)
+	if err != nil {
+		return nil, err
 	}
-	return s, nil
+	return stateOf(entries), nil
 }
 
 // Add takes the next event in.
@@ -156,6 +150,8 @@ func (s *State) Add(e *Entry) {
 		s.StopMet = b
 	case *RunFinished:
 		s.finished(b)
+	case *RunForked:
+		s.Forked = b
 	default:
 		s.addCall(e)
 	}
@@ -228,7 +224,8 @@ func (s *State) addBetween(e *Entry) {
 // while a person is waited for, and while no process works on it (TIME-05).
 func (s *State) pass(e *Entry) {
 	_, resumed := e.Body.(*RunResumed)
-	if s.holds <= 0 && !resumed && !s.Time.IsZero() {
+	_, forked := e.Body.(*RunForked)
+	if s.holds <= 0 && !resumed && !forked && !s.Time.IsZero() {
 		s.Wall -= max(e.Time.Sub(s.Time), 0)
 	}
 	s.Time = e.Time

@@ -106,6 +106,12 @@ func seenText(t runlog.Taint) string {
 // teamText is what "runs show" says of an event between agents, guards and models.
 func teamText(body any) string {
 	switch b := body.(type) {
+	case *runlog.RunParked:
+		return b.Why
+	case *runlog.RunResumed:
+		return strings.TrimSpace(fmt.Sprintf("by %s; %d calls are open", b.Owner, len(b.Open)))
+	case *runlog.RunForked:
+		return fmt.Sprintf("the events before this one are those of %s, up to %d", b.From, b.At)
 	case *runlog.GuardActed:
 		return strings.TrimSpace(fmt.Sprintf("%s, %s, %s %s", b.Guard, b.Point, b.Action, b.Text))
 	case *runlog.HistoryCut:

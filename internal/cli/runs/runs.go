@@ -18,12 +18,12 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Command returns the command; resume goes on with a run.
-func Command(e *env.Env, resume *cobra.Command) *cobra.Command {
+// Command returns the command; goOn are the commands that go on with a run.
+func Command(e *env.Env, goOn ...*cobra.Command) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "runs",
 		Short: "Read the journal of runs, go on with runs, and remove runs",
-	}, lsCommand(e), showCommand(e), tailCommand(e), resume, rmCommand(e))
+	}, append([]*cobra.Command{lsCommand(e), showCommand(e), tailCommand(e), rmCommand(e)}, goOn...)...)
 }
 
 func lsCommand(e *env.Env) *cobra.Command {

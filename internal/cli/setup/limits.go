@@ -117,6 +117,15 @@ func (f *limitFlags) limits(own config.Limits) (agent.Limits, error) {
 	}, nil
 }
 
+// Stated returns the limits that the flags state; the others are zero.
+func (f *limitFlags) Stated() (agent.Limits, error) {
+	held := *f
+	held.HeldOutside = false
+	l, err := held.limits(config.Limits{})
+	l.Wall = f.timeout
+	return l, err
+}
+
 // Wall is how long all of it may take.
 func (f *limitFlags) Wall(own config.Limits) time.Duration {
 	return cmp.Or(f.timeout, own.Wall, time.Hour)

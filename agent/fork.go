@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// ForkOptions changes a fork; nil is the same as the zero value. The fields that [RunOptions] and
+// [ResumeOptions] have too mean the same.
+type ForkOptions struct {
+	// ID names the fork. Empty makes one up.
+	ID string
+	// Prompt replaces the text of the prompt. Empty keeps it.
+	Prompt string
+	// Results replace what the model reads as the results of calls, by the calls' keys: see
+	// [ToolFinished].
+	Results map[string]string
+	// Say is a message to the model after the last event that is kept. Empty is none.
+	Say string
+	// Limits are those of the fork, where they are not zero; else they are those of the run.
+	// What the run has spent by then counts.
+	Limits Limits
+
+	Agent   *Agent
+	OnAsk   AskFunc
+	Tenant  *Tenant
+	Sampler mcpclient.Sampler
+}
+
+// Fork starts a run that takes over the events of another one up to the number at, zero for all of
+// them, and goes on from there as [Runtime.Resume] does: with another agent, prompt, or result, say.
+// The other run, which may be under way in any process, stays as it is.
+//
+// Nothing that was sent by then is sent again: the fork takes over the result of such a call, also
+// where it came after that event; without one its outcome is unknown. Approvals of calls that were
+// not sent are asked for again.
+//
+// The error is [store.ErrNotFound], [store.ErrExists] for an ID that is taken, or a
+// [*NotResumableError].
+func (rt *Runtime) Fork(ctx context.Context, id string, at int64, o *ForkOptions) (*Run, error) {
+	opts := *cmp.Or(o, new(ForkOptions))
+	opts.ID = cmp.Or(opts.ID, uuid.NewString())
+	run, err := rt.fork(ctx, id, at, opts)
+	if err != nil {
+		return nil, errorOf(fmt.Sprintf("forking run %q", id), err)
+	}
+	return run, nil
+}
+
+func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions) (*Run, error) {
+	from, err := rt.store.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := rt.agentOf(&from, o.Agent, o.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	f := &runlog.Fork{From: id, Run: o.ID, Nonce: uuid.NewString(), At: at, Program: runlog.Program(), Prompt: o.Prompt, Say: o.Say, Results: o.Results,
+		Limits: o.Limits.replace}
+	entries, err := runlog.Entries(ctx, rt.store, id)
+	if err != nil {
+		return nil, err
+	}
+	entries, asks, err := f.Events(entries)
+	if err != nil {
+		return nil, &NotResumableError{id, err.Error()}
+	}
+	re := &loop.Resumption{Claimed: time.Now()}
+	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash}
+	if re.Head, err = runlog.Write(ctx, rt.store, head, rt.owner, cmp.Or(rt.opts.Lease, defaultLease), entries, asks); err != nil {
+		return nil, err
+	}
+	run, err := rt.goOn(ctx, a, re, ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler})
+	if err != nil {
+		end := context.WithoutCancel(ctx)
+		return nil, errors.Join(err, rt.store.Release(end, o.ID, rt.owner, re.Head.Epoch), rt.store.Delete(end, o.ID))
+	}
+	return run, nil
+}
+
+// agentOf returns the agent that goes on with a run.
+func (rt *Runtime) agentOf(head *store.Run, a *Agent, t *Tenant) (*Agent, error) {
+	if defined, ok := rt.defined.Load(head.Agent); a == nil && ok {
+		a = defined.(*Agent)
+	}
+	if a == nil {
+		return nil, &NotResumableError{head.ID, fmt.Sprintf("there is no agent %q here", head.Agent)}
+	}
+	return a, a.checkTenant(t)
+}
+
+// replace changes the limits of a run that are not zero here.
+func (l Limits) replace(b *runlog.RunStarted) {
+	b.Steps, b.Tokens, b.Cost = cmp.Or(l.Steps, b.Steps), cmp.Or(l.Tokens, b.Tokens), cmp.Or(l.Cost, b.Cost)
+	b.ModelCalls, b.ToolCalls, b.Depth = cmp.Or(l.ModelCalls, b.ModelCalls), cmp.Or(l.ToolCalls, b.ToolCalls), cmp.Or(l.Depth, b.Depth)
+	b.WallMS, b.OnLimit = cmp.Or(l.Wall.Milliseconds(), b.WallMS), cmp.Or(string(l.OnLimit), b.OnLimit)
+}
