@@ -40,6 +40,10 @@ const AgentClient = "agent"
 // others; see pair.mjs.
 const PairClient = "pair"
 
+// ConnectClient is a client on either SDK for TypeScript that needs an account of its user; see
+// connect.mjs.
+const ConnectClient = "connect"
+
 var (
 	//go:embed package.json
 	manifest []byte
@@ -55,6 +59,8 @@ var (
 	agentClient []byte
 	//go:embed pair.mjs
 	pairClient []byte
+	//go:embed connect.mjs
+	connectClient []byte
 	//go:embed sdks.mjs
 	sdks []byte
 )
@@ -62,7 +68,7 @@ var (
 // bundle is what is installed.
 func bundle() Bundle {
 	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{
-		"modern.mjs": modern, "secured.mjs": secured, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient,
+		"modern.mjs": modern, "secured.mjs": secured, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient, "connect.mjs": connectClient,
 		"sdks.mjs": sdks,
 	}}
 }
@@ -80,7 +86,7 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 	switch server {
-	case Modern, Secured, Client, AgentClient, PairClient:
+	case Modern, Secured, Client, AgentClient, PairClient, ConnectClient:
 		script = filepath.Join(dir, server+".mjs")
 	}
 	if _, err := os.Stat(script); err != nil {

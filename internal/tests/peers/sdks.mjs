@@ -8,14 +8,14 @@ import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
 const info = { name: 'a client of the tests', version: '1.0.0' };
-const capabilities = { roots: {}, sampling: { tools: {} }, elicitation: { form: {}, url: {} } };
+const everything = { roots: {}, sampling: { tools: {} }, elicitation: { form: {}, url: {} } };
 
 // The transport that the command line names.
-function open({ transport, target }, { Stdio, Http, Sse }) {
+function open({ transport, target, token }, { Stdio, Http, Sse }) {
   switch (transport) {
     case 'stdio': return new Stdio({ command: target[0], args: target.slice(1), stderr: 'inherit' });
     case 'sse': return new Sse(new URL(target[0]));
-    default: return new Http(new URL(target[0]));
+    default: return new Http(new URL(target[0]), token && { requestInit: { headers: { Authorization: `Bearer ${token}` } } });
   }
 }
 
@@ -34,7 +34,7 @@ const schemas = {
 
 export const adapters = {
   v1: {
-    async connect(where, requests, notifications) {
+    async connect(where, requests, notifications, capabilities = everything) {
       const client = new v1.Client(info, { capabilities });
       for (const [method, f] of Object.entries(requests)) client.setRequestHandler(schemas[method], f);
       for (const [method, f] of Object.entries(notifications)) client.setNotificationHandler(schemas[method], f);
@@ -53,7 +53,7 @@ export const adapters = {
     },
   },
   v2: {
-    async connect(where, requests, notifications) {
+    async connect(where, requests, notifications, capabilities = everything) {
       const modern = where.revision >= '2026';
       const client = new v2.Client(info, {
         capabilities, supportedProtocolVersions: [where.revision],
