@@ -8,6 +8,7 @@
 //	demo            an agent at work: make demo
 //	e2e             our client, server and program with programs that others wrote
 //	e2e/auth        logging in at servers, with programs that others wrote and a browser
+//	e2e/logins      clients that log in at authorization servers and use servers of ours
 //	e2e/connect     accounts connected in a browser, by clients of others and through a gateway
 //	e2e/models      the program with real model servers: make e2e-models
 //	hostile         servers, clients and models that break the rules

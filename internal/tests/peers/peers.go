@@ -44,6 +44,11 @@ const PairClient = "pair"
 // connect.mjs.
 const ConnectClient = "connect"
 
+// LoginClient is a client on either SDK for TypeScript that logs in at a server with the tests
+// for its person: its arguments are v1 or v2, a revision, the server, and where browsers are sent
+// at the end; see login.mjs.
+const LoginClient = "login"
+
 var (
 	//go:embed package.json
 	manifest []byte
@@ -61,6 +66,8 @@ var (
 	pairClient []byte
 	//go:embed connect.mjs
 	connectClient []byte
+	//go:embed login.mjs
+	loginClient []byte
 	//go:embed sdks.mjs
 	sdks []byte
 )
@@ -69,7 +76,7 @@ var (
 func bundle() Bundle {
 	return Bundle{Name: "peers", Manifest: manifest, Lock: lock, Scripts: map[string][]byte{
 		"modern.mjs": modern, "secured.mjs": secured, "client.mjs": client, "agent.mjs": agentClient, "pair.mjs": pairClient, "connect.mjs": connectClient,
-		"sdks.mjs": sdks,
+		"login.mjs": loginClient, "sdks.mjs": sdks,
 	}}
 }
 
@@ -86,7 +93,7 @@ func Command(ctx context.Context, server string, args ...string) ([]string, erro
 	}
 	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 	switch server {
-	case Modern, Secured, Client, AgentClient, PairClient, ConnectClient:
+	case Modern, Secured, Client, AgentClient, PairClient, ConnectClient, LoginClient:
 		script = filepath.Join(dir, server+".mjs")
 	}
 	if _, err := os.Stat(script); err != nil {

@@ -1,0 +1,112 @@
+package logins_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/troupe-dev/troupe/mcp"
+)
+
+// A token for another server, by the same issuer and for the same person, is refused with all that
+// a client needs to get a better one, which it does by itself (AUTH-04, AUTH-50, SECA-21).
+func TestTokenOfAnotherServer(t *testing.T) {
+	as := oidc(t, "jwt")
+	other := listenProgram(t, as)
+	other.calls(openSDK(other, mcp.V2025_11_25), "read")
+	foreign := other.front.lastToken()
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			w := k.listen(t, as)
+			each(t, func(t *testing.T, m maker) {
+				one := w.with(t)
+				c := m.open(one, m.version)
+				one.calls(c, "read")
+				one.front.forget()
+				one.front.show(foreign)
+				one.calls(c, "read")
+				one.refused("with a token of another server")
+				one.asksAgain(m.renews)
+			})
+		})
+	}
+}
+
+// A token that its issuer does not know any more is refused when the server asks again, and since
+// nothing renews it the person logs in again (AUTH-04, AUTH-50).
+func TestRevokedToken(t *testing.T) {
+	t.Parallel() // with the one that waits
+	as := oidc(t, "opaque")
+	w := listenProgram(t, as)
+	each(t, func(t *testing.T, m maker) {
+		one := w.with(t)
+		c := m.open(one, m.version)
+		one.calls(c, "read")
+		one.front.forget()
+		as.revoke()
+		one.renew() // else the server heeds the answer of before for half a minute
+		one.calls(c, "read")
+		one.refused("with a token that was revoked")
+		one.asksAgain(false)
+	})
+}
+
+// An event stream ends with the token that it was opened with, and what the client sends next with
+// that is refused; it comes back with another one (AUTH-04, AUTH-50).
+func TestTokenExpires(t *testing.T) {
+	t.Parallel() // it waits
+	as := oidc(t, "jwt")
+	as.brief()
+	type running struct {
+		name string
+		w    *world
+		c    client
+	}
+	var all []running
+	start := func(k kind, makers ...maker) {
+		for _, m := range makers {
+			w := k.listen(t, as)
+			c := m.open(w, m.version)
+			w.calls(c, "read")
+			all = append(all, running{k.name + " " + m.name + " " + string(m.version), w, c})
+		}
+	}
+	start(kinds[0], makers...)
+	start(kinds[1], makers[:2]...)
+	for _, r := range all {
+		r.w.front.until(t, "the event stream of "+r.name+" was ended", func() bool { return r.w.front.ended > 0 })
+	}
+	as.lasts()
+	for _, r := range all {
+		t.Run(r.name, func(t *testing.T) {
+			one := *r.w
+			one.T = t
+			one.calls(r.c, "read")
+			one.refused("after the token has expired")
+		})
+	}
+}
+
+// refused checks that a request was refused for its token.
+func (w *world) refused(when string) {
+	w.Helper()
+	got := w.front.refusals(401)
+	if !slices.Contains(got, w.front.badToken()) {
+		w.Errorf("%s: the challenges %q, want %q", when, got, w.front.badToken())
+	}
+	for _, challenge := range got {
+		if challenge != w.front.badToken() && challenge != w.front.noToken() {
+			w.Errorf("%s: the challenge %q", when, challenge)
+		}
+	}
+}
+
+// asksAgain checks that the person was asked twice for the same, or once if the client has renewed
+// its token.
+func (w *world) asksAgain(renewed bool) {
+	w.Helper()
+	want := []string{"tools:read", "tools:read"}
+	if renewed {
+		want = want[:1]
+	}
+	w.asks("at the end", want...)
+}
