@@ -23,6 +23,10 @@ const (
 	// is over. Only [RetryPage], [OpenPage] and [GiveUpPage] do something; after any other
 	// answer the page goes on waiting, and is not asked about again.
 	KindPage = runlog.AskPage
+	// KindOutcome is a call that may have had its effect when the process that made it ended: what
+	// came of it? See [Ask].Sent. It is answered with [Happened], [CallAgain], [TellModel] or
+	// [EndRun]; any other answer, none too, is [TellModel].
+	KindOutcome = runlog.AskOutcome
 	// KindLogin is a server that the run cannot use before a person has logged in there with
 	// another program: [Ask].Question.Login says how. The login settles it. [Accept] tries
 	// again, for a program that knows of a login; after any other answer the run goes on without the
@@ -65,6 +69,24 @@ func pageDecision(action mcpclient.PageAction) Decision {
 	d := runlog.PageDecision(string(action))
 	d.By = "program"
 	return Decision{d}
+}
+
+// Happened answers a [KindOutcome]: the call took effect, and the model reads the text as what came
+// of it. The text may be empty.
+func Happened(text string) Decision { return outcomeDecision(runlog.OutcomeHappened, text) }
+
+// CallAgain answers a [KindOutcome]: the call is made again, with the same idempotency key.
+func CallAgain() Decision { return outcomeDecision(runlog.OutcomeAgain, "") }
+
+// TellModel answers a [KindOutcome]: the model reads that the outcome is unknown, and the reason,
+// which may be empty.
+func TellModel(reason string) Decision { return outcomeDecision(runlog.OutcomeTell, reason) }
+
+// EndRun answers a [KindOutcome]: the run ends with [ErrOutcomeUnknown].
+func EndRun() Decision { return outcomeDecision(runlog.OutcomeEnd, "") }
+
+func outcomeDecision(way, text string) Decision {
+	return Decision{runlog.OutcomeDecision(way, text)}.By("program")
 }
 
 // By names the person or program that decided, for the record; without it that is "program".

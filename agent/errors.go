@@ -33,6 +33,9 @@ var (
 	ErrSuspended = loop.ErrSuspended
 	// ErrNotWaiting is returned by Suspend for a run that has no question open.
 	ErrNotWaiting = loop.ErrNotWaiting
+	// ErrOutcomeUnknown ends a run that was resumed with a call of unknown outcome, where
+	// [EndUnknown] or [EndRun] says so.
+	ErrOutcomeUnknown = loop.ErrOutcomeUnknown
 	// ErrSettled is returned for an answer to a question that is decided already: by
 	// another answer, by the clock, or because its run has ended.
 	ErrSettled = store.ErrSettled

@@ -139,6 +139,14 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 		}
 		return a
 	}
+	if b.Ask.Kind == runlog.AskOutcome {
+		var p runlog.OutcomePayload
+		if jsonx.Unmarshal(b.Ask.Payload, &p) != nil {
+			p.Arguments = json.RawMessage(b.Ask.Payload)
+		}
+		a.Arguments, a.Sent = p.Arguments, p.Sent
+		return a
+	}
 	if b.Ask.Kind != runlog.AskKind {
 		a.Question = questionOf(&b.Ask)
 		return a

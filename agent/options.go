@@ -60,6 +60,9 @@ type Options struct {
 	// OnClose says what becomes of runs that wait for a person when the runtime closes. The zero
 	// value suspends them, if there is a Store.
 	OnClose CloseMode
+	// OnUnknown is what becomes of a call of unknown outcome when a run is resumed. The zero value
+	// asks a person.
+	OnUnknown UnknownPolicy
 	// Tracer observes runs, turns and tool calls. Nil means none.
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after

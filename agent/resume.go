@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,24 +33,53 @@ type ResumeOptions struct {
 	OnAsk   AskFunc
 	Tenant  *Tenant
 	Sampler mcpclient.Sampler
-	// OnlyKnown refuses a run with a call that may have had its effect, has no result, and is not
-	// declared safe to repeat. Without it the model is told that the outcome is unknown.
-	OnlyKnown bool
+	// OnUnknown is what becomes of a call that may have had its effect, has no result, and is not
+	// declared safe to repeat. Empty is [Options].OnUnknown.
+	OnUnknown UnknownPolicy
+}
+
+// UnknownPolicy says what becomes of a call of a run that goes on if the call may have had its
+// effect when its process ended, has no result, and is not declared safe to repeat.
+type UnknownPolicy string
+
+// The policies for calls of unknown outcome.
+const (
+	// AskUnknown asks a person: the question is a [KindOutcome].
+	AskUnknown UnknownPolicy = runlog.OutcomeAsk
+	// TellUnknown has the model read that the outcome is unknown.
+	TellUnknown UnknownPolicy = runlog.OutcomeTell
+	// RepeatUnknown makes the call again, with the same idempotency key: for tools that take no
+	// harm from that. A tool whose definition has changed is asked about.
+	RepeatUnknown UnknownPolicy = runlog.OutcomeAgain
+	// EndUnknown ends the run with [ErrOutcomeUnknown].
+	EndUnknown UnknownPolicy = runlog.OutcomeEnd
+)
+
+func (p UnknownPolicy) check() error {
+	switch p {
+	case "", AskUnknown, TellUnknown, RepeatUnknown, EndUnknown:
+		return nil
+	}
+	return fmt.Errorf("unknown OnUnknown %q: want ask, tell, again or end", string(p))
 }
 
 // defaultLease is that of a run whose [Options].Lease is zero.
 const defaultLease = time.Minute
 
 // Resume goes on with a run that its process has left, by a crash or by [Run.Suspend], where
-// its journal ends: the model is not asked again for what it has answered, no call is made
-// twice that is not declared safe, questions that are open stay the same, and answers that
-// were given meanwhile count. Limits go on where they were.
+// its journal ends: the model is not asked again for what it has answered, questions that are
+// open stay the same, and answers that were given meanwhile count. A call that may have had its
+// effect is made again only if it is declared safe, or if a person or a policy says so: see
+// [ResumeOptions].OnUnknown. Limits go on where they were.
 //
 // A run that has ended, or that this runtime works on, is returned as it stands. The error is a
 // [*NotResumableError], [store.ErrNotFound], or [store.ErrLeased] while another process may
 // work on the run. Runs of sub-agents are not resumed yet, nor runs that wait for one.
 func (rt *Runtime) Resume(ctx context.Context, id string, o *ResumeOptions) (*Run, error) {
 	opts := *cmp.Or(o, new(ResumeOptions))
+	if err := opts.OnUnknown.check(); err != nil {
+		return nil, fmt.Errorf("resuming run %q: %w", id, err)
+	}
 	if _, busy := rt.resuming.LoadOrStore(id, true); busy {
 		return nil, fmt.Errorf("resuming run %q: %w", id, store.ErrLeased)
 	}
@@ -96,12 +126,13 @@ func (rt *Runtime) goOn(ctx context.Context, a *Agent, re *loop.Resumption, o Re
 	if re.State, err = runlog.Fold(ctx, rt.store, re.Head.ID); err != nil {
 		return nil, err
 	}
-	if re.Below, err = rt.below(ctx, re, o.OnlyKnown); err != nil {
+	if re.Below, err = rt.below(ctx, re); err != nil {
 		return nil, err
 	}
 	if re.Decided, err = rt.decided(ctx, re.State); err != nil {
 		return nil, err
 	}
+	re.Unknown = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown))
 	re.Drift = re.State.Started.Hash != a.hash
 	run, err = a.resumed(ctx, re, o)
 	if err != nil {
@@ -116,7 +147,7 @@ func (rt *Runtime) goOn(ctx context.Context, a *Agent, re *loop.Resumption, o Re
 
 // below returns what the runs have spent that a run has started, and refuses one that cannot be
 // resumed.
-func (rt *Runtime) below(ctx context.Context, re *loop.Resumption, onlyKnown bool) (spent budget.Amount, err error) {
+func (rt *Runtime) below(ctx context.Context, re *loop.Resumption) (spent budget.Amount, err error) {
 	refuse := func(why string, args ...any) error { return &NotResumableError{re.Head.ID, fmt.Sprintf(why, args...)} }
 	s := re.State
 	switch {
@@ -137,8 +168,6 @@ func (rt *Runtime) below(ctx context.Context, re *loop.Resumption, onlyKnown boo
 			if end != nil {
 				spent = spent.Plus(end.Spent)
 			}
-		case onlyKnown && c.Open() && c.Sent && !c.Intent.Safe:
-			return spent, refuse("the outcome of its call of %q is unknown", c.Tool)
 		}
 	}
 	return spent, nil
@@ -213,7 +242,7 @@ func (r *record) resume(s *runlog.State) {
 	r.seq, r.evicted, r.base, r.durable = s.Seq, s.Seq, 1, 1
 	entries := []runlog.Entry{{Type: store.RunStarted, Body: s.Started}, {Type: runlog.AgentChangedType, Body: &s.Agent}}
 	for _, q := range s.Asks {
-		if q.Settled == nil && (q.Ask.Kind == runlog.AskKind || q.Ask.Kind == runlog.AskLimit) { // the others are withdrawn
+		if q.Settled == nil && slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind) { // the others are withdrawn
 			entries = append(entries, runlog.Entry{Type: store.AskOpened, Key: q.Ask.ID, Body: &runlog.AskOpened{Ask: q.Ask}})
 		}
 	}

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -207,9 +210,12 @@ func TestNotResumable(t *testing.T) {
 		first.dead.Store(true)
 		time.Sleep(2 * time.Minute)
 		second := open(t, &agent.Options{Store: s, Model: llmtest.Script(llmtest.Say("ok")), Tools: []agent.Tool{hang}})
-		for id, want := range map[string]string{"r1": "is unknown", "r2": `there is no agent "parent"`} {
+		if _, err := second.Resume(t.Context(), "r1", &agent.ResumeOptions{OnUnknown: "never"}); err == nil || !strings.Contains(err.Error(), "OnUnknown") {
+			t.Errorf("Resume with a policy that does not exist: got %v", err)
+		}
+		for id, want := range map[string]string{"r2": `there is no agent "parent"`} {
 			var refused *agent.NotResumableError
-			if _, err := second.Resume(t.Context(), id, &agent.ResumeOptions{OnlyKnown: true}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+			if _, err := second.Resume(t.Context(), id, nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 				t.Errorf("Resume of %s: got %v, want %q", id, err, want)
 			}
 			if head, err := s.Run(t.Context(), id); err != nil || head.State.Ended() || head.Leased(time.Now()) {
@@ -222,15 +228,67 @@ func TestNotResumable(t *testing.T) {
 		if _, err := second.Resume(t.Context(), "r2", nil); err == nil || !strings.Contains(err.Error(), "sub-agents") {
 			t.Errorf("Resume of a run with a sub-agent: got %v", err)
 		}
-		run, err := second.Resume(t.Context(), "r1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res, err := run.Wait(t.Context()); err != nil || res.Text != "ok" {
-			t.Errorf("the outcome: got %+v, %v, want what the model made of it", res, err)
-		}
 		if _, err := second.Resume(t.Context(), "none", nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Resume of no run: got %v, want ErrNotFound", err)
 		}
 	})
+}
+
+// TestResumeAsks: a call that may have had its effect is a question of the run, as the program sees
+// and answers it; a policy of the runtime stands in place of the question.
+func TestResumeAsks(t *testing.T) {
+	for _, tt := range []struct {
+		policy agent.UnknownPolicy
+		answer agent.Decision
+		says   string
+		err    error
+	}{
+		{answer: agent.Happened("the line is there"), says: "the line is there"},
+		{answer: agent.CallAgain(), says: "4"},
+		{answer: agent.TellModel("ask again"), says: "ask again"},
+		{answer: agent.EndRun(), err: agent.ErrOutcomeUnknown},
+		{policy: agent.TellUnknown, says: "is unknown"},
+		{policy: agent.RepeatUnknown, says: "4"},
+		{policy: agent.EndUnknown, err: agent.ErrOutcomeUnknown},
+	} {
+		bubble(t, func(t *testing.T) {
+			s := memory()
+			first := &killed{Store: s}
+			blocks := agent.Func("double", "Doubles a number.", func(ctx context.Context, _ in) (string, error) {
+				<-ctx.Done()
+				return "", ctx.Err()
+			})
+			rt := open(t, &agent.Options{Store: first, Model: llmtest.Script(call("double", `{"n":2}`)), Tools: []agent.Tool{blocks}})
+			start(t, rt, "r1")
+			synctest.Wait()
+			first.dead.Store(true)
+			time.Sleep(2 * time.Minute)
+			human, model := oneAnswer{answer: tt.answer}, llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+				return llmtest.Say(fmt.Sprint(req.Messages[len(req.Messages)-1].Content[0].(*mcp.ToolResultContent).Content.Text()))
+			}))
+			second := open(t, &agent.Options{Store: s, Model: model, Tools: []agent.Tool{double}, OnUnknown: tt.policy, OnAsk: human.onAsk})
+			run, err := second.Resume(t.Context(), "r1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := run.Wait(t.Context())
+			if !errors.Is(err, tt.err) || tt.err == nil && !strings.Contains(res.Text, tt.says) {
+				t.Errorf("policy %q, %+v: got %+v, %v, want %q", tt.policy, tt.answer, res, err, tt.says)
+			}
+			if q := human.asked; (q == nil) != (tt.policy != "") || q != nil && (q.Kind != agent.KindOutcome || q.Tool != "double" || string(q.Arguments) != `{"n":2}` || q.Sent.IsZero()) {
+				t.Errorf("policy %q: the question: got %+v", tt.policy, q)
+			}
+		})
+	}
+}
+
+// oneAnswer gives one answer.
+type oneAnswer struct {
+	answer agent.Decision
+	asked  *agent.Ask
+}
+
+func (h *oneAnswer) onAsk(_ context.Context, ask agent.Ask) (agent.Decision, error) {
+	h.asked = &ask
+	return h.answer, nil
 }

@@ -256,11 +256,11 @@ func (as *asks) seeSettled(c *actors.Context, open *openAsk, m answer) {
 	})
 }
 
-// decision is the event of a decision. That of a question at a limit has the answer: what it
-// allows is of use to a resume.
+// decision is the event of a decision. That of a question at a limit, or about an
+// outcome, has the answer: what it says is of use to a resume.
 func (a *openAsk) decision(d store.Decision) runlog.Entry {
 	body := &runlog.AskSettled{Status: d.Status, By: d.By, Scope: d.Scope, Reason: runlog.Reason(d.Answer)}
-	if a.row.Kind == runlog.AskLimit {
+	if a.row.Kind == runlog.AskLimit || a.row.Kind == runlog.AskOutcome {
 		body.Answer = d.Answer
 	}
 	return runlog.Entry{Type: store.AskSettled, Key: a.row.ID, Body: body}

@@ -44,7 +44,9 @@ type call struct {
 	again   bool                    // it asks in spite of all earlier approvals
 	noRoom  bool                    // it was refused for a limit
 	nth     int                     // which of its kind in a row, once the model is to be warned
-	held    int                     // how much of the run's
+	held    int                     // how much of the run's clock it holds
+	before  bool                    // the process before has sent it
+	same    bool                    // likewise, and its tool is the one that it was decided for
 
 	// Of a tool that dispatches its calls itself.
 	waits      string // the reason of its wait before it is sent; empty for none

@@ -155,7 +155,6 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the call has asked %d times", ErrNotAsked, maxRaised))
 		return
 	}
-	cl.raised++
 	expires := m.q.Expires
 	if latest := time.Now().Add(cs.cfg.AskExpiry); expires.IsZero() || expires.After(latest) {
 		expires = latest
@@ -164,7 +163,7 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 		m.reply.Complete(d, nil)
 		cs.advance(c, entries...)
 	}, row: store.Ask{
-		ID: fmt.Sprintf("%s.%d", cl.key, cl.raised), Run: cs.cfg.ID, Kind: m.q.Kind, Tool: cl.name, Server: cl.tool.Server,
+		ID: cs.nextAsk(cl), Run: cs.cfg.ID, Kind: m.q.Kind, Tool: cl.name, Server: cl.tool.Server,
 		Origin: cl.tool.Origin, Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: m.q.Payload, Default: m.q.Default,
 		Hash: m.q.Hash, Expires: store.Clock(expires),
 	}}

@@ -29,6 +29,9 @@ type calls struct {
 	*parts
 	allowed map[string]allowance // by the hashes of tools
 	seen    runlog.Taint         // as last written
+
+	onUnknown string // [Resumption].Unknown
+	ends      error  // why the run ends, once what was decided is written; nil for not at all
 }
 
 // act begins the calls of a turn: each is refused, asked about, or made once there
@@ -96,11 +99,14 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 
 // openAsk makes the question whether a call may be made. The error is that of a question
 // that no store takes.
-func (cs *calls) openAsk(cl *call) (runlog.Entry, error) {
+func (cs *calls) openAsk(cl *call) (runlog.Entry, error) { return cs.openAskAs(cl, cl.key) }
+
+// openAskAs is openAsk for a question with that ID.
+func (cs *calls) openAskAs(cl *call, id string) (runlog.Entry, error) {
 	payload, hash := payloadOf(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
 		Source: cl.tool.Source, Arguments: cl.args, Tainted: cs.outbound(cl.tool), Again: cl.again})
 	row := store.Ask{
-		ID: cl.key, Run: cs.cfg.ID, Kind: runlog.AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
+		ID: id, Run: cs.cfg.ID, Kind: runlog.AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
 		Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
 		Expires: store.Clock(time.Now().Add(cs.cfg.AskExpiry)),
 	}
@@ -121,6 +127,9 @@ func (cs *calls) approved(c *actors.Context, cl *call, d store.Decision, entries
 // decided makes a call ready if it was allowed, and else gives it its result.
 func (cs *calls) decided(cl *call, d store.Decision) []runlog.Entry {
 	if d.Status != store.AskAccepted {
+		if cl.before {
+			return []runlog.Entry{cs.lose(cl, left+", and a person did not have it made again")}
+		}
 		cl.hold.Release()
 		return []runlog.Entry{cs.settle(cl, declined(d), false)}
 	}
@@ -199,7 +208,7 @@ func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 		}
 	}
 	for _, cl := range t.calls {
-		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.suspending == nil {
+		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.suspending == nil && cs.ends == nil {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
@@ -313,6 +322,8 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	unsent := m.err != nil && m.call.unsent()
 	cs.pay(m.call, !unsent)
 	switch {
+	case unsent && m.call.before:
+		return cs.lose(m.call, left+", and it could not be made again: "+m.err.Error())
 	case unsent:
 		return cs.settle(m.call, toolresult.OfError(m.err), false)
 	case isUnknown:
@@ -347,7 +358,7 @@ func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 
 // abandon gives a call that has not returned in time its result.
 func (cs *calls) abandon(cl *call, reason string) runlog.Entry {
-	if !cl.unsent() {
+	if !cl.unsent() || cl.before {
 		return cs.lose(cl, reason)
 	}
 	cs.pay(cl, false)

@@ -56,6 +56,9 @@ func (e *RepeatError) Error() string {
 
 // Errors of runs and calls.
 var (
+	// ErrOutcomeUnknown ends a run that goes on with a call of unknown outcome, and that was to end
+	// then: see [Resumption].Unknown.
+	ErrOutcomeUnknown = errors.New("the outcome of a call is unknown, and the run was to end")
 	// ErrSuspended ends a run that was left to wait for a human. In its journal it
 	// has not ended: it waits.
 	ErrSuspended = errors.New("the run waits for a human and was suspended")

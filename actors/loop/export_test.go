@@ -171,10 +171,12 @@ func folded(s *runlog.State, p *parts) liveState {
 		switch {
 		case !c.Open():
 			l.Calls[c.Key] = fmt.Sprint("returned, made: ", c.Made)
-		case c.Sent:
+		case c.Sent && c.Outcome == nil && !c.Anew:
 			l.Calls[c.Key] = "sent"
 		default:
-			l.Calls[c.Key] = fmt.Sprint("intended, asking: ", c.Approval != nil && c.Approval.Settled == nil)
+			l.Calls[c.Key] = fmt.Sprint("intended, asking: ", slices.ContainsFunc([]*runlog.Question{c.Approval, c.Outcome}, func(q *runlog.Question) bool {
+				return q != nil && q.Settled == nil
+			}))
 		}
 	}
 	return l

@@ -120,6 +120,7 @@ type bench struct {
 	agents actors.Ref
 	store  *memstore.Store
 	sink   *recorder
+	made   *effects // by tools of tests that look at it
 	trace  *actors.Tracer
 	unsaid bool     // a tool spends of the account without a word
 	subs   sync.Map // the newest run of each tool that is one

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func (m byHistory) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.E
 // dying is the store of a process that ends at an append: just before it is durable, or just
 // after.
 type dying struct {
-	loop.Journal
+	store.Store
 	mu      sync.Mutex
 	left    int
 	written bool // the last one is durable
@@ -50,10 +51,10 @@ func (d *dying) Append(ctx context.Context, a store.Append) (int64, error) {
 		if d.dead {
 			return 0, store.ErrFenced
 		}
-		return d.Journal.Append(ctx, a)
+		return d.Store.Append(ctx, a)
 	}
 	if d.dead = true; d.written {
-		_, _ = d.Journal.Append(ctx, a)
+		_, _ = d.Store.Append(ctx, a)
 	}
 	return 0, store.ErrFenced
 }
@@ -64,13 +65,19 @@ func (d *dying) Renew(ctx context.Context, run, owner string, epoch int64, ttl t
 	if d.dead {
 		return store.ErrFenced
 	}
-	return d.Journal.Renew(ctx, run, owner, epoch, ttl)
+	return d.Store.Renew(ctx, run, owner, epoch, ttl)
 }
 
 // effects counts the calls that were made, by their keys.
 type effects struct {
 	mu   sync.Mutex
 	made map[string]int
+}
+
+func (e *effects) of(call string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.made[call]
 }
 
 func (e *effects) tool(name string, safe bool) loop.Tool {
@@ -109,6 +116,13 @@ func (b *bench) answerAway() {
 
 func (b *bench) answer(a store.Ask) {
 	d := accept()
+	if a.Kind == runlog.AskOutcome {
+		way := runlog.OutcomeAgain
+		if b.made.of(a.Tool+" "+strings.TrimSuffix(a.ID, a.ID[strings.LastIndexByte(a.ID, '.'):])) > 0 {
+			way = runlog.OutcomeHappened
+		}
+		d = runlog.OutcomeDecision(way, "so it was")
+	}
 	if a.Tool == "no" {
 		d = store.Decision{Status: store.AskDeclined, By: "ada", Answer: runlog.DeclineAnswer("not today")}
 	}
@@ -116,9 +130,12 @@ func (b *bench) answer(a store.Ask) {
 }
 
 // resume starts the run again in another process: it claims it and folds its journal.
-func (b *bench) resume(cfg *loop.Config) (*bench, *loop.Run) {
+func (b *bench) resume(cfg *loop.Config) (*bench, *loop.Run) { return b.resumeAs(cfg, "") }
+
+// resumeAs is resume with a policy for calls of unknown outcome.
+func (b *bench) resumeAs(cfg *loop.Config, unknown string) (*bench, *loop.Run) {
 	b.t.Helper()
-	next := &bench{t: b.t, sys: b.sys, agents: b.agents, store: b.store, sink: &recorder{asked: make(chan store.Ask, 100)}}
+	next := &bench{t: b.t, sys: b.sys, agents: b.agents, store: b.store, made: b.made, sink: &recorder{asked: make(chan store.Ask, 100)}}
 	head, err := b.store.Claim(b.t.Context(), "r1", "second", time.Minute)
 	if err != nil {
 		b.t.Fatalf("Claim: %v", err)
@@ -127,15 +144,25 @@ func (b *bench) resume(cfg *loop.Config) (*bench, *loop.Run) {
 	if err != nil {
 		b.t.Fatalf("Fold: %v", err)
 	}
-	cfg.Journal, cfg.Owner, cfg.Sink, cfg.Origin = b.store, "second", next.sink, nil
-	cfg.Resumes = &loop.Resumption{Head: head, Claimed: time.Now(), State: state}
+	asks, err := b.store.Asks(b.t.Context(), store.AskQuery{Run: "r1"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	decided := make(map[string]store.Ask)
+	for _, a := range asks {
+		if a.Status != store.AskPending {
+			decided[a.ID] = a
+		}
+	}
+	cfg.Owner, cfg.Sink, cfg.Origin = "second", next.sink, nil
+	cfg.Resumes = &loop.Resumption{Head: head, Claimed: time.Now(), State: state, Unknown: unknown, Decided: decided}
 	return next, next.start(cfg)
 }
 
 // TestResumeAtEveryBoundary: a run whose process ends just before or just after any of its
 // appends is durable goes on in another one to the same answer, by the same conversation; a
-// call that is not declared safe is made once at the most, and none without its approval; its
-// cost is the sum of its events.
+// call that is not declared safe is made once, also where a person has to say whether it was, and
+// none without its approval; its cost is the sum of its events.
 func TestResumeAtEveryBoundary(t *testing.T) {
 	call := func(names ...string) llmtest.Turn {
 		var calls []llmtest.Turn
@@ -199,6 +226,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 					}
 					inBubble(t, func(t *testing.T, b *bench) {
 						made := &effects{made: make(map[string]int)}
+						b.made = made
 						config := func(b *bench) *loop.Config {
 							cfg := b.config(tt.model, made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
 							cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
@@ -214,7 +242,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 							return cfg
 						}
 						cfg := config(b)
-						d := &dying{Journal: b.store, left: n, written: written}
+						d := &dying{Store: b.store, left: n, written: written}
 						if cfg.Journal = d; n == 0 {
 							d.left = 1 << 30 // the undisturbed run
 						}
@@ -239,7 +267,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						got, unknown := inJSON(t, state.Messages()), 0
+						got, reported := inJSON(t, state.Messages()), false
 						for key, times := range made.made {
 							if times > 1 && key[:4] != "read" || key[:2] == "no" {
 								t.Errorf("died at append %d (durable: %v): %s was made %d times", n, written, key, times)
@@ -247,14 +275,15 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 						}
 						for _, c := range state.Calls {
 							if !c.Done {
-								unknown++
+								t.Errorf("died at append %d (durable: %v): the outcome of %s is unknown", n, written, c.Key)
 							}
+							reported = reported || c.Outcome != nil
 						}
 						if n == 0 {
 							want, wantOut = got, out
 							return
 						}
-						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || unknown == 0 && (out.ToolCalls != wantOut.ToolCalls || got != want) {
+						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || out.ToolCalls != wantOut.ToolCalls || !reported && got != want {
 							t.Errorf("died at append %d (durable: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
 								n, written, out, wantOut, got, want, b.types(), out.Err)
 						}

@@ -8,7 +8,7 @@
 //	                 └─ the run was about to end ────────────────────────▶ ending
 //
 // Each call goes on where its events leave it. What was sent and has no result is made again
-// only if it may be made twice, with the same key; else its outcome is unknown.
+// only if it may be made twice, with the same key; else its outcome is unknown: see outcomeask.go.
 
 package loop
 
@@ -39,6 +39,9 @@ type Resumption struct {
 	// Decided are the questions of the run that were decided meanwhile, by their IDs.
 	Decided map[string]store.Ask
 	Drift   bool // the agent's configuration is another one now
+	// Unknown is what becomes of a call that the process before has sent, that has no result and may
+	// not be made twice: [runlog.OutcomeAsk] (so is empty), OutcomeAgain, OutcomeTell or OutcomeEnd.
+	Unknown string
 
 	lost *runlog.Entry // of the turn that was open; nil for none
 }
@@ -109,7 +112,7 @@ func (r *run) resume(c *actors.Context) {
 	re := r.cfg.Resumes
 	s := re.State
 	r.check.repeated, r.check.redos, r.check.refusals, r.check.handOffs = s.Repeats, s.Redos, s.Refusals, len(s.HandOffs)
-	r.calls.seen, r.asks.decidedAway = s.Seen, re.Decided
+	r.calls.seen, r.calls.onUnknown, r.asks.decidedAway = s.Seen, re.Unknown, re.Decided
 	if s.Steps > 0 {
 		r.turn = &turn{n: s.Steps}
 	}
@@ -207,7 +210,11 @@ func (r *run) takeUpAsks(c *actors.Context, s *runlog.State) {
 			if s.Limit != nil && s.Limit.Then == runlog.LimitAsk {
 				r.limits.asked = q
 			}
-		case q.Settled == nil && q.Ask.Kind != runlog.AskKind: // the call that asked has gone with its process
+		case q.Ask.Kind == runlog.AskLogin:
+			if r.logins.n++; q.Settled == nil {
+				r.asks.withdrawOld(c, q)
+			}
+		case q.Settled == nil && q.Ask.Kind != runlog.AskKind && q.Ask.Kind != runlog.AskOutcome: // the call that asked has gone with its process
 			r.asks.withdrawOld(c, q)
 		}
 	}
@@ -307,55 +314,58 @@ func (r *run) actAgain(c *actors.Context, from *runlog.TurnState, entries []runl
 	}
 	r.calls.advance(c, entries...)
 	r.asks.stored(c, asks...)
+	r.calls.endIfTold(c)
 }
 
 // takeUp goes on with a call that has no result. It returns the events of that, and the question
 // that the call waits for.
 func (cs *calls) takeUp(c *actors.Context, cl *call, was *runlog.CallState) ([]runlog.Entry, *openAsk) {
-	intent := was.Intent
-	cl.args = intent.Arguments
-	same := cl.tool != nil && cl.tool.Hash == intent.Hash && cl.tool.Server == intent.Server
+	cl.args, cl.raised = was.Intent.Arguments, was.Asked
 	if was.Sent {
-		if same && intent.Safe && cl.tool.Safe && cl.tool.Child == nil {
-			cl.phase = ready // it was charged
-			return nil, nil
-		}
-		return []runlog.Entry{cs.lose(cl, "the process that made the call has ended")}, nil
+		return cs.takeUpSent(c, cl, was)
 	}
-	why := ""
-	if q := was.Approval; q != nil {
-		p := q.Approval()
-		cl.again, same = p.Again, same && bound(q, cl, p)
-	}
-	if hold, err := cs.h.spend.ReserveCall(); err != nil {
-		why, cl.noRoom, cs.turn.over = "not called: "+err.Error(), true, err
-	} else if cl.hold = hold; !same {
-		why = "not called: its tool is not the one any more that the call was decided for. Call it again if that is still right"
-	}
-	if q := was.Approval; q != nil && q.Settled == nil {
-		if why != "" {
+	q, here := was.Approval, cl.tool != nil && cl.tool.Server == was.Intent.Server
+	hold, err := cs.h.spend.ReserveCall()
+	switch cl.hold = hold; {
+	case err != nil || !here:
+		if q != nil && q.Settled == nil {
 			cs.asks.withdrawOld(c, q)
-			return []runlog.Entry{cs.refuse(cl, why)}, nil
 		}
-		cl.phase = asking
-		ask := &openAsk{row: q.Ask, call: cl, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
-			cs.approved(c, cl, d, entries)
-		}}
-		cs.asks.add(ask)
-		return nil, ask
-	}
-	switch {
-	case why != "":
-		return []runlog.Entry{cs.refuse(cl, why)}, nil
-	case was.Approval != nil:
-		return cs.decided(cl, was.Approval.Decision()), nil
+		if err != nil {
+			cl.noRoom, cs.turn.over = true, err
+			return []runlog.Entry{cs.refuse(cl, "not called: "+err.Error())}, nil
+		}
+		return []runlog.Entry{cs.refuse(cl, "not called: its tool is not there any more")}, nil
+	case q != nil:
+		return cs.takeUpApproval(c, cl, q)
+	case !cs.sameTool(cl, was):
+		return cs.askAnew(cl), nil
 	}
 	cl.phase = ready
 	return nil, nil
 }
 
+// takeUpApproval goes on with the question whether a call may be made. If it was about another tool
+// than that of today, a person is asked anew.
+func (cs *calls) takeUpApproval(c *actors.Context, cl *call, q *runlog.Question) ([]runlog.Entry, *openAsk) {
+	p := q.Approval()
+	cl.again = p.Again
+	switch same := bound(q, cl, p); {
+	case same && q.Settled == nil:
+		return nil, cs.wait(cl, q, func(c *actors.Context, d store.Decision, entries []runlog.Entry) { cs.approved(c, cl, d, entries) })
+	case same, q.Settled != nil && q.Settled.Status != store.AskAccepted:
+		return cs.decided(cl, q.Decision()), nil
+	case q.Settled == nil:
+		cs.asks.withdrawOld(c, q)
+	}
+	return cs.askAnew(cl), nil
+}
+
 // refuse gives a call the result that it is not made.
 func (cs *calls) refuse(cl *call, why string) runlog.Entry {
+	if cl.before {
+		return cs.lose(cl, left+". Again it was "+why)
+	}
 	cs.pay(cl, false)
 	return cs.settle(cl, mcp.ErrorResult("%s", why), false)
 }

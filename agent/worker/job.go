@@ -196,8 +196,7 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 	}
 }
 
-// resume goes on with the run of a lost job. A run that cannot go on is closed, and so is one with
-// a call whose outcome is unknown: a person decides then.
+// resume goes on with the run of a lost job. A run that cannot go on is closed.
 func (j *work) resume(c *actors.Context) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state, j.begins = j.starting, true
@@ -208,7 +207,7 @@ func (j *work) resume(c *actors.Context) {
 				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
 			}
 		}
-		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a, OnlyKnown: true})
+		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a})
 	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
 

@@ -49,6 +49,8 @@ func (j *work) judge(c *actors.Context, m outcome) {
 		j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true}, event: Event{Type: JobReturned}, last: true})
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
 		j.close(c, j.job.Run, j.recovered) // another worker has claimed the run, but maybe not the job
+	case errors.Is(m.err, agent.ErrOutcomeUnknown):
+		j.end(c, store.JobUnknown, result, m.err.Error())
 	case j.why == errTimeout:
 		j.end(c, store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout))
 	case j.why == errReturned, errors.Is(m.err, agent.ErrClosed):

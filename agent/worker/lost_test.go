@@ -160,19 +160,29 @@ func TestStandstill(t *testing.T) {
 		second := open(t, s, llmtest.Loop(script), &agent.Config{Tools: []agent.Tool{slow}}, nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		want(t, s, "j", store.JobUnknown)
+		want(t, s, "j", store.JobWaiting)
 		close(frozen.thaw)
 		close(release)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		j := want(t, s, "j", store.JobUnknown)
+		want(t, s, "j", store.JobWaiting)
+		asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+		if err != nil || len(asks) != 1 || asks[0].Kind != agent.KindOutcome {
+			t.Fatalf("the questions: got %+v, %v, want what came of the call", asks, err)
+		}
+		if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskDeclined, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		j := want(t, s, "j", store.JobDone)
 		if effects.Load() != 1 || j.Attempts != 1 {
 			t.Errorf("got %d effects in %d attempts, want one", effects.Load(), j.Attempts)
 		}
 		if types := first.types("j"); !slices.Equal(types, []worker.EventType{worker.JobStarted, worker.JobLost}) {
 			t.Errorf("events of the one that stood still: got %v", types)
 		}
-		if types := second.types("j"); !slices.Equal(types, []worker.EventType{worker.JobEnded}) {
+		if types := second.types("j"); !slices.Equal(types, []worker.EventType{worker.JobResumed, worker.JobWaiting, worker.JobResumed, worker.JobEnded}) {
 			t.Errorf("events of the other: got %v", types)
 		}
 		if st := first.worker.Status(); st.Lost != 1 || st.Running != 0 {

@@ -84,7 +84,8 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 func (d *decoder) worker(n *yaml.Node, w *Worker) {
 	d.object(n, fields{
 		"concurrency": d.count(&w.Concurrency), "max_parked": d.count(&w.MaxParked), "attempts": d.count(&w.Attempts),
-		"lease": d.duration(&w.Lease), "drain": d.duration(&w.Drain),
+		"on_unknown": d.oneOf(&w.OnUnknown, "ask", "tell", "again", "end"),
+		"lease":      d.duration(&w.Lease), "drain": d.duration(&w.Drain),
 		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
 		"hook_hosts": d.texts(&w.HookHosts),
 		"schedules": func(n *yaml.Node) {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -20,6 +21,7 @@ const (
 	AskSample     = "sample"     // the answer, before the server gets it
 	AskDefinition = "definition" // a tool's definition is not the approved one
 	AskPage       = "page"       // a page that is open and waited for
+	AskOutcome    = "outcome"    // what came of a call that a process has left? The payload is an [OutcomePayload]
 	AskLogin      = "login"      // a person has to log in at a server, with another program; the login settles it
 )
 
@@ -65,6 +67,70 @@ type LimitPayload struct {
 	Max     string `json:"max"`
 	Spent   string `json:"spent"`
 	More    string `json:"more"` // what is asked for
+}
+
+// OutcomePayload is the subject of an ask of the kind "outcome": a call that was sent by a
+// process that has ended, and that has no result. The ask's Hash is that of this payload in
+// canonical form.
+type OutcomePayload struct {
+	Server     string          `json:"server,omitempty"`
+	Tool       string          `json:"tool"`
+	Definition string          `json:"definition,omitempty"` // its hash, when the call was decided on
+	Arguments  json.RawMessage `json:"arguments"`
+	Key        string          `json:"key"`  // of the call
+	Sent       time.Time       `json:"sent"` // for the last time
+}
+
+// Ways on from a call of unknown outcome: the answers to an ask of the kind "outcome", and
+// policies in place of it.
+const (
+	OutcomeAsk      = "ask"      // a policy only: a person is asked
+	OutcomeHappened = "happened" // an answer only: it took effect, and its result is known
+	OutcomeAgain    = "again"    // it is made again, with the same key
+	OutcomeTell     = "tell"     // the model is told that the outcome is unknown
+	OutcomeEnd      = "end"      // the run ends
+)
+
+// outcome is the answer to an ask of the kind "outcome".
+type outcome struct {
+	Outcome string `json:"outcome"`
+	Result  string `json:"result,omitempty"` // of a call that happened
+	Reason  string `json:"reason,omitempty"`
+}
+
+// OutcomeDecision returns the answer to an [AskOutcome]. The text is the result of a call that
+// happened, and else a reason; it may be empty.
+func OutcomeDecision(way, text string) store.Decision {
+	d, answer := store.Decision{Status: store.AskDeclined}, outcome{Outcome: way, Reason: clip.Short(text)}
+	switch way {
+	case OutcomeHappened:
+		answer.Result, answer.Reason = text, ""
+		fallthrough
+	case OutcomeAgain:
+		d.Status, d.Scope = store.AskAccepted, "once"
+	}
+	raw, err := jsonx.Marshal(answer)
+	if err != nil { // not UTF-8: the way is what counts
+		raw, _ = jsonx.Marshal(outcome{Outcome: way})
+	}
+	d.Answer = raw
+	return d
+}
+
+// Outcome returns the way on that a decision about an [AskOutcome] chooses, and the result or the
+// reason. Whatever is no clear choice tells the model: nothing is repeated by mistake.
+func Outcome(d store.Decision) (way, text string) {
+	var o outcome
+	if len(d.Answer) > 0 && jsonx.Unmarshal(d.Answer, &o) != nil {
+		o = outcome{}
+	}
+	switch accepted := d.Status == store.AskAccepted; {
+	case accepted && o.Outcome == OutcomeHappened:
+		return OutcomeHappened, o.Result
+	case accepted && o.Outcome == OutcomeAgain, d.Status == store.AskDeclined && o.Outcome == OutcomeEnd:
+		return o.Outcome, o.Reason
+	}
+	return OutcomeTell, o.Reason
 }
 
 // reason is the answer of a decision that declines.

@@ -162,7 +162,7 @@ type (
 		By     string          `json:"by,omitempty"`
 		Scope  string          `json:"scope,omitempty"`
 		Reason string          `json:"reason,omitempty"`
-		// Answer is that of a question at a limit.
+		// Answer is that of a question at a limit, or about an outcome.
 		Answer json.RawMessage `json:"answer,omitzero"`
 	}
 	// InputAdded is the body of input.added.

@@ -96,8 +96,12 @@ type CallState struct {
 	CallID, Tool, Server string
 	Intent               *ToolIntent // nil for a call that was refused
 	Approval             *Question   // the last one; nil for none
+	Outcome              *Question   // what came of it, since it was last sent; nil for none
+	Anew                 bool        // Approval is of that time, too
+	Asked                int         // questions about it or of it, besides the first approval
 	Waits                string      // the reason of its wait before it is sent
 	Sent                 bool        // it may have had its effect
+	SentAt               time.Time   // for the last time
 	Run                  string      // that it starts
 	Done                 bool        // it has a result
 	Made                 bool        // and was neither refused nor declined
@@ -172,7 +176,8 @@ func (s *State) addCall(e *Entry) {
 		if !c.Sent {
 			s.countCall(1)
 		}
-		c.Sent, c.Run, c.Waits = true, b.Run, ""
+		c.Sent, c.SentAt, c.Run, c.Waits, c.Outcome = true, e.Time, b.Run, "", nil
+		c.Anew = false
 	case *ToolResult:
 		c := s.call(e.Key, b.Turn, b.CallID)
 		if c.Sent && !b.Made { // it was not sent after all
@@ -369,15 +374,18 @@ func (s *State) asked(id string, b *AskOpened) {
 		s.asks = make(map[string]*Question)
 	}
 	s.asks[id], s.Asks = q, append(s.Asks, q)
-	if b.Ask.Kind != AskKind {
-		return
-	}
 	c := s.calls[id]
 	if dot := strings.LastIndexByte(id, '.'); c == nil && dot > 0 {
-		c = s.calls[id[:dot]]
+		if c = s.calls[id[:dot]]; c != nil {
+			c.Asked++
+		}
 	}
-	if c != nil {
-		c.Approval = q
+	switch {
+	case c == nil:
+	case b.Ask.Kind == AskKind:
+		c.Approval, c.Anew = q, c.Sent
+	case b.Ask.Kind == AskOutcome:
+		c.Outcome = q
 	}
 }
 

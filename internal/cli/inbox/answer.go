@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,13 +33,15 @@ type answerFlags struct {
 	more   string
 	retry  bool // of a page
 	open   bool
+	way    string // on from a call of unknown outcome
+	result string // of such a call, if it happened
 	hash   string
 	by     string
 }
 
 // given reports whether the answer is on the command line.
 func (f *answerFlags) given() bool {
-	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != "" || f.retry || f.open
+	return f.accept || len(f.set) > 0 || f.json != "" || f.scope != "" || f.more != "" || f.retry || f.open || f.way != "" || f.result != ""
 }
 
 func answerCommand(e *env.Env) *cobra.Command {
@@ -56,7 +59,8 @@ held against the form before anything is decided. An ask is decided once: who co
   troupe inbox answer -1 --set city=Oslo --set days=3
   troupe inbox answer -1 --json '{"city": "Oslo", "days": 3}'
   troupe inbox answer -1 --more 20000
-  troupe inbox answer -1 --retry`,
+  troupe inbox answer -1 --retry
+  troupe inbox answer -1 --outcome happened --result "It was paid as no. 4711."`,
 		Args: env.OneArg("an ask"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			row, err := openAsk(cmd.Context(), e, s, args[0], f.hash)
@@ -66,7 +70,7 @@ held against the form before anything is decided. An ask is decided once: who co
 			if !f.given() {
 				prompter := e.NewPrompter(nil)
 				if prompter == nil {
-					return env.Usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope, --more or --retry, or use troupe inbox deny")
+					return env.Usagef("there is no terminal to ask on: give the answer with --accept, --set, --json, --scope, --more, --retry or --outcome, or use troupe inbox deny")
 				}
 				return askInTerminal(cmd.Context(), e, s, &row, prompter)
 			}
@@ -86,6 +90,8 @@ held against the form before anything is decided. An ask is decided once: who co
 	flags.StringVar(&f.more, "more", "", "allow this `AMOUNT` more of a limit")
 	flags.BoolVar(&f.retry, "retry", false, "a page that is waited for is done: try the call again now (--accept says the same)")
 	flags.BoolVar(&f.open, "open", false, "open a page that is waited for again")
+	flags.StringVar(&f.way, "outcome", "", "of a call whose process has ended: `WHAT` came of it, or is to be done: happened, again (make it again), tell (the model that it is unknown), end (the run)")
+	flags.StringVar(&f.result, "result", "", "a `TEXT` for the model: what came of a call that happened")
 	flags.StringVar(&f.hash, "hash", "", "answer only if the ask has this `HASH`: it is what was shown")
 	flags.StringVar(&f.by, "by", "", "who decides, for the record (default: $USER)")
 	return cmd
@@ -166,6 +172,9 @@ func (f *answerFlags) decide(v *AskView) (store.Decision, error) {
 	case f.scope != "":
 		d.Scope = f.scope
 	}
+	if v.Kind == runlog.AskOutcome || f.way != "" || f.result != "" {
+		return f.outcome(v)
+	}
 	switch {
 	case v.Kind == runlog.AskPage && f.open:
 		return runlog.PageDecision(string(mcpclient.PageOpen)), nil
@@ -189,6 +198,20 @@ func (f *answerFlags) decide(v *AskView) (store.Decision, error) {
 		answer.Content = content
 	}
 	return acceptAs(v.question, answer)
+}
+
+// outcome says what came of a call.
+func (f *answerFlags) outcome(v *AskView) (store.Decision, error) {
+	ways := []string{runlog.OutcomeHappened, runlog.OutcomeAgain, runlog.OutcomeTell, runlog.OutcomeEnd}
+	switch {
+	case v.Kind != runlog.AskOutcome:
+		return store.Decision{}, env.Usagef("the ask %s is not about what came of a call (its kind is %s): --outcome and --result mean nothing to it", v.Short, v.Kind)
+	case !slices.Contains(ways, f.way):
+		return store.Decision{}, env.Usagef("the ask %s is about what came of a call: want --outcome happened, again, tell or end", v.Short)
+	case f.result != "" && f.way != runlog.OutcomeHappened:
+		return store.Decision{}, env.Usagef("--result is for a call that happened: --outcome happened")
+	}
+	return runlog.OutcomeDecision(f.way, f.result), nil
 }
 
 // acceptAs is what a server's client reads of an answer. It is about exactly the
@@ -361,6 +384,8 @@ func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.As
 	switch {
 	case v.bad != nil:
 		prompt = "[n]o, or nothing yet: "
+	case v.Kind == runlog.AskOutcome:
+		prompt = "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, [e]nd the run, or nothing yet: "
 	case v.Limit != nil:
 		prompt = "[y]es, another amount, [n]o, or nothing yet: "
 	case v.Kind == runlog.AskKind:
@@ -396,6 +421,13 @@ func (v *AskView) reads(line string) (*answerFlags, bool) {
 	switch {
 	case line == "":
 		return nil, true
+	case v.bad == nil && v.Kind == runlog.AskOutcome:
+		for _, way := range []string{runlog.OutcomeHappened, runlog.OutcomeAgain, runlog.OutcomeTell, runlog.OutcomeEnd} {
+			if line == way || line == way[:1] {
+				return &answerFlags{way: way}, true
+			}
+		}
+		return nil, false
 	case line == "n" || line == "no":
 		return new(answerFlags), true
 	case v.bad != nil:

@@ -25,7 +25,7 @@ import (
 type AskView struct {
 	ID     string          `json:"id"`
 	Short  string          `json:"short"` // a shorter name for it
-	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition or limit
+	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition, limit or outcome
 	Status store.AskStatus `json:"status"`
 	Run    string          `json:"run,omitempty"`
 	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
@@ -45,6 +45,7 @@ type AskView struct {
 	URL       string               `json:"url,omitempty"`       // of a page to be opened
 	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
 	Login     *mcpclient.LoginView `json:"login,omitempty"` // that is waited for
+	Sent      time.Time            `json:"sent,omitzero"`   // when the call was made whose outcome is unknown
 
 	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
 	// Changed says that what is stored is not what was asked, or cannot be read: it can
@@ -109,6 +110,11 @@ func viewOf(row *store.Ask) AskView {
 		p := new(runlog.LimitPayload)
 		if v.bad = readPayload(row, p); v.bad == nil {
 			v.Limit = p
+		}
+	case runlog.AskOutcome:
+		var p runlog.OutcomePayload
+		if v.bad = readPayload(row, &p); v.bad == nil {
+			v.Tool, v.Server, v.Arguments, v.Sent = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Sent
 		}
 	default:
 		v.bad = v.readQuestion(row)
@@ -193,6 +199,8 @@ func (v *AskView) what() string {
 		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
 	case v.Kind == runlog.AskKind:
 		return v.Tool + " " + string(v.Arguments)
+	case v.Kind == runlog.AskOutcome:
+		return "did it happen? " + v.Tool + " " + string(v.Arguments)
 	case v.Login != nil:
 		return "waiting for a login: " + cmp.Or(v.Login.Command, v.Login.Resource)
 	case v.Kind == runlog.AskPage:
@@ -273,6 +281,11 @@ func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 		if v.Tainted {
 			line("beware", "what strangers have written and private data are both in this conversation, and this call may carry the data out")
 		}
+	case v.Kind == runlog.AskOutcome:
+		line("arguments", "")
+		env.Quote(b, env.IndentJSON(v.Arguments))
+		line("sent", "%s", v.Sent.Local().Format(time.DateTime))
+		line("beware", "the process that made this call has ended: it may have had its effect, or not. Look there before you answer")
 	case v.Limit != nil:
 		line("limit", "%s: %s, spent %s", v.Limit.Limit, v.Limit.Max, v.Limit.Spent)
 		line("asks for", "%s more", v.Limit.More)
@@ -340,6 +353,10 @@ func (v *AskView) how() string {
 	switch {
 	case v.Kind == runlog.AskKind:
 		answer += " --accept        (or --scope run, for this tool in the whole run)"
+	case v.Kind == runlog.AskOutcome:
+		return strings.Join([]string{answer + " --outcome happened        (and --result TEXT: what came of it, for the model)",
+			answer + " --outcome again        (it did not happen: make the call)",
+			answer + " --outcome tell        (the model reads that it is unknown)", answer + " --outcome end        (the run ends)"}, "\n")
 	case v.Login != nil:
 		answer += " --accept        (try again; the login itself does so too)"
 		deny += "        (go on without the server)"

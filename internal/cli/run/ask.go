@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -58,6 +59,8 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 	switch {
 	case q.Limit != nil:
 		ask = t.allowMore
+	case q.Kind == agent.KindOutcome:
+		ask = t.outcome
 	case q.Question != nil:
 		ask = t.forward
 	}
@@ -67,6 +70,33 @@ func (t *questions) question(ctx context.Context, q agent.Ask) error {
 	}
 	// An answer that was given counts, whatever has ended meanwhile.
 	return q.Answer(context.WithoutCancel(ctx), answer.By("terminal"))
+}
+
+// outcome asks what came of a call whose process has ended.
+func (t *questions) outcome(ctx context.Context, q agent.Ask) (agent.Decision, error) {
+	text := fmt.Sprintf("\nThe process that called %s at %s has ended: the call may have had its effect, or not. Look there first.\n%s",
+		env.Plain(q.Tool), q.Sent.Local().Format(time.DateTime), t.local.callText(q.Server, q.Tool, q.Arguments))
+	for {
+		line, err := t.ask.Ask(ctx, text, "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, or [e]nd the run: ")
+		if err != nil {
+			return agent.TellModel("the question was not answered"), nil
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "h", "happened":
+			came, err := t.ask.Ask(ctx, "What came of it, in words for the model? (It may be empty.)", "> ")
+			if err != nil {
+				came = ""
+			}
+			return agent.Happened(strings.TrimSpace(came)), nil
+		case "a", "again":
+			return agent.CallAgain(), nil
+		case "t", "tell":
+			return agent.TellModel(""), nil
+		case "e", "end":
+			return agent.EndRun(), nil
+		}
+		text = "Please say one of the letters in brackets."
+	}
 }
 
 // forward asks a server's question.

@@ -27,6 +27,10 @@ func nextStep(e *env.Env, run string, named bool, q *agent.Ask) string {
 			run, l.Limit, l.Max, l.More), "To give it more, " + again + moreFlag(l)}
 		return strings.Join(append(steps, denyHint(e, q)...), "\n  ")
 	}
+	if q.Kind == agent.KindOutcome {
+		return fmt.Sprintf("run %s waits for a human: did %s happen? There is no terminal to ask on.\n  Look there, then: troupe inbox answer %s --outcome happened (or again, tell, end)\n"+
+			"  and: troupe runs resume %[1]s", run, env.Plain(q.Tool), env.Short(q.ID))
+	}
 	lines := []string{fmt.Sprintf("run %s waits for a human: may %s be called? There is no terminal to ask on.", run, env.Plain(q.Tool))}
 	if !e.NoStore && q.Definition != "" && !q.Again {
 		goOn := "run the same command again"

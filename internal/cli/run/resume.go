@@ -17,27 +17,33 @@ import (
 // ResumeCommand is "troupe runs resume".
 func ResumeCommand(e *env.Env) *cobra.Command {
 	var f runFlags
+	var unknown string
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that no process works on",
 		Long: `Go on with a run whose process has ended, or that was left to wait for a human, where its journal ends: the model is not asked again
 for what it has answered, and questions that were answered meanwhile count. A call that may have had its effect is made again only if
-its tool is declared safe to repeat; of any other the model is told that its outcome is unknown.
+its tool is declared safe to repeat; about any other you are asked, or --on-unknown says what to do.
 
 RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. The flags are those of
 "troupe run", as the run was begun with: its servers, its model, its agent. Its limits stay those that it was begun with.`,
 		Example: `  troupe runs resume last
   troupe runs resume 0197c1 --mcp "npx -y @modelcontextprotocol/server-filesystem ."`,
 		Args: env.OneArg("a run"),
-		RunE: func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), e, &f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), e, &f, args[0], unknown) },
 	}
 	f.Flags.Add(cmd)
 	cmd.Flags().StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
+	cmd.Flags().StringVar(&unknown, "on-unknown", "ask", setup.UnknownUsage)
 	return cmd
 }
 
-func resume(ctx context.Context, e *env.Env, f *runFlags, name string) (err error) {
+func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string) (err error) {
 	if err := f.check(); err != nil {
+		return err
+	}
+	policy, err := setup.UnknownPolicy(unknown)
+	if err != nil {
 		return err
 	}
 	f.HeldOutside, f.Remember = true, true
@@ -53,7 +59,7 @@ func resume(ctx context.Context, e *env.Env, f *runFlags, name string) (err erro
 	if head.State.Ended() {
 		return env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
 	}
-	run, err := o.Runtime.Resume(ctx, head.ID, nil)
+	run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy})
 	var never *agent.NotResumableError
 	switch {
 	case errors.Is(err, store.ErrLeased):

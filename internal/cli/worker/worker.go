@@ -44,6 +44,8 @@ type workerFlags struct {
 	events      string
 	keep        time.Duration
 	keepRuns    int
+	onUnknown   string
+	unknown     agent.UnknownPolicy
 }
 
 // Command returns the command.
@@ -78,6 +80,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
 	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "decline a question of the inbox without an answer after this `TIME`")
+	flags.StringVar(&f.onUnknown, "on-unknown", "", setup.UnknownUsage+" (default ask)")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
 	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
 	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
@@ -96,6 +99,10 @@ func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	}
 	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
 	f.parked = cmp.Or(f.parked, c.MaxParked)
+	var err error
+	if f.unknown, err = setup.UnknownPolicy(cmp.Or(f.onUnknown, c.OnUnknown)); err != nil {
+		return err
+	}
 	f.keep, f.keepRuns = kept.Keep, kept.KeepRuns
 	f.lease, f.drain = cmp.Or(f.lease, c.Lease, 30*time.Second), cmp.Or(f.drain, c.Drain)
 	if f.lease < time.Second {
@@ -131,7 +138,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		o.Host.OpenURL = func(context.Context, string) error { return nil }
 		// A job that is taken over has to wait for the lease of its run.
 		o.Lease = f.lease
-		o.OnClose = agent.ParkRuns
+		o.OnClose, o.OnUnknown = agent.ParkRuns, f.unknown
 	}
 	o, err := setup.Open(ctx, e, &f.Flags)
 	if err != nil {
