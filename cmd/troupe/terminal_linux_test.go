@@ -303,7 +303,11 @@ func TestPageOnATerminal(t *testing.T) {
 				if command == "chat" {
 					term.types("> ", 1, "Sign in.\n")
 				}
-				term.types(consent, 1, "o\n")
+				consents, opened := "o\n", "You open the page yourself."
+				if key == "c" {
+					consents, opened = "a\n", "No browser could be started here: open the page yourself."
+				}
+				term.types(consent, 1, consents)
 				term.types(keys, 1, "o\n")
 				term.types(keys, 2, key+"\n")
 				waitFor(t, want, func() bool { return strings.Contains(term.text(), want) })
@@ -316,7 +320,7 @@ func TestPageOnATerminal(t *testing.T) {
 				}
 				<-term.closed
 				shown := term.text()
-				for _, want := range []string{"You open the page yourself.", "Waiting for this page of the server asker:", "  │ https://bank.example/sign-in"} {
+				for _, want := range []string{opened, "Waiting for this page of the server asker:", "  │ https://bank.example/sign-in"} {
 					if !strings.Contains(shown, want) {
 						t.Errorf("%q is not in\n%s", want, shown)
 					}

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -137,6 +138,7 @@ The tool's text goes to stdout; a tool that fails exits with 1.`,
 					e.Note("%s", env.Plain(fmt.Sprintf("%g %s", pr.Progress, pr.Message)))
 				}})
 				if err != nil {
+					notePages(e, err)
 					return setup.CallError(err)
 				}
 				return printResult(e, res, asJSON)
@@ -147,6 +149,21 @@ The tool's text goes to stdout; a tool that fails exits with 1.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `TIME`")
 	return cmd
+}
+
+// notePages shows the pages that a server wants visited where there was no terminal to ask on:
+// the caller has to open them (URL-42).
+func notePages(e *env.Env, err error) {
+	wire, ok := errors.AsType[*mcp.Error](err)
+	if !ok || e.CanAsk() {
+		return
+	}
+	pages, _ := wire.URLElicitations()
+	for _, p := range pages {
+		if page, err := weburl.Check(p.URL); err == nil {
+			e.Note("the server wants a page visited (%s): open it, then call again: %s", env.Plain(p.Message), env.Plain(page.URL))
+		}
+	}
 }
 
 // callArgs takes the arguments of "mcp call" apart.
