@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		"skillful":   skillServer,
 		"scribe":     scribe,
 		"browse":     browse,
+		"signin":     signIn,
 	})
 }
 

@@ -29,6 +29,8 @@ import (
 //	asked N                      it was asked N times, rightly, and has no turns left
 //	exits CODE COMMAND...        run a command that exits with the code
 //	until REGEXP COMMAND...      run a command again and again until its stdout matches
+//	port NAME                    set a variable to a free port of 127.0.0.1
+//	listening PORT               wait until a server listens there
 //	capture NAME REGEXP          set a variable to what the first group matches in stdout,
 //	                             or else in stderr
 //
@@ -55,6 +57,8 @@ func TestScripts(t *testing.T) {
 			"until":     runUntil,
 			"capture":   capture,
 			"protected": startProtected,
+			"port":      freePort,
+			"listening": waitForPort,
 		},
 	})
 }

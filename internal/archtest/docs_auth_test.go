@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
+	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
 type saveIn struct{}
@@ -32,4 +33,19 @@ var _ = func(info mcp.Implementation, mux *http.ServeMux, save func(context.Cont
 	mux.Handle("/.well-known/oauth-protected-resource", auth.Metadata(rs))
 	mux.Handle("/.well-known/oauth-protected-resource/", auth.Metadata(rs))
 	return err
+}
+
+// docs/guides/authorization.md, Without an identity provider.
+var _ = func(ctx context.Context, mux *http.ServeMux, sessions interface {
+	User(*http.Request) (string, bool)
+}, s authserver.Store, keys [][]byte) error {
+	as, err := authserver.New(ctx, authserver.Options{
+		Issuer: "https://mcp.example.com", Resources: []string{"https://mcp.example.com/mcp"}, Scopes: []string{"mcp", "files:write"}, Default: []string{"mcp"},
+		Login: authserver.LoginAt("/login-of-mine", func(r *http.Request) (subject string, ok bool) { return sessions.User(r) }), Store: s, Keys: keys,
+	})
+	if err != nil {
+		return err
+	}
+	as.Mount(mux)
+	return nil
 }

@@ -36,7 +36,7 @@ const (
 type grant struct {
 	Client   string    `json:"client"`
 	Subject  string    `json:"subject"`
-	Login    string    `json:"login,omitzero"` // that of an upstream provider
+	Login    string    `json:"login,omitzero"` // of its person
 	Resource string    `json:"resource"`
 	Scopes   []string  `json:"scopes,omitzero"`
 	Created  time.Time `json:"created"`

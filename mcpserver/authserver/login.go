@@ -3,14 +3,12 @@ package authserver
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
-// Login finds out who visits a page: [LoginFunc], or what [LoginAt] returns.
+// Login finds out who visits a page: [LoginFunc], or what [LoginAt] and [Users] return.
 type Login interface {
 	// join makes the login one of a server.
 	join(s *Server) error
@@ -27,7 +25,7 @@ type Login interface {
 // person is who has logged in.
 type person struct {
 	Subject string `json:"sub"`
-	Login   string `json:"login,omitzero"` // that of an upstream provider
+	Login   string `json:"login,omitzero"` // what the login itself has to know of it
 }
 
 // maxSubject bounds a subject, in bytes (OpenID Connect Core, section 2).
@@ -73,11 +71,7 @@ type loginAt struct {
 }
 
 func (l *loginAt) enter(w http.ResponseWriter, _ *http.Request, back string) error {
-	sep := "?"
-	if strings.Contains(l.page, "?") {
-		sep = "&"
-	}
-	w.Header().Set("Location", l.page+sep+"return_to="+url.QueryEscape(back))
+	w.Header().Set("Location", visit.WithQuery(l.page, "return_to", back))
 	w.WriteHeader(http.StatusFound)
 	return nil
 }
@@ -105,9 +99,4 @@ func (s *Server) loggedIn(r *http.Request) (person, bool) {
 		return person{}, false
 	}
 	return v.Person, true
-}
-
-// backTo returns where the browser goes after a login: a path of this host.
-func (s *Server) backTo(back string) (string, bool) {
-	return back, len(back) <= maxQuery+1000 && visit.IsPath(back)
 }

@@ -1,6 +1,10 @@
 package connect
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+)
 
 // Login finds out who visits a page: [LoginFunc], or [OIDC].
 type Login interface {
@@ -32,4 +36,4 @@ type entrance interface {
 	enter(back string) string
 }
 
-func (l *loginAt) enter(back string) string { return withQuery(l.page, "return_to", back) }
+func (l *loginAt) enter(back string) string { return visit.WithQuery(l.page, "return_to", back) }

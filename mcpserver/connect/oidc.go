@@ -89,7 +89,7 @@ func (l *oidcLogin) Visitor(r *http.Request) (issuer, subject string, ok bool) {
 }
 
 func (l *oidcLogin) enter(back string) string {
-	return withQuery(l.site.path("login"), "return_to", back)
+	return visit.WithQuery(l.site.path("login"), "return_to", back)
 }
 
 // serve is the pages of the login.

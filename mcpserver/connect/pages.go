@@ -380,12 +380,3 @@ func (s *site) valid(r *http.Request, who owner, about string) bool {
 	var until int64
 	return s.cookies.OpenText(r.PostForm.Get("token"), formOf(who, about), &until) && time.Now().Unix() < until
 }
-
-// withQuery adds a parameter to an address.
-func withQuery(address, name, value string) string {
-	sep := "?"
-	if strings.Contains(address, "?") {
-		sep = "&"
-	}
-	return address + sep + name + "=" + url.QueryEscape(value)
-}

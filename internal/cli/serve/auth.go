@@ -1,5 +1,5 @@
 // auth.go: the senders that the server accepts over HTTP: those with a token of --token, or with
-// one that an authorization server has issued.
+// one that an authorization server has issued, which may be this program (embedded.go).
 
 package serve
 
@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/config"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
+	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
 // authFlags are the flags that say which senders the server accepts over HTTP.
@@ -26,6 +27,7 @@ type authFlags struct {
 	scopes     []string
 	introspect string
 	tools      []string
+	embeddedFlags
 
 	named *bearer.Named // nil before settle
 }
@@ -35,8 +37,11 @@ const secretVariable = "TROUPE_AUTH_SECRET"
 
 // settle reads the tokens, those of the configuration if there are no others.
 func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
+	if err := f.embeddedFlags.settle(f); err != nil || f.embedded {
+		return err
+	}
 	if f.issuer == "" && f.resource == "" && (len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0) {
-		return env.Usagef("--auth-scopes, --auth-tool and --auth-introspect need --auth-issuer and --auth-resource")
+		return env.Usagef("--auth-scopes, --auth-tool and --auth-introspect need --auth-issuer and --auth-resource, or --auth-embedded")
 	}
 	if (f.issuer == "") != (f.resource == "") {
 		return env.Usagef("--auth-issuer and --auth-resource belong together: who issues the tokens, and the address of this server that they are for, such as https://mcp.example.com/mcp")
@@ -63,12 +68,13 @@ func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
 }
 
 // open reports whether all requests are let in.
-func (f *authFlags) open() bool { return f.issuer == "" && f.named.Empty() }
+func (f *authFlags) open() bool { return !f.embedded && f.issuer == "" && f.named.Empty() }
 
-// apply sets which senders the server accepts, and returns the handler of the metadata; nil for none.
-func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger) (http.Handler, error) {
+// apply sets which senders the server accepts, and returns the handler of the metadata; nil for
+// none. As is the authorization server in this process; nil for none.
+func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger, as *authserver.Server) (http.Handler, error) {
 	switch {
-	case f.issuer != "":
+	case f.issuer != "", as != nil:
 	case !f.named.Empty():
 		o.Authenticate = f.authenticate
 		return nil, nil
@@ -76,6 +82,9 @@ func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger) (http.Hand
 		return nil, nil
 	}
 	issuer := auth.Issuer{URL: f.issuer}
+	if as != nil {
+		issuer = as.TokenIssuer()
+	}
 	if f.introspect != "" {
 		issuer.Introspect = &auth.Introspect{ClientID: f.introspect, ClientSecret: os.Getenv(secretVariable)}
 	}
@@ -83,18 +92,26 @@ func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger) (http.Hand
 	if err != nil {
 		return nil, env.Usagef("--auth-issuer and --auth-resource: %w", err)
 	}
-	for _, rule := range f.tools {
-		pattern, scopes, ok := strings.Cut(rule, "=")
-		if !ok || pattern == "" || scopes == "" {
-			return nil, env.Usagef("--auth-tool %q: want PATTERN=SCOPE,SCOPE, such as files__*=files:write", rule)
-		}
-		o.ScopeRules = append(o.ScopeRules, mcpserver.ScopeRule{Name: pattern, Scopes: strings.Split(scopes, ",")})
+	if o.ScopeRules, err = f.rules(); err != nil {
+		return nil, err
 	}
 	o.Authenticate, o.Authorize = rs.Authenticate, rs.Authorize
 	if u, err := url.Parse(f.resource); err == nil {
 		o.AllowedHosts = append(o.AllowedHosts, u.Host)
 	}
 	return auth.Metadata(rs), nil
+}
+
+// rules are those of --auth-tool.
+func (f *authFlags) rules() (all []mcpserver.ScopeRule, err error) {
+	for _, rule := range f.tools {
+		pattern, scopes, ok := strings.Cut(rule, "=")
+		if !ok || pattern == "" || scopes == "" {
+			return nil, env.Usagef("--auth-tool %q: want PATTERN=SCOPE,SCOPE, such as files__*=files:write", rule)
+		}
+		all = append(all, mcpserver.ScopeRule{Name: pattern, Scopes: strings.Split(scopes, ",")})
+	}
+	return all, nil
 }
 
 // authenticate lets in requests that have a token. Those without a name are all one principal.

@@ -23,7 +23,7 @@ func TestNamedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o mcpserver.HTTPOptions
-	if metadata, err := f.apply(&o, slog.New(slog.DiscardHandler)); err != nil || metadata != nil {
+	if metadata, err := f.apply(&o, slog.New(slog.DiscardHandler), nil); err != nil || metadata != nil {
 		t.Fatal(metadata, err)
 	}
 	for header, want := range map[string]string{"Bearer " + tokenA: "token alice", "Bearer " + tokenB: "token bob", "Bearer " + tokenA + "x": "", "": ""} {
@@ -44,7 +44,7 @@ func TestAuthIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o mcpserver.HTTPOptions
-	metadata, err := f.apply(&o, slog.New(slog.DiscardHandler))
+	metadata, err := f.apply(&o, slog.New(slog.DiscardHandler), nil)
 	if err != nil || !slices.Contains(o.AllowedHosts, "mcp.example") || len(o.ScopeRules) != 1 || len(o.ScopeRules[0].Scopes) != 2 {
 		t.Fatalf("got %+v, %v", o, err)
 	}
@@ -75,7 +75,7 @@ func TestAuthFlags(t *testing.T) {
 	} {
 		err := tt.f.settle(&config.Auth{}, true)
 		if err == nil {
-			_, err = tt.f.apply(new(mcpserver.HTTPOptions), slog.New(slog.DiscardHandler))
+			_, err = tt.f.apply(new(mcpserver.HTTPOptions), slog.New(slog.DiscardHandler), nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) || env.ExitCode(err) != env.ExitUsage {
 			t.Errorf("%+v: got %v, want a usage error with %q", tt.f, err, tt.want)

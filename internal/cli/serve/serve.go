@@ -41,12 +41,14 @@ roots) and what needs approval goes to the client whose call it is for; what the
 Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
 address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
 $TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see. Or name the
-authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource.
+authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource. A team that has
+none uses --auth-embedded: this program is the authorization server, too, and the users of a file log in at a page of it.
 
 SIGTERM and SIGINT drain: no more calls are taken and those under way have --drain-timeout; a second one leaves at once.`,
 		Example: `  troupe serve --stdio
   troupe serve --http :8080 --expose agents,tools
-  claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json`,
+  claude mcp add troupe -- troupe serve --stdio --expose tools --mcp-config servers.json
+  troupe serve users add users.txt alice && troupe serve --http :8080 --auth-embedded --auth-users users.txt`,
 		Args: env.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e.LogFrom("warn", cmd) // a server that clients are served without is said
@@ -67,6 +69,8 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringSliceVar(&f.auth.scopes, "auth-scopes", nil, "each request needs these `SCOPES`")
 	flags.StringArrayVar(&f.auth.tools, "auth-tool", nil, "a tool, prompt or resource needs more scopes: `PATTERN=SCOPES`, such as files__*=files:write (repeat for more)")
 	flags.StringVar(&f.auth.introspect, "auth-introspect", "", "ask the issuer about each token, as this `CLIENT`, whose secret is $"+secretVariable)
+	flags.BoolVar(&f.auth.embedded, "auth-embedded", false, "be the authorization server, too: clients register here, and people log in and consent at pages of this server")
+	flags.StringVar(&f.auth.users, "auth-users", "", "the users of this `FILE` may log in (see troupe serve users)")
 	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client cannot be asked: inbox (default), decline")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
@@ -78,6 +82,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	offered := flags.Lookup("agent")
 	offered.Value, offered.Usage = (*nameList)(&f.agents), "offer this `AGENT` of the configuration (repeat for more; default: all)"
 	offered.DefValue = ""
+	cmd.AddCommand(usersCommand(e))
 	return cmd
 }
 
@@ -108,7 +113,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer o.Close(&err)
-	front, err := newFront(o, f, web, &settings.Serve)
+	front, err := newFront(ctx, o, f, web, &settings.Serve)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 }
 
 // newFront makes what is served. Web is nil on a pipe.
-func newFront(o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (*expose.Front, error) {
+func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (*expose.Front, error) {
 	opts := &expose.Options{
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
@@ -137,7 +142,10 @@ func newFront(o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (
 	}
 	if web != nil {
 		var err error
-		if web.metadata, err = f.auth.apply(&opts.Server.HTTP, o.Log); err != nil {
+		if web.embedded, err = f.auth.embed(ctx, o, web); err != nil {
+			return nil, err
+		}
+		if web.metadata, err = f.auth.apply(&opts.Server.HTTP, o.Log, web.embedded); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent/expose"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
 // maxConnections bounds the connections of "troupe serve --http".
@@ -23,7 +24,8 @@ const maxConnections = 8192
 // webServer is what listens for clients over HTTP.
 type webServer struct {
 	listener net.Listener
-	metadata http.Handler // of the resource; nil for none
+	metadata http.Handler       // of the resource; nil for none
+	embedded *authserver.Server // nil for none
 	ending   atomic.Bool
 }
 
@@ -85,6 +87,9 @@ func serveWeb(ctx context.Context, e *env.Env, f *serveFlags, web *webServer, fr
 	if web.metadata != nil {
 		mux.Handle("/.well-known/oauth-protected-resource", web.metadata)
 		mux.Handle("/.well-known/oauth-protected-resource/", web.metadata)
+	}
+	if web.embedded != nil {
+		web.embedded.Mount(mux)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
 	e.Note("serving %s at http://%s/mcp", strings.Join(f.expose, " and "), web.listener.Addr())

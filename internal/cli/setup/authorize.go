@@ -46,6 +46,15 @@ func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, patie
 	if err != nil {
 		return nil, err
 	}
+	keys, err := VaultKeys()
+	if err != nil {
+		return nil, err
+	}
+	return auth.New(auth.Options{Vault: s, Keys: keys, Logger: log, Authorize: ask, Patience: patience})
+}
+
+// VaultKeys returns the keys of what is sealed in the store.
+func VaultKeys() ([][]byte, error) {
 	state, err := env.StateDir()
 	if err != nil {
 		return nil, env.Usagef("finding the state folder, for the key of the tokens: %w; set %s", err, vault.KeyVariable)
@@ -54,7 +63,7 @@ func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, patie
 	if err != nil {
 		return nil, env.Usagef("the key of the tokens: %w", err)
 	}
-	return auth.New(auth.Options{Vault: s, Keys: keys, Logger: log, Authorize: ask, Patience: patience})
+	return keys, nil
 }
 
 // LoginError adds to an error what to do about it, if a login is missing.

@@ -66,6 +66,15 @@ func IsPath(back string) bool {
 	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(back, "/") && !strings.HasPrefix(back, "//") && !strings.ContainsAny(back, "\\\r\n\t")
 }
 
+// WithQuery adds a parameter to an address.
+func WithQuery(address, name, value string) string {
+	sep := "?"
+	if strings.Contains(address, "?") {
+		sep = "&"
+	}
+	return address + sep + name + "=" + url.QueryEscape(value)
+}
+
 // Cookies are those of a site.
 type Cookies struct {
 	HTTPS bool // the site is not on this machine

@@ -1,0 +1,77 @@
+// embedded.go: the authorization server in this process, for a team without an identity provider.
+
+package serve
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
+	"github.com/troupe-dev/troupe/mcpserver/authserver"
+)
+
+// embeddedFlags are those of the authorization server.
+type embeddedFlags struct {
+	embedded bool
+	users    string
+}
+
+// settle refuses what does not go together.
+func (f *embeddedFlags) settle(all *authFlags) error {
+	switch {
+	case !f.embedded && f.users != "":
+		return env.Usagef("--auth-users needs --auth-embedded")
+	case !f.embedded:
+		return nil
+	case f.users == "":
+		return env.Usagef("--auth-embedded needs --auth-users FILE, whose users may log in; make it with: troupe serve users add FILE NAME")
+	case all.issuer != "" || all.introspect != "" || len(all.tokens) > 0:
+		return env.Usagef("--auth-embedded excludes --auth-issuer, --auth-introspect and --token")
+	}
+	return nil
+}
+
+// embed makes the authorization server; nil if there is none.
+func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) (*authserver.Server, error) {
+	if !f.embedded {
+		return nil, nil
+	}
+	if f.resource == "" {
+		host, _, err := net.SplitHostPort(web.listener.Addr().String())
+		if err != nil || !loopback(host) {
+			return nil, env.Usagef("--auth-embedded: want --auth-resource, the address of this server as clients know it, such as https://mcp.example.com/mcp")
+		}
+		f.resource = "http://" + web.listener.Addr().String() + "/mcp"
+	}
+	u, err := url.Parse(f.resource)
+	if err != nil {
+		return nil, env.Usagef("--auth-resource: %w", err)
+	}
+	keys, err := setup.VaultKeys()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := f.rules()
+	if err != nil {
+		return nil, err
+	}
+	scopes := slices.Clone(f.scopes)
+	for _, rule := range rules {
+		for _, scope := range rule.Scopes {
+			if !slices.Contains(scopes, scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+	}
+	as, err := authserver.New(ctx, authserver.Options{
+		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
+		Login: authserver.Users(f.users), Store: o.Store, Keys: keys, Logger: o.Log,
+	})
+	if err != nil {
+		return nil, env.Usagef("--auth-embedded: %w", err)
+	}
+	return as, nil
+}
