@@ -124,7 +124,7 @@ func Fold(ctx context.Context, j store.Journal, run string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stateOf(entries), nil
+	return StateOf(entries), nil
 }
 
 // Add takes the next event in.

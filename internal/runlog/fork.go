@@ -72,8 +72,8 @@ func (t *TurnState) answered() bool {
 	return all
 }
 
-// stateOf folds events.
-func stateOf(entries []Entry) *State {
+// StateOf folds events.
+func StateOf(entries []Entry) *State {
 	s := new(State)
 	for i := range entries {
 		s.Add(&entries[i])
@@ -84,12 +84,12 @@ func stateOf(entries []Entry) *State {
 // kept returns the events that count in the fork, and their fold.
 func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 	n, _ := slices.BinarySearchFunc(entries, at+1, func(e Entry, seq int64) int { return cmp.Compare(e.Seq, seq) })
-	s := stateOf(entries[:n])
+	s := StateOf(entries[:n])
 	if t := s.Turn; t != nil && t.Result != nil && !t.Over && len(t.wanted) > 0 {
 		if !slices.ContainsFunc(t.Calls, func(c *CallState) bool { return c.Sent }) {
 			n = 1 + slices.IndexFunc(entries, func(e Entry) bool { return e.Body == any(t.Result) })
 		}
-		for s = stateOf(entries[:n]); len(s.Turn.Calls) > 0 && len(s.Turn.Calls) < len(s.Turn.wanted) && n < len(entries); n++ { // they were written together
+		for s = StateOf(entries[:n]); len(s.Turn.Calls) > 0 && len(s.Turn.Calls) < len(s.Turn.wanted) && n < len(entries); n++ { // they were written together
 			s.Add(&entries[n])
 		}
 	}
@@ -112,7 +112,7 @@ func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 		}
 		return false
 	})
-	return kept, stateOf(kept)
+	return kept, StateOf(kept)
 }
 
 // results returns the outcomes of the calls that were sent, from the events that came later, and

@@ -1,0 +1,181 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/linediff"
+	"github.com/troupe-dev/troupe/internal/runfile"
+	"github.com/troupe-dev/troupe/store"
+)
+
+func exportCommand(e *env.Env) *cobra.Command {
+	var (
+		file  string
+		plain bool
+		names []string
+	)
+	cmd := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write a run to a file, with the runs of its sub-agents",
+		Long: `Write a run to a file, or to stdout, with the runs of its sub-agents: JSON, one value a line.
+
+What looks like a secret is replaced by "[redacted]": known forms of keys and tokens, what follows "password=" and the like, and texts of
+JSON members whose names tell of a secret, or that --redact names. That is a guess: read the file before you publish it.`,
+		Example: "  troupe runs export last -o run.jsonl\n  troupe runs export 0197c1 --redact customer --redact email",
+		Args:    env.OneArg("a run"),
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			all, err := load(cmd.Context(), s, args[0])
+			if err == nil && !plain {
+				all, err = runfile.Redact(all, names...)
+			}
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				return runfile.Write(e.Stdout, all)
+			}
+			out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if errors.Is(err, os.ErrExist) {
+				return env.Usagef("%s exists: choose another --output", file)
+			}
+			if err != nil {
+				return err
+			}
+			return errors.Join(runfile.Write(out, all), out.Close())
+		}),
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this new `FILE`, readable by you only (default: stdout)")
+	cmd.Flags().StringArrayVar(&names, "redact", nil, "replace the texts of members of this `NAME` too; may be repeated")
+	cmd.Flags().BoolVar(&plain, "plain", false, "replace nothing")
+	return cmd
+}
+
+func load(ctx context.Context, s store.Store, name string) ([]runfile.Recording, error) {
+	r, err := FindRun(ctx, s, name)
+	if err != nil {
+		return nil, err
+	}
+	return runfile.Load(ctx, s, r.ID)
+}
+
+func importCommand(e *env.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add the runs of a file to the store",
+		Long: `Add the runs of a file that "troupe runs export" has written to the store, under the same ids; "-" is stdin. A run that had not ended can
+be resumed here, if its agent and its servers are here.`,
+		Example: "  troupe runs import run.jsonl",
+		Args:    env.OneArg("a file"),
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			all, err := read(e, args[0])
+			if err != nil {
+				return err
+			}
+			if err := runfile.Import(cmd.Context(), s, all, "import-"+uuid.NewString()); errors.Is(err, store.ErrExists) {
+				return env.Usagef("%w", err)
+			} else if err != nil {
+				return err
+			}
+			for i := range all {
+				fmt.Fprintf(e.Stdout, "imported %s\n", env.Plain(all[i].Run.ID))
+			}
+			return nil
+		}),
+	}
+}
+
+func read(e *env.Env, file string) ([]runfile.Recording, error) {
+	var in io.Reader = e.Stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, env.Usagef("%w", err)
+		}
+		defer opened.Close()
+		in = opened
+	}
+	all, err := runfile.Read(in)
+	if err != nil {
+		return nil, env.Usagef("%s: %w", file, err)
+	}
+	return all, nil
+}
+
+func diffCommand(e *env.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "diff RUN RUN",
+		Short: "Compare two runs step by step",
+		Long: `Compare two runs step by step: what the model said and called, results, questions, and how they ended; not times, costs and ids.
+A RUN that ends in .jsonl is a file of "troupe runs export". The exit code is 1 if they differ.`,
+		Example: "  troupe runs diff -- -2 -1\n  troupe runs diff good.jsonl last",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return env.Usagef("want two runs, got %d", len(args))
+			}
+			return nil
+		},
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			var sides [2][]string
+			for i, name := range args {
+				all, err := either(cmd.Context(), e, s, name)
+				if err != nil {
+					return err
+				}
+				entries, err := all[0].Entries()
+				if err != nil {
+					return err
+				}
+				sides[i] = runfile.Steps(entries)
+			}
+			return printDiff(e, linediff.Lines(sides[0], sides[1]), asJSON)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one line of the comparison an entry")
+	return cmd
+}
+
+// either reads a run from a file or from the store.
+func either(ctx context.Context, e *env.Env, s store.Store, name string) ([]runfile.Recording, error) {
+	if strings.HasSuffix(name, ".jsonl") {
+		return read(e, name)
+	}
+	return load(ctx, s, name)
+}
+
+// diffLine is a line of "runs diff --json".
+type diffLine struct {
+	Mark string `json:"mark"` // "-" is only in the first run, "+" only in the second
+	Text string `json:"text"`
+}
+
+// printDiff prints a comparison, and reports a difference by the exit code.
+func printDiff(e *env.Env, lines []linediff.Line, asJSON bool) error {
+	differs := false
+	out := make([]diffLine, len(lines))
+	for i, l := range lines {
+		differs = differs || l.Mark != ' '
+		out[i] = diffLine{string(l.Mark), l.Text}
+		if !asJSON {
+			fmt.Fprintf(e.Stdout, "%c %s\n", l.Mark, env.Plain(env.Shorten(l.Text, 400)))
+		}
+	}
+	if asJSON {
+		if err := e.PrintJSON(out); err != nil {
+			return err
+		}
+	}
+	if differs {
+		return env.ExitWith(env.ExitFailed, errors.New("the runs differ"))
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+// Package runfile has runs as files: JSON, one value a line. Before the events of a run, which are
+// those of the journal, there is a line with the run itself; the runs of sub-agents follow theirs.
+package runfile
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Version is that of the files that this program writes.
+const Version = 1
+
+// Bounds of a file that is read.
+const (
+	maxLine  = store.MaxBody + 1<<20
+	maxRuns  = 1000
+	maxBytes = 1 << 30
+)
+
+// header is the line before the events of a run.
+type header struct {
+	Version int       `json:"troupe"`
+	Run     store.Run `json:"run"`
+}
+
+// Recording is one run of a file.
+type Recording struct {
+	Run    store.Run
+	Events []store.Event
+}
+
+// Entries are the events with their bodies decoded.
+func (r *Recording) Entries() ([]runlog.Entry, error) {
+	all := make([]runlog.Entry, len(r.Events))
+	for i, ev := range r.Events {
+		var err error
+		if all[i], err = runlog.Decode(ev); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Load reads a run from a store, and after it the runs that it has started.
+func Load(ctx context.Context, j store.Journal, id string) ([]Recording, error) {
+	head, err := j.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	rec := Recording{Run: head}
+	for ev, err := range store.Replay(ctx, j, id, 0) {
+		if err != nil {
+			return nil, err
+		}
+		rec.Events = append(rec.Events, ev)
+	}
+	all := []Recording{rec}
+	for q := (store.Query{Parent: id}); ; {
+		page, err := j.Runs(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			return all, nil
+		}
+		for _, child := range page {
+			below, err := Load(ctx, j, child.ID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+		}
+		q.After = page[len(page)-1].Cursor()
+	}
+}
+
+// Write writes runs.
+func Write(w io.Writer, all []Recording) error {
+	out := bufio.NewWriter(w)
+	line := func(v any) error {
+		raw, err := jsonx.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(raw, '\n'))
+		return err
+	}
+	for i := range all {
+		if err := line(header{Version, all[i].Run}); err != nil {
+			return fmt.Errorf("writing the run %s: %w", all[i].Run.ID, err)
+		}
+		for _, ev := range all[i].Events {
+			if err := line(ev); err != nil {
+				return fmt.Errorf("writing event %d of the run %s: %w", ev.Seq, all[i].Run.ID, err)
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// Read reads what [Write] has written. The file is not trusted: it is bounded, and each event has
+// the next number of the run before it.
+func Read(r io.Reader) ([]Recording, error) {
+	limited := &io.LimitedReader{R: r, N: maxBytes}
+	lines := bufio.NewScanner(limited)
+	lines.Buffer(nil, maxLine)
+	var all []Recording
+	for n := 1; lines.Scan(); n++ {
+		if err := add(&all, lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	switch {
+	case lines.Err() != nil:
+		return nil, fmt.Errorf("reading runs: %w", lines.Err())
+	case limited.N <= 0:
+		return nil, fmt.Errorf("the file has more than %d bytes", maxBytes)
+	case len(all) == 0:
+		return nil, errors.New("the file is empty")
+	}
+	return all, nil
+}
+
+// add takes a line in.
+func add(all *[]Recording, line []byte) error {
+	var kind struct {
+		Version *int             `json:"troupe"`
+		Run     *json.RawMessage `json:"run"`
+		Type    *string          `json:"type"`
+	}
+	if err := jsonx.Unmarshal(line, &kind); err != nil {
+		return err
+	}
+	switch {
+	case kind.Version != nil && (*kind.Version < 1 || *kind.Version > Version):
+		return fmt.Errorf("the file is of version %d; this program reads version %d", *kind.Version, Version)
+	case kind.Version != nil:
+		var h header
+		if err := jsonx.Unmarshal(line, &h); err != nil {
+			return err
+		}
+		if err := check(h.Run); err != nil {
+			return err
+		}
+		if len(*all) == maxRuns {
+			return fmt.Errorf("the file has more than %d runs", maxRuns)
+		}
+		*all = append(*all, Recording{Run: h.Run})
+		return nil
+	case kind.Type == nil || len(*all) == 0:
+		return errors.New("want a run, as \"troupe runs export\" writes it, or an event of the run before")
+	}
+	var ev store.Event
+	if err := jsonx.Unmarshal(line, &ev); err != nil {
+		return err
+	}
+	last := &(*all)[len(*all)-1]
+	if want := int64(len(last.Events) + 1); ev.Seq != want || ev.Run != last.Run.ID {
+		return fmt.Errorf("want event %d of the run %s, got %d of %.80q", want, last.Run.ID, ev.Seq, ev.Run)
+	}
+	if err := ev.Check(); err != nil {
+		return err
+	}
+	if _, err := runlog.Decode(ev); err != nil {
+		return err
+	}
+	last.Events = append(last.Events, ev)
+	return nil
+}
+
+// check holds a run to the rules for one that is created, and its state to those that are known.
+func check(r store.Run) error {
+	switch r.State {
+	case store.Running, store.Waiting, store.Finished, store.Failed, store.Cancelled, store.Limited:
+	default:
+		return fmt.Errorf("the run %.80q has the unknown state %.80q", r.ID, r.State)
+	}
+	r.State = ""
+	return r.Check()
+}
+
+// importTime bounds how long the import of one run holds its lease.
+const importTime = time.Minute
+
+// Import adds runs to a store, as they are: one that had not ended is one that no process works
+// on, with its open questions. Runs whose ID is taken are an error, [store.ErrExists]; those before
+// them stay.
+func Import(ctx context.Context, s store.Store, all []Recording, owner string) error {
+	for i := range all {
+		if err := importRun(ctx, s, &all[i], owner); err != nil {
+			return fmt.Errorf("importing the run %s: %w", all[i].Run.ID, err)
+		}
+	}
+	return nil
+}
+
+func importRun(ctx context.Context, s store.Store, rec *Recording, owner string) error {
+	if len(rec.Events) == 0 {
+		return errors.New("it has no events")
+	}
+	entries, err := rec.Entries()
+	if err != nil {
+		return err
+	}
+	head, state := rec.Run, rec.Run.State
+	head.State = ""
+	if head, err = runlog.Write(ctx, s, head, owner, importTime, entries, nil); err != nil {
+		return err
+	}
+	if err := finish(ctx, s, head, rec, entries); err != nil {
+		end := context.WithoutCancel(ctx)
+		return errors.Join(err, s.Release(end, head.ID, owner, head.Epoch), s.Delete(end, head.ID))
+	}
+	if state.Ended() {
+		return nil
+	}
+	return s.Release(ctx, head.ID, owner, head.Epoch)
+}
+
+// finish opens the questions of a run that has not ended, and gives it its state.
+func finish(ctx context.Context, s store.Store, head store.Run, rec *Recording, entries []runlog.Entry) error {
+	if !rec.Run.State.Ended() {
+		for _, q := range runlog.StateOf(entries).Asks {
+			if q.Settled != nil {
+				continue
+			}
+			if err := s.OpenAsk(ctx, q.Ask); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := s.Append(ctx, store.Append{Run: head.ID, Epoch: head.Epoch, After: head.Seq, State: rec.Run.State, Summary: rec.Run.Summary})
+	return err
+}
