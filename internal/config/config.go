@@ -164,8 +164,18 @@ type Store struct {
 
 // Auth says who may use an endpoint.
 type Auth struct {
-	Type  string // "", none or bearer
-	Token Key
+	Type  string // "", none, bearer or oauth
+	Token Key    // of bearer
+
+	// What follows is of oauth: whose tokens are accepted, and what they must be for.
+	Issuer, Resource string
+	Users            string              // a file; the server is the issuer itself then
+	Scopes           []string            // that each request needs
+	Tools            map[string][]string // that tools, prompts and resources need beside those, by pattern
+	// ClientID and ClientSecret are those with which the issuer is asked about each token.
+	// Without ClientID it is not asked.
+	ClientID     string
+	ClientSecret Key
 }
 
 // Serve is what "troupe serve" does where the command line says nothing.

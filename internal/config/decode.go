@@ -388,7 +388,7 @@ func (d *reader) variable(out *string) func(*yaml.Node) {
 }
 
 // secretKey is the last part of a key whose value is a secret.
-var secretKey = regexp.MustCompile(`(^|\.)(api_key|token|hook_secret|headers\.[^.]+)$`)
+var secretKey = regexp.MustCompile(`(^|\.)(api_key|token|hook_secret|client_secret|headers\.[^.]+)$`)
 
 // remember notes the value that the path leads to.
 func (d *reader) remember(n *yaml.Node) {

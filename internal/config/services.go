@@ -69,16 +69,52 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 		"names":         d.oneOf(&s.Names, "qualified", "plain"),
 		"unanswered":    d.oneOf(&s.Unanswered, "inbox", "decline"),
 		"allowed_hosts": d.texts(&s.AllowedHosts), "allowed_origins": d.texts(&s.AllowedOrigins),
-		"auth": func(n *yaml.Node) {
-			d.object(n, fields{
-				"type":  d.oneOf(&s.Auth.Type, "none", "bearer"),
-				"token": d.secret(&s.Auth.Token),
+		"auth": func(n *yaml.Node) { d.auth(n, &s.Auth) },
+	})
+}
+
+func (d *decoder) auth(n *yaml.Node, a *Auth) {
+	d.object(n, fields{
+		"type":     d.oneOf(&a.Type, "none", "bearer", "oauth"),
+		"token":    d.secret(&a.Token),
+		"issuer":   d.text(&a.Issuer),
+		"resource": d.text(&a.Resource),
+		"users": func(n *yaml.Node) {
+			if d.text(&a.Users)(n); a.Users != "" {
+				a.Users = d.beside(a.Users)
+			}
+		},
+		"scopes": d.texts(&a.Scopes),
+		"tools": func(n *yaml.Node) {
+			a.Tools = make(map[string][]string)
+			d.entries(n, func(key, value *yaml.Node) {
+				var scopes []string
+				if d.texts(&scopes)(value); len(scopes) == 0 {
+					d.fail(value, "want the scopes that %.40q needs, such as [files:write]", key.Value)
+				}
+				a.Tools[key.Value] = scopes
 			})
-			if s.Auth.Type == "bearer" && s.Auth.Token.IsZero() {
-				d.fail(n, "the token is missing: token: ${TROUPE_TOKEN}")
+		},
+		"introspect": func(n *yaml.Node) {
+			d.object(n, fields{"client_id": d.text(&a.ClientID), "client_secret": d.secret(&a.ClientSecret)})
+			if a.ClientID == "" {
+				d.fail(n, "the issuer is asked as a client that it knows: client_id is missing")
 			}
 		},
 	})
+	switch oauth := a.Type == "oauth"; {
+	case n.Kind != yaml.MappingNode:
+	case a.Type == "bearer" && a.Token.IsZero():
+		d.fail(n, "the token is missing: token: ${TROUPE_TOKEN}")
+	case oauth && a.Users == "" && (a.Issuer == "" || a.Resource == ""):
+		d.fail(n, "type oauth needs issuer, who issues the tokens, or users, a file; and resource, the address of this server that the tokens are for, such as https://mcp.example.com/mcp")
+	case oauth && a.Users != "" && (a.Issuer != "" || a.ClientID != ""):
+		d.fail(n, "users excludes issuer and introspect: the server issues the tokens itself")
+	case oauth && !a.Token.IsZero():
+		d.fail(n, "token is for type bearer: with type oauth the issuer gives out the tokens")
+	case !oauth && (a.Issuer != "" || a.Users != "" || a.Resource != "" || a.Scopes != nil || a.Tools != nil || a.ClientID != ""):
+		d.fail(n, "issuer, users, resource, scopes, tools and introspect are for type: oauth")
+	}
 }
 
 func (d *decoder) worker(n *yaml.Node, w *Worker) {
@@ -126,9 +162,10 @@ func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
 // late are the values whose variables are put in when they are needed, by their keys.
 func (c *Config) late() (texts map[string]*string, secrets map[string]*Key) {
 	return map[string]*string{
-			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "worker.http": &c.Worker.HTTP, "telemetry.endpoint": &c.Telemetry.Endpoint,
+			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "serve.auth.issuer": &c.Serve.Auth.Issuer,
+			"serve.auth.resource": &c.Serve.Auth.Resource, "serve.auth.introspect.client_id": &c.Serve.Auth.ClientID, "worker.http": &c.Worker.HTTP, "telemetry.endpoint": &c.Telemetry.Endpoint,
 		}, map[string]*Key{
-			"serve.auth.token": &c.Serve.Auth.Token, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
+			"serve.auth.token": &c.Serve.Auth.Token, "serve.auth.introspect.client_secret": &c.Serve.Auth.ClientSecret, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
 		}
 }
 

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,31 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// The authorization server of a server is read with its variables.
+func TestOAuth(t *testing.T) {
+	c := parse(t, `version: 1
+serve:
+  auth:
+    type: oauth
+    issuer: https://${HOST}
+    resource: https://mcp.example/mcp
+    scopes: mcp
+    tools: { "files__write*": [files:write, files:read], admin: admin }
+    introspect: { client_id: troupe, client_secret: "${SECRET}" }
+`)
+	if err := c.Resolve("serve", func(name string) string { return map[string]string{"HOST": "login.example", "SECRET": "geheim"}[name] }); err != nil {
+		t.Fatal(err)
+	}
+	a := c.Serve.Auth
+	if a.Issuer != "https://login.example" || a.Resource != "https://mcp.example/mcp" || !slices.Equal(a.Scopes, []string{"mcp"}) ||
+		len(a.Tools) != 2 || len(a.Tools["files__write*"]) != 2 || !slices.Equal(a.Tools["admin"], []string{"admin"}) || a.ClientID != "troupe" || a.ClientSecret.Reveal() != "geheim" {
+		t.Errorf("got %+v", a)
+	}
+	if err := parse(t, "version: 1\nserve: { auth: { type: oauth, issuer: x, resource: y } }\n").Resolve("serve", func(string) string { return "" }); err != nil {
+		t.Errorf("without what is optional: %v", err)
+	}
+}
+
 // Variables are needed by those who use the section, and the error says where they are.
 func TestResolve(t *testing.T) {
 	c := parse(t, services)
@@ -91,6 +117,16 @@ func TestServiceMistakes(t *testing.T) {
 		{"serve: { expose: [agents, all] }", "2:18: want some of agents, tools, got \"all\""},
 		{"serve: { auth: { type: bearer } }", "the token is missing: token: ${TROUPE_TOKEN}"},
 		{"serve: { auth: { token: secret-secret } }", "2:25: secrets do not belong into this file"},
+		{"serve: { auth: { type: oauth, issuer: 'https://login.example' } }", "type oauth needs issuer, who issues the tokens, or users"},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, token: '${T}' } }", "token is for type bearer"},
+		{"serve: { auth: { type: bearer, token: '${T}', scopes: [mcp] } }", "are for type: oauth"},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, users: z } }", "users excludes issuer"},
+		{"serve: { auth: { issuer: x, resource: y } }", "are for type: oauth"},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, scope: [mcp] } }", `unknown key "scope": did you mean "scopes"?`},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, tools: { 'a*': [] } } }", `want the scopes that "a*" needs`},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, tools: [a] } }", "want a mapping"},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, introspect: { client_secret: '${T}' } } }", "client_id is missing"},
+		{"serve: { auth: { type: oauth, issuer: x, resource: y, introspect: { client_id: x, client_secret: secret-secret } } }", "secrets do not belong into this file"},
 		{"worker: { lease: 5 }", "2:18: want a time such as 90s or 10m"},
 		{"worker: { schedules: { s: { cron: x } } }", "a schedule has a cron expression and a prompt"},
 		{"worker: { schedules: { s: { cron: x, prompt: y, timezone: Mars/Base } } }", `there is no time zone "Mars/Base"`},

@@ -4,11 +4,14 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/internal/bearer"
@@ -29,30 +32,38 @@ type authFlags struct {
 	tools      []string
 	embeddedFlags
 
-	named *bearer.Named // nil before settle
+	// What settle makes of them.
+	named  *bearer.Named
+	rules  []mcpserver.ScopeRule // of tools
+	secret string                // of the client introspect
 }
 
 // secretVariable has the secret of --auth-introspect, which no command line shows.
 const secretVariable = "TROUPE_AUTH_SECRET"
 
-// settle reads the tokens, those of the configuration if there are no others.
+// settle fills in what the configuration says, and reads the tokens.
 func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
+	further := len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0
+	if len(f.tokens) > 0 && f.issuer != "" {
+		return env.Usagef("--token and --auth-issuer exclude each other")
+	}
+	f.secret = os.Getenv(secretVariable)
+	if err := f.parseTools(); err != nil {
+		return err
+	}
+	if c.Type == "oauth" && len(f.tokens) == 0 {
+		f.fill(c)
+	}
 	if err := f.embeddedFlags.settle(f); err != nil || f.embedded {
 		return err
 	}
-	if f.issuer == "" && f.resource == "" && (len(f.scopes) > 0 || f.introspect != "" || len(f.tools) > 0) {
+	if f.issuer == "" && f.resource == "" && further {
 		return env.Usagef("--auth-scopes, --auth-tool and --auth-introspect need --auth-issuer and --auth-resource, or --auth-embedded")
 	}
 	if (f.issuer == "") != (f.resource == "") {
 		return env.Usagef("--auth-issuer and --auth-resource belong together: who issues the tokens, and the address of this server that they are for, such as https://mcp.example.com/mcp")
 	}
-	if !overHTTP {
-		return nil
-	}
-	if f.issuer != "" {
-		if len(f.tokens) > 0 {
-			return env.Usagef("--token and --auth-issuer exclude each other")
-		}
+	if !overHTTP || f.issuer != "" {
 		return nil
 	}
 	if len(f.tokens) == 0 {
@@ -65,6 +76,36 @@ func (f *authFlags) settle(c *config.Auth, overHTTP bool) (err error) {
 		return env.Usagef("serve.auth.type is bearer, and the token is empty: set the variable of serve.auth.token, or $TROUPE_TOKEN")
 	}
 	return nil
+}
+
+// parseTools reads the rules of --auth-tool.
+func (f *authFlags) parseTools() error {
+	for _, rule := range f.tools {
+		pattern, scopes, ok := strings.Cut(rule, "=")
+		if !ok || pattern == "" || scopes == "" {
+			return env.Usagef("--auth-tool %q: want PATTERN=SCOPE,SCOPE, such as files__*=files:write", rule)
+		}
+		f.rules = append(f.rules, mcpserver.ScopeRule{Name: pattern, Scopes: strings.Split(scopes, ",")})
+	}
+	return nil
+}
+
+// fill takes from the configuration what no flag says.
+func (f *authFlags) fill(c *config.Auth) {
+	f.resource = cmp.Or(f.resource, c.Resource)
+	if f.embedded = f.embedded || f.issuer == "" && c.Users != ""; f.embedded {
+		f.users = cmp.Or(f.users, c.Users)
+	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer && (f.introspect == "" || f.introspect == c.ClientID) { // its secret is for no other
+		f.introspect, f.secret = c.ClientID, cmp.Or(f.secret, c.ClientSecret.Reveal())
+	}
+	if f.scopes == nil {
+		f.scopes = c.Scopes
+	}
+	if f.rules == nil {
+		for _, pattern := range slices.Sorted(maps.Keys(c.Tools)) {
+			f.rules = append(f.rules, mcpserver.ScopeRule{Name: pattern, Scopes: c.Tools[pattern]})
+		}
+	}
 }
 
 // open reports whether all requests are let in.
@@ -86,32 +127,18 @@ func (f *authFlags) apply(o *mcpserver.HTTPOptions, log *slog.Logger, as *authse
 		issuer = as.TokenIssuer()
 	}
 	if f.introspect != "" {
-		issuer.Introspect = &auth.Introspect{ClientID: f.introspect, ClientSecret: os.Getenv(secretVariable)}
+		issuer.Introspect = &auth.Introspect{ClientID: f.introspect, ClientSecret: f.secret}
 	}
 	rs, err := auth.New(auth.Options{Resource: f.resource, Issuers: []auth.Issuer{issuer}, Scopes: auth.Scopes{Base: f.scopes}, Name: "Troupe", Logger: log})
 	if err != nil {
-		return nil, env.Usagef("--auth-issuer and --auth-resource: %w", err)
+		return nil, env.Usagef("--auth-issuer and --auth-resource, or serve.auth: %w", err)
 	}
-	if o.ScopeRules, err = f.rules(); err != nil {
-		return nil, err
-	}
+	o.ScopeRules = append(o.ScopeRules, f.rules...)
 	o.Authenticate, o.Authorize = rs.Authenticate, rs.Authorize
 	if u, err := url.Parse(f.resource); err == nil {
 		o.AllowedHosts = append(o.AllowedHosts, u.Host)
 	}
 	return auth.Metadata(rs), nil
-}
-
-// rules are those of --auth-tool.
-func (f *authFlags) rules() (all []mcpserver.ScopeRule, err error) {
-	for _, rule := range f.tools {
-		pattern, scopes, ok := strings.Cut(rule, "=")
-		if !ok || pattern == "" || scopes == "" {
-			return nil, env.Usagef("--auth-tool %q: want PATTERN=SCOPE,SCOPE, such as files__*=files:write", rule)
-		}
-		all = append(all, mcpserver.ScopeRule{Name: pattern, Scopes: strings.Split(scopes, ",")})
-	}
-	return all, nil
 }
 
 // authenticate lets in requests that have a token. Those without a name are all one principal.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,44 @@ func TestAuthIssuer(t *testing.T) {
 	_, err = o.Authenticate(httptest.NewRequest(http.MethodPost, "/mcp", nil))
 	if e, ok := errors.AsType[*mcpserver.AuthError](err); !ok || e.Status != http.StatusUnauthorized || !strings.Contains(e.Challenge, "https://mcp.example/.well-known/oauth-protected-resource/mcp") {
 		t.Errorf("without a token: got %v", err)
+	}
+}
+
+// The configuration says what flags do not. What it has for its issuer goes to no other.
+func TestAuthConfigured(t *testing.T) {
+	c := config.Auth{
+		Type: "oauth", Issuer: "https://login.example", Resource: "https://mcp.example/mcp", Scopes: []string{"mcp"},
+		Tools: map[string][]string{"b*": {"b"}, "a*": {"a"}}, ClientID: "troupe", ClientSecret: config.NewKey("a secret"),
+	}
+	for _, tt := range []struct {
+		name  string
+		flags authFlags
+		want  authFlags
+	}{
+		{"no flags", authFlags{}, authFlags{issuer: c.Issuer, resource: c.Resource, scopes: c.Scopes, introspect: "troupe", secret: "a secret",
+			rules: []mcpserver.ScopeRule{{Name: "a*", Scopes: []string{"a"}}, {Name: "b*", Scopes: []string{"b"}}}}},
+		{"some flags", authFlags{resource: "https://other.example/mcp", tools: []string{"c=c,d"}}, authFlags{issuer: c.Issuer, resource: "https://other.example/mcp",
+			tools: []string{"c=c,d"}, scopes: c.Scopes, introspect: "troupe", secret: "a secret", rules: []mcpserver.ScopeRule{{Name: "c", Scopes: []string{"c", "d"}}}}},
+		{"another issuer", authFlags{issuer: "https://other.example", tools: []string{"c=c"}, scopes: []string{}}, authFlags{issuer: "https://other.example", resource: c.Resource,
+			tools: []string{"c=c"}, scopes: []string{}, rules: []mcpserver.ScopeRule{{Name: "c", Scopes: []string{"c"}}}}},
+		{"another client", authFlags{introspect: "other", tools: []string{"c=c"}}, authFlags{issuer: c.Issuer, resource: c.Resource, scopes: c.Scopes, introspect: "other",
+			tools: []string{"c=c"}, rules: []mcpserver.ScopeRule{{Name: "c", Scopes: []string{"c"}}}}},
+	} {
+		if err := tt.flags.settle(&c, true); err != nil || !reflect.DeepEqual(tt.flags, tt.want) {
+			t.Errorf("%s: got %+v, %v, want %+v", tt.name, tt.flags, err, tt.want)
+		}
+	}
+	c = config.Auth{Type: "oauth", Users: "users.txt", Scopes: []string{"mcp"}}
+	embedded, flags := authFlags{}, authFlags{issuer: "https://login.example", resource: "https://mcp.example/mcp"}
+	if err := embedded.settle(&c, true); err != nil || !embedded.embedded || embedded.users != "users.txt" || !slices.Equal(embedded.scopes, c.Scopes) {
+		t.Errorf("with users: got %+v, %v", embedded, err)
+	}
+	if err := flags.settle(&c, true); err != nil || flags.embedded || flags.users != "" {
+		t.Errorf("with users, and an issuer by flag: got %+v, %v", flags, err)
+	}
+	tokens := authFlags{tokens: []string{tokenA}}
+	if err := tokens.settle(&c, true); err != nil || tokens.issuer != "" || tokens.named.Empty() {
+		t.Errorf("with --token: got %+v, %v", tokens, err)
 	}
 }
 

@@ -54,12 +54,8 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	if err != nil {
 		return nil, err
 	}
-	rules, err := f.rules()
-	if err != nil {
-		return nil, err
-	}
 	scopes := slices.Clone(f.scopes)
-	for _, rule := range rules {
+	for _, rule := range f.rules {
 		for _, scope := range rule.Scopes {
 			if !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)

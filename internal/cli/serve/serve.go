@@ -41,8 +41,9 @@ roots) and what needs approval goes to the client whose call it is for; what the
 Over HTTP the address is /mcp, /sse for clients of 2024-11-05, and /healthz says that all is well. Without a host the
 address is that of this machine only; any other needs a token, which clients send as "Authorization: Bearer". Set it as
 $TROUPE_TOKEN or as serve.auth.token of the configuration: what is on the command line others can see. Or name the
-authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource. A team that has
-none uses --auth-embedded: this program is the authorization server, too, and the users of a file log in at a page of it.
+authorization server that issues the tokens with --auth-issuer, and the address of this server with --auth-resource,
+or both in serve.auth of the configuration. A team that has none uses --auth-embedded: this program is the authorization
+server, too, and the users of a file log in at a page of it.
 
 SIGTERM and SIGINT drain: no more calls are taken and those under way have --drain-timeout; a second one leaves at once.`,
 		Example: `  troupe serve --stdio
