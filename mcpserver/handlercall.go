@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/inbound"
@@ -27,6 +28,22 @@ import (
 type handlerCall struct {
 	dialogue.Call
 	request *request // whose arguments it has, and on whose goroutine it runs
+	remarks atomic.Pointer[remark]
+}
+
+// remark is a text behind the result of a tool, from what the handler has used.
+type remark struct {
+	text   func() string
+	before *remark
+}
+
+// Remark implements [asking.Handler].
+func (n *handlerCall) Remark(text func() string) {
+	for m := (&remark{text: text}); ; {
+		if m.before = n.remarks.Load(); n.remarks.CompareAndSwap(m.before, m) {
+			return
+		}
+	}
 }
 
 func (n *handlerCall) server() *Server { return n.request.session.server }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -98,6 +99,9 @@ func addTool[In, Out any](s *Server, def *mcp.Tool, asks bool, options []EntryOp
 		if err != nil {
 			return t.failed(r, err)
 		}
+		if n := r.invocation.Load(); n != nil && n.remarks.Load() != nil {
+			return t.respondRemarked(r, n, out)
+		}
 		switch out := any(&out).(type) {
 		case **mcp.CallToolResult:
 			return t.respond(r, *out)
@@ -138,6 +142,24 @@ func (t *tool) respondText(r *request, text string) error {
 //go:noinline
 func (t *tool) respondValue(r *request, out any) error {
 	return r.encoded(t.AppendOut(r.buffer(), r.answer(), out))
+}
+
+// respondRemarked makes a result with remarks behind it the answer.
+//
+//go:noinline
+func (t *tool) respondRemarked(r *request, n *handlerCall, out any) error {
+	result, err := t.Result(out)
+	if err != nil {
+		return err
+	}
+	all := *result // which may be the handler's to keep
+	all.Content = slices.Clone(all.Content)
+	for m := n.remarks.Load(); m != nil; m = m.before {
+		if text := m.text(); text != "" {
+			all.Content = append(all.Content, mcp.Text(text))
+		}
+	}
+	return t.respond(r, &all)
 }
 
 // failed turns an error of a handler into a result, unless it is a protocol error.

@@ -107,9 +107,10 @@ func TestMyRepos(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			for range 2 {
+			const repos = "ada/hello-world\nada/dotfiles"
+			for _, want := range []string{repos + "\nNote for the user: the Hub account \"ada\" was connected with Repos on ", repos} {
 				got, err := c.CallTool(t.Context(), "my_repos", nil, nil)
-				if err != nil || got.IsError || got.Content.Text() != "ada/hello-world\nada/dotfiles" {
+				if err != nil || got.IsError || !strings.HasPrefix(got.Content.Text(), want) {
 					t.Fatalf("my_repos: got %+v, %v", got, err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/pause"
+	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -27,7 +28,8 @@ type account struct {
 	Expires   time.Time `json:"expires,omitzero"`
 	Connected time.Time `json:"connected"`
 	Used      time.Time `json:"used,omitzero"`
-	Dead      bool      `json:"dead,omitzero"` // the provider accepts it no more
+	Dead      bool      `json:"dead,omitzero"`   // the provider accepts it no more
+	Untold    bool      `json:"untold,omitzero"` // no result of a tool has told its owner of it
 }
 
 func accountKey(who owner, p *provider) string { return who.id() + "/" + p.name }
@@ -80,6 +82,45 @@ func (c *Connector) used(ctx context.Context, who owner, p *provider, a *account
 		c.log.Warn("the use of an account is not noted", "provider", p.name, "error", err)
 	}
 }
+
+// tell adds to the result of a tool that an account has been connected, once: an owner who has
+// not done that learns of it.
+func (c *Connector) tell(req Requester, who owner, needs []*need) {
+	for _, n := range needs {
+		if !n.untold {
+			continue
+		}
+		if h, err := asking.Of(req); err == nil {
+			h.Remark(func() string { return c.told(who, n.provider) })
+		}
+	}
+}
+
+// told returns what there is to tell of an account, to one of those that ask.
+func (c *Connector) told(who owner, p *provider) string {
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	a, version, err := c.account(ctx, who, p)
+	if err != nil || a == nil || !a.Untold {
+		return ""
+	}
+	a.Untold = false
+	if _, err := c.vault.Put(ctx, kindAccount, accountKey(who, p), version, a); err != nil {
+		return "" // another tells it, or the next result does
+	}
+	text := "Note for the user: the " + p.title + " account"
+	if a.Name != "" {
+		text += fmt.Sprintf(" %q", a.Name)
+	}
+	text += fmt.Sprintf(" was connected with %s on %s.", c.opts.Name, a.Connected.UTC().Format("2006-01-02 at 15:04 UTC"))
+	if !who.local {
+		text += " If that was not you, disconnect it at " + c.site.address() + "."
+	}
+	return text
+}
+
+// tellTime bounds the wait of a result for the store.
+const tellTime = 5 * time.Second
 
 // Bounds on refreshing.
 const (

@@ -206,6 +206,7 @@ type need struct {
 	scopes []string
 	key    string // of the question
 	ready  bool
+	untold bool // its owner has not been told that it was connected
 }
 
 // Connect asks for all accounts that are missing at once, so that a person who needs two visits
@@ -226,10 +227,15 @@ func (c *Connector) Connect(ctx context.Context, req Requester, wants ...Want) e
 		}
 		needs[i] = &need{provider: p, scopes: w.Scopes, key: questionKey(p.name, w.Scopes)}
 	}
+	meet := c.wait
 	if c.opts.NoWait || !req.Client().Capabilities.ElicitURL() {
-		return c.send(ctx, req, who, needs)
+		meet = c.send
 	}
-	return c.wait(ctx, req, who, needs)
+	if err := meet(ctx, req, who, needs); err != nil {
+		return err
+	}
+	c.tell(req, who, needs)
+	return nil
 }
 
 // questionKey identifies the question for an account within a call.
@@ -251,6 +257,7 @@ func (c *Connector) look(ctx context.Context, who owner, needs []*need) (missing
 		if n.ready = a.has(n.provider, n.scopes); !n.ready {
 			missing = append(missing, n)
 		} else {
+			n.untold = a.Untold
 			c.used(ctx, who, n.provider, a)
 		}
 	}

@@ -732,6 +732,82 @@ func TestSideBySide(t *testing.T) {
 	})
 }
 
+// The next result of a tool tells the owner of an account that it was connected, and where to end
+// that; one result does, also of many at once, whatever the tool returns.
+func TestOwnerIsTold(t *testing.T) {
+	eras(t, func(t *testing.T, v mcp.Version) {
+		w := newWorld(t)
+		s := w.start("api.example.com", alice, nil)
+		kept := &mcp.CallToolResult{Content: mcp.Contents{mcp.Text("kept")}}
+		uses := func(name string) error {
+			return mcpserver.AddTool(s.Server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (*mcp.CallToolResult, error) {
+				_, err := s.cn.Client(ctx, req, "hub", "read")
+				return kept, err
+			})
+		}
+		type out struct {
+			N int `json:"n"`
+		}
+		err := errors.Join(uses("kept"), mcpserver.AddTool(s.Server, &mcp.Tool{Name: "value"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (out, error) {
+			_, err := s.cn.Client(ctx, req, "hub", "read")
+			return out{7}, err
+		}), mcpserver.AddTool(s.Server, &mcp.Tool{Name: "fails"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			if _, err := s.cn.Client(ctx, req, "hub", "read"); err != nil {
+				return "", err
+			}
+			return "", errors.New("the disk is full")
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, p := w.browser("alice"), w.dial(s.Server, v, `{}`)
+		const want = `Note for the user: the Hub account "alice-at-hub" was connected with Example on 2000-01-01 at 00:00 UTC. If that was not you, disconnect it at https://api.example.com/connect.`
+		call := func(tool string) message {
+			p.call(tool, map[bool]string{true: useHub, false: `{}`}[tool == "use"], "")
+			return p.receive()
+		}
+		for tool, text := range map[string]string{"use": "200 OK the data", "kept": "kept", "value": `{"n":7}`} {
+			_, page, _ := strings.Cut(call("use").text(), "then call again: ")
+			b.connect(page)
+			if m := call("fails"); m.text() != "isError the disk is full" {
+				t.Errorf("a tool that fails: got %s", m.raw)
+			}
+			for i, want := range []string{want, ""} {
+				if m := call(tool); m.text() != text || m.note() != want {
+					t.Errorf("result %d of %s: got %s, want %q and the note %q", i, tool, m.raw, text, want)
+				}
+			}
+			b.get(base)
+			b.post(base+"/revoke", "same-origin", url.Values{"provider": {"hub"}, "token": {b.token()}})
+		}
+		if len(kept.Content) != 1 {
+			t.Errorf("the handler's own result has %d contents", len(kept.Content))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the call that has waited is the next one; of several, one
+		w := newWorld(t)
+		one, two := w.start("api.example.com", alice, nil), w.start("", alice, nil)
+		var peers []*peer
+		var page string
+		for i := range 6 {
+			p := w.dial([]*instance{one, two}[i%2].Server, mcp.V2026_07_28, withPages)
+			peers, page = append(peers, p), p.ask(useHub)
+		}
+		w.browser("alice").connect(page)
+		told := 0
+		for _, p := range peers {
+			if m := p.receive(); m.text() != "200 OK the data" {
+				t.Errorf("got %s", m.raw)
+			} else if m.note() != "" {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("told %d times, want once", told)
+		}
+	})
+}
+
 // New refuses what would not be safe.
 func TestNew(t *testing.T) {
 	w := newWorld(t)

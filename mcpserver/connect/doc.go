@@ -28,6 +28,7 @@
 //     own addresses only.
 //   - Refreshing is done once, whatever the number of processes, and saved before use. A refused
 //     token is refreshed once; where that does not help the account has to be connected again.
+//   - The owner of an account learns of it from the next result of a tool that uses it.
 //   - Instances that share the store see within seconds what was done at another.
 //
 // A client that has no elicitation by URL gets the address in an error that its model can show.

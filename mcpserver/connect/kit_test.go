@@ -415,12 +415,20 @@ func (p *peer) call(tool, arguments, extra string) {
 	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, arguments, extra, meta))
 }
 
+// note is what the owner of an account is told behind a result.
+func (m message) note() string {
+	if m.Result == nil || len(m.Result.Content) < 2 || !strings.HasPrefix(m.Result.Content[1].Text, "Note for the user: ") {
+		return ""
+	}
+	return m.Result.Content[1].Text
+}
+
 // text is what the model reads of a result.
 func (m message) text() string {
 	switch {
 	case m.Result != nil && len(m.Result.Content) == 1 && m.Result.IsError:
 		return "isError " + m.Result.Content[0].Text
-	case m.Result != nil && len(m.Result.Content) == 1:
+	case m.Result != nil && (len(m.Result.Content) == 1 || m.note() != ""):
 		return m.Result.Content[0].Text
 	}
 	return m.raw

@@ -287,7 +287,7 @@ func (s *site) exchange(w http.ResponseWriter, r *http.Request, who owner, p *pa
 	if err != nil {
 		return s.failed(w, r, who, p, of, err)
 	}
-	next := &account{Connected: time.Now(), Used: time.Now()}
+	next := &account{Connected: time.Now(), Used: time.Now(), Untold: true}
 	next.take(t, of, f.Scopes)
 	if next.Name, err = of.accountName(ctx, next.Access); err != nil {
 		s.c.log.Warn("an account's name is not known", "provider", of.name, "error", err)
@@ -342,7 +342,7 @@ func (s *site) pasted(w http.ResponseWriter, r *http.Request, who owner, p *page
 		s.ask(w, http.StatusBadRequest, who, p, of, text)
 		return nil
 	}
-	return s.connected(r.Context(), w, who, p, of, &account{Name: name, Access: key, Connected: time.Now(), Used: time.Now()})
+	return s.connected(r.Context(), w, who, p, of, &account{Name: name, Access: key, Connected: time.Now(), Used: time.Now(), Untold: true})
 }
 
 // revoke removes an account.

@@ -64,6 +64,9 @@ type Handler interface {
 	// Turns bounds the turns of a loop by the rounds that are left of so many, where the
 	// client is asked in rounds.
 	Turns(ctx context.Context, turns, rounds int) (int, error)
+	// Remark adds a text to the result of a tool. It is asked for once, when the handler has
+	// returned a result; "" adds none, as do other handlers.
+	Remark(text func() string)
 	// LoopID names a loop of the server, and Start runs start in the Receive of its parent.
 	// If ctx ends before, cancel is called after start.
 	LoopID() string

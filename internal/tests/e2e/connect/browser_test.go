@@ -33,6 +33,9 @@ func TestConnect(t *testing.T) {
 	if got := c.says(); got != repos {
 		t.Errorf("the tool says %q", got)
 	}
+	if want := `the Hub account "octocat" was connected with Repos on `; !strings.HasPrefix(c.note, want) {
+		t.Errorf("the owner is told %q, want %q", c.note, want)
+	}
 	alice.do(chromedp.Click(chromedp.CSS("a")))
 	alice.want("octocat")
 	alice.do(chromedp.Click(chromedp.CSS("button")))

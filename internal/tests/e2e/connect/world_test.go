@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,6 +126,7 @@ type call struct {
 	w       *world
 	page    string      // that the host was sent to
 	outcome chan string // what the tool says
+	note    string      // to the owner of the account, behind that
 	client  *mcpclient.Client
 	leave   context.CancelFunc
 }
@@ -170,11 +172,21 @@ func (c *call) says() string {
 	c.w.Helper()
 	select {
 	case got := <-c.outcome:
+		got, c.note = cutNote(got)
 		return got
 	case <-time.After(patience):
 		c.w.Fatal("the tool says nothing")
 		return ""
 	}
+}
+
+// cutNote parts what a tool says from the note to the owner of an account.
+func cutNote(text string) (says, note string) {
+	says, note, _ = strings.Cut(text, "Note for the user: ")
+	if note != "" {
+		says = strings.TrimSuffix(says, "\n")
+	}
+	return says, note
 }
 
 // waits checks that the tool says nothing yet.
