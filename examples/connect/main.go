@@ -65,6 +65,7 @@ func serve(ctx context.Context, addr string) error {
 	web := &http.Server{Addr: addr, Handler: newMux(s, cn), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- web.ListenAndServe() }()
+	log.Printf("MCP is at http://%s/mcp, for the tokens ada-token and bob-token; the accounts are at %s", addr, base)
 	select {
 	case err := <-failed:
 		return err

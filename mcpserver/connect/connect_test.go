@@ -808,6 +808,74 @@ func TestOwnerIsTold(t *testing.T) {
 	})
 }
 
+// A key that a person pastes is sent in its header, to its own hosts; one that is not accepted any
+// more is asked for again, and there is no way to end it but that of the service.
+func TestAPIKey(t *testing.T) {
+	eras(t, func(t *testing.T, v mcp.Version) {
+		w := newWorld(t)
+		good := "key-" + planted
+		w.net["keys.example"] = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Key") != "v1 "+good || r.Header.Get("Authorization") != "" {
+				out.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			fmt.Fprint(out, `{"email":"alice@keys"}`)
+		})
+		s := w.start("api.example.com", alice, func(o *connect.Options) {
+			o.Providers = []connect.Provider{connect.APIKey("keys", connect.APIKeyConfig{
+				Title: "Keys Inc", Help: "see <settings>", API: []string{"https://keys.example"}, Header: "X-Key", Prefix: "v1 ",
+				AccountURL: "https://keys.example/me", AccountField: "email",
+			})}
+		})
+		err := mcpserver.AddTool(s.Server, &mcp.Tool{Name: "key"}, func(ctx context.Context, req *mcpserver.ToolRequest, _ struct{}) (string, error) {
+			client, err := s.cn.Client(ctx, req, "keys", "scopes", "mean", "nothing")
+			if err != nil {
+				return "", err
+			}
+			resp, err := client.Get("https://keys.example/me")
+			if err != nil {
+				return "", err
+			}
+			return resp.Status, resp.Body.Close()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, b := w.dial(s.Server, v, `{}`), w.browser("alice")
+		call := func() message {
+			p.call("key", `{}`, "")
+			return p.receive()
+		}
+		for _, key := range []string{good, "key-2-" + planted} {
+			_, page, _ := strings.Cut(call().text(), "then call again: ")
+			b.get(page)
+			b.want("the form", 200, "see &lt;settings&gt;")
+			if policy := b.head.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self';") {
+				t.Errorf("the form may lead elsewhere: %q", policy)
+			}
+			good = key
+			b.post(page, "same-origin", url.Values{"token": {b.token()}, "do": {"connect"}, "key": {" " + key + " "}})
+			b.want("the key", 200, `id="account">alice@keys<`)
+			if m := call(); m.text() != "200 OK" {
+				t.Errorf("got %s", m.raw)
+			}
+			good = "another"
+			if m := call(); !strings.Contains(m.text(), connect.ErrDisconnected.Error()) {
+				t.Errorf("a key that has ended: got %s", m.raw)
+			}
+		}
+		b.get(base)
+		b.want("the list", 200, "has to be connected again")
+		_, page, _ := strings.Cut(call().text(), "then call again: ")
+		good = "key-3-" + planted
+		b.get(page)
+		b.post(page, "same-origin", url.Values{"token": {b.token()}, "do": {"connect"}, "key": {good}})
+		b.get(base)
+		b.post(base+"/revoke", "same-origin", url.Values{"provider": {"keys"}, "token": {b.token()}})
+		b.want("the end", 200, "Its token is deleted here. Keys Inc was not told of that")
+	})
+}
+
 // New refuses what would not be safe.
 func TestNew(t *testing.T) {
 	w := newWorld(t)
