@@ -76,15 +76,18 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if err != nil {
 		return nil, &NotResumableError{id, err.Error()}
 	}
-	re := &loop.Resumption{Claimed: time.Now()}
+	re := &claimed{Resumption: loop.Resumption{Claimed: time.Now()}}
 	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash}
 	if re.Head, err = runlog.Write(ctx, rt.store, head, rt.owner, cmp.Or(rt.opts.Lease, defaultLease), entries, asks); err != nil {
 		return nil, err
 	}
-	run, err := rt.goOn(ctx, a, re, ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler})
+	again := ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler}
+	var run *Run
+	if err = rt.fold(ctx, re, again); err == nil {
+		run, err = rt.goOn(ctx, a, re, again)
+	}
 	if err != nil {
-		end := context.WithoutCancel(ctx)
-		return nil, errors.Join(err, rt.store.Release(end, o.ID, rt.owner, re.Head.Epoch), rt.store.Delete(end, o.ID))
+		return nil, errors.Join(err, rt.release(ctx, re), rt.store.Delete(context.WithoutCancel(ctx), o.ID))
 	}
 	return run, nil
 }

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -74,7 +74,8 @@ const defaultLease = time.Minute
 //
 // A run that has ended, or that this runtime works on, is returned as it stands. The error is a
 // [*NotResumableError], [store.ErrNotFound], or [store.ErrLeased] while another process may
-// work on the run. Runs of sub-agents are not resumed yet, nor runs that wait for one.
+// work on the run, or on that of a sub-agent of it. Sub-agents that were under way go on with the
+// run that has started them, and not without it.
 func (rt *Runtime) Resume(ctx context.Context, id string, o *ResumeOptions) (*Run, error) {
 	opts := *cmp.Or(o, new(ResumeOptions))
 	if err := opts.OnUnknown.check(); err != nil {
@@ -107,34 +108,28 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	re := &loop.Resumption{Claimed: time.Now()}
-	if re.Head, err = rt.store.Claim(ctx, id, rt.owner, cmp.Or(rt.opts.Lease, defaultLease)); errors.Is(err, store.ErrFinished) {
+	tree, err := rt.claim(ctx, id, o)
+	if errors.Is(err, store.ErrFinished) {
 		return found, nil
 	} else if err != nil {
 		return nil, err
 	}
-	run, err := rt.goOn(ctx, a, re, o)
+	run, err := rt.goOn(ctx, a, tree, o)
 	if err != nil { // the run waits for another
-		released := rt.store.Release(context.WithoutCancel(ctx), id, rt.owner, re.Head.Epoch)
-		return nil, errors.Join(err, released)
+		return nil, errors.Join(err, rt.release(ctx, tree))
 	}
 	return run, nil
 }
 
+// claimed is a run that was claimed to go on, with those of its sub-agents that were under way.
+type claimed struct {
+	loop.Resumption
+	below []*claimed
+}
+
 // goOn starts a run that was claimed.
-func (rt *Runtime) goOn(ctx context.Context, a *Agent, re *loop.Resumption, o ResumeOptions) (run *Run, err error) {
-	if re.State, err = runlog.Fold(ctx, rt.store, re.Head.ID); err != nil {
-		return nil, err
-	}
-	if re.Below, err = rt.below(ctx, re); err != nil {
-		return nil, err
-	}
-	if re.Decided, err = rt.decided(ctx, re.State); err != nil {
-		return nil, err
-	}
-	re.Unknown = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown))
-	re.Drift = re.State.Started.Hash != a.hash
-	run, err = a.resumed(ctx, re, o)
+func (rt *Runtime) goOn(ctx context.Context, a *Agent, cl *claimed, o ResumeOptions) (*Run, error) {
+	run, err := a.resumed(ctx, cl, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -145,32 +140,74 @@ func (rt *Runtime) goOn(ctx context.Context, a *Agent, re *loop.Resumption, o Re
 	return run, err
 }
 
-// below returns what the runs have spent that a run has started, and refuses one that cannot be
-// resumed.
-func (rt *Runtime) below(ctx context.Context, re *loop.Resumption) (spent budget.Amount, err error) {
-	refuse := func(why string, args ...any) error { return &NotResumableError{re.Head.ID, fmt.Sprintf(why, args...)} }
-	s := re.State
-	switch {
-	case s.Started == nil || len(s.Started.Input) == 0:
-		return spent, refuse("its journal does not say what it began with")
-	case s.Started.Fork != "" && s.Forked == nil:
-		return spent, refuse("it is a fork of the run %s that was not copied whole: fork that again", s.Started.Fork)
+// claim claims a run and those of its sub-agents that were under way, all or none of them, and
+// folds their journals.
+func (rt *Runtime) claim(ctx context.Context, id string, o ResumeOptions) (_ *claimed, err error) {
+	cl := &claimed{Resumption: loop.Resumption{Claimed: time.Now()}}
+	if cl.Head, err = rt.store.Claim(ctx, id, rt.owner, cmp.Or(rt.opts.Lease, defaultLease)); err != nil {
+		return nil, err
 	}
-	for _, c := range s.Calls {
-		switch {
-		case c.Run != "" && c.Open():
-			return spent, refuse("its call of %q has started the run %s, and runs with sub-agents under way cannot be resumed yet", c.Tool, c.Run)
-		case c.Run != "":
-			end, err := rt.endOf(ctx, c.Run)
-			if err != nil {
-				return spent, err
-			}
-			if end != nil {
-				spent = spent.Plus(end.Spent)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rt.release(ctx, cl))
+		}
+	}()
+	return cl, rt.fold(ctx, cl, o)
+}
+
+// fold reads the journal of a run that was claimed, and claims those below it.
+func (rt *Runtime) fold(ctx context.Context, cl *claimed, o ResumeOptions) (err error) {
+	cl.Unknown = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown))
+	if cl.State, err = runlog.Fold(ctx, rt.store, cl.Head.ID); err != nil {
+		return err
+	}
+	if cl.State.Started == nil || len(cl.State.Started.Input) == 0 {
+		return &NotResumableError{cl.Head.ID, "its journal does not say what it began with"}
+	}
+	if cl.Decided, err = rt.decided(ctx, cl.State); err != nil {
+		return err
+	}
+	for _, c := range cl.State.Calls {
+		if c.Run != "" {
+			if err := rt.claimBelow(ctx, cl, c, o); err != nil {
+				return err
 			}
 		}
 	}
-	return spent, nil
+	return nil
+}
+
+// claimBelow claims the run that a call has started, if it goes on, and adds what it has spent.
+func (rt *Runtime) claimBelow(ctx context.Context, cl *claimed, c *runlog.CallState, o ResumeOptions) error {
+	end, err := rt.endOf(ctx, c.Run)
+	switch {
+	case err != nil:
+		return err
+	case end != nil:
+		cl.Below = cl.Below.Plus(end.Spent)
+		return nil
+	case !c.Open():
+		return nil
+	}
+	child, err := rt.claim(ctx, c.Run, o)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFinished) { // it was not begun, or has ended just now
+		return nil
+	} else if err != nil {
+		return err
+	}
+	child.Counted = true
+	cl.below, cl.Below = append(cl.below, child), cl.Below.Plus(child.Spent())
+	cl.Raised = append(append(cl.Raised, child.Raised...), child.State.Raised...)
+	return nil
+}
+
+// release gives up the claims of a run and of those below it.
+func (rt *Runtime) release(ctx context.Context, cl *claimed) error {
+	err := rt.store.Release(context.WithoutCancel(ctx), cl.Head.ID, rt.owner, cl.Head.Epoch)
+	for _, child := range cl.below {
+		err = errors.Join(err, rt.release(ctx, child))
+	}
+	return err
 }
 
 // decided returns the questions of a run that were decided while no process worked on it.
@@ -209,8 +246,9 @@ func (rt *Runtime) endOf(ctx context.Context, id string) (*runlog.RunFinished, e
 	return end, err
 }
 
-// resumed makes a run that goes on.
-func (a *Agent) resumed(ctx context.Context, re *loop.Resumption, o ResumeOptions) (*Run, error) {
+// resumed makes a run that goes on. From is the call that has started it, nil for a run of its own.
+func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from *starter) (*Run, error) {
+	re.Drift = re.State.Started.Hash != a.hash
 	check, err := checkAnswer(re.State.Started.Schema)
 	if err != nil {
 		return nil, err
@@ -220,8 +258,14 @@ func (a *Agent) resumed(ctx context.Context, re *loop.Resumption, o ResumeOption
 		return nil, err
 	}
 	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true}
-	own := loop.Own{ID: run.id, Check: check, Resumes: re}
-	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler}, nil); err != nil {
+	own := loop.Own{ID: run.id, Check: check, Resumes: &re.Resumption}
+	for _, child := range re.below {
+		if run.below == nil {
+			run.below = new(sync.Map)
+		}
+		run.below.Store(child.Head.ID, child)
+	}
+	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler}, from); err != nil {
 		return nil, err
 	}
 	run.record.resume(re.State)
@@ -248,6 +292,7 @@ func (r *record) resume(s *runlog.State) {
 	}
 	r.asks.journalled(entries)
 	r.noteAsks(entries)
+	r.holdClocks(entries)
 	for _, c := range s.Calls {
 		if c.Open() {
 			r.progress = append(r.progress, progress{key: c.Key})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
@@ -25,6 +26,7 @@ type Run struct {
 	tenant *Tenant   // whose connections it uses; nil for the runtime's
 
 	resumes bool               // it goes on where a process has left it
+	below   *sync.Map          // of *claimed, by run ID: runs that it has started and that go on; nil for none
 	stuck   *NotResumableError // why it was not resumed; nil for none
 }
 

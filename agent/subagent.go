@@ -202,7 +202,7 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.newRun(ctx, prompt, RunOptions{ID: childID(call.Key), Output: a.cfg.Output, Tenant: s.run.tenant}, &starter{s, call})
+	run, err := s.childRun(ctx, a, prompt, call)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +226,17 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 	}
 	res, err := opened.Wait(ended)
 	return childResult(a, opened.id, res, err)
+}
+
+// childRun is the run of a call: one that a process has left goes on.
+func (s *scope) childRun(ctx context.Context, a *Agent, prompt string, call *loop.Call) (*Run, error) {
+	id, from := childID(call.Key), &starter{s, call}
+	if s.run.below != nil {
+		if left, ok := s.run.below.LoadAndDelete(id); ok {
+			return a.resumed(ctx, left.(*claimed), ResumeOptions{Tenant: s.run.tenant}, from)
+		}
+	}
+	return a.newRun(ctx, prompt, RunOptions{ID: id, Output: a.cfg.Output, Tenant: s.run.tenant}, from)
 }
 
 // promptOfCall is the text that a sub-agent begins with.

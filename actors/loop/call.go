@@ -61,7 +61,7 @@ func (cl *call) intent() runlog.Entry {
 
 // child is the run that the call starts, empty for none.
 func (cl *call) child() string {
-	if cl.tool.Child == nil {
+	if cl.tool == nil || cl.tool.Child == nil {
 		return ""
 	}
 	return cl.tool.Child(cl.key)

@@ -35,6 +35,9 @@ func (cs *calls) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) 
 	case cl.same && was.Intent.Safe && cl.tool.Safe && cl.tool.Child == nil:
 		cl.phase = ready // it was charged
 		return nil, nil
+	case was.Run != "" && cl.child() == was.Run:
+		cl.phase = ready
+		return nil, nil
 	case was.Anew: // it was to be made again, and its tool was another one
 		return cs.takeUpApproval(c, cl, was.Approval)
 	case q == nil:

@@ -35,7 +35,11 @@ type Resumption struct {
 	Head    store.Run     // as it was claimed for [Config].Owner
 	Claimed time.Time     // before that
 	State   *runlog.State // the fold of its journal, which is the run's from now on
-	Below   budget.Amount // what the runs have spent that it has started
+	// Below is what the runs have spent that it has started, Raised what was allowed to those of
+	// them that go on.
+	Below   budget.Amount
+	Raised  []runlog.LimitRaised
+	Counted bool // it is a part of another that goes on: the account above has its costs already
 	// Decided are the questions of the run that were decided meanwhile, by their IDs.
 	Decided map[string]store.Ask
 	Drift   bool // the agent's configuration is another one now
@@ -44,6 +48,16 @@ type Resumption struct {
 	Unknown string
 
 	lost *runlog.Entry // of the turn that was open; nil for none
+}
+
+// Spent is what the run has spent with all that it has started, and what a turn that was open may
+// have cost.
+func (re *Resumption) Spent() budget.Amount {
+	held := re.State.Held()
+	held.Steps = 0
+	spent := re.State.Spent.Plus(held).Plus(re.Below)
+	spent.Steps = 0 // a run's own
+	return spent
 }
 
 // config returns the configuration of a run that goes on.
@@ -72,7 +86,7 @@ func (re *Resumption) lose() {
 
 // restore gives an account the limits and the costs of the run.
 func (re *Resumption) restore(s *spend.Spending, account string) {
-	for _, raised := range re.State.Raised {
+	for _, raised := range append(re.Raised, re.State.Raised...) {
 		limit := &budget.LimitError{Limit: raised.Limit}
 		if more, err := limit.More(raised.By); err == nil && raised.Account == account {
 			s.Account().Raise(more)
@@ -80,7 +94,7 @@ func (re *Resumption) restore(s *spend.Spending, account string) {
 	}
 	below := re.Below
 	below.Steps = 0
-	s.Restore(spend.Bill{Usage: re.State.Usage, Steps: re.State.Steps, ToolCalls: re.State.ToolCalls, Spent: re.State.Spent.Plus(below)})
+	s.Restore(spend.Bill{Usage: re.State.Usage, Steps: re.State.Steps, ToolCalls: re.State.ToolCalls, Spent: re.State.Spent.Plus(below)}, re.Counted)
 }
 
 // conversation is that of the run so far.

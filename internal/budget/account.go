@@ -181,10 +181,15 @@ func raised(limit, more int64) int64 {
 	return addUp(max(limit, 0), more)
 }
 
-// Restore counts what was spent before the account was made.
-func (a *Account) Restore(spent Amount) {
+// Restore counts what was spent before the account was made. The accounts above have it already
+// if counted is true.
+func (a *Account) Restore(spent Amount, counted bool) {
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
+	if counted {
+		a.spent = a.spent.plus(spent.vector())
+		return
+	}
 	a.charge(spent.vector(), spent.vector())
 }
 

@@ -91,9 +91,10 @@ func Open(name string, limits budget.Limits, parent *budget.Account) (*Spending,
 	return &Spending{account: child}, nil
 }
 
-// Restore takes in the costs of a run that goes on.
-func (s *Spending) Restore(b Bill) {
-	s.account.Restore(b.Spent)
+// Restore takes in the costs of a run that goes on. The accounts above have them already if
+// counted is true.
+func (s *Spending) Restore(b Bill, counted bool) {
+	s.account.Restore(b.Spent, counted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used, s.steps, s.calls = b.Usage, b.Steps, b.ToolCalls
