@@ -96,7 +96,7 @@ async function through(f) {
         const [c, over] = make();
         const told = over.setProtocolVersion?.bind(over);
         over.setProtocolVersion = (v) => { negotiated = v; told?.(v); };
-        c.onerror = () => {}; // of event streams; calls have their own
+        c.onerror = (e) => console.error(`${e}`); // of event streams, too
         transport = over;
         await c.connect(over);
         client = c;

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -122,8 +123,12 @@ func (s *Server) Ask(t testing.TB, at string, v any) []byte {
 	return body
 }
 
-// Visitor is a person with a browser that has no scripts: it logs in at an [OIDC] and agrees.
+// Visitor is a person with a browser that has no scripts: it logs in at an [OIDC], or as [Name]
+// with [Password] at an authorization server of ours, and agrees.
 type Visitor struct{ http.Client }
+
+// What a [Visitor] logs in with.
+const Name, Password = "ada", "of the tests"
 
 // NewVisitor returns a person who was nowhere yet.
 func NewVisitor() *Visitor {
@@ -164,14 +169,14 @@ func (v *Visitor) Visit(ctx context.Context, address string) (page string, err e
 		if action == nil {
 			return string(body), nil
 		}
-		next, err := resp.Request.URL.Parse(string(action[1]))
+		next, err := resp.Request.URL.Parse(html.UnescapeString(string(action[1])))
 		if err != nil {
 			return "", err
 		}
 		method, address = http.MethodPost, next.String()
-		form = url.Values{"login": {"ada"}, "password": {"of the tests"}}
+		form = url.Values{"login": {Name}, "user": {Name}, "password": {Password}, "do": {"allow"}}
 		for _, field := range formField.FindAllSubmatch(body, -1) {
-			form.Set(string(field[1]), string(field[2]))
+			form.Set(string(field[1]), html.UnescapeString(string(field[2])))
 		}
 	}
 	return "", fmt.Errorf("%s has forms without end", address)

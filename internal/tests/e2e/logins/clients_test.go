@@ -42,16 +42,17 @@ type maker struct {
 	open    func(w *world, v mcp.Version) client
 	renews  bool // it has refresh tokens
 	narrow  bool // it registers for the scopes of its first login
+	stuck   bool // where it has a refresh token, it renews when it needs more scopes
 }
 
 var makers = []maker{
-	{"troupe", mcp.V2025_11_25, openOurs, true, false},
-	{"troupe", mcp.V2026_07_28, openOurs, true, false},
-	{"go-sdk", mcp.V2025_11_25, openSDK, false, false},
-	{"go-sdk", mcp.V2026_07_28, openSDK, false, false},
-	{"typescript v1", mcp.V2025_11_25, openTypeScript("v1"), false, true},
-	{"typescript v2", mcp.V2025_11_25, openTypeScript("v2"), true, true},
-	{"typescript v2", mcp.V2026_07_28, openTypeScript("v2"), true, true},
+	{"troupe", mcp.V2025_11_25, openOurs, true, false, false},
+	{"troupe", mcp.V2026_07_28, openOurs, true, false, false},
+	{"go-sdk", mcp.V2025_11_25, openSDK, false, false, false},
+	{"go-sdk", mcp.V2026_07_28, openSDK, false, false, false},
+	{"typescript v1", mcp.V2025_11_25, openTypeScript("v1"), false, true, true},
+	{"typescript v2", mcp.V2025_11_25, openTypeScript("v2"), true, true, false},
+	{"typescript v2", mcp.V2026_07_28, openTypeScript("v2"), true, true, false},
 }
 
 // each runs a test with each client.

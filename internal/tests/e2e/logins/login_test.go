@@ -7,42 +7,49 @@ import (
 
 // The first request of a client leads to a login, by what the server says of itself, and a tool
 // that needs more to another one, for all that the tool needs; then it succeeds, and no person is
-// asked again (AUTH-04, AUTH-20, AUTH-21, AUTH-45, AUTH-50, AUTH-60).
+// asked again. The authorization server is another program, or a part of the server (AUTH-04,
+// AUTH-08, AUTH-20, AUTH-21, AUTH-45, AUTH-50, AUTH-60).
 func TestLogin(t *testing.T) {
-	as := oidc(t, "jwt")
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			w := k.listen(t, as)
-			each(t, func(t *testing.T, m maker) {
-				one := w.with(t)
-				c := m.open(one, m.version)
-				one.calls(c, "read", "read")
-				if got := c.revision(); got != string(m.version) {
-					t.Errorf("the revision is %s, want %s", got, m.version)
-				}
-				one.asks("after a call", "tools:read")
-				for _, challenge := range one.front.refusals(401) {
-					if challenge != one.front.noToken() {
-						t.Errorf("without a token the challenge is %s, want %s", challenge, one.front.noToken())
-					}
-				}
-				if got := one.front.refusals(403); got != nil {
-					t.Errorf("with the base scopes: the challenges %q", got)
-				}
-				one.calls(c, "write", "read", "write")
-				asked := []string{"tools:read", "tools:read tools:write"}
-				if m.narrow && as.narrow { // the second request was refused, without a page
-					asked = append(asked, asked[1])
-				}
-				one.asks("after a tool that needs more", asked...)
-				if got := one.front.refusals(403); !slices.Equal(got, []string{one.front.tooFew()}) {
-					t.Errorf("with too few scopes: the challenges %q, want one %q", got, one.front.tooFew())
-				}
-				if n := c.helped(); n != len(asked)-2 {
-					t.Errorf("the application has helped %d times, want %d", n, len(asked)-2)
-				}
+	t.Parallel() // with the others, which wait
+	for _, as := range []*issuer{oidc(t, "jwt"), embedded(t)} {
+		for _, k := range kinds {
+			t.Run(as.name+" "+k.name, func(t *testing.T) {
+				w := k.listen(t, as)
+				each(t, func(t *testing.T, m maker) { login(w.with(t), m) })
 			})
-		})
+		}
+	}
+}
+
+func login(w *world, m maker) {
+	c := m.open(w, m.version)
+	w.calls(c, "read", "read")
+	if got := c.revision(); got != string(m.version) {
+		w.Errorf("the revision is %s, want %s", got, m.version)
+	}
+	w.asks("after a call", "tools:read")
+	for _, challenge := range w.front.refusals(401) {
+		if challenge != w.front.noToken() {
+			w.Errorf("without a token the challenge is %s, want %s", challenge, w.front.noToken())
+		}
+	}
+	if got := w.front.refusals(403); got != nil {
+		w.Errorf("with the base scopes: the challenges %q", got)
+	}
+	w.calls(c, "write", "read", "write")
+	asked, refused, helped := []string{"tools:read", "tools:read tools:write"}, []string{w.front.tooFew()}, 0
+	if m.narrow && w.as.narrow { // the second request was refused, without a page
+		asked, helped = append(asked, asked[1]), 1
+	}
+	if m.stuck && w.as.renews { // it has tried in vain with the same scopes
+		refused, helped = append(refused, refused[0]), 1
+	}
+	w.asks("after a tool that needs more", asked...)
+	if got := w.front.refusals(403); !slices.Equal(got, refused) {
+		w.Errorf("with too few scopes: the challenges %q, want %q", got, refused)
+	}
+	if n := c.helped(); n != helped {
+		w.Errorf("the application has helped %d times, want %d", n, helped)
 	}
 }
 

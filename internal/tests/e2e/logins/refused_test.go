@@ -10,6 +10,7 @@ import (
 // A token for another server, by the same issuer and for the same person, is refused with all that
 // a client needs to get a better one, which it does by itself (AUTH-04, AUTH-50, SECA-21).
 func TestTokenOfAnotherServer(t *testing.T) {
+	t.Parallel() // with the others, which wait
 	as := oidc(t, "jwt")
 	other := listenProgram(t, as)
 	other.calls(openSDK(other, mcp.V2025_11_25), "read")
@@ -34,7 +35,7 @@ func TestTokenOfAnotherServer(t *testing.T) {
 // A token that its issuer does not know any more is refused when the server asks again, and since
 // nothing renews it the person logs in again (AUTH-04, AUTH-50).
 func TestRevokedToken(t *testing.T) {
-	t.Parallel() // with the one that waits
+	t.Parallel() // with the others, which wait
 	as := oidc(t, "opaque")
 	w := listenProgram(t, as)
 	each(t, func(t *testing.T, m maker) {

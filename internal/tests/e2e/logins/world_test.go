@@ -23,6 +23,8 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
+	"github.com/troupe-dev/troupe/mcpserver/authserver"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 // patience bounds the steps of a test.
@@ -80,9 +82,11 @@ func tools(o *mcpserver.Options) (*mcpserver.Server, error) {
 // issuer is an authorization server.
 type issuer struct {
 	name   string
-	url    string
+	url    string           // of one that is a program of its own
+	users  string           // of ours, which is in the process of the server: a file
 	asks   *auth.Introspect // how servers ask it about tokens; nil where those are JWTs
 	narrow bool             // a client may ask for no more than it has registered for
+	renews bool             // it gives out refresh tokens unasked
 	brief  func()           // tokens from now on end for servers in seconds, and for clients do not
 	lasts  func()           // they last again
 	revoke func()           // what it has given out is unknown from now on
@@ -104,6 +108,27 @@ func oidc(t *testing.T, format string) *issuer {
 	return i
 }
 
+// embedded is mcpserver/authserver.
+func embedded(t *testing.T) *issuer {
+	i := &issuer{name: "authserver", users: filepath.Join(t.TempDir(), "users"), renews: true}
+	if err := authserver.SetUser(i.users, peers.Name, peers.Password); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// within makes the authorization server of a world in its own process.
+func (i *issuer) within(w *world) *authserver.Server {
+	as, err := authserver.New(w.Context(), authserver.Options{
+		Issuer: w.front.web.URL, Resources: []string{w.front.endpoint()}, Scopes: []string{"tools:read", "tools:write"}, Default: []string{"tools:read"},
+		Login: authserver.Users(i.users), Store: memstore.New(nil), Keys: [][]byte{make([]byte, 32)},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return as
+}
+
 // world is a server of ours, its authorization server, and the person who uses it.
 type world struct {
 	*testing.T
@@ -113,10 +138,12 @@ type world struct {
 	person *person
 }
 
-// with returns the world for another test with a person of its own, who was asked for nothing yet.
+// with returns the world for another test, with the same browser, whose person was asked for
+// nothing yet.
 func (w *world) with(t *testing.T) *world {
 	one := *w
 	one.T, one.person = t, newPerson(t)
+	one.person.Visitor = w.person.Visitor
 	one.front.forget()
 	return &one
 }
@@ -133,10 +160,16 @@ var kinds = []kind{{"mcpserver", listenProgram}, {"troupe serve", listenServe}}
 func listenProgram(t *testing.T, as *issuer) *world {
 	w := &world{T: t, as: as, front: listenFront(t), person: newPerson(t)}
 	var rs atomic.Pointer[auth.ResourceServer]
+	mux, from := http.NewServeMux(), auth.Issuer{URL: as.url, Introspect: as.asks}
+	if as.users != "" {
+		own := as.within(w)
+		own.Mount(mux)
+		from = own.TokenIssuer()
+	}
 	w.renew = func() {
 		t.Helper()
 		s, err := auth.New(auth.Options{
-			Resource: w.front.endpoint(), Issuers: []auth.Issuer{{URL: as.url, Introspect: as.asks}}, Scopes: auth.Scopes{Base: []string{"tools:read"}}, Name: "the far server",
+			Resource: w.front.endpoint(), Issuers: []auth.Issuer{from}, Scopes: auth.Scopes{Base: []string{"tools:read"}}, Name: "the far server",
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +184,6 @@ func listenProgram(t *testing.T, as *issuer) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.Handler())
 	mux.Handle("/.well-known/oauth-protected-resource", auth.Metadata(rs.Load()))
 	mux.Handle("/.well-known/oauth-protected-resource/", auth.Metadata(rs.Load()))
@@ -181,7 +213,12 @@ func listenServe(t *testing.T, as *issuer) *world {
 	p := &peers.Troupe{Program: program, Home: t.TempDir()}
 	flags := []string{
 		"--expose", "tools", "--names", "plain", "--no-store", "--mcp", "far=" + self + " " + backend, "--drain-timeout", "1s",
-		"--auth-issuer", as.url, "--auth-resource", w.front.endpoint(), "--auth-scopes", "tools:read", "--auth-tool", "write=tools:write",
+		"--auth-resource", w.front.endpoint(), "--auth-scopes", "tools:read", "--auth-tool", "write=tools:write",
+	}
+	if as.users == "" {
+		flags = append(flags, "--auth-issuer", as.url)
+	} else {
+		flags = append(flags, "--auth-embedded", "--auth-users", as.users)
 	}
 	if as.asks != nil {
 		p.Env = []string{"TROUPE_AUTH_SECRET=" + as.asks.ClientSecret}
