@@ -3,16 +3,17 @@ package loop
 import (
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // openSpending makes the run's account.
 func openSpending(c *config) (*spend.Spending, error) {
-	s, err := spend.Open("run "+c.ID, c.Limits.account(), c.Origin.Budget)
+	s, err := spend.Open(runlog.Account(c.ID), c.Limits.account(), c.Origin.Budget)
 	if err != nil {
 		return nil, err
 	}
 	if c.Resumes != nil {
-		c.Resumes.restore(s, "run "+c.ID)
+		c.Resumes.restore(s, runlog.Account(c.ID))
 	}
 	priced := false
 	defer func() {

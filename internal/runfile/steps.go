@@ -11,6 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
+// System is the beginning of the step that has the instructions of an agent.
+const System = "system: "
+
 // Steps says what has happened in a run, a step a line, as two runs can be compared: without times,
 // costs and keys, and the results of the calls of one turn in the order of the calls.
 func Steps(entries []runlog.Entry) []string {
@@ -58,7 +61,7 @@ func (s *steps) add(e *runlog.Entry) {
 	case *runlog.RunStarted:
 		s.say("agent %s, model %s", b.Agent, b.Model)
 		if b.System != "" {
-			s.say("system: %s", b.System)
+			s.say(System+"%s", b.System)
 		}
 		for _, m := range b.Input {
 			s.say("%s: %s", m.Role, m.Content.Text())

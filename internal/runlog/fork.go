@@ -93,26 +93,51 @@ func (f *Fork) kept(entries []Entry, at int64) ([]Entry, *State) {
 			s.Add(&entries[n])
 		}
 	}
-	asked := int64(-1) // the event of a turn that is open: it is another one in the fork
-	for _, e := range entries[:n] {
-		if _, ok := e.Body.(*ModelIntent); ok && s.Turn.Open() {
-			asked = e.Seq
-		}
-	}
+	dropped := f.dropped(entries[:n], s)
 	kept := slices.DeleteFunc(slices.Concat(entries[:n], f.results(entries[n:], s)), func(e Entry) bool {
 		switch b := e.Body.(type) {
 		case *RunFinished, *RunParked, *RunForked, *StopMet:
 			return true
-		case *LimitReached: // the fork finds out
-			return b == s.Limit && b.Then != LimitWrapUp
-		case *ModelIntent:
-			return e.Seq == asked
 		case *AskOpened:
-			return b.Ask.Kind != AskKind && s.asks[e.Key].Settled == nil
+			return b.Ask.Kind != AskKind && s.asks[e.Key].Settled == nil || dropped[e.Seq]
 		}
-		return false
+		return dropped[e.Seq]
 	})
 	return kept, StateOf(kept)
+}
+
+// dropped returns the numbers of the events that the fork does without, since it comes to the same
+// by itself: of a turn that has no result, and of a limit at which nothing has come of it.
+func (f *Fork) dropped(entries []Entry, s *State) map[int64]bool {
+	out, from := make(map[int64]bool), int64(0)
+	var turn, limit int64 // where the last ones begin
+	for _, e := range entries {
+		switch b := e.Body.(type) {
+		case *ModelIntent:
+			turn = e.Seq
+		case *LimitReached:
+			if b == s.Limit {
+				limit = e.Seq
+			}
+		}
+	}
+	t := s.Turn
+	if t != nil && t.Result == nil {
+		from = turn
+	}
+	if limit > 0 && (t == nil || t.Result == nil || !t.Intent.Last) {
+		from = limit
+	}
+	for _, e := range entries {
+		of := from > 0 && e.Seq >= from
+		switch e.Body.(type) {
+		case *ModelIntent, *ModelFailed, *LimitReached, *InputAdded:
+			out[e.Seq] = of
+		case *AskOpened, *AskSettled:
+			out[e.Seq] = of && s.asks[e.Key].Ask.Kind == AskLimit
+		}
+	}
+	return out
 }
 
 // results returns the outcomes of the calls that were sent, from the events that came later, and
@@ -190,6 +215,10 @@ func (f *Fork) rename(kept []Entry, began *RunStarted, s *State) (open []store.A
 			b.Ask.ID, b.Ask.Run = own(b.Ask.ID), f.Run
 			if q := s.asks[key]; q != nil && q.Settled == nil {
 				open = append(open, b.Ask)
+			}
+		case *LimitRaised:
+			if b.Account == Account(f.From) {
+				b.Account = Account(f.Run)
 			}
 		case *RunResumed:
 			for j := range b.Open {

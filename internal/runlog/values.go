@@ -86,3 +86,6 @@ type Taint struct {
 	Private   bool `json:"private,omitzero"`   // its results may hold what strangers must not see
 	Outbound  bool `json:"outbound,omitzero"`  // its arguments may reach strangers
 }
+
+// Account is the name of the account of a run.
+func Account(run string) string { return "run " + run }

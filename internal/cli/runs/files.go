@@ -13,8 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/linediff"
+	"github.com/troupe-dev/troupe/internal/replay"
 	"github.com/troupe-dev/troupe/internal/runfile"
 	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/memstore"
 )
 
 func exportCommand(e *env.Env) *cobra.Command {
@@ -138,6 +140,41 @@ A RUN that ends in .jsonl is a file of "troupe runs export". The exit code is 1 
 				sides[i] = runfile.Steps(entries)
 			}
 			return printDiff(e, linediff.Lines(sides[0], sides[1]), asJSON)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one line of the comparison an entry")
+	return cmd
+}
+
+func replayCommand(e *env.Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Do a run again as it is recorded, and compare",
+		Long: `Do a run again in this process: the model, the tools and the person say what the journal has, and nothing is called. What is printed is the
+comparison with the recording; the exit code is 1 if they differ. It tells whether this version of the program does the same as the one that
+recorded the run. Programs replay runs with their own agents in tests: see package agent/agenttest.
+
+A RUN that ends in .jsonl is a file of "troupe runs export".`,
+		Example: "  troupe runs replay last\n  troupe runs replay run.jsonl",
+		Args:    env.OneArg("a run"),
+		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
+			all, err := either(cmd.Context(), e, s, args[0])
+			if err != nil {
+				return err
+			}
+			rec, err := replay.New(&all[0])
+			var want, got []string
+			if err == nil {
+				want, got, err = rec.Run(cmd.Context(), memstore.New(nil), nil)
+			}
+			if never, ok := errors.AsType[*replay.Unreplayable](err); ok {
+				return env.Usagef("%s: %w", args[0], never)
+			}
+			if err != nil {
+				return err
+			}
+			return printDiff(e, linediff.Lines(want, got), asJSON)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one line of the comparison an entry")

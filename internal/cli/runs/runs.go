@@ -23,7 +23,7 @@ func Command(e *env.Env, goOn ...*cobra.Command) *cobra.Command {
 	return env.Group(&cobra.Command{
 		Use:   "runs",
 		Short: "Read the journal of runs, go on with runs, and remove runs",
-	}, append([]*cobra.Command{lsCommand(e), showCommand(e), tailCommand(e), rmCommand(e), exportCommand(e), importCommand(e), diffCommand(e)}, goOn...)...)
+	}, append([]*cobra.Command{lsCommand(e), showCommand(e), tailCommand(e), rmCommand(e), exportCommand(e), importCommand(e), diffCommand(e), replayCommand(e)}, goOn...)...)
 }
 
 func lsCommand(e *env.Env) *cobra.Command {
