@@ -131,6 +131,9 @@ func New(s *mcpserver.Server, opts Options) (*Connector, error) {
 		}
 		c.opts.HTTP = guard.Client(nil)
 	}
+	if l, ok := opts.Login.(*oidcLogin); ok && c.site != nil {
+		l.at.http = c.opts.HTTP
+	}
 	for _, p := range opts.Providers {
 		one, err := p.open(c.opts.HTTP, loopback)
 		if err != nil {
@@ -225,7 +228,8 @@ func (c *Connector) Connect(ctx context.Context, req Requester, wants ...Want) e
 		if p.key != nil {
 			w.Scopes = nil
 		}
-		needs[i] = &need{provider: p, scopes: w.Scopes, key: questionKey(p.name, w.Scopes)}
+		scopes := slices.Compact(slices.Sorted(slices.Values(w.Scopes))) // one page, whatever their order
+		needs[i] = &need{provider: p, scopes: scopes, key: questionKey(p.name, scopes)}
 	}
 	meet := c.wait
 	if c.opts.NoWait || !req.Client().Capabilities.ElicitURL() {

@@ -331,6 +331,10 @@ func TestBounds(t *testing.T) {
 		if len(pages) != 5 {
 			t.Errorf("got %d pages, want 5", len(pages))
 		}
+		two := func(scopes string) string {
+			p.call("use", `{"provider":"hub","scopes":[`+scopes+`]}`, "")
+			return p.receive().text()
+		}
 		p.call("use", `{"provider":"hub","scopes":["s6"]}`, "")
 		if got := p.receive().text(); !strings.Contains(got, "5 pages wait for the user already") {
 			t.Errorf("got %q", got)
@@ -349,9 +353,8 @@ func TestBounds(t *testing.T) {
 			b.post(page, "same-origin", url.Values{"token": {b.token()}, "do": {"refuse"}})
 			break
 		}
-		p.call("use", `{"provider":"hub","scopes":["s6"]}`, "")
-		if got := p.receive().text(); !strings.Contains(got, "Open this page") {
-			t.Errorf("got %q", got)
+		if got := two(`"s6","s7"`); !strings.Contains(got, "Open this page") || got != two(`"s7","s6","s7"`) {
+			t.Errorf("got %q, and another page for the same scopes", got)
 		}
 	})
 }

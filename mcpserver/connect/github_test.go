@@ -104,7 +104,7 @@ func TestGitHub(t *testing.T) {
 			}
 			q := finish(`"repo","public_repo","user:email","user"`, "good")
 			b.want("the answer", 200, `id="account">octocat<`)
-			if got := q.Get("scope"); got != "repo public_repo user:email user" {
+			if got := q.Get("scope"); got != "public_repo repo user user:email" {
 				t.Errorf("asked for %q", got)
 			}
 			if got := p.answer(); strings.HasPrefix(got, "isError connecting") {

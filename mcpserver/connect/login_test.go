@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +90,17 @@ func TestOIDC(t *testing.T) {
 		w := newWorld(t)
 		p, s := w.withIDP("alice")
 		c, b := w.dial(s.Server, mcp.V2026_07_28, withPages), w.browser("")
+		var all sync.WaitGroup
+		for range 4 { // visitors come at once
+			all.Go(func() {
+				out := httptest.NewRecorder()
+				s.cn.ServeHTTP(out, httptest.NewRequest(http.MethodGet, base+"/login", nil))
+				if out.Code != http.StatusFound {
+					t.Errorf("a login: got %d", out.Code)
+				}
+			})
+		}
+		all.Wait()
 		page := c.ask(useHub)
 		b.login(p, page)
 		b.want("after the login", 200, `id="visitor">alice<`)

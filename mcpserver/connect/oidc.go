@@ -94,7 +94,6 @@ func (l *oidcLogin) enter(back string) string {
 
 // serve is the pages of the login.
 func (l *oidcLogin) serve(s *site, w http.ResponseWriter, r *http.Request, name string) {
-	l.at.http = l.c.opts.HTTP
 	var err error
 	switch {
 	case r.Method != http.MethodGet:
