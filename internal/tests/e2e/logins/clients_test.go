@@ -136,6 +136,7 @@ func openSDK(w *world, v mcp.Version) client {
 		DynamicClientRegistrationConfig: &sdkauth.DynamicClientRegistrationConfig{Metadata: &oauthex.ClientRegistrationMetadata{
 			ClientName: "a client of the tests", RedirectURIs: []string{w.person.back}, GrantTypes: []string{"authorization_code", "refresh_token"}, TokenEndpointAuthMethod: "none",
 		}},
+		AcceptUnadvertisedIss: true, // without metadata nothing is advertised
 		AuthorizationCodeFetcher: func(ctx context.Context, args *sdkauth.AuthorizationArgs) (*sdkauth.AuthorizationResult, error) {
 			came, err := w.person.visit(ctx, args.URL)
 			if err != nil {

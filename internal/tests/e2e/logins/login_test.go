@@ -58,7 +58,7 @@ func (w *world) calls(c client, tools ...string) {
 	w.Helper()
 	for _, tool := range tools {
 		if got, err := c.call(tool); err != nil || got != tool+": done" {
-			w.Fatalf("calling %s: got %q, %v\nthe person was asked for %q, and refused were %+v", tool, got, err, w.person.requests(), w.front.answers)
+			w.Fatalf("calling %s: got %q, %v\nthe person was asked for %q, and refused were %q and %q", tool, got, err, w.person.requests(), w.front.refusals(401), w.front.refusals(403))
 		}
 	}
 }

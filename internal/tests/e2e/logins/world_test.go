@@ -157,7 +157,10 @@ type kind struct {
 var kinds = []kind{{"mcpserver", listenProgram}, {"troupe serve", listenServe}}
 
 // listenProgram starts a program made with mcpserver/auth.
-func listenProgram(t *testing.T, as *issuer) *world {
+func listenProgram(t *testing.T, as *issuer) *world { return listenOld(t, as) }
+
+// listenOld does so for some revisions; without any for all.
+func listenOld(t *testing.T, as *issuer, versions ...mcp.Version) *world {
 	w := &world{T: t, as: as, front: listenFront(t), person: newPerson(t)}
 	var rs atomic.Pointer[auth.ResourceServer]
 	mux, from := http.NewServeMux(), auth.Issuer{URL: as.url, Introspect: as.asks}
@@ -177,7 +180,7 @@ func listenProgram(t *testing.T, as *issuer) *world {
 		rs.Store(s)
 	}
 	w.renew()
-	s, err := tools(&mcpserver.Options{HTTP: mcpserver.HTTPOptions{
+	s, err := tools(&mcpserver.Options{Versions: versions, HTTP: mcpserver.HTTPOptions{
 		Authenticate: func(r *http.Request) (*mcpserver.Principal, error) { return rs.Load().Authenticate(r) },
 		Authorize:    func(p *mcpserver.Principal, scopes []string) error { return rs.Load().Authorize(p, scopes) },
 	}})
@@ -235,10 +238,11 @@ type front struct {
 
 	mu      sync.Mutex // guards what follows, of goroutines of requests
 	answers []answer
-	token   string // the last one that was let in
-	instead string // a token that takes the place of all others until it is refused; "" for none
-	streams int    // event streams that were opened, and no answer of a call
-	ended   int    // of those, by the server
+	token   string   // the last one that was let in
+	instead string   // a token that takes the place of all others until it is refused; "" for none
+	ended   int      // event streams that the server has ended, and no answer of a call
+	hidden  []string // parts of paths that the server does not have
+	asked   []string // the paths so far
 }
 
 // answer is one that refuses.
@@ -262,7 +266,17 @@ func listenFront(t *testing.T) *front {
 		ModifyResponse: f.note,
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // a side has gone
 	}
-	f.web = httptest.NewServer(proxy)
+	f.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		f.asked = append(f.asked, r.URL.Path)
+		hidden := slices.ContainsFunc(f.hidden, func(part string) bool { return strings.Contains(r.URL.Path, part) })
+		f.mu.Unlock()
+		if hidden {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		f.web.CloseClientConnections()
 		f.web.Close()
@@ -287,6 +301,9 @@ func (f *front) note(r *http.Response) error {
 	switch scheme, token, _ := strings.Cut(r.Request.Header.Get("Authorization"), " "); {
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
 		f.answers = append(f.answers, answer{r.StatusCode, r.Header.Get("WWW-Authenticate")})
+		if f.hidden != nil {
+			r.Header.Set("WWW-Authenticate", "Bearer")
+		}
 		if r.StatusCode == http.StatusUnauthorized {
 			f.instead = ""
 		}
@@ -295,7 +312,6 @@ func (f *front) note(r *http.Response) error {
 	}
 	listens := r.Request.Method == http.MethodGet || r.Request.Header.Get("Mcp-Method") == "subscriptions/listen"
 	if listens && strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-		f.streams++
 		r.Body = &stream{r.Body, f}
 	}
 	return nil
@@ -329,11 +345,18 @@ func (f *front) refusals(status int) (challenges []string) {
 	return challenges
 }
 
+// paths returns what was asked for so far.
+func (f *front) paths() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
+}
+
 // forget has the refusals so far count no more.
 func (f *front) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answers, f.streams, f.ended = nil, 0, 0
+	f.answers, f.asked, f.ended = nil, nil, 0
 }
 
 // show has clients show another token than they have, until it is refused.
