@@ -160,6 +160,32 @@ func TestOIDCAttacks(t *testing.T) {
 	})
 }
 
+// SECA-9: visitors who are unknown have an issuer that cannot be reached asked once in a while.
+func TestOIDCUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.withIDP("alice")
+		up, asked := w.net["idp.example"], 0
+		w.net["idp.example"] = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			asked++
+			out.WriteHeader(http.StatusServiceUnavailable)
+		})
+		b := w.browser("")
+		for range 20 {
+			b.get(base + "/login")
+			b.want("an issuer that is down", 502, "did not succeed")
+		}
+		if asked > 3 { // the places where metadata may be
+			t.Errorf("the issuer was asked %d times", asked)
+		}
+		w.net["idp.example"] = up
+		time.Sleep(6 * time.Second)
+		if b.get(base + "/login"); b.code != http.StatusFound {
+			t.Errorf("the issuer is up: got %d", b.code)
+		}
+	})
+}
+
 // LoginAt sends unknown visitors to a page of the program.
 func TestLoginAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -164,14 +164,19 @@ type provider struct {
 	found       atomic.Pointer[discovered] // nil without metadata, or before
 }
 
-// discovered is what metadata say.
+// discovered is what metadata say, or why there are none.
 type discovered struct {
 	server *oauth.Server
+	err    error
 	until  time.Time
 }
 
-// metadataLife is how long metadata are believed.
-const metadataLife = time.Hour
+// How long metadata are believed, and how long they are not asked for where there were none: any
+// visitor has the login ask for them.
+const (
+	metadataLife  = time.Hour
+	metadataPause = 5 * time.Second
+)
 
 // open checks a provider.
 func (p Provider) open(hc *http.Client, loopback bool) (*provider, error) {
@@ -256,11 +261,16 @@ func (p *provider) client(ctx context.Context) (*oauth.Client, error) {
 		d := p.found.Load()
 		if d == nil || time.Now().After(d.until) {
 			server, err := oauth.FetchServer(ctx, p.http, p.Issuer, p.loopback)
+			d = &discovered{server, err, time.Now().Add(metadataLife)}
 			if err != nil {
-				return nil, fmt.Errorf("asking %s where its endpoints are: %w", p.title, err)
+				d.until = time.Now().Add(metadataPause)
 			}
-			d = &discovered{server, time.Now().Add(metadataLife)}
-			p.found.Store(d)
+			if ctx.Err() == nil {
+				p.found.Store(d)
+			}
+		}
+		if d.err != nil {
+			return nil, fmt.Errorf("asking %s where its endpoints are: %w", p.title, d.err)
 		}
 		s = d.server
 	}
