@@ -879,6 +879,36 @@ func TestAPIKey(t *testing.T) {
 	})
 }
 
+// A person who has connected an account has done so for all tools that wait for no more of it: one
+// that needs other scopes goes on waiting.
+func TestOthersGoOn(t *testing.T) {
+	eras(t, func(t *testing.T, v mcp.Version) {
+		w := newWorld(t)
+		one, two := w.start("api.example.com", alice, nil), w.start("", alice, nil)
+		b := w.browser("alice")
+		var peers []*peer
+		var pages []string
+		for i, scopes := range []string{`"read"`, `"read","write"`, `"admin"`} {
+			p := w.dial([]*instance{one, two}[i%2].Server, v, withPages)
+			peers, pages = append(peers, p), append(pages, p.ask(`{"provider":"hub","scopes":[`+scopes+`]}`))
+		}
+		b.connect(pages[1])
+		for _, p := range peers[:2] {
+			if got := p.answer(); got != "200 OK the data" {
+				t.Errorf("got %q", got)
+			}
+		}
+		b.get(pages[0])
+		b.want("the page that is over", 200, "is connected")
+		time.Sleep(10 * time.Second)
+		peers[2].quiet()
+		b.connect(pages[2])
+		if got := peers[2].answer(); got != "200 OK the data" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
 // New refuses what would not be safe.
 func TestNew(t *testing.T) {
 	w := newWorld(t)

@@ -300,8 +300,20 @@ func (s *site) connected(ctx context.Context, w http.ResponseWriter, who owner, 
 	if err := s.c.save(ctx, who, of, a); err != nil {
 		return fmt.Errorf("keeping an account: %w", err)
 	}
-	if err := s.c.done(ctx, who, p, a.Name); err != nil && !errors.Is(err, mcpserver.ErrNoElicitation) {
+	ended := []*page{p}
+	all, err := s.c.pages(ctx, who)
+	if err != nil {
 		return err
+	}
+	for _, other := range all { // what has asked for no more has its account, too
+		if other.id != p.id && other.State == "" && other.Provider == p.Provider && a.has(of, other.Scopes) {
+			ended = append(ended, other)
+		}
+	}
+	for _, one := range ended {
+		if err := s.c.done(ctx, who, one, a.Name); err != nil && !errors.Is(err, mcpserver.ErrNoElicitation) {
+			return err
+		}
 	}
 	s.result(w, of, a.Name)
 	return nil
