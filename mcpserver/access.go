@@ -60,6 +60,7 @@ func (p *Principal) expiry() time.Time {
 type AuthError struct {
 	Status    int    // 400, 401, 403, or 503 where it cannot be found out; zero is 401
 	Challenge string // the value of WWW-Authenticate; may be empty (RFC 9110, 11.6.1)
+	Nonce     string // the value of DPoP-Nonce; may be empty (RFC 9449, section 9)
 	Err       error  // for logs, and for the model where there is no status to give; may be nil
 }
 
@@ -75,7 +76,7 @@ func (e *AuthError) Unwrap() error { return e.Err }
 
 // refusal returns the error as package web knows it.
 func (e *AuthError) refusal() *web.Refusal {
-	return &web.Refusal{Status: e.Status, Challenge: e.Challenge, Err: e}
+	return &web.Refusal{Status: e.Status, Challenge: e.Challenge, Nonce: e.Nonce, Err: e}
 }
 
 // EntryOption changes how a tool, resource, resource template or prompt is offered.

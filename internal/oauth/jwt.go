@@ -205,6 +205,7 @@ type ProofClaims struct {
 	URL       string  `json:"htu"`
 	IssuedAt  float64 `json:"iat"`
 	TokenHash string  `json:"ath"`
+	Nonce     string  `json:"nonce"`
 }
 
 // VerifyProof checks the signature of a DPoP proof by the key that it brings, and returns its

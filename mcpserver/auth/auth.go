@@ -34,6 +34,10 @@ type Options struct {
 	// RequireDPoP refuses tokens that are not bound to a key of the client (RFC 9449).
 	// Tokens that are bound always need a proof.
 	RequireDPoP bool
+	// NonceKey is a secret of 32 bytes or more. With it proofs need a nonce of this server, which
+	// clients get when they lack it, so that none can be made in advance. Instances have the same
+	// one. Empty asks for no nonces.
+	NonceKey []byte
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
 
@@ -95,7 +99,7 @@ type ResourceServer struct {
 	inactive  cache[struct{}] // tokens, as their issuers say
 	proofs    cache[struct{}]
 	log       *slog.Logger
-	denied    struct{ noToken, badToken, badRequest, unavailable, badProof mcpserver.AuthError }
+	denied    struct{ noToken, badToken, badRequest, unavailable, badProof, noNonce mcpserver.AuthError }
 }
 
 // New returns a resource server. It contacts no issuer yet.
@@ -131,6 +135,9 @@ func New(o Options) (*ResourceServer, error) {
 	}
 	if err := errors.Join(checkScopes(sc.Base), checkScopes(sc.Supported)); err != nil {
 		return nil, err
+	}
+	if n := len(o.NonceKey); n > 0 && n < 32 {
+		return nil, errors.New("auth: the NonceKey is too short: want 32 random bytes")
 	}
 	s.grantedBy = invert(sc.Implies)
 	if s.opts.Scopes.Supported == nil {
@@ -212,6 +219,7 @@ func (s *ResourceServer) refusals() {
 	d.noToken = mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: challenge(scheme, "")}
 	d.badToken = mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: challenge(scheme, "invalid_token")}
 	d.badProof = mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: challenge("DPoP", "invalid_dpop_proof")}
+	d.noNonce = mcpserver.AuthError{Status: http.StatusUnauthorized, Challenge: challenge("DPoP", oauth.CodeUseDPoPNonce)}
 	d.badRequest = mcpserver.AuthError{Status: http.StatusBadRequest, Challenge: challenge(scheme, "invalid_request")}
 	d.unavailable = mcpserver.AuthError{Status: http.StatusServiceUnavailable}
 }

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -44,10 +46,24 @@ func (s *ResourceServer) checkProof(r *http.Request, scheme bool, key string, to
 		return fail("the proof is for another token")
 	case at.Before(now.Add(-proofTime)) || at.After(now.Add(proofTime)):
 		return fail("the proof is too old, or of a clock that is wrong")
+	case len(s.opts.NonceKey) > 0 && c.Nonce != s.nonce(now) && c.Nonce != s.nonce(now.Add(-nonceTime)):
+		e := s.denied.noNonce
+		e.Nonce = s.nonce(now)
+		return because(e, errors.New("the proof lacks a nonce, or has an old one"))
 	case c.ID == "" || !s.proofs.first(sha256.Sum256([]byte(thumbprint+" "+c.ID)), now, at.Add(proofTime+time.Second)):
 		return fail("the proof was used before")
 	}
 	return nil
+}
+
+// nonceTime is how long one nonce is given out. It is good as long again.
+const nonceTime = 5 * time.Minute
+
+// nonce returns the nonce that is given out at a time. Nothing of it is kept (RFC 9449, section 8).
+func (s *ResourceServer) nonce(at time.Time) string {
+	mac := hmac.New(sha256.New, s.opts.NonceKey)
+	fmt.Fprintf(mac, "dpop nonce %d %s", at.Unix()/int64(nonceTime/time.Second), s.opts.Resource) // it never fails
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // isHere reports whether an address in a proof is that of the request, as the client knows

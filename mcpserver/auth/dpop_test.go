@@ -1,7 +1,9 @@
 package auth_test
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
 )
 
@@ -77,6 +80,60 @@ func TestDPoP(t *testing.T) {
 		strict := newIDP(login).server(t, func(o *auth.Options) { o.RequireDPoP = true })
 		if status, challenge := refused(t, must2(strict.Authenticate(request(token(nil))))); status != 401 || !strings.HasPrefix(challenge, "DPoP ") {
 			t.Errorf("a bearer token where DPoP is required: got %d %s", status, challenge)
+		}
+	})
+}
+
+// RFC 9449, section 9: with a key for nonces a proof needs one that the server has given out in the
+// last minutes. The refusal has it, and instances with the same key take it.
+func TestDPoPNonce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := bytes.Repeat([]byte{7}, 32)
+		server := func(secret []byte) *auth.ResourceServer {
+			return newIDP(login).server(t, func(o *auth.Options) { o.NonceKey = secret })
+		}
+		s := server(secret)
+		key := must(oauth.NewDPoPKey())
+		bound := token(object{"cnf": object{"jkt": must(key.Thumbprint())}, "exp": time.Now().Add(time.Hour).Unix()})
+		try := func(s *auth.ResourceServer, nonce string) (fresh string) {
+			t.Helper()
+			r := request(bound)
+			r.Header.Set("Authorization", "DPoP "+bound)
+			r.Header.Set("DPoP", must(key.Proof(&oauth.Proof{Method: http.MethodPost, URL: resource, Token: oauth.NewSecret(bound), Nonce: nonce})))
+			_, err := s.Authenticate(r)
+			if err == nil {
+				return ""
+			}
+			e, ok := errors.AsType[*mcpserver.AuthError](err)
+			if !ok || e.Status != 401 || !strings.HasPrefix(e.Challenge, `DPoP error="use_dpop_nonce", resource_metadata=`) || e.Nonce == "" || e.Nonce == nonce {
+				t.Fatalf("with the nonce %q: got %+v", nonce, err)
+			}
+			return e.Nonce
+		}
+		nonce := try(s, "")
+		for _, wrong := range []string{"x", nonce + "x", strings.Repeat("n", 2000)} {
+			if got := try(s, wrong); got != nonce {
+				t.Errorf("with the nonce %.40q: got the fresh one %q, want %q", wrong, got, nonce)
+			}
+		}
+		for _, of := range []*auth.ResourceServer{s, s, server(secret)} {
+			if got := try(of, nonce); got != "" {
+				t.Errorf("its own nonce was refused")
+			}
+		}
+		if try(server(bytes.Repeat([]byte{8}, 32)), nonce) == "" {
+			t.Error("the nonce of another key is good")
+		}
+		time.Sleep(5 * time.Minute)
+		if try(s, nonce) != "" {
+			t.Error("the nonce of before is refused at once")
+		}
+		time.Sleep(5 * time.Minute)
+		if fresh := try(s, nonce); fresh == "" || try(s, fresh) != "" {
+			t.Errorf("an old nonce: got the fresh one %q", fresh)
+		}
+		if _, err := auth.New(auth.Options{Resource: resource, Issuers: []auth.Issuer{{URL: login}}, NonceKey: []byte("short")}); err == nil {
+			t.Error("a short key is taken")
 		}
 	})
 }

@@ -7,6 +7,8 @@
 // SDK did not ask for by itself. Meanwhile it may write {"visit":URL}: the next line at stdin is
 // then the query with which the browser came back to REDIRECT, {"came":"code=…&state=…"}.
 //
+// With DPOP in the environment its tokens are bound to a key; only version 2 can do that.
+//
 // What an application has to do is here: an UnauthorizedError leads to the address that the SDK has
 // given to the provider, finishAuth takes the answer, and the call is made again.
 import { createHash, randomBytes } from 'node:crypto';
@@ -47,6 +49,10 @@ const provider = {
     if (what === 'all' || what === 'client') kept.client = undefined;
   },
 };
+if (process.env.DPOP) {
+  const session = v2.DpopSession.create();
+  provider.dpop = () => session;
+}
 
 const info = { name: 'a client of the tests', version: '1.0.0' };
 const modern = revision >= '2026';

@@ -71,6 +71,7 @@ var (
 type Refusal struct {
 	Status    int    // 400, 401, 403 or 503; others are 401
 	Challenge string // the value of WWW-Authenticate; may be empty
+	Nonce     string // the value of DPoP-Nonce; may be empty
 	Err       error  // for the log
 }
 
@@ -88,6 +89,9 @@ func (e *Refusal) write(w http.ResponseWriter, id mcp.ID) (status int) {
 	}
 	if challenge != "" {
 		h.Set("Www-Authenticate", challenge)
+	}
+	if e.Nonce != "" {
+		h.Set("Dpop-Nonce", e.Nonce)
 	}
 	if status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")

@@ -12,7 +12,7 @@ import (
 // do not include cookies: the server has none.
 const (
 	corsMethods  = "GET, POST, DELETE"
-	corsExposed  = headerSession + ", " + headerVersion + ", Www-Authenticate, Retry-After"
+	corsExposed  = headerSession + ", " + headerVersion + ", Www-Authenticate, Dpop-Nonce, Retry-After"
 	corsMaxAge   = "600" // seconds until a browser asks again; browsers cap larger values
 	maxAskedFor  = 64    // names of headers in one preflight
 	paramHeaders = "mcp-param-"
@@ -20,7 +20,7 @@ const (
 
 // corsHeaders are those that clients send. Browsers write them in lower case.
 var corsHeaders = []string{
-	"accept", "authorization", "content-type", "last-event-id",
+	"accept", "authorization", "content-type", "dpop", "last-event-id",
 	"mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id",
 }
 

@@ -41,18 +41,19 @@ type maker struct {
 	version mcp.Version
 	open    func(w *world, v mcp.Version) client
 	renews  bool // it has refresh tokens
+	binds   bool // its tokens may be bound to a key
 	narrow  bool // it registers for the scopes of its first login
 	stuck   bool // where it has a refresh token, it renews when it needs more scopes
 }
 
 var makers = []maker{
-	{"troupe", mcp.V2025_11_25, openOurs, true, false, false},
-	{"troupe", mcp.V2026_07_28, openOurs, true, false, false},
-	{"go-sdk", mcp.V2025_11_25, openSDK, false, false, false},
-	{"go-sdk", mcp.V2026_07_28, openSDK, false, false, false},
-	{"typescript v1", mcp.V2025_11_25, openTypeScript("v1"), false, true, true},
-	{"typescript v2", mcp.V2025_11_25, openTypeScript("v2"), true, true, false},
-	{"typescript v2", mcp.V2026_07_28, openTypeScript("v2"), true, true, false},
+	{"troupe", mcp.V2025_11_25, openOurs, true, true, false, false},
+	{"troupe", mcp.V2026_07_28, openOurs, true, true, false, false},
+	{"go-sdk", mcp.V2025_11_25, openSDK, false, false, false, false},
+	{"go-sdk", mcp.V2026_07_28, openSDK, false, false, false, false},
+	{"typescript v1", mcp.V2025_11_25, openTypeScript("v1"), false, false, true, true},
+	{"typescript v2", mcp.V2025_11_25, openTypeScript("v2"), true, true, true, false},
+	{"typescript v2", mcp.V2026_07_28, openTypeScript("v2"), true, true, true, false},
 }
 
 // each runs a test with each client.
@@ -215,6 +216,9 @@ func openTypeScript(which string) func(w *world, v mcp.Version) client {
 		cmd := exec.CommandContext(w.Context(), line[0], line[1:]...)
 		c := &typeScript{w: w, errs: new(tail)}
 		cmd.Env, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH")}, c.errs
+		if w.bound {
+			cmd.Env = append(cmd.Env, "DPOP=1")
+		}
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			w.Fatal(err)

@@ -20,7 +20,7 @@ func TestOldServer(t *testing.T) {
 					continue
 				}
 				t.Run(m.name, func(t *testing.T) {
-					w := listenOld(t, embedded(t), mcp.V2025_03_26)
+					w := listenChanged(t, embedded(t), nil, mcp.V2025_03_26)
 					w.front.hidden = []string{hidden}
 					c := m.open(w, mcp.V2025_03_26)
 					w.calls(c, "read")

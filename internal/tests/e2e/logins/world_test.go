@@ -136,6 +136,7 @@ type world struct {
 	front  *front
 	renew  func() // the server forgets what it knows of tokens; nil where it cannot
 	person *person
+	bound  bool // tokens have to be bound to a key
 }
 
 // with returns the world for another test, with the same browser, whose person was asked for
@@ -157,10 +158,10 @@ type kind struct {
 var kinds = []kind{{"mcpserver", listenProgram}, {"troupe serve", listenServe}}
 
 // listenProgram starts a program made with mcpserver/auth.
-func listenProgram(t *testing.T, as *issuer) *world { return listenOld(t, as) }
+func listenProgram(t *testing.T, as *issuer) *world { return listenChanged(t, as, nil) }
 
-// listenOld does so for some revisions; without any for all.
-func listenOld(t *testing.T, as *issuer, versions ...mcp.Version) *world {
+// listenChanged does so with other options, for some revisions; without any for all.
+func listenChanged(t *testing.T, as *issuer, change func(*auth.Options), versions ...mcp.Version) *world {
 	w := &world{T: t, as: as, front: listenFront(t), person: newPerson(t)}
 	var rs atomic.Pointer[auth.ResourceServer]
 	mux, from := http.NewServeMux(), auth.Issuer{URL: as.url, Introspect: as.asks}
@@ -171,9 +172,11 @@ func listenOld(t *testing.T, as *issuer, versions ...mcp.Version) *world {
 	}
 	w.renew = func() {
 		t.Helper()
-		s, err := auth.New(auth.Options{
-			Resource: w.front.endpoint(), Issuers: []auth.Issuer{from}, Scopes: auth.Scopes{Base: []string{"tools:read"}}, Name: "the far server",
-		})
+		o := auth.Options{Resource: w.front.endpoint(), Issuers: []auth.Issuer{from}, Scopes: auth.Scopes{Base: []string{"tools:read"}}, Name: "the far server"}
+		if change != nil {
+			change(&o)
+		}
+		s, err := auth.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
