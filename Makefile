@@ -92,7 +92,7 @@ metrics: ## the figures of docs/design.md: files, lines, arrows, methods, mutexe
 	@$(NESTED) $(GO) run ./metrics
 
 .PHONY: conformance
-conformance: ## the official conformance suite against client and server (2 minutes; ARGS='-part server -v -run tools-list')
+conformance: ## the official conformance suite against client, server and authorization server (2 minutes; ARGS='-part server -v -run tools-list')
 	@$(NESTED) $(GO) run ./conformance $(ARGS)
 
 .PHONY: bench

@@ -4,7 +4,7 @@
 //	benchmarks      clients and calls within a process, a floor beside each
 //	chromium        starts a browser without a window for tests of pages
 //	compare         our server beside go-sdk, mcp-go and a floor: make bench-servers
-//	conformance     the official conformance suite against client and server: make conformance
+//	conformance     the official conformance suite against client, server, gateway and authorization server: make conformance
 //	demo            an agent at work: make demo
 //	e2e             our client, server and program with programs that others wrote
 //	e2e/auth        logging in at servers, with programs that others wrote and a browser

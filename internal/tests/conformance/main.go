@@ -1,11 +1,11 @@
 // Command conformance runs the official conformance suite of MCP: against the client,
 // where a program of ours (folder client) plays each scenario against a server of the
 // suite, against the server, where the suite drives the fixture (folder server) at one
-// URL, and against a gateway (folder gateway) that has the fixture and two published
-// servers behind it. It prints one line for each scenario and a verdict for each part, and exits
+// URL, against a gateway (folder gateway) that has the fixture and two published
+// servers behind it, and against our authorization server. It prints one line for each scenario and a verdict for each part, and exits
 // with 1 if one has failed.
 //
-//	go run ./conformance [-run REGEXP] [-v] [-part client|server|gateway]
+//	go run ./conformance [-run REGEXP] [-v] [-part client|server|gateway|authorization]
 //
 // A scenario passes if the suite found something right and nothing wrong, which is
 // stricter than the suite itself; there is no list of failures to expect.
@@ -30,7 +30,7 @@ import (
 
 // options are the flags.
 type options struct {
-	part    string // client, server, gateway or all
+	part    string // client, server, gateway, authorization or all
 	only    *regexp.Regexp
 	verbose bool
 	client  string // the program to test; "" is ours
@@ -42,7 +42,7 @@ type options struct {
 func main() {
 	o := options{}
 	only := flag.String("run", "", "run only the scenarios whose REVISION/NAME matches")
-	flag.StringVar(&o.part, "part", "all", "what to test: client, server, gateway or all")
+	flag.StringVar(&o.part, "part", "all", "what to test: client, server, gateway, authorization or all")
 	flag.BoolVar(&o.verbose, "v", false, "show what the suite says of a scenario that fails or warns")
 	flag.StringVar(&o.client, "client", "", "the client program to test; ours is built if there is none")
 	flag.StringVar(&o.url, "url", "", "a running server to test; ours is built and started if there is none")
@@ -81,12 +81,12 @@ func conformance(ctx context.Context, o options) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(o.work)
-	parts := map[string]func(context.Context, *suite, options) (total, error){"client": testClient, "server": testServer, "gateway": testGateway}
+	parts := map[string]func(context.Context, *suite, options) (total, error){"client": testClient, "server": testServer, "gateway": testGateway, "authorization": testAuthorization}
 	if _, known := parts[o.part]; !known && o.part != "all" {
 		return false, fmt.Errorf("there is no part %q", o.part)
 	}
 	ran, passed := 0, 0
-	for _, name := range []string{"client", "server", "gateway"} {
+	for _, name := range []string{"client", "server", "gateway", "authorization"} {
 		if o.part != name && o.part != "all" {
 			continue
 		}
