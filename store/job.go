@@ -157,9 +157,16 @@ type JobUpdate struct {
 	Failed, Lost bool
 	// NotBefore is when a job that is queued again is due; zero is at once.
 	NotBefore time.Time
+	// Waits are the questions that a job waits for which is released in the state waiting, at most
+	// [MaxWaits]: it is given out again once one of them is decided or has expired. Without any
+	// that is at once.
+	Waits []string
 	Result    json.RawMessage // nil leaves it
 	Error     string          // replaces the one before; cut to [MaxText] by the caller
 }
+
+// MaxWaits bounds [JobUpdate].Waits.
+const MaxWaits = 256
 
 // JobQuery selects jobs. Zero fields select all.
 type JobQuery struct {

@@ -20,7 +20,7 @@ func (j *Job) Claim(owner string, now time.Time, ttl time.Duration) bool {
 	switch {
 	case j.State.Ended() || j.Held(now), j.Owner == owner: // its own, expired or not, are renewed and never taken over
 		return false
-	case j.State == JobQueued && now.Before(j.Due()):
+	case j.State == JobQueued && now.Before(j.Due()), j.State == JobWaiting && j.Owner == "" && now.Before(j.NotBefore):
 		return false
 	case j.State == JobQueued:
 		j.State, j.Attempts, j.Updated = JobRunning, j.Attempts+1, now
@@ -53,7 +53,7 @@ func (j *Job) Update(u JobUpdate, now time.Time) error {
 	if len(u.Result) > 0 {
 		j.Result = u.Result
 	}
-	if u.State == JobQueued {
+	if u.State == JobQueued || u.Release && j.State == JobWaiting && !j.Cancelling {
 		j.NotBefore = Clock(u.NotBefore)
 	}
 	if u.Release || u.State == JobQueued || u.State.Ended() {
@@ -83,8 +83,38 @@ func (j *Job) Cancel(now time.Time) error {
 		}
 	default:
 		j.Cancelling = true
+		j.Wake()
 	}
 	return nil
+}
+
+// Wake has a job that waits without a worker given out at once.
+func (j *Job) Wake() {
+	if j.State == JobWaiting && j.Owner == "" {
+		j.NotBefore = time.Time{}
+	}
+}
+
+// never is when a job is given out whose questions do not expire.
+const never = 100 * 366 * 24 * time.Hour
+
+// Until sets NotBefore of an update that releases a job that waits, by its questions as they
+// are. One that is not there is decided.
+func (u *JobUpdate) Until(asks []Ask, now time.Time) {
+	u.NotBefore = time.Time{}
+	if len(asks) == 0 || len(asks) < len(u.Waits) {
+		return
+	}
+	until := now.Add(never)
+	for _, a := range asks {
+		if a.Seen(now).Status != AskPending {
+			return
+		}
+		if !a.Expires.IsZero() && a.Expires.Before(until) {
+			until = a.Expires
+		}
+	}
+	u.NotBefore = until
 }
 
 // Retry queues j again: see [Jobs].RetryJob.

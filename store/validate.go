@@ -340,6 +340,14 @@ func (u JobUpdate) Check() error {
 	if err := checkTime("update.NotBefore", u.NotBefore); err != nil {
 		return err
 	}
+	if len(u.Waits) > MaxWaits {
+		return &LimitError{"update.Waits", len(u.Waits), MaxWaits}
+	}
+	for _, id := range u.Waits {
+		if err := CheckID("update.Waits", id); err != nil {
+			return err
+		}
+	}
 	if err := CheckText("update.Error", u.Error); err != nil {
 		return err
 	}

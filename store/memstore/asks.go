@@ -15,6 +15,7 @@ type asks struct {
 	runs    runs // those of the journal
 	rows    map[string]*store.Ask
 	settled settledList
+	decided func(ask string) // called under the lock
 }
 
 func newAsks(m *memory, r runs) *asks {
@@ -61,6 +62,7 @@ func (s *asks) decide(id string, d store.Decision, now time.Time) *store.Ask {
 	d.At, d.Answer = store.Clock(d.At), body(d.Answer)
 	a.Decision = d
 	s.settled.add(id, s.rows)
+	s.decided(id)
 	return a
 }
 

@@ -21,7 +21,8 @@ type queue struct {
 	left   map[*job]struct{}   // to be cancelled, without a lease
 	counts map[store.JobState]int
 	added  int64 // numbers jobs
-	fence  int64 // highest epoch of a deleted job
+	waits  map[string]string // the job that waits for an ask without a worker
+	fence  int64             // highest epoch of a deleted job
 }
 
 // job is one with its place in the queue.
@@ -37,11 +38,12 @@ type jobs struct {
 	*memory
 	queue
 	records *records // which notifications add to
+	asks    *asks    // which jobs wait for
 }
 
 func newJobs(m *memory, r *records) *jobs {
 	return &jobs{memory: m, records: r, queue: queue{rows: map[string]*job{}, keys: map[string]*job{}, due: map[string]*dueHeap{},
-		held: map[*job]struct{}{}, left: map[*job]struct{}{}, counts: map[store.JobState]int{}}}
+		waits: map[string]string{}, held: map[*job]struct{}{}, left: map[*job]struct{}{}, counts: map[store.JobState]int{}}}
 }
 
 // put changes a job, and its place in the indexes.
@@ -172,7 +174,7 @@ func (q *queue) lost(now time.Time, agents []string) []*job {
 		}
 	}
 	for j := range q.left {
-		if slices.Contains(agents, j.Agent) {
+		if !now.Before(j.NotBefore) && slices.Contains(agents, j.Agent) {
 			list = append(list, j)
 		}
 	}
@@ -214,7 +216,36 @@ func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, err
 		return store.Job{}, err
 	}
 	u.Result = body(u.Result)
-	return s.changeJob(ctx, u.ID, func(j *store.Job, now time.Time) error { return j.Update(u, now) })
+	return s.changeJob(ctx, u.ID, func(j *store.Job, now time.Time) error {
+		var asks []store.Ask
+		for _, id := range u.Waits {
+			if a := s.asks.rows[id]; a != nil {
+				asks = append(asks, *a)
+			}
+		}
+		if len(u.Waits) > 0 {
+			u.Until(asks, now)
+		}
+		err := j.Update(u, now)
+		for i := 0; i < len(asks) && err == nil; i++ {
+			s.waits[asks[i].ID] = j.ID
+		}
+		return err
+	})
+}
+
+// wake has a job given out that waits for an ask which was decided. It is called under the lock.
+func (s *jobs) wake(ask string) {
+	id, ok := s.waits[ask]
+	if !ok {
+		return
+	}
+	delete(s.waits, ask)
+	if j := s.rows[id]; j != nil {
+		to := j.Job
+		to.Wake()
+		s.put(j, to)
+	}
 }
 
 // CancelJob implements [store.Jobs].

@@ -104,7 +104,12 @@ func (t *tx) settleAsk(id string, d store.Decision) (won bool, err error) {
 	if err != nil || !won {
 		return false, err
 	}
-	return true, t.exec("UPDATE fence SET settled = settled + 1")
+	if err := t.exec("UPDATE fence SET settled = settled + 1"); err != nil {
+		return true, err
+	}
+	// It wakes the job that waits for it: see [store.Job.Wake].
+	return true, t.exec(`UPDATE jobs SET not_before = ?, due = created WHERE id = (SELECT job FROM asks WHERE id = ? AND job <> '')
+		AND state = 'waiting' AND owner = ''`, time.Time{}.UnixMicro(), id)
 }
 
 // Ask implements [store.Asks].

@@ -146,7 +146,7 @@ func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []stri
 		if err != nil {
 			return err
 		}
-		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'waiting' AND owner = '' ORDER BY created, id")
+		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now)
 		if err != nil {
 			return err
 		}
@@ -202,19 +202,44 @@ func (s *jobs) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, err
 	if err := u.Check(); err != nil {
 		return store.Job{}, err
 	}
-	return s.changeJob(ctx, "updating a job", u.ID, weight{1, len(u.Result)}, func(j *store.Job, now time.Time) error {
-		return j.Update(u, now)
+	return s.changeJob(ctx, "updating a job", u.ID, weight{1 + len(u.Waits), len(u.Result)}, func(t *tx, j *store.Job) error {
+		if len(u.Waits) > 0 {
+			if err := t.waitFor(&u); err != nil {
+				return err
+			}
+		}
+		return j.Update(u, t.now)
 	})
+}
+
+// waitFor notes which job the asks wake that an update waits for.
+func (t *tx) waitFor(u *store.JobUpdate) error {
+	var asks []store.Ask
+	for _, id := range u.Waits {
+		a, err := scanAsk(t.row("SELECT "+askColumns+" FROM asks WHERE id = ?", id))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		asks = append(asks, a)
+		if err := t.exec("UPDATE asks SET job = ? WHERE id = ?", u.ID, id); err != nil {
+			return err
+		}
+	}
+	u.Until(asks, t.now)
+	return nil
 }
 
 // CancelJob implements [store.Jobs].
 func (s *jobs) CancelJob(ctx context.Context, id string) (store.Job, error) {
-	return s.changeJob(ctx, "cancelling a job", id, weight{events: 1}, (*store.Job).Cancel)
+	return s.changeJob(ctx, "cancelling a job", id, weight{events: 1}, func(t *tx, j *store.Job) error { return j.Cancel(t.now) })
 }
 
 // RetryJob implements [store.Jobs].
 func (s *jobs) RetryJob(ctx context.Context, id string) (store.Job, error) {
-	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, (*store.Job).Retry)
+	return s.changeJob(ctx, "queueing a job again", id, weight{events: 1}, func(t *tx, j *store.Job) error { return j.Retry(t.now) })
 }
 
 // ClaimNotification implements [store.Jobs].
@@ -244,7 +269,7 @@ func (s *jobs) ClaimNotification(ctx context.Context, id string, epoch int64, r 
 }
 
 // changeJob changes one job. The job comes back also with what refuses the change.
-func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, change func(*store.Job, time.Time) error) (store.Job, error) {
+func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, change func(*tx, *store.Job) error) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {
 		return store.Job{}, err
 	}
@@ -253,7 +278,7 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 		if j, err = t.job(id); err != nil {
 			return err
 		}
-		if err := change(&j, t.now); err != nil {
+		if err := change(t, &j); err != nil {
 			return err
 		}
 		due := j.NotBefore

@@ -67,6 +67,65 @@ func testJobLeases(t *testing.T, open func(t *testing.T) store.Store) {
 	})
 }
 
+// testJobWaits: a job that waits for questions without a worker is given out once one of them is
+// decided, by itself or with events, has expired, or had been decided before; and once the job is
+// cancelled.
+func testJobWaits(t *testing.T, open func(t *testing.T) store.Store) {
+	decide := store.Decision{Status: store.AskAccepted, By: "ada"}
+	for _, tt := range []struct {
+		name   string
+		before bool // it is decided before the job waits
+		wake   func(t *testing.T, s store.Store, run store.Run)
+	}{
+		{"decided before", true, nil},
+		{"decided", false, func(t *testing.T, s store.Store, _ store.Run) {
+			_, err := s.SettleAsk(t.Context(), "b", decide)
+			wantErr(t, "SettleAsk", err, nil)
+		}},
+		{"decided with events", false, func(t *testing.T, s store.Store, run store.Run) {
+			_, err := s.Append(t.Context(), store.Append{Run: run.ID, Epoch: run.Epoch, After: store.Unchecked, Events: []store.Event{event(store.AskSettled, 1)},
+				Settle: []store.Settlement{{Ask: "b", Decision: decide}}})
+			wantErr(t, "Append", err, nil)
+		}},
+		{"expired", false, func(*testing.T, store.Store, store.Run) { time.Sleep(time.Hour) }},
+		{"cancelled", false, func(t *testing.T, s store.Store, _ store.Run) {
+			_, err := s.CancelJob(t.Context(), "j")
+			wantErr(t, "CancelJob", err, nil)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, ctx := open(t), t.Context()
+				addJob(t, s, store.Job{ID: "j"})
+				list, _ := claimJobs(t, s, "w1", 1)
+				run, err := s.Create(ctx, store.Run{ID: "j.1", Agent: "a"}, "w1", 24*time.Hour)
+				wantErr(t, "Create", err, nil)
+				for _, id := range []string{"a", "b"} {
+					wantErr(t, "OpenAsk", s.OpenAsk(ctx, store.Ask{ID: id, Run: "j.1", Kind: "tool", Payload: []byte("{}"), Expires: time.Now().Add(time.Hour)}), nil)
+				}
+				if tt.before {
+					_, err := s.SettleAsk(ctx, "b", decide)
+					wantErr(t, "SettleAsk", err, nil)
+				}
+				u := updateOf(list[0], store.JobWaiting)
+				u.Release, u.Waits = true, []string{"a", "b"}
+				_, err = s.UpdateJob(ctx, u)
+				wantErr(t, "UpdateJob", err, nil)
+				if tt.wake != nil {
+					time.Sleep(time.Minute)
+					if _, ids := claimJobs(t, s, "w2", 5); len(ids) != 0 {
+						t.Errorf("ClaimJobs of one that waits: got %v", ids)
+					}
+					tt.wake(t, s, run)
+				}
+				if got, ids := claimJobs(t, s, "w2", 5); !slices.Equal(ids, []string{"j"}) || !got[0].Lost || got[0].State != store.JobWaiting {
+					t.Errorf("ClaimJobs: got %+v, want the job that waits no more", got)
+				}
+			})
+		})
+	}
+}
+
 // testJobLeasesOwn: an expired lease is no reason to give its own owner the job a second
 // time. The clock has jumped then, and the owner works on the job.
 func testJobLeasesOwn(t *testing.T, open func(t *testing.T) store.Store) {

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"JobOrder", testJobOrder},
 		{"JobLeases", testJobLeases},
 		{"JobLeasesOwn", testJobLeasesOwn},
+		{"JobWaits", testJobWaits},
 		{"JobLosses", testJobLosses},
 		{"JobRace", testJobRace},
 		{"JobCancel", testJobCancel},
