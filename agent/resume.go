@@ -268,7 +268,7 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler}, from); err != nil {
 		return nil, err
 	}
-	run.record.resume(re.State)
+	run.record.resume(re.State, re.Decided)
 	return run, nil
 }
 
@@ -282,11 +282,11 @@ func readDigest(s string) (d digest, err error) {
 }
 
 // resume takes in what the journal has said already: readers have it from there.
-func (r *record) resume(s *runlog.State) {
+func (r *record) resume(s *runlog.State, decided map[string]store.Ask) {
 	r.seq, r.evicted, r.base, r.durable = s.Seq, s.Seq, 1, 1
 	entries := []runlog.Entry{{Type: store.RunStarted, Body: s.Started}, {Type: runlog.AgentChangedType, Body: &s.Agent}}
 	for _, q := range s.Asks {
-		if q.Settled == nil && slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind) { // the others are withdrawn
+		if _, ok := decided[q.Ask.ID]; !ok && q.Settled == nil && slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind) { // the others are withdrawn
 			entries = append(entries, runlog.Entry{Type: store.AskOpened, Key: q.Ask.ID, Body: &runlog.AskOpened{Ask: q.Ask}})
 		}
 	}

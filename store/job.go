@@ -160,9 +160,9 @@ type JobUpdate struct {
 	// Waits are the questions that a job waits for which is released in the state waiting, at most
 	// [MaxWaits]: it is given out again once one of them is decided or has expired. Without any
 	// that is at once.
-	Waits []string
-	Result    json.RawMessage // nil leaves it
-	Error     string          // replaces the one before; cut to [MaxText] by the caller
+	Waits  []string
+	Result json.RawMessage // nil leaves it
+	Error  string          // replaces the one before; cut to [MaxText] by the caller
 }
 
 // MaxWaits bounds [JobUpdate].Waits.

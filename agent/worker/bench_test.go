@@ -105,7 +105,7 @@ func BenchmarkParked(b *testing.B) {
 		}
 	}
 	model := llmtest.Loop(llmtest.Func(func(context.Context, *llm.Request) llmtest.Turn { return llmtest.Call("ask", nil) }))
-	benchWorker(b, s, model, worker.Options{MaxParked: 2 * jobs, OnEvent: func(ev worker.Event) {
+	benchWorker(b, s, model, worker.Options{MaxParked: 2 * jobs, ParkAfter: -1, OnEvent: func(ev worker.Event) {
 		if ev.Type == worker.JobWaiting {
 			waits <- struct{}{}
 		}

@@ -19,6 +19,7 @@ const (
 	JobResumed    EventType = "job.resumed"  // its run goes on
 	JobRetried    EventType = "job.retried"  // an attempt failed or was lost, and another follows after Wait
 	JobReturned   EventType = "job.returned" // the worker ends, and returns the job to the queue
+	JobParked     EventType = "job.parked"   // it waits for a person without a worker
 	JobEnded      EventType = "job.ended"    // in the state of Job
 	JobLost       EventType = "job.lost"     // another worker has it, and the work here does not count
 	ScheduleFired EventType = "schedule.fired"

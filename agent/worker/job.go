@@ -68,15 +68,16 @@ type work struct {
 	job   store.Job
 	state func(c *actors.Context, msg any)
 
-	begins  bool       // the run is being started
-	run     *agent.Run // nil for none
-	waiting bool
-	parking bool   // it is being suspended
-	waits   string // its reason, if not a person
-	why     error  // the cause with which this actor cancelled the run; nil for none
-	clock   *actors.Timer
-	left    time.Duration // of the attempt's time, while the clock stands still
-	ends    time.Time
+	begins    bool       // the run is being started
+	run       *agent.Run // nil for none
+	waiting   bool
+	parking   bool          // it is being suspended
+	parkTimer *actors.Timer // nil before it has waited
+	waits     string        // its reason, if not a person
+	why       error         // the cause with which this actor cancelled the run; nil for none
+	clock     *actors.Timer
+	left      time.Duration // of the attempt's time, while the clock stands still
+	ends      time.Time
 
 	again    *actors.Timer
 	retry    func(*actors.Context) // the step that tryNext repeats
@@ -203,7 +204,7 @@ func (j *work) resume(c *actors.Context) {
 	a, rt, run := j.w.agents[j.job.Agent], j.w.rt, j.job.Run
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
-			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) {
+			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
 				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
 			}
 		}
@@ -451,6 +452,14 @@ func (j *work) running(c *actors.Context, msg any) {
 		j.parked(c, m)
 	case suspended:
 		j.suspended(c, m.err)
+	case parkNow:
+		if j.mayPark() {
+			j.lookForQuestions(c)
+		}
+	case questions:
+		j.setAside(c, m)
+	case setAside:
+		j.wasSetAside(c, m.err)
 	}
 }
 
@@ -487,6 +496,7 @@ func (j *work) wait(c *actors.Context, now agent.Standing) {
 	j.w.send(lookNow{}) // there is room, or less
 	j.write(c, write{update: store.JobUpdate{State: state, Error: why}, event: Event{Type: typ, For: now.For}})
 	j.park(c)
+	j.parkLater(c, now)
 }
 
 // waitsFor begins the error of a job that waits for an instance of a server.

@@ -46,7 +46,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	case m.err == nil:
 		j.end(c, store.JobDone, result, "")
 	case errors.Is(m.err, agent.ErrSuspended):
-		j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true}, event: Event{Type: JobReturned}, last: true})
+		j.leaveWaiting(c)
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
 		j.close(c, j.job.Run, j.recovered) // another worker has claimed the run, but maybe not the job
 	case errors.Is(m.err, agent.ErrOutcomeUnknown):

@@ -157,7 +157,7 @@ func TestStandstill(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		frozen.freeze()
-		second := open(t, s, llmtest.Loop(script), &agent.Config{Tools: []agent.Tool{slow}}, nil)
+		second := open(t, s, llmtest.Loop(script), &agent.Config{Tools: []agent.Tool{slow}}, &worker.Options{ParkAfter: -1})
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		want(t, s, "j", store.JobWaiting)

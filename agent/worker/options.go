@@ -26,10 +26,14 @@ type Options struct {
 	// Concurrency bounds the jobs at work, without jobs that wait for a person. Zero
 	// means 8.
 	Concurrency int
-	// MaxParked bounds the jobs that wait for a person here, and so memory: a parked job takes
-	// about 10 KB. At the bound the worker claims no more, and reports it in the log and in
+	// MaxParked bounds the jobs that wait for a person here, and so memory: such a job takes
+	// about 10 KB until it is parked, see ParkAfter. At the bound the worker claims no more, and reports it in the log and in
 	// [Status]. Zero means 100,000.
 	MaxParked int
+	// ParkAfter is how long a job that waits for a person stays here. Then it is parked: no worker has
+	// it, and it takes no memory, until its question is decided or has expired. Zero means a minute,
+	// below zero never.
+	ParkAfter time.Duration
 	// Lease is how long a job stays this worker's without a renewal. Zero means 30 seconds. The runs have leases of their own: see [agent.Options].Lease.
 	Lease time.Duration
 	// Poll is how often the store is asked for work, cancels and schedules. Zero means
@@ -76,6 +80,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	d.Concurrency = cmp.Or(d.Concurrency, 8)
 	d.MaxParked = cmp.Or(d.MaxParked, 100_000)
+	d.ParkAfter = cmp.Or(d.ParkAfter, time.Minute)
 	d.Lease = cmp.Or(d.Lease, 30*time.Second)
 	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
 	d.Drain = cmp.Or(d.Drain, 30*time.Second)

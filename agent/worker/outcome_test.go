@@ -188,7 +188,7 @@ func TestParked(t *testing.T) {
 			return llmtest.Say("done")
 		}))
 		sh := open(t, s, model, &agent.Config{Approve: agent.AskAlways, AskExpiry: 24 * time.Hour, Tools: []agent.Tool{counted(false, &effects)}},
-			&worker.Options{Concurrency: 2, Lease: 10 * time.Second})
+			&worker.Options{Concurrency: 2, Lease: 10 * time.Second, ParkAfter: -1})
 		for i := range 20 {
 			add(t, s, store.Job{ID: fmt.Sprint("j", i), Timeout: time.Minute})
 		}

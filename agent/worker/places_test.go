@@ -34,7 +34,7 @@ func TestManyParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory()
 		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
-		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 64})
+		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 64, ParkAfter: -1})
 		for i := range 1100 {
 			add(t, s, store.Job{ID: fmt.Sprint("j", i)})
 		}
@@ -55,7 +55,7 @@ func TestMaxParked(t *testing.T) {
 		s := memory()
 		var log syncBuffer
 		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
-		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 1, MaxParked: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		sh := open(t, s, asking(), cfg, &worker.Options{Concurrency: 1, MaxParked: 3, ParkAfter: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for i := range 3 {
 			add(t, s, store.Job{ID: fmt.Sprint("j", i)})
 		}
@@ -106,7 +106,7 @@ func TestParkedRenewTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &renewals{Store: memory(), at: map[time.Time]int{}}
 		cfg := &agent.Config{Approve: agent.AskAlways, AskExpiry: 7 * 24 * time.Hour, Tools: []agent.Tool{counted(false, new(atomic.Int64))}}
-		open(t, s, asking(), cfg, &worker.Options{Poll: 50 * time.Millisecond})
+		open(t, s, asking(), cfg, &worker.Options{Poll: 50 * time.Millisecond, ParkAfter: -1})
 		for i := range 100 {
 			time.Sleep(137 * time.Millisecond)
 			add(t, s, store.Job{ID: fmt.Sprint("j", i)})

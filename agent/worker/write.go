@@ -109,6 +109,7 @@ func (j *work) leave(c *actors.Context, typ EventType, ev *Event) {
 			b.ended[j.job.State]++
 		case JobRetried:
 			b.retried++
+		case JobParked:
 		case JobReturned:
 			b.returns++
 		case JobLost:

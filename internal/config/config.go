@@ -202,6 +202,7 @@ type Worker struct {
 	Lease       time.Duration
 	Drain       time.Duration
 	Attempts    int
+	ParkAfter   time.Duration
 	OnUnknown   string // ask, tell, again or end
 	HTTP        string // the address of the intake; empty for none
 	Token       Key    // that the intake asks for

@@ -20,7 +20,7 @@ type queue struct {
 	held   map[*job]struct{}   // they have a lease, expired or not
 	left   map[*job]struct{}   // to be cancelled, without a lease
 	counts map[store.JobState]int
-	added  int64 // numbers jobs
+	added  int64             // numbers jobs
 	waits  map[string]string // the job that waits for an ask without a worker
 	fence  int64             // highest epoch of a deleted job
 }

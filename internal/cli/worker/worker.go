@@ -35,6 +35,7 @@ type workerFlags struct {
 	setup.Flags
 	concurrency int
 	parked      int
+	parkAfter   time.Duration
 	attempts    int
 	lease       time.Duration
 	drain       time.Duration
@@ -76,7 +77,8 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	f.Flags.Add(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&f.concurrency, "concurrency", 0, "work on so many `JOBS` at once; those that wait for a human do not count (default 8)")
-	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory (default 100000)")
+	flags.IntVar(&f.parked, "max-parked", 0, "claim nothing while so many `JOBS` wait for a human; each takes about 10 KB of memory until it is parked (default 100000)")
+	flags.DurationVar(&f.parkAfter, "park-after", 0, "park a job that has waited for a human for this `TIME`: it takes no memory then, and any worker goes on with it when it is answered (default 1m)")
 	flags.IntVar(&f.attempts, "attempts", 0, "give a job up after so many failures, where it does not say it (default 3)")
 	flags.DurationVar(&f.lease, "lease", 0, "a job is another worker's after this time without a sign of life (default 30s)")
 	flags.DurationVar(&f.AskExpiry, "ask-expiry", 7*24*time.Hour, "decline a question of the inbox without an answer after this `TIME`")
@@ -92,13 +94,13 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 // configuration says.
 func (f *workerFlags) settle(c *config.Worker, kept *config.Store) error {
 	switch {
-	case f.concurrency < 0, f.parked < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
-		return env.Usagef("--concurrency, --max-parked, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
+	case f.concurrency < 0, f.parked < 0, f.parkAfter < 0, f.attempts < 0, f.lease < 0, f.drain < 0, f.AskExpiry <= 0:
+		return env.Usagef("--concurrency, --max-parked, --park-after, --attempts, --lease and --drain-timeout are not below zero, and --ask-expiry is above it")
 	case f.events != "ends" && f.events != "all" && f.events != "none":
 		return env.Usagef("--events %q: want ends, all or none", f.events)
 	}
 	f.concurrency, f.attempts = cmp.Or(f.concurrency, c.Concurrency), cmp.Or(f.attempts, c.Attempts)
-	f.parked = cmp.Or(f.parked, c.MaxParked)
+	f.parked, f.parkAfter = cmp.Or(f.parked, c.MaxParked), cmp.Or(f.parkAfter, c.ParkAfter)
 	var err error
 	if f.unknown, err = setup.UnknownPolicy(cmp.Or(f.onUnknown, c.OnUnknown)); err != nil {
 		return err
@@ -180,7 +182,7 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 		return nil, err
 	}
 	agents := slices.Collect(maps.Values(o.Agents))
-	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, Lease: f.lease,
+	d.worker, err = worker.New(o.Runtime, &worker.Options{Agents: agents, Store: o.Store, Concurrency: f.concurrency, MaxParked: f.parked, ParkAfter: f.parkAfter, Lease: f.lease,
 		Drain: f.drain, Keep: f.keep, KeepRuns: f.keepRuns, Retry: worker.Retry{MaxAttempts: f.attempts}, OnEvent: d.heard, Logger: o.Log})
 	if err != nil {
 		return nil, env.Usagef("%w", err)
