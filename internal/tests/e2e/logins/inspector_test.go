@@ -14,6 +14,9 @@ import (
 // The MCP Inspector, without its window, uses tools with a token that it is given, in both eras,
 // and is refused without one and with one that has too few scopes (AUTH-03, AUTH-04).
 func TestInspector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each request is a program that starts")
+	}
 	t.Parallel() // with the others, which wait
 	line := peers.RequireInspector(t)
 	w := listenServe(t, oidc(t, "jwt"))

@@ -12,7 +12,7 @@ import (
 func TestLogin(t *testing.T) {
 	t.Parallel() // with the others, which wait
 	for _, as := range []*issuer{oidc(t, "jwt"), embedded(t)} {
-		for _, k := range kinds {
+		for _, k := range kinds() {
 			t.Run(as.name+" "+k.name, func(t *testing.T) {
 				w := k.listen(t, as)
 				each(t, func(t *testing.T, m maker) { login(w.with(t), m) })

@@ -155,7 +155,14 @@ type kind struct {
 	listen func(t *testing.T, as *issuer) *world
 }
 
-var kinds = []kind{{"mcpserver", listenProgram}, {"troupe serve", listenServe}}
+// kinds are the kinds; the quick tests have the first.
+func kinds() []kind {
+	all := []kind{{"mcpserver", listenProgram}, {"troupe serve", listenServe}}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
 
 // listenProgram starts a program made with mcpserver/auth.
 func listenProgram(t *testing.T, as *issuer) *world { return listenChanged(t, as, nil) }
@@ -219,12 +226,16 @@ func listenServe(t *testing.T, as *issuer) *world {
 	p := &peers.Troupe{Program: program, Home: t.TempDir()}
 	flags := []string{
 		"--expose", "tools", "--names", "plain", "--no-store", "--mcp", "far=" + self + " " + backend, "--drain-timeout", "1s",
-		"--auth-resource", w.front.endpoint(), "--auth-scopes", "tools:read", "--auth-tool", "write=tools:write",
 	}
 	if as.users == "" {
-		flags = append(flags, "--auth-issuer", as.url)
-	} else {
-		flags = append(flags, "--auth-embedded", "--auth-users", as.users)
+		flags = append(flags, "--auth-issuer", as.url, "--auth-resource", w.front.endpoint(), "--auth-scopes", "tools:read", "--auth-tool", "write=tools:write")
+	} else { // by the configuration
+		file := filepath.Join(p.Home, "troupe.yaml")
+		text := fmt.Sprintf("version: 1\nserve: { auth: { type: oauth, users: %q, resource: %q, scopes: [tools:read], tools: { write: tools:write } } }\n", as.users, w.front.endpoint())
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--config", file)
 	}
 	if as.asks != nil {
 		p.Env = []string{"TROUPE_AUTH_SECRET=" + as.asks.ClientSecret}
