@@ -57,7 +57,7 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// AUTH-05, AUTH-33, SECA-27: what clients register.
+// AUTH-05, AUTH-33, SECA-50: what clients register.
 func TestRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -96,7 +96,7 @@ func TestRegistration(t *testing.T) {
 	})
 }
 
-// SECA-27: a flood of registrations fills a pool that is bounded, displaces only what no person has
+// SECA-33: a flood of registrations fills a pool that is bounded, displaces only what no person has
 // used, and is slowed down for each address.
 func TestRegistrationFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestRegistrationFlood(t *testing.T) {
 	})
 }
 
-// AUTH-31, AUTH-32, SECA-16, SECA-27: documents of clients: what is fetched, how often, and what is
+// AUTH-31, AUTH-32, SECA-16, SECA-33: documents of clients: what is fetched, how often, and what is
 // believed.
 func TestDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestDocumentsAreGuarded(t *testing.T) {
 	}
 }
 
-// AUTH-05, AUTH-27, AUTH-40, AUTH-46: what a request must have. Each refusal goes back with state
+// AUTH-05, AUTH-27, AUTH-40, AUTH-46, SECA-20: what a request must have. Each refusal goes back with state
 // and issuer, and never with a code.
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// SEC-12, SECA-27, CVE-2026-27124: consent counts from the browser that has shown the page, of the
+// SEC-12, SECA-24, CVE-2026-27124: consent counts from the browser that has shown the page, of the
 // person who was logged in there, within its time, and from this site.
 func TestConsentIsOfItsBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestConsentIsOfItsBrowser(t *testing.T) {
 	})
 }
 
-// SECA-20, AUTH-05: a code is good once, for a minute, for its client, redirect address, verifier and
+// SECA-20, SECA-25, AUTH-05: a code is good once, for a minute, for its client, redirect address, verifier and
 // resource.
 func TestCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestCodes(t *testing.T) {
 	})
 }
 
-// AUTH-05, SECA-20: of requests that use one code, or one refresh token, at once, in two instances,
+// AUTH-05, SECA-25: of requests that use one code, or one refresh token, at once, in two instances,
 // one at most gets tokens, and those end.
 func TestRaces(t *testing.T) {
 	w := newWorld(t, nil)
@@ -428,7 +428,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// AUTH-05, AUTH-44: refresh tokens rotate; an old one ends the grant, in any instance; they are of
+// AUTH-05, AUTH-44, SECA-25: refresh tokens rotate; an old one ends the grant, in any instance; they are of
 // their client, and give no more than was consented to.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -504,7 +504,7 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// SECA-21, SECA-23, AUTH-50: a token is for one resource, and a code or a refresh token is none.
+// SECA-23, AUTH-50: a token is for one resource, and a code or a refresh token is none.
 func TestAudience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const second = "https://other.example.com/mcp"
@@ -597,7 +597,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// SECA-24: no code, token or secret is in the log or in clear in the store.
+// SECA-27: no code, token or secret is in the log or in clear in the store.
 func TestNothingInClear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -239,7 +239,7 @@ func (s *Server) answerAddress(q *request, values url.Values) string {
 }
 
 // consented takes the answer of a person. The page was shown to this browser, and to the person who
-// is still logged in there (CVE-2026-27124, SECA-27).
+// is still logged in there (CVE-2026-27124, SECA-24).
 func (s *Server) consented(w http.ResponseWriter, r *http.Request) error {
 	var p consent
 	cookie, err := r.Cookie(s.cookies.Name(browserCookie))

@@ -36,7 +36,7 @@ func TestLogin(t *testing.T) {
 }
 
 // The page shows what a person has to know, as text, and no other page may frame it, run a script
-// in it, or keep it; a GET changes nothing (SEC-12, SECA-27).
+// in it, or keep it; a GET changes nothing (SEC-12, SECA-29, SECA-50).
 func TestConsentPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

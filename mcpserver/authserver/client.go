@@ -224,7 +224,7 @@ func (d *documents) keep(id string, f *fetched) {
 }
 
 // documentOf returns the client that the document at an address describes. What could not be
-// fetched is not fetched again at once, and one address may cause few fetches (SECA-27).
+// fetched is not fetched again at once, and one address may cause few fetches (SECA-33).
 func (s *Server) documentOf(r *http.Request, id string) (*client, error) {
 	if s.opts.NoDocuments || len(id) > 1000 {
 		return nil, errNoClient

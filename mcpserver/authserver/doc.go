@@ -36,5 +36,6 @@
 // server.go has the [Server], its addresses and metadata; client.go the clients and their
 // registration; authorize.go the request of a client and the page that asks for consent; grant.go
 // what is kept of that; token.go the endpoints that clients call; keys.go the keys; login.go finds
-// out who the visitor is, and users.go by a file; look.go is what pages look like.
+// out who the visitor is, users.go by a file, and openid.go by a provider; look.go is what pages
+// look like.
 package authserver

@@ -68,9 +68,10 @@ func (s *Server) newHandle(subject string) (h handle) {
 }
 
 // owner and key are those of its record.
-func (s *Server) owner(h handle) string { return s.stem + hex.EncodeToString(h.person[:]) }
-func (h handle) grant() string          { return hex.EncodeToString(h.id[:]) }
-func (h handle) key() string            { return fmt.Sprintf("%s.%08x", h.grant(), h.n) }
+func (s *Server) owner(h handle) string         { return s.stem + hex.EncodeToString(h.person[:]) }
+func (s *Server) ownerOf(subject string) string { return s.stem + visit.Digest(subject) }
+func (h handle) grant() string                  { return hex.EncodeToString(h.id[:]) }
+func (h handle) key() string                    { return fmt.Sprintf("%s.%08x", h.grant(), h.n) }
 
 func (s *Server) sealHandle(h handle, use string) string {
 	plain := binary.BigEndian.AppendUint32(append(h.person[:], h.id[:]...), h.n)

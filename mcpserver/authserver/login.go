@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
-// Login finds out who visits a page: [LoginFunc], or what [LoginAt] and [Users] return.
+// Login finds out who visits a page: [LoginFunc], or what [LoginAt], [Users] and [OIDC] return.
 type Login interface {
 	// join makes the login one of a server.
 	join(s *Server) error

@@ -70,7 +70,7 @@ func sameResource(form url.Values, g *grant) error {
 	return nil
 }
 
-// redeem exchanges a code (SECA-20).
+// redeem exchanges a code (SECA-20, SECA-25).
 func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
 	bad := refuse("invalid_grant", "the code is not good: it is unknown, expired, used, or of another request")
 	h, ok := s.openHandle(form.Get("code"), useCode)

@@ -88,7 +88,7 @@ func TestUsers(t *testing.T) {
 	})
 }
 
-// SECA-27: attempts are limited for each user and address; another user, and later attempts, are let
+// SECA-33: attempts are limited for each user and address; another user, and later attempts, are let
 // in.
 func TestAttemptsAreLimited(t *testing.T) {
 	file := usersFile(t)

@@ -132,7 +132,7 @@ func New(s *mcpserver.Server, opts Options) (*Connector, error) {
 		c.opts.HTTP = guard.Client(nil)
 	}
 	if l, ok := opts.Login.(*oidcLogin); ok && c.site != nil {
-		l.at.http = c.opts.HTTP
+		l.at.http, l.way.HTTP = c.opts.HTTP, c.opts.HTTP
 	}
 	for _, p := range opts.Providers {
 		one, err := p.open(c.opts.HTTP, loopback)

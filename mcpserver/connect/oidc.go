@@ -1,17 +1,13 @@
 package connect
 
 import (
-	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
@@ -39,6 +35,7 @@ type oidcLogin struct {
 	at   *provider
 	c    *Connector
 	site *site
+	way  visit.OpenID
 }
 
 // Cookies of the login.
@@ -54,15 +51,6 @@ type visitor struct {
 	Until   time.Time `json:"until"`
 }
 
-// begun is the value of the cookie of a login under way.
-type begun struct {
-	State    string    `json:"state"`
-	Verifier string    `json:"verifier"`
-	Nonce    string    `json:"nonce"`
-	Back     string    `json:"back"`
-	Until    time.Time `json:"until"`
-}
-
 // join makes the login one of a connector.
 func (l *oidcLogin) join(c *Connector, base *url.URL) error {
 	if l.c != nil {
@@ -76,6 +64,7 @@ func (l *oidcLogin) join(c *Connector, base *url.URL) error {
 		return fmt.Errorf("connect: OIDC: %w", err)
 	}
 	l.at = p
+	l.way = visit.OpenID{Client: p.client, Cookies: &l.site.cookies, Cookie: loginCookie, Callback: l.site.address("login", "callback")}
 	return nil
 }
 
@@ -117,23 +106,7 @@ func (l *oidcLogin) begin(w http.ResponseWriter, r *http.Request) error {
 	if !l.ours(back) {
 		back = l.site.path()
 	}
-	client, err := l.at.client(r.Context())
-	if err != nil {
-		return err
-	}
-	nonce := visit.Random()
-	a, err := client.Begin(l.site.address("login", "callback"), []string{"openid"}, map[string]string{"nonce": nonce})
-	if err != nil {
-		return err
-	}
-	state, verifier := a.Secrets()
-	b := begun{State: state.Reveal(), Verifier: verifier.Reveal(), Nonce: nonce, Back: back, Until: time.Now().Add(flowLife)}
-	if err := l.site.cookies.Write(w, loginCookie, &b, flowLife); err != nil {
-		return err
-	}
-	w.Header().Set("Location", a.URL)
-	w.WriteHeader(http.StatusFound)
-	return nil
+	return l.way.Begin(w, r, back, []string{"openid"}, nil)
 }
 
 // ours reports whether an address is a path of our pages, which is no redirect to elsewhere.
@@ -145,26 +118,7 @@ func (l *oidcLogin) ours(back string) bool {
 
 // finish takes the answer of the provider.
 func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) error {
-	var b begun
-	if !l.site.cookies.Read(r, loginCookie, &b) || !time.Now().Before(b.Until) {
-		return errors.New("no login was begun in this browser")
-	}
-	client, err := l.at.client(r.Context())
-	if err != nil {
-		return err
-	}
-	a := client.Resume(l.site.address("login", "callback"), []string{"openid"}, oauth.NewSecret(b.State), oauth.NewSecret(b.Verifier))
-	code, err := a.Finish(r.URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
-	defer cancel()
-	t, err := client.Token(ctx, l.at.http, oauth.CodeGrant(a, code), "")
-	if err != nil {
-		return err
-	}
-	subject, err := subjectOf(t.ID, client.Server.Issuer, l.opts.ClientID, b.Nonce)
+	a, err := l.way.Finish(w, r)
 	if err != nil {
 		return err
 	}
@@ -172,54 +126,10 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) error {
 	if life <= 0 {
 		life = time.Hour
 	}
-	v := visitor{Issuer: client.Server.Issuer, Subject: subject, Until: time.Now().Add(life)}
+	v := visitor{Issuer: a.Issuer, Subject: a.Subject, Until: time.Now().Add(life)}
 	if err := l.site.cookies.Write(w, sessionCookie, &v, life); err != nil {
 		return err
 	}
-	l.site.cookies.Set(w, loginCookie, "", -time.Second)
-	http.Redirect(w, r, b.Back, http.StatusSeeOther)
+	http.Redirect(w, r, a.Back, http.StatusSeeOther)
 	return nil
-}
-
-// subjectOf reads an ID token that came from the token endpoint itself, by TLS: its signature
-// says no more than that (OpenID Connect Core section 3.1.3.7).
-func subjectOf(token oauth.Secret, issuer, client, nonce string) (string, error) {
-	parts := strings.Split(token.Reveal(), ".")
-	if len(parts) != 3 {
-		return "", errors.New("the provider gave no ID token")
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return "", errors.New("the ID token is malformed")
-	}
-	var claims struct {
-		Issuer   string      `json:"iss"`
-		Subject  string      `json:"sub"`
-		Audience jsonx.Value `json:"aud"`
-		Party    string      `json:"azp"`
-		Expires  float64     `json:"exp"`
-		Nonce    string      `json:"nonce"`
-	}
-	if jsonx.Unmarshal(raw, &claims) != nil {
-		return "", errors.New("the ID token is malformed")
-	}
-	var audience []string
-	if one, ok := jsonx.Text([]byte(claims.Audience)); ok {
-		audience = []string{one}
-	} else if jsonx.Unmarshal([]byte(claims.Audience), &audience) != nil {
-		return "", errors.New("the ID token is malformed")
-	}
-	switch {
-	case claims.Issuer != issuer:
-		return "", fmt.Errorf("the ID token: %w", oauth.ErrIssuer)
-	case !slices.Contains(audience, client), len(audience) > 1 && claims.Party != client:
-		return "", errors.New("the ID token is for another client")
-	case time.Unix(int64(claims.Expires), 0).Before(time.Now().Add(-time.Minute)):
-		return "", errors.New("the ID token has expired")
-	case nonce == "" || claims.Nonce != nonce:
-		return "", errors.New("the ID token answers another login")
-	case claims.Subject == "" || len(claims.Subject) > 255:
-		return "", errors.New("the ID token has no subject")
-	}
-	return claims.Subject, nil
 }

@@ -38,7 +38,7 @@ type authFlags struct {
 	secret string                // of the client introspect
 }
 
-// secretVariable has the secret of --auth-introspect, which no command line shows.
+// secretVariable has the secret of --auth-introspect or --auth-client, which no command line shows.
 const secretVariable = "TROUPE_AUTH_SECRET"
 
 // settle fills in what the configuration says, and reads the tokens.

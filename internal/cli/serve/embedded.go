@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -17,17 +18,21 @@ import (
 type embeddedFlags struct {
 	embedded bool
 	users    string
+	login    string // the issuer of a provider
+	client   string // there
 }
 
 // settle refuses what does not go together.
 func (f *embeddedFlags) settle(all *authFlags) error {
 	switch {
-	case !f.embedded && f.users != "":
-		return env.Usagef("--auth-users needs --auth-embedded")
+	case !f.embedded && (f.users != "" || f.login != "" || f.client != ""):
+		return env.Usagef("--auth-users, --auth-login and --auth-client need --auth-embedded")
 	case !f.embedded:
 		return nil
-	case f.users == "":
-		return env.Usagef("--auth-embedded needs --auth-users FILE, whose users may log in; make it with: troupe serve users add FILE NAME")
+	case (f.users == "") == (f.login == ""):
+		return env.Usagef("--auth-embedded needs --auth-users FILE, whose users may log in (make it with: troupe serve users add FILE NAME), or --auth-login URL, an OpenID provider at which people log in")
+	case (f.login == "") != (f.client == ""):
+		return env.Usagef("--auth-login and --auth-client belong together: the OpenID provider, and the id of this server there")
 	case all.issuer != "" || all.introspect != "" || len(all.tokens) > 0:
 		return env.Usagef("--auth-embedded excludes --auth-issuer, --auth-introspect and --token")
 	}
@@ -62,9 +67,13 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 			}
 		}
 	}
+	login := authserver.Users(f.users)
+	if f.login != "" {
+		login = authserver.OIDC(authserver.OIDCOptions{Issuer: f.login, ClientID: f.client, ClientSecret: os.Getenv(secretVariable)})
+	}
 	as, err := authserver.New(ctx, authserver.Options{
 		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
-		Login: authserver.Users(f.users), Store: o.Store, Keys: keys, Logger: o.Log,
+		Login: login, Store: o.Store, Keys: keys, Logger: o.Log,
 	})
 	if err != nil {
 		return nil, env.Usagef("--auth-embedded: %w", err)

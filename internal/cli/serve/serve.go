@@ -72,6 +72,8 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringVar(&f.auth.introspect, "auth-introspect", "", "ask the issuer about each token, as this `CLIENT`, whose secret is $"+secretVariable)
 	flags.BoolVar(&f.auth.embedded, "auth-embedded", false, "be the authorization server, too: clients register here, and people log in and consent at pages of this server")
 	flags.StringVar(&f.auth.users, "auth-users", "", "the users of this `FILE` may log in (see troupe serve users)")
+	flags.StringVar(&f.auth.login, "auth-login", "", "people log in at this OpenID provider, the `URL` of its issuer")
+	flags.StringVar(&f.auth.client, "auth-client", "", "this server is the `CLIENT` of that provider, whose secret is $"+secretVariable+"; it sends people back to /login/callback")
 	flags.StringVar(&f.unanswered, "unanswered", "", "`WHERE` questions go that the client cannot be asked: inbox (default), decline")
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")

@@ -1,0 +1,261 @@
+package authserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/netguard"
+	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// OIDCOptions describes the OpenID provider at which people log in: one whose own tokens do not
+// fit, because it knows no resources or registers no clients.
+type OIDCOptions struct {
+	// Issuer is the provider's, byte by byte as in its metadata.
+	Issuer string
+	// ClientID and ClientSecret are of a client there, with the redirect address Options.Issuer +
+	// "/login/callback". A public client has no secret.
+	ClientID, ClientSecret string
+	// PostSecret sends the secret in the body of requests, in place of the header.
+	PostSecret bool
+	// Scopes are asked for beside openid.
+	Scopes []string
+	// HTTP contacts the provider. Nil is a client that contacts the host of Issuer and public
+	// addresses.
+	HTTP *http.Client
+}
+
+// OIDC is a login at an OpenID provider. Subjects are those of the provider. Where it gives refresh
+// tokens, what was granted here is good only as long as the provider renews the login: that is asked
+// at most every 30 seconds, and a provider that cannot be reached lets no token be renewed.
+func OIDC(o OIDCOptions) Login { return &openID{opts: o} }
+
+type openID struct {
+	opts  OIDCOptions
+	s     *Server
+	at    visit.OpenID
+	found atomic.Pointer[discovered] // nil before
+}
+
+// discovered is the client at the provider, by its metadata.
+type discovered struct {
+	client *oauth.Client
+	until  time.Time
+}
+
+// upstream is the login of a person at the provider. It is a record of the person.
+type upstream struct {
+	Refresh string    `json:"refresh"`
+	Checked time.Time `json:"checked,omitzero"`
+}
+
+const (
+	kindUpstream = "authserver-upstream"
+	openIDCookie = "troupe-auth-begun"
+
+	upstreamLife = 2 * time.Hour    // of a login that no consent has followed
+	checkedFor   = 30 * time.Second // with the 30 seconds of a resource server that is a minute
+	metadataLife = time.Hour
+)
+
+func (l *openID) join(s *Server) error {
+	if l.s != nil {
+		return errors.New("a server has this login already")
+	}
+	if l.opts.ClientID == "" {
+		return errors.New("OIDCOptions.ClientID is empty")
+	}
+	if _, err := oauth.ServerAddresses(l.opts.Issuer, oauth.OnLoopback(s.opts.Issuer)); err != nil {
+		return fmt.Errorf("OIDCOptions.Issuer: %w", err)
+	}
+	hc := l.opts.HTTP
+	if hc == nil {
+		u, err := url.Parse(l.opts.Issuer)
+		if err != nil {
+			return err
+		}
+		guard, err := netguard.New(&netguard.Options{Allow: []string{u.Host}, Loopback: oauth.OnLoopback(s.opts.Issuer)})
+		if err != nil {
+			return err
+		}
+		hc = guard.Client(nil)
+	}
+	l.s = s
+	l.at = visit.OpenID{Client: l.client, HTTP: hc, Cookies: &s.cookies, Cookie: openIDCookie, Callback: s.at("login/callback")}
+	return nil
+}
+
+// client returns the client at the provider.
+func (l *openID) client(ctx context.Context) (*oauth.Client, error) {
+	if d := l.found.Load(); d != nil && time.Now().Before(d.until) {
+		return d.client, nil
+	}
+	server, err := oauth.FetchServer(ctx, l.at.HTTP, l.opts.Issuer, oauth.OnLoopback(l.opts.Issuer))
+	if err != nil {
+		return nil, fmt.Errorf("asking the provider where its endpoints are: %w", err)
+	}
+	c := &oauth.Client{Server: server, ID: l.opts.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(l.opts.ClientSecret)}
+	switch {
+	case l.opts.ClientSecret != "" && l.opts.PostSecret:
+		c.Method = oauth.AuthPost
+	case l.opts.ClientSecret != "":
+		c.Method = oauth.AuthBasic
+	}
+	l.found.Store(&discovered{c, time.Now().Add(metadataLife)})
+	return c, nil
+}
+
+func (l *openID) visitor(r *http.Request) (person, bool) { return l.s.loggedIn(r) }
+
+func (l *openID) enter(w http.ResponseWriter, _ *http.Request, back string) error {
+	w.Header().Set("Location", visit.WithQuery(l.s.path("login"), "return_to", back))
+	w.WriteHeader(http.StatusFound)
+	return nil
+}
+
+func (l *openID) serve(w http.ResponseWriter, r *http.Request, page string) error {
+	var err error
+	switch {
+	case r.Method == http.MethodPost || page != "" && page != "callback":
+		l.s.say(w, http.StatusNotFound, "This page does not exist.")
+	case page == "callback":
+		err = l.finish(w, r)
+	default:
+		back := r.URL.Query().Get("return_to")
+		if !visit.IsPath(back) {
+			if who, ok := l.visitor(r); ok {
+				l.s.say(w, http.StatusOK, "You are logged in as "+who.Subject+".")
+				return nil
+			}
+			back = l.s.path("login")
+		}
+		err = l.begin(w, r, back)
+	}
+	if err != nil {
+		l.s.log.Warn("a visitor is not logged in", "error", err)
+		l.s.say(w, http.StatusBadGateway, "The login did not succeed. Begin again in the program that has sent you here.")
+	}
+	return nil
+}
+
+// begin sends the browser to the provider. With offline access the login can be asked about later.
+func (l *openID) begin(w http.ResponseWriter, r *http.Request, back string) error {
+	c, err := l.client(r.Context())
+	if err != nil {
+		return err
+	}
+	scopes, params := append([]string{"openid"}, l.opts.Scopes...), map[string]string(nil)
+	if slices.Contains(c.Server.Scopes, offline) {
+		scopes, params = append(scopes, offline), map[string]string{"prompt": "consent"} // OpenID Connect Core, section 11
+	}
+	return l.at.Begin(w, r, back, scopes, params)
+}
+
+// finish takes the answer of the provider, in the browser that was sent there (CVE-2026-27124).
+func (l *openID) finish(w http.ResponseWriter, r *http.Request) error {
+	a, err := l.at.Finish(w, r)
+	if err != nil {
+		return err
+	}
+	who := person{Subject: a.Subject}
+	if !a.Refresh.IsZero() {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails
+		who.Login = hex.EncodeToString(id[:])
+		if err := l.keep(r.Context(), who, &upstream{Refresh: a.Refresh.Reveal()}, upstreamLife); err != nil {
+			return err
+		}
+	}
+	l.s.log.Info("a user logs in", "subject", who.Subject, "address", l.s.addressOf(r), "renewable", who.Login != "")
+	if err := l.s.logIn(w, who); err != nil {
+		return err
+	}
+	w.Header().Set("Location", a.Back)
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// keep writes a login at the provider.
+func (l *openID) keep(ctx context.Context, who person, u *upstream, life time.Duration) error {
+	if err := l.s.put(ctx, kindUpstream, l.s.ownerOf(who.Subject), who.Login, u, time.Now().Add(life)); err != nil {
+		return fmt.Errorf("keeping a login: %w", err)
+	}
+	return nil
+}
+
+// active asks the provider whether it renews the login of a grant, unless that was asked a moment
+// ago. One request asks, in all instances: a refresh token is of one use there, too.
+func (l *openID) active(ctx context.Context, g *grant) (bool, error) {
+	if g.Login == "" {
+		return true, nil // the provider cannot be asked
+	}
+	owner, by := l.s.ownerOf(g.Subject), rand.Text()
+	place := owner + "." + g.Login
+	for wait := time.Duration(0); ; wait += 200 * time.Millisecond {
+		var u upstream
+		found, err := l.s.get(ctx, kindUpstream, owner, g.Login, &u)
+		if err != nil || !found {
+			return false, err
+		}
+		if time.Since(u.Checked) < checkedFor {
+			return true, nil
+		}
+		err = l.s.opts.Store.LeaseSealed(ctx, kindUpstream, place, by, 30*time.Second)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrLeased) || wait >= 10*time.Second {
+			return false, fmt.Errorf("asking the provider about a login: %w", err)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second) // the token is of one use
+	defer cancel()
+	ok, err := l.renew(ctx, person{g.Subject, g.Login})
+	return ok, cmp.Or(err, l.s.opts.Store.ReleaseSealed(ctx, kindUpstream, place, by))
+}
+
+// renew renews a login at the provider. It is called by the holder of the lease.
+func (l *openID) renew(ctx context.Context, who person) (bool, error) {
+	var u upstream // once more: another request may have renewed it
+	owner := l.s.ownerOf(who.Subject)
+	found, err := l.s.get(ctx, kindUpstream, owner, who.Login, &u)
+	if err != nil || !found || time.Since(u.Checked) < checkedFor {
+		return found, err
+	}
+	c, err := l.client(ctx)
+	if err != nil {
+		return false, err
+	}
+	t, err := c.Token(ctx, l.at.HTTP, oauth.RefreshGrant(oauth.NewSecret(u.Refresh), nil), "")
+	if oauth.CodeOf(err) == "invalid_grant" {
+		l.s.log.Warn("the provider does not renew a login: what it has granted ends", "subject", who.Subject)
+		if err := l.s.opts.Store.DeleteRecord(ctx, kindUpstream, owner, who.Login); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking the provider about a login: %w", err)
+	}
+	if !t.Refresh.IsZero() {
+		u.Refresh = t.Refresh.Reveal()
+	}
+	u.Checked = time.Now()
+	return true, l.keep(ctx, who, &u, l.s.opts.GrantLife+upstreamLife)
+}
