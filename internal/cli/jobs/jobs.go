@@ -169,6 +169,28 @@ func HookGuard(e *env.Env) (*netguard.Guard, error) {
 // errImpatient is the cause of a context that --wait-timeout ended.
 var errImpatient = env.ExitWith(env.ExitTimeout, errors.New("the time of --wait-timeout is over"))
 
+// noteWaits says what a job waits for: a server, or each question of its run, once.
+func noteWaits(ctx context.Context, e *env.Env, s store.Asks, j *store.Job, told map[string]bool) {
+	say := func(id, text string) {
+		if !told[id] {
+			told[id] = true
+			e.Note("it %s", env.Plain(text))
+		}
+	}
+	if j.Error != "" {
+		say(j.Error, j.Error)
+		return
+	}
+	asks, err := s.Asks(ctx, store.AskQuery{Status: store.AskPending, Run: j.Run})
+	if len(asks) == 0 || err != nil { // of a sub-agent, say
+		say("", "waits for a human: troupe inbox")
+	}
+	for _, a := range asks {
+		told[""] = true
+		say(a.ID, fmt.Sprintf("waits for a human (%s, %s): troupe inbox show %s", a.Kind, cmp.Or(a.Server, "of the run"), env.Short(a.ID)))
+	}
+}
+
 // waitJob waits for the end of a job, and prints what it has come to.
 func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *jobFlags) error {
 	e.Note("job %s", j.ID)
@@ -177,7 +199,7 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 		ctx, cancel = context.WithTimeoutCause(ctx, f.patience, errImpatient)
 		defer cancel()
 	}
-	told := false
+	told := make(map[string]bool)
 	err := env.Every(ctx, env.LookEvery, func() (bool, error) {
 		now, err := s.Job(ctx, j.ID)
 		switch {
@@ -186,13 +208,8 @@ func waitJob(ctx context.Context, e *env.Env, s store.Store, j store.Job, f *job
 		case ctx.Err() == nil: // else the end of ctx is reported
 			return false, fmt.Errorf("waiting for the job: %w", err)
 		}
-		if j.State == store.JobWaiting && !told {
-			told = true
-			if j.Error != "" {
-				e.Note("it %s", env.Plain(j.Error))
-			} else {
-				e.Note("it waits for a human: troupe inbox")
-			}
+		if j.State == store.JobWaiting {
+			noteWaits(ctx, e, s, &j, told)
 		}
 		return j.State.Ended(), nil
 	})
