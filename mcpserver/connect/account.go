@@ -126,7 +126,7 @@ const tellTime = 5 * time.Second
 const (
 	refreshTime  = 40 * time.Second // with the wait for another
 	refreshLease = 30 * time.Second
-	refreshPause = 100 * time.Millisecond
+	leasePause   = 100 * time.Millisecond
 	refreshEarly = 30 * time.Second // before a token ends
 )
 
@@ -152,29 +152,40 @@ func disconnected(p *provider) error {
 	return fmt.Errorf("%s: %w: call again", p.title, ErrDisconnected)
 }
 
-// refresh renews a token: once, however many requests and processes want it, and saved before it
-// is used.
-func (c *Connector) refresh(ctx context.Context, who owner, p *provider, before string, refused bool) (*account, error) {
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+// lease waits until no other has the lease, here or in another process. Release gives it up.
+func (c *Connector) lease(ctx context.Context, kind, key string, ttl time.Duration) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, ttl+10*time.Second)
 	defer cancel()
-	key, me := accountKey(who, p), uuid.NewString()
+	me := uuid.NewString()
 	for {
-		err := c.vault.LeaseSealed(ctx, kindAccount, key, me, refreshLease)
+		err := c.vault.LeaseSealed(ctx, kind, key, me, ttl)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, store.ErrLeased) {
 			return nil, err
 		}
-		if err := pause.For(ctx, refreshPause); err != nil {
+		if err := pause.For(ctx, leasePause); err != nil {
 			return nil, err
 		}
 	}
-	defer func() {
+	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = c.vault.ReleaseSealed(ctx, kindAccount, key, me) // else it ends with its time
-	}()
+		_ = c.vault.ReleaseSealed(ctx, kind, key, me) // else it ends with its time
+	}, nil
+}
+
+// refresh renews a token: once, however many requests and processes want it, and saved before it
+// is used.
+func (c *Connector) refresh(ctx context.Context, who owner, p *provider, before string, refused bool) (*account, error) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	release, err := c.lease(ctx, kindAccount, accountKey(who, p), refreshLease)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	a, version, err := c.account(ctx, who, p)
 	switch {
 	case err != nil:

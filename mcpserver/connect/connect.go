@@ -79,8 +79,6 @@ type Connector struct {
 	names     []string // of providers, as they are listed
 	site      *site    // nil without Base
 	local     local
-
-	making chan struct{} // has the place of the handler that looks for an open page and makes one
 }
 
 // New returns a connector for the handlers of a server. It refuses options with which accounts
@@ -88,7 +86,7 @@ type Connector struct {
 func New(s *mcpserver.Server, opts Options) (*Connector, error) {
 	c := &Connector{
 		server: s, opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), store: opts.Store,
-		providers: make(map[string]*provider), making: make(chan struct{}, 1),
+		providers: make(map[string]*provider),
 	}
 	c.opts.Transport = cmp.Or(opts.Transport, http.DefaultTransport)
 	switch {

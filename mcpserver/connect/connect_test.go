@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/connect"
+	"github.com/troupe-dev/troupe/store"
 )
 
 func challenge(verifier string) string {
@@ -905,6 +906,47 @@ func TestOthersGoOn(t *testing.T) {
 		b.connect(pages[2])
 		if got := peers[2].answer(); got != "200 OK the data" {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// slowStore gives others time before it answers.
+type slowStore struct{ connect.Store }
+
+func (s slowStore) Records(ctx context.Context, q store.RecordQuery) ([]store.Record, error) {
+	all, err := s.Store.Records(ctx, q)
+	time.Sleep(time.Second)
+	return all, err
+}
+
+// Two instances that make a page for the same need at the same time agree on one.
+func TestOnePageOfTwoInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		slow := func(o *connect.Options) { o.Store, o.NoWait = slowStore{w.store}, true }
+		pages := make(map[string]bool)
+		var peers []*peer
+		for _, host := range []string{"api.example.com", ""} {
+			peers = append(peers, w.dial(w.start(host, alice, slow).Server, mcp.V2026_07_28, `{}`))
+		}
+		for range 2 {
+			for _, p := range peers {
+				p.call("use", useHub, "")
+			}
+			for _, p := range peers {
+				text := p.receive().text()
+				_, page, ok := strings.Cut(text, "then call again: ")
+				if !ok {
+					t.Fatalf("got %q", text)
+				}
+				pages[page] = true
+			}
+		}
+		if len(pages) != 1 {
+			t.Errorf("got the pages %v, want one", pages)
+		}
+		for page := range pages {
+			w.browser("alice").connect(page)
 		}
 	})
 }

@@ -114,34 +114,44 @@ func (c *Connector) pages(ctx context.Context, who owner) (all []*page, err erro
 // is reports whether a page is for a need.
 func (p *page) is(n *need) bool { return p.Provider == n.name && slices.Equal(p.Scopes, n.scopes) }
 
+// pageLease bounds the making of a page.
+const pageLease = 10 * time.Second
+
+// findPage returns the id of the page for a need, or how many others are open.
+func (c *Connector) findPage(ctx context.Context, who owner, n *need) (id string, open int, err error) {
+	all, err := c.pages(ctx, who)
+	for _, p := range all {
+		switch {
+		case n.ready && p.State == pageDone && p.is(n): // of the run before
+			return p.id, 0, nil
+		case p.State != "":
+		case p.is(n) && p.Principal == who.principal && time.Until(p.Expires) > tooOld:
+			return p.id, 0, nil
+		default:
+			open++
+		}
+	}
+	return "", open, err
+}
+
 // page returns the id of the open page for a need, or of a new one.
 func (c *Connector) page(ctx context.Context, req Requester, who owner, n *need) (id string, err error) {
-	select { // two calls of one person get one page
-	case c.making <- struct{}{}:
-		defer func() { <-c.making }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
 	if who.local {
 		if err := c.local.open(c); err != nil {
 			return "", err
 		}
 	}
-	all, err := c.pages(ctx, who)
-	if err != nil {
-		return "", err
+	if id, _, err := c.findPage(ctx, who, n); id != "" || err != nil {
+		return id, err
 	}
-	open := 0
-	for _, p := range all {
-		switch {
-		case n.ready && p.State == pageDone && p.is(n): // of the run before
-			return p.id, nil
-		case p.State != "":
-		case p.is(n) && p.Principal == who.principal && time.Until(p.Expires) > tooOld:
-			return p.id, nil
-		default:
-			open++
-		}
+	release, err := c.lease(ctx, kindPage, who.id(), pageLease) // two calls get one page, of two instances too
+	if err != nil {
+		return "", fmt.Errorf("making a page: %w", err)
+	}
+	defer release()
+	id, open, err := c.findPage(ctx, who, n)
+	if id != "" || err != nil {
+		return id, err
 	}
 	if open >= maxOpen {
 		return "", fmt.Errorf("connecting the %s account: %d pages wait for the user already: finish or refuse one of them at %s", n.title, open, c.siteOf(who).address())

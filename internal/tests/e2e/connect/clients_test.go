@@ -200,7 +200,6 @@ func TestForeignClients(t *testing.T) {
 	for _, way := range []string{"direct", "gateway"} {
 		t.Run(way, func(t *testing.T) {
 			w := newWorld(t)
-			alice := w.person("alice")
 			at, token := w.at+"/mcp", "alice-token"
 			if way == "gateway" {
 				at, token = w.gateway(program), ""
@@ -209,7 +208,7 @@ func TestForeignClients(t *testing.T) {
 				for _, kind := range []string{"url", "none"} {
 					t.Run(tt.name+" "+kind, func(t *testing.T) {
 						w := &world{T: t, at: w.at, service: w.service}
-						alice := &person{w, alice.tab}
+						alice := w.person("alice")
 						var f *foreign
 						if tt.sdk == "go" {
 							f = w.gosdk(kind, at, token)
