@@ -83,6 +83,10 @@ models: ## build the real model servers that tests talk to, once (10 minutes of 
 e2e-models: models ## the tests on real model servers: Ollama and llama-server (40 seconds)
 	@$(NESTED) REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./e2e/models
 
+.PHONY: kill-matrix
+kill-matrix: ## kill a process at every commit and every effect of runs of each kind, and resume them (3 minutes)
+	@$(NESTED) KILL_MATRIX=whole $(GO) test -count 1 -timeout 20m -v -run KillMatrix ./killmatrix | grep -v '^=== '
+
 .PHONY: rules
 rules: ## write the tests that cite each rule into docs/protocol.md (1 second)
 	@$(NESTED) $(GO) run ./rules -w

@@ -1,0 +1,370 @@
+//go:build linux
+
+package killmatrix
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/mcptest"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+const (
+	// Variables that make the test binary a host or a server.
+	hostVariable   = "TROUPE_KILL_HOST"
+	serverVariable = "TROUPE_KILL_SERVER"
+
+	legacy = mcp.V2025_11_25
+)
+
+type leaseTime = time.Duration
+
+func TestMain(m *testing.M) {
+	switch text, file := os.Getenv(hostVariable), os.Getenv(serverVariable); {
+	case file != "":
+		s, err := newServer(file)
+		if err == nil {
+			err = s.ServeStdio(context.Background())
+		}
+		end(err)
+	case text != "":
+		var j job
+		err := json.Unmarshal([]byte(text), &j)
+		if err == nil {
+			err = host(j)
+		}
+		end(err)
+	}
+	mcptest.Run(m, 16)
+}
+
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// point is a moment at which a host is killed.
+type point struct {
+	commit int // at which; zero if it is at an effect
+	effect int
+	after  bool
+}
+
+func (p point) String() string {
+	when := "before"
+	if p.after {
+		when = "after"
+	}
+	if p.commit > 0 {
+		return fmt.Sprintf("%s commit %d", when, p.commit)
+	}
+	return fmt.Sprintf("%s effect %d", when, p.effect)
+}
+
+// TestKillMatrix: wherever a process is killed, the run ends as one that was left alone: every effect
+// once, every question answered once, the same conversation, and what was spent is that of the turns
+// and of those that were lost.
+func TestKillMatrix(t *testing.T) {
+	whole := os.Getenv("KILL_MATRIX") == "whole"
+	for _, transport := range []string{"legacy stdio", "modern HTTP"} {
+		for number, kind := range slices.Sorted(maps.Keys(kinds)) {
+			t.Run(transport+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				calm := newWorld(t, transport, kind).play(point{})
+				if calm.Err != "" || len(calm.effects) != 3 || calm.Commits < 5 {
+					t.Fatalf("a run that is left alone: got %+v, want three effects", calm)
+				}
+				var points []point
+				for _, after := range []bool{false, true} {
+					for n := range calm.Commits {
+						points = append(points, point{commit: n + 1, after: after})
+					}
+					for n := range 3 {
+						points = append(points, point{effect: n + 1, after: after})
+					}
+				}
+				tried := 0
+				for i, p := range points {
+					if (i+3*number)%10 != 0 && !whole {
+						continue
+					}
+					tried++
+					newWorld(t, transport, kind).play(p).compare(t, p, calm)
+				}
+				t.Logf("%d of %d points, %d commits", tried, len(points), calm.Commits)
+			})
+		}
+	}
+}
+
+// world is the surroundings of one run: its store, its server, and the person who answers.
+type world struct {
+	t    *testing.T
+	job  job
+	s    store.Store
+	mu   sync.Mutex
+	told map[string]int // answers that counted, by the question
+}
+
+func newWorld(t *testing.T, transport, kind string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, job: job{DB: filepath.Join(dir, "troupe.db"), Orders: filepath.Join(dir, "effects"), Kind: kind}, told: make(map[string]int)}
+	var err error
+	if w.s, err = sqlite.Open(w.job.DB, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.s.Close() })
+	if transport == "modern HTTP" {
+		url, stop, err := serveHTTP(w.job.Orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		w.job.URL = url
+	}
+	return w
+}
+
+// outcome is what came of a run.
+type outcome struct {
+	report
+	killed       bool
+	effects      []string
+	conversation string
+	questions    []string // approvals and limits
+	lost         int      // tokens of the turns that were lost
+	unknown      int      // calls that were asked about
+	told         map[string]int
+}
+
+// play lets the run go on in process after process until it ends. The first one is killed.
+func (w *world) play(p point) *outcome {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
+	defer cancel()
+	answering := make(chan struct{})
+	defer func() { <-answering }()
+	answers, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer close(answering)
+		w.answer(answers)
+	}()
+	if p.effect > 0 {
+		when := map[bool]string{false: "before", true: "after"}[p.after]
+		if err := os.WriteFile(w.job.Orders+".order", []byte(when+" "+strconv.Itoa(p.effect)), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	out := new(outcome)
+	for n := range 5 {
+		j := w.job
+		if n == 0 {
+			j.Kill, j.After = p.commit, p.after
+		}
+		r, err := w.host(ctx, j)
+		if err == nil {
+			out.report = *r
+			break
+		}
+		if out.killed = true; n > 0 {
+			w.t.Fatalf("%v: process %d: %v", p, n+1, err)
+		}
+		w.release(ctx)
+	}
+	w.read(ctx, out)
+	return out
+}
+
+// host runs a host process to its end.
+func (w *world) host(ctx context.Context, j job) (*report, error) {
+	raw, err := json.Marshal(j)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), hostVariable+"="+string(raw))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 10 * time.Second // a server on a pipe may hold stderr for a moment
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	r := new(report)
+	if err := json.Unmarshal(stdout.Bytes(), r); err != nil {
+		w.t.Fatalf("the host printed %q: %v", stdout.String(), err)
+	}
+	return r, nil
+}
+
+// release ends the leases of a process that is known to be dead.
+func (w *world) release(ctx context.Context) {
+	all, err := w.s.Runs(ctx, store.Query{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Owner != "" {
+			if err := w.s.Release(ctx, r.ID, r.Owner, r.Epoch); err != nil && !errors.Is(err, store.ErrFenced) {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// answer answers every question of the inbox, whether a process waits for it or not.
+func (w *world) answer(ctx context.Context) {
+	for ctx.Err() == nil {
+		asks, err := w.s.Asks(ctx, store.AskQuery{Status: store.AskPending})
+		for _, a := range asks {
+			if d, ok := w.decision(a); ok && err == nil {
+				if _, err := w.s.SettleAsk(ctx, a.ID, d); err == nil {
+					w.mu.Lock()
+					w.told[a.Kind+" "+a.ID]++
+					w.mu.Unlock()
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) decision(a store.Ask) (store.Decision, bool) {
+	yes := store.Decision{Status: store.AskAccepted, By: "the test", Scope: "once"}
+	switch a.Kind {
+	case runlog.AskForm:
+		yes.Answer = json.RawMessage(`{"action":"accept","content":{"word":"yes"}}`)
+	case runlog.AskURL:
+		if err := os.WriteFile(w.job.Orders+".visited", nil, 0o600); err != nil {
+			w.t.Error(err)
+		}
+	case runlog.AskPage:
+		return runlog.PageDecision("retry"), true
+	case runlog.AskOutcome:
+		var p runlog.OutcomePayload
+		var args in
+		if json.Unmarshal(a.Payload, &p) != nil || json.Unmarshal(p.Arguments, &args) != nil {
+			return store.Decision{}, false
+		}
+		if slices.Contains(w.effects(), strconv.Itoa(args.N)) {
+			return runlog.OutcomeDecision(runlog.OutcomeHappened, result(args.N)), true
+		}
+		return runlog.OutcomeDecision(runlog.OutcomeAgain, ""), true
+	}
+	return yes, true
+}
+
+func (w *world) effects() []string {
+	raw, err := os.ReadFile(w.job.Orders)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Error(err)
+	}
+	return strings.Fields(string(raw))
+}
+
+// read reads what came of the run from its journal.
+func (w *world) read(ctx context.Context, out *outcome) {
+	w.t.Helper()
+	all, err := w.s.Runs(ctx, store.Query{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range all {
+		entries, err := runlog.Entries(ctx, w.s, r.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, e := range entries {
+			switch b := e.Body.(type) {
+			case *runlog.ModelFailed:
+				out.lost += b.Usage.Total()
+			case *runlog.AskOpened:
+				switch b.Ask.Kind {
+				case runlog.AskKind:
+					var p runlog.ApprovalPayload
+					if err := json.Unmarshal(b.Ask.Payload, &p); err != nil {
+						w.t.Fatal(err)
+					}
+					out.questions = append(out.questions, p.Tool+" "+string(p.Arguments))
+				case runlog.AskLimit:
+					out.questions = append(out.questions, string(b.Ask.Payload))
+				case runlog.AskOutcome:
+					out.unknown++
+				}
+			}
+		}
+		if r.ID == runID {
+			raw, err := json.Marshal(runlog.StateOf(entries).Messages())
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			out.conversation = strings.ReplaceAll(string(raw), reported, "")
+		}
+	}
+	out.effects = w.effects()
+	slices.Sort(out.effects)
+	slices.Sort(out.questions)
+	w.mu.Lock()
+	out.told = maps.Clone(w.told)
+	w.mu.Unlock()
+}
+
+// reported is what stands before a result that a person reports.
+const reported = `a person reports that the call took effect:\n`
+
+// compare holds what came of a run that was killed against one that was left alone.
+func (got *outcome) compare(t *testing.T, p point, want *outcome) {
+	t.Helper()
+	fail := func(what string, got, want any) { t.Errorf("killed %v: %s: got %v, want %v", p, what, got, want) }
+	if got.Text != want.Text || got.Err != want.Err {
+		fail("the answer", got.report, want.report)
+	}
+	if !slices.Equal(got.effects, want.effects) {
+		fail("the effects", got.effects, want.effects)
+	}
+	if got.conversation != want.conversation {
+		fail("the conversation", got.conversation, want.conversation)
+	}
+	if !slices.Equal(got.questions, want.questions) {
+		fail("the approvals and limits", got.questions, want.questions)
+	}
+	if got.Tokens != want.Tokens+got.lost && got.unknown == 0 || got.Tokens > want.Tokens+got.lost+50*got.unknown {
+		fail("the tokens that were spent", got.Tokens, fmt.Sprintf("%d and %d of lost turns", want.Tokens, got.lost))
+	}
+	for q, n := range got.told {
+		if n != 1 {
+			fail("the answers to "+q, n, 1)
+		}
+	}
+	if p.effect > 0 && !got.killed {
+		fail("the process", "not killed", "killed")
+	}
+}

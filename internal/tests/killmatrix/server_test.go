@@ -1,0 +1,124 @@
+//go:build linux
+
+package killmatrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver"
+)
+
+// effects are the effects of a server, a line each, in a file; beside it is the order to kill the host
+// at one of them, and the host's process ID.
+type effects struct{ file string }
+
+type in struct {
+	N int `json:"n"`
+}
+
+// newServer returns a server whose tools have effects: at once, after a form, and after sampling.
+func newServer(file string) (*mcpserver.Server, error) {
+	e := &effects{file}
+	s, err := mcpserver.New(mcp.Implementation{Name: "effects", Version: "1"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	type form struct {
+		Word string `json:"word"`
+	}
+	return s, errors.Join(
+		mcpserver.AddTool(s, &mcp.Tool{Name: "do"}, func(_ context.Context, _ *mcpserver.ToolRequest, in in) (string, error) {
+			return e.happen(in.N)
+		}),
+		mcpserver.AddTool(s, &mcp.Tool{Name: "asks"}, func(ctx context.Context, req *mcpserver.ToolRequest, in in) (string, error) {
+			if _, err := mcpserver.Elicit[form](ctx, req, "word", "Which word?"); err != nil {
+				return "", err
+			}
+			return e.happen(in.N)
+		}),
+		mcpserver.AddTool(s, &mcp.Tool{Name: "visits"}, func(_ context.Context, req *mcpserver.ToolRequest, in in) (string, error) {
+			if _, err := os.Stat(e.file + ".visited"); err != nil {
+				return "", req.NeedURL("page", "Visit the page.", "https://pages.example/")
+			}
+			return e.happen(in.N)
+		}),
+		mcpserver.AddTool(s, &mcp.Tool{Name: "samples"}, func(ctx context.Context, req *mcpserver.ToolRequest, in in) (string, error) {
+			_, err := req.Sample(ctx, "say", &mcp.CreateMessageParams{MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: "user", Content: mcp.Contents{mcp.Text("say")}}}})
+			if err != nil {
+				return "", err
+			}
+			return e.happen(in.N)
+		}),
+	)
+}
+
+// happen has the effect, and kills the host before or after it if that is the order.
+func (e *effects) happen(n int) (string, error) {
+	order, _ := os.ReadFile(e.file + ".order")
+	when, at, _ := strings.Cut(string(order), " ")
+	mine := at == strconv.Itoa(n)
+	if mine && when == "before" {
+		e.killHost()
+	}
+	f, err := os.OpenFile(e.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = fmt.Fprintf(f, "%d\n", n)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	if mine && when == "after" {
+		e.killHost()
+	}
+	return result(n), nil
+}
+
+// result is what the model reads of an effect.
+func result(n int) string { return fmt.Sprintf("did %d", n) }
+
+// killHost kills the host, once.
+func (e *effects) killHost() {
+	_ = os.Remove(e.file + ".order")
+	raw, err := os.ReadFile(e.file + ".pid")
+	pid, _ := strconv.Atoi(string(raw))
+	if err != nil || pid <= 1 {
+		return
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) == nil && time.Now().Before(end) && !zombie(pid); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// zombie reports whether a process has ended and waits for its parent.
+func zombie(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	return err != nil || strings.HasPrefix(rest, "Z")
+}
+
+// serveHTTP serves over HTTP until the test ends, and returns the address.
+func serveHTTP(file string) (url string, stop func(), err error) {
+	s, err := newServer(file)
+	if err != nil {
+		return "", nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	web := &http.Server{Handler: s.Handler()}
+	go func() { _ = web.Serve(l) }()
+	return "http://" + l.Addr().String() + "/mcp", func() { _ = web.Close(); _ = s.Close() }, nil
+}
