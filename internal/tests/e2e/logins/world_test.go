@@ -267,7 +267,9 @@ type answer struct {
 
 func listenFront(t *testing.T) *front {
 	f := new(front)
+	connections := new(http.Transport) // of its own: servers of other tests that end close those of the default one
 	proxy := &httputil.ReverseProxy{
+		Transport: connections,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(f.server.Load())
 			r.Out.Host = r.In.Host
@@ -294,6 +296,7 @@ func listenFront(t *testing.T) *front {
 	t.Cleanup(func() {
 		f.web.CloseClientConnections()
 		f.web.Close()
+		connections.CloseIdleConnections()
 	})
 	return f
 }
