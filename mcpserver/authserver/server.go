@@ -262,6 +262,10 @@ const (
 
 // ServeHTTP implements [http.Handler]. The path must not be stripped.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if oauth.OnLoopback(s.opts.Issuer) && !oauth.OnLoopback("http://"+r.Host) { // DNS rebinding
+		http.Error(w, "this server is for this machine only", http.StatusMisdirectedRequest)
+		return
+	}
 	if slices.Contains(s.wellKnown(), r.URL.Path) {
 		s.publish(w, r, s.page)
 		return

@@ -121,3 +121,25 @@ func TestAuthFlags(t *testing.T) {
 		}
 	}
 }
+
+// SECA-33: limits are for the address that a proxy near this machine saw, and no client far away
+// chooses another.
+func TestAddressOf(t *testing.T) {
+	for _, tt := range []struct{ from, forwarded, want string }{
+		{"127.0.0.1:1", "198.51.100.7", "198.51.100.7"},
+		{"10.0.0.2:1", "6.6.6.6, 198.51.100.7", "198.51.100.7"},
+		{"[::1]:1", "2001:db8::7", "2001:db8::7"},
+		{"203.0.113.5:1", "198.51.100.7", "203.0.113.5"},
+		{"127.0.0.1:1", "nonsense", "127.0.0.1"},
+		{"127.0.0.1:1", "", "127.0.0.1"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = tt.from
+		if tt.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+		}
+		if got := addressOf(r); got != tt.want {
+			t.Errorf("%+v: got %q", tt, got)
+		}
+	}
+}

@@ -5,9 +5,12 @@ package serve
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
@@ -73,10 +76,26 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	}
 	as, err := authserver.New(ctx, authserver.Options{
 		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
-		Login: login, Store: o.Store, Keys: keys, Logger: o.Log,
+		Login: login, Store: o.Store, Keys: keys, Logger: o.Log, Address: addressOf,
 	})
 	if err != nil {
 		return nil, env.Usagef("--auth-embedded: %w", err)
 	}
 	return as, nil
+}
+
+// addressOf returns where a request comes from, for limits. A proxy on this machine or in its
+// network says it, as the last address of its header.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	ip, bad := netip.ParseAddr(host)
+	if err != nil || bad != nil || !ip.Unmap().IsLoopback() && !ip.Unmap().IsPrivate() {
+		return host
+	}
+	forwarded := strings.Join(r.Header["X-Forwarded-For"], ",")
+	last := strings.TrimSpace(forwarded[strings.LastIndexByte(forwarded, ',')+1:])
+	if from, err := netip.ParseAddr(last); err == nil {
+		return from.String()
+	}
+	return host
 }
