@@ -108,7 +108,14 @@ async function through(f) {
         client = c;
         if (modern) { // what the other SDK does by itself
           negotiated = c.getNegotiatedProtocolVersion();
-          await c.listen({ toolsListChanged: true });
+          for (let more = 2; ; more--) { // on a busy machine a connection may break before the stream has begun
+            try {
+              await c.listen({ toolsListChanged: true });
+              break;
+            } catch (e) {
+              if (more === 0 || unauthorized(e)) throw e;
+            }
+          }
         }
       }
       return await f(client);

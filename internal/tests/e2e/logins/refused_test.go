@@ -3,6 +3,7 @@ package logins_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -79,14 +80,24 @@ func TestTokenExpires(t *testing.T) {
 		}
 	}
 	for _, r := range all {
-		r.w.front.until(t, "the event stream of "+r.name+" was ended", func() bool { return r.w.front.ended > 0 })
+		f := r.w.front
+		f.until(t, "the event stream of "+r.name+" was ended", func() bool { return f.ended+f.broken > 0 })
+		if f.mu.Lock(); f.ended == 0 { // a client on a busy machine may lose its connection before
+			t.Logf("the event stream of %s broke off", r.name)
+		}
+		f.mu.Unlock()
 	}
 	as.lasts()
 	for _, r := range all {
 		t.Run(r.name, func(t *testing.T) {
 			one := *r.w
 			one.T = t
-			one.calls(r.c, "read")
+			for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+				one.calls(r.c, "read")
+				if slices.Contains(one.front.refusals(401), one.front.badToken()) || time.Since(begun) > patience {
+					break
+				}
+			}
 			one.refused("after the token has expired")
 		})
 	}

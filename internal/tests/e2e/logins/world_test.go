@@ -97,8 +97,10 @@ func oidc(t *testing.T, format string) *issuer {
 	as := peers.ListenOIDC(t, `{"format":"`+format+`"}`)
 	i := &issuer{
 		name: "oidc-provider", url: as.URL, narrow: true,
-		// Servers heed a token for half a minute longer than it says.
-		brief:  func() { as.Set(map[string]int{"life": 60, "ahead": -84}) },
+		// Servers heed a token for half a minute longer than it says, so that it ends in 6 seconds.
+		// Clients take it for good during the whole test: the Go SDK fails with a token that has expired
+		// by its own clock and cannot be renewed.
+		brief:  func() { as.Set(map[string]int{"life": 480, "ahead": -504}) },
 		lasts:  func() { as.Set(map[string]int{"life": 600, "ahead": 0}) },
 		revoke: func() { as.Forget("AccessToken", "RefreshToken", "Grant") },
 	}
@@ -255,6 +257,7 @@ type front struct {
 	token   string   // the last one that was let in
 	instead string   // a token that takes the place of all others until it is refused; "" for none
 	ended   int      // event streams that the server has ended, and no answer of a call
+	broken  int      // event streams that have broken off
 	hidden  []string // parts of paths that the server does not have
 	asked   []string // the paths so far
 }
@@ -342,10 +345,14 @@ type stream struct {
 
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
+	if err != nil {
 		s.f.mu.Lock()
 		defer s.f.mu.Unlock()
-		s.f.ended++
+		if errors.Is(err, io.EOF) {
+			s.f.ended++
+		} else {
+			s.f.broken++
+		}
 	}
 	return n, err
 }
@@ -373,7 +380,7 @@ func (f *front) paths() []string {
 func (f *front) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answers, f.asked, f.ended = nil, nil, 0
+	f.answers, f.asked, f.ended, f.broken = nil, nil, 0, 0
 }
 
 // show has clients show another token than they have, until it is refused.
