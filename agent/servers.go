@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
@@ -223,7 +224,7 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Safe:      safe,
 		Taint:     runlog.Taint(taintOf(t.Trusted, t.Tool.Annotations)),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
-		Go:        s.call(name, safe, nil, nil), Dispatches: true,
+		Go:        s.call(name, safe, nil, nil), Dispatches: true, TakeUp: s.takeUp(name, nil, nil),
 	}
 }
 
@@ -241,6 +242,40 @@ func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots 
 	}
 }
 
+// takeUp waits for tasks of a server's tool. One that the server does not know any more, or that
+// cannot be asked for, has an unknown outcome.
+func (s *servers) takeUp(name string, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, string) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, todo *loop.Call, id string) (*mcp.CallToolResult, error) {
+		opts, over := s.callOptions(todo, false, sampler, roots)
+		defer over()
+		task, err := s.host.Task(ctx, name, id, opts)
+		if err != nil {
+			return nil, &loop.UnknownError{Err: err}
+		}
+		res, err := task.Wait(ctx)
+		switch {
+		case err == nil:
+			return res, nil
+		case ctx.Err() != nil && !goesOnElsewhere(context.Cause(ctx)):
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+			defer cancel()
+			err = errors.Join(err, task.Cancel(end))
+		case answered(err) && !taskGoesOn(err):
+			return nil, err
+		}
+		return nil, &loop.UnknownError{Err: err}
+	}
+}
+
+// goesOnElsewhere reports whether a run that ends here with this cause goes on in another process,
+// or later.
+func goesOnElsewhere(cause error) bool {
+	return errors.Is(cause, ErrSuspended) || errors.Is(cause, store.ErrFenced)
+}
+
+// cancelTime bounds the cancelling of a task.
+const cancelTime = 2 * time.Second
+
 // callOptions are those of one call. Over is to be called once it has ended.
 func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) (opts *mcpclient.CallOptions, over func()) {
 	over = func() {}
@@ -257,7 +292,7 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 			}
 			todo.Progress(p.Progress, total, p.Message)
 		},
-		Keep: true, OnSend: todo.Dispatch,
+		Keep: true, OnSend: todo.Dispatch, OnTask: func(t *mcpclient.Task) { todo.TaskMade(t.ID()) }, KeepTask: goesOnElsewhere,
 		OnInstance: func(w *mcpclient.InstanceWait) {
 			if w == nil {
 				todo.WaitsFor("")

@@ -85,6 +85,7 @@ func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
 func (t *toolbox) bound(tool loop.Tool) loop.Tool {
 	if t.sampler != nil || t.roots != nil {
 		tool.Go = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
+		tool.TakeUp = t.servers.takeUp(tool.Name, t.sampler, t.roots)
 	}
 	return tool
 }

@@ -31,6 +31,19 @@ func (h *Host) Start(ctx context.Context, name string, args json.RawMessage, opt
 	return t
 }
 
+// Task returns the handle of a task that a call of a tool with these options has become, in
+// whatever process: see [Client.Task]. The server's questions go where those of the call would.
+func (h *Host) Task(ctx context.Context, name, id string, opts *CallOptions) (*Task, error) {
+	c, tool, err := h.toCall(ctx, name, opts)
+	if err == nil {
+		_, err = c.Task(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.changes.task(id, tool.Tool.Name, opts)
+}
+
 // toCall finds a tool of the catalogue that may be called, and its server's client.
 func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Client, *Tool, error) {
 	tool := h.names.Load().find(name)

@@ -178,6 +178,9 @@ type CallOptions struct {
 	// OnTask hears that the server has made a task of the call, whose id is then to be
 	// kept by who wants to find it after a crash. It may block.
 	OnTask func(*Task)
+	// KeepTask reports whether the server's task of a call goes on that is cancelled with this
+	// cause, as another process waits for it. Nil cancels the task.
+	KeepTask func(cause error) bool
 
 	task   *taskWish // of CallToolTask
 	listed bool      // no call: a list, whose reader shows by itself that a login is missing

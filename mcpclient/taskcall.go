@@ -124,15 +124,19 @@ func (t *taskCall) follow(a call.Answer) call.Step {
 		c.events.Add(func() { t.opts.OnTask(task) })
 	}
 	return call.Step{Token: task.generation == watch.Core, Wait: func(resume func(call.Step)) func(error) {
-		leave, err := task.watch(&watch.Waiter{
+		w := &watch.Waiter{
 			Limit: a.Left, Timeout: &call.TimeoutError{Method: mcp.MethodCallTool, After: t.most}, Owner: true,
 			Resume: func(out call.Outcome) { resume(call.Step{Outcome: &out}) },
-		})
+		}
+		leave, err := task.watch(w)
 		if err != nil {
 			resume(call.Step{Outcome: &call.Outcome{Err: err}})
 			return nil
 		}
-		return func(error) { leave() }
+		return func(cause error) {
+			w.Kept.Store(t.opts.KeepTask != nil && t.opts.KeepTask(cause))
+			leave()
+		}
 	}}
 }
 

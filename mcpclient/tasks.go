@@ -239,7 +239,13 @@ func (c *Client) Task(ctx context.Context, id string) (*Task, error) {
 	if info.Era == mcp.EraModern && !c.changes.takesTasks() { // XTASK-16
 		return nil, c.failed(mcp.MethodGetTask, fmt.Errorf("%w: the Tasks extension is not among the Extensions of the Options", ErrUnsupported))
 	}
-	t := &Task{client: c, id: id, generation: watch.Extension, tag: c.requests.newTag(mcp.MethodCallTool, "", nil)}
+	return c.changes.task(id, "", nil)
+}
+
+// task is the handle of a task that a call of a tool with these options has become.
+func (c changes) task(id, tool string, o *CallOptions) (*Task, error) {
+	info := c.info.Load()
+	t := &Task{client: c.Client, id: id, tool: tool, generation: watch.Extension, tag: c.requests.newTag(mcp.MethodCallTool, tool, o)}
 	t.last.Store(&TaskState{ID: id})
 	if info.Era == mcp.EraLegacy {
 		if info.Capabilities.Tasks == nil {

@@ -45,7 +45,8 @@ type call struct {
 	noRoom  bool                    // it was refused for a limit
 	nth     int                     // which of its kind in a row, once the model is to be warned
 	held    int                     // how much of the run's clock it holds
-	before  bool                    // the process before has sent it
+	was     *runlog.CallState       // when the process before had sent it; nil for a call of this one
+	task    string                  // that its server has made of it, and that is asked for again; empty for none
 	same    bool                    // likewise, and its tool is the one that it was decided for
 
 	// Of a tool that dispatches its calls itself.

@@ -21,6 +21,10 @@ func (cs *calls) receive(c *actors.Context, msg any) bool {
 		cs.declinedUnasked(c, m)
 	case hold:
 		cs.hold(m)
+	case taskMade:
+		if cl := m.call; cs.out == nil && cl.turn == cs.turn && cl.phase == sent && cl.goes && len(m.task) <= maxTaskID {
+			cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolTaskType, Key: cl.key, Body: &runlog.ToolTask{Turn: cl.turn.n, CallID: cl.id, Task: m.task}})
+		}
 	case dispatchWanted:
 		cs.dispatchCall(c, m)
 	case waitsFor:
@@ -30,6 +34,9 @@ func (cs *calls) receive(c *actors.Context, msg any) bool {
 	}
 	return true
 }
+
+// maxTaskID bounds the IDs of tasks in a journal.
+const maxTaskID = 1024
 
 // returned goes on with a call that has returned, while the run acts.
 func (cs *calls) returned(c *actors.Context, m *toolReturned) {

@@ -127,7 +127,7 @@ func (cs *calls) approved(c *actors.Context, cl *call, d store.Decision, entries
 // decided makes a call ready if it was allowed, and else gives it its result.
 func (cs *calls) decided(cl *call, d store.Decision) []runlog.Entry {
 	if d.Status != store.AskAccepted {
-		if cl.before {
+		if cl.was != nil {
 			return []runlog.Entry{cs.lose(cl, left+", and a person did not have it made again")}
 		}
 		cl.hold.Release()
@@ -212,7 +212,7 @@ func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
-			if !cl.tool.Dispatches {
+			if !cl.tool.Dispatches && cl.task == "" {
 				entries = append(entries, cl.dispatchOf())
 			}
 		}
@@ -255,7 +255,7 @@ func (cs *calls) dispatch(c *actors.Context, cl *call) {
 		m.call, m.err = cl, err
 		return m
 	}
-	if cl.tool.Go != nil { // a server's: its result has passed a decoder
+	if cl.tool.Go != nil && cl.task == "" { // a server's: its result has passed a decoder
 		cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(*toolReturned, error)) {
 			cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) {
 				answer(actors.Guard(func() (*toolReturned, error) { return look(ctx, res, err) }))
@@ -305,6 +305,10 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 // outcomes are the events of a call that has returned: what it has come to, and what
 // follows from that.
 func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
+	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.task != "" && cs.out == nil {
+		m.call.task = "" // the server does not know it any more
+		return append(cs.unknown(m.call, m.call.was), m.guards.Entries(m.call.key)...)
+	}
 	out := []runlog.Entry{cs.outcomeOf(c, m)}
 	out = append(out, m.guards.Entries(m.call.key)...)
 	if !m.call.made { // it has brought nothing
@@ -322,7 +326,7 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	unsent := m.err != nil && m.call.unsent()
 	cs.pay(m.call, !unsent)
 	switch {
-	case unsent && m.call.before:
+	case unsent && m.call.was != nil:
 		return cs.lose(m.call, left+", and it could not be made again: "+m.err.Error())
 	case unsent:
 		return cs.settle(m.call, toolresult.OfError(m.err), false)
@@ -358,7 +362,7 @@ func (cs *calls) lose(cl *call, reason string) runlog.Entry {
 
 // abandon gives a call that has not returned in time its result.
 func (cs *calls) abandon(cl *call, reason string) runlog.Entry {
-	if !cl.unsent() || cl.before {
+	if !cl.unsent() || cl.was != nil {
 		return cs.lose(cl, reason)
 	}
 	cs.pay(cl, false)
@@ -415,13 +419,19 @@ func (cs *calls) abandonAll(c *actors.Context) {
 
 // traced makes one call inside of the trace.
 func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.CallToolResult, err error) {
+	do := cl.tool.Do
+	if cl.task != "" {
+		do = func(ctx context.Context, call *Call) (*mcp.CallToolResult, error) {
+			return cl.tool.TakeUp(ctx, call, cl.task)
+		}
+	}
 	if c.Trace == nil {
-		return cl.tool.Do(ctx, todo)
+		return do(ctx, todo)
 	}
 	ctx, end := c.Trace.Tool(ctx, todo)
 	err = errPanicked
 	defer func() { end(res, err) }()
-	res, err = cl.tool.Do(ctx, todo)
+	res, err = do(ctx, todo)
 	return res, err
 }
 

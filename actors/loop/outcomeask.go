@@ -1,6 +1,7 @@
 // outcomeask.go: calls that the process before has sent, and that have no result.
 //
 //	sent ─┬─ safe to repeat ─────────────────────────────▶ made again, with the same key
+//	      ├─ a task of its server ───────────────────────▶ that task is asked for again
 //	      ├─ starts a run ───────────────────────────────▶ made again: that run goes on
 //	      └─ asked about ─┬─ it happened ────────────────▶ has that result
 //	                      ├─ again ─┬─ the tool of then ─▶ made again, with the same key
@@ -29,7 +30,7 @@ const left = "the process that made the call has ended"
 
 // takeUpSent goes on with a call that the process before has sent.
 func (cs *calls) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) ([]runlog.Entry, *openAsk) {
-	cl.before, cl.same = true, cs.sameTool(cl, was)
+	cl.was, cl.same = was, cs.sameTool(cl, was)
 	q := was.Outcome
 	switch {
 	case cl.same && was.Intent.Safe && cl.tool.Safe && cl.tool.Child == nil:
@@ -37,6 +38,9 @@ func (cs *calls) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) 
 		return nil, nil
 	case was.Run != "" && cl.child() == was.Run:
 		cl.phase = ready
+		return nil, nil
+	case was.Task != "" && q == nil && cl.same && cl.tool.TakeUp != nil:
+		cl.phase, cl.task, cl.dispatched, cl.goes = ready, was.Task, true, true
 		return nil, nil
 	case was.Anew: // it was to be made again, and its tool was another one
 		return cs.takeUpApproval(c, cl, was.Approval)

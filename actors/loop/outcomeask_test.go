@@ -88,6 +88,7 @@ func TestUnknownOutcome(t *testing.T) {
 							if err := run.Suspend(t.Context()); err != nil {
 								t.Fatal(err)
 							}
+							<-run.Stopped()
 						}
 						if tt.answer.Status != "" {
 							if _, err := b.store.SettleAsk(t.Context(), ask.ID, tt.answer); err != nil {

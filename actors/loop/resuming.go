@@ -377,7 +377,7 @@ func (cs *calls) takeUpApproval(c *actors.Context, cl *call, q *runlog.Question)
 
 // refuse gives a call the result that it is not made.
 func (cs *calls) refuse(cl *call, why string) runlog.Entry {
-	if cl.before {
+	if cl.was != nil {
 		return cs.lose(cl, left+". Again it was "+why)
 	}
 	cs.pay(cl, false)

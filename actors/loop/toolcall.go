@@ -154,6 +154,20 @@ func (c *Call) WaitsFor(what string) {
 	}
 }
 
+// taskMade is a message from a call: its server has made a task of it.
+type taskMade struct {
+	call *call
+	task string
+}
+
+// TaskMade writes into the run's journal that the server has made a task of the call: if this
+// process ends, [Tool.TakeUp] gets its ID. It does not wait.
+func (c *Call) TaskMade(task string) {
+	if c.call != nil {
+		c.run.Send(taskMade{c.call, task})
+	}
+}
+
 // hold is a message from a call: a run that it has started waits for a human, or does
 // not any more.
 type hold struct {

@@ -38,6 +38,8 @@ type Waiter struct {
 	// Owner says that no other waiter has a use for the task: when this waiter leaves
 	// or runs out of time, the task is cancelled.
 	Owner bool
+	// Kept, set before it leaves, leaves the task to go on all the same: another process waits for it.
+	Kept atomic.Bool
 	// Resume gets the outcome, once, unless the waiter leaves before. It must not block.
 	Resume func(call.Outcome)
 
@@ -95,7 +97,7 @@ func (t *Task) Wait(w *Waiter) (leave func()) {
 	t.send(wanted{})
 	return func() {
 		if t.drop(w) {
-			t.send(&left{owner: w.Owner})
+			t.send(&left{owner: w.Owner && !w.Kept.Load()})
 		}
 	}
 }

@@ -197,6 +197,12 @@ type (
 		ToolCalls  int             `json:"toolCalls"`
 		Spent      budget.Amount   `json:"spent,omitzero"`
 	}
+	// ToolTask is the body of tool.task: another process can ask the server for its outcome.
+	ToolTask struct {
+		Turn   int    `json:"turn"`
+		CallID string `json:"callId"`
+		Task   string `json:"task"` // the server's ID of it
+	}
 	// ToolWaiting is the body of tool.waiting: the call had no effect yet. When it goes on
 	// tool.dispatched follows.
 	ToolWaiting struct {

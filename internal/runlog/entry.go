@@ -28,6 +28,7 @@ const (
 	LimitReachedType = "limit.reached" // what comes next does not fit the limits
 	LimitRaisedType  = "limit.raised"  // a person has allowed more
 
+	ToolTaskType         = "tool.task"         // the server has made a task of a call
 	ToolWaitingType      = "tool.waiting"      // a call has to wait before it is sent
 	GuardActedType       = "guard.acted"       // a guard has changed, refused or stopped something; Key is the call's
 	HistoryCutType       = "history.cut"       // part of the conversation is left out from now on
@@ -75,6 +76,7 @@ var bodies = map[string]func() any{
 	QuestionDeclinedType: func() any { return new(QuestionDeclined) },
 	TaintedType:          func() any { return new(Tainted) },
 	ToolWaitingType:      func() any { return new(ToolWaiting) },
+	ToolTaskType:         func() any { return new(ToolTask) },
 }
 
 // Decode reads an event that a run has written. An event of an unknown type, such as one

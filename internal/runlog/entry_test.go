@@ -36,6 +36,7 @@ func samples() map[string]any {
 		AgentChangedType:     &AgentChanged{Turn: 1, From: "a", To: "b", Path: []string{"a", "b"}, Hash: "h", Model: "m", System: "s"},
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
 		ToolWaitingType:      &ToolWaiting{Turn: 1, CallID: "c", Tool: "t", Server: "s", For: "an instance"},
+		ToolTaskType:         &ToolTask{Turn: 1, CallID: "c", Task: "task-1"},
 		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},
 		QuestionDeclinedType: &QuestionDeclined{Kind: AskForm, Server: "s", Tool: "t", Reason: "why"},
 		LimitRaisedType:      &LimitRaised{Account: "run r", Limit: "cost", By: "0.25"},

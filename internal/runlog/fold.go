@@ -103,6 +103,7 @@ type CallState struct {
 	Sent                 bool        // it may have had its effect
 	SentAt               time.Time   // for the last time
 	Run                  string      // that it starts
+	Task                 string      // that its server has made of it
 	Done                 bool        // it has a result
 	Made                 bool        // and was neither refused nor declined
 	NoRoom               bool        // and was refused for a limit
@@ -177,7 +178,11 @@ func (s *State) addCall(e *Entry) {
 			s.countCall(1)
 		}
 		c.Sent, c.SentAt, c.Run, c.Waits, c.Outcome = true, e.Time, b.Run, "", nil
-		c.Anew = false
+		c.Anew, c.Task = false, ""
+	case *ToolTask:
+		if c := s.calls[e.Key]; c != nil {
+			c.Task = b.Task
+		}
 	case *ToolResult:
 		c := s.call(e.Key, b.Turn, b.CallID)
 		if c.Sent && !b.Made { // it was not sent after all
