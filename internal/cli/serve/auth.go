@@ -94,7 +94,9 @@ func (f *authFlags) parseTools() error {
 func (f *authFlags) fill(c *config.Auth) {
 	f.resource = cmp.Or(f.resource, c.Resource)
 	if f.embedded = f.embedded || f.issuer == "" && c.Users != ""; f.embedded {
-		f.users = cmp.Or(f.users, c.Users)
+		if f.login == "" {
+			f.users = cmp.Or(f.users, c.Users)
+		}
 	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer && (f.introspect == "" || f.introspect == c.ClientID) { // its secret is for no other
 		f.introspect, f.secret = c.ClientID, cmp.Or(f.secret, c.ClientSecret.Reveal())
 	}

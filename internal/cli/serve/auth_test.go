@@ -92,6 +92,10 @@ func TestAuthConfigured(t *testing.T) {
 	if err := flags.settle(&c, true); err != nil || flags.embedded || flags.users != "" {
 		t.Errorf("with users, and an issuer by flag: got %+v, %v", flags, err)
 	}
+	provider := authFlags{embeddedFlags: embeddedFlags{embedded: true, login: "https://login.example", client: "troupe"}}
+	if err := provider.settle(&c, true); err != nil || provider.users != "" {
+		t.Errorf("with users, and a provider by flag: got %+v, %v", provider, err)
+	}
 	tokens := authFlags{tokens: []string{tokenA}}
 	if err := tokens.settle(&c, true); err != nil || tokens.issuer != "" || tokens.named.Empty() {
 		t.Errorf("with --token: got %+v, %v", tokens, err)
