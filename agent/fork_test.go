@@ -17,19 +17,6 @@ import (
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
-// byTurn is a model whose answer depends on nothing but how often it has answered before.
-func byTurn(turns ...llmtest.Turn) *llmtest.Model {
-	return llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
-		n := 0
-		for _, m := range req.Messages {
-			if m.Role == llm.RoleAssistant {
-				n++
-			}
-		}
-		return turns[min(n, len(turns)-1)]
-	}))
-}
-
 // effects counts the calls of tools.
 type effects struct {
 	mu   sync.Mutex
@@ -58,7 +45,7 @@ func (e *effects) take() map[string]int {
 func forkable(t *testing.T, s *memstore.Store, e *effects) *agent.Runtime {
 	t.Helper()
 	e.made = make(map[string]int)
-	model := byTurn(llmtest.Calls(call("free", `{"n":1}`), call("asks", `{"n":2}`)), call("free", `{"n":3}`), llmtest.Say("ok"))
+	model := byTurns(llmtest.Calls(call("free", `{"n":1}`), call("asks", `{"n":2}`)), call("free", `{"n":3}`), llmtest.Say("ok"))
 	rt := open(t, &agent.Options{Store: s, Model: model, Tools: []agent.Tool{e.tool("free"), agent.NeedsApproval(e.tool("asks"))},
 		OnAsk: func(context.Context, agent.Ask) (agent.Decision, error) { return agent.Accept(), nil }})
 	if _, err := start(t, rt, "r1").Wait(t.Context()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -21,13 +22,16 @@ import (
 // question.
 func TestResumeTask(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		away time.Duration // until the run goes on
-		says string
+		name   string
+		away   time.Duration // until the run goes on
+		answer string        // to the question, empty for none
+		made   int64
+		says   string
 	}{
-		{"under way", 2 * time.Minute, "made"},
-		{"ended meanwhile", 20 * time.Minute, "made"},
-		{"forgotten", 3 * time.Hour, "has ended"},
+		{"under way", 2 * time.Minute, "", 1, "made"},
+		{"ended meanwhile", 20 * time.Minute, "", 1, "made"},
+		{"forgotten", 3 * time.Hour, runlog.OutcomeTell, 1, "has ended"},
+		{"forgotten, again", 3 * time.Hour, runlog.OutcomeAgain, 2, "made"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -44,7 +48,7 @@ func TestResumeTask(t *testing.T) {
 				err = mcpserver.AddTool(server, &mcp.Tool{Name: "make", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 					func(ctx context.Context, _ *mcpserver.ToolRequest, _ struct{}) (string, error) {
 						select {
-						case <-time.After(10 * time.Minute):
+						case <-time.After(9 * time.Minute):
 							made.Add(1)
 							return "made", nil
 						case <-ctx.Done():
@@ -72,16 +76,16 @@ func TestResumeTask(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				asks, err := s.Asks(t.Context(), store.AskQuery{Run: "r1"})
-				if err != nil || len(asks) > 1 || (len(asks) == 1) != (tt.name == "forgotten") {
+				if err != nil || len(asks) > 1 || (len(asks) == 1) != (tt.answer != "") {
 					t.Errorf("the questions: got %+v, %v", asks, err)
 				}
 				for _, a := range asks {
-					if _, err := s.SettleAsk(t.Context(), a.ID, store.Decision{Status: store.AskDeclined, By: "ada"}); err != nil {
+					if _, err := s.SettleAsk(t.Context(), a.ID, runlog.OutcomeDecision(tt.answer, "")); err != nil {
 						t.Fatal(err)
 					}
 				}
 				res, err := run.Wait(t.Context())
-				if err != nil || res.Text != "ok" || made.Load() != 1 || res.ToolCalls != 1 {
+				if err != nil || res.Text != "ok" || made.Load() != tt.made || res.ToolCalls != 1 {
 					t.Errorf("got %+v, %v, made %d times", res, err, made.Load())
 				}
 				if got := strings.Join(transcript(t, run), "\n"); !strings.Contains(got, tt.says) {

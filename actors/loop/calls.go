@@ -306,7 +306,7 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 // follows from that.
 func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
 	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.task != "" && cs.out == nil {
-		m.call.task = "" // the server does not know it any more
+		m.call.task, m.call.dispatched, m.call.goes = "", false, false // the server does not know it any more
 		return append(cs.unknown(m.call, m.call.was), m.guards.Entries(m.call.key)...)
 	}
 	out := []runlog.Entry{cs.outcomeOf(c, m)}

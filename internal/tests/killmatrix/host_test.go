@@ -69,8 +69,11 @@ var kinds = map[string]struct {
 		byHistory{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
 	"sub-agent": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)), llmtest.Say("done")},
 		byHistory{do(2), do(3), llmtest.Say("below done")}},
-	"form":     {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__asks", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
-	"page":     {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__visits", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"form": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__asks", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"page": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__visits", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"task": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__long", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"team": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)),
+		llmtest.Call("transfer_to_other", `{}`), llmtest.Call("server__long", `{"n":3}`), llmtest.Say("done")}, byHistory{do(2), llmtest.Say("below done")}},
 	"sampling": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__samples", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
 }
 
@@ -111,6 +114,11 @@ func host(j job) error {
 		}
 		cfg.Tools = append(cfg.Tools, below.AsTool("below", "Does the rest."))
 	}
+	other, err := rt.Agent("other", &agent.Config{Approve: agent.NeverAsk})
+	if err != nil {
+		return err
+	}
+	cfg.Tools = append(cfg.Tools, agent.HandOff(other)...)
 	a, err := rt.Agent("tested", &cfg)
 	if err != nil {
 		return err

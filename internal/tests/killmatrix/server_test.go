@@ -26,10 +26,11 @@ type in struct {
 	N int `json:"n"`
 }
 
-// newServer returns a server whose tools have effects: at once, after a form, and after sampling.
+// newServer returns a server whose tools have effects: at once, as a task, and after a form, a page or
+// sampling.
 func newServer(file string) (*mcpserver.Server, error) {
 	e := &effects{file}
-	s, err := mcpserver.New(mcp.Implementation{Name: "effects", Version: "1"}, nil)
+	s, err := mcpserver.New(mcp.Implementation{Name: "effects", Version: "1"}, &mcpserver.Options{Tasks: &mcpserver.TaskOptions{Poll: 50 * time.Millisecond}})
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +39,10 @@ func newServer(file string) (*mcpserver.Server, error) {
 	}
 	return s, errors.Join(
 		mcpserver.AddTool(s, &mcp.Tool{Name: "do"}, func(_ context.Context, _ *mcpserver.ToolRequest, in in) (string, error) {
+			return e.happen(in.N)
+		}),
+		mcpserver.AddTool(s, &mcp.Tool{Name: "long", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}}, func(_ context.Context, _ *mcpserver.ToolRequest, in in) (string, error) {
+			time.Sleep(100 * time.Millisecond)
 			return e.happen(in.N)
 		}),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "asks"}, func(ctx context.Context, req *mcpserver.ToolRequest, in in) (string, error) {
