@@ -176,6 +176,13 @@ type Auth struct {
 	// Without ClientID it is not asked.
 	ClientID     string
 	ClientSecret Key
+	Login        Login // as Users; people log in at an OpenID provider
+}
+
+// Login is an OpenID provider at which people log in, and the client that the server is there.
+type Login struct {
+	Issuer, ClientID string
+	ClientSecret     Key
 }
 
 // Serve is what "troupe serve" does where the command line says nothing.

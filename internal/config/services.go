@@ -101,19 +101,28 @@ func (d *decoder) auth(n *yaml.Node, a *Auth) {
 				d.fail(n, "the issuer is asked as a client that it knows: client_id is missing")
 			}
 		},
+		"login": func(n *yaml.Node) {
+			d.object(n, fields{"issuer": d.text(&a.Login.Issuer), "client_id": d.text(&a.Login.ClientID), "client_secret": d.secret(&a.Login.ClientSecret)})
+			if a.Login.Issuer == "" || a.Login.ClientID == "" {
+				d.fail(n, "want issuer, the OpenID provider at which people log in, and client_id, the id of this server there")
+			}
+		},
 	})
+	embedded := a.Users != "" || a.Login != Login{}
 	switch oauth := a.Type == "oauth"; {
 	case n.Kind != yaml.MappingNode:
 	case a.Type == "bearer" && a.Token.IsZero():
 		d.fail(n, "the token is missing: token: ${TROUPE_TOKEN}")
-	case oauth && a.Users == "" && (a.Issuer == "" || a.Resource == ""):
-		d.fail(n, "type oauth needs issuer, who issues the tokens, or users, a file; and resource, the address of this server that the tokens are for, such as https://mcp.example.com/mcp")
-	case oauth && a.Users != "" && (a.Issuer != "" || a.ClientID != ""):
-		d.fail(n, "users excludes issuer and introspect: the server issues the tokens itself")
+	case oauth && !embedded && (a.Issuer == "" || a.Resource == ""):
+		d.fail(n, "type oauth needs issuer, who issues the tokens, or users, a file, or login; and resource, the address of this server that the tokens are for, such as https://mcp.example.com/mcp")
+	case oauth && embedded && (a.Issuer != "" || a.ClientID != ""):
+		d.fail(n, "users and login exclude issuer and introspect: the server issues the tokens itself")
+	case oauth && a.Users != "" && a.Login != Login{}:
+		d.fail(n, "users and login exclude each other: people log in by the file, or at the provider")
 	case oauth && !a.Token.IsZero():
 		d.fail(n, "token is for type bearer: with type oauth the issuer gives out the tokens")
-	case !oauth && (a.Issuer != "" || a.Users != "" || a.Resource != "" || a.Scopes != nil || a.Tools != nil || a.ClientID != ""):
-		d.fail(n, "issuer, users, resource, scopes, tools and introspect are for type: oauth")
+	case !oauth && (a.Issuer != "" || embedded || a.Resource != "" || a.Scopes != nil || a.Tools != nil || a.ClientID != ""):
+		d.fail(n, "issuer, users, login, resource, scopes, tools and introspect are for type: oauth")
 	}
 }
 

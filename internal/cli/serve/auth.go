@@ -93,9 +93,10 @@ func (f *authFlags) parseTools() error {
 // fill takes from the configuration what no flag says.
 func (f *authFlags) fill(c *config.Auth) {
 	f.resource = cmp.Or(f.resource, c.Resource)
-	if f.embedded = f.embedded || f.issuer == "" && c.Users != ""; f.embedded {
-		if f.login == "" {
-			f.users = cmp.Or(f.users, c.Users)
+	if f.embedded = f.embedded || f.issuer == "" && (c.Users != "" || c.Login.Issuer != ""); f.embedded {
+		if f.login == "" && f.users == "" {
+			f.users, f.login, f.client = c.Users, c.Login.Issuer, c.Login.ClientID
+			f.secret = cmp.Or(f.secret, c.Login.ClientSecret.Reveal())
 		}
 	} else if f.issuer = cmp.Or(f.issuer, c.Issuer); f.issuer == c.Issuer && (f.introspect == "" || f.introspect == c.ClientID) { // its secret is for no other
 		f.introspect, f.secret = c.ClientID, cmp.Or(f.secret, c.ClientSecret.Reveal())

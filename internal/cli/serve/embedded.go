@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -72,7 +71,7 @@ func (f *authFlags) embed(ctx context.Context, o *setup.Opened, web *webServer) 
 	}
 	login := authserver.Users(f.users)
 	if f.login != "" {
-		login = authserver.OIDC(authserver.OIDCOptions{Issuer: f.login, ClientID: f.client, ClientSecret: os.Getenv(secretVariable)})
+		login = authserver.OIDC(authserver.OIDCOptions{Issuer: f.login, ClientID: f.client, ClientSecret: f.secret})
 	}
 	as, err := authserver.New(ctx, authserver.Options{
 		Issuer: u.Scheme + "://" + u.Host, Resources: []string{f.resource}, Scopes: scopes, Default: append([]string{}, f.scopes...),
