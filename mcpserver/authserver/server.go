@@ -84,8 +84,7 @@ type Server struct {
 	clients map[string]*client
 	docs    documents
 	keys    keyRing
-	page    []byte // the metadata
-	known   []string
+	page    []byte            // the metadata
 	comers  *ratelimit.Limits // registrations and documents of an address
 	stem    string            // of the owners of records
 }

@@ -223,13 +223,6 @@ func (s *site) scopes(ctx context.Context, who owner, p *page, of *provider) ([]
 // flowCookie is the value by which a browser is known again.
 const flowCookie = "troupe-connect-flow"
 
-func (s *site) cookie(name string) string {
-	if s.base.Scheme == "https" {
-		return "__Host-" + name
-	}
-	return name
-}
-
 // callback takes the answer of the provider. The flow must be the visitor's, of this browser,
 // and of one use (SECA-28).
 func (s *site) callback(w http.ResponseWriter, r *http.Request, who owner, name string) error {
