@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
@@ -219,6 +221,37 @@ func TestForkRefuses(t *testing.T) {
 		}
 		if all, err := s.Runs(t.Context(), store.Query{}); err != nil || len(all) != 1 {
 			t.Errorf("the store has %d runs, %v, want one", len(all), err)
+		}
+	})
+}
+
+// TestForkInPart: a copy whose process ended before it was whole is not resumed.
+func TestForkInPart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, e := memory(), new(effects)
+		rt := forkable(t, s, e)
+		fork, err := rt.Fork(t.Context(), "r1", 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fork.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := runlog.Entries(t.Context(), s, fork.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := slices.IndexFunc(entries, func(e runlog.Entry) bool { return e.Type == runlog.RunForkedType })
+		head, err := runlog.Write(t.Context(), s, store.Run{ID: "part", Agent: "agent"}, "o", time.Minute, entries[:whole], nil)
+		if err == nil {
+			err = s.Release(t.Context(), head.ID, "o", head.Epoch)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused *agent.NotResumableError
+		if run, err := rt.Resume(t.Context(), "part", nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "not copied whole") {
+			t.Errorf("got %v, %v, want a NotResumableError", run, err)
 		}
 	})
 }

@@ -161,8 +161,11 @@ func (rt *Runtime) fold(ctx context.Context, cl *claimed, o ResumeOptions) (err 
 	if cl.State, err = runlog.Fold(ctx, rt.store, cl.Head.ID); err != nil {
 		return err
 	}
-	if cl.State.Started == nil || len(cl.State.Started.Input) == 0 {
+	switch began := cl.State.Started; {
+	case began == nil || len(began.Input) == 0:
 		return &NotResumableError{cl.Head.ID, "its journal does not say what it began with"}
+	case began.Fork != "" && cl.State.Forked == nil:
+		return &NotResumableError{cl.Head.ID, fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
 	}
 	if cl.Decided, err = rt.decided(ctx, cl.State); err != nil {
 		return err
