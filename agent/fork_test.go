@@ -47,7 +47,7 @@ func (e *effects) take() map[string]int {
 func forkable(t *testing.T, s *memstore.Store, e *effects) *agent.Runtime {
 	t.Helper()
 	e.made = make(map[string]int)
-	model := byTurns(llmtest.Calls(call("free", `{"n":1}`), call("asks", `{"n":2}`)), call("free", `{"n":3}`), llmtest.Say("ok"))
+	model := llmtest.ByHistory(llmtest.Calls(call("free", `{"n":1}`), call("asks", `{"n":2}`)), call("free", `{"n":3}`), llmtest.Say("ok"))
 	rt := open(t, &agent.Options{Store: s, Model: model, Tools: []agent.Tool{e.tool("free"), agent.NeedsApproval(e.tool("asks"))},
 		OnAsk: func(context.Context, agent.Ask) (agent.Decision, error) { return agent.Accept(), nil }})
 	if _, err := start(t, rt, "r1").Wait(t.Context()); err != nil {

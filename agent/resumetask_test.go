@@ -62,7 +62,7 @@ func TestResumeTask(t *testing.T) {
 				first := &killed{Store: s}
 				opts := func(s store.Store) *agent.Options {
 					srv := mcpclient.InProcess("slow", server)
-					return &agent.Options{Store: s, Servers: []mcpclient.Server{srv}, Model: byTurns(call("slow__make", nil), llmtest.Say("ok")), Approve: agent.NeverAsk, OnUnknown: agent.AskUnknown}
+					return &agent.Options{Store: s, Servers: []mcpclient.Server{srv}, Model: llmtest.ByHistory(call("slow__make", nil), llmtest.Say("ok")), Approve: agent.NeverAsk, OnUnknown: agent.AskUnknown}
 				}
 				start(t, open(t, opts(first)), "r1")
 				time.Sleep(time.Second)

@@ -48,20 +48,6 @@ func (d *dies) Release(ctx context.Context, run, owner string, epoch int64) erro
 	return d.Store.Release(ctx, run, owner, epoch)
 }
 
-// byTurns is a model whose answer depends on nothing but how often it has answered in the same
-// conversation: it says the same to a run that goes on.
-func byTurns(turns ...llmtest.Turn) llm.Model {
-	return llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
-		n := 0
-		for _, m := range req.Messages {
-			if m.Role == llm.RoleAssistant {
-				n++
-			}
-		}
-		return turns[min(n, len(turns)-1)]
-	}))
-}
-
 // lead opens a runtime with a lead, which has two sub-agents: one asks before it writes, the other
 // has one of its own that writes, and hands over then.
 func lead(t *testing.T, s store.Store, write func(key string), policy agent.UnknownPolicy) (*agent.Runtime, *agent.Agent) {
@@ -70,7 +56,7 @@ func lead(t *testing.T, s store.Store, write func(key string), policy agent.Unkn
 		write(fmt.Sprint(in.N))
 		return "written", nil
 	})
-	rt := open(t, &agent.Options{Store: s, Model: byTurns(llmtest.Say("unused")), OnUnknown: policy})
+	rt := open(t, &agent.Options{Store: s, Model: llmtest.ByHistory(llmtest.Say("unused")), OnUnknown: policy})
 	make := func(name string, m llm.Model, tools ...agent.Tool) *agent.Agent {
 		a, err := rt.Agent(name, &agent.Config{Model: m, Tools: tools, AskExpiry: 24 * time.Hour, Limits: agent.Limits{Tokens: 1_000_000}})
 		if err != nil {
@@ -78,11 +64,11 @@ func lead(t *testing.T, s store.Store, write func(key string), policy agent.Unkn
 		}
 		return a
 	}
-	last := make("last", byTurns(llmtest.Say("unused"), llmtest.Say("unused"), llmtest.Say("b")))
-	deep := make("deep", byTurns(call("write", in{1}), llmtest.Say("deep")), writer)
-	a := make("a", byTurns(call("write", in{2}), llmtest.Say("a")), agent.NeedsApproval(writer))
-	b := make("b", byTurns(call("deep", `{"prompt":"go"}`), call("transfer_to_last", nil)), append(agent.HandOff(last), deep.AsTool("deep", "asks deep"))...)
-	top := make("top", byTurns(llmtest.Calls(call("a", `{"prompt":"go"}`), call("b", `{"prompt":"go"}`)), llmtest.Say("done")), a.AsTool("a", "asks a"), b.AsTool("b", "asks b"))
+	last := make("last", llmtest.ByHistory(llmtest.Say("unused"), llmtest.Say("unused"), llmtest.Say("b")))
+	deep := make("deep", llmtest.ByHistory(call("write", in{1}), llmtest.Say("deep")), writer)
+	a := make("a", llmtest.ByHistory(call("write", in{2}), llmtest.Say("a")), agent.NeedsApproval(writer))
+	b := make("b", llmtest.ByHistory(call("deep", `{"prompt":"go"}`), call("transfer_to_last", nil)), append(agent.HandOff(last), deep.AsTool("deep", "asks deep"))...)
+	top := make("top", llmtest.ByHistory(llmtest.Calls(call("a", `{"prompt":"go"}`), call("b", `{"prompt":"go"}`)), llmtest.Say("done")), a.AsTool("a", "asks a"), b.AsTool("b", "asks b"))
 	return rt, top
 }
 

@@ -63,7 +63,7 @@ func TestUnknownOutcome(t *testing.T) {
 						<-ctx.Done() // the process ends
 						return "", ctx.Err()
 					})
-					model := byHistory{llmtest.Call("write", nil), llmtest.Say("done")}
+					model := llmtest.ByHistory(llmtest.Call("write", nil), llmtest.Say("done"))
 					cfg := b.config(model, first)
 					b.diesAt(3, cfg) // the dispatch
 					made := &effects{made: make(map[string]int)}
@@ -131,7 +131,7 @@ func TestUnknownOutcome(t *testing.T) {
 // TestDiesTwice: a run whose process ends at any append, and the next process at any of its own,
 // makes each call once, as a person says of each whether it happened.
 func TestDiesTwice(t *testing.T) {
-	model := byHistory{llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("ask", nil), llmtest.Call("write", nil)), llmtest.Call("write", nil), llmtest.Say("done")}
+	model := llmtest.ByHistory(llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("ask", nil), llmtest.Call("write", nil)), llmtest.Call("write", nil), llmtest.Say("done"))
 	for n := 1; n <= 14; n++ {
 		for m, ended := 1, false; !ended; m++ {
 			if testing.Short() && (n+m)%3 > 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -13,26 +12,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// byHistory is a model whose answer depends on nothing but how often it has answered before:
-// it says the same to a run that goes on.
-type byHistory []llmtest.Turn
-
-func (byHistory) Name() string { return "test/by-history" }
-
-func (m byHistory) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	n := 0
-	for _, said := range req.Messages {
-		if said.Role == llm.RoleAssistant {
-			n++
-		}
-	}
-	return llmtest.Script(m[min(n, len(m)-1)]).Stream(ctx, req)
-}
 
 // dying is the store of a process that ends at an append: just before it is durable, or just
 // after.
@@ -174,15 +156,15 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 	say := llmtest.Say("done")
 	tests := []struct {
 		name   string
-		model  byHistory
+		model  []llmtest.Turn
 		config func(*loop.Config)
 	}{
-		{"an answer", byHistory{say}, nil},
-		{"calls", byHistory{call("write", "write"), call("read", "write"), say}, nil},
-		{"calls that ask", byHistory{call("ask", "write", "no"), call("ask"), say}, nil},
-		{"calls that are refused", byHistory{call("missing", "write"), say}, nil},
-		{"the same call again and again", byHistory{call("read"), call("read"), call("read"), call("read"), say}, nil},
-		{"poor answers", byHistory{llmtest.Say("no"), call("write"), llmtest.Say("no"), say}, func(c *loop.Config) {
+		{"an answer", []llmtest.Turn{say}, nil},
+		{"calls", []llmtest.Turn{call("write", "write"), call("read", "write"), say}, nil},
+		{"calls that ask", []llmtest.Turn{call("ask", "write", "no"), call("ask"), say}, nil},
+		{"calls that are refused", []llmtest.Turn{call("missing", "write"), say}, nil},
+		{"the same call again and again", []llmtest.Turn{call("read"), call("read"), call("read"), call("read"), say}, nil},
+		{"poor answers", []llmtest.Turn{llmtest.Say("no"), call("write"), llmtest.Say("no"), say}, func(c *loop.Config) {
 			c.Check = func(text string) (json.RawMessage, error) {
 				if text != "done" {
 					return nil, errors.New("it is not done")
@@ -190,7 +172,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 				return nil, nil
 			}
 		}},
-		{"a refused answer", byHistory{llmtest.Say("secret"), call("write"), say}, func(c *loop.Config) {
+		{"a refused answer", []llmtest.Turn{llmtest.Say("secret"), call("write"), say}, func(c *loop.Config) {
 			c.Guards = []guard.Guard{{AfterModel: func(_ context.Context, g *guard.Reply) guard.Result {
 				if g.Response.Text() == "secret" {
 					return guard.Refused("no")
@@ -198,13 +180,13 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 				return guard.Result{}
 			}}}
 		}},
-		{"more steps", byHistory{call("write"), call("ask"), say}, func(c *loop.Config) {
+		{"more steps", []llmtest.Turn{call("write"), call("ask"), say}, func(c *loop.Config) {
 			c.Limits.Steps, c.Limits.OnLimit = 1, runlog.LimitAsk
 		}},
-		{"more tool calls", byHistory{call("write", "write"), call("write"), say}, func(c *loop.Config) {
+		{"more tool calls", []llmtest.Turn{call("write", "write"), call("write"), say}, func(c *loop.Config) {
 			c.Limits.ToolCalls, c.Limits.OnLimit = 1, runlog.LimitAsk
 		}},
-		{"another agent", byHistory{call("write"), call("over"), call("theirs"), say}, func(c *loop.Config) {
+		{"another agent", []llmtest.Turn{call("write"), call("over"), call("theirs"), say}, func(c *loop.Config) {
 			theirs := tool("theirs", echo)
 			over := tool("over", echo)
 			over.HandOff = func() *loop.Config {
@@ -212,7 +194,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 			}
 			c.Tools = append(c.Tools.(tools), over)
 		}},
-		{"a condition", byHistory{call("write"), call("write"), say}, func(c *loop.Config) {
+		{"a condition", []llmtest.Turn{call("write"), call("write"), say}, func(c *loop.Config) {
 			c.StopWhen = func(info *guard.TurnInfo) (string, bool) { return "enough", info.Turn == 2 }
 		}},
 	}
@@ -228,7 +210,7 @@ func TestResumeAtEveryBoundary(t *testing.T) {
 						made := &effects{made: make(map[string]int)}
 						b.made = made
 						config := func(b *bench) *loop.Config {
-							cfg := b.config(tt.model, made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
+							cfg := b.config(llmtest.ByHistory(tt.model...), made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
 							cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
 								if t.Name == "ask" || t.Name == "no" {
 									return guard.Ask

@@ -33,19 +33,6 @@ func tool(name string) agent.Tool {
 	})
 }
 
-// byTurn is a model whose answer depends on nothing but how often it has answered before.
-func byTurn(turns ...llmtest.Turn) llm.Model {
-	return llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
-		n := 0
-		for _, m := range req.Messages {
-			if m.Role == llm.RoleAssistant {
-				n++
-			}
-		}
-		return turns[min(n, len(turns)-1)]
-	}))
-}
-
 // program is the program that is recorded.
 type program struct {
 	rt    *agent.Runtime
@@ -58,7 +45,7 @@ func start(t *testing.T, cfg agent.Config, turns ...llmtest.Turn) *program {
 	t.Helper()
 	p := &program{store: memstore.New(nil)}
 	var err error
-	p.rt, err = agent.Open(t.Context(), &agent.Options{Model: byTurn(turns...), Store: p.store, Retry: &llm.RetryOptions{MaxAttempts: 1},
+	p.rt, err = agent.Open(t.Context(), &agent.Options{Model: llmtest.ByHistory(turns...), Store: p.store, Retry: &llm.RetryOptions{MaxAttempts: 1},
 		OnAsk: func(_ context.Context, ask agent.Ask) (agent.Decision, error) {
 			switch {
 			case ask.Kind == agent.KindLimit:

@@ -31,6 +31,15 @@ func Loop(turns ...Turn) *Model {
 	return m
 }
 
+// ByHistory returns a model that plays the turn whose place is the number of its answers in the
+// conversation, and the last one after that: it says the same to a run that was resumed, forked or
+// replayed. Remaining is always zero.
+func ByHistory(turns ...Turn) *Model {
+	m := Script(turns...)
+	m.script.byHistory = true
+	return m
+}
+
 // Named sets the model's name and returns the model. It is for before the first use.
 func (m *Model) Named(name string) *Model {
 	m.name = name

@@ -11,11 +11,12 @@ import (
 
 // script hands turns out and remembers what was asked.
 type script struct {
-	mu       sync.Mutex
-	turns    []Turn
-	next     int
-	loop     bool // begin again behind the last turn
-	requests []*llm.Request
+	mu        sync.Mutex
+	turns     []Turn
+	next      int
+	loop      bool // begin again behind the last turn
+	byHistory bool // the turn is that of the conversation, and not the next one
+	requests  []*llm.Request
 }
 
 // take records a request and returns the turn for it, and which request it was, from one.
@@ -23,6 +24,15 @@ func (s *script) take(req *llm.Request) (Turn, int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, clone(req))
+	if s.byHistory && len(s.turns) > 0 {
+		said := 0
+		for _, m := range req.Messages {
+			if m.Role == llm.RoleAssistant {
+				said++
+			}
+		}
+		return s.turns[min(said, len(s.turns)-1)], said + 1, nil
+	}
 	if s.loop && len(s.turns) > 0 {
 		s.next %= len(s.turns)
 	}
@@ -42,6 +52,9 @@ func (s *script) recorded() []*llm.Request {
 func (s *script) remaining() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.byHistory {
+		return 0
+	}
 	return len(s.turns) - s.next
 }
 

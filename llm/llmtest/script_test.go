@@ -129,3 +129,28 @@ func TestGate(t *testing.T) {
 		}
 	})
 }
+
+// TestByHistory: the turn is that of the conversation, whatever was asked before.
+func TestByHistory(t *testing.T) {
+	m := llmtest.ByHistory(llmtest.Say("one"), llmtest.Call("two", `{}`))
+	for _, test := range []struct {
+		answers int
+		want    string
+	}{{1, "call_2_1"}, {0, "one"}, {0, "one"}, {5, "call_6_1"}} {
+		req := &llm.Request{Messages: []llm.Message{llm.User("go")}}
+		for range test.answers {
+			req.Messages = append(req.Messages, llm.Assistant("said"), llm.User("go on"))
+		}
+		resp, err := llm.Generate(t.Context(), m, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := resp.Text()
+		for _, c := range resp.Calls() {
+			got = c.ID
+		}
+		if got != test.want {
+			t.Errorf("after %d answers: got %q, want %q", test.answers, got, test.want)
+		}
+	}
+}

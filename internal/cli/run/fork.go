@@ -12,7 +12,6 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/cli/runs"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -90,36 +89,22 @@ func (f *forkFlags) options(e *env.Env) (*agent.ForkOptions, error) {
 	return o, err
 }
 
-func fork(ctx context.Context, e *env.Env, f *forkFlags, name string) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
+func fork(ctx context.Context, e *env.Env, f *forkFlags, name string) error {
 	opts, err := f.options(e)
 	if err != nil {
 		return err
 	}
-	f.HeldOutside, f.Remember = true, true
-	o, err := setup.Open(ctx, e, &f.Flags)
-	if err != nil {
-		return err
-	}
-	defer o.Close(&err)
-	head, err := runs.FindRun(ctx, o.Store, name)
-	if err != nil {
-		return err
-	}
-	run, err := o.Runtime.Fork(ctx, head.ID, f.at, opts)
-	var refused *agent.NotResumableError
-	switch {
-	case errors.Is(err, store.ErrExists):
-		return env.Usagef("there is a run %s already: choose another --run-id", f.runID)
-	case errors.As(err, &refused) && o.Agents[head.Agent] == nil:
-		return env.Usagef("%w; name its agent with --agent", refused)
-	case errors.As(err, &refused):
-		return env.Usagef("%w", refused)
-	case err != nil:
-		return err
-	}
-	e.Note("run %s, a fork of %s", run.ID(), head.ID)
-	return show(ctx, e, o, run, &f.runFlags)
+	return goOn(ctx, e, &f.runFlags, name, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
+		run, err := o.Runtime.Fork(ctx, head.ID, f.at, opts)
+		if errors.Is(err, store.ErrExists) {
+			return nil, env.Usagef("there is a run %s already: choose another --run-id", f.runID)
+		}
+		if refused, ok := errors.AsType[*agent.NotResumableError](err); ok {
+			return nil, env.Usagef("%w", refused)
+		}
+		if err == nil {
+			e.Note("run %s, a fork of %s", run.ID(), head.ID)
+		}
+		return run, err
+	})
 }

@@ -38,12 +38,27 @@ RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too)
 	return cmd
 }
 
-func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
+func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string) error {
 	policy, err := setup.UnknownPolicy(unknown)
 	if err != nil {
+		return err
+	}
+	return goOn(ctx, e, f, name, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
+		if head.State.Ended() {
+			return nil, env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
+		}
+		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy})
+		if errors.Is(err, store.ErrLeased) {
+			return nil, fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
+		}
+		f.runID = head.ID
+		return run, err
+	})
+}
+
+// goOn opens the program as "troupe run" does, and shows the run that start makes of one in the store.
+func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, start func(o *setup.Opened, head store.Run) (*agent.Run, error)) (err error) {
+	if err := f.check(); err != nil {
 		return err
 	}
 	f.HeldOutside, f.Remember = true, true
@@ -56,19 +71,12 @@ func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string) 
 	if err != nil {
 		return err
 	}
-	if head.State.Ended() {
-		return env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
+	run, err := start(o, head)
+	if refused, ok := errors.AsType[*agent.NotResumableError](err); ok && o.Agents[head.Agent] == nil {
+		return env.Usagef("%w; name its agent with --agent", refused)
 	}
-	run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy})
-	var never *agent.NotResumableError
-	switch {
-	case errors.Is(err, store.ErrLeased):
-		return fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
-	case errors.As(err, &never) && o.Agents[head.Agent] == nil:
-		return env.Usagef("%w; name its agent with --agent", never)
-	case err != nil:
+	if err != nil {
 		return err
 	}
-	f.runID = head.ID
 	return show(ctx, e, o, run, f)
 }

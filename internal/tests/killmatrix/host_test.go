@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/troupe-dev/troupe/agent"
-	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -39,42 +37,26 @@ type report struct {
 	Commits int
 }
 
-// byHistory is a model whose answer depends on nothing but how often it has answered before: it says
-// the same to a run that goes on.
-type byHistory []llmtest.Turn
-
-func (byHistory) Name() string { return "test/by-history" }
-
-func (m byHistory) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	n := 0
-	for _, said := range req.Messages {
-		if said.Role == llm.RoleAssistant {
-			n++
-		}
-	}
-	return llmtest.Script(m[min(n, len(m)-1)]).Stream(ctx, req)
-}
-
 func do(n int) llmtest.Turn { return llmtest.Call("server__do", fmt.Sprintf(`{"n":%d}`, n)) }
 
 // kinds are the runs. Each makes calls of the numbers 1 to 3.
 var kinds = map[string]struct {
 	cfg   agent.Config
-	turns byHistory
-	below byHistory // of its sub-agent
+	turns []llmtest.Turn
+	below []llmtest.Turn // of its sub-agent
 }{
-	"plain":    {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
-	"approval": {agent.Config{Approve: agent.AskAlways}, byHistory{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
+	"plain":    {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
+	"approval": {agent.Config{Approve: agent.AskAlways}, []llmtest.Turn{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
 	"limit": {agent.Config{Approve: agent.NeverAsk, Limits: agent.Limits{Steps: 1, OnLimit: agent.LimitAsk}},
-		byHistory{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
-	"sub-agent": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)), llmtest.Say("done")},
-		byHistory{do(2), do(3), llmtest.Say("below done")}},
-	"form": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__asks", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
-	"page": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__visits", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
-	"task": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__long", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
-	"team": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)),
-		llmtest.Call("transfer_to_other", `{}`), llmtest.Call("server__long", `{"n":3}`), llmtest.Say("done")}, byHistory{do(2), llmtest.Say("below done")}},
-	"sampling": {agent.Config{Approve: agent.NeverAsk}, byHistory{llmtest.Call("server__samples", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+		[]llmtest.Turn{llmtest.Calls(do(1), do(2)), do(3), llmtest.Say("done")}, nil},
+	"sub-agent": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)), llmtest.Say("done")},
+		[]llmtest.Turn{do(2), do(3), llmtest.Say("below done")}},
+	"form": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Call("server__asks", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"page": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Call("server__visits", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"task": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Call("server__long", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
+	"team": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Calls(do(1), llmtest.Call("below", `{"prompt":"go"}`)),
+		llmtest.Call("transfer_to_other", `{}`), llmtest.Call("server__long", `{"n":3}`), llmtest.Say("done")}, []llmtest.Turn{do(2), llmtest.Say("below done")}},
+	"sampling": {agent.Config{Approve: agent.NeverAsk}, []llmtest.Turn{llmtest.Call("server__samples", `{"n":1}`), do(2), do(3), llmtest.Say("done")}, nil},
 }
 
 // host does the job.
@@ -100,15 +82,15 @@ func host(j job) error {
 	}
 	server.Name, server.Required = "server", true
 	ctx := context.Background()
-	rt, err := agent.Open(ctx, &agent.Options{Model: kind.turns, Store: dying, Servers: []mcpclient.Server{server}, Logger: slog.New(slog.DiscardHandler),
-		Sampling: &agent.Sampling{Model: byHistory{llmtest.Say("sampled")}, Default: agent.SamplingPolicy{Mode: mcpclient.SamplingAllow}}})
+	rt, err := agent.Open(ctx, &agent.Options{Model: llmtest.ByHistory(kind.turns...), Store: dying, Servers: []mcpclient.Server{server}, Logger: slog.New(slog.DiscardHandler),
+		Sampling: &agent.Sampling{Model: llmtest.ByHistory(llmtest.Say("sampled")), Default: agent.SamplingPolicy{Mode: mcpclient.SamplingAllow}}})
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
 	cfg := kind.cfg
 	if kind.below != nil {
-		below, err := rt.Agent("below", &agent.Config{Model: kind.below, Approve: agent.NeverAsk})
+		below, err := rt.Agent("below", &agent.Config{Model: llmtest.ByHistory(kind.below...), Approve: agent.NeverAsk})
 		if err != nil {
 			return err
 		}
