@@ -61,6 +61,9 @@ type TenantOptions struct {
 	OnEvent        func(mcpclient.Event)
 	OnLog          func(server string, p mcp.LogParams)
 	OnNotification func(server, method string, params json.RawMessage)
+	// Authorizer authorizes the tenant at servers over HTTP, in place of that of [Options].Host. Nil
+	// is that one.
+	Authorizer mcpclient.Authorizer
 	// LogLevel asks servers for log messages at or above it. Empty leaves it to them.
 	LogLevel mcp.LogLevel
 }
@@ -208,6 +211,9 @@ func (s *servers) forTenant(sys *actors.System, name string, o *TenantOptions) (
 		h.Human = mcpclient.DeclineAll
 	}
 	h.OnePerson = o.OnePerson
+	if o.Authorizer != nil {
+		h.Authorizer = o.Authorizer
+	}
 	h.NoForms, h.NoURLs, h.OnPageDone = !o.Forms, !o.URLs, o.OnPageDone
 	h.OpenURL = func(context.Context, string) error { return nil }
 	h.Roots, h.RootsFunc = nil, nil

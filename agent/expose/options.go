@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
@@ -77,6 +78,10 @@ type Options struct {
 	// It does not wait for backends that have failed, and later lists are notified as
 	// changes. Zero means 30 seconds.
 	ListWait time.Duration
+	// Authorizer returns what authorizes the connections of a principal at servers over HTTP, so
+	// that principals act with logins of their own. It is not called for anonymous clients; nil
+	// there, or returned, is the runtime's: its logins are then those of all clients.
+	Authorizer func(principal *mcpserver.Principal) (mcpclient.Authorizer, error)
 	// Logger takes structured logs. Nil is that of Server, which may be nil, too.
 	Logger *slog.Logger
 }

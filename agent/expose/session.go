@@ -169,7 +169,7 @@ func (u *clientSession) connect() *opening {
 func (u *clientSession) open(o *opening) {
 	defer close(o.listed)
 	if o.err = u.ctx.Err(); o.err == nil {
-		o.tenant, o.err = u.front.rt.NewTenant(u.ctx, u.tenantOptions())
+		o.tenant, o.err = u.newTenant()
 	}
 	if o.err != nil {
 		o.tenant, o.err = nil, fmt.Errorf("connecting to the servers: %w", o.err)
@@ -183,6 +183,16 @@ func (u *clientSession) open(o *opening) {
 	if start {
 		_ = u.gate.WaitForLists(u.ctx) // its error is that the session ends
 	}
+}
+
+func (u *clientSession) newTenant() (_ *agent.Tenant, err error) {
+	o := u.tenantOptions()
+	if authorizer := u.front.opts.Authorizer; authorizer != nil && u.principal != nil {
+		if o.Authorizer, err = authorizer(u.principal); err != nil {
+			return nil, err
+		}
+	}
+	return u.front.rt.NewTenant(u.ctx, o)
 }
 
 // tenantOptions declare the capabilities of the client to backends.

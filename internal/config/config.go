@@ -199,6 +199,7 @@ type Serve struct {
 	AllowedHosts   []string
 	AllowedOrigins []string
 	Auth           Auth
+	ShareLogins    *bool // all clients act with the logins of this program at the servers behind
 }
 
 // Worker is what "troupe worker" does where the command line says nothing. Zero values

@@ -68,6 +68,7 @@ func (d *decoder) serve(n *yaml.Node, s *Serve) {
 		"agents":   d.texts(&s.Agents), "servers": d.texts(&s.Servers),
 		"names":         d.oneOf(&s.Names, "qualified", "plain"),
 		"unanswered":    d.oneOf(&s.Unanswered, "inbox", "decline"),
+		"share_logins":  d.flag(&s.ShareLogins),
 		"allowed_hosts": d.texts(&s.AllowedHosts), "allowed_origins": d.texts(&s.AllowedOrigins),
 		"auth": func(n *yaml.Node) { d.auth(n, &s.Auth) },
 	})

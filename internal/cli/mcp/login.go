@@ -28,6 +28,8 @@ func loginCommand(e *env.Env) *cobra.Command {
 		paste  bool
 		device bool
 		again  bool
+
+		principal string
 	)
 	cmd := &cobra.Command{
 		Use:   "login SERVER",
@@ -54,7 +56,7 @@ copy that address from its address bar and paste it.`,
 			if scopes != nil {
 				def.OAuth.Scopes = scopes
 			}
-			l := login{env: e, flags: &f, store: s, paste: paste, device: device}
+			l := login{env: e, flags: &f, store: s, principal: principal, paste: paste, device: device}
 			return l.run(cmd.Context(), def, again)
 		}),
 	}
@@ -62,6 +64,7 @@ copy that address from its address bar and paste it.`,
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "ask for these `SCOPES`, in place of those that the server wants")
 	cmd.Flags().BoolVar(&paste, "paste", false, "open no browser; read the address that it is sent to at the end from stdin")
 	cmd.Flags().BoolVar(&device, "device", false, "open no browser; show a code to be typed in on another machine")
+	addPrincipal(cmd, &principal)
 	cmd.Flags().BoolVar(&again, "again", false, "log in anew, with another account for example")
 	return cmd
 }
@@ -74,6 +77,13 @@ type login struct {
 	paste  bool
 	device bool
 	asked  bool
+
+	principal string // of the gateway; empty is the user of this machine
+}
+
+// addPrincipal adds the flag that says whose logins a command is about.
+func addPrincipal(cmd *cobra.Command, principal *string) {
+	cmd.Flags().StringVar(principal, "for", "", "the login of this `PRINCIPAL` of \"troupe serve\", as its log names it (default: yours)")
 }
 
 func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err error) {
@@ -84,7 +94,7 @@ func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err 
 	if err != nil {
 		return err
 	}
-	a, err := setup.OpenAuthorizer(l.env, l.store, []mcpclient.Server{def}, loginTime, l.ask)
+	a, err := setup.OpenAuthorizer(l.env, l.store, []mcpclient.Server{def}, l.principal, loginTime, l.ask)
 	if err != nil {
 		return err
 	}
@@ -227,6 +237,7 @@ func (l *login) pasted(ctx context.Context, r *auth.Request) error {
 
 func logoutCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
+	var principal string
 	cmd := &cobra.Command{
 		Use:     "logout SERVER",
 		Short:   "Forget the login at a server, and revoke its tokens",
@@ -238,7 +249,7 @@ func logoutCommand(e *env.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := setup.OpenAuthorizer(e, s, picked, 0, nil)
+			a, err := setup.OpenAuthorizer(e, s, picked, principal, 0, nil)
 			if err != nil || a == nil {
 				return err
 			}
@@ -258,6 +269,7 @@ func logoutCommand(e *env.Env) *cobra.Command {
 		}),
 	}
 	f.Add(cmd)
+	addPrincipal(cmd, &principal)
 	return cmd
 }
 
@@ -272,6 +284,7 @@ func authCommand(e *env.Env) *cobra.Command {
 func authLsCommand(e *env.Env) *cobra.Command {
 	var f setup.ServerFlags
 	var asJSON bool
+	var principal string
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List the logins at servers",
@@ -284,7 +297,7 @@ func authLsCommand(e *env.Env) *cobra.Command {
 				return err
 			}
 			all := []loginView{}
-			a, err := setup.OpenAuthorizer(e, s, servers, 0, nil)
+			a, err := setup.OpenAuthorizer(e, s, servers, principal, 0, nil)
 			if err != nil {
 				return err
 			}
@@ -309,6 +322,7 @@ func authLsCommand(e *env.Env) *cobra.Command {
 	}
 	f.Add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addPrincipal(cmd, &principal)
 	return cmd
 }
 

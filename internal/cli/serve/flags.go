@@ -15,22 +15,23 @@ import (
 // serveFlags are the flags of "troupe serve".
 type serveFlags struct {
 	setup.Flags
-	stdio      bool
-	http       string
-	httpGiven  bool // "" too: then the configuration does not count
-	protocol   string
-	expose     []string
-	agents     []string
-	names      string
-	auth       authFlags
-	unanswered string
-	hosts      []string
-	origins    []string
-	drain      time.Duration
-	clients    int
-	listWait   time.Duration
-	idle       time.Duration // after which a client's servers end
-	session    time.Duration // after which its session ends
+	stdio       bool
+	http        string
+	httpGiven   bool // "" too: then the configuration does not count
+	protocol    string
+	expose      []string
+	agents      []string
+	names       string
+	auth        authFlags
+	unanswered  string
+	hosts       []string
+	origins     []string
+	drain       time.Duration
+	clients     int
+	shareLogins bool
+	listWait    time.Duration
+	idle        time.Duration // after which a client's servers end
+	session     time.Duration // after which its session ends
 }
 
 // settle fills in what the configuration says, and refuses what is wrong before anything

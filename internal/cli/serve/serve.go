@@ -78,6 +78,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags.StringSliceVar(&f.hosts, "allow-host", nil, "let clients call this server `HOST`, beside localhost (repeat for more)")
 	flags.StringSliceVar(&f.origins, "allow-origin", nil, "let web pages of this `ORIGIN` in, such as https://app.example (repeat for more)")
 	flags.DurationVar(&f.drain, "drain-timeout", 10*time.Second, "calls under way have this time when the server ends")
+	flags.BoolVar(&f.shareLogins, "share-logins", false, "let all clients act with your logins at the servers behind (default: who has a token of --token NAME= or of an issuer has logins of their own, made with troupe mcp login SERVER --for PRINCIPAL)")
 	flags.IntVar(&f.clients, "max-clients", 0, "serve so many clients at once (default 1000)")
 	flags.DurationVar(&f.listWait, "list-wait", 30*time.Second, "a client's first list waits this `TIME` for servers that are starting")
 	flags.DurationVar(&f.idle, "idle-servers", 2*time.Minute, "end the servers of an HTTP session after this `TIME` without a request or stream; the next request starts them again (0: keep them)")
@@ -116,7 +117,9 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer o.Close(&err)
-	front, err := newFront(ctx, o, f, web, &settings.Serve)
+	own := &logins{env: e, o: o}
+	defer own.close()
+	front, err := newFront(ctx, o, f, web, &settings.Serve, own)
 	if err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 }
 
 // newFront makes what is served. Web is nil on a pipe.
-func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (*expose.Front, error) {
+func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve, own *logins) (*expose.Front, error) {
 	opts := &expose.Options{
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
@@ -151,6 +154,9 @@ func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServe
 		if web.metadata, err = f.auth.apply(&opts.Server.HTTP, o.Log, web.embedded); err != nil {
 			return nil, err
 		}
+	}
+	if shared := f.shareLogins || c.ShareLogins != nil && *c.ShareLogins; !shared {
+		opts.Authorizer = own.of
 	}
 	if o.Telling != nil {
 		opts.Server.Middleware = append(opts.Server.Middleware, o.Telling.Middleware)

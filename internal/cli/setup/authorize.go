@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,8 +34,9 @@ func MayLogIn(s *mcpclient.Server) bool {
 
 // OpenAuthorizer returns what authorizes at the servers, with the tokens of the store; nil if
 // none of them may want that. Close it. Without ask, requests wait at most for patience, zero
-// is ten minutes, until a person has logged in with another command.
-func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, patience time.Duration, ask auth.AuthorizeFunc) (*auth.Authorizer, error) {
+// is ten minutes, until a person has logged in with another command. The tokens are those of one
+// principal of the gateway; empty is the user of this machine.
+func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, principal string, patience time.Duration, ask auth.AuthorizeFunc) (*auth.Authorizer, error) {
 	wanted := false
 	for i := range servers {
 		wanted = wanted || MayLogIn(&servers[i])
@@ -50,7 +52,15 @@ func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, patie
 	if err != nil {
 		return nil, err
 	}
-	return auth.New(auth.Options{Vault: s, Keys: keys, Logger: log, Authorize: ask, Patience: patience})
+	return auth.New(auth.Options{Vault: s, Keys: keys, Profile: profileOf(principal), Logger: log, Authorize: ask, Patience: patience})
+}
+
+// profileOf is the profile of a principal: its name may have any characters.
+func profileOf(principal string) string {
+	if principal == "" {
+		return ""
+	}
+	return fmt.Sprintf("principal-%x", sha256.Sum256([]byte(principal)))
 }
 
 // VaultKeys returns the keys of what is sealed in the store.

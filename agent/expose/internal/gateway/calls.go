@@ -188,17 +188,27 @@ func (g *Gateway) suggest(completes bool, server string, ref mcp.CompletionRef) 
 // failure is the error that a client gets for a request that a backend did not carry out: the
 // backend's own error if there is one, else the failure of the backend.
 func failure(err error) error {
-	if wire, ok := errors.AsType[*mcp.Error](err); ok {
+	if wire, ok := errors.AsType[*mcp.Error](err); ok && !lacksLogin(err) {
 		return &mcp.Error{Code: wire.Code, Message: wire.Message, Data: wire.Data}
 	}
 	return mcp.Errorf(mcp.CodeInternal, "%s", err.Error())
+}
+
+// lacksLogin reports whether a backend wants a login that its principal does not have: the words of the
+// refusal say nothing of that, see [auth.LoginError].
+func lacksLogin(err error) bool {
+	_, ok := errors.AsType[interface {
+		error
+		Elsewhere() (resource string, scopes []string, ok bool)
+	}](err)
+	return ok
 }
 
 // toolFailure is the failure of a tool call: the model reads the failure of a backend
 // (TOOL-09).
 func toolFailure(v mcp.Version, err error) error {
 	wire, ok := errors.AsType[*mcp.Error](err)
-	if !ok {
+	if !ok || lacksLogin(err) {
 		return err
 	}
 	// A client that does not declare URL mode may know the error all the same (URL-40). In
