@@ -133,12 +133,16 @@ func (a *agents) openTenants() (open []*Tenant) {
 }
 
 // errUnopened comes with another run of an ID that is not in the store yet, or was refused
-// there: it is not known whose the ID is until that run is opened, or has stopped.
+// there: it is not known whose the ID is until that run is opened, or has stopped. For a run that goes
+// on it also comes with one that has ended here and has not stopped.
 var errUnopened = errors.New("another run of this ID is being opened")
 
 // start begins a run, or returns the one that has its ID.
 func (a *agents) start(c *actors.Context, run *Run) (*Run, error) {
 	if old := a.runs[run.id]; old != nil && run.resumes && !old.works() {
+		if !old.stopped() {
+			return old, errUnopened
+		}
 		a.ended = slices.DeleteFunc(a.ended, func(r *Run) bool { return r == old }) // it is not dropped
 		delete(a.runs, run.id)
 		delete(a.live, old.loop.Ref())
@@ -272,7 +276,7 @@ func (rt *Runtime) begin(ctx context.Context, run *Run) (*Run, error) {
 		if !errors.Is(err, errUnopened) {
 			return found, err
 		}
-		if _, err := found.loop.Opened(ctx); err == nil {
+		if _, err := found.loop.Opened(ctx); err == nil && found.works() {
 			continue // it has the ID
 		}
 		select {

@@ -305,7 +305,7 @@ func (r *record) resume(s *runlog.State, decided map[string]store.Ask) {
 
 // works reports whether this runtime works on the run.
 func (r *Run) works() bool {
-	if r.loop == nil {
+	if r.loop == nil || r.loop.Refused() { // the latter is about to end
 		return false
 	}
 	select {
@@ -313,6 +313,16 @@ func (r *Run) works() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// stopped reports whether the actor of a run of this runtime is gone, and so its name is free.
+func (r *Run) stopped() bool {
+	select {
+	case <-r.loop.Stopped():
+		return true
+	default:
+		return false
 	}
 }
 

@@ -92,7 +92,8 @@ func (r *run) releasing(c *actors.Context, msg any) {
 	default:
 		return
 	}
-	r.suspending.Complete(struct{}{}, nil)
+	reply := r.suspending
 	r.suspending = nil
 	r.shutdown.complete(c, nil)
+	reply.Complete(struct{}{}, nil) // now: its caller may go on with the run
 }
