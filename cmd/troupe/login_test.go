@@ -35,16 +35,15 @@ func startProtected(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 && !calls {
 		ts.Fatalf("usage: protected [calls]")
 	}
-	p, end, err := newProtected()
+	p, end, err := newProtected(calls)
 	ts.Check(err)
-	p.calls = calls
 	ts.Defer(end)
 	ts.Setenv("PROTECTED", p.base+"/mcp")
 	ts.Setenv("BROWSER", "browse")
 }
 
-func newProtected() (p *protected, end func(), err error) {
-	p = &protected{challenges: map[string]string{}, tokens: map[string]bool{}, life: 3600}
+func newProtected(calls bool) (p *protected, end func(), err error) {
+	p = &protected{calls: calls, challenges: map[string]string{}, tokens: map[string]bool{}, life: 3600}
 	srv := httptest.NewUnstartedServer(nil)
 	p.base = "http://" + srv.Listener.Addr().String()
 	if srv.Config.Handler, err = p.handler(); err != nil {
@@ -180,7 +179,7 @@ func (p *protected) token(w http.ResponseWriter, r *http.Request) {
 // SECA-18, ROB-7).
 func TestPaste(t *testing.T) {
 	t.Parallel()
-	p, end, err := newProtected()
+	p, end, err := newProtected(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +256,7 @@ func TestPaste(t *testing.T) {
 // no server is named for.
 func TestLoginStates(t *testing.T) {
 	t.Parallel()
-	p, end, err := newProtected()
+	p, end, err := newProtected(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -24,12 +25,13 @@ type in struct {
 
 // tool answers differently each time: nothing of a replay may come from it.
 func tool(name string) agent.Tool {
-	calls := 0
+	var calls atomic.Int64 // they may be made at once
 	return agent.Func(name, "Counts.", func(_ context.Context, in in) (string, error) {
-		if calls++; in.N < 0 {
+		n := calls.Add(1)
+		if in.N < 0 {
 			return "", errors.New("below zero")
 		}
-		return strings.Repeat(name, calls) + "\nend", nil
+		return strings.Repeat(name, int(n)) + "\nend", nil
 	})
 }
 
