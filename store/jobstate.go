@@ -99,7 +99,7 @@ func (j *Job) Wake() {
 const never = 100 * 366 * 24 * time.Hour
 
 // Until sets NotBefore of an update that releases a job that waits, by its questions as they
-// are. One that is not there is decided.
+// are. One that the store does not have is decided.
 func (u *JobUpdate) Until(asks []Ask, now time.Time) {
 	u.NotBefore = time.Time{}
 	if len(asks) == 0 || len(asks) < len(u.Waits) {

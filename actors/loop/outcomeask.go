@@ -124,7 +124,7 @@ func (cs *calls) outcomeDecided(cl *call, d store.Decision) []runlog.Entry {
 	case way == runlog.OutcomeAgain && cl.tool != nil:
 		return cs.askAnew(cl)
 	case way == runlog.OutcomeAgain:
-		return []runlog.Entry{cs.lose(cl, left+", and its tool is not there any more")}
+		return []runlog.Entry{cs.lose(cl, left+", and its server does not offer the tool any more")}
 	case way == runlog.OutcomeEnd:
 		cs.ends = fmt.Errorf("%w: %s", ErrOutcomeUnknown, cl.name)
 		return []runlog.Entry{cs.lose(cl, left)}

@@ -349,7 +349,7 @@ func (cs *calls) takeUp(c *actors.Context, cl *call, was *runlog.CallState) ([]r
 			cl.noRoom, cs.turn.over = true, err
 			return []runlog.Entry{cs.refuse(cl, "not called: "+err.Error())}, nil
 		}
-		return []runlog.Entry{cs.refuse(cl, "not called: its tool is not there any more")}, nil
+		return []runlog.Entry{cs.refuse(cl, "not called: its server does not offer the tool any more")}, nil
 	case q != nil:
 		return cs.takeUpApproval(c, cl, q)
 	case !cs.sameTool(cl, was):

@@ -105,7 +105,7 @@ func (r *Recording) add(e *runlog.Entry) bool {
 	case *runlog.ToolResult:
 		r.results[key] = b.Result
 	case *runlog.AskOpened:
-		if b.Ask.Kind != runlog.AskKind && b.Ask.Kind != runlog.AskLimit { // of a server, which is not there
+		if b.Ask.Kind != runlog.AskKind && b.Ask.Kind != runlog.AskLimit { // of a server: a replay has none
 			return false
 		}
 		r.asked[key] = true

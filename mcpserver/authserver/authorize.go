@@ -46,36 +46,25 @@ const (
 // visited serves the pages that people visit.
 func (s *Server) visited(w http.ResponseWriter, r *http.Request, name, more string) {
 	visit.SetHeaders(w.Header(), "")
+	switch status, text := visit.Admit(w, r, s.cross); {
+	case status == http.StatusForbidden:
+		s.forbid(w, r, text)
+		return
+	case status != 0:
+		s.say(w, status, text)
+		return
+	case len(r.URL.RawQuery) > maxQuery:
+		s.say(w, http.StatusRequestURITooLong, "The address of this page is too long.")
+		return
+	}
 	var err error
-	switch r.Method {
-	case http.MethodPost:
-		if err := s.cross.Check(r); err != nil {
-			s.forbid(w, r, "a POST of another site")
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if r.ParseForm() != nil {
-			s.say(w, http.StatusBadRequest, "The form cannot be read.")
-			return
-		}
-		switch {
-		case name == "authorize":
-			err = s.consented(w, r)
-		default:
-			err = s.opts.Login.serve(w, r, more)
-		}
-	case http.MethodGet, http.MethodHead:
-		switch {
-		case len(r.URL.RawQuery) > maxQuery:
-			s.say(w, http.StatusRequestURITooLong, "The address of this page is too long.")
-		case name == "authorize":
-			err = s.authorize(w, r)
-		default:
-			err = s.opts.Login.serve(w, r, more)
-		}
+	switch {
+	case name != "authorize":
+		err = s.opts.Login.serve(w, r, more)
+	case r.Method == http.MethodPost:
+		err = s.consented(w, r)
 	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		s.say(w, http.StatusMethodNotAllowed, "This page can be read and sent only.")
+		err = s.authorize(w, r)
 	}
 	if err != nil {
 		s.log.Error("a page has failed", "page", name, "error", err)

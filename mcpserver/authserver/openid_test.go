@@ -111,7 +111,7 @@ func (b *browser) arrives(at string) page {
 }
 
 // AUTH-14: a person logs in at a provider and consents here. What was granted is good as long as the
-// provider renews the login, by one question in half a minute, whoever asks here.
+// provider renews the login, by one question in half a minute, however many requests come here.
 func TestUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, u := newUpstream(t)

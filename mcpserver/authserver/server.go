@@ -253,11 +253,8 @@ func (s *Server) Visitor(r *http.Request) (issuer, subject string, ok bool) {
 	return s.opts.Issuer, who.Subject, ok
 }
 
-// maxQuery and maxForm bound what is sent, in bytes.
-const (
-	maxQuery = 8 << 10
-	maxForm  = 64 << 10
-)
+// maxQuery bounds the query of an address, in bytes.
+const maxQuery = 8 << 10
 
 // ServeHTTP implements [http.Handler]. The path must not be stripped.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -330,7 +327,7 @@ func (s *Server) endpoint(w http.ResponseWriter, r *http.Request, name string) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	r.Body = http.MaxBytesReader(w, r.Body, visit.MaxForm)
 	var err error
 	switch name {
 	case "register":

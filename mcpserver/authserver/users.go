@@ -193,7 +193,7 @@ func (u *users) logIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// noUser is the hash of a user that is not there: it takes the same time, and fits no password.
+// noUser is the hash for a name that the file does not have: it takes the same time, and fits no password.
 const noUser = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // user is a line of the file.

@@ -159,7 +159,7 @@ func TestUsersFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := authserver.RemoveUser(file, "bob"); !errors.Is(err, authserver.ErrNoUser) {
-		t.Errorf("a user who is not there: %v", err)
+		t.Errorf("an unknown user: %v", err)
 	}
 	if names := must(authserver.UserNames(file)); !slices.Equal(names, []string{"carol", "alice", "dora"}) {
 		t.Errorf("the users are %q", names)

@@ -56,9 +56,6 @@ func (c *Connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.site.ServeHTTP(w, r)
 }
 
-// maxForm bounds the body of a POST.
-const maxForm = 64 << 10
-
 // ServeHTTP implements [http.Handler].
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	visit.SetHeaders(w.Header(), "")
@@ -72,21 +69,13 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.serve(s, w, r, name)
 		return
 	}
-	switch r.Method {
-	case http.MethodPost:
-		if err := s.cross.Check(r); err != nil {
-			s.refuse(w, r, "a POST of another site")
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if r.ParseForm() != nil {
-			s.say(w, http.StatusBadRequest, "The form cannot be read.")
-			return
-		}
-	case http.MethodGet, http.MethodHead:
+	switch status, text := visit.Admit(w, r, s.cross); status {
+	case 0:
+	case http.StatusForbidden:
+		s.refuse(w, r, text)
+		return
 	default:
-		w.Header().Set("Allow", "GET, HEAD, POST")
-		s.say(w, http.StatusMethodNotAllowed, "This page can be read and sent only.")
+		s.say(w, status, text)
 		return
 	}
 	who, ok := s.visitor(r)

@@ -94,7 +94,7 @@ func (l *login) run(ctx context.Context, def mcpclient.Server, again bool) (err 
 	if err != nil {
 		return err
 	}
-	a, err := setup.OpenAuthorizer(l.env, l.store, []mcpclient.Server{def}, l.principal, loginTime, l.ask)
+	a, err := setup.OpenAuthorizer(l.env, l.store, []mcpclient.Server{def}, setup.AuthorizerOptions{Principal: l.principal, Patience: loginTime, Ask: l.ask})
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func logoutCommand(e *env.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := setup.OpenAuthorizer(e, s, picked, principal, 0, nil)
+			a, err := setup.OpenAuthorizer(e, s, picked, setup.AuthorizerOptions{Principal: principal})
 			if err != nil || a == nil {
 				return err
 			}
@@ -297,7 +297,7 @@ func authLsCommand(e *env.Env) *cobra.Command {
 				return err
 			}
 			all := []loginView{}
-			a, err := setup.OpenAuthorizer(e, s, servers, principal, 0, nil)
+			a, err := setup.OpenAuthorizer(e, s, servers, setup.AuthorizerOptions{Principal: principal})
 			if err != nil {
 				return err
 			}

@@ -114,7 +114,7 @@ func TryServer(ctx context.Context, e *env.Env, s store.Store, r *TestReport, de
 		Logger:  log,
 		Consent: func(context.Context, mcpclient.Server) error { return nil }, // given before
 	}
-	authorizer, err := setup.OpenAuthorizer(e, s, []mcpclient.Server{def}, "", time.Millisecond, nil)
+	authorizer, err := setup.OpenAuthorizer(e, s, []mcpclient.Server{def}, setup.AuthorizerOptions{Patience: time.Millisecond})
 	if err != nil {
 		r.Err = err
 		return

@@ -21,7 +21,7 @@ import (
 // loginPatience is how long a call of a principal waits for a login: its client is told then.
 const loginPatience = 2 * time.Second
 
-// logins are those of the principals, whose connections come and go.
+// logins are those of the principals, whose connections come and go. They end with the runtime.
 type logins struct {
 	env *env.Env
 	o   *setup.Opened
@@ -53,7 +53,7 @@ func (l *logins) of(p *mcpserver.Principal) (mcpclient.Authorizer, error) {
 	a := l.all[name]
 	if a == nil {
 		var err error
-		if a, err = setup.OpenAuthorizer(l.env, l.o.Store, l.o.Servers, name, loginPatience, nil); err != nil || a == nil {
+		if a, err = setup.OpenAuthorizer(l.env, l.o.Store, l.o.Servers, setup.AuthorizerOptions{Principal: name, Patience: loginPatience, System: l.o.Runtime.System()}); err != nil || a == nil {
 			return nil, err
 		}
 		if l.all == nil {
@@ -62,15 +62,6 @@ func (l *logins) of(p *mcpserver.Principal) (mcpclient.Authorizer, error) {
 		l.all[name] = a
 	}
 	return &ownLogins{a, name}, nil
-}
-
-// close ends them, after the connections.
-func (l *logins) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.all {
-		_ = a.Close()
-	}
 }
 
 // ownLogins authorizes one principal, and says how it logs in.

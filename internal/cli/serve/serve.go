@@ -117,9 +117,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer o.Close(&err)
-	own := &logins{env: e, o: o}
-	defer own.close()
-	front, err := newFront(ctx, o, f, web, &settings.Serve, own)
+	front, err := newFront(ctx, e, o, f, web, &settings.Serve)
 	if err != nil {
 		return err
 	}
@@ -132,7 +130,7 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 }
 
 // newFront makes what is served. Web is nil on a pipe.
-func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve, own *logins) (*expose.Front, error) {
+func newFront(ctx context.Context, e *env.Env, o *setup.Opened, f *serveFlags, web *webServer, c *config.Serve) (*expose.Front, error) {
 	opts := &expose.Options{
 		Info: mcp.Implementation{Name: "troupe", Title: "Troupe", Version: version.Current().Version}, Logger: o.Log,
 		Gateway: slices.Contains(f.expose, "tools"), Servers: c.Servers, Names: expose.NameMode(f.names),
@@ -156,7 +154,7 @@ func newFront(ctx context.Context, o *setup.Opened, f *serveFlags, web *webServe
 		}
 	}
 	if shared := f.shareLogins || c.ShareLogins != nil && *c.ShareLogins; !shared {
-		opts.Authorizer = own.of
+		opts.Authorizer = (&logins{env: e, o: o}).of
 	}
 	if o.Telling != nil {
 		opts.Server.Middleware = append(opts.Server.Middleware, o.Telling.Middleware)

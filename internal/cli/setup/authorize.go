@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/internal/vault"
@@ -32,11 +33,21 @@ func MayLogIn(s *mcpclient.Server) bool {
 	return true
 }
 
+// AuthorizerOptions say whose logins are used, and how a login that is missing is had.
+type AuthorizerOptions struct {
+	// Principal is the one of the gateway whose tokens they are; empty is the user of this machine.
+	Principal string
+	// Ask asks a person. With nil requests wait at most for Patience, zero is ten minutes, until a
+	// person has logged in with another command.
+	Ask      auth.AuthorizeFunc
+	Patience time.Duration
+	// System is where the authorizer lives. Nil makes one that Close ends.
+	System *actors.System
+}
+
 // OpenAuthorizer returns what authorizes at the servers, with the tokens of the store; nil if
-// none of them may want that. Close it. Without ask, requests wait at most for patience, zero
-// is ten minutes, until a person has logged in with another command. The tokens are those of one
-// principal of the gateway; empty is the user of this machine.
-func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, principal string, patience time.Duration, ask auth.AuthorizeFunc) (*auth.Authorizer, error) {
+// none of them may want that. Close it.
+func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, o AuthorizerOptions) (*auth.Authorizer, error) {
 	wanted := false
 	for i := range servers {
 		wanted = wanted || MayLogIn(&servers[i])
@@ -52,7 +63,7 @@ func OpenAuthorizer(e *env.Env, s store.Store, servers []mcpclient.Server, princ
 	if err != nil {
 		return nil, err
 	}
-	return auth.New(auth.Options{Vault: s, Keys: keys, Profile: profileOf(principal), Logger: log, Authorize: ask, Patience: patience})
+	return auth.New(auth.Options{System: o.System, Vault: s, Keys: keys, Profile: profileOf(o.Principal), Logger: log, Authorize: o.Ask, Patience: o.Patience})
 }
 
 // profileOf is the profile of a principal: its name may have any characters.

@@ -69,7 +69,7 @@ func WithClient(ctx context.Context, e *env.Env, f *ServerFlags, s store.Store, 
 	if err != nil {
 		return err
 	}
-	authorizer, err := OpenAuthorizer(e, s, []mcpclient.Server{def}, "", time.Millisecond, nil)
+	authorizer, err := OpenAuthorizer(e, s, []mcpclient.Server{def}, AuthorizerOptions{Patience: time.Millisecond})
 	if err != nil {
 		return err
 	}

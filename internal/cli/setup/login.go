@@ -50,7 +50,7 @@ type Logins struct {
 
 // OpenLogins reads the logins of the store at servers. Close them.
 func OpenLogins(e *env.Env, s store.Store, servers []mcpclient.Server) (Logins, error) {
-	a, err := OpenAuthorizer(e, s, servers, "", 0, nil)
+	a, err := OpenAuthorizer(e, s, servers, AuthorizerOptions{})
 	return Logins{a}, err
 }
 

@@ -211,7 +211,7 @@ func openRuntime(ctx context.Context, e *env.Env, f *Flags, o *Opened) error {
 		Host:      &mcpclient.HostOptions{Options: mcpclient.Options{Logger: o.Log, AskOptions: mcpclient.AskOptions{AskExpiry: f.AskExpiry, OnePerson: true, LoginCommand: loginCommand(e, &f.ServerFlags)}}},
 		Providers: o.Settings.Providers(), Prices: prices,
 	}
-	if o.authorizer, err = OpenAuthorizer(e, o.Store, o.Servers, "", 0, nil); err != nil {
+	if o.authorizer, err = OpenAuthorizer(e, o.Store, o.Servers, AuthorizerOptions{}); err != nil {
 		return err
 	}
 	if o.authorizer != nil {

@@ -274,13 +274,22 @@ func (w *world) decision(a store.Ask) (store.Decision, bool) {
 		if json.Unmarshal(a.Payload, &p) != nil || json.Unmarshal(p.Arguments, &args) != nil {
 			return store.Decision{}, false
 		}
-		time.Sleep(300 * time.Millisecond) // a task may be at work at its server
+		if w.working() { // what comes of it is seen later
+			return store.Decision{}, false
+		}
 		if slices.Contains(w.effects(), strconv.Itoa(args.N)) {
 			return runlog.OutcomeDecision(runlog.OutcomeHappened, result(args.N)), true
 		}
 		return runlog.OutcomeDecision(runlog.OutcomeAgain, ""), true
 	}
 	return yes, true
+}
+
+// working reports whether a task is at work at its server, which is alive.
+func (w *world) working() bool {
+	raw, err := os.ReadFile(w.job.Orders + ".working")
+	pid, _ := strconv.Atoi(string(raw))
+	return err == nil && (pid == os.Getpid() || pid > 1 && !zombie(pid))
 }
 
 func (w *world) effects() []string {

@@ -42,8 +42,13 @@ func newServer(file string) (*mcpserver.Server, error) {
 			return e.happen(in.N)
 		}),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "long", Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}}, func(_ context.Context, _ *mcpserver.ToolRequest, in in) (string, error) {
-			time.Sleep(100 * time.Millisecond)
-			return e.happen(in.N)
+			begun := e.file + ".working"
+			if err := os.WriteFile(begun, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+				return "", err
+			}
+			time.Sleep(100 * time.Millisecond) // the task is at work while its host is killed
+			text, err := e.happen(in.N)
+			return text, errors.Join(err, os.Remove(begun))
 		}),
 		mcpserver.AddTool(s, &mcp.Tool{Name: "asks"}, func(ctx context.Context, req *mcpserver.ToolRequest, in in) (string, error) {
 			if _, err := mcpserver.Elicit[form](ctx, req, "word", "Which word?"); err != nil {

@@ -145,3 +145,27 @@ func (c *Cookies) OpenText(text, about string, value any) bool {
 	plain, err := c.Seal.Open(raw, []byte(about))
 	return err == nil && jsonx.Unmarshal(plain, value) == nil
 }
+
+// MaxForm bounds the body of a POST, in bytes.
+const MaxForm = 64 << 10
+
+// Admit checks the method of a request to a page, and reads the form of a POST. Where it does not
+// admit the request it returns the status and the text to answer with; the status of a POST of another
+// site is 403.
+func Admit(w http.ResponseWriter, r *http.Request, cross *http.CrossOriginProtection) (status int, text string) {
+	switch r.Method {
+	case http.MethodPost:
+		if cross.Check(r) != nil {
+			return http.StatusForbidden, "a POST of another site"
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
+		if r.ParseForm() != nil {
+			return http.StatusBadRequest, "The form cannot be read."
+		}
+	case http.MethodGet, http.MethodHead:
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		return http.StatusMethodNotAllowed, "This page can be read and sent only."
+	}
+	return 0, ""
+}

@@ -37,7 +37,7 @@ func (w *world) gateway(program string, args ...string) string {
 }
 
 // A person connects an account in a real browser because of a client of a gateway: the page is the
-// server's own, the account belongs to the gateway's user there, and nobody else's link is good.
+// server's own, the account belongs to the gateway's user there, and the link of another person is refused.
 func TestGateway(t *testing.T) {
 	chromium.Require(t)
 	program := peers.RequireTroupe(t)

@@ -15,7 +15,7 @@ import (
 // and is refused without one and with one that has too few scopes (AUTH-03, AUTH-04).
 func TestInspector(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each request is a program that starts")
+		t.Skip("not with -short, which make check does not use: each request starts a program")
 	}
 	t.Parallel() // with the others, which wait
 	line := peers.RequireInspector(t)
