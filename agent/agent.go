@@ -128,7 +128,7 @@ func (a *Agent) check() error {
 	if m, ok := a.model.(interface{ ContextLength() int }); ok && a.cfg.ContextLength == 0 {
 		a.cfg.ContextLength = max(m.ContextLength(), 0)
 	}
-	a.model = a.rt.model(a.model)
+	a.model = a.rt.models.Behind(a.model)
 	if err := a.priced(); err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func (a *Agent) summarise() func(ctx context.Context, by *loop.Call, before stri
 	if a.cfg.SummaryModel == nil {
 		return nil
 	}
-	m := a.rt.model(a.cfg.SummaryModel)
-	return summary.By(m, a.rt.pricing(m))
+	m := a.rt.models.Behind(a.cfg.SummaryModel)
+	return summary.By(m, a.rt.models.Pricing(m))
 }
 
 // configHash identifies the parts of the definition that a resume must find unchanged.
@@ -329,13 +329,13 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 // priced finds the price of the agent's model, and refuses a limit of money where the
 // price is unknown.
 func (a *Agent) priced() error {
-	a.pricing = a.rt.pricing(a.model)
+	a.pricing = a.rt.models.Pricing(a.model)
 	if a.cfg.Limits.Cost == 0 {
 		return nil
 	}
 	missing := a.pricing.Unknown(a.model.Name())
 	if m := a.cfg.SummaryModel; missing == "" && m != nil {
-		missing = a.rt.pricing(m).Unknown(m.Name())
+		missing = a.rt.models.Pricing(m).Unknown(m.Name())
 	}
 	if missing == "" {
 		return nil

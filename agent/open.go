@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent/internal/answers"
+	"github.com/troupe-dev/troupe/agent/internal/models"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
@@ -27,7 +28,7 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if err := o.OnUnknown.check(); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
-	if err := checkPrices(o.Prices); err != nil {
+	if err := models.CheckPrices(o.Prices); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
 	rt := &Runtime{opts: o, store: o.Store, owner: "agent-" + uuid.NewString()}
@@ -44,7 +45,7 @@ func (rt *Runtime) open(ctx context.Context) (err error) {
 	if rt.sys, err = actors.NewSystem(&actors.Options{Logger: rt.opts.Logger}); err != nil {
 		return err
 	}
-	if err = rt.openProviders(); err != nil {
+	if err = rt.openModels(); err != nil {
 		return err
 	}
 	if rt.answers, err = answers.Start(rt.sys, rt.store); err != nil {

@@ -3,10 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/llm"
@@ -121,13 +118,3 @@ func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handle
 
 // maxTenants is the default of [Options].MaxTenants.
 const maxTenants = 1000
-
-// checkPrices refuses prices below zero.
-func checkPrices(prices map[string]llm.Price) error {
-	for _, name := range slices.Sorted(maps.Keys(prices)) {
-		if p := prices[name]; name == "" || p.Input < 0 || p.Output < 0 {
-			return fmt.Errorf("the price of the model %q, %v for input and %v for output, is negative or has no name", name, p.Input, p.Output)
-		}
-	}
-	return nil
-}

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/provider"
 	"github.com/troupe-dev/troupe/agent/internal/answers"
+	"github.com/troupe-dev/troupe/agent/internal/models"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -20,7 +20,7 @@ type Runtime struct {
 	own     bool // the store is the runtime's
 	sys     *actors.System
 	agents  actors.Ref
-	llm     *provider.Group
+	models  *models.Set
 	stalls  stalls
 	answers *answers.Poller // given in other processes
 	servers *servers
