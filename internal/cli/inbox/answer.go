@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,8 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -111,11 +112,8 @@ func denyCommand(e *env.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := store.Decision{Status: store.AskDeclined, Answer: runlog.DeclineAnswer(reason)}
-			if row.Kind == runlog.AskPage {
-				d = runlog.PageDecision(string(mcpclient.PageCancel))
-			}
-			return settle(cmd.Context(), e, s, &row, d, f.by)
+			v := viewOf(&row)
+			return settle(cmd.Context(), e, s, &row, v.Decline(reason), f.by)
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` for the model: why not")
@@ -151,89 +149,49 @@ const scopeHere = "here"
 
 // decide makes a decision of the flags.
 func (f *answerFlags) decide(v *AskView) (store.Decision, error) {
-	if v.bad != nil {
-		return store.Decision{}, fmt.Errorf("the ask %s: %w", v.Short, v.bad)
+	if v.Bad != nil {
+		return store.Decision{}, fmt.Errorf("the ask %s: %w", v.Short, v.Bad)
 	}
-	d := store.Decision{Status: store.AskAccepted, Scope: "once"}
 	fills := len(f.set) > 0 || f.json != ""
+	var none store.Decision
 	switch {
-	case fills && v.form == nil:
-		return d, env.Usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
+	case fills && v.Form == nil:
+		return none, env.Usagef("the ask %s is no form (its kind is %s): --set and --json have nothing to fill in", v.Short, v.Kind)
 	case (f.retry || f.open) && v.Kind != runlog.AskPage:
-		return d, env.Usagef("the ask %s is no page that is waited for (its kind is %s): --retry and --open mean nothing to it", v.Short, v.Kind)
+		return none, env.Usagef("the ask %s is no page that is waited for (its kind is %s): --retry and --open mean nothing to it", v.Short, v.Kind)
 	case f.retry && f.open:
-		return d, env.Usagef("--retry and --open: want one of them")
+		return none, env.Usagef("--retry and --open: want one of them")
 	case f.more != "" && v.Limit == nil:
-		return d, env.Usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
-	case f.scope != "" && f.scope != "once" && (f.scope != runlog.ScopeRun && f.scope != scopeHere || v.Kind != runlog.AskKind):
-		return d, env.Usagef("--scope %q: want once, or run or here where a call is to be allowed", f.scope)
-	case f.scope == scopeHere && v.bound == "":
-		return d, env.Usagef("--scope here: this call can only be allowed once, or for its run: it is of no server, or its policy asks each time")
-	case f.scope != "":
-		d.Scope = f.scope
-	}
-	if v.Kind == runlog.AskOutcome || f.way != "" || f.result != "" {
-		return f.outcome(v)
-	}
-	switch {
-	case v.Kind == runlog.AskPage && f.open:
-		return runlog.PageDecision(string(mcpclient.PageOpen)), nil
-	case v.Kind == runlog.AskPage:
-		return runlog.PageDecision(string(mcpclient.PageRetry)), nil
-	case v.Limit != nil:
-		if err := checkMore(v.Limit, f.more); err != nil {
-			return d, err
-		}
-		d.Answer = runlog.MoreAnswer(f.more)
-		return d, nil
-	case v.question == nil:
-		return d, nil
-	}
-	answer := &mcpclient.Decision{Action: mcp.ActionAccept}
-	if v.form != nil {
-		content, err := f.fill(v.form)
-		if err != nil {
-			return d, env.Usagef("the form of %s: %w", v.Short, err)
-		}
-		answer.Content = content
-	}
-	return acceptAs(v.question, answer)
-}
-
-// outcome says what came of a call.
-func (f *answerFlags) outcome(v *AskView) (store.Decision, error) {
-	ways := []string{runlog.OutcomeHappened, runlog.OutcomeAgain, runlog.OutcomeTell, runlog.OutcomeEnd}
-	switch {
-	case v.Kind != runlog.AskOutcome:
-		return store.Decision{}, env.Usagef("the ask %s is not about what came of a call (its kind is %s): --outcome and --result mean nothing to it", v.Short, v.Kind)
-	case !slices.Contains(ways, f.way):
-		return store.Decision{}, env.Usagef("the ask %s is about what came of a call: want --outcome happened, again, tell or end", v.Short)
+		return none, env.Usagef("the ask %s is not about a limit (its kind is %s): --more means nothing to it", v.Short, v.Kind)
+	case f.scope != "" && f.scope != question.ScopeOnce && (f.scope != runlog.ScopeRun && f.scope != scopeHere || v.Kind != runlog.AskKind):
+		return none, env.Usagef("--scope %q: want once, or run or here where a call is to be allowed", f.scope)
+	case f.scope == scopeHere && v.Bound == "":
+		return none, env.Usagef("--scope here: this call can only be allowed once, or for its run: it is of no server, or its policy asks each time")
+	case (f.way != "" || f.result != "") && v.Kind != runlog.AskOutcome:
+		return none, env.Usagef("the ask %s is not about what came of a call (its kind is %s): --outcome and --result mean nothing to it", v.Short, v.Kind)
+	case v.Kind == runlog.AskOutcome && !slices.Contains(question.Outcomes, f.way):
+		return none, env.Usagef("the ask %s is about what came of a call: want --outcome happened, again, tell or end", v.Short)
 	case f.result != "" && f.way != runlog.OutcomeHappened:
-		return store.Decision{}, env.Usagef("--result is for a call that happened: --outcome happened")
+		return none, env.Usagef("--result is for a call that happened: --outcome happened")
 	}
-	return runlog.OutcomeDecision(f.way, f.result), nil
-}
-
-// acceptAs is what a server's client reads of an answer. It is about exactly the
-// question that was shown (SECA-41).
-func acceptAs(q *mcpclient.Ask, answer *mcpclient.Decision) (store.Decision, error) {
-	answer.Hash = q.Hash
-	raw, err := jsonx.Marshal(answer)
+	a := question.Answer{Scope: f.scope, More: f.more, Outcome: f.way, Result: f.result}
+	if f.open {
+		a.Page = mcpclient.PageOpen
+	}
+	var err error
+	if v.Form != nil {
+		if a.Content, err = f.fill(v.Form); err != nil {
+			return none, env.Usagef("the form of %s: %w", v.Short, err)
+		}
+	}
+	d, err := v.Accept(&a)
 	if err != nil {
-		return store.Decision{}, fmt.Errorf("writing the answer down: %w", err)
+		return none, env.Usagef("the answer to %s: %w", v.Short, err)
 	}
-	return store.Decision{Status: store.AskAccepted, Scope: "once", Answer: raw}, nil
-}
-
-// checkMore refuses what the run could not read as an amount.
-func checkMore(l *runlog.LimitPayload, more string) error {
-	if more == "" {
-		return nil
+	if f.scope == scopeHere {
+		d.Scope = scopeHere
 	}
-	if m, err := llm.ParseMoney(more); err != nil || m <= 0 || (l.Limit != "cost" && strings.Contains(more, ".")) {
-		return env.Usagef("--more %q: want an amount of %s above zero, such as %s", more, l.Limit, l.More)
-	}
-	return nil
+	return d, nil
 }
 
 // fill is what the form becomes: the object of --json, over it the fields of --set, and
@@ -248,35 +206,23 @@ func (f *answerFlags) fill(fm *form.Form) (map[string]json.RawMessage, error) {
 			return nil, errors.New("--json: want an object")
 		}
 	}
+	typed := make(map[string]string, len(f.set))
 	for _, set := range f.set {
 		name, value, ok := strings.Cut(set, "=")
-		field := fm.Field(name)
-		switch {
-		case !ok:
+		if !ok {
 			return nil, fmt.Errorf("--set %q: want FIELD=VALUE", set)
-		case field == nil:
-			return nil, fmt.Errorf("it has no field %q, only %s", name, fieldNames(fm))
 		}
-		raw, err := field.Parse(value)
-		if err != nil {
-			return nil, fmt.Errorf("the value of %q %w", name, err)
-		}
-		if raw != nil {
-			content[name] = raw
-		}
+		typed[name] = value
 	}
+	set, err := question.Typed(fm, typed)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(content, set)
 	if extra := fm.Foreign(content); len(extra) > 0 { // it would be left out, and was typed by hand
-		return nil, fmt.Errorf("it has no field %q, only %s", extra[0], fieldNames(fm))
+		return nil, question.NoFieldError(fm, extra[0])
 	}
 	return fm.Complete(content)
-}
-
-func fieldNames(fm *form.Form) string {
-	var names []string
-	for i := range fm.Fields {
-		names = append(names, fm.Fields[i].Name)
-	}
-	return env.OrNone(strings.Join(names, ", "))
 }
 
 // settle decides an ask, tells the processes that may wait for it, and says what has
@@ -302,7 +248,7 @@ func settle(ctx context.Context, e *env.Env, s store.Store, row *store.Ask, d st
 	}
 	fmt.Fprintf(e.Stdout, "%s %s\n", d.Status, done.ID)
 	toOpen := row.Kind == runlog.AskURL || string(d.Answer) == string(runlog.PageDecision(string(mcpclient.PageOpen)).Answer)
-	if q := viewOf(row).question; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
+	if q := viewOf(row).Asked; q != nil && q.URL != nil && d.Status == store.AskAccepted && toOpen {
 		e.Note("open the page yourself, if it has not opened where the run is: %s", env.Plain(q.URL.URL))
 	}
 	if row.Run == "" {
@@ -321,7 +267,7 @@ func allowHere(ctx context.Context, e *env.Env, s store.Store, row *store.Ask) e
 		return err
 	}
 	v := viewOf(row)
-	if err := t.Allow(ctx, v.Server, v.Tool, v.bound); err != nil {
+	if err := t.Allow(ctx, v.Server, v.Tool, v.Bound); err != nil {
 		return fmt.Errorf("keeping that %s is allowed in this folder: %w", v.Tool, err)
 	}
 	e.Note("runs in %s may call %s from now on; troupe mcp approvals rm %[2]s takes it back", env.Plain(t.Folder), env.Plain(v.Tool))
@@ -366,15 +312,15 @@ func askInTerminal(ctx context.Context, e *env.Env, s store.Store, row *store.As
 }
 
 func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.Ask, ask prompter) (store.Decision, error) {
-	if v.bad == nil && v.question != nil {
-		d, err := ask.Decide(ctx, v.question)
+	if v.Bad == nil && v.Asked != nil {
+		d, err := ask.Decide(ctx, v.Asked)
 		switch {
 		case err != nil:
 			return store.Decision{}, err
 		case d.Page != "":
 			return runlog.PageDecision(string(d.Page)), nil
 		case d.Action == mcp.ActionAccept:
-			return acceptAs(v.question, d)
+			return v.Decided(d)
 		case d.Action == mcp.ActionDecline:
 			return store.Decision{Status: store.AskDeclined}, nil
 		}
@@ -382,7 +328,7 @@ func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.As
 	}
 	text, prompt := "\n"+v.text(row, time.Now()), "[y]es, [n]o, or nothing yet: "
 	switch {
-	case v.bad != nil:
+	case v.Bad != nil:
 		prompt = "[n]o, or nothing yet: "
 	case v.Kind == runlog.AskOutcome:
 		prompt = "it [h]appened, make the call [a]gain, [t]ell the model that it is unknown, [e]nd the run, or nothing yet: "
@@ -390,7 +336,7 @@ func decideInTerminal(ctx context.Context, e *env.Env, v *AskView, row *store.As
 		prompt = "[y]es, another amount, [n]o, or nothing yet: "
 	case v.Kind == runlog.AskKind:
 		prompt = "[y]es, yes to this tool for the whole [r]un, [n]o, or nothing yet: "
-		if v.bound != "" {
+		if v.Bound != "" {
 			prompt = "[y]es, yes to this tool for the whole [r]un, [a]lways in this folder, [n]o, or nothing yet: "
 		}
 	}
@@ -421,8 +367,8 @@ func (v *AskView) reads(line string) (*answerFlags, bool) {
 	switch {
 	case line == "":
 		return nil, true
-	case v.bad == nil && v.Kind == runlog.AskOutcome:
-		for _, way := range []string{runlog.OutcomeHappened, runlog.OutcomeAgain, runlog.OutcomeTell, runlog.OutcomeEnd} {
+	case v.Bad == nil && v.Kind == runlog.AskOutcome:
+		for _, way := range question.Outcomes {
 			if line == way || line == way[:1] {
 				return &answerFlags{way: way}, true
 			}
@@ -430,7 +376,7 @@ func (v *AskView) reads(line string) (*answerFlags, bool) {
 		return nil, false
 	case line == "n" || line == "no":
 		return new(answerFlags), true
-	case v.bad != nil:
+	case v.Bad != nil:
 		return nil, false
 	case line == "y" || line == "yes":
 		return &answerFlags{accept: true}, true

@@ -101,7 +101,7 @@ func TestInboxPage(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if what := v.what(); what != "waiting for the page https://bank.example/sign-in" {
+	if what := v.What(); what != "waiting for the page https://bank.example/sign-in" {
 		t.Errorf("the list says %q", what)
 	}
 	form := viewOf(new(formRow(t)))
@@ -191,8 +191,8 @@ func TestInboxShowsHostileText(t *testing.T) {
 		Form: &mcp.ElicitParams{RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"password":{"type":"string","title":"Your\u001b[31m password\u202e"}}}`)}})
 	v := viewOf(&row)
-	if v.bad != nil {
-		t.Fatal(v.bad)
+	if v.Bad != nil {
+		t.Fatal(v.Bad)
 	}
 	text := v.text(&row, time.Now())
 	if strings.ContainsAny(text, "\x1b\r\u202e") {
@@ -233,7 +233,7 @@ func TestInboxUnreadable(t *testing.T) {
 	} {
 		row.ID = "a"
 		v := viewOf(&row)
-		if v.bad == nil || !v.Changed {
+		if v.Bad == nil || !v.Changed {
 			t.Errorf("%s: got %+v, want that it is shown as unreadable", name, v)
 			continue
 		}

@@ -3,8 +3,6 @@ package inbox
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,72 +10,18 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/form"
-	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
-	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// AskView is an ask as "inbox ls --json" prints it. What it says about who asks comes
-// from the configuration, never from the server (SECA-34).
-type AskView struct {
-	ID     string          `json:"id"`
-	Short  string          `json:"short"` // a shorter name for it
-	Kind   string          `json:"kind"`  // tool, form, url, page, login, sampling, sample, definition, limit or outcome
-	Status store.AskStatus `json:"status"`
-	Run    string          `json:"run,omitempty"`
-	Path   []string        `json:"path,omitempty"` // agents from the root to the one that waits
-	Server string          `json:"server,omitempty"`
-	Origin string          `json:"origin,omitempty"`
-	Trust  string          `json:"trust,omitempty"`
-	Tool   string          `json:"tool,omitempty"`
-	// Calls are those under way that a server's question may belong to.
-	Calls []mcpclient.AskCall `json:"calls,omitempty"`
-	// Notes say what is in doubt about the question.
-	Notes []string `json:"notes,omitempty"`
+// AskView is an ask as "inbox ls --json" prints it.
+type AskView struct{ question.View }
 
-	Arguments json.RawMessage      `json:"arguments,omitempty"` // of a call that asks first: exactly what would be sent
-	Tainted   bool                 `json:"tainted,omitzero"`    // the call may carry private data out (SECA-44)
-	Message   string               `json:"message,omitempty"`   // the server's words
-	Fields    []fieldView          `json:"fields,omitempty"`    // of a form
-	URL       string               `json:"url,omitempty"`       // of a page to be opened
-	Limit     *runlog.LimitPayload `json:"limit,omitempty"`
-	Login     *mcpclient.LoginView `json:"login,omitempty"` // that is waited for
-	Sent      time.Time            `json:"sent,omitzero"`   // when the call was made whose outcome is unknown
-
-	Hash string `json:"hash,omitempty"` // of what is shown: see "inbox answer --hash"
-	// Changed says that what is stored is not what was asked, or cannot be read: it can
-	// only be declined (SECA-41).
-	Changed bool      `json:"changed,omitzero"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"`
-	By      string    `json:"by,omitempty"` // who has decided
-	At      time.Time `json:"at,omitzero"`
-
-	question *mcpclient.Ask // of a server; nil for others
-	form     *form.Form
-	bound    string // exactly this tool of exactly this server; empty if it cannot be allowed for good
-	bad      error  // why it cannot be shown
-}
-
-// fieldView is a field of a form.
-type fieldView struct {
-	Name        string          `json:"name"`
-	Title       string          `json:"title,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Takes       string          `json:"takes"` // in words, such as "whole number"
-	Format      string          `json:"format,omitempty"`
-	Required    bool            `json:"required"`
-	Default     json.RawMessage `json:"default,omitempty"`
-	Options     []optionView    `json:"options,omitempty"`
-	Secret      bool            `json:"secret,omitzero"` // it looks like one, which forms must not ask for
-}
-
-type optionView struct {
-	Value string `json:"value"`
-	Title string `json:"title"`
+func viewOf(row *store.Ask) AskView {
+	v := AskView{question.Read(row)}
+	v.Short = env.Short(row.ID)
+	return v
 }
 
 // wholeAsk is what "inbox show --json" prints: the view, and what is stored.
@@ -92,127 +36,7 @@ func (v AskView) whole(row *store.Ask) wholeAsk {
 	return wholeAsk{v, row.Payload, row.Answer, row.Scope}
 }
 
-// viewOf reads an ask.
-func viewOf(row *store.Ask) AskView {
-	v := AskView{ID: row.ID, Short: env.Short(row.ID), Kind: row.Kind, Status: row.Status, Run: row.Run, Path: row.Path,
-		Server: row.Server, Origin: row.Origin, Trust: row.Trust, Tool: row.Tool, Hash: row.Hash,
-		Created: row.Created, Expires: row.Expires, By: row.By, At: row.At}
-	switch row.Kind {
-	case runlog.AskKind:
-		var p runlog.ApprovalPayload
-		if v.bad = readPayload(row, &p); v.bad == nil {
-			v.Tool, v.Server, v.Arguments, v.Tainted = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Tainted
-			if !p.Again {
-				v.bound = p.Bound()
-			}
-		}
-	case runlog.AskLimit:
-		p := new(runlog.LimitPayload)
-		if v.bad = readPayload(row, p); v.bad == nil {
-			v.Limit = p
-		}
-	case runlog.AskOutcome:
-		var p runlog.OutcomePayload
-		if v.bad = readPayload(row, &p); v.bad == nil {
-			v.Tool, v.Server, v.Arguments, v.Sent = cmp.Or(p.Tool, v.Tool), p.Server, p.Arguments, p.Sent
-		}
-	default:
-		v.bad = v.readQuestion(row)
-	}
-	v.Changed = v.bad != nil
-	return v
-}
-
-// readPayload reads what the run asks, if it is what was asked.
-func readPayload(row *store.Ask, into any) error {
-	if err := jsonx.Unmarshal(row.Payload, into); err != nil {
-		return fmt.Errorf("what is stored of it cannot be read: %w", err)
-	}
-	if !sameHash(row) {
-		return errNotAsked
-	}
-	return nil
-}
-
-// readQuestion reads what a server asks.
-func (v *AskView) readQuestion(row *store.Ask) error {
-	q := new(mcpclient.Ask)
-	if err := jsonx.Unmarshal(row.Payload, q); err != nil {
-		return fmt.Errorf("what is stored of it cannot be read: %w", err)
-	}
-	if hash, err := q.ContentHash(); err != nil || hash != row.Hash {
-		return errNotAsked
-	}
-	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
-	v.question, v.Message, v.Calls, v.Notes, v.Login = q, q.Message, q.Calls, q.Notes, q.Login
-	if q.URL != nil {
-		v.URL = q.URL.URL
-	}
-	if q.Form == nil {
-		return nil
-	}
-	f, err := form.Parse(q.Form.RequestedSchema, mcp.Latest)
-	if err != nil {
-		return err
-	}
-	v.form = f
-	for i := range f.Fields {
-		field := &f.Fields[i]
-		fv := fieldView{Name: field.Name, Title: field.Title, Description: field.Description, Takes: field.Kind.String(),
-			Format: field.Format, Required: field.Required, Default: field.Default, Secret: field.Secret}
-		for _, o := range field.Options {
-			fv.Options = append(fv.Options, optionView(o))
-		}
-		v.Fields = append(v.Fields, fv)
-	}
-	return nil
-}
-
-// errNotAsked is of an ask whose payload is another one than was asked (SECA-41).
-var errNotAsked = fmt.Errorf("what is stored of it is not what was asked: it can only be denied")
-
-// sameHash holds a payload against its hash, as the run has made it.
-func sameHash(row *store.Ask) bool {
-	canonical, err := jsonx.Canonical(row.Payload)
-	if err != nil {
-		return false
-	}
-	sum := sha256.Sum256(canonical)
-	return row.Hash == "sha256:"+hex.EncodeToString(sum[:])
-}
-
-// who is who asks, as the configuration names it.
-func (v *AskView) who() string {
-	who := cmp.Or(v.Server, "the program")
-	if len(v.Path) > 0 {
-		who += " for " + strings.Join(v.Path, " > ")
-	}
-	return who
-}
-
-// what is what is asked, in one line.
-func (v *AskView) what() string {
-	switch {
-	case v.bad != nil:
-		return v.bad.Error()
-	case v.Limit != nil:
-		return fmt.Sprintf("%s more %s, after %s of %s", v.Limit.More, v.Limit.Limit, v.Limit.Spent, v.Limit.Max)
-	case v.Kind == runlog.AskKind:
-		return v.Tool + " " + string(v.Arguments)
-	case v.Kind == runlog.AskOutcome:
-		return "did it happen? " + v.Tool + " " + string(v.Arguments)
-	case v.Login != nil:
-		return "waiting for a login: " + cmp.Or(v.Login.Command, v.Login.Resource)
-	case v.Kind == runlog.AskPage:
-		return "waiting for the page " + v.URL
-	case v.URL != "":
-		return v.URL
-	case v.Message != "":
-		return v.Message
-	}
-	return env.OrNone(v.Tool)
-}
-
+// row is its line in a list.
 func (v AskView) row() []string {
 	expires := "never"
 	if !v.Expires.IsZero() {
@@ -222,7 +46,7 @@ func (v AskView) row() []string {
 	if v.Tainted {
 		kind += " (tainted)"
 	}
-	return []string{v.Short, string(v.Status), kind, env.Shorten(v.who(), 30), env.Shorten(v.what(), 60), expires}
+	return []string{v.Short, string(v.Status), kind, env.Shorten(v.Who(), 30), env.Shorten(v.What(), 60), expires}
 }
 
 // text is all of an ask, for reading. What does not come from the configuration stands
@@ -273,8 +97,8 @@ func (v *AskView) text(row *store.Ask, now time.Time) string {
 // textOf is what the kinds do not have in common.
 func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, format string, args ...any)) {
 	switch {
-	case v.bad != nil:
-		line("beware", "%v", v.bad)
+	case v.Bad != nil:
+		line("beware", "%v", v.Bad)
 	case v.Kind == runlog.AskKind:
 		line("arguments", "")
 		env.Quote(b, env.IndentJSON(v.Arguments))
@@ -301,15 +125,15 @@ func (v *AskView) textOf(b *strings.Builder, row *store.Ask, line func(name, for
 			line("it says", "")
 			env.Quote(b, v.Message)
 		}
-		if v.question.URL != nil {
+		if v.Asked.URL != nil {
 			line("page", "%s", v.URL)
-			line("site", "%s", cmp.Or(v.question.URL.Domain, v.question.URL.Host))
-			for _, w := range v.question.URL.Warnings {
+			line("site", "%s", cmp.Or(v.Asked.URL.Domain, v.Asked.URL.Host))
+			for _, w := range v.Asked.URL.Warnings {
 				line("beware", "%s", w)
 			}
 		}
 		v.fieldsText(b, line)
-		if v.question.Form == nil && v.question.URL == nil { // a model's, or a definition
+		if v.Asked.Form == nil && v.Asked.URL == nil { // a model's, or a definition
 			line("whole", "")
 			env.Quote(b, env.IndentJSON(row.Payload))
 		}
@@ -347,7 +171,7 @@ func (v *AskView) how() string {
 	id := env.Plain(v.Short)
 	answer := "  troupe inbox answer " + id
 	deny := "  troupe inbox deny " + id
-	if v.bad != nil {
+	if v.Bad != nil {
 		return deny
 	}
 	switch {
@@ -365,7 +189,7 @@ func (v *AskView) how() string {
 		deny += "        (give the page up)"
 	case v.Limit != nil:
 		answer += " --accept        (or --more AMOUNT)"
-	case v.form != nil && len(v.Fields) > 0:
+	case v.Form != nil && len(v.Fields) > 0:
 		var sets []string
 		for i := range v.Fields {
 			if v.Fields[i].Required || len(v.Fields) == 1 {
