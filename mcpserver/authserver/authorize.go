@@ -33,93 +33,86 @@ type consent struct {
 	Until   time.Time `json:"until"`
 }
 
-const (
-	// browserCookie is the value by which a browser is known again.
-	browserCookie = "troupe-auth-browser"
-	browserLife   = 24 * time.Hour
-	// pageLife bounds the time between a page and its POST.
-	pageLife = 15 * time.Minute
+const maxState = 2 << 10 // bytes
 
-	maxState = 2 << 10 // bytes
-)
+// authorization is the authorization endpoint, where a client sends a person, who is asked.
+type authorization struct {
+	*pages
+	clients *clients
+	grants  *grants
+}
 
 // visited serves the pages that people visit.
-func (s *Server) visited(w http.ResponseWriter, r *http.Request, name, more string) {
+func (a *authorization) visited(w http.ResponseWriter, r *http.Request, name, more string) {
 	visit.SetHeaders(w.Header(), "")
-	switch status, text := visit.Admit(w, r, s.cross); {
+	switch status, text := visit.Admit(w, r, a.cross); {
 	case status == http.StatusForbidden:
-		s.forbid(w, r, text)
+		a.forbid(w, r, text)
 		return
 	case status != 0:
-		s.say(w, status, text)
+		a.say(w, status, text)
 		return
 	case len(r.URL.RawQuery) > maxQuery:
-		s.say(w, http.StatusRequestURITooLong, "The address of this page is too long.")
+		a.say(w, http.StatusRequestURITooLong, "The address of this page is too long.")
 		return
 	}
 	var err error
 	switch {
 	case name != "authorize":
-		err = s.opts.Login.serve(w, r, more)
+		err = a.opts.Login.serve(w, r, more)
 	case r.Method == http.MethodPost:
-		err = s.consented(w, r)
+		err = a.consented(w, r)
 	default:
-		err = s.authorize(w, r)
+		err = a.authorize(w, r)
 	}
 	if err != nil {
-		s.log.Error("a page has failed", "page", name, "error", err)
-		s.say(w, http.StatusServiceUnavailable, "Something went wrong here. Nothing has changed. Try again in a while.")
+		a.log.Error("a page has failed", "page", name, "error", err)
+		a.say(w, http.StatusServiceUnavailable, "Something went wrong here. Nothing has changed. Try again in a while.")
 	}
-}
-
-// forbid answers a request that may be an attack.
-func (s *Server) forbid(w http.ResponseWriter, r *http.Request, why string) {
-	s.log.Warn("a page is refused", "reason", why, "method", r.Method, "path", r.URL.Path, "address", s.addressOf(r))
-	s.say(w, http.StatusForbidden, "This page is not of this browser, or it has expired. If you did not ask for it yourself, close it. Otherwise begin again in the program that has sent you here.")
 }
 
 // authorize is the authorization endpoint: it asks the person, and changes nothing.
-func (s *Server) authorize(w http.ResponseWriter, r *http.Request) error {
+func (a *authorization) authorize(w http.ResponseWriter, r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		s.say(w, http.StatusBadRequest, "The address of this page is malformed.")
+		a.say(w, http.StatusBadRequest, "The address of this page is malformed.")
 		return nil
 	}
-	c, err := s.client(r, one(query, "client_id"))
+	c, err := a.clients.find(r, one(query, "client_id"))
 	var busy *refusal
 	switch {
 	case errors.Is(err, errNoClient):
-		s.log.Info("a client is refused", "endpoint", "authorize", "error", err)
-		s.say(w, http.StatusBadRequest, "The program that has sent you here is not known to this server, or what describes it cannot be read. Begin again in the program.")
+		a.log.Info("a client is refused", "endpoint", "authorize", "error", err)
+		a.say(w, http.StatusBadRequest, "The program that has sent you here is not known to this server, or what describes it cannot be read. Begin again in the program.")
 		return nil
 	case errors.As(err, &busy):
-		s.say(w, http.StatusTooManyRequests, "Too many requests. Try again in a while.")
+		a.say(w, http.StatusTooManyRequests, "Too many requests. Try again in a while.")
 		return nil
 	case err != nil:
 		return err
 	}
 	to := one(query, "redirect_uri")
 	if to == "" || !c.redirects(to) {
-		s.log.Warn("a client is refused", "endpoint", "authorize", "client", c.ID, "reason", "the redirect URI is not one of its own")
-		s.say(w, http.StatusBadRequest, "The program that has sent you here wants you to be sent on to an address that is not its own.")
+		a.log.Warn("a client is refused", "endpoint", "authorize", "client", c.ID, "reason", "the redirect URI is not one of its own")
+		a.say(w, http.StatusBadRequest, "The program that has sent you here wants you to be sent on to an address that is not its own.")
 		return nil
 	}
-	q, err := s.read(query, c, to)
+	q, err := a.read(query, c, to)
 	var refused *refusal
 	if errors.As(err, &refused) {
-		s.log.Info("a client is refused", "endpoint", "authorize", "client", c.ID, "code", refused.Code, "reason", refused.Description)
-		s.sendError(w, c, &request{Client: c.ID, Redirect: to, State: one(query, "state")}, refused, c.trusts(to))
+		a.log.Info("a client is refused", "endpoint", "authorize", "client", c.ID, "code", refused.Code, "reason", refused.Description)
+		a.sendError(w, c, &request{Client: c.ID, Redirect: to, State: one(query, "state")}, refused, c.trusts(to))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	browser := s.cookies.Browser(w, r, browserCookie, browserLife)
-	who, ok := s.visitor(r)
+	browser := a.cookies.Browser(w, r, browserCookie, browserLife)
+	who, ok := a.visitor(r)
 	if !ok {
-		return s.opts.Login.enter(w, r, r.URL.RequestURI())
+		return a.opts.Login.enter(w, r, r.URL.RequestURI())
 	}
-	return s.ask(w, c, &consent{Request: *q, Person: who, Browser: visit.Digest(browser), Until: time.Now().Add(pageLife)})
+	return a.ask(w, c, &consent{Request: *q, Person: who, Browser: visit.Digest(browser), Until: time.Now().Add(pageLife)})
 }
 
 // one returns a parameter that comes once.
@@ -131,7 +124,7 @@ func one(values url.Values, name string) string {
 }
 
 // read checks a request of a client whose redirect address is its own.
-func (s *Server) read(query url.Values, c *client, to string) (*request, error) {
+func (a *authorization) read(query url.Values, c *client, to string) (*request, error) {
 	if err := once(query); err != nil {
 		return nil, err
 	}
@@ -157,14 +150,14 @@ func (s *Server) read(query url.Values, c *client, to string) (*request, error) 
 		return nil, refuse("consent_required", "a person is asked each time")
 	}
 	switch want := query.Get("resource"); {
-	case want == "" && len(s.opts.Resources) == 1: // a client of 2025-03-26 names none
-		q.Resource = s.opts.Resources[0]
-	case want != "" && slices.Contains(s.opts.Resources, canonical(want)):
+	case want == "" && len(a.opts.Resources) == 1: // a client of 2025-03-26 names none
+		q.Resource = a.opts.Resources[0]
+	case want != "" && slices.Contains(a.opts.Resources, canonical(want)):
 		q.Resource = canonical(want)
 	default:
 		return nil, refuse("invalid_target", "resource: want one of the resources of this server")
 	}
-	return q, s.readScopes(q, query.Get("scope"))
+	return q, a.readScopes(q, query.Get("scope"))
 }
 
 // canonical is a resource in the form in which it is compared (AUTH-40); "" for none.
@@ -181,32 +174,32 @@ func canonical(resource string) string {
 
 // readScopes takes the scopes that there are. Clients ask for more than that in good faith, such as
 // openid.
-func (s *Server) readScopes(q *request, text string) error {
+func (a *authorization) readScopes(q *request, text string) error {
 	asked := oauth.ParseScopes(text)
 	for _, scope := range asked {
-		if slices.Contains(s.opts.Scopes, scope) {
+		if slices.Contains(a.opts.Scopes, scope) {
 			q.Scopes = append(q.Scopes, scope)
 		}
 	}
 	onlyOffline := !slices.ContainsFunc(asked, func(scope string) bool { return scope != offline })
 	switch {
 	case strings.TrimSpace(text) == "", len(q.Scopes) == 0 && onlyOffline && len(asked) > 0:
-		q.Scopes = slices.Clone(s.opts.Default)
-	case len(q.Scopes) == 0 && len(s.opts.Scopes) > 0:
-		return refuse("invalid_scope", "this server has none of these scopes: want "+strings.Join(s.opts.Scopes, " "))
+		q.Scopes = slices.Clone(a.opts.Default)
+	case len(q.Scopes) == 0 && len(a.opts.Scopes) > 0:
+		return refuse("invalid_scope", "this server has none of these scopes: want "+strings.Join(a.opts.Scopes, " "))
 	}
 	return nil
 }
 
 // sendError sends the browser back to the client with an error. Where that could lead a person
 // astray, the page asks first (AUTH-08).
-func (s *Server) sendError(w http.ResponseWriter, c *client, q *request, refused *refusal, now bool) {
+func (a *authorization) sendError(w http.ResponseWriter, c *client, q *request, refused *refusal, now bool) {
 	if len(q.State) > maxState {
 		q.State = ""
 	}
-	at := s.answerAddress(q, url.Values{"error": {refused.Code}, "error_description": {refused.Description}})
+	at := a.answerAddress(q, url.Values{"error": {refused.Code}, "error_description": {refused.Description}})
 	if !now {
-		s.back(w, c, q, refused, at)
+		a.back(w, c, q, refused, at)
 		return
 	}
 	w.Header().Set("Location", at)
@@ -215,8 +208,8 @@ func (s *Server) sendError(w http.ResponseWriter, c *client, q *request, refused
 
 // answerAddress is where the browser goes with an answer. Each has the state and the issuer
 // (RFC 9207).
-func (s *Server) answerAddress(q *request, values url.Values) string {
-	values.Set("iss", s.opts.Issuer)
+func (a *authorization) answerAddress(q *request, values url.Values) string {
+	values.Set("iss", a.opts.Issuer)
 	if q.State != "" {
 		values.Set("state", q.State)
 	}
@@ -229,42 +222,42 @@ func (s *Server) answerAddress(q *request, values url.Values) string {
 
 // consented takes the answer of a person. The page was shown to this browser, and to the person who
 // is still logged in there (CVE-2026-27124, SECA-24).
-func (s *Server) consented(w http.ResponseWriter, r *http.Request) error {
+func (a *authorization) consented(w http.ResponseWriter, r *http.Request) error {
 	var p consent
-	cookie, err := r.Cookie(s.cookies.Name(browserCookie))
-	who, ok := s.visitor(r)
+	cookie, err := r.Cookie(a.cookies.Name(browserCookie))
+	who, ok := a.visitor(r)
 	switch {
-	case !s.cookies.OpenText(r.PostForm.Get("token"), "consent", &p) || !time.Now().Before(p.Until):
-		s.forbid(w, r, "a form without the token of its page")
+	case !a.cookies.OpenText(r.PostForm.Get("token"), "consent", &p) || !time.Now().Before(p.Until):
+		a.forbid(w, r, "a form without the token of its page")
 		return nil
 	case err != nil || !oauth.NewSecret(visit.Digest(cookie.Value)).Equal(oauth.NewSecret(p.Browser)):
-		s.forbid(w, r, "a consent of another browser")
+		a.forbid(w, r, "a consent of another browser")
 		return nil
 	case !ok || who != p.Person:
-		s.forbid(w, r, "a consent of another person")
+		a.forbid(w, r, "a consent of another person")
 		return nil
 	}
 	q := &p.Request
-	c, err := s.client(r, q.Client)
+	c, err := a.clients.find(r, q.Client)
 	if errors.Is(err, errNoClient) || err == nil && !c.redirects(q.Redirect) {
-		s.forbid(w, r, "a consent for a client that is gone")
+		a.forbid(w, r, "a consent for a client that is gone")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if r.PostForm.Get("do") != "allow" {
-		s.log.Info("a person refuses a client", "client", c.ID, "subject", who.Subject)
-		s.sendError(w, c, q, &refusal{Code: "access_denied", Description: "the person has refused"}, true)
+		a.log.Info("a person refuses a client", "client", c.ID, "subject", who.Subject)
+		a.sendError(w, c, q, &refusal{Code: "access_denied", Description: "the person has refused"}, true)
 		return nil
 	}
-	code, err := s.putCode(r.Context(), &grant{
+	code, err := a.grants.putCode(r.Context(), &grant{
 		Client: c.ID, Subject: who.Subject, Login: who.Login, Resource: q.Resource, Scopes: q.Scopes, Redirect: q.Redirect, Challenge: q.Challenge, Created: time.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("consenting: %w", err)
 	}
-	w.Header().Set("Location", s.answerAddress(q, url.Values{"code": {code}}))
+	w.Header().Set("Location", a.answerAddress(q, url.Values{"code": {code}}))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }

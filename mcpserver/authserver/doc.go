@@ -33,9 +33,10 @@
 //
 // # Files
 //
-// server.go has the [Server], its addresses and metadata; client.go the clients and their
-// registration; authorize.go the request of a client and the page that asks for consent; grant.go
-// what is kept of that; token.go the endpoints that clients call; keys.go the keys; login.go finds
-// out who the visitor is, users.go by a file, and openid.go by a provider; look.go is what pages
-// look like.
+// server.go has the [Server] and its routes, options.go its options, site.go its addresses, its
+// metadata and how it refuses; authorize.go the request of a client and the page that asks for
+// consent; token.go the endpoints that clients call; registry.go finds and registers clients, and
+// client.go is what they say of themselves; keys.go has the signing keys; grant.go is what a person
+// has consented to, and records.go how all that is kept; login.go finds out who the visitor is,
+// users.go by a file, and openid.go by a provider; look.go is what pages look like.
 package authserver

@@ -54,13 +54,16 @@ type handle struct {
 	n      uint32 // of the refresh token; 0 is a code
 }
 
+// grants keeps what people have consented to.
+type grants struct{ *records }
+
 // Uses of handles, which do not open in each other's place.
 const (
 	useCode    = "code"
 	useRefresh = "refresh"
 )
 
-func (s *Server) newHandle(subject string) (h handle) {
+func newHandle(subject string) (h handle) {
 	raw, _ := hex.DecodeString(visit.Digest(subject)) // of our own making
 	copy(h.person[:], raw)
 	_, _ = rand.Read(h.id[:]) // never fails
@@ -68,22 +71,21 @@ func (s *Server) newHandle(subject string) (h handle) {
 }
 
 // owner and key are those of its record.
-func (s *Server) owner(h handle) string         { return s.stem + hex.EncodeToString(h.person[:]) }
-func (s *Server) ownerOf(subject string) string { return s.stem + visit.Digest(subject) }
-func (h handle) grant() string                  { return hex.EncodeToString(h.id[:]) }
-func (h handle) key() string                    { return fmt.Sprintf("%s.%08x", h.grant(), h.n) }
+func (k *grants) owner(h handle) string { return k.stem + hex.EncodeToString(h.person[:]) }
+func (h handle) grant() string          { return hex.EncodeToString(h.id[:]) }
+func (h handle) key() string            { return fmt.Sprintf("%s.%08x", h.grant(), h.n) }
 
-func (s *Server) sealHandle(h handle, use string) string {
+func (k *grants) seal(h handle, use string) string {
 	plain := binary.BigEndian.AppendUint32(append(h.person[:], h.id[:]...), h.n)
-	return base64.RawURLEncoding.EncodeToString(s.cookies.Seal.Seal(plain, []byte(use)))
+	return base64.RawURLEncoding.EncodeToString(k.box.Seal(plain, []byte(use)))
 }
 
-func (s *Server) openHandle(text, use string) (h handle, ok bool) {
+func (k *grants) open(text, use string) (h handle, ok bool) {
 	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return h, false
 	}
-	plain, err := s.cookies.Seal.Open(box, []byte(use))
+	plain, err := k.box.Open(box, []byte(use))
 	if err != nil || len(plain) != len(h.person)+len(h.id)+4 {
 		return h, false
 	}
@@ -94,63 +96,73 @@ func (s *Server) openHandle(text, use string) (h handle, ok bool) {
 }
 
 // putCode keeps what a person has consented to, and returns the code for it.
-func (s *Server) putCode(ctx context.Context, g *grant) (code string, err error) {
-	h := s.newHandle(g.Subject)
-	if err := s.put(ctx, kindCode, s.owner(h), h.grant(), g, time.Now().Add(codeLife)); err != nil {
+func (k *grants) putCode(ctx context.Context, g *grant) (code string, err error) {
+	h := newHandle(g.Subject)
+	if err := k.put(ctx, kindCode, k.owner(h), h.grant(), g, time.Now().Add(codeLife)); err != nil {
 		return "", fmt.Errorf("keeping a code: %w", err)
 	}
-	return s.sealHandle(h, useCode), nil
+	return k.seal(h, useCode), nil
 }
 
 // step puts the record of the next handle, and then takes the one before away. It returns false,
 // and ends the grant, if another request has done that already.
-func (s *Server) step(ctx context.Context, h handle, kind, before string, g *grant) (next handle, ok bool, err error) {
+func (k *grants) step(ctx context.Context, h handle, kind, before string, g *grant) (next handle, ok bool, err error) {
 	next = h
 	next.n++
-	if err := s.put(ctx, kindGrant, s.owner(h), next.key(), g, g.Expires); err != nil {
+	if err := k.put(ctx, kindGrant, k.owner(h), next.key(), g, g.Expires); err != nil {
 		return h, false, fmt.Errorf("keeping a grant: %w", err)
 	}
-	err = s.opts.Store.DeleteRecord(ctx, kind, s.owner(h), before)
+	err = k.store.DeleteRecord(ctx, kind, k.owner(h), before)
 	if errors.Is(err, store.ErrNotFound) {
-		_, err := s.endGrant(ctx, h)
+		_, err := k.end(ctx, h)
 		return h, false, err
 	}
 	return next, err == nil, err
 }
 
-// records lists those of a grant: one, or two while a step is made.
-func (s *Server) records(ctx context.Context, owner, grant string) ([]store.Record, error) {
-	list, err := s.opts.Store.Records(ctx, store.RecordQuery{Kind: kindGrant, Owner: owner, After: grant + ".", Limit: 8})
+// list returns the records of a grant: one, or two while a step is made.
+func (k *grants) list(ctx context.Context, owner, grant string) ([]store.Record, error) {
+	list, err := k.store.Records(ctx, store.RecordQuery{Kind: kindGrant, Owner: owner, After: grant + ".", Limit: 8})
 	if err != nil {
 		return nil, fmt.Errorf("reading a grant: %w", err)
 	}
 	return slices.DeleteFunc(list, func(r store.Record) bool { return !strings.HasPrefix(r.Key, grant+".") }), nil
 }
 
-// endGrant ends a grant, and reports whether there was one.
-func (s *Server) endGrant(ctx context.Context, h handle) (ended bool, err error) {
-	list, err := s.records(ctx, s.owner(h), h.grant())
+// end ends a grant, and reports whether there was one.
+func (k *grants) end(ctx context.Context, h handle) (ended bool, err error) {
+	list, err := k.list(ctx, k.owner(h), h.grant())
 	for _, r := range list {
-		if err := s.opts.Store.DeleteRecord(ctx, kindGrant, r.Owner, r.Key); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := k.store.DeleteRecord(ctx, kindGrant, r.Owner, r.Key); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, fmt.Errorf("ending a grant: %w", err)
 		}
 	}
 	return len(list) > 0, err
 }
 
-// grantOf returns the grant of a token, nil if it has ended.
-func (s *Server) grantOf(ctx context.Context, h handle) (*grant, error) {
+// find returns the grant of a token, nil if it has ended.
+func (k *grants) find(ctx context.Context, h handle) (*grant, error) {
 	g := new(grant)
-	found, err := s.get(ctx, kindGrant, s.owner(h), h.key(), g)
+	found, err := k.get(ctx, kindGrant, k.owner(h), h.key(), g)
 	if err != nil || !found {
 		return nil, err
 	}
 	return g, nil
 }
 
+// latest returns a grant by its newest record, nil if it has ended.
+func (k *grants) latest(ctx context.Context, h handle) (*grant, error) {
+	list, err := k.list(ctx, k.owner(h), h.grant())
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	g := new(grant)
+	return g, k.openRecord(&list[len(list)-1], g)
+}
+
 // makeRoomFor ends the oldest grants of a person who has too many.
-func (s *Server) makeRoomFor(ctx context.Context, h handle) error {
-	list, err := s.opts.Store.Records(ctx, store.RecordQuery{Kind: kindGrant, Owner: s.owner(h)})
+func (k *grants) makeRoomFor(ctx context.Context, h handle) error {
+	list, err := k.store.Records(ctx, store.RecordQuery{Kind: kindGrant, Owner: k.owner(h)})
 	if err != nil || len(list) < maxGrants {
 		return err
 	}
@@ -161,50 +173,21 @@ func (s *Server) makeRoomFor(ctx context.Context, h handle) error {
 	var all []aged
 	for _, r := range list {
 		var g grant
-		_ = s.openRecord(&r, &g) // one that cannot be opened is the oldest
+		_ = k.openRecord(&r, &g) // one that cannot be opened is the oldest
 		all = append(all, aged{r.Key, g.Created})
 	}
 	slices.SortFunc(all, func(a, b aged) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.key, b.key)) })
 	for _, one := range all[:len(all)-maxGrants+1] {
-		if err := s.opts.Store.DeleteRecord(ctx, kindGrant, s.owner(h), one.key); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := k.store.DeleteRecord(ctx, kindGrant, k.owner(h), one.key); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Active reports whether the grant of an access token has not ended, and its person may still use
-// it. It is for a resource server in this process.
-func (s *Server) Active(ctx context.Context, subject, grantID string) (bool, error) {
-	h, ok := s.handleOf(subject, grantID)
-	if !ok {
-		return false, nil
-	}
-	list, err := s.records(ctx, s.owner(h), h.grant())
-	if err != nil || len(list) == 0 {
-		return false, err
-	}
-	var g grant
-	if err := s.openRecord(&list[len(list)-1], &g); err != nil {
-		return false, err
-	}
-	return s.mayUse(ctx, &g)
-}
-
-// mayUse asks whether the person of a grant may still use it (revision 2025-03-26, third-party
-// authorization).
-func (s *Server) mayUse(ctx context.Context, g *grant) (bool, error) {
-	if s.opts.Active != nil {
-		if ok, err := s.opts.Active(ctx, g.Subject); err != nil || !ok {
-			return ok, err
-		}
-	}
-	return s.opts.Login.active(ctx, g)
-}
-
 // handleOf returns the handle of a grant, by the claims of an access token.
-func (s *Server) handleOf(subject, grantID string) (h handle, ok bool) {
-	h = s.newHandle(subject)
+func handleOf(subject, grantID string) (h handle, ok bool) {
+	h = newHandle(subject)
 	raw, err := hex.DecodeString(grantID)
 	return h, err == nil && copy(h.id[:], raw) == len(h.id) && len(raw) == len(h.id)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/vault"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -29,11 +30,13 @@ const (
 
 // keyRing is the signing keys as they were last read.
 type keyRing struct {
-	mu     sync.Mutex // guards what follows, of goroutines of net/http; it is held while one reads, and the others need the same
-	read   time.Time
-	keys   []signingKey // the newest is last
-	set    []byte       // their public parts
-	signer jose.Signer  // of the newest
+	*site
+	vault *vault.Vault
+
+	mu   sync.Mutex // guards what follows, of goroutines of net/http; it is held while one reads, and the others need the same
+	read time.Time
+	set  []byte      // their public parts
+	sign jose.Signer // with the newest
 }
 
 // signingKey is a key as it is kept.
@@ -64,33 +67,32 @@ func (k *signingKey) open() error {
 	return nil
 }
 
-// KeySet returns the public keys, as a JSON Web Key Set. It is for a resource server in this
-// process.
-func (s *Server) KeySet(ctx context.Context) ([]byte, error) {
-	s.keys.mu.Lock()
-	defer s.keys.mu.Unlock()
-	err := s.loadKeys(ctx)
-	return s.keys.set, err
+// public returns the public keys, as a JSON Web Key Set.
+func (k *keyRing) public(ctx context.Context) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.load(ctx)
+	return k.set, err
 }
 
 // signer returns what signs tokens.
-func (s *Server) signer(ctx context.Context) (jose.Signer, error) {
-	s.keys.mu.Lock()
-	defer s.keys.mu.Unlock()
-	err := s.loadKeys(ctx)
-	return s.keys.signer, err
+func (k *keyRing) signer(ctx context.Context) (jose.Signer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.load(ctx)
+	return k.sign, err
 }
 
-// loadKeys reads the keys, if that was a while ago, and replaces what is too old. Of several
+// load reads the keys, if that was a while ago, and replaces what is too old. Of several
 // instances one does; the others read what it has written. It is called under the lock.
-func (s *Server) loadKeys(ctx context.Context) error {
+func (k *keyRing) load(ctx context.Context) error {
 	now := time.Now()
-	if now.Sub(s.keys.read) < keyCheck {
+	if now.Sub(k.read) < keyCheck {
 		return nil
 	}
 	for range 3 {
 		var keys []signingKey
-		version, err := s.vault.Get(ctx, kindKey, s.opts.Issuer, &keys)
+		version, err := k.vault.Get(ctx, kindKey, k.opts.Issuer, &keys)
 		if err != nil {
 			return err
 		}
@@ -99,50 +101,50 @@ func (s *Server) loadKeys(ctx context.Context) error {
 				return err
 			}
 		}
-		next, changed, err := s.rotate(keys, now)
+		next, changed, err := k.rotate(keys, now)
 		if err != nil {
 			return err
 		}
 		if changed {
-			_, err := s.vault.Put(ctx, kindKey, s.opts.Issuer, version, next)
+			_, err := k.vault.Put(ctx, kindKey, k.opts.Issuer, version, next)
 			if errors.Is(err, store.ErrConflict) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			s.log.Info("the signing key is replaced", "key", next[len(next)-1].ID, "keys", len(next))
+			k.log.Info("the signing key is replaced", "key", next[len(next)-1].ID, "keys", len(next))
 		}
-		return s.useKeys(next, now)
+		return k.use(next, now)
 	}
 	return fmt.Errorf("other instances replace it all the time: %w", store.ErrConflict)
 }
 
 // rotate adds a key where the newest is too old, and removes those whose last tokens have
 // expired.
-func (s *Server) rotate(keys []signingKey, now time.Time) (next []signingKey, changed bool, err error) {
-	for i, k := range keys {
-		if i+1 < len(keys) && now.Sub(keys[i+1].Created) > s.opts.AccessLife+10*keyCheck {
+func (k *keyRing) rotate(keys []signingKey, now time.Time) (next []signingKey, changed bool, err error) {
+	for i, one := range keys {
+		if i+1 < len(keys) && now.Sub(keys[i+1].Created) > k.opts.AccessLife+10*keyCheck {
 			changed = true
 			continue
 		}
-		next = append(next, k)
+		next = append(next, one)
 	}
 	if len(next) == 0 || now.Sub(next[len(next)-1].Created) > keyLife {
-		k, err := newSigningKey(now)
+		fresh, err := newSigningKey(now)
 		if err != nil {
 			return nil, false, err
 		}
-		next, changed = append(next, k), true
+		next, changed = append(next, fresh), true
 	}
 	return next, changed, nil
 }
 
-// useKeys takes keys into use.
-func (s *Server) useKeys(keys []signingKey, now time.Time) error {
+// use takes keys into use.
+func (k *keyRing) use(keys []signingKey, now time.Time) error {
 	var set jose.JSONWebKeySet
-	for _, k := range keys {
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &k.key.PublicKey, KeyID: k.ID, Algorithm: string(jose.ES256), Use: "sig"})
+	for _, one := range keys {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &one.key.PublicKey, KeyID: one.ID, Algorithm: string(jose.ES256), Use: "sig"})
 	}
 	page, err := jsonx.Marshal(map[string]any{"keys": publicKeys(set)})
 	if err != nil {
@@ -153,7 +155,7 @@ func (s *Server) useKeys(keys []signingKey, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.keys.keys, s.keys.set, s.keys.signer, s.keys.read = keys, page, signer, now
+	k.set, k.sign, k.read = page, signer, now
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Login finds out who visits a page: [LoginFunc], or what [LoginAt], [Users] and [OIDC] return.
 type Login interface {
-	// join makes the login one of a server.
-	join(s *Server) error
+	// join makes the login one of a server, with its pages and what it keeps.
+	join(v *pages, k *records) error
 	// visitor returns who is logged in at the browser that sends a request.
 	visitor(r *http.Request) (person, bool)
 	// enter answers a request of a visitor who is unknown; back is a path of ours.
@@ -31,8 +31,19 @@ type person struct {
 // maxSubject bounds a subject, in bytes (OpenID Connect Core, section 2).
 const maxSubject = 255
 
+// mayUse asks whether the person of a grant may still use it (revision 2025-03-26, third-party
+// authorization).
+func (s *site) mayUse(ctx context.Context, g *grant) (bool, error) {
+	if s.opts.Active != nil {
+		if ok, err := s.opts.Active(ctx, g.Subject); err != nil || !ok {
+			return ok, err
+		}
+	}
+	return s.opts.Login.active(ctx, g)
+}
+
 // visitor returns who visits a page.
-func (s *Server) visitor(r *http.Request) (person, bool) {
+func (s *site) visitor(r *http.Request) (person, bool) {
 	who, ok := s.opts.Login.visitor(r)
 	return who, ok && who.Subject != "" && len(who.Subject) <= maxSubject
 }
@@ -42,7 +53,7 @@ func (s *Server) visitor(r *http.Request) (person, bool) {
 // the browser send.
 type LoginFunc func(r *http.Request) (subject string, ok bool)
 
-func (f LoginFunc) join(*Server) error { return nil }
+func (f LoginFunc) join(*pages, *records) error { return nil }
 
 func (f LoginFunc) visitor(r *http.Request) (person, bool) {
 	subject, ok := f(r)
@@ -88,15 +99,15 @@ const (
 )
 
 // logIn lets the browser know that its visitor has logged in.
-func (s *Server) logIn(w http.ResponseWriter, who person) error {
-	return s.cookies.Write(w, sessionCookie, &session{who, time.Now().Add(sessionLife)}, sessionLife)
+func (v *pages) logIn(w http.ResponseWriter, who person) error {
+	return v.cookies.Write(w, sessionCookie, &session{who, time.Now().Add(sessionLife)}, sessionLife)
 }
 
 // loggedIn returns who has logged in.
-func (s *Server) loggedIn(r *http.Request) (person, bool) {
-	var v session
-	if !s.cookies.Read(r, sessionCookie, &v) || !time.Now().Before(v.Until) {
+func (v *pages) loggedIn(r *http.Request) (person, bool) {
+	var s session
+	if !v.cookies.Read(r, sessionCookie, &s) || !time.Now().Before(s.Until) {
 		return person{}, false
 	}
-	return v.Person, true
+	return s.Person, true
 }

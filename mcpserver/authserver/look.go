@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
@@ -38,12 +39,27 @@ var looks = template.Must(template.New("").Parse(visit.Head + `
 <p><button>Log in</button></p></form>{{end}}
 `))
 
+const (
+	// browserCookie is the value by which a browser is known again.
+	browserCookie = "troupe-auth-browser"
+	browserLife   = 24 * time.Hour
+	// pageLife bounds the time between a page and its POST.
+	pageLife = 15 * time.Minute
+)
+
+// pages are what people visit, in their browsers.
+type pages struct {
+	*site
+	cookies visit.Cookies
+	cross   *http.CrossOriginProtection
+}
+
 // show writes a page.
-func (s *Server) show(w http.ResponseWriter, status int, name string, values map[string]any) {
-	values["Name"] = s.opts.Name
+func (v *pages) show(w http.ResponseWriter, status int, name string, values map[string]any) {
+	values["Name"] = v.opts.Name
 	var b bytes.Buffer
 	if err := looks.ExecuteTemplate(&b, name, values); err != nil {
-		s.log.Error("a page cannot be shown", "error", err)
+		v.log.Error("a page cannot be shown", "error", err)
 		status = http.StatusInternalServerError
 	}
 	w.WriteHeader(status)
@@ -51,8 +67,14 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, values map
 }
 
 // say is a page with a text alone.
-func (s *Server) say(w http.ResponseWriter, status int, text string) {
-	s.show(w, status, "say", map[string]any{"Text": text})
+func (v *pages) say(w http.ResponseWriter, status int, text string) {
+	v.show(w, status, "say", map[string]any{"Text": text})
+}
+
+// forbid answers a request that may be an attack.
+func (v *pages) forbid(w http.ResponseWriter, r *http.Request, why string) {
+	v.log.Warn("a page is refused", "reason", why, "method", r.Method, "path", r.URL.Path, "address", v.addressOf(r))
+	v.say(w, http.StatusForbidden, "This page is not of this browser, or it has expired. If you did not ask for it yourself, close it. Otherwise begin again in the program that has sent you here.")
 }
 
 // called is what a page calls a client.
@@ -64,8 +86,8 @@ func (c *client) called() string {
 }
 
 // back is the page for an error that is not sent on at once.
-func (s *Server) back(w http.ResponseWriter, c *client, q *request, refused *refusal, at string) {
-	s.show(w, http.StatusBadRequest, "back", map[string]any{"Client": c.called(), "Why": refused.Description, "Code": refused.Code, "Host": hostOf(q.Redirect), "At": at})
+func (v *pages) back(w http.ResponseWriter, c *client, q *request, refused *refusal, at string) {
+	v.show(w, http.StatusBadRequest, "back", map[string]any{"Client": c.called(), "Why": refused.Description, "Code": refused.Code, "Host": hostOf(q.Redirect), "At": at})
 }
 
 // hostOf is what a person can judge of a redirect address (AUTH-32).
@@ -84,8 +106,8 @@ func hostOf(redirect string) string {
 }
 
 // ask is the page that asks for consent.
-func (s *Server) ask(w http.ResponseWriter, c *client, p *consent) error {
-	token, err := s.cookies.SealText(p, "consent")
+func (v *pages) ask(w http.ResponseWriter, c *client, p *consent) error {
+	token, err := v.cookies.SealText(p, "consent")
 	if err != nil {
 		return err
 	}
@@ -107,9 +129,9 @@ func (s *Server) ask(w http.ResponseWriter, c *client, p *consent) error {
 		action += " " + scheme + ":"
 	}
 	visit.SetHeaders(w.Header(), action)
-	s.show(w, http.StatusOK, "ask", map[string]any{
+	v.show(w, http.StatusOK, "ask", map[string]any{
 		"Client": c.called(), "Who": who, "Visitor": p.Person.Subject, "Host": hostOf(p.Request.Redirect), "Resource": p.Request.Resource, "Scopes": p.Request.Scopes,
-		"Warning": warning, "Action": s.path("authorize"), "Token": token,
+		"Warning": warning, "Action": v.path("authorize"), "Token": token,
 	})
 	return nil
 }

@@ -42,10 +42,11 @@ type OIDCOptions struct {
 func OIDC(o OIDCOptions) Login { return &openID{opts: o} }
 
 type openID struct {
-	opts  OIDCOptions
-	s     *Server
-	at    visit.OpenID
-	found atomic.Pointer[discovered] // nil before
+	opts    OIDCOptions
+	pages   *pages
+	records *records
+	at      visit.OpenID
+	found   atomic.Pointer[discovered] // nil before
 }
 
 // discovered is the client at the provider, by its metadata.
@@ -69,14 +70,14 @@ const (
 	metadataLife = time.Hour
 )
 
-func (l *openID) join(s *Server) error {
-	if l.s != nil {
+func (l *openID) join(v *pages, k *records) error {
+	if l.pages != nil {
 		return errors.New("a server has this login already")
 	}
 	if l.opts.ClientID == "" {
 		return errors.New("OIDCOptions.ClientID is empty")
 	}
-	if _, err := oauth.ServerAddresses(l.opts.Issuer, oauth.OnLoopback(s.opts.Issuer)); err != nil {
+	if _, err := oauth.ServerAddresses(l.opts.Issuer, oauth.OnLoopback(v.opts.Issuer)); err != nil {
 		return fmt.Errorf("OIDCOptions.Issuer: %w", err)
 	}
 	hc := l.opts.HTTP
@@ -85,14 +86,14 @@ func (l *openID) join(s *Server) error {
 		if err != nil {
 			return err
 		}
-		guard, err := netguard.New(&netguard.Options{Allow: []string{u.Host}, Loopback: oauth.OnLoopback(s.opts.Issuer)})
+		guard, err := netguard.New(&netguard.Options{Allow: []string{u.Host}, Loopback: oauth.OnLoopback(v.opts.Issuer)})
 		if err != nil {
 			return err
 		}
 		hc = guard.Client(nil)
 	}
-	l.s = s
-	l.at = visit.OpenID{Client: l.client, HTTP: hc, Cookies: &s.cookies, Cookie: openIDCookie, Callback: s.at("login/callback")}
+	l.pages, l.records = v, k
+	l.at = visit.OpenID{Client: l.client, HTTP: hc, Cookies: &v.cookies, Cookie: openIDCookie, Callback: v.at("login/callback")}
 	return nil
 }
 
@@ -116,10 +117,10 @@ func (l *openID) client(ctx context.Context) (*oauth.Client, error) {
 	return c, nil
 }
 
-func (l *openID) visitor(r *http.Request) (person, bool) { return l.s.loggedIn(r) }
+func (l *openID) visitor(r *http.Request) (person, bool) { return l.pages.loggedIn(r) }
 
 func (l *openID) enter(w http.ResponseWriter, _ *http.Request, back string) error {
-	w.Header().Set("Location", visit.WithQuery(l.s.path("login"), "return_to", back))
+	w.Header().Set("Location", visit.WithQuery(l.pages.path("login"), "return_to", back))
 	w.WriteHeader(http.StatusFound)
 	return nil
 }
@@ -128,23 +129,23 @@ func (l *openID) serve(w http.ResponseWriter, r *http.Request, page string) erro
 	var err error
 	switch {
 	case r.Method == http.MethodPost || page != "" && page != "callback":
-		l.s.say(w, http.StatusNotFound, "This page does not exist.")
+		l.pages.say(w, http.StatusNotFound, "This page does not exist.")
 	case page == "callback":
 		err = l.finish(w, r)
 	default:
 		back := r.URL.Query().Get("return_to")
 		if !visit.IsPath(back) {
 			if who, ok := l.visitor(r); ok {
-				l.s.say(w, http.StatusOK, "You are logged in as "+who.Subject+".")
+				l.pages.say(w, http.StatusOK, "You are logged in as "+who.Subject+".")
 				return nil
 			}
-			back = l.s.path("login")
+			back = l.pages.path("login")
 		}
 		err = l.begin(w, r, back)
 	}
 	if err != nil {
-		l.s.log.Warn("a visitor is not logged in", "error", err)
-		l.s.say(w, http.StatusBadGateway, "The login did not succeed. Begin again in the program that has sent you here.")
+		l.pages.log.Warn("a visitor is not logged in", "error", err)
+		l.pages.say(w, http.StatusBadGateway, "The login did not succeed. Begin again in the program that has sent you here.")
 	}
 	return nil
 }
@@ -177,8 +178,8 @@ func (l *openID) finish(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	l.s.log.Info("a user logs in", "subject", who.Subject, "address", l.s.addressOf(r), "renewable", who.Login != "")
-	if err := l.s.logIn(w, who); err != nil {
+	l.pages.log.Info("a user logs in", "subject", who.Subject, "address", l.pages.addressOf(r), "renewable", who.Login != "")
+	if err := l.pages.logIn(w, who); err != nil {
 		return err
 	}
 	w.Header().Set("Location", a.Back)
@@ -188,7 +189,7 @@ func (l *openID) finish(w http.ResponseWriter, r *http.Request) error {
 
 // keep writes a login at the provider.
 func (l *openID) keep(ctx context.Context, who person, u *upstream, life time.Duration) error {
-	if err := l.s.put(ctx, kindUpstream, l.s.ownerOf(who.Subject), who.Login, u, time.Now().Add(life)); err != nil {
+	if err := l.records.put(ctx, kindUpstream, l.records.ownerOf(who.Subject), who.Login, u, time.Now().Add(life)); err != nil {
 		return fmt.Errorf("keeping a login: %w", err)
 	}
 	return nil
@@ -200,18 +201,18 @@ func (l *openID) active(ctx context.Context, g *grant) (bool, error) {
 	if g.Login == "" {
 		return true, nil // the provider cannot be asked
 	}
-	owner, by := l.s.ownerOf(g.Subject), rand.Text()
+	owner, by := l.records.ownerOf(g.Subject), rand.Text()
 	place := owner + "." + g.Login
 	for wait := time.Duration(0); ; wait += 200 * time.Millisecond {
 		var u upstream
-		found, err := l.s.get(ctx, kindUpstream, owner, g.Login, &u)
+		found, err := l.records.get(ctx, kindUpstream, owner, g.Login, &u)
 		if err != nil || !found {
 			return false, err
 		}
 		if time.Since(u.Checked) < checkedFor {
 			return true, nil
 		}
-		err = l.s.opts.Store.LeaseSealed(ctx, kindUpstream, place, by, 30*time.Second)
+		err = l.pages.opts.Store.LeaseSealed(ctx, kindUpstream, place, by, 30*time.Second)
 		if err == nil {
 			break
 		}
@@ -227,14 +228,14 @@ func (l *openID) active(ctx context.Context, g *grant) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second) // the token is of one use
 	defer cancel()
 	ok, err := l.renew(ctx, person{g.Subject, g.Login})
-	return ok, cmp.Or(err, l.s.opts.Store.ReleaseSealed(ctx, kindUpstream, place, by))
+	return ok, cmp.Or(err, l.pages.opts.Store.ReleaseSealed(ctx, kindUpstream, place, by))
 }
 
 // renew renews a login at the provider. It is called by the holder of the lease.
 func (l *openID) renew(ctx context.Context, who person) (bool, error) {
 	var u upstream // once more: another request may have renewed it
-	owner := l.s.ownerOf(who.Subject)
-	found, err := l.s.get(ctx, kindUpstream, owner, who.Login, &u)
+	owner := l.records.ownerOf(who.Subject)
+	found, err := l.records.get(ctx, kindUpstream, owner, who.Login, &u)
 	if err != nil || !found || time.Since(u.Checked) < checkedFor {
 		return found, err
 	}
@@ -244,8 +245,8 @@ func (l *openID) renew(ctx context.Context, who person) (bool, error) {
 	}
 	t, err := c.Token(ctx, l.at.HTTP, oauth.RefreshGrant(oauth.NewSecret(u.Refresh), nil), "")
 	if oauth.CodeOf(err) == "invalid_grant" {
-		l.s.log.Warn("the provider does not renew a login: what it has granted ends", "subject", who.Subject)
-		if err := l.s.opts.Store.DeleteRecord(ctx, kindUpstream, owner, who.Login); err != nil && !errors.Is(err, store.ErrNotFound) {
+		l.pages.log.Warn("the provider does not renew a login: what it has granted ends", "subject", who.Subject)
+		if err := l.records.store.DeleteRecord(ctx, kindUpstream, owner, who.Login); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return false, err
 		}
 		return false, nil
@@ -257,5 +258,5 @@ func (l *openID) renew(ctx context.Context, who person) (bool, error) {
 		u.Refresh = t.Refresh.Reveal()
 	}
 	u.Checked = time.Now()
-	return true, l.keep(ctx, who, &u, l.s.opts.GrantLife+upstreamLife)
+	return true, l.keep(ctx, who, &u, l.pages.opts.GrantLife+upstreamLife)
 }

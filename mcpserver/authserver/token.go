@@ -16,14 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 )
 
-// The grant types.
-const (
-	grantCode    = "authorization_code"
-	grantRefresh = "refresh_token"
-)
-
-// tokens is the answer of the token endpoint (RFC 6749, section 5.1).
-type tokens struct {
+// tokenAnswer is the answer of the token endpoint (RFC 6749, section 5.1).
+type tokenAnswer struct {
 	Access    string `json:"access_token"`
 	Type      string `json:"token_type"`
 	ExpiresIn int64  `json:"expires_in"`
@@ -31,8 +25,16 @@ type tokens struct {
 	Scope     string `json:"scope,omitzero"`
 }
 
+// tokens is the endpoints for tokens, which clients call.
+type tokens struct {
+	*site
+	keys    *keyRing
+	clients *clients
+	grants  *grants
+}
+
 // token is the token endpoint.
-func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
+func (t *tokens) token(w http.ResponseWriter, r *http.Request) error {
 	form, err := readForm(r, "resource")
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	if kind != grantCode && kind != grantRefresh {
 		return refuse("unsupported_grant_type", "want "+grantCode+" or "+grantRefresh)
 	}
-	c, err := s.authenticate(r, form)
+	c, err := t.clients.authenticate(r, form)
 	if err != nil {
 		return err
 	}
@@ -51,14 +53,14 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) error {
 	var h handle
 	var g *grant
 	if kind == grantCode {
-		h, g, err = s.redeem(ctx, c, form)
+		h, g, err = t.redeem(ctx, c, form)
 	} else {
-		h, g, err = s.refresh(ctx, c, form)
+		h, g, err = t.refresh(ctx, c, form)
 	}
 	if err != nil {
 		return err
 	}
-	return s.issue(ctx, w, c, h, g)
+	return t.issue(ctx, w, c, h, g)
 }
 
 // sameResource checks the resource of a request against that of its grant. A client of 2025-03-26
@@ -71,20 +73,20 @@ func sameResource(form url.Values, g *grant) error {
 }
 
 // redeem exchanges a code (SECA-20, SECA-25).
-func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+func (t *tokens) redeem(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
 	bad := refuse("invalid_grant", "the code is not good: it is unknown, expired, used, or of another request")
-	h, ok := s.openHandle(form.Get("code"), useCode)
+	h, ok := t.grants.open(form.Get("code"), useCode)
 	if !ok {
 		return h, nil, bad
 	}
 	g := new(grant)
-	found, err := s.get(ctx, kindCode, s.owner(h), h.grant(), g)
+	found, err := t.grants.get(ctx, kindCode, t.grants.owner(h), h.grant(), g)
 	if err != nil {
 		return h, nil, err
 	}
 	if !found {
-		if ended, err := s.endGrant(ctx, h); err != nil || ended {
-			s.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
+		if ended, err := t.grants.end(ctx, h); err != nil || ended {
+			t.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
 		}
 		return h, nil, bad
 	}
@@ -98,23 +100,23 @@ func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (handle
 	if err := sameResource(form, g); err != nil {
 		return h, nil, err
 	}
-	if err := s.honour(ctx, c, h, g); err != nil {
+	if err := t.honour(ctx, c, h, g); err != nil {
 		return h, nil, err
 	}
-	if err := s.makeRoomFor(ctx, h); err != nil {
+	if err := t.grants.makeRoomFor(ctx, h); err != nil {
 		return h, nil, err
 	}
-	g.Redirect, g.Challenge, g.Created, g.Expires = "", "", time.Now(), time.Now().Add(s.opts.GrantLife)
-	next, first, err := s.step(ctx, h, kindCode, h.grant(), g)
+	g.Redirect, g.Challenge, g.Created, g.Expires = "", "", time.Now(), time.Now().Add(t.opts.GrantLife)
+	next, first, err := t.grants.step(ctx, h, kindCode, h.grant(), g)
 	if err != nil {
 		return h, nil, err
 	}
 	if !first {
-		s.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
+		t.log.Warn("a code was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
 		return h, nil, bad
 	}
-	s.used(ctx, c)
-	s.log.Info("a grant is made", "client", c.ID, "subject", g.Subject, "resource", g.Resource, "scopes", g.Scopes, "grant", h.grant())
+	t.clients.used(ctx, c)
+	t.log.Info("a grant is made", "client", c.ID, "subject", g.Subject, "resource", g.Resource, "scopes", g.Scopes, "grant", h.grant())
 	return next, g, nil
 }
 
@@ -126,32 +128,32 @@ func isVerifier(v string) bool {
 }
 
 // honour refuses a grant whose person may not use it any more, and ends it.
-func (s *Server) honour(ctx context.Context, c *client, h handle, g *grant) error {
-	ok, err := s.mayUse(ctx, g)
+func (t *tokens) honour(ctx context.Context, c *client, h handle, g *grant) error {
+	ok, err := t.mayUse(ctx, g)
 	if err != nil || ok {
 		return err
 	}
-	s.log.Warn("a person may not use a grant any more: it is ended", "client", c.ID, "subject", g.Subject, "grant", h.grant())
-	if _, err := s.endGrant(ctx, h); err != nil {
+	t.log.Warn("a person may not use a grant any more: it is ended", "client", c.ID, "subject", g.Subject, "grant", h.grant())
+	if _, err := t.grants.end(ctx, h); err != nil {
 		return err
 	}
 	return refuse("invalid_grant", "the person may not use this any more")
 }
 
 // refresh renews tokens.
-func (s *Server) refresh(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
+func (t *tokens) refresh(ctx context.Context, c *client, form url.Values) (handle, *grant, error) {
 	bad := refuse("invalid_grant", "the refresh token is not good: it is unknown, expired, used, revoked, or of another client")
-	h, ok := s.openHandle(form.Get("refresh_token"), useRefresh)
+	h, ok := t.grants.open(form.Get("refresh_token"), useRefresh)
 	if !ok {
 		return h, nil, bad
 	}
-	g, err := s.grantOf(ctx, h)
+	g, err := t.grants.find(ctx, h)
 	if err != nil {
 		return h, nil, err
 	}
 	if g == nil {
-		if ended, err := s.endGrant(ctx, h); err != nil || ended {
-			s.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
+		if ended, err := t.grants.end(ctx, h); err != nil || ended {
+			t.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant(), "error", err)
 		}
 		return h, nil, bad
 	}
@@ -173,15 +175,15 @@ func (s *Server) refresh(ctx context.Context, c *client, form url.Values) (handl
 			}
 		}
 	}
-	if err := s.honour(ctx, c, h, g); err != nil {
+	if err := t.honour(ctx, c, h, g); err != nil {
 		return h, nil, err
 	}
-	next, first, err := s.step(ctx, h, kindGrant, h.key(), g)
+	next, first, err := t.grants.step(ctx, h, kindGrant, h.key(), g)
 	if err != nil {
 		return h, nil, err
 	}
 	if !first {
-		s.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
+		t.log.Warn("a refresh token was used twice: its grant is ended", "client", c.ID, "grant", h.grant())
 		return h, nil, bad
 	}
 	g.Scopes = narrow // of this token, and not of the grant
@@ -202,19 +204,19 @@ type accessClaims struct {
 }
 
 // issue writes tokens.
-func (s *Server) issue(ctx context.Context, w http.ResponseWriter, c *client, h handle, g *grant) error {
-	signer, err := s.signer(ctx)
+func (t *tokens) issue(ctx context.Context, w http.ResponseWriter, c *client, h handle, g *grant) error {
+	signer, err := t.keys.signer(ctx)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	until := now.Add(s.opts.AccessLife)
+	until := now.Add(t.opts.AccessLife)
 	if g.Expires.Before(until) {
 		until = g.Expires
 	}
 	scope := strings.Join(g.Scopes, " ")
 	claims, err := jsonx.Marshal(&accessClaims{
-		Issuer: s.opts.Issuer, Subject: g.Subject, Audience: g.Resource, Client: g.Client, Scope: scope, Issued: now.Unix(), Expires: until.Unix(), ID: rand.Text(), Grant: h.grant(),
+		Issuer: t.opts.Issuer, Subject: g.Subject, Audience: g.Resource, Client: g.Client, Scope: scope, Issued: now.Unix(), Expires: until.Unix(), ID: rand.Text(), Grant: h.grant(),
 	})
 	if err != nil {
 		return err
@@ -227,23 +229,23 @@ func (s *Server) issue(ctx context.Context, w http.ResponseWriter, c *client, h 
 	if err != nil {
 		return err
 	}
-	answer := tokens{Access: access, Type: "Bearer", ExpiresIn: until.Unix() - now.Unix(), Scope: scope}
+	answer := tokenAnswer{Access: access, Type: "Bearer", ExpiresIn: until.Unix() - now.Unix(), Scope: scope}
 	if !c.NoRefresh {
-		answer.Refresh = s.sealHandle(h, useRefresh)
+		answer.Refresh = t.grants.seal(h, useRefresh)
 	}
 	w.Header().Set("Pragma", "no-cache")
-	s.answer(w, http.StatusOK, &answer)
+	t.answer(w, http.StatusOK, &answer)
 	return nil
 }
 
 // revoke ends the grant of a token, be it for access or for refreshing (RFC 7009). A token that is
 // not known is no error.
-func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
+func (t *tokens) revoke(w http.ResponseWriter, r *http.Request) error {
 	form, err := readForm(r)
 	if err != nil {
 		return err
 	}
-	c, err := s.authenticate(r, form)
+	c, err := t.clients.authenticate(r, form)
 	if err != nil {
 		return err
 	}
@@ -252,23 +254,23 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 		return refuse("invalid_request", "token is missing")
 	}
 	ctx := context.WithoutCancel(r.Context())
-	h, ok := s.openHandle(token, useRefresh)
+	h, ok := t.grants.open(token, useRefresh)
 	if !ok {
-		if h, ok, err = s.ofAccess(ctx, token); err != nil {
+		if h, ok, err = t.ofAccess(ctx, token); err != nil {
 			return err
 		}
 	}
 	if ok {
-		list, err := s.records(ctx, s.owner(h), h.grant())
+		list, err := t.grants.list(ctx, t.grants.owner(h), h.grant())
 		if err != nil {
 			return err
 		}
 		var g grant
-		if len(list) > 0 && s.openRecord(&list[0], &g) == nil && g.Client == c.ID {
-			if _, err := s.endGrant(ctx, h); err != nil {
+		if len(list) > 0 && t.grants.openRecord(&list[0], &g) == nil && g.Client == c.ID {
+			if _, err := t.grants.end(ctx, h); err != nil {
 				return err
 			}
-			s.log.Info("a grant is revoked", "client", c.ID, "subject", g.Subject, "grant", h.grant())
+			t.log.Info("a grant is revoked", "client", c.ID, "subject", g.Subject, "grant", h.grant())
 		}
 	}
 	w.WriteHeader(http.StatusOK)
@@ -276,12 +278,12 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ofAccess returns the grant of an access token of ours.
-func (s *Server) ofAccess(ctx context.Context, token string) (h handle, ok bool, err error) {
-	t, err := oauth.ParseJWT(token)
+func (t *tokens) ofAccess(ctx context.Context, token string) (h handle, ok bool, err error) {
+	jwt, err := oauth.ParseJWT(token)
 	if err != nil {
 		return h, false, nil
 	}
-	set, err := s.KeySet(ctx)
+	set, err := t.keys.public(ctx)
 	if err != nil {
 		return h, false, err
 	}
@@ -290,9 +292,9 @@ func (s *Server) ofAccess(ctx context.Context, token string) (h handle, ok bool,
 		return h, false, err
 	}
 	var claims accessClaims
-	if err := errors.Join(t.Verify(keys), t.Claims(&claims)); err != nil || claims.Issuer != s.opts.Issuer {
+	if err := errors.Join(jwt.Verify(keys), jwt.Claims(&claims)); err != nil || claims.Issuer != t.opts.Issuer {
 		return h, false, nil
 	}
-	h, ok = s.handleOf(claims.Subject, claims.Grant)
+	h, ok = handleOf(claims.Subject, claims.Grant)
 	return h, ok, nil
 }

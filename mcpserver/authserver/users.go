@@ -36,7 +36,7 @@ func Users(file string) Login { return &users{file: file} }
 
 type users struct {
 	file    string
-	s       *Server
+	pages   *pages
 	checks  chan struct{} // has room for the hashes that are computed at once: each takes memory
 	pairs   *ratelimit.Limits
 	names   *ratelimit.Limits
@@ -55,8 +55,8 @@ const (
 	maxChecks   = 2
 )
 
-func (u *users) join(s *Server) error {
-	u.s, u.checks = s, make(chan struct{}, maxChecks)
+func (u *users) join(v *pages, _ *records) error {
+	u.pages, u.checks = v, make(chan struct{}, maxChecks)
 	u.pairs = ratelimit.New(1.0/30, 5)   // of one user, from one address
 	u.names = ratelimit.New(1.0/10, 50)  // of one user
 	u.sources = ratelimit.New(1.0/3, 30) // from one address
@@ -91,14 +91,14 @@ func (u *users) hashOf(name string) (hash string, ok bool, err error) {
 func loginOf(hash string) string { return visit.Digest(hash)[:16] }
 
 func (u *users) visitor(r *http.Request) (person, bool) {
-	who, ok := u.s.loggedIn(r)
+	who, ok := u.pages.loggedIn(r)
 	return who, ok && u.knows(who)
 }
 
 func (u *users) knows(who person) bool {
 	hash, ok, err := u.hashOf(who.Subject)
 	if err != nil {
-		u.s.log.Error("the users cannot be read", "error", err)
+		u.pages.log.Error("the users cannot be read", "error", err)
 	}
 	return ok && loginOf(hash) == who.Login
 }
@@ -109,7 +109,7 @@ func (u *users) active(_ context.Context, g *grant) (bool, error) {
 }
 
 func (u *users) enter(w http.ResponseWriter, _ *http.Request, back string) error {
-	w.Header().Set("Location", visit.WithQuery(u.s.path("login"), "return_to", back))
+	w.Header().Set("Location", visit.WithQuery(u.pages.path("login"), "return_to", back))
 	w.WriteHeader(http.StatusFound)
 	return nil
 }
@@ -124,16 +124,16 @@ type loginForm struct {
 func (u *users) serve(w http.ResponseWriter, r *http.Request, page string) error {
 	switch {
 	case page != "":
-		u.s.say(w, http.StatusNotFound, "This page does not exist.")
+		u.pages.say(w, http.StatusNotFound, "This page does not exist.")
 	case r.Method == http.MethodPost:
 		return u.logIn(w, r)
 	default:
 		back := r.URL.Query().Get("return_to")
 		if !visit.IsPath(back) {
-			back = u.s.path("login")
+			back = u.pages.path("login")
 		}
-		if who, ok := u.visitor(r); ok && back == u.s.path("login") {
-			u.s.say(w, http.StatusOK, "You are logged in as "+who.Subject+".")
+		if who, ok := u.visitor(r); ok && back == u.pages.path("login") {
+			u.pages.say(w, http.StatusOK, "You are logged in as "+who.Subject+".")
 			return nil
 		}
 		return u.show(w, r, http.StatusOK, back, "", "")
@@ -142,32 +142,32 @@ func (u *users) serve(w http.ResponseWriter, r *http.Request, page string) error
 }
 
 func (u *users) show(w http.ResponseWriter, r *http.Request, status int, back, name, warning string) error {
-	browser := u.s.cookies.Browser(w, r, browserCookie, browserLife)
-	token, err := u.s.cookies.SealText(&loginForm{visit.Digest(browser), back, time.Now().Add(pageLife)}, "login")
+	browser := u.pages.cookies.Browser(w, r, browserCookie, browserLife)
+	token, err := u.pages.cookies.SealText(&loginForm{visit.Digest(browser), back, time.Now().Add(pageLife)}, "login")
 	if err != nil {
 		return err
 	}
-	u.s.show(w, status, "login", map[string]any{"Action": u.s.path("login"), "Token": token, "User": name, "Warning": warning})
+	u.pages.show(w, status, "login", map[string]any{"Action": u.pages.path("login"), "Token": token, "User": name, "Warning": warning})
 	return nil
 }
 
 // logIn takes a name and a password, from a page that was shown to this browser.
 func (u *users) logIn(w http.ResponseWriter, r *http.Request) error {
 	var f loginForm
-	cookie, err := r.Cookie(u.s.cookies.Name(browserCookie))
-	if !u.s.cookies.OpenText(r.PostForm.Get("token"), "login", &f) || !time.Now().Before(f.Until) ||
+	cookie, err := r.Cookie(u.pages.cookies.Name(browserCookie))
+	if !u.pages.cookies.OpenText(r.PostForm.Get("token"), "login", &f) || !time.Now().Before(f.Until) ||
 		err != nil || !oauth.NewSecret(visit.Digest(cookie.Value)).Equal(oauth.NewSecret(f.Browser)) {
-		u.s.forbid(w, r, "a login of another browser, or too late")
+		u.pages.forbid(w, r, "a login of another browser, or too late")
 		return nil
 	}
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
 	if len(name) > maxSubject || len(password) > maxPassword {
 		return u.show(w, r, http.StatusBadRequest, f.Back, "", "That is too long.")
 	}
-	address := u.s.addressOf(r)
+	address := u.pages.addressOf(r)
 	wait := max(u.sources.Take(u.sources.Of(address)), u.pairs.Take(u.pairs.Of(address+" "+name)), u.names.Take(u.names.Of(name)))
 	if wait > 0 {
-		u.s.log.Warn("too many logins are tried", "user", name, "address", address)
+		u.pages.log.Warn("too many logins are tried", "user", name, "address", address)
 		return u.show(w, r, http.StatusTooManyRequests, f.Back, name, "Too many attempts. Wait a minute, and try again.")
 	}
 	hash, ok, err := u.hashOf(name)
@@ -181,11 +181,11 @@ func (u *users) logIn(w http.ResponseWriter, r *http.Request) error {
 		return nil // the browser has gone
 	}
 	if !checkPassword(cmp.Or(hash, noUser), password) || !ok {
-		u.s.log.Warn("a login is refused", "user", name, "address", address)
+		u.pages.log.Warn("a login is refused", "user", name, "address", address)
 		return u.show(w, r, http.StatusForbidden, f.Back, name, "The name or the password is wrong.")
 	}
-	u.s.log.Info("a user logs in", "user", name, "address", address)
-	if err := u.s.logIn(w, person{name, loginOf(hash)}); err != nil {
+	u.pages.log.Info("a user logs in", "user", name, "address", address)
+	if err := u.pages.logIn(w, person{name, loginOf(hash)}); err != nil {
 		return err
 	}
 	w.Header().Set("Location", f.Back)
