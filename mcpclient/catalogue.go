@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
+	"github.com/troupe-dev/troupe/mcpclient/internal/gathering"
 )
 
 // Resource is one resource of a host's servers.
@@ -36,118 +36,56 @@ type Prompt struct {
 	Warnings []string
 }
 
-// toolLists are the tools of this host, which it makes a catalogue of.
-func (h *Host) toolLists() listKind[mcp.Tool] {
-	s := toolLists
-	s.prepare = func(e *entry, tools []mcp.Tool) any {
+// kindOf says how the lists of a kind are gathered.
+func kindOf[T any](k listKind[T]) gathering.Kind[*entry, T] {
+	return gathering.Kind[*entry, T]{
+		Name: k.name, Last: k.last,
+		Known: func(e *entry) (items []T, ok bool) {
+			c := e.client.Load()
+			if c == nil { // it could not be started
+				return nil, false
+			}
+			if info := c.info.Load(); info == nil || k.declared(&info.Capabilities) {
+				return k.list(c).Known()
+			}
+			return nil, true
+		},
+		Read: func(ctx context.Context, e *entry) ([]T, error) { return readList(ctx, e.client.Load(), k) },
+	}
+}
+
+// newGatherer prepares the host for the lists of its servers. Of the tools it makes a catalogue.
+func (h *Host) newGatherer() {
+	h.lists = gathering.Gatherer[*entry]{
+		Servers: h.entries, Name: func(e *entry) string { return e.server.Name }, Limit: h.opts.ListTimeout, Go: h.sys.Go, Log: h.log,
+		Skip: func(e *entry) bool {
+			c := e.client.Load()
+			return c == nil || hopeless(c.conn.Status())
+		},
+	}
+	h.tools = kindOf(toolLists)
+	h.tools.Prepare = func(e *entry, tools []mcp.Tool) any {
 		described := make([]Tool, len(tools))
 		for i := range tools {
 			described[i] = describe(&e.server, &tools[i])
 		}
 		return described
 	}
-	s.changed = func(e *entry, prepared any) {
+	h.tools.Changed = func(e *entry, prepared any) {
 		e.described = prepared.([]Tool)
 		h.merge()
 	}
-	return s
 }
 
 // hopeless reports whether waiting for the server now is in vain.
 func hopeless(s conn.Status) bool { return s.State == conn.Backoff && s.Failures >= 3 }
 
-// gather reads the lists of all servers, at once, within the host's ListTimeout.
-// Servers that fail are left with their last good list. The error is the cause of
-// ctx, or [ErrClosed].
-func gather[T any](ctx context.Context, h *Host, k listKind[T], only ...string) error {
-	if h.closed.Load() {
-		return ErrClosed
-	}
-	limit, cancel := context.WithTimeout(ctx, h.opts.ListTimeout)
-	defer cancel()
-	var listings []*actors.Reply[struct{}]
-	for _, e := range h.entries {
-		c := e.client.Load()
-		if c == nil || len(only) > 0 && !slices.Contains(only, e.server.Name) || hopeless(c.conn.Status()) || current(h, e, c, k) {
-			continue
-		}
-		done := new(actors.Reply[struct{}])
-		h.sys.Go("catalogue of "+e.server.Name, func() {
-			defer done.Complete(struct{}{}, nil)
-			fill(limit, h, e, k)
-		})
-		listings = append(listings, done)
-	}
-	for _, done := range listings {
-		_, _ = done.Wait(ctx) // each ends by limit
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// current reports whether the last list is what the client would answer by itself.
-func current[T any](h *Host, e *entry, c *Client, k listKind[T]) bool {
-	var items []T
-	if info := c.info.Load(); info == nil || k.declared(&info.Capabilities) {
-		var ok bool
-		if items, ok = k.list(c).Known(); !ok {
-			return false
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := k.last(e)
-	return last.err == nil && last.read && sameList(last.items, items)
-}
-
-// fill reads a list of one server and keeps it.
-func fill[T any](ctx context.Context, h *Host, e *entry, k listKind[T]) {
-	c := e.client.Load()
-	items, err := readList(ctx, c, k)
-	if err != nil {
-		h.log.Warn("a list of a server is not known", "server", e.server.Name, "list", k.list(c).What, "error", err)
-	}
-	var prepared any
-	if err == nil && k.prepare != nil && !holds(h, k.last(e), items) {
-		prepared = k.prepare(e, items)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := k.last(e)
-	if err == nil && prepared == nil && k.prepare != nil && !sameList(last.items, items) {
-		return // another list has come meanwhile, and is as good
-	}
-	if last.put(items, err) && k.changed != nil {
-		k.changed(e, prepared)
-	}
-}
-
-// holds reports whether it is the very list that is kept.
-func holds[T any](h *Host, last *lastList[T], items []T) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return last.read && sameList(last.items, items)
-}
-
 // listed returns what all servers have of a kind, sorted by server and key.
 func listed[T, O any](ctx context.Context, h *Host, k listKind[T], key func(*T) string, of func(server string, item T) O) ([]O, error) {
-	if err := gather(ctx, h, k); err != nil {
-		return nil, err
+	if h.closed.Load() {
+		return nil, ErrClosed
 	}
-	entries := slices.SortedFunc(slices.Values(h.entries), func(a, b *entry) int { return cmp.Compare(a.server.Name, b.server.Name) })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []O
-	for _, e := range entries {
-		items := slices.Clone(k.last(e).items)
-		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(key(&a), key(&b)) })
-		for _, item := range items {
-			all = append(all, of(e.server.Name, item))
-		}
-	}
-	return all, nil
+	return gathering.Listed(ctx, &h.lists, kindOf(k), key, of)
 }
 
 // Resources returns the resources of all servers, sorted by server and URI. What
@@ -223,24 +161,16 @@ func (c *toolCatalogue) find(name string) *Tool {
 	return &c.tools[i]
 }
 
-// relist reads a list that has changed, if it was ever asked for, and reports
-// that.
-func relist[T any](h *Host, e *entry, k listKind[T], event Event) {
-	h.mu.Lock()
-	wanted := event.ToolsChanged || k.last(e).read
-	h.mu.Unlock()
-	if wanted {
-		ctx, cancel := context.WithTimeout(context.Background(), h.opts.ListTimeout)
-		defer cancel()
-		fill(ctx, h, e, k)
-	}
+// relist reads a list that has changed, if it was ever asked for, and reports that.
+func relist[T any](h *Host, e *entry, k gathering.Kind[*entry, T], event Event) {
+	gathering.Refresh(&h.lists, e, k, event.ToolsChanged)
 	if c := e.client.Load(); c != nil && h.opts.OnEvent != nil {
 		event.Server, event.Status = e.server.Name, c.Status()
 		h.opts.OnEvent(event)
 	}
 }
 
-// merge makes the catalogue anew. The host's lock is held.
+// merge makes the catalogue anew. The lock of the lists is held.
 func (h *Host) merge() {
 	var all []Tool
 	for _, e := range h.entries {
@@ -262,7 +192,10 @@ func (h *Host) Tools(ctx context.Context) ([]Tool, error) {
 // ToolsOf is [Host.Tools] for those who need only these servers: it neither connects to
 // others nor waits for them. What is known of those is returned too. No names are all.
 func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
-	if err := gather(ctx, h, h.toolLists(), servers...); err != nil {
+	if h.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := gathering.Gather(ctx, &h.lists, h.tools, servers...); err != nil {
 		return nil, err
 	}
 	if c := h.names.Load(); c != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
+	"github.com/troupe-dev/troupe/mcpclient/internal/gathering"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
 )
@@ -93,7 +94,8 @@ type Host struct {
 	ended   error
 
 	names atomic.Pointer[toolCatalogue] // of the tools; replaced whole
-	mu    sync.Mutex                    // guards the lists of the entries and the making of names: callers read them at each turn of a model, without a message to the host's actor
+	lists gathering.Gatherer[*entry]
+	tools gathering.Kind[*entry, mcp.Tool]
 	pins  *pins.Pins
 	pool  asks.HostLimit  // of the questions of all servers
 	eras  *negotiate.Eras // what is known of the servers, for all connections to them
@@ -105,13 +107,13 @@ type entry struct {
 	server Server
 	client atomic.Pointer[Client] // nil if it is disabled
 
-	// Guarded by the host's lock.
-	tools     lastList[mcp.Tool]
+	// Guarded by the host's lists.
+	tools     gathering.Last[mcp.Tool]
 	described []Tool // the tools as the catalogue has them, but for names and neighbours
-	resources lastList[mcp.Resource]
-	templates lastList[mcp.ResourceTemplate]
-	prompts   lastList[mcp.Prompt]
-	skills    lastList[mcp.Skill]
+	resources gathering.Last[mcp.Resource]
+	templates gathering.Last[mcp.ResourceTemplate]
+	prompts   gathering.Last[mcp.Prompt]
+	skills    gathering.Last[mcp.Skill]
 }
 
 // toolCatalogue is a snapshot of all tools.
@@ -136,18 +138,20 @@ func (h *Host) Client(server string) (*Client, error) {
 	return nil, fmt.Errorf("mcpclient: there is no server %q", server)
 }
 
-// listErr says which lists could not be read. The host's lock is held.
+// listErr says which lists could not be read. The lock of the lists is held.
 func (e *entry) listErr() error {
-	return errors.Join(e.tools.err, e.resources.err, e.templates.err, e.prompts.err, e.skills.err)
+	return errors.Join(e.tools.Err, e.resources.Err, e.templates.Err, e.prompts.Err, e.skills.Err)
 }
 
 // Servers returns the state of every server, in the order they were given.
 func (h *Host) Servers() []ServerStatus {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	out := make([]ServerStatus, len(h.entries))
+	h.lists.Look(func() {
+		for i, e := range h.entries {
+			out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.Items), ListErr: e.listErr()}
+		}
+	})
 	for i, e := range h.entries {
-		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.items), ListErr: e.listErr()}
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
 			out[i].Instances, out[i].Waiting = c.Instances()
@@ -178,27 +182,3 @@ type Tool struct {
 // DisplayName returns what to call the tool before people: title, annotated title or
 // name, as the server has it. Several tools may have the same.
 func (t *Tool) DisplayName() string { return t.Tool.DisplayName() }
-
-// lastList is the last good list of one kind of a server, guarded by the host's lock.
-type lastList[T any] struct {
-	items []T
-	err   error // of the last listing
-	read  bool  // there was a good one
-}
-
-// put takes what a listing came to and reports whether the list is another one.
-func (s *lastList[T]) put(items []T, err error) bool {
-	if s.err = err; err != nil {
-		return false
-	}
-	if s.read && sameList(s.items, items) {
-		return false
-	}
-	s.items, s.read = items, true
-	return true
-}
-
-// sameList reports whether two lists are the very same.
-func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}

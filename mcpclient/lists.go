@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/gathering"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/login"
 )
@@ -73,39 +74,41 @@ func (s *listSource) Allows(tool string) bool     { return s.server.allows(tool)
 
 // listKind says where the lists of one kind are: with the client and in the host.
 type listKind[T any] struct {
+	name     string
 	list     func(*Client) *lists.List[T]
-	last     func(*entry) *lastList[T]
+	last     func(*entry) *gathering.Last[T]
 	declared func(*mcp.ServerCapabilities) bool
-	// prepare makes something of a new list that changed puts into the host, under its
-	// lock: preparing takes a while. Both may be nil.
-	prepare func(*entry, []T) any
-	changed func(*entry, any)
 }
 
 var (
 	toolLists = listKind[mcp.Tool]{
+		name:     "tools",
 		list:     func(c *Client) *lists.List[mcp.Tool] { return &c.cache.Tools },
-		last:     func(e *entry) *lastList[mcp.Tool] { return &e.tools },
+		last:     func(e *entry) *gathering.Last[mcp.Tool] { return &e.tools },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Tools != nil },
 	}
 	resourceLists = listKind[mcp.Resource]{
+		name:     "resources",
 		list:     func(c *Client) *lists.List[mcp.Resource] { return &c.cache.Resources },
-		last:     func(e *entry) *lastList[mcp.Resource] { return &e.resources },
+		last:     func(e *entry) *gathering.Last[mcp.Resource] { return &e.resources },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	templateLists = listKind[mcp.ResourceTemplate]{
+		name:     "resource templates",
 		list:     func(c *Client) *lists.List[mcp.ResourceTemplate] { return &c.cache.Templates },
-		last:     func(e *entry) *lastList[mcp.ResourceTemplate] { return &e.templates },
+		last:     func(e *entry) *gathering.Last[mcp.ResourceTemplate] { return &e.templates },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 	}
 	promptLists = listKind[mcp.Prompt]{
+		name:     "prompts",
 		list:     func(c *Client) *lists.List[mcp.Prompt] { return &c.cache.Prompts },
-		last:     func(e *entry) *lastList[mcp.Prompt] { return &e.prompts },
+		last:     func(e *entry) *gathering.Last[mcp.Prompt] { return &e.prompts },
 		declared: func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 	}
 	skillLists = listKind[mcp.Skill]{
+		name: "skills",
 		list: func(c *Client) *lists.List[mcp.Skill] { return &c.cache.Skills },
-		last: func(e *entry) *lastList[mcp.Skill] { return &e.skills },
+		last: func(e *entry) *gathering.Last[mcp.Skill] { return &e.skills },
 		declared: func(c *mcp.ServerCapabilities) bool {
 			_, ok := c.Extension(mcp.ExtensionSkills)
 			return ok

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/gathering"
 )
 
 // listers are the four lists as a client reads them, in a form to be compared.
@@ -198,7 +199,7 @@ func TestUnchangedListIsTheSame(t *testing.T) {
 		c := w.dial(t, nil)
 		one, _ := c.ListTools(t.Context())
 		two, err := c.ListTools(t.Context())
-		if err != nil || len(w.heard()) != 2 || !sameList(one, two) {
+		if err != nil || len(w.heard()) != 2 || !gathering.Same(one, two) {
 			t.Errorf("got %p and %p, %v", one, two, err)
 		}
 	})

@@ -48,6 +48,7 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 		h.log = h.sys.Log()
 	}
 	h.logWarnings()
+	h.newGatherer()
 	started := new(actors.Reply[struct{}])
 	spec := actors.Spec{
 		Kind: actors.KindHost,
@@ -81,13 +82,13 @@ func (h *Host) clientOptions(e *entry) *Options {
 		o.Roots = *roots
 	}
 	o.OnToolsChanged = func() {
-		relist(h, e, h.toolLists(), Event{ToolsChanged: true})
+		relist(h, e, h.tools, Event{ToolsChanged: true})
 	}
 	o.OnResourcesChanged = func() {
-		relist(h, e, resourceLists, Event{ResourcesChanged: true})
+		relist(h, e, kindOf(resourceLists), Event{ResourcesChanged: true})
 	}
 	o.OnPromptsChanged = func() {
-		relist(h, e, promptLists, Event{PromptsChanged: true})
+		relist(h, e, kindOf(promptLists), Event{PromptsChanged: true})
 	}
 	if h.opts.OnEvent != nil {
 		o.OnState = func(s Status) {
