@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,7 +191,7 @@ func (f *fleet) add(j store.Job) string {
 func (f *fleet) effects() map[string]int {
 	f.t.Helper()
 	raw, err := os.ReadFile(f.path + ".effects")
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first effect makes the file
 		f.t.Fatal(err)
 	}
 	n := map[string]int{}
