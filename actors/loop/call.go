@@ -91,7 +91,7 @@ type turn struct {
 	resp    *llm.Response
 	calls   []*call
 	busy    int           // calls on their way: dispatched or being dispatched
-	left    int           // calls without a durable result
+	left    int           // calls without a result
 	acted   bool          // its results are on their way to the model
 	spend   *spend.Turn   // nil once its calls are made
 	answers bool          // it may not call: see [Config.LastAnswers]

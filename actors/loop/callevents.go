@@ -46,10 +46,13 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	cs.turn.busy--
 	cs.takeBack(c, m.call)
 	cs.releaseClock(m.call)
-	cs.advance(c, cs.outcomes(c, m)...)
-	if m.guards.Stop != nil {
-		cs.run.failed(c, m.guards.Stop)
+	entries := cs.outcomes(c, m)
+	if stop := m.guards.Stop; stop != nil {
+		cs.journal.hold(c, entries...)
+		cs.run.failed(c, stop)
+		return
 	}
+	cs.advance(c, entries...)
 }
 
 // returnedLate records a call that has returned while the run ends.

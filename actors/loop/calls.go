@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -193,7 +194,8 @@ func (cs *calls) allowedForRun(cl *call) bool {
 func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Taint.Lethal() }
 
 // advance writes what has happened together with the dispatch of the calls that
-// now have room, and makes those once that is durable.
+// now have room, and makes those once that is durable. Calls that ask for their dispatch
+// themselves, and the next turn, do not wait for it: they write before they have an effect.
 func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 	t := cs.turn
 	var start []*call
@@ -217,13 +219,24 @@ func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 			}
 		}
 	}
-	cs.journal.writeBatch(c, &batch{entries: entries, state: cs.asks.state(), then: func(c *actors.Context) {
-		t.left -= settled
-		cs.begin(c, t, start, asks)
-	}})
+	t.left -= settled
+	b := &batch{entries: entries, state: cs.asks.state()}
+	alone := func(cl *call) bool { return !cl.tool.Dispatches }
+	if cs.out == nil && cs.ends == nil && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
+		cs.journal.holdBatch(c, b)
+		cs.begin(c, t, start, nil)
+		return
+	}
+	b.then = func(c *actors.Context) { cs.begin(c, t, start, asks) }
+	cs.journal.writeBatch(c, b)
 }
 
-// begin makes the calls and asks whose events are durable.
+// over reports whether all calls of a turn have their results, and no question is left to them.
+func (cs *calls) over(t *turn) bool {
+	return t.left == 0 && !t.acted && len(cs.asks.open) == cs.asks.approvals()
+}
+
+// begin makes the calls and asks whose events are durable, or need not be yet.
 func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
 	cs.asks.stored(c, asks...)
 	if cs.out != nil {
@@ -233,7 +246,7 @@ func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAs
 	for _, cl := range start {
 		cs.dispatch(c, cl)
 	}
-	if t.left == 0 && !t.acted && len(cs.asks.open) == cs.asks.approvals() {
+	if cs.over(t) {
 		t.acted = true
 		cs.run.acted(c)
 	}

@@ -60,12 +60,12 @@ func TestCancel(t *testing.T) {
 		},
 			"Started created listed appended", "run.started tools.listed model.intent model.failed run.finished"},
 		{"deciding", func(_ *bench, cfg *loop.Config) { cfg.Gate = think },
-			"Started created listed appended modelReplied appended", "run.started tools.listed model.intent model.result run.finished"},
+			"Started created listed appended modelReplied", "run.started tools.listed model.intent model.result run.finished"},
 		{"acting", func(*bench, *loop.Config) {},
-			"Started created listed appended modelReplied appended decided appended",
+			"Started created listed appended modelReplied decided appended",
 			"run.started tools.listed model.intent model.result i d u run.finished"},
 		{"asking", func(_ *bench, cfg *loop.Config) { cfg.Gate = ask },
-			"Started created listed appended modelReplied appended decided appended",
+			"Started created listed appended modelReplied decided appended",
 			"run.started tools.listed model.intent model.result i ask.opened ask.settled run.finished"},
 	}
 	for _, tt := range tests {
@@ -215,10 +215,10 @@ func TestJournalFails(t *testing.T) {
 	}{
 		{runlog.ModelIntentType, damaged, false, "run.started model.failed run.finished"},
 		{store.ModelResult, damaged, false, "run.started tools.listed model.intent run.finished"},
-		{store.ToolIntent, damaged, false, "run.started tools.listed model.intent model.result run.finished"},
-		{store.ToolResult, damaged, true, "run.started tools.listed model.intent model.result i d run.finished"},
-		{store.RunFinished, damaged, true, "run.started tools.listed model.intent model.result i d r model.intent model.result"},
-		{store.ToolIntent, store.ErrFenced, false, "run.started tools.listed model.intent model.result"},
+		{store.ToolIntent, damaged, false, "run.started tools.listed model.intent run.finished"},
+		{store.ToolResult, damaged, true, "run.started tools.listed model.intent model.result i d model.failed run.finished"},
+		{store.RunFinished, damaged, true, "run.started tools.listed model.intent model.result i d r model.intent"},
+		{store.ToolIntent, store.ErrFenced, false, "run.started tools.listed model.intent"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.at+" "+tt.fail.Error(), func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestStuckJournal(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bench) {
 			cfg := b.config(llmtest.Script(llmtest.Say("ok")))
-			cfg.Journal = &slowJournal{Journal: b.store, slow: store.ModelResult, wait: time.Hour, deaf: deaf}
+			cfg.Journal = &slowJournal{Journal: b.store, slow: runlog.ModelIntentType, wait: time.Hour, deaf: deaf}
 			run := b.start(cfg)
 			synctest.Wait()
 			began := time.Now()

@@ -17,6 +17,14 @@ import (
 // Poison makes the actor of a run panic that has nothing to write.
 func (r *Run) Poison() { r.ref.Send((*raise)(nil)) }
 
+// HoldNothing has runs write each entry at once, until the function that it returns is called: what
+// they write together else is then in several appends, as where a step takes long.
+func HoldNothing() (undo func()) {
+	was := heldFor
+	heldFor = 0
+	return func() { heldFor = was }
+}
+
 // New returns the only run of a template.
 func New(cfg *Config) (*Run, error) {
 	t, err := NewTemplate(cfg)

@@ -10,6 +10,8 @@
 // A run whose store does not take its events at the moment, as it is locked, full or out of
 // reach, waits: nothing goes on without its acknowledgement, so that only the events under
 // way are kept meanwhile.
+//
+// Events that nothing waits for are held: they go with those of the next step, or after a moment.
 
 package loop
 
@@ -30,6 +32,7 @@ import (
 type (
 	appended    struct{ w *writing } // an append has ended
 	appendAgain struct{}             // a wait for the store is over
+	heldOver    struct{}             // what is held has waited for the next step long enough
 )
 
 // journal is a run's writer: one append at a time, all that waits in the next.
@@ -44,6 +47,7 @@ type journal struct {
 	lease lease
 
 	waiting []*batch
+	held    *actors.Timer           // of what is held; nil before something was
 	under   *writing                // under way or stalled; nil for none
 	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
 	stalled *stall                  // nil unless the store does not take the append under way
@@ -59,6 +63,8 @@ func (j *journal) receive(c *actors.Context, msg any) bool {
 		if j.under != nil && j.cancel == nil {
 			j.append(c)
 		}
+	case heldOver:
+		j.flush(c)
 	case renewLease:
 		j.renew(c)
 	case renewed:
@@ -85,16 +91,45 @@ func (j *journal) write(c *actors.Context, then func(*actors.Context), entries .
 }
 
 func (j *journal) writeBatch(c *actors.Context, b *batch) {
+	if j.queue(c, b) {
+		j.flush(c)
+	}
+}
+
+// heldFor is how long entries are held for those of the run's next step. Most steps take less than
+// a commit; one that takes longer, such as a condition that looks something up, is not waited for.
+var heldFor = 50 * time.Millisecond // a variable for tests
+
+// hold puts entries into the append of the next step, which follows at once as a rule, and so saves
+// a commit. Nothing may depend on them but what that step writes: its effects begin once its own
+// entries are durable, and these with them.
+func (j *journal) hold(c *actors.Context, entries ...runlog.Entry) {
+	j.holdBatch(c, &batch{entries: entries})
+}
+
+func (j *journal) holdBatch(c *actors.Context, b *batch) {
+	switch {
+	case !j.queue(c, b):
+	case heldFor == 0:
+		j.flush(c)
+	case j.under == nil:
+		j.held = timer(c, j.held, heldOver{})
+		j.held.Set(heldFor)
+	}
+}
+
+// queue puts a batch behind those that wait, and reports whether it has to be written.
+func (j *journal) queue(c *actors.Context, b *batch) bool {
 	now := store.Clock(time.Now())
 	for i := range b.entries {
 		b.entries[i].Time = now
 	}
 	if j.cfg.Journal == nil {
 		j.written(c, b)
-		return
+		return false
 	}
 	j.waiting = append(j.waiting, b)
-	j.flush(c)
+	return true
 }
 
 // maxWaitingKept bounds the room for batches that a run keeps from one append to the next.
@@ -112,6 +147,7 @@ func (j *journal) flush(c *actors.Context) {
 		j.waiting = nil
 	}
 	j.under = w
+	j.held.Clear()
 	j.append(c)
 }
 

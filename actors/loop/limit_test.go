@@ -354,7 +354,7 @@ func TestLimitIsAMessage(t *testing.T) {
 		cfg.Limits = loop.Limits{Steps: 1}
 		b.finish(b.start(cfg))
 		lines := strings.ReplaceAll(strings.Join(b.trace.Lines(), " "), "run ", "")
-		if want := "Started created listed appended modelReplied appended decided appended toolReturned appended listed limitHit appended appended Stopping"; lines != want {
+		if want := "Started created listed appended modelReplied decided appended toolReturned listed limitHit appended appended Stopping"; lines != want {
 			t.Errorf("messages:\n got %s\nwant %s", lines, want)
 		}
 		b.wantTypes("run.started tools.listed model.intent model.result i d r limit.reached run.finished")

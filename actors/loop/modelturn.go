@@ -99,7 +99,8 @@ func (r *run) thinking(c *actors.Context, msg any) {
 	}
 }
 
-// replied records the model's answer, and goes on with its calls.
+// replied records the model's answer, and goes on with its calls: they are made, and an answer
+// without any is the run's, once it is durable.
 func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) {
 	t := r.turn
 	t.resp = resp
@@ -109,19 +110,17 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	resp.Content = r.talk.inOrder(t, resp.Content)
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
-	r.journal.write(c, func(c *actors.Context) {
-		switch {
-		case r.out != nil:
-		case t.guards.Stop != nil:
-			r.failed(c, t.guards.Stop)
-		case r.wrapping != nil:
-			r.conclude(c)
-		case mute:
-			r.limited(c, overLimit("steps", r.cfg.Limits.Steps))
-		default:
-			r.decide(c)
-		}
-	}, append(t.guards.Entries(""), result)...)
+	r.journal.hold(c, append(t.guards.Entries(""), result)...)
+	switch {
+	case t.guards.Stop != nil:
+		r.failed(c, t.guards.Stop)
+	case r.wrapping != nil:
+		r.conclude(c)
+	case mute:
+		r.limited(c, overLimit("steps", r.cfg.Limits.Steps))
+	default:
+		r.decide(c)
+	}
 }
 
 // lostTurn ends the run after a turn that has no answer.

@@ -65,7 +65,7 @@ func TestUnknownOutcome(t *testing.T) {
 					})
 					model := llmtest.ByHistory(llmtest.Call("write", nil), llmtest.Say("done"))
 					cfg := b.config(model, first)
-					b.diesAt(3, cfg) // the dispatch
+					b.diesAt(2, cfg) // the dispatch
 					made := &effects{made: make(map[string]int)}
 					again := made.tool("write", false)
 					if tt.changed {
@@ -131,6 +131,20 @@ func TestUnknownOutcome(t *testing.T) {
 // TestDiesTwice: a run whose process ends at any append, and the next process at any of its own,
 // makes each call once, as a person says of each whether it happened.
 func TestDiesTwice(t *testing.T) {
+	eachWay(t, diesTwice)
+}
+
+// eachWay is a test of all boundaries between appends: as they are, and as they are where nothing
+// is held for the next one.
+func eachWay(t *testing.T, test func(*testing.T)) {
+	t.Run("held", test)
+	if !testing.Short() {
+		defer loop.HoldNothing()()
+		t.Run("at once", test)
+	}
+}
+
+func diesTwice(t *testing.T) {
 	model := llmtest.ByHistory(llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("ask", nil), llmtest.Call("write", nil)), llmtest.Call("write", nil), llmtest.Say("done"))
 	for n := 1; n <= 14; n++ {
 		for m, ended := 1, false; !ended; m++ {

@@ -145,7 +145,9 @@ func (b *bench) resumeAs(cfg *loop.Config, unknown string) (*bench, *loop.Run) {
 // appends is durable goes on in another one to the same answer, by the same conversation; a
 // call that is not declared safe is made once, also where a person has to say whether it was, and
 // none without its approval; its cost is the sum of its events.
-func TestResumeAtEveryBoundary(t *testing.T) {
+func TestResumeAtEveryBoundary(t *testing.T) { eachWay(t, resumeAtEveryBoundary) }
+
+func resumeAtEveryBoundary(t *testing.T) {
 	call := func(names ...string) llmtest.Turn {
 		var calls []llmtest.Turn
 		for _, name := range names {

@@ -15,8 +15,8 @@
 //	   ▼
 //	(stopped)
 //
-// Between two states lies an append: what an arrow does begins once the events
-// that say so are durable (journal.go).
+// Before an effect lies an append: a model is asked, a tool called, a person asked and an
+// answer given once the events that say so, and all before them, are durable (journal.go).
 
 package loop
 

@@ -19,7 +19,8 @@ import (
 func benchWorker(b *testing.B, s store.Store, model llm.Model, o worker.Options) {
 	b.Helper()
 	rt, err := agent.Open(b.Context(), &agent.Options{Model: model, Store: s, Approve: agent.NeverAsk,
-		Tools: []agent.Tool{agent.NeedsApproval(agent.Func("ask", "Asks.", func(context.Context, struct{}) (string, error) { return "ok", nil }))}})
+		Tools: []agent.Tool{agent.NeedsApproval(agent.Func("ask", "Asks.", func(context.Context, struct{}) (string, error) { return "ok", nil })),
+			agent.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "ok", nil })}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,0 +1,149 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/store"
+	"github.com/troupe-dev/troupe/store/sqlite"
+)
+
+// commits is a store that notes its writes. Each is a commit where one job at a time is
+// worked on.
+type commits struct {
+	store.Store
+	mu  sync.Mutex // guards all; tests count what several actors write
+	all []string
+}
+
+func (s *commits) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, what)
+}
+
+func (s *commits) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Duration, agents []string) ([]store.Job, error) {
+	jobs, err := s.Store.ClaimJobs(ctx, owner, n, ttl, agents)
+	if len(jobs) > 0 {
+		s.note("claim")
+	}
+	return jobs, err
+}
+
+func (s *commits) UpdateJob(ctx context.Context, u store.JobUpdate) (store.Job, error) {
+	s.note("job " + string(u.State))
+	return s.Store.UpdateJob(ctx, u)
+}
+
+func (s *commits) Create(ctx context.Context, r store.Run, owner string, ttl time.Duration, first ...store.Event) (store.Run, error) {
+	s.note("run:" + types(first))
+	return s.Store.Create(ctx, r, owner, ttl, first...)
+}
+
+func (s *commits) Append(ctx context.Context, a store.Append) (int64, error) {
+	s.note("append:" + types(a.Events))
+	return s.Store.Append(ctx, a)
+}
+
+func (s *commits) SettleAsk(ctx context.Context, id string, d store.Decision) (store.Ask, error) {
+	s.note("settle")
+	return s.Store.SettleAsk(ctx, id, d)
+}
+
+func (s *commits) OpenAsk(ctx context.Context, a store.Ask) error {
+	s.note("ask")
+	return s.Store.OpenAsk(ctx, a)
+}
+
+func (s *commits) Release(ctx context.Context, run, owner string, epoch int64) error {
+	s.note("release")
+	return s.Store.Release(ctx, run, owner, epoch)
+}
+
+func (s *commits) SetPin(ctx context.Context, p store.Pin) error {
+	s.note("pin")
+	return s.Store.SetPin(ctx, p)
+}
+
+func types(events []store.Event) (list string) {
+	for _, e := range events {
+		list += " " + e.Type
+	}
+	return list
+}
+
+// oneCall is a model that makes one call of a tool, and then answers.
+func oneCall(tool string) llm.Model {
+	return llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+		if len(req.Messages) > 1 {
+			return llmtest.Say("done")
+		}
+		return llmtest.Call(tool, nil)
+	}))
+}
+
+// TestCommitsOfAJob holds the number of commits of a job with one tool call: the disk's latency times
+// that is the shortest time that it takes.
+func TestCommitsOfAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &commits{Store: memory()}
+		tool := agent.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "ok", nil })
+		open(t, s, oneCall("look"), &agent.Config{Tools: []agent.Tool{tool}}, &worker.Options{Concurrency: 1})
+		add(t, s, store.Job{ID: "j"})
+		time.Sleep(time.Minute)
+		want(t, s, "j", store.JobDone)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.all) > 7 {
+			t.Errorf("got %d commits, want 7 at the most:", len(s.all))
+		}
+		for i, w := range s.all {
+			t.Log(i+1, w)
+		}
+	})
+}
+
+// BenchmarkOneCallJobs measures jobs of one tool call each, with their commits.
+func BenchmarkOneCallJobs(b *testing.B) {
+	for _, n := range []int{1, 16} {
+		b.Run(fmt.Sprintf("concurrency=%d", n), func(b *testing.B) {
+			file, err := sqlite.Open(filepath.Join(b.TempDir(), "troupe.db"), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { file.Close() })
+			s := &commits{Store: file}
+			for range b.N {
+				if _, err := s.AddJob(b.Context(), store.Job{Agent: "a", Prompt: "go"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			done := make(chan struct{}, b.N)
+			b.ResetTimer()
+			cpu := cpuTime()
+			benchWorker(b, s, oneCall("look"), worker.Options{Concurrency: n, OnEvent: func(ev worker.Event) {
+				if ev.Type == worker.JobEnded {
+					done <- struct{}{}
+				}
+			}})
+			for range b.N {
+				<-done
+			}
+			b.StopTimer()
+			s.mu.Lock()
+			b.ReportMetric(float64(len(s.all))/float64(b.N), "writes/job")
+			s.mu.Unlock()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/job")
+		})
+	}
+}
