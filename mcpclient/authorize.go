@@ -145,25 +145,16 @@ func (c toolCalls) authorizes(t *asks.Call, a call.Answer) (call.Step, bool) {
 	if human, shows := who.(LoginHuman); isElsewhere && shows {
 		await = func(resume func(error)) func() { return human.AwaitLogin(&Login{c.Client, elsewhere}, resume) }
 	}
-	return call.Step{Wait: func(resume func(call.Step)) func(error) {
-		t.Wait(1)
-		leave := await(func(err error) {
-			t.Wait(-1)
-			if err != nil {
-				if err = errors.Join(a.Err, err); !t.Retried() { // of an earlier round it is not known
-					err = &notSentError{err}
-				}
-				resume(call.Step{Outcome: &call.Outcome{Err: err}})
-				return
-			}
-			resume(call.Step{Retry: &call.Retry{Params: t.Params(), Headers: t.Headers}})
-		})
-		return func(error) { leave() }
-	}}, true
+	return t.WaitFor(await, func(err error) error {
+		if err = errors.Join(a.Err, err); !t.Retried() { // of an earlier round it is not known
+			err = &notSentError{err}
+		}
+		return err
+	}), true
 }
 
 // connectAuthorized makes the connection, once it is authorized if that is what it lacks.
-func (c *Client) connectAuthorized(ctx context.Context, err error) error {
+func (c dialing) connectAuthorized(ctx context.Context, err error) error {
 	return login.Until(ctx, err, func() error {
 		c.conn.Retry() // it may not have been told yet
 		return c.conn.Connect(ctx)
@@ -194,10 +185,10 @@ func (l *Login) Ask() (*Ask, error) {
 }
 
 // loginOf returns the login that a server lacks, as its errors say; nil without one.
-func (c *Client) loginOf(errs ...error) *Login {
+func (c dialing) loginOf(errs ...error) *Login {
 	for _, err := range errs {
 		if e, ok := login.ElsewhereOf(err); ok {
-			return &Login{c, e}
+			return &Login{c.Client, e}
 		}
 	}
 	return nil

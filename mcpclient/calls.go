@@ -76,7 +76,7 @@ func (c *Client) Request(ctx context.Context, method string, params json.RawMess
 func (c requests) require(ctx context.Context, method string) error {
 	info, err := c.Info(ctx)
 	if err != nil {
-		if err = c.connectAuthorized(ctx, err); err != nil {
+		if err = c.dialing.connectAuthorized(ctx, err); err != nil {
 			return err
 		}
 		info = c.info.Load()

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/supervise"
 )
 
 // things is a server that has one of everything, called by its name.
@@ -227,7 +228,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("after Retry of one that had stopped: got %v, %v", s.State, s.Err)
 		}
 		before = dials.Load()
-		time.Sleep(2 * respawnDelay)
+		time.Sleep(2 * supervise.Delay)
 		if n := dials.Load(); n != before {
 			t.Errorf("it was started %d times more", n-before)
 		}

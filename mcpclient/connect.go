@@ -36,7 +36,7 @@ func Dial(ctx context.Context, server Server, opts *Options) (*Client, error) {
 		return c, nil
 	}
 	err = c.conn.StartConnect(ctx)
-	if err = c.connectAuthorized(ctx, err); err != nil {
+	if err = c.dialing.connectAuthorized(ctx, err); err != nil {
 		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel() // there is nothing to wait for
 		_ = c.Shutdown(now)
@@ -80,7 +80,7 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	}
 	c.events.System, c.events.Owner = c.sys, "events of "+c.instanceName()
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
-	versions, _ := server.versions() // checked above
+	versions, _ := negotiate.Versions(server.Protocol) // checked above
 	var err error
 	if c.web, err = c.dialing.newWeb(); err != nil {
 		return nil, errors.Join(err, c.dialing.endSystem(context.Background()))

@@ -155,7 +155,7 @@ func (h *Host) Servers() []ServerStatus {
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
 			out[i].Instances, out[i].Waiting = c.Instances()
-			out[i].Login = c.loginOf(out[i].Err, out[i].ListErr)
+			out[i].Login = c.dialing.loginOf(out[i].Err, out[i].ListErr)
 		} else {
 			out[i].Disabled = true
 		}

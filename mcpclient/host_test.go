@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
+	"github.com/troupe-dev/troupe/mcpclient/internal/supervise"
 )
 
 // startBy starts fake processes by the name of their server.
@@ -361,7 +362,7 @@ func TestSupervision(t *testing.T) {
 		if _, err := h.Call(t.Context(), "b__echo", nil, nil); err != nil {
 			t.Errorf("Call of the other server: got %v", err)
 		}
-		time.Sleep(respawnDelay + time.Second)
+		time.Sleep(supervise.Delay + time.Second)
 		if _, err := h.Call(t.Context(), "a__echo", nil, nil); err != nil {
 			t.Errorf("Call of the new connection: got %v", err)
 		}
@@ -383,7 +384,7 @@ func TestHostRestart(t *testing.T) {
 		if _, err := h.Tools(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.ref.Send(respawn{}) // of no server: it panics
+		h.ref.Send(supervise.Retry{}) // of no server: it panics
 		time.Sleep(time.Minute)
 		if _, err := h.Call(t.Context(), "a__echo", nil, nil); err != nil {
 			t.Errorf("Call after the restart: got %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/shellwords"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/commandname"
+	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
 )
 
@@ -27,9 +28,9 @@ type Connector interface {
 
 // Values of [Server].Protocol beside a revision's date.
 const (
-	ProtocolAuto   = "auto"   // find out
-	ProtocolLegacy = "legacy" // handshake, whatever revision comes of it
-	ProtocolModern = "modern" // 2026-07-28 or later, else fail
+	ProtocolAuto   = negotiate.Auto   // find out: "auto"
+	ProtocolLegacy = negotiate.Legacy // handshake, whatever revision comes of it: "legacy"
+	ProtocolModern = negotiate.Modern // 2026-07-28 or later, else fail: "modern"
 )
 
 // Server says how to reach a server. One of Command, Connect and URL is set, or it was
@@ -192,7 +193,7 @@ func (s *Server) check() error {
 	if s.Instances < 0 || s.Instances > maxInstances {
 		return &ServerError{Server: s.Name, Err: fmt.Errorf("instances is %d, want 1 to %d, or 0 for the default", s.Instances, maxInstances)}
 	}
-	if _, err := s.versions(); err != nil {
+	if _, err := negotiate.Versions(s.Protocol); err != nil {
 		return &ServerError{Server: s.Name, Err: err}
 	}
 	if s.MaxMessage < 0 || s.MaxMessage > maxMaxMessage {
@@ -205,28 +206,6 @@ func (s *Server) check() error {
 		return &ServerError{Server: s.Name, Err: err}
 	}
 	return nil
-}
-
-// versions returns the revisions that may be used, newest first.
-func (s *Server) versions() ([]mcp.Version, error) {
-	switch s.Protocol {
-	case "", ProtocolAuto:
-		return mcp.Versions(), nil
-	case ProtocolLegacy:
-		return mcp.LegacyVersions(), nil
-	case ProtocolModern:
-		var modern []mcp.Version
-		for _, v := range mcp.Versions() {
-			if v.Era() == mcp.EraModern {
-				modern = append(modern, v)
-			}
-		}
-		return modern, nil
-	}
-	if v := mcp.Version(s.Protocol); v.Known() {
-		return []mcp.Version{v}, nil
-	}
-	return nil, fmt.Errorf("unknown protocol %q: want auto, legacy, modern or one of %v", s.Protocol, mcp.Versions())
 }
 
 // origin says where a server is, as the configuration has it.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/call"
-	"github.com/troupe-dev/troupe/internal/skillmd"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
 	"github.com/troupe-dev/troupe/mcpclient/internal/resource"
@@ -18,7 +17,7 @@ import (
 // that the entry does not have. What was read must not be used. A new entry, of
 // [Client.GetSkill], tells whether the skill has changed in the meantime; a person who has
 // approved the old one has not approved that.
-var ErrSkillChanged = errors.New("mcpclient: the skill is not what was said of it")
+var ErrSkillChanged = resource.ErrSkillChanged
 
 // Skill is one skill of a host's servers. It is the server and the URI together that
 // tell skills apart: names, and even URIs, may be those of another server's skill,
@@ -90,8 +89,7 @@ type LoadedSkill struct {
 	Entry  mcp.Skill // must not be changed
 	Text   string    // SKILL.md as a whole
 
-	client *Client
-	files  *resource.Files
+	files *resource.Files
 }
 
 // LoadSkill reads the SKILL.md of a skill and verifies it against the entry: its size,
@@ -108,20 +106,14 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 	if err := resource.CheckSkillLimits(entry); err != nil {
 		return nil, c.failed(mcp.MethodReadResource, err)
 	}
-	l := &LoadedSkill{Server: c.server.Name, Entry: *entry, client: c}
-	l.files = resource.NewFiles(&l.Entry)
-	head, err := l.fetch(ctx, entry.URI)
-	if err != nil {
+	l := &LoadedSkill{Server: c.server.Name, Entry: *entry}
+	l.files = resource.NewFiles(&l.Entry, func(ctx context.Context, uri string, fresh bool) (*mcp.ReadResourceResult, error) {
+		return c.ReadResource(ctx, uri, &CallOptions{Fresh: fresh})
+	}, func(err error) error { return c.failed(mcp.MethodReadResource, err) })
+	var err error
+	if l.Text, err = l.files.Head(ctx); err != nil {
 		return nil, err
 	}
-	front, err := skillmd.Frontmatter(bytesOf(head))
-	if err != nil {
-		return nil, l.changed(entry.URI, err.Error())
-	}
-	if !skillmd.Same(front, entry.Frontmatter) {
-		return nil, l.changed(entry.URI, "its frontmatter is another one")
-	}
-	l.Text = string(bytesOf(head))
 	return l, nil
 }
 
@@ -130,52 +122,7 @@ func (c *Client) LoadSkill(ctx context.Context, entry *mcp.Skill) (*LoadedSkill,
 // [ErrSkillChanged], though the server may have it. It is always the skill's own
 // server that is asked.
 func (l *LoadedSkill) Read(ctx context.Context, file string) (*mcp.ResourceContents, error) {
-	uri, ok := l.files.URI(file)
-	if !ok {
-		return nil, l.changed(file, "it is no file of the skill")
-	}
-	return l.fetch(ctx, uri)
-}
-
-// fetch reads a file that the entry has, or any of a dynamic skill. What was kept of an
-// older read may be of an older entry: then the server is asked.
-func (l *LoadedSkill) fetch(ctx context.Context, uri string) (*mcp.ResourceContents, error) {
-	contents, err := l.fetchOnce(ctx, uri, nil)
-	if errors.Is(err, ErrSkillChanged) {
-		contents, err = l.fetchOnce(ctx, uri, &CallOptions{Fresh: true})
-	}
-	return contents, err
-}
-
-func (l *LoadedSkill) fetchOnce(ctx context.Context, uri string, opts *CallOptions) (*mcp.ResourceContents, error) {
-	res, err := l.client.ReadResource(ctx, uri, opts)
-	if err != nil {
-		return nil, err
-	}
-	if len(res.Contents) != 1 || res.Contents[0].URI != uri {
-		return nil, l.changed(uri, "what was read is not that file")
-	}
-	contents := res.Contents[0]
-	why, err := l.files.Verify(uri, bytesOf(&contents))
-	if why != "" {
-		err = l.changed(uri, why)
-	} else if err != nil {
-		err = l.client.failed(mcp.MethodReadResource, err)
-	}
-	return &contents, err
-}
-
-// changed is an [ErrSkillChanged] of a file.
-func (l *LoadedSkill) changed(file, why string) error {
-	return l.client.failed(mcp.MethodReadResource, fmt.Errorf("%w: %.200q of %.200q: %s", ErrSkillChanged, file, l.Entry.URI, why))
-}
-
-// bytesOf are the bytes of a file, which the digest is of.
-func bytesOf(c *mcp.ResourceContents) []byte {
-	if c.Blob != nil {
-		return c.Blob
-	}
-	return []byte(c.Text)
+	return l.files.Read(ctx, file)
 }
 
 // Skills returns the skills of all servers, sorted by server and URI. The rest is as

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
+	"github.com/troupe-dev/troupe/mcpclient/internal/supervise"
 )
 
 // NewHost starts a host below the runtime of sys; nil makes a system that ends
@@ -50,9 +51,17 @@ func NewHost(sys *actors.System, servers []Server, opts *HostOptions) (*Host, er
 	h.logWarnings()
 	h.newGatherer()
 	started := new(actors.Reply[struct{}])
+	var running []supervise.Server
+	for _, e := range h.entries {
+		if !e.server.Disabled {
+			running = append(running, supervised{e, h})
+		}
+	}
 	spec := actors.Spec{
 		Kind: actors.KindHost,
-		New:  func() actors.Actor { return &hostActor{host: h, started: started, clients: map[actors.Ref]*entry{}} },
+		New: func() actors.Actor {
+			return &supervise.Actor{Servers: running, Closed: h.closed.Load, Started: started}
+		},
 	}
 	if h.opts.Tenant != "" {
 		spec.Kind, spec.Name = actors.KindTenant, h.opts.Tenant
@@ -75,7 +84,9 @@ func (h *Host) clientOptions(e *entry) *Options {
 	o := h.opts.Options
 	o.System, o.Logger, o.pool, o.eras = h.sys, h.log, &h.pool, h.eras
 	o.spawn = func(k *conn.Conn) error {
-		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any { return startInstance{k, reply} })
+		_, err := actors.Ask(context.Background(), h.ref, func(reply *actors.Reply[struct{}]) any {
+			return supervise.StartInstance{Start: k.StartChild, Reply: reply}
+		})
 		return err
 	}
 	if roots := h.roots.Load(); roots != nil { // of SetRoots
@@ -100,89 +111,36 @@ func (h *Host) clientOptions(e *entry) *Options {
 	return &o
 }
 
-// hostActor supervises the connections: it starts them and makes those anew that
-// have stopped. Everything else the host does needs no actor.
-type hostActor struct {
-	host    *Host
-	started *actors.Reply[struct{}]
-	clients map[actors.Ref]*entry
+// supervised is a server as the host's actor sees it.
+type supervised struct {
+	*entry
+	host *Host
 }
 
-// runs reports whether the connection of a server has an actor. E is not nil.
-func (a *hostActor) runs(e *entry) bool {
-	server := e.server.Name
-	for _, other := range a.clients {
-		if other.server.Name == server {
-			return true
-		}
-	}
-	return false
-}
+// Name implements [supervise.Server], as the other methods do.
+func (e supervised) Name() string { return e.server.Name }
 
-// respawn is a message to itself: a pause is over. Retry is a user's.
-type (
-	respawn struct{ entry *entry }
-	retry   struct{ entry *entry }
-	// startInstance is from a client: its server needs one more process.
-	startInstance struct {
-		conn  *conn.Conn
-		reply *actors.Reply[struct{}]
-	}
-)
-
-// Receive implements [actors.Actor].
-func (a *hostActor) Receive(c *actors.Context, msg any) {
-	switch m := msg.(type) {
-	case actors.Started:
-		for _, e := range a.host.entries {
-			if !e.server.Disabled {
-				a.start(c, e)
-			}
-		}
-		a.started.Complete(struct{}{}, nil)
-	case respawn:
-		if !a.runs(m.entry) {
-			a.start(c, m.entry)
-		}
-	case retry:
-		if !a.runs(m.entry) {
-			a.start(c, m.entry)
-		} else if client := m.entry.client.Load(); client != nil {
-			client.conn.Retry()
-		}
-	case startInstance:
-		_, err := m.conn.StartChild(c)
-		m.reply.Complete(struct{}{}, err)
-	case actors.ChildStopped:
-		e := a.clients[m.Ref]
-		delete(a.clients, m.Ref)
-		if e != nil {
-			a.endInstances(c, e)
-		}
-		if e != nil && !a.host.closed.Load() {
-			c.After(respawnDelay, respawn{e})
-		}
-	}
-}
-
-func (a *hostActor) start(c *actors.Context, e *entry) {
-	client, err := newClient(e.server, a.host.clientOptions(e))
+func (e supervised) Start(c *actors.Context) (actors.Ref, error) {
+	client, err := newClient(e.server, e.host.clientOptions(e.entry))
 	if err != nil {
-		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
-		return
+		return actors.Ref{}, err
 	}
 	before := e.client.Swap(client) // now, for the events that come before StartChild has returned
 	ref, err := client.conn.StartChild(c)
 	if err != nil {
 		e.client.Store(before)
-		c.Log().Error("a server cannot be started", "server", e.server.Name, "error", err)
-		return
 	}
-	a.clients[ref] = e
+	return ref, err
 }
 
-// endInstances ends the further processes of a server whose first connection has stopped.
-func (a *hostActor) endInstances(c *actors.Context, e *entry) {
+func (e supervised) Connect() {
+	if client := e.client.Load(); client != nil {
+		client.conn.Retry()
+	}
+}
+
+// Stopped ends the further processes of the server.
+func (e supervised) Stopped(c *actors.Context) {
 	if client := e.client.Load(); client != nil {
 		c.System().Go("the instances of "+e.server.Name, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), closeTime)
@@ -193,9 +151,6 @@ func (a *hostActor) endInstances(c *actors.Context, e *entry) {
 		})
 	}
 }
-
-// respawnDelay is the pause before a connection whose actor has given up is made anew.
-const respawnDelay = 30 * time.Second
 
 // Close is [Host.Shutdown] with a bound of 2 s for the calls under way.
 func (h *Host) Close() error {
@@ -254,7 +209,7 @@ func (h *Host) Retry(server string) error {
 		return err
 	}
 	i := slices.IndexFunc(h.entries, func(e *entry) bool { return e.server.Name == server })
-	h.ref.Send(retry{h.entries[i]})
+	h.ref.Send(supervise.Retry{Server: supervised{h.entries[i], h}})
 	return nil
 }
 

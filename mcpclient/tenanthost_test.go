@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
+	"github.com/troupe-dev/troupe/mcpclient/internal/supervise"
 )
 
 // A tenant's host whose actor fails is restarted, and stopped when it fails for the sixth
@@ -31,7 +32,7 @@ func TestTenantHostFails(t *testing.T) {
 			t.Errorf("the tenant's actor is %q", got)
 		}
 		for range 6 {
-			ada.ref.Send(respawn{}) // of no server: it panics
+			ada.ref.Send(supervise.Retry{}) // of no server: it panics
 			synctest.Wait()
 		}
 		time.Sleep(time.Minute)

@@ -43,16 +43,11 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 }
 
 // partyOf is who answers for the call.
-func partyOf(t *asks.Call, o *CallOptions) party {
-	human, _ := t.Human.(Human)
-	p := party{human: human}
-	if o != nil {
-		p.sampler = o.Sampler
+func partyOf(t *asks.Call, o *CallOptions) asks.Party {
+	if o == nil || o.Sampler == nil {
+		return t.Party(nil)
 	}
-	if p.human == nil && p.sampler == nil && t.Roots != nil {
-		p.roots = t
-	}
-	return p
+	return t.Party(o.Sampler)
 }
 
 // lend gives the call an instance, where it needs one, and then calls then: before lend
@@ -96,28 +91,6 @@ func lentTo(t *asks.Call, then func(error)) func(*pool.Instance, error) {
 		}
 		then(err)
 	}
-}
-
-// party is who answers for what the server asks because of a call.
-type party struct {
-	human   Human
-	sampler Sampler    // of the call alone; nil if it has none of its own
-	roots   *asks.Call // the call itself, if no person is asked and it tells roots of its own
-}
-
-// Same implements [pool.Owner].
-func (p party) Same(other pool.Owner) bool {
-	o := other.(party)
-	if p.human != nil || o.human != nil {
-		return asks.Same(p.human, o.human)
-	}
-	return p.roots == o.roots && asks.Same(p.sampler, o.sampler)
-}
-
-// Is implements [pool.Owner]; the identity is that of an [Owned].
-func (p party) Is(identity any) bool {
-	h, ok := p.human.(Owned)
-	return ok && h.Owner() == identity
 }
 
 // before has the options hear that the request is about to be written.

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -55,23 +57,95 @@ func CheckSkillLimits(s *mcp.Skill) error {
 	return nil
 }
 
+// ErrSkillChanged is what a file is that is not what the skill's entry says.
+var ErrSkillChanged = errors.New("mcpclient: the skill is not what was said of it")
+
 // Files are the files of a skill that was loaded, as its entry has them.
 type Files struct {
 	entry *mcp.Skill
 	root  string
 	left  atomic.Int64 // bytes of a dynamic skill that may yet be read
+	fetch func(ctx context.Context, uri string, fresh bool) (*mcp.ReadResourceResult, error)
+	fail  func(error) error
 }
 
-// NewFiles returns the files of an entry, which must not be changed.
-func NewFiles(entry *mcp.Skill) *Files {
-	s := &Files{entry: entry}
+// NewFiles returns the files of an entry, which must not be changed. Fetch reads one from the
+// server, fresh without what was kept of an older read; fail makes the errors that are returned.
+func NewFiles(entry *mcp.Skill, fetch func(ctx context.Context, uri string, fresh bool) (*mcp.ReadResourceResult, error), fail func(error) error) *Files {
+	s := &Files{entry: entry, fetch: fetch, fail: fail}
 	s.root, _, _ = skillmd.Root(entry.URI)
 	s.left.Store(skillmd.MaxBytes)
 	return s
 }
 
-// URI returns the URI of a file of the skill.
-func (s *Files) URI(file string) (uri string, ok bool) {
+// Head returns SKILL.md, whose frontmatter is that of the entry.
+func (s *Files) Head(ctx context.Context) (string, error) {
+	head, err := s.read(ctx, s.entry.URI)
+	if err != nil {
+		return "", err
+	}
+	front, err := skillmd.Frontmatter(bytesOf(head))
+	if err != nil {
+		return "", s.changed(s.entry.URI, err.Error())
+	}
+	if !skillmd.Same(front, s.entry.Frontmatter) {
+		return "", s.changed(s.entry.URI, "its frontmatter is another one")
+	}
+	return string(bytesOf(head)), nil
+}
+
+// Read reads a file of the skill, by its path or URI, and verifies it.
+func (s *Files) Read(ctx context.Context, file string) (*mcp.ResourceContents, error) {
+	uri, ok := s.uri(file)
+	if !ok {
+		return nil, s.changed(file, "it is no file of the skill")
+	}
+	return s.read(ctx, uri)
+}
+
+// read reads a file that the entry has, or any of a dynamic skill. What was kept of an
+// older read may be of an older entry: then the server is asked.
+func (s *Files) read(ctx context.Context, uri string) (*mcp.ResourceContents, error) {
+	contents, err := s.readOnce(ctx, uri, false)
+	if errors.Is(err, ErrSkillChanged) {
+		contents, err = s.readOnce(ctx, uri, true)
+	}
+	return contents, err
+}
+
+func (s *Files) readOnce(ctx context.Context, uri string, fresh bool) (*mcp.ResourceContents, error) {
+	res, err := s.fetch(ctx, uri, fresh)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Contents) != 1 || res.Contents[0].URI != uri {
+		return nil, s.changed(uri, "what was read is not that file")
+	}
+	contents := res.Contents[0]
+	why, err := s.Verify(uri, bytesOf(&contents))
+	if why != "" {
+		err = s.changed(uri, why)
+	} else if err != nil {
+		err = s.fail(err)
+	}
+	return &contents, err
+}
+
+// changed is an ErrSkillChanged of a file.
+func (s *Files) changed(file, why string) error {
+	return s.fail(fmt.Errorf("%w: %.200q of %.200q: %s", ErrSkillChanged, file, s.entry.URI, why))
+}
+
+// bytesOf are the bytes of a file, which the digest is of.
+func bytesOf(c *mcp.ResourceContents) []byte {
+	if c.Blob != nil {
+		return c.Blob
+	}
+	return []byte(c.Text)
+}
+
+// uri returns the URI of a file of the skill.
+func (s *Files) uri(file string) (uri string, ok bool) {
 	if rest, within := strings.CutPrefix(file, s.root+"/"); within {
 		var err error
 		if file, err = url.PathUnescape(rest); err != nil {
