@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/pause"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -66,7 +68,9 @@ func (p *storePins) Pin(ctx context.Context, server, tool string) (string, bool,
 	if source == "" {
 		return p.memory.Pin(ctx, server, tool)
 	}
-	pin, ok, err := p.store.Pin(ctx, source, server, tool)
+	var pin store.Pin
+	var ok bool
+	err := untilTaken(ctx, func() (err error) { pin, ok, err = p.store.Pin(ctx, source, server, tool); return err })
 	return pin.Hash, ok, err
 }
 
@@ -76,5 +80,18 @@ func (p *storePins) SetPin(ctx context.Context, server, tool, hash string) error
 	if source == "" {
 		return p.memory.SetPin(ctx, server, tool, hash)
 	}
-	return p.store.SetPin(ctx, store.Pin{Source: source, Server: server, Tool: tool, Hash: hash})
+	pin := store.Pin{Source: source, Server: server, Tool: tool, Hash: hash}
+	return untilTaken(ctx, func() error { return p.store.SetPin(ctx, pin) })
+}
+
+// untilTaken does something with a store again as long as that is locked, full or out of reach: the
+// run waits, as its journal does, and no call fails for it.
+func untilTaken(ctx context.Context, do func() error) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		if err := do(); !store.Passing(err) {
+			return err
+		} else if pause.For(ctx, wait) != nil {
+			return err
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
 
@@ -140,4 +141,31 @@ func TestPinsOfServers(t *testing.T) {
 			t.Errorf("a pin tells %q", p.Source)
 		}
 	}
+}
+
+// unpinned is a store that records no pins until then.
+type unpinned struct {
+	store.Store
+	until time.Time
+}
+
+func (u *unpinned) SetPin(ctx context.Context, p store.Pin) error {
+	if time.Now().Before(u.until) {
+		return store.ErrFull
+	}
+	return u.Store.SetPin(ctx, p)
+}
+
+// TestPinsWait: a store that is full while a tool is called for the first time delays the call, and
+// does not fail it.
+func TestPinsWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &unpinned{memory(), time.Now().Add(10 * time.Second)}
+		ran := 0
+		rt := open(t, &agent.Options{Model: llmtest.Script(call("adder__add", in{1}), llmtest.Say("ok")), Store: s, Approve: agent.NeverAsk,
+			Servers: []mcpclient.Server{adder(t, "a.json", "Adds.", &ran)}, Consent: func(context.Context, mcpclient.Server) error { return nil }})
+		if res, err := rt.Run(t.Context(), "go"); err != nil || res.Text != "ok" || ran != 1 || time.Now().Before(s.until) {
+			t.Errorf("got %+v, %v, %d calls", res, err, ran)
+		}
+	})
 }

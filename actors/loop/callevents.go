@@ -170,8 +170,12 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 		expires = latest
 	}
 	m.open = &openAsk{call: cl, raised: m, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
-		m.reply.Complete(d, nil)
-		cs.advance(c, entries...)
+		told := func() { m.reply.Complete(d, nil) }
+		if len(entries) == 0 { // it is durable
+			told()
+			told = nil
+		}
+		cs.advanceAnd(c, told, entries...)
 	}, row: store.Ask{
 		ID: cs.nextAsk(cl), Run: cs.cfg.ID, Kind: m.q.Kind, Tool: cl.name, Server: cl.tool.Server,
 		Origin: cl.tool.Origin, Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: m.q.Payload, Default: m.q.Default,

@@ -197,6 +197,11 @@ func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Tain
 // now have room, and makes those once that is durable. Calls that ask for their dispatch
 // themselves, and the next turn, do not wait for it: they write before they have an effect.
 func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
+	cs.advanceAnd(c, nil, entries...)
+}
+
+// advanceAnd is advance, and calls then, if it is not nil, once the entries are durable.
+func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.Entry) {
 	t := cs.turn
 	var start []*call
 	var asks []*openAsk
@@ -222,12 +227,17 @@ func (cs *calls) advance(c *actors.Context, entries ...runlog.Entry) {
 	t.left -= settled
 	b := &batch{entries: entries, state: cs.asks.state()}
 	alone := func(cl *call) bool { return !cl.tool.Dispatches }
-	if cs.out == nil && cs.ends == nil && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
+	if then == nil && cs.out == nil && cs.ends == nil && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
 		cs.journal.holdBatch(c, b)
 		cs.begin(c, t, start, nil)
 		return
 	}
-	b.then = func(c *actors.Context) { cs.begin(c, t, start, asks) }
+	b.then = func(c *actors.Context) {
+		if then != nil {
+			then()
+		}
+		cs.begin(c, t, start, asks)
+	}
 	cs.journal.writeBatch(c, b)
 }
 

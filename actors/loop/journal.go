@@ -48,7 +48,8 @@ type journal struct {
 
 	waiting []*batch
 	held    *actors.Timer           // of what is held; nil before something was
-	under   *writing                // under way or stalled; nil for none
+	under   *writing                // under way, stalled or unsure; nil for none
+	unsure  bool                    // under is durable, and waits for a renewal of the lease
 	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
 	stalled *stall                  // nil unless the store does not take the append under way
 	err     error                   // why nothing is written any more
@@ -60,7 +61,7 @@ func (j *journal) receive(c *actors.Context, msg any) bool {
 	case appended:
 		j.acked(c, m.w)
 	case appendAgain:
-		if j.under != nil && j.cancel == nil {
+		if j.under != nil && j.cancel == nil && !j.unsure {
 			j.append(c)
 		}
 	case heldOver:
@@ -166,6 +167,12 @@ func (j *journal) acked(c *actors.Context, w *writing) {
 	}
 	j.cancel = nil
 	switch {
+	case w.err == nil && !j.final && j.lease.over(j.cfg.Lease):
+		// The process stood still, and another one may have the run by now: what follows, such as a
+		// call, is that one's then.
+		j.unsure = true
+		j.renew(c)
+		return
 	case w.err == nil:
 	case w.encoded && j.err == nil && j.stall(c, w.err):
 		return
@@ -173,7 +180,7 @@ func (j *journal) acked(c *actors.Context, w *writing) {
 		j.fail(c, w.err)
 		return
 	}
-	j.under, j.last = nil, w.last
+	j.under, j.last, j.unsure = nil, w.last, false
 	j.unstall(c)
 	for _, b := range w.batches {
 		if b.settle != nil && b.settle.beaten {
@@ -227,7 +234,7 @@ func (j *journal) drop() {
 	if j.stalled != nil {
 		j.stalled.again.Clear()
 	}
-	j.waiting, j.under, j.cancel = nil, nil, nil
+	j.waiting, j.under, j.cancel, j.unsure = nil, nil, nil, false
 	for _, b := range batches {
 		if b.settle != nil && b.settle.failed != nil {
 			b.settle.failed(store.ErrFinished)
@@ -237,8 +244,12 @@ func (j *journal) drop() {
 }
 
 // fenced reports whether the run is another's now.
-func (j *journal) fenced() bool {
-	return errors.Is(j.err, store.ErrFenced) || errors.Is(j.err, store.ErrNotFound) || errors.Is(j.err, store.ErrFinished)
+func (j *journal) fenced() bool { return isFenced(j.err) }
+
+// isFenced reports whether a run, or one above it, was lost to another process by this error.
+func isFenced(err error) bool {
+	j, ok := errors.AsType[*JournalError](err)
+	return ok && (errors.Is(j, store.ErrFenced) || errors.Is(j, store.ErrNotFound) || errors.Is(j, store.ErrFinished))
 }
 
 // busy reports whether an append is under way or waits.
@@ -331,6 +342,13 @@ func (l *lease) start(c *actors.Context, lasts time.Duration, began time.Time) {
 	l.timer.Set(untilRenewal(time.Now(), lasts))
 }
 
+// over reports whether another process may have the run, or nearly so. The monotonic clock stands still
+// while the machine sleeps, and the wall clock is set.
+func (l *lease) over(lasts time.Duration) bool {
+	soon := time.Now().Add(lasts / 10)
+	return !soon.Before(l.ends) || !soon.Round(0).Before(l.ends.Round(0))
+}
+
 // untilRenewal is a third of the lease, or up to a tenth of that less, so that the runs of
 // a process renew at the same moments: their store then commits them together, where a
 // thousand runs that wait for a person would keep the disk busy.
@@ -367,5 +385,8 @@ func (j *journal) leaseRenewed(c *actors.Context, m renewed) {
 			next = j.cfg.Lease / 10
 		}
 		j.lease.timer.Set(next)
+		if err == nil && j.unsure {
+			j.acked(c, j.under)
+		}
 	}
 }

@@ -116,8 +116,13 @@ func (r *run) failed(c *actors.Context, err error) {
 	r.end(c, Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err})
 }
 
-// cancel ends the run. One that is waiting for its journal only waits for one more grace.
+// cancel ends the run. One that is waiting for its journal only waits for one more grace. Where another
+// process has the run above, it has this one too, or will: nothing is written.
 func (r *run) cancel(c *actors.Context, cause error) {
+	if r.out == nil && r.journal.recorded && isFenced(cause) {
+		r.journal.fail(c, cause)
+		return
+	}
 	if r.out != nil && !r.shutdown.cancelled && r.shutdown.graces > 1 {
 		r.shutdown.startGrace(c)
 	}
