@@ -18,6 +18,7 @@ type converter struct {
 	answer answerer
 
 	intents  map[string]*runlog.ToolIntent // calls without a result
+	rounds   map[string]bool               // calls that go on with another round; nil for none
 	seq      int64                         // of the last event
 	turn     int
 	said     int // bytes of the turn's text that were passed on
@@ -55,8 +56,15 @@ func (c *converter) convert(e *runlog.Entry) []Event {
 		return c.modelResult(h, b)
 	case *runlog.ToolIntent:
 		c.intents[e.Key] = b
+	case *runlog.ToolRound:
+		if c.rounds == nil {
+			c.rounds = make(map[string]bool)
+		}
+		c.rounds[e.Key] = true
 	case *runlog.ToolDispatched:
-		if i := c.intents[e.Key]; i != nil {
+		again := c.rounds[e.Key]
+		delete(c.rounds, e.Key)
+		if i := c.intents[e.Key]; i != nil && !again {
 			return []Event{ToolStarted{h, e.Key, i.Server, i.Tool, i.Arguments, b.Run}}
 		}
 	case *runlog.ToolResult:

@@ -217,7 +217,7 @@ func (rt *Runtime) release(ctx context.Context, cl *claimed) error {
 func (rt *Runtime) decided(ctx context.Context, s *runlog.State) (map[string]store.Ask, error) {
 	out := make(map[string]store.Ask)
 	for _, q := range s.Asks {
-		if q.Settled != nil {
+		if q.Settled != nil && !s.WaitsFor(q) {
 			continue
 		}
 		row, err := rt.store.Ask(ctx, q.Ask.ID)
@@ -289,7 +289,7 @@ func (r *record) resume(s *runlog.State, decided map[string]store.Ask) {
 	r.seq, r.evicted, r.base, r.durable = s.Seq, s.Seq, 1, 1
 	entries := []runlog.Entry{{Type: store.RunStarted, Body: s.Started}, {Type: runlog.AgentChangedType, Body: &s.Agent}}
 	for _, q := range s.Asks {
-		if _, ok := decided[q.Ask.ID]; !ok && q.Settled == nil && slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind) { // the others are withdrawn
+		if _, ok := decided[q.Ask.ID]; !ok && q.Settled == nil && (s.WaitsFor(q) || slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind)) { // the others are withdrawn
 			entries = append(entries, runlog.Entry{Type: store.AskOpened, Key: q.Ask.ID, Body: &runlog.AskOpened{Ask: q.Ask}})
 		}
 	}

@@ -242,13 +242,16 @@ func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots 
 	}
 }
 
-// takeUp waits for tasks of a server's tool. One that the server does not know any more, or that
-// cannot be asked for, has an unknown outcome.
-func (s *servers) takeUp(name string, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, string) (*mcp.CallToolResult, error) {
-	return func(ctx context.Context, todo *loop.Call, id string) (*mcp.CallToolResult, error) {
+// takeUp waits for tasks of a server's tool, and sends the next rounds of calls. A task that the
+// server does not know any more, or that cannot be asked for, has an unknown outcome.
+func (s *servers) takeUp(name string, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, *runlog.CallState) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, todo *loop.Call, was *runlog.CallState) (*mcp.CallToolResult, error) {
 		opts, over := s.callOptions(todo, false, sampler, roots)
 		defer over()
-		task, err := s.host.Task(ctx, name, id, opts)
+		if was.Round != nil {
+			return s.nextRound(ctx, name, todo, was, opts)
+		}
+		task, err := s.host.Task(ctx, name, was.Task, opts)
 		if err != nil {
 			return nil, &loop.UnknownError{Err: err}
 		}
@@ -265,6 +268,21 @@ func (s *servers) takeUp(name string, sampler mcpclient.Sampler, roots func(cont
 		}
 		return nil, &loop.UnknownError{Err: err}
 	}
+}
+
+// nextRound goes on with a call whose server waits for input. A server that does not take its own
+// state any more has not carried out the call: it is begun anew if it may be made twice.
+func (s *servers) nextRound(ctx context.Context, name string, todo *loop.Call, was *runlog.CallState, opts *mcpclient.CallOptions) (*mcp.CallToolResult, error) {
+	opts.Round = &mcp.InputRequiredResult{InputRequests: was.Round.Requests, RequestState: was.Round.State}
+	res, err := s.host.Call(ctx, name, todo.Arguments, opts)
+	if errors.Is(err, mcp.ErrInvalidParams) && was.Intent.Safe && todo.Tool().Safe {
+		opts.Round = nil
+		res, err = s.host.Call(ctx, name, todo.Arguments, opts)
+	}
+	if err != nil {
+		return callError(err)
+	}
+	return res, nil
 }
 
 // goesOnElsewhere reports whether a run that ends here with this cause goes on in another process,
@@ -293,6 +311,7 @@ func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Samp
 			todo.Progress(p.Progress, total, p.Message)
 		},
 		Keep: true, OnSend: todo.Dispatch, OnTask: func(t *mcpclient.Task) { todo.TaskMade(t.ID()) }, KeepTask: goesOnElsewhere,
+		OnRound: func(r *mcp.InputRequiredResult, size int) { todo.RoundMade(r.InputRequests, r.RequestState, size) },
 		OnInstance: func(w *mcpclient.InstanceWait) {
 			if w == nil {
 				todo.WaitsFor("")

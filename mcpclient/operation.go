@@ -38,6 +38,12 @@ func (c requests) do(ctx context.Context, req *call.Request, o *CallOptions) (ra
 		err = failure
 		return nil, err
 	}
+	if o != nil && o.Round != nil {
+		if failure := tag.GoOn(ctx, req, o.Round); failure != nil {
+			err = of(tag).failed(req.Method, &notSentError{failure})
+			return nil, err
+		}
+	}
 	res, failure := of(tag).conn.Do(ctx, req)
 	raw, err = of(tag).requests.outcome(tag, res, failure)
 	return raw, err
@@ -133,6 +139,7 @@ func (c requests) newTag(method, name string, o *CallOptions) *asks.Call {
 			t.Human = nil
 		}
 		t.Path, t.OnWait, t.Roots, t.Listed = o.Path, o.OnWait, o.Roots, o.listed
+		t.OnRound, t.Resend = o.OnRound, o.before()
 	}
 	return t
 }

@@ -166,11 +166,20 @@ type CallOptions struct {
 	// nil when it has one; not when the call ends before. It must not block, nor call the
 	// client or its host.
 	OnInstance func(*InstanceWait)
-	// OnSend, if set, is called once when the call has all that it needs, its instance and
+	// OnSend, if set, is called when the call has all that it needs, its instance and
 	// a connection, and nothing of it is written yet: it is written after proceed(nil), and
 	// ends unsent with an error. Proceed may come before OnSend returns, which must not
 	// block. The limits of the call run meanwhile.
 	OnSend func(proceed func(error))
+
+	// OnRound hears what a server of 2026-07-28 wants to know before it carries out the call, with
+	// the size of its answer in bytes, before a person is asked. OnSend is called again before
+	// the next round is written. It must not block.
+	OnRound func(round *mcp.InputRequiredResult, size int)
+	// Round goes on with a call that another process has left in this round: its questions are
+	// asked, and the request is sent with their answers. [Host.Start] and [Client.StartTool] do
+	// not look at it.
+	Round *mcp.InputRequiredResult
 
 	// Task asks a server of 2025-11-25 to run the tool as a task also where the tool
 	// leaves the choice to us. The call waits for the task in any case.

@@ -46,13 +46,14 @@ type call struct {
 	nth     int                     // which of its kind in a row, once the model is to be warned
 	held    int                     // how much of the run's clock it holds
 	was     *runlog.CallState       // when the process before had sent it; nil for a call of this one
-	task    string                  // that its server has made of it, and that is asked for again; empty for none
+	takesUp bool                    // likewise, and it goes on with was.Task or was.Round
 	same    bool                    // likewise, and its tool is the one that it was decided for
 
 	// Of a tool that dispatches its calls itself.
 	waits      string // the reason of its wait before it is sent; empty for none
 	dispatched bool   // that it is about to be sent is recorded, or on its way there
 	goes       bool   // its dispatch is durable: it may be sent
+	between    bool   // its server wants input before it carries it out; the next round is recorded before it is sent
 }
 
 func (cl *call) intent() runlog.Entry {

@@ -25,6 +25,8 @@ func (cs *calls) receive(c *actors.Context, msg any) bool {
 		if cl := m.call; cs.out == nil && cl.turn == cs.turn && cl.phase == sent && cl.goes && len(m.task) <= maxTaskID {
 			cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolTaskType, Key: cl.key, Body: &runlog.ToolTask{Turn: cl.turn.n, CallID: cl.id, Task: m.task}})
 		}
+	case roundMade:
+		cs.roundMade(c, m)
 	case dispatchWanted:
 		cs.dispatchCall(c, m)
 	case waitsFor:
@@ -83,11 +85,16 @@ func (cs *calls) giveUp(c *actors.Context) {
 // dispatchCall lets a call be sent once that is recorded.
 func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 	cl := m.call
-	if cs.out != nil || cl.turn != cs.turn || cl.phase != sent || cl.dispatched {
+	switch {
+	case cs.out != nil, cl.turn != cs.turn, cl.phase != sent, cl.dispatched && !cl.goes:
 		m.proceed(ErrNotDispatched)
 		return
+	case cl.goes && !cl.between: // a round that is not recorded
+		m.proceed(nil)
+		return
 	}
-	cl.dispatched = true
+	cl.dispatched, cl.between = true, false
+	cs.withdrawRound(c, cl.was) // what is asked from now on is another round's
 	cs.journal.write(c, func(*actors.Context) {
 		if cs.out != nil || cl.phase != sent {
 			m.proceed(ErrNotDispatched)
@@ -98,6 +105,21 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 		m.proceed(nil)
 	}, cl.dispatchOf())
 }
+
+// roundMade writes what the server of a call wants to know. A round that would fill the journal is
+// not written: after a crash the outcome of its call is unknown.
+func (cs *calls) roundMade(c *actors.Context, m roundMade) {
+	cl := m.call
+	if cs.out != nil || cl.turn != cs.turn || cl.phase != sent || !cl.goes || m.size > maxRound {
+		return
+	}
+	cl.between = true
+	body := &runlog.ToolRound{Turn: cl.turn.n, CallID: cl.id, Requests: m.requests, State: m.state}
+	cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolRoundType, Key: cl.key, Body: body})
+}
+
+// maxRound bounds a round in the journal, in bytes.
+const maxRound = 1 << 20
 
 // waitFor notes the reason of a call's wait.
 func (cs *calls) waitFor(c *actors.Context, m waitsFor) {
@@ -169,6 +191,9 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 	if latest := time.Now().Add(cs.cfg.AskExpiry); expires.IsZero() || expires.After(latest) {
 		expires = latest
 	}
+	if cs.takeUpRaised(c, m) {
+		return
+	}
 	m.open = &openAsk{call: cl, raised: m, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
 		told := func() { m.reply.Complete(d, nil) }
 		if len(entries) == 0 { // it is durable
@@ -206,6 +231,7 @@ func (cs *calls) unraise(c *actors.Context, m unraise) {
 // takeBack withdraws the questions of a call that has returned without waiting.
 func (cs *calls) takeBack(c *actors.Context, cl *call) {
 	cs.logins.returned(c, cl)
+	cs.withdrawRound(c, cl.was)
 	for _, a := range cs.asks.open {
 		if a.raised != nil && a.call == cl {
 			cs.unraise(c, unraise{a.raised})

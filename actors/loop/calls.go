@@ -219,7 +219,7 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
-			if !cl.tool.Dispatches && cl.task == "" {
+			if !cl.tool.Dispatches && !cl.takesUp {
 				entries = append(entries, cl.dispatchOf())
 			}
 		}
@@ -278,7 +278,7 @@ func (cs *calls) dispatch(c *actors.Context, cl *call) {
 		m.call, m.err = cl, err
 		return m
 	}
-	if cl.tool.Go != nil && cl.task == "" { // a server's: its result has passed a decoder
+	if cl.tool.Go != nil && !cl.takesUp { // a server's: its result has passed a decoder
 		cl.cancel = actors.AwaitAnswer(c, func(ctx context.Context, answer func(*toolReturned, error)) {
 			cfg.tracedGo(ctx, cl, todo, func(res *mcp.CallToolResult, err error) {
 				answer(actors.Guard(func() (*toolReturned, error) { return look(ctx, res, err) }))
@@ -328,8 +328,8 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 // outcomes are the events of a call that has returned: what it has come to, and what
 // follows from that.
 func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
-	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.task != "" && cs.out == nil {
-		m.call.task, m.call.dispatched, m.call.goes = "", false, false // the server does not know it any more
+	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && cs.out == nil {
+		m.call.takesUp, m.call.dispatched, m.call.goes = false, false, false // the server does not know it any more
 		return append(cs.unknown(m.call, m.call.was), m.guards.Entries(m.call.key)...)
 	}
 	out := []runlog.Entry{cs.outcomeOf(c, m)}
@@ -349,6 +349,8 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 	unsent := m.err != nil && m.call.unsent()
 	cs.pay(m.call, !unsent)
 	switch {
+	case unsent && m.call.takesUp: // its server waits for a round that was not sent
+		return cs.settle(m.call, mcp.ErrorResult("not carried out: the server wants input first, and the process that made the call has ended: %v", m.err), true)
 	case unsent && m.call.was != nil:
 		return cs.lose(m.call, left+", and it could not be made again: "+m.err.Error())
 	case unsent:
@@ -443,9 +445,9 @@ func (cs *calls) abandonAll(c *actors.Context) {
 // traced makes one call inside of the trace.
 func (c *config) traced(ctx context.Context, cl *call, todo *Call) (res *mcp.CallToolResult, err error) {
 	do := cl.tool.Do
-	if cl.task != "" {
+	if cl.takesUp {
 		do = func(ctx context.Context, call *Call) (*mcp.CallToolResult, error) {
-			return cl.tool.TakeUp(ctx, call, cl.task)
+			return cl.tool.TakeUp(ctx, call, cl.was)
 		}
 	}
 	if c.Trace == nil {

@@ -1,6 +1,7 @@
 // outcomeask.go: calls that the process before has sent, and that have no result.
 //
 //	sent ─┬─ safe to repeat ─────────────────────────────▶ made again, with the same key
+//	      ├─ its server waits for a round of input ──────▶ that round is sent, with the answers so far
 //	      ├─ a task of its server ───────────────────────▶ that task is asked for again
 //	      ├─ starts a run ───────────────────────────────▶ made again: that run goes on
 //	      └─ asked about ─┬─ it happened ────────────────▶ has that result
@@ -32,7 +33,15 @@ const left = "the process that made the call has ended"
 func (cs *calls) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) ([]runlog.Entry, *openAsk) {
 	cl.was, cl.same = was, cs.sameTool(cl, was)
 	q := was.Outcome
+	defer func() {
+		if !cl.takesUp {
+			cs.withdrawRound(c, was)
+		}
+	}()
 	switch {
+	case was.Round != nil && q == nil && cl.same && cl.tool.TakeUp != nil:
+		cl.phase, cl.takesUp = ready, true
+		return nil, nil
 	case cl.same && was.Intent.Safe && cl.tool.Safe && cl.tool.Child == nil:
 		cl.phase = ready // it was charged
 		return nil, nil
@@ -40,7 +49,7 @@ func (cs *calls) takeUpSent(c *actors.Context, cl *call, was *runlog.CallState) 
 		cl.phase = ready
 		return nil, nil
 	case was.Task != "" && q == nil && cl.same && cl.tool.TakeUp != nil:
-		cl.phase, cl.task, cl.dispatched, cl.goes = ready, was.Task, true, true
+		cl.phase, cl.takesUp, cl.dispatched, cl.goes = ready, true, true, true
 		return nil, nil
 	case was.Anew: // it was to be made again, and its tool was another one
 		return cs.takeUpApproval(c, cl, was.Approval)

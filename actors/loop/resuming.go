@@ -217,6 +217,7 @@ func (r *run) resuming(c *actors.Context, msg any) {
 // takeUpAsks finds the question at a limit that is open, and withdraws those that no call waits
 // for any more.
 func (r *run) takeUpAsks(c *actors.Context, s *runlog.State) {
+	acts := s.Turn != nil && !s.Turn.Over && s.StopMet == nil && s.Limit == nil
 	for _, q := range s.Asks {
 		switch {
 		case q.Ask.Kind == runlog.AskLimit:
@@ -228,8 +229,13 @@ func (r *run) takeUpAsks(c *actors.Context, s *runlog.State) {
 			if r.logins.n++; q.Settled == nil {
 				r.asks.withdrawOld(c, q)
 			}
-		case q.Settled == nil && q.Ask.Kind != runlog.AskKind && q.Ask.Kind != runlog.AskOutcome: // the call that asked has gone with its process
+		case q.Settled == nil && q.Ask.Kind != runlog.AskKind && q.Ask.Kind != runlog.AskOutcome && !(acts && s.WaitsFor(q)): // the call that asked has gone with its process
 			r.asks.withdrawOld(c, q)
+		}
+	}
+	for _, call := range s.Calls {
+		if call.Round != nil && !acts {
+			call.Round.Asks = nil
 		}
 	}
 }

@@ -55,10 +55,11 @@ type Tool struct {
 	// Go makes the call in place of Do, where it is set, and keeps no goroutine while it
 	// waits: it calls done once, on any goroutine.
 	Go func(ctx context.Context, call *Call, done func(*mcp.CallToolResult, error))
-	// TakeUp waits for a task that the server has made of a call in another process, see
-	// [Call.TaskMade]. Its [*UnknownError] means that the outcome cannot be known that way. Nil is
-	// a tool whose calls are no tasks.
-	TakeUp func(ctx context.Context, call *Call, task string) (*mcp.CallToolResult, error)
+	// TakeUp goes on with a call that another process has made: it waits for the task that the
+	// server has made of it, see [Call.TaskMade], or sends the next round, see [Call.RoundMade].
+	// For a task its [*UnknownError] means that the outcome cannot be known that way. Nil is a tool
+	// whose calls have neither.
+	TakeUp func(ctx context.Context, call *Call, was *runlog.CallState) (*mcp.CallToolResult, error)
 	// Dispatches is true if Go calls [Call.Dispatch] when a call has all that it needs and is
 	// about to be sent: until then it is not recorded as dispatched, and was not made.
 	Dispatches bool

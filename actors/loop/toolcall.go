@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -133,8 +134,8 @@ type (
 	}
 )
 
-// Dispatch is for a tool that says so, see [Tool].Dispatches: the call is about to be sent.
-// It may be once proceed was called with nil, on the run's goroutine: tool.dispatched is
+// Dispatch is for a tool that says so, see [Tool].Dispatches: the call is about to be sent,
+// or its next round is. It may be once proceed was called with nil, on the run's goroutine: tool.dispatched is
 // durable then. With an error it must not be. Proceed must not block; it is not called if
 // the context of the call ends before.
 func (c *Call) Dispatch(proceed func(error)) {
@@ -165,6 +166,24 @@ type taskMade struct {
 func (c *Call) TaskMade(task string) {
 	if c.call != nil {
 		c.run.Send(taskMade{c.call, task})
+	}
+}
+
+// roundMade is a message from a call: its server wants input before it carries it out.
+type roundMade struct {
+	call     *call
+	requests mcp.InputRequests
+	state    *string
+	size     int
+}
+
+// RoundMade writes into the run's journal that the server wants input before it carries out the
+// call: if this process ends before the next round is sent, [Tool.TakeUp] gets it. [Call.Dispatch]
+// is to be called again before that. It does not wait. Size is that of the server's answer, in
+// bytes.
+func (c *Call) RoundMade(requests mcp.InputRequests, state *string, size int) {
+	if c.call != nil {
+		c.run.Send(roundMade{c.call, requests, state, size})
 	}
 }
 

@@ -163,11 +163,11 @@ func FuzzRead(f *testing.F) {
 func TestRedact(t *testing.T) {
 	gone := []string{
 		"ghp_abcdefghijklmnopqrstuvwxyz0123456789", "sk-proj-abcdefghijklmnop", "AKIAABCDEFGHIJKLMNOP", "hunter22", "open sesame", "tea at five",
-		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "MIIEvQIBADANBg", "abcdefghijklmnopqrstuvwx", "pa55w0rd",
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "MIIEvQIBADANBg", "abcdefghijklmnopqrstuvwx", "pa55w0rd", "v1.sealed",
 	}
 	body := `{"n":12345678901234567890,"tokens":7,"text":"use ` + gone[0] + ` or ` + gone[1] + `, ` + gone[2] + `","deep":[{"apiKey":"` + gone[4] + `","customer":"` + gone[5] + `"}],` +
 		`"a":"password=` + gone[3] + ` kept","b":"` + gone[6] + `","c":"-----BEGIN PRIVATE KEY-----\n` + gone[7] + `\n-----END PRIVATE KEY-----",` +
-		`"d":"Authorization: Bearer ` + gone[8] + `","e":"postgres://ada:` + gone[9] + `@db/x"}`
+		`"d":"Authorization: Bearer ` + gone[8] + `","e":"postgres://ada:` + gone[9] + `@db/x","requestState":"` + gone[10] + `"}`
 	all := []runfile.Recording{{Run: store.Run{ID: "r", Title: "with " + gone[0]}, Events: []store.Event{{Type: "x", Body: []byte(body)}, {Type: "y"}}}}
 	out, err := runfile.Redact(all, "Customer")
 	if err != nil {

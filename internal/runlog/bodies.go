@@ -203,6 +203,15 @@ type (
 		CallID string `json:"callId"`
 		Task   string `json:"task"` // the server's ID of it
 	}
+	// ToolRound is the body of tool.round: the server has not carried out the call, and wants input
+	// first. A further tool.dispatched says that the next round is about to be sent.
+	ToolRound struct {
+		Turn     int               `json:"turn"`
+		CallID   string            `json:"callId"`
+		Requests mcp.InputRequests `json:"requests,omitempty"`
+		// State is to be sent back as it is. It is a secret of the server's; nil is none.
+		State *string `json:"requestState,omitzero"`
+	}
 	// ToolWaiting is the body of tool.waiting: the call had no effect yet. When it goes on
 	// tool.dispatched follows.
 	ToolWaiting struct {

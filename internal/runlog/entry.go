@@ -29,6 +29,7 @@ const (
 	LimitRaisedType  = "limit.raised"  // a person has allowed more
 
 	ToolTaskType         = "tool.task"         // the server has made a task of a call
+	ToolRoundType        = "tool.round"        // the server wants input before it carries out a call
 	ToolWaitingType      = "tool.waiting"      // a call has to wait before it is sent
 	GuardActedType       = "guard.acted"       // a guard has changed, refused or stopped something; Key is the call's
 	HistoryCutType       = "history.cut"       // part of the conversation is left out from now on
@@ -77,6 +78,7 @@ var bodies = map[string]func() any{
 	TaintedType:          func() any { return new(Tainted) },
 	ToolWaitingType:      func() any { return new(ToolWaiting) },
 	ToolTaskType:         func() any { return new(ToolTask) },
+	ToolRoundType:        func() any { return new(ToolRound) },
 }
 
 // Decode reads an event that a run has written. An event of an unknown type, such as one

@@ -37,6 +37,8 @@ func samples() map[string]any {
 		StopMetType:          &StopMet{Turn: 1, Condition: "enough"},
 		ToolWaitingType:      &ToolWaiting{Turn: 1, CallID: "c", Tool: "t", Server: "s", For: "an instance"},
 		ToolTaskType:         &ToolTask{Turn: 1, CallID: "c", Task: "task-1"},
+		ToolRoundType: &ToolRound{Turn: 1, CallID: "c", State: new(string),
+			Requests: mcp.InputRequests{"q": {Method: mcp.MethodElicit, Params: []byte(`{"message":"m"}`)}}},
 		TaintedType:          &Tainted{Seen: Taint{Untrusted: true, Private: true}, Tool: "t", Server: "s"},
 		QuestionDeclinedType: &QuestionDeclined{Kind: AskForm, Server: "s", Tool: "t", Reason: "why"},
 		LimitRaisedType:      &LimitRaised{Account: "run r", Limit: "cost", By: "0.25"},

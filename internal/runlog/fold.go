@@ -104,14 +104,26 @@ type CallState struct {
 	SentAt               time.Time   // for the last time
 	Run                  string      // that it starts
 	Task                 string      // that its server has made of it
+	Round                *RoundState // the input that its server waits for; nil once the next round was sent
 	Done                 bool        // it has a result
 	Made                 bool        // and was neither refused nor declined
 	NoRoom               bool        // and was refused for a limit
 	Shown                *mcp.ToolResultContent
 }
 
+// RoundState is what a server wants to know before it carries out a call.
+type RoundState struct {
+	ToolRound
+	Asks []*Question // of the round
+}
+
 // Open reports whether the call has neither a result nor an unknown outcome.
 func (c *CallState) Open() bool { return c.Shown == nil }
+
+// WaitsFor reports whether a question is one of a round that the server of a call waits for.
+func (s *State) WaitsFor(q *Question) bool {
+	return slices.ContainsFunc(s.Calls, func(c *CallState) bool { return c.Open() && c.Round != nil && slices.Contains(c.Round.Asks, q) })
+}
 
 // Question is an ask of a run.
 type Question struct {
@@ -178,10 +190,14 @@ func (s *State) addCall(e *Entry) {
 			s.countCall(1)
 		}
 		c.Sent, c.SentAt, c.Run, c.Waits, c.Outcome = true, e.Time, b.Run, "", nil
-		c.Anew, c.Task = false, ""
+		c.Anew, c.Task, c.Round = false, "", nil
 	case *ToolTask:
 		if c := s.calls[e.Key]; c != nil {
 			c.Task = b.Task
+		}
+	case *ToolRound:
+		if c := s.calls[e.Key]; c != nil {
+			c.Round = &RoundState{ToolRound: *b}
 		}
 	case *ToolResult:
 		c := s.call(e.Key, b.Turn, b.CallID)
@@ -391,6 +407,8 @@ func (s *State) asked(id string, b *AskOpened) {
 		c.Approval, c.Anew = q, c.Sent
 	case b.Ask.Kind == AskOutcome:
 		c.Outcome = q
+	case c.Round != nil && b.Ask.Kind != AskLogin:
+		c.Round.Asks = append(c.Round.Asks, q)
 	}
 }
 

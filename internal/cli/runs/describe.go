@@ -59,6 +59,8 @@ func describe(e runlog.Entry, tools map[string]string) string {
 		return b.Tool + " " + string(b.Arguments)
 	case *runlog.ToolWaiting:
 		return b.Tool + " waits for " + b.For
+	case *runlog.ToolRound:
+		return fmt.Sprintf("%s is not carried out before its server has %d answers", tools[e.Key], len(b.Requests))
 	case *runlog.ToolDispatched:
 		return tools[e.Key]
 	case *runlog.ToolResult:

@@ -99,6 +99,7 @@ type OpenCall struct {
 	Server     string          `json:"server,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Dispatched bool            `json:"dispatched"`         // it may have had its effect
+	Round      bool            `json:"round,omitzero"`     // its server wants input before it carries it out
 	Asks       bool            `json:"asks"`               // it waits for a human
 	WaitsFor   string          `json:"waitsFor,omitempty"` // before it is sent
 }
@@ -136,6 +137,8 @@ func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON
 	for _, c := range t.Open {
 		text := "unknown: %s %s has no recorded outcome; it was not dispatched, so it had no effect"
 		switch {
+		case c.Round:
+			text = "waiting: %s %s is not carried out yet; its server wants input first"
 		case c.Dispatched:
 			text = "unknown: %s %s has no recorded outcome; it was dispatched and may have had its effect"
 		case c.Asks:
@@ -180,7 +183,7 @@ func openCalls(s *runlog.State) []OpenCall {
 	out := []OpenCall{}
 	for _, c := range s.Calls {
 		if c.Open() && c.Intent != nil {
-			out = append(out, OpenCall{Key: c.Key, Tool: c.Tool, Server: c.Server, Arguments: c.Intent.Arguments, Dispatched: c.Sent,
+			out = append(out, OpenCall{Key: c.Key, Tool: c.Tool, Server: c.Server, Arguments: c.Intent.Arguments, Dispatched: c.Sent && c.Round == nil, Round: c.Round != nil,
 				Asks: c.Approval != nil && c.Approval.Settled == nil, WaitsFor: c.Waits})
 		}
 	}

@@ -32,8 +32,12 @@ type Call struct {
 	remembered   atomic.Bool // it is among the abandoned calls
 	Path         []string
 	OnWait       func(bool)
-	Listed       bool // it reads a list
-	rounds            // what its Follow knows
+	// OnRound hears of each round, and of the size of the server's answer; Resend is asked before
+	// the next one is sent. Nil is none.
+	OnRound func(round *mcp.InputRequiredResult, size int)
+	Resend  func(proceed func(error))
+	Listed  bool // it reads a list
+	rounds       // what its Follow knows
 
 	mu      sync.Mutex     // guards the fields below it and the pages of its rounds: questions, each on its own goroutine, and the call's end meet here; the call's actor is of package call
 	waits   int            // questions that are open

@@ -1,6 +1,7 @@
 package asks
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,6 +139,7 @@ func (t *Call) inputRequired(a call.Answer) call.Step {
 		if res.RequestState == nil {
 			return t.invalid("the server asks for input and names none")
 		}
+		t.note(&res, a.Result.Raw)
 		return t.comeBack(res.RequestState)
 	}
 	t.stateOnly = 0
@@ -155,6 +157,7 @@ func (t *Call) inputRequired(a call.Answer) call.Step {
 	if !asks.memory.take(size) {
 		return t.fails(asks.Failed(t.Method, ErrTooMany))
 	}
+	t.note(&res, a.Result.Raw)
 	give := sync.OnceFunc(func() { asks.memory.give(size) })
 	return call.Step{Wait: func(resume func(call.Step)) func(error) {
 		abort := asks.askAll(o, questions, func(answers mcp.InputResponses, err error) {
@@ -163,7 +166,7 @@ func (t *Call) inputRequired(a call.Answer) call.Step {
 				resume(t.fails(err))
 				return
 			}
-			resume(t.retry(answers, res.RequestState, 0))
+			t.resend(resume, t.retry(answers, res.RequestState, 0))
 		})
 		return func(cause error) {
 			give()
@@ -178,7 +181,11 @@ func (t *Call) inputRequired(a call.Answer) call.Step {
 func (t *Call) comeBack(state *string) call.Step {
 	t.stateOnly++
 	if t.stateOnly <= MaxStateOnly {
-		return t.retry(nil, state, StateOnlyPause<<(2*(t.stateOnly-1)))
+		next := t.retry(nil, state, StateOnlyPause<<(2*(t.stateOnly-1)))
+		if t.Resend == nil {
+			return next
+		}
+		return call.Step{Clocks: true, Wait: func(resume func(call.Step)) func(error) { t.resend(resume, next); return nil }}
 	}
 	last, message := t.lastPage()
 	if last == nil {
@@ -204,10 +211,49 @@ func (t *Call) comeBack(state *string) call.Step {
 				resume(t.invalid("the page was not completed: %v", err))
 				return
 			}
-			resume(t.retry(nil, state, 0))
+			t.resend(resume, t.retry(nil, state, 0))
 		})
 		return func(error) { abort(); done() }
 	}}
+}
+
+// note reports a round before anything is asked.
+func (t *Call) note(res *mcp.InputRequiredResult, raw json.RawMessage) {
+	if t.OnRound != nil {
+		t.OnRound(res, len(raw))
+	}
+}
+
+// resend sends the next round once the owner of the call knows of it.
+func (t *Call) resend(resume func(call.Step), next call.Step) {
+	if t.Resend == nil || next.Retry == nil {
+		resume(next)
+		return
+	}
+	t.Resend(func(err error) {
+		if err != nil {
+			next = t.fails(err)
+		}
+		resume(next)
+	})
+}
+
+// GoOn makes the request that of the next round of a call that another process has left, once the
+// questions of the round have their answers.
+func (t *Call) GoOn(ctx context.Context, req *call.Request, round *mcp.InputRequiredResult) (err error) {
+	if v := t.asks.Version(); v.Era() != mcp.EraModern {
+		return fmt.Errorf("the server wants input, and speaks %s now, which has no rounds", v)
+	}
+	t.count++
+	var answers mcp.InputResponses
+	if len(round.InputRequests) > 0 {
+		if answers, err = t.asks.AnswerInputs(ctx, t, round.InputRequests); err != nil {
+			return err
+		}
+	}
+	t.sent, err = withInputs(t.params, answers, round.RequestState)
+	req.Params = t.sent
+	return err
 }
 
 // retry is the next round. The state is sent back as it came, and none if none came
