@@ -36,6 +36,8 @@ type ResumeOptions struct {
 	// OnUnknown is what becomes of a call that may have had its effect, has no result, and is not
 	// declared safe to repeat. Empty is [Options].OnUnknown.
 	OnUnknown UnknownPolicy
+	// EndsJob is as in [RunOptions].
+	EndsJob func(*Result) *store.JobUpdate
 }
 
 // UnknownPolicy says what becomes of a call of a run that goes on if the call may have had its
@@ -268,7 +270,7 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 		}
 		run.below.Store(child.Head.ID, child)
 	}
-	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler}, from); err != nil {
+	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, EndsJob: o.EndsJob}, from); err != nil {
 		return nil, err
 	}
 	run.record.resume(re.State, re.Decided)
@@ -332,7 +334,7 @@ func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, err
 	if found.works() || found.loop != nil && !errors.Is(found.loop.Outcome().Err, ErrSuspended) {
 		return found, nil
 	}
-	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler})
+	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, EndsJob: o.EndsJob})
 	var refused *NotResumableError
 	switch {
 	case errors.As(err, &refused):

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // RunOptions changes one run; nil is the same as the zero value.
@@ -34,6 +35,10 @@ type RunOptions struct {
 	// History is the conversation of an earlier run, from [Runtime.Conversation], that the
 	// prompt continues. Nil begins a new one.
 	History []llm.Message
+	// EndsJob returns the end of the job whose attempt the run is, as package worker does. A run
+	// that ends with an answer has it written in one transaction with its own end: see
+	// [store.Append]. It must not block, and must be valid. Nil is no job.
+	EndsJob func(*Result) *store.JobUpdate
 }
 
 // asked are the connections of a run, and the answerers of its servers; the runs that it

@@ -32,6 +32,10 @@ type Append struct {
 	// as many bytes again.
 	Asks   []Ask
 	Settle []Settlement
+
+	// Job ends the job whose attempt the run is, in the same transaction; nil for none. If its
+	// lease is no longer held, or there is no such job, the rest is written without it: read the job.
+	Job *JobUpdate
 }
 
 // Settlement decides one ask as a part of an [Append].
@@ -74,7 +78,21 @@ func (a Append) Check() error {
 	if err := CheckEvents(a.Events); err != nil {
 		return err
 	}
+	if err := a.checkJob(); err != nil {
+		return err
+	}
 	return a.checkAsks()
+}
+
+// checkJob reports the first rule that the job of an append breaks.
+func (a Append) checkJob() error {
+	switch {
+	case a.Job == nil:
+		return nil
+	case !a.State.Ended() || !a.Job.State.Ended():
+		return &InvalidError{"append.Job", "is ended, or its run is, without the other"}
+	}
+	return a.Job.Check()
 }
 
 // checkAsks reports the first rule that the asks of an append break.
@@ -127,6 +145,9 @@ func (a Append) Bytes() int {
 	}
 	for _, s := range a.Settle {
 		n += len(s.Answer)
+	}
+	if a.Job != nil {
+		n += len(a.Job.Result)
 	}
 	return n
 }

@@ -61,6 +61,8 @@ type Journal interface {
 	// epoch, this is a repeat: it changes nothing and returns what the first did,
 	// also where that has ended the run.
 	//
+	// With a.Job the end of a run and that of its job are written together.
+	//
 	// Of a.Asks one that the run has opened before, with the same Hash, stays as it
 	// is; another of that ID is [ErrExists]. If an ask of a.Settle is settled, or
 	// has expired, the error is [ErrSettled], and [ErrNotFound] if the run has none
@@ -244,8 +246,8 @@ type Jobs interface {
 
 	// UpdateJob writes how a job stands. If a job with a cancellation request
 	// (Cancelling) is to be queued again, it is cancelled instead: check the returned
-	// state. Errors: [ErrNotFound]; [ErrFinished] if it has ended; [ErrFenced] if the
-	// lease is no longer held.
+	// state. Errors: [ErrNotFound]; [ErrFinished], and the job as it is, if it has ended;
+	// [ErrFenced] if the lease is no longer held.
 	UpdateJob(ctx context.Context, u JobUpdate) (Job, error)
 
 	// CancelJob ends a job that is queued, as cancelled. A job that is, or was, being worked on

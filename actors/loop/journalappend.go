@@ -99,6 +99,9 @@ func (w *writing) encode(run string, epoch int64) error {
 		if b.summary != "" {
 			next.Summary = b.summary
 		}
+		if b.job != nil {
+			next.Job = b.job()
+		}
 		if alone {
 			next.settle, next.Settle = b.settle, []store.Settlement{b.settle.Settlement}
 			cut()
@@ -117,7 +120,8 @@ type batch struct {
 	then    func(*actors.Context) // nil for nothing
 	state   store.RunState        // of the run afterwards; "" leaves it
 	summary string
-	settle  *settling // decides an ask with its one entry; nil for none
+	job     func() *store.JobUpdate // the end of the run's job; nil for none
+	settle  *settling               // decides an ask with its one entry; nil for none
 }
 
 // settling is the decision on an ask that a batch writes together with its event.

@@ -38,8 +38,12 @@ func (d *shutdown) finish(c *actors.Context) {
 	}
 	d.journal.final = true
 	notes := d.bill()
-	d.journal.writeBatch(c, &batch{entries: append(notes, finished(d.out)), state: d.out.State, summary: summary(d.out),
-		then: func(c *actors.Context) { d.complete(c, nil) }})
+	b := &batch{entries: append(notes, finished(d.out)), state: d.out.State, summary: summary(d.out),
+		then: func(c *actors.Context) { d.complete(c, nil) }}
+	if ends, out := d.cfg.EndsJob, *d.out; ends != nil && out.Err == nil {
+		b.job = func() *store.JobUpdate { return ends(out) }
+	}
+	d.journal.writeBatch(c, b)
 }
 
 // giveUp ends the wait, first for calls and then for the journal. A run that was not

@@ -103,8 +103,8 @@ func TestCommitsOfAJob(t *testing.T) {
 		want(t, s, "j", store.JobDone)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.all) > 7 {
-			t.Errorf("got %d commits, want 7 at the most:", len(s.all))
+		if len(s.all) > 6 {
+			t.Errorf("got %d commits, want 6 at the most:", len(s.all))
 		}
 		for i, w := range s.all {
 			t.Log(i+1, w)

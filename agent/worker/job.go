@@ -57,6 +57,10 @@ type (
 		job store.Job
 		err error
 	}
+	leaseChecked struct {
+		job store.Job
+		err error
+	}
 	timeUp   struct{}
 	tryNext  struct{} // a step that failed
 	tryWrite struct{} // a write that failed
@@ -115,7 +119,9 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	case wrote:
 		j.wrote(c, m)
 	case leaseLost:
-		if !j.leaves { // else the last write releases the lease, or finds it lost
+		j.checkLost(c)
+	case leaseChecked:
+		if !j.leaves && !j.endedHere(m.job, m.err) { // else the outcome of the run follows
 			j.lost(c)
 		}
 	case drain:
@@ -201,14 +207,14 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 func (j *work) resume(c *actors.Context) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state, j.begins = j.starting, true
-	a, rt, run := j.w.agents[j.job.Agent], j.w.rt, j.job.Run
+	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.jobEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
 			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
 				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
 			}
 		}
-		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a})
+		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a, EndsJob: ends})
 	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
 
@@ -341,9 +347,9 @@ func (j *work) begin(c *actors.Context) {
 	j.w.board.place(j.job, active, nil)
 	j.w.events.emit(Event{Type: JobStarted, Job: j.job})
 	j.state, j.begins = j.starting, true
-	a, job := j.w.agents[j.job.Agent], j.job
+	a, job, ends := j.w.agents[j.job.Agent], j.job, j.jobEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
-		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input})
+		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input, EndsJob: ends})
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
 }
 

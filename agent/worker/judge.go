@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	var journal *agent.JournalError
 	switch {
 	case m.err == nil:
-		j.end(c, store.JobDone, result, "")
+		j.done(c, result)
 	case errors.Is(m.err, agent.ErrSuspended):
 		j.leaveWaiting(c)
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
@@ -69,6 +70,59 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	default:
 		j.failed(c, result, m.err)
 	}
+}
+
+// jobEnd returns the end of a job whose run has an answer: it is written with the run's last event.
+func (j *work) jobEnd() func(*agent.Result) *store.JobUpdate {
+	lease, owner := store.JobLease{ID: j.job.ID, Epoch: j.job.Epoch}, j.w.owner
+	return func(res *agent.Result) *store.JobUpdate {
+		return &store.JobUpdate{JobLease: lease, Owner: owner, State: store.JobDone, Result: encodeResult(res)}
+	}
+}
+
+// endSeen is a message to itself: the job of a run that has an answer was read.
+type endSeen struct {
+	job store.Job
+	err error
+}
+
+// done ends a job whose run has an answer, unless the run's last event has done so.
+func (j *work) done(c *actors.Context, result json.RawMessage) {
+	j.state = func(c *actors.Context, msg any) {
+		switch m := msg.(type) {
+		case endSeen:
+			if j.endedHere(m.job, m.err) {
+				j.leaveEnded(c, m.job)
+				return
+			}
+			j.end(c, store.JobDone, result, "")
+		case drainOver:
+			j.over = true
+		}
+	}
+	s, id := j.w.store, j.job.ID
+	actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.Job(ctx, id) },
+		func(job store.Job, err error) any { return endSeen{job, err} })
+}
+
+// endedHere reports whether a job as it was read has ended under the lease of this worker.
+func (j *work) endedHere(job store.Job, err error) bool {
+	return err == nil && job.State.Ended() && job.Epoch == j.job.Epoch
+}
+
+// leaveEnded reports that the job has ended, with what is still to be reported of it. Updates that
+// are under way come too late.
+func (j *work) leaveEnded(c *actors.Context, job store.Job) {
+	for _, w := range j.writes {
+		if w.last || w.event.Type == "" {
+			continue
+		}
+		w.event.Job = j.job
+		w.event.Job.State = cmp.Or(w.update.State, j.job.State)
+		j.w.events.emit(w.event)
+	}
+	j.job, j.writes, j.leaves = job, nil, true
+	j.leave(c, JobEnded, &Event{Type: JobEnded, Job: job})
 }
 
 // failed queues a job again if its failure may pass and its effects may happen twice.

@@ -55,6 +55,13 @@ func (j *work) leaving(c *actors.Context, msg any) {
 func (j *work) wrote(c *actors.Context, m wrote) {
 	j.writing = false
 	switch {
+	case errors.Is(m.err, store.ErrFinished) && j.endedHere(m.job, nil):
+		if j.leaves { // its run's last event has ended it, which the run does not know
+			j.leaveEnded(c, m.job)
+			return
+		}
+		j.leaves = true // the outcome of its run follows
+		return
 	case errors.Is(m.err, store.ErrFenced), errors.Is(m.err, store.ErrNotFound), errors.Is(m.err, store.ErrFinished):
 		j.lost(c)
 		return
@@ -86,6 +93,20 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 		w.then(c)
 	}
 	j.flush(c)
+}
+
+// checkLost finds out what became of a lease that is no longer held: the job may have ended with its
+// run.
+func (j *work) checkLost(c *actors.Context) {
+	switch {
+	case j.leaves: // the last write releases the lease, or finds it lost
+	case j.run == nil:
+		j.lost(c)
+	default:
+		s, id := j.w.store, j.job.ID
+		actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.Job(ctx, id) },
+			func(job store.Job, err error) any { return leaseChecked{job, err} })
+	}
 }
 
 // lost releases a job that another worker has now. Its run, if there is one, is or will be

@@ -303,6 +303,20 @@ func (s *jobs) changeJob(ctx context.Context, id string, change func(*store.Job,
 	})
 }
 
+// ended returns the job that an append ends, and how it is then; nil if its lease is not held.
+func (s *jobs) ended(u *store.JobUpdate, now time.Time) (*job, store.Job) {
+	if u == nil || s.rows[u.ID] == nil {
+		return nil, store.Job{}
+	}
+	j, end := s.rows[u.ID], *u
+	to := j.Job
+	end.Result = body(u.Result)
+	if to.Update(end, now) != nil {
+		return nil, store.Job{}
+	}
+	return j, to
+}
+
 // Job implements [store.Jobs].
 func (s *jobs) Job(ctx context.Context, id string) (store.Job, error) {
 	if err := store.CheckJobID(id); err != nil {

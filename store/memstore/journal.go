@@ -14,6 +14,7 @@ import (
 type journal struct {
 	*memory
 	asks    *asks // which runs open and settle
+	jobs    *jobs // which runs end
 	runs    runs
 	deleted int64 // highest epoch of a deleted run; a new run starts above it
 }
@@ -71,8 +72,16 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 		if a.Summary != "" {
 			n += int64(len(a.Summary) - len(r.head.Summary))
 		}
-		if err := s.grow(n); err != nil {
+		job, ended := s.jobs.ended(a.Job, now)
+		grows := n
+		if job != nil {
+			grows += sizeOfJob(ended) - sizeOfJob(job.Job)
+		}
+		if err := s.grow(grows); err != nil {
 			return err
+		}
+		if job != nil {
+			s.jobs.put(job, ended)
 		}
 		r.bytes += n - sizeOfAsks(open, a.Settle)
 		r.add(a.Events, now)

@@ -35,6 +35,7 @@ func New(opts *Options) *Store {
 	s := &Store{memory: m, asks: newAsks(m, r), approvals: newApprovals(m), pins: newPins(m), records: newRecords(m), vault: newVault(m)}
 	s.journal = &journal{memory: m, asks: s.asks, runs: r}
 	s.jobs = newJobs(m, s.records)
+	s.journal.jobs = s.jobs
 	s.jobs.asks, s.asks.decided = s.asks, s.jobs.wake
 	s.schedules = &schedules{memory: m, jobs: s.jobs, rows: map[string]*store.Schedule{}}
 	return s

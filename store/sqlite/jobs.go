@@ -281,19 +281,38 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 		if err := change(t, &j); err != nil {
 			return err
 		}
-		due := j.NotBefore
-		if due.Before(j.Created) {
-			due = j.Created
-		}
-		return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
-			due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
-			string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
-			due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), id)
+		return t.putJob(j)
 	})
 	if err != nil && !refused(err) {
 		return store.Job{}, err
 	}
 	return j, err
+}
+
+// putJob writes a job that has changed.
+func (t *tx) putJob(j store.Job) error {
+	due := j.NotBefore
+	if due.Before(j.Created) {
+		due = j.Created
+	}
+	return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
+		string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
+		due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID)
+}
+
+// endJob ends the job of an [store.Append], if its lease is held.
+func (t *tx) endJob(u store.JobUpdate) error {
+	j, err := t.job(u.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case j.Update(u, t.now) != nil:
+		return nil
+	}
+	return t.putJob(j)
 }
 
 // Job implements [store.Jobs].

@@ -124,7 +124,10 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 			return err
 		}
 		last = n.last + int64(len(a.Events))
-		return t.change(n.n, last, a)
+		if err := t.change(n.n, last, a); err != nil || a.Job == nil {
+			return err
+		}
+		return t.endJob(*a.Job)
 	})
 	if err != nil {
 		return 0, err

@@ -187,3 +187,58 @@ func testAppendSettleExpired(t *testing.T, open func(t *testing.T) store.Store) 
 		}
 	})
 }
+
+// testAppendEndsJob: the end of a run ends its job with it, once, if the job's lease is held; else
+// only the run.
+func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	for _, tt := range []struct {
+		id   string
+		held bool
+		lose func(u *store.JobUpdate)
+	}{
+		{"held", true, func(*store.JobUpdate) {}},
+		{"another-epoch", false, func(u *store.JobUpdate) { u.Epoch-- }},
+		{"another-owner", false, func(u *store.JobUpdate) { u.Owner = "w2" }},
+		{"missing", false, func(u *store.JobUpdate) { u.ID = "no-job" }},
+	} {
+		addJob(t, s, store.Job{ID: tt.id, Hook: "https://example.com"})
+		list, _ := claimJobs(t, s, "w", 1)
+		r := create(t, s, list[0].Run, event(store.RunStarted, 1))
+		u := updateOf(list[0], store.JobDone)
+		u.Result = []byte(`{"text":"done"}`)
+		tt.lose(&u)
+		end := store.Append{Run: r.ID, Epoch: r.Epoch, After: 1, State: store.Finished, Events: []store.Event{event(store.RunFinished, 2)}, Job: &u}
+		for range 2 {
+			if last, err := s.Append(t.Context(), end); err != nil || last != 2 {
+				t.Errorf("%s: Append: got %d, %v, want 2", tt.id, last, err)
+			}
+		}
+		if head, err := s.Run(t.Context(), r.ID); err != nil || head.State != store.Finished {
+			t.Errorf("%s: the run: got %+v, %v", tt.id, head, err)
+		}
+		j, err := s.Job(t.Context(), tt.id)
+		wantErr(t, tt.id, err, nil)
+		if got := j.State == store.JobDone && string(j.Result) == `{"text":"done"}` && j.Owner == "" && j.Untold; got != tt.held || !tt.held && j.State != store.JobRunning {
+			t.Errorf("%s: the job: got %+v", tt.id, j)
+		}
+		again, err := s.UpdateJob(t.Context(), updateOf(list[0], store.JobFailed))
+		if tt.held {
+			wantErr(t, "UpdateJob of one that has ended", err, store.ErrFinished)
+			wantEqual(t, "the job that has ended", again, j)
+		} else {
+			wantErr(t, "UpdateJob of one that is held", err, nil)
+		}
+	}
+	r := create(t, s, "r")
+	u := store.JobUpdate{JobLease: store.JobLease{ID: "held", Epoch: 1}, Owner: "w", State: store.JobDone}
+	for _, a := range []store.Append{
+		{Job: &store.JobUpdate{JobLease: u.JobLease, Owner: "w", State: store.JobQueued}, State: store.Finished}, // it does not end
+		{Job: &u, State: store.Running},
+		{Job: &store.JobUpdate{State: store.JobDone}, State: store.Finished},
+	} {
+		a.Run, a.Epoch, a.Events = r.ID, r.Epoch, []store.Event{event("a", 1)}
+		_, err := s.Append(t.Context(), a)
+		wantErr(t, "Append", err, store.ErrInvalid)
+	}
+}

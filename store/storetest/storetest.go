@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"AppendConflict", testAppendConflict},
 		{"AppendAsks", testAppendAsks},
 		{"AppendSettleExpired", testAppendSettleExpired},
+		{"AppendEndsJob", testAppendEndsJob},
 		{"EventPages", testEventPages},
 		{"RunPages", testRunPages},
 		{"RunQueries", testRunQueries},
