@@ -29,9 +29,11 @@ var (
 	// ErrTooManyTenants is returned by [Runtime.NewTenant] at the limit of
 	// [Options].MaxTenants.
 	ErrTooManyTenants = errors.New("too many tenants at once")
-	// ErrSuspended is returned by Wait for a run that [Run.Suspend] left to wait.
+	// ErrSuspended is returned by Wait for a run that was suspended, by [Run.Suspend] or as its
+	// runtime was closed.
 	ErrSuspended = loop.ErrSuspended
-	// ErrNotWaiting is returned by Suspend for a run that has no question open.
+	// ErrNotWaiting is returned by [Run.SuspendIdle] for a run that does not wait for answers alone,
+	// and by [Run.Suspend] for one that has ended.
 	ErrNotWaiting = loop.ErrNotWaiting
 	// ErrOutcomeUnknown ends a run that was resumed with a call of unknown outcome, where
 	// [EndUnknown] or [EndRun] says so.

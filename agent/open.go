@@ -103,10 +103,9 @@ func (rt *Runtime) Close() error {
 	return rt.Shutdown(ctx)
 }
 
-// Shutdown ends everything the runtime has started: runs that wait for a person are suspended
-// or cancelled, see [Options].OnClose, the others cancelled with [ErrClosed] and recorded as
-// such, and servers stopped. It waits for that until ctx ends; the error names the parts that
-// did not stop. Later calls return the first's result.
+// Shutdown ends everything the runtime has started: runs are suspended, or cancelled with [ErrClosed]
+// and recorded as such, see [Options].OnClose, and servers stopped. It waits for that until ctx ends;
+// the error names the parts that did not stop. Later calls return the first's result.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
 	rt.closing.Do(func() { rt.closed = rt.shutdown(ctx) })
 	return rt.closed
@@ -132,19 +131,18 @@ func (rt *Runtime) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CloseMode says what becomes of the runs that wait for a person when a runtime closes.
+// CloseMode says what becomes of the runs under way when a runtime closes.
 type CloseMode int
 
 const (
-	// ParkRuns suspends them, if the runtime has a Store: their questions stay open in it, and
-	// [Runtime.Resume] goes on with the runs.
+	// ParkRuns suspends them, if the runtime has a Store, as [Run.Suspend] does: [Runtime.Resume] goes
+	// on with them, also in another process.
 	ParkRuns CloseMode = iota
-	// CancelRuns cancels them, as all others.
+	// CancelRuns cancels them.
 	CancelRuns
 )
 
-// parkRuns suspends the runs that wait for a person. Those of sub-agents end with the runs that
-// have started them.
+// parkRuns suspends all runs. Those of sub-agents are suspended with the runs that have started them.
 func (rt *Runtime) parkRuns(ctx context.Context) {
 	runs, err := rt.Runs(ctx)
 	if err != nil || rt.sys == nil {

@@ -54,8 +54,8 @@ type Options struct {
 	// Store keeps runs, questions, approvals and pins, and is left open by Close. Nil keeps
 	// them in memory, the last 128 runs that have ended among them.
 	Store store.Store
-	// OnClose says what becomes of runs that wait for a person when the runtime closes. The zero
-	// value suspends them, if there is a Store.
+	// OnClose says what becomes of the runs under way when the runtime closes. The zero value
+	// suspends them, if there is a Store.
 	OnClose CloseMode
 	// OnUnknown is what becomes of a call of unknown outcome when a run is resumed. The zero value
 	// asks a person.

@@ -350,6 +350,17 @@ type nested struct {
 	run *Run
 }
 
+// under returns the runs that calls have started.
+func (r *record) under() []*Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := make([]*Run, len(r.below))
+	for i, n := range r.below {
+		runs[i] = n.run
+	}
+	return runs
+}
+
 // root returns the record of the run at the root of r's tree.
 func (r *record) root() *record {
 	for r.from != nil {

@@ -43,7 +43,7 @@ const (
 	StopLimit         StopReason = runlog.StopLimit
 	StopCancelled     StopReason = runlog.StopCancelled
 	StopFailed        StopReason = runlog.StopFailed
-	StopWaiting       StopReason = runlog.StopWaiting   // suspended: it waits for a human
+	StopWaiting       StopReason = runlog.StopWaiting   // suspended: it waits to be resumed
 	StopMet           StopReason = runlog.StopCondition // a [StopCondition] holds; no error
 	StopGuard         StopReason = runlog.StopGuard     // the answer is a guard's; no error
 )

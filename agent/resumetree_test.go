@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -152,6 +153,109 @@ func TestResumeTree(t *testing.T) {
 			for _, r := range runs {
 				if r.State != store.Finished {
 					t.Errorf("died at %d: run %s is %s", n, r.ID, r.State)
+				}
+			}
+		})
+	}
+}
+
+// suspends is the store of a tree of runs that is suspended at its n-th append.
+type suspends struct {
+	store.Store
+	mu   sync.Mutex
+	left int
+	now  func()
+}
+
+func (d *suspends) Append(ctx context.Context, a store.Append) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.left == 0 {
+		go d.now()
+	}
+	return d.Store.Append(ctx, a)
+}
+
+func (d *suspends) more() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}
+
+// TestSuspendTree: a run with sub-agents of its own under way is suspended as one, wherever they are:
+// no process works on any of them, nothing is written, and all go on in another process at once. Each effect
+// comes once, without a question whether it did.
+func TestSuspendTree(t *testing.T) {
+	for n, ended := 1, false; !ended; n++ {
+		if testing.Short() && n%2 > 0 {
+			continue
+		}
+		bubble(t, func(t *testing.T) {
+			d, suspended := &suspends{Store: memory(), left: n}, make(chan error, 1)
+			var mu sync.Mutex // guards made: tools of two runs write it
+			made := map[string]int{}
+			write := func(key string) {
+				mu.Lock()
+				defer mu.Unlock()
+				made[key]++
+			}
+			first, top := lead(t, d, write, agent.AskUnknown)
+			begun := make(chan *agent.Run, 1)
+			d.now = func() { suspended <- (<-begun).Suspend(context.Background()) }
+			run, err := top.Start(t.Context(), "go", &agent.RunOptions{ID: "r1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun <- run
+			answer := func() {
+				asks, err := d.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range asks {
+					_, _ = d.SettleAsk(t.Context(), a.ID, store.Decision{Status: store.AskAccepted, By: "ada"})
+				}
+				time.Sleep(2 * time.Second)
+			}
+			time.Sleep(2 * time.Second)
+			answer()
+			if d.more() > 0 {
+				ended = true
+				return
+			}
+			if err := <-suspended; err != nil && !errors.Is(err, agent.ErrNotWaiting) {
+				t.Fatalf("suspended at %d: %v", n, err)
+			} else if err != nil {
+				return
+			}
+			if live, err := first.Runs(t.Context()); err != nil || len(live) > 0 {
+				t.Errorf("suspended at %d: the runs under way are %v, %v", n, live, err)
+			}
+			before := d.more()
+			time.Sleep(time.Hour)
+			if d.more() != before {
+				t.Errorf("suspended at %d: %d appends meanwhile", n, before-d.more())
+			}
+			second, _ := lead(t, d, write, agent.AskUnknown)
+			again, err := second.Resume(t.Context(), "r1", nil)
+			if err != nil {
+				t.Fatalf("suspended at %d: %v", n, err)
+			}
+			synctest.Wait()
+			answer()
+			if res, err := again.Wait(t.Context()); err != nil || res.Text != "done" || made["1"] != 1 || made["2"] != 1 {
+				t.Errorf("suspended at %d: got %+v, %v, made %v", n, res, err, made)
+			}
+			if asks, err := d.Asks(t.Context(), store.AskQuery{}); err != nil || len(asks) != 1 {
+				t.Errorf("suspended at %d: the questions are %+v, %v", n, asks, err)
+			}
+			runs, err := d.Runs(t.Context(), store.Query{})
+			if err != nil || len(runs) != 4 {
+				t.Errorf("suspended at %d: the runs are %+v, %v, want four", n, runs, err)
+			}
+			for _, r := range runs {
+				if r.State != store.Finished {
+					t.Errorf("suspended at %d: run %s is %s", n, r.ID, r.State)
 				}
 			}
 		})

@@ -44,15 +44,46 @@ func (r *Run) Cancel(cause error) {
 	}
 }
 
-// Suspend ends the work on a run that waits for a human, and leaves it and its
-// questions waiting in the store. Calls under way may end within [Options].Grace.
-// Wait then returns [ErrSuspended]. The error is nil once no process works on the run
-// any more, and [ErrNotWaiting] if it has no question open.
+// Suspend ends the work on a run, wherever it is, and on the runs of its sub-agents, and leaves
+// them waiting in the store with their questions: [Runtime.Resume] goes on with them, in any process.
+// Nothing more begins. The model and calls under way have [Options].Grace; a call that has not
+// returned by then is as one whose process has ended, and a task of a server goes on there. Wait then
+// returns [ErrSuspended]. The error is nil once no process works on the run any more, and
+// [ErrNotWaiting] if it has ended, or is not of this runtime.
 func (r *Run) Suspend(ctx context.Context) error {
 	if r.loop == nil {
 		return ErrNotWaiting
 	}
 	return r.loop.Suspend(ctx)
+}
+
+// SuspendIdle is Suspend for a run that with its sub-agents waits for nothing but answers of people,
+// and of them not for a form, a page or a login. Any other goes on, and the error is [ErrNotWaiting].
+func (r *Run) SuspendIdle(ctx context.Context) error {
+	if r.loop == nil {
+		return ErrNotWaiting
+	}
+	for _, below := range r.record.under() {
+		if err := below.idle(ctx); err != nil {
+			return err
+		}
+	}
+	return r.loop.SuspendIdle(ctx)
+}
+
+// idle returns nil if the run has ended, or waits for nothing but answers.
+func (r *Run) idle(ctx context.Context) error {
+	select {
+	case <-r.Done():
+		return nil
+	default:
+	}
+	for _, below := range r.record.under() {
+		if err := below.idle(ctx); err != nil {
+			return err
+		}
+	}
+	return r.loop.Idle(ctx)
 }
 
 // Done returns a channel that is closed once the run has ended. It is nil for a run of

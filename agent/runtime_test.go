@@ -16,10 +16,21 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// TestCloseEndsRuns: a runtime that closes suspends its runs, wherever they are; with CancelRuns it
+// cancels them.
 func TestCloseEndsRuns(t *testing.T) {
+	for mode, want := range map[agent.CloseMode]struct {
+		err   error
+		state store.RunState
+	}{agent.ParkRuns: {agent.ErrSuspended, store.Waiting}, agent.CancelRuns: {agent.ErrClosed, store.Cancelled}} {
+		closeEndsRuns(t, mode, want.err, want.state)
+	}
+}
+
+func closeEndsRuns(t *testing.T, mode agent.CloseMode, want error, state store.RunState) {
 	bubble(t, func(t *testing.T) {
 		s := memory()
-		rt := open(t, &agent.Options{Model: llmtest.Loop(call("hang", nil)), Tools: []agent.Tool{hang}, Store: s})
+		rt := open(t, &agent.Options{Model: llmtest.Loop(call("hang", nil)), Tools: []agent.Tool{hang}, Store: s, OnClose: mode})
 		runs := make([]*agent.Run, 20)
 		for i := range runs {
 			runs[i] = start(t, rt, fmt.Sprint("r", i))
@@ -29,10 +40,10 @@ func TestCloseEndsRuns(t *testing.T) {
 			t.Fatalf("Close: %v", err)
 		}
 		for _, run := range runs {
-			if _, err := run.Wait(t.Context()); !errors.Is(err, agent.ErrClosed) {
-				t.Errorf("Wait: got %v, want ErrClosed", err)
+			if _, err := run.Wait(t.Context()); !errors.Is(err, want) {
+				t.Errorf("Wait: got %v, want %v", err, want)
 			}
-			if head, err := s.Run(t.Context(), run.ID()); err != nil || head.State != store.Cancelled {
+			if head, err := s.Run(t.Context(), run.ID()); err != nil || head.State != state || head.Owner != "" && !state.Ended() {
 				t.Errorf("in the store: %+v, %v", head, err)
 			}
 		}

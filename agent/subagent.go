@@ -215,7 +215,13 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 	if run, err = a.rt.begin(ended, run); err != nil {
 		return nil, fmt.Errorf("starting the agent %q: %w", a.name, err)
 	}
-	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); errors.Is(cause, ErrSuspended) {
+			run.loop.BeginSuspend()
+		} else {
+			run.Cancel(cause)
+		}
+	})
 	defer stop()
 	opened, err := run.opened(ended)
 	if err != nil {
@@ -225,6 +231,9 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 		ended = ctx
 	}
 	res, err := opened.Wait(ended)
+	if errors.Is(err, ErrSuspended) && ctx.Err() != nil { // with the run that has started it
+		return nil, err
+	}
 	return childResult(a, opened.id, res, err)
 }
 

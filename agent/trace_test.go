@@ -75,7 +75,7 @@ func TestTracerOfRuns(t *testing.T) {
 			if err := rt.Close(); err != nil {
 				t.Error(err)
 			}
-		}, "ends r cancelled "},
+		}, "ends r waiting "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,8 +24,6 @@ func (r *run) acting(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case *toolReturned:
 		r.calls.returned(c, m)
-	case graceOver:
-		r.calls.giveUp(c)
 	default:
 		r.asks.receive(c, msg)
 	}

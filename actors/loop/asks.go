@@ -44,10 +44,11 @@ type openAsk struct {
 	// written.
 	then func(c *actors.Context, d store.Decision, entries []runlog.Entry)
 
-	stored  bool     // it is durable: answers may be given
-	writing int      // decisions on their way to the store, of which it takes one
-	settled bool     // it is decided, and off the list
-	answers []answer // given before it was stored
+	stored    bool     // it is durable: answers may be given
+	withdrawn bool     // as its call was left
+	writing   int      // decisions on their way to the store, of which it takes one
+	settled   bool     // it is decided, and off the list
+	answers   []answer // given before it was stored
 }
 
 // asks are the open questions of a run. The clock of its wall time stands still while there
@@ -91,11 +92,11 @@ func (as *asks) stored(c *actors.Context, asks ...*openAsk) {
 			continue
 		}
 		a.stored = true
-		if as.out != nil {
+		if as.finishing() {
 			as.withdraw(c, a)
 			continue
 		}
-		if as.cfg.Answers != nil {
+		if as.cfg.Answers != nil && !as.parking.on {
 			self := c.Self()
 			as.cfg.Answers.Watch(a.row.ID, self, func(seen store.Ask) { self.Send(askSeen{a, seen, nil}) })
 		}
@@ -173,6 +174,8 @@ func (as *asks) seen(c *actors.Context, m askSeen) {
 	case m.open.settled, m.open.writing > 0: // meanwhile
 		return
 	case m.err == nil:
+	case as.parking.on && !m.open.withdrawn:
+		return
 	case as.out != nil: // it was answered before it could be withdrawn
 		c.Log().Warn("a question could not be withdrawn", "run", as.cfg.ID, "error", m.err)
 		m.ask.Decision = store.Decision{Status: store.AskCancelled, By: "runtime"}
@@ -194,7 +197,7 @@ func (as *asks) answer(c *actors.Context, m answer) {
 		return
 	}
 	switch open := as.open[m.ask]; {
-	case open == nil || as.out != nil:
+	case open == nil || as.finishing():
 		j := as.cfg.Journal
 		actors.Await(c, func(ctx context.Context) (store.Ask, error) {
 			return j.SettleAsk(ctx, m.ask, m.decision)
@@ -273,6 +276,14 @@ func (as *asks) decided(c *actors.Context, a *openAsk, d store.Decision, entries
 	case as.out == nil:
 		as.close(a)
 		a.then(c, d, entries)
+	case as.parking.on && !as.journal.final: // the run goes on with the decision when it goes on
+		as.close(a)
+		if a.raised != nil {
+			a.raised.reply.Complete(d, nil)
+		}
+		if len(entries) > 0 {
+			as.journal.write(c, nil, entries...)
+		}
 	case !as.journal.final: // a call that waits to be allowed is not made in any case
 		a.fail(store.ErrFinished)
 		switch {
@@ -338,8 +349,7 @@ func (as *asks) abandon() {
 	}
 }
 
-// approvals counts the questions that no call under way waits for. A call that asks
-// something while it runs cannot be left alone: its question dies with it.
+// approvals counts the questions that no call under way waits for.
 func (as *asks) approvals() int {
 	n := 0
 	for _, a := range as.open {

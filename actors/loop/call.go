@@ -81,6 +81,12 @@ func (cl *call) dispatchOf() runlog.Entry {
 	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
 }
 
+// waitsForRound reports whether the server of the call wants input, and the journal says which: the call
+// can be left, and goes on with that round.
+func (cl *call) waitsForRound() bool {
+	return cl.between || cl.takesUp && cl.was.Round != nil && !cl.dispatched
+}
+
 // unsent reports whether a call that was begun was surely not sent.
 func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
 
@@ -95,6 +101,7 @@ type turn struct {
 	left    int           // calls without a result
 	acted   bool          // its results are on their way to the model
 	spend   *spend.Turn   // nil once its calls are made
+	asking  bool          // it is begun, and the model has not answered
 	answers bool          // it may not call: see [Config.LastAnswers]
 	over    error         // a limit that its calls have reached
 	spoilt  []string      // ids of calls whose arguments were no JSON object
@@ -106,6 +113,18 @@ type turn struct {
 func (t *turn) intent(req *llm.Request, left time.Duration) runlog.Entry {
 	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{Turn: t.n, Reserved: t.spend.Reserved(),
 		MaxTokens: req.MaxTokens, Held: t.spend.Held(), WallLeftMS: left.Milliseconds(), Clamped: t.spend.Clamped()}}
+}
+
+// lose is the event of a turn that the run is left in without an answer: it is asked again.
+func (t *turn) lose(err error) runlog.Entry {
+	asked := t.cancel != nil
+	if t.asking = false; asked {
+		t.cancel(err)
+	}
+	_ = t.spend.Abandon(asked && spend.MayBeBilled(err)) // what there is no room for is found again
+	lost := t.spend.Failed(err)
+	lost.Body.(*runlog.ModelFailed).Lost = true
+	return lost
 }
 
 func (t *turn) info(cfg *config) *guard.TurnInfo {

@@ -22,7 +22,7 @@ func (cs *calls) receive(c *actors.Context, msg any) bool {
 	case hold:
 		cs.hold(m)
 	case taskMade:
-		if cl := m.call; cs.out == nil && cl.turn == cs.turn && cl.phase == sent && cl.goes && len(m.task) <= maxTaskID {
+		if cl := m.call; !cs.finishing() && cl.turn == cs.turn && cl.phase == sent && cl.goes && len(m.task) <= maxTaskID {
 			cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolTaskType, Key: cl.key, Body: &runlog.ToolTask{Turn: cl.turn.n, CallID: cl.id, Task: m.task}})
 		}
 	case roundMade:
@@ -67,21 +67,6 @@ func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
 	cs.shutdown.finish(c)
 }
 
-// giveUp ends the wait of a suspension for calls under way.
-func (cs *calls) giveUp(c *actors.Context) {
-	for _, cl := range cs.turn.calls {
-		if cl.phase == sent {
-			if cl.cancel != nil {
-				cl.cancel(ErrSuspended)
-			}
-			cs.turn.busy--
-			cs.releaseClock(cl)
-			cs.takeBack(c, cl)
-			cs.advance(c, cs.abandon(cl, "the run was suspended before the call returned"))
-		}
-	}
-}
-
 // dispatchCall lets a call be sent once that is recorded.
 func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 	cl := m.call
@@ -96,7 +81,7 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 	cl.dispatched, cl.between = true, false
 	cs.withdrawRound(c, cl.was) // what is asked from now on is another round's
 	cs.journal.write(c, func(*actors.Context) {
-		if cs.out != nil || cl.phase != sent {
+		if cs.finishing() || cl.phase != sent {
 			m.proceed(ErrNotDispatched)
 			return
 		}
@@ -110,7 +95,7 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 // not written: after a crash the outcome of its call is unknown.
 func (cs *calls) roundMade(c *actors.Context, m roundMade) {
 	cl := m.call
-	if cs.out != nil || cl.turn != cs.turn || cl.phase != sent || !cl.goes || m.size > maxRound {
+	if cs.finishing() || cl.turn != cs.turn || cl.phase != sent || !cl.goes || m.size > maxRound {
 		return
 	}
 	cl.between = true
@@ -177,11 +162,10 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 	case cs.cfg.Journal == nil:
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the run has no person to ask", ErrNotAsked))
 		return
+	case cs.parking.on && !cs.finishing() && cl.turn == cs.turn && cl.phase == sent: // the call waits until it is left
+		return
 	case cs.out != nil, cs.turn == nil, cl.turn != cs.turn, cl.phase != sent:
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the call or its run has ended", ErrNotAsked))
-		return
-	case cs.suspending != nil:
-		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the run is being suspended", ErrNotAsked))
 		return
 	case cl.raised >= maxRaised:
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: the call has asked %d times", ErrNotAsked, maxRaised))

@@ -215,7 +215,7 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 		}
 	}
 	for _, cl := range t.calls {
-		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.suspending == nil && cs.ends == nil {
+		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.out == nil && cs.ends == nil {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
@@ -249,7 +249,11 @@ func (cs *calls) over(t *turn) bool {
 // begin makes the calls and asks whose events are durable, or need not be yet.
 func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAsk) {
 	cs.asks.stored(c, asks...)
-	if cs.out != nil {
+	switch {
+	case cs.parking.on:
+		cs.parking.dispatched(c, start)
+		return
+	case cs.out != nil:
 		cs.unmade(c, t, start)
 		return
 	}
@@ -328,7 +332,7 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 // outcomes are the events of a call that has returned: what it has come to, and what
 // follows from that.
 func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
-	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && cs.out == nil {
+	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && !cs.finishing() {
 		m.call.takesUp, m.call.dispatched, m.call.goes = false, false, false // the server does not know it any more
 		return append(cs.unknown(m.call, m.call.was), m.guards.Entries(m.call.key)...)
 	}
@@ -357,7 +361,7 @@ func (cs *calls) outcomeOf(c *actors.Context, m *toolReturned) runlog.Entry {
 		return cs.settle(m.call, toolresult.OfError(m.err), false)
 	case isUnknown:
 		return cs.lose(m.call, unknown.Err.Error())
-	case m.err != nil && cs.out != nil:
+	case m.err != nil && cs.finishing():
 		return cs.lose(m.call, m.err.Error())
 	case m.err != nil:
 		return cs.settle(m.call, toolresult.OfError(m.err), true)
@@ -373,7 +377,7 @@ func (cs *calls) settle(cl *call, res *mcp.CallToolResult, made bool) runlog.Ent
 	cl.result = toolresult.ForModel(cl.id, res, cs.cfg.MaxResult)
 	toolresult.Warn(cl.result, cl.nth)
 	return runlog.Entry{Type: store.ToolResult, Key: cl.key, Body: &runlog.ToolResult{
-		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.out != nil && made,
+		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), Made: made, Late: cs.finishing() && made,
 		Repeated: cl.nth, Result: res, NoRoom: cl.noRoom}}
 }
 

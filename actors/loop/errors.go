@@ -59,10 +59,10 @@ var (
 	// ErrOutcomeUnknown ends a run that goes on with a call of unknown outcome, and that was to end
 	// then: see [Resumption].Unknown.
 	ErrOutcomeUnknown = errors.New("the outcome of a call is unknown, and the run was to end")
-	// ErrSuspended ends a run that was left to wait for a human. In its journal it
-	// has not ended: it waits.
-	ErrSuspended = errors.New("the run waits for a human and was suspended")
-	// ErrNotWaiting is returned for a run that has no question open.
+	// ErrSuspended ends the work on a run that was suspended. In its journal it has not
+	// ended: it waits, until it is resumed.
+	ErrSuspended = errors.New("the run was suspended: no process works on it until it is resumed")
+	// ErrNotWaiting is returned for a run that does not wait for answers alone.
 	ErrNotWaiting = errors.New("the run does not wait for a human")
 	// ErrNotAsked refuses a question: the run ends, or the call has asked too much.
 	ErrNotAsked = errors.New("the question cannot be asked")

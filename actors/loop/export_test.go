@@ -90,7 +90,7 @@ func Folds() func() (compared int, wrong []string) {
 			}
 			s.Add(&read)
 		}
-		if entries != nil || p.out != nil || p.suspending != nil || p.journal.final || p.cfg.Resumes != nil {
+		if entries != nil || p.out != nil || p.journal.final || p.cfg.Resumes != nil {
 			return
 		}
 		n++

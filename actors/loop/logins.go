@@ -165,7 +165,9 @@ func (ls *logins) join(c *actors.Context, w *loginWait) {
 	case ls.cfg.Journal == nil:
 		w.resume(fmt.Errorf("%w: the run has no person to ask", ErrNotAsked))
 		return
-	case ls.out != nil, ls.turn == nil, w.call.turn != ls.turn, w.call.phase != sent, ls.suspending != nil:
+	case ls.parking.on && !ls.finishing() && w.call.turn == ls.turn && w.call.phase == sent: // the call waits until it is left
+		return
+	case ls.out != nil, ls.turn == nil, w.call.turn != ls.turn, w.call.phase != sent:
 		w.resume(fmt.Errorf("%w: the call or its run has ended", ErrNotAsked))
 		return
 	}

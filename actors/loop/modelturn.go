@@ -91,9 +91,10 @@ func (r *run) thinking(c *actors.Context, msg any) {
 		switch {
 		case m.turn != r.turn: // late: that turn has ended
 		case m.err != nil:
+			m.turn.asking = false
 			r.lostTurn(c, m.err)
 		default:
-			m.turn.guards = m.guards
+			m.turn.asking, m.turn.guards = false, m.guards
 			r.replied(c, m.resp, m.chosen)
 		}
 	}
@@ -112,6 +113,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
 	r.journal.hold(c, append(t.guards.Entries(""), result)...)
 	switch {
+	case r.out != nil:
 	case t.guards.Stop != nil:
 		r.failed(c, t.guards.Stop)
 	case r.wrapping != nil:
@@ -163,7 +165,7 @@ func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
 
 // begins makes a turn that is paid for the run's.
 func (p *parts) begins(spend *spend.Turn) *turn {
-	p.turn = &turn{n: spend.Number(), spend: spend}
+	p.turn = &turn{n: spend.Number(), spend: spend, asking: true}
 	return p.turn
 }
 

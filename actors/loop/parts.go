@@ -1,6 +1,10 @@
 package loop
 
-import "github.com/troupe-dev/troupe/actors"
+import (
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/llm"
+)
 
 // parts are the parts of a run, each of which may use the others. Like the run itself they
 // are touched by its own goroutine only, so there is no lock.
@@ -16,11 +20,13 @@ type parts struct {
 	limits   limits
 	logins   logins
 	shutdown shutdown
+	parking  parking
 	turn     *turn    // nil before the first
 	out      *Outcome // set once the run is ending
-
-	suspending *actors.Reply[struct{}] // of the caller of Suspend; nil without one
 }
+
+// finishing reports whether nothing is recorded any more of the work under way.
+func (p *parts) finishing() bool { return p.out != nil && (!p.parking.on || p.journal.final) }
 
 // owner is the run, as its parts know it.
 type owner interface {
@@ -32,4 +38,7 @@ type owner interface {
 	failed(c *actors.Context, err error)  // the run ends
 	limited(c *actors.Context, err error) // the run ends at a limit
 	end(c *actors.Context, out Outcome)   // the run ends
+	leave(c *actors.Context)              // the work on it ends, and the run does not
+
+	replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) // the model has answered
 }

@@ -167,15 +167,16 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestNotSuspendedForAQuestion: what a running call asks dies with it, so that run
-// can not be left alone.
-func TestNotSuspendedForAQuestion(t *testing.T) {
+// TestNotIdleForAQuestion: what a running call asks dies with it, so that run is not idle.
+func TestNotIdleForAQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		model := llmtest.Script(llmtest.Call("ask", `{}`), llmtest.Say("ok"))
 		run := b.start(b.allowed(model, asking(loop.Question{Kind: runlog.AskForm})))
 		row := <-b.sink.asked
-		if err := run.Suspend(t.Context()); !errors.Is(err, loop.ErrNotWaiting) {
-			t.Errorf("Suspend: got %v, want ErrNotWaiting", err)
+		for _, err := range []error{run.SuspendIdle(t.Context()), run.Idle(t.Context())} {
+			if !errors.Is(err, loop.ErrNotWaiting) {
+				t.Errorf("SuspendIdle, Idle: got %v, want ErrNotWaiting", err)
+			}
 		}
 		if _, err := run.Answer(t.Context(), row.ID, accept()); err != nil {
 			t.Errorf("Answer: %v", err)

@@ -17,19 +17,32 @@ import (
 )
 
 // dying is the store of a process that ends at an append: just before it is durable, or just
-// after.
+// after. It may be left in order then.
 type dying struct {
 	store.Store
 	mu      sync.Mutex
 	left    int
 	written bool // the last one is durable
 	dead    bool
+	suspend chan *loop.Run // gives the run, which is suspended in place of the death; nil for none
 }
 
 func (d *dying) Append(ctx context.Context, a store.Append) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.left--; d.dead || d.left > 0 {
+	d.left--
+	if d.suspend != nil {
+		if d.left == 0 && !d.written {
+			(<-d.suspend).BeginSuspend()
+		}
+		last, err := d.Store.Append(ctx, a)
+		if d.left == 0 && d.written {
+			(<-d.suspend).BeginSuspend()
+		}
+		d.dead = d.dead || d.left == 0
+		return last, err
+	}
+	if d.dead || d.left > 0 {
 		if d.dead {
 			return 0, store.ErrFenced
 		}
@@ -44,7 +57,7 @@ func (d *dying) Append(ctx context.Context, a store.Append) (int64, error) {
 func (d *dying) Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dead {
+	if d.dead && d.suspend == nil {
 		return store.ErrFenced
 	}
 	return d.Store.Renew(ctx, run, owner, epoch, ttl)
@@ -144,7 +157,8 @@ func (b *bench) resumeAs(cfg *loop.Config, unknown string) (*bench, *loop.Run) {
 // TestResumeAtEveryBoundary: a run whose process ends just before or just after any of its
 // appends is durable goes on in another one to the same answer, by the same conversation; a
 // call that is not declared safe is made once, also where a person has to say whether it was, and
-// none without its approval; its cost is the sum of its events.
+// none without its approval; its cost is the sum of its events. So does a run that is suspended there,
+// and of it no call's outcome is unknown.
 func TestResumeAtEveryBoundary(t *testing.T) { eachWay(t, resumeAtEveryBoundary) }
 
 func resumeAtEveryBoundary(t *testing.T) {
@@ -204,7 +218,8 @@ func resumeAtEveryBoundary(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			want, wantOut := "", loop.Outcome{}
 			for n, ended := 0, false; !ended && n < 80; n++ {
-				for _, written := range []bool{false, true} {
+				for way := range 4 {
+					written, suspended := way%2 == 1, way > 1
 					if testing.Short() && n > 0 && !written {
 						continue
 					}
@@ -230,8 +245,14 @@ func resumeAtEveryBoundary(t *testing.T) {
 						if cfg.Journal = d; n == 0 {
 							d.left = 1 << 30 // the undisturbed run
 						}
+						if suspended && n > 0 {
+							d.suspend = make(chan *loop.Run, 1)
+						}
 						go b.answerAll()
 						first := b.start(cfg)
+						if d.suspend != nil {
+							d.suspend <- first
+						}
 						out := b.finish(first)
 						if n > 0 && !d.dead {
 							ended = true
@@ -241,7 +262,11 @@ func resumeAtEveryBoundary(t *testing.T) {
 							return
 						}
 						if n > 0 {
-							time.Sleep(2 * time.Minute) // the lease is over
+							if suspended && !errors.Is(out.Err, loop.ErrSuspended) {
+								t.Errorf("suspended at append %d: got %+v", n, out)
+							} else if !suspended {
+								time.Sleep(2 * time.Minute) // the lease is over
+							}
 							b.answerAway()
 							b, first = b.resume(config(b))
 							go b.answerAll()
@@ -267,9 +292,9 @@ func resumeAtEveryBoundary(t *testing.T) {
 							want, wantOut = got, out
 							return
 						}
-						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || out.ToolCalls != wantOut.ToolCalls || !reported && got != want {
-							t.Errorf("died at append %d (durable: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
-								n, written, out, wantOut, got, want, b.types(), out.Err)
+						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || out.ToolCalls != wantOut.ToolCalls || !reported && got != want || reported && suspended {
+							t.Errorf("died at append %d (durable: %v, suspended: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
+								n, written, suspended, out, wantOut, got, want, b.types(), out.Err)
 						}
 					})
 				}

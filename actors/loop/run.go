@@ -10,7 +10,7 @@
 //	   │   in stopping behind acting a condition may end the run
 //	   ▼                                  ▼                  ▼
 //	ending ◀── answer, limit, error, cancel: from any state;
-//	   │       suspended while it waits for a human: releasing, from acting
+//	   │       suspended: leaving, from any state (parking.go)
 //	   │ calls have returned or were given up, run.finished is durable
 //	   ▼
 //	(stopped)
@@ -49,7 +49,7 @@ func newRun(h *Run) *run {
 		r.talk = newConversation(h.cfg.Origin.Input)
 	}
 	p := &r.parts
-	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.logins.parts, p.shutdown.parts, r.check.parts = p, p, p, p, p, p, p
+	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.logins.parts, p.shutdown.parts, p.parking.parts, r.check.parts = p, p, p, p, p, p, p, p
 	return r
 }
 
@@ -76,14 +76,16 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case answer:
 		r.asks.answer(c, m)
 	case suspendRun:
-		r.suspend(c, m)
+		r.parking.begin(c, m)
+	case askIdle:
+		m.reply.Complete(struct{}{}, r.parking.isIdle())
 	default:
 		if !r.journal.receive(c, msg) && !r.calls.receive(c, msg) && !r.logins.receive(c, msg) {
 			r.state(r, c, msg)
 		}
 	}
-	if r.suspending != nil && !r.journal.final {
-		r.trySuspend(c)
+	if r.parking.on {
+		r.parking.finish(c)
 	}
 }
 

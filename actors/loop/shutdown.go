@@ -28,6 +28,9 @@ func (d *shutdown) finish(c *actors.Context) {
 	switch {
 	case d.out == nil || d.journal.final:
 		return
+	case d.parking.on:
+		d.parking.finish(c)
+		return
 	case !d.journal.recorded: // the answer of Create comes
 		return
 	case d.journal.fenced():
@@ -101,6 +104,7 @@ func (d *shutdown) complete(c *actors.Context, err error) {
 	}
 	d.asks.abandon()
 	d.h.complete(*d.out)
+	d.parking.answer(err)
 	c.Stop()
 }
 

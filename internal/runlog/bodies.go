@@ -98,8 +98,8 @@ type (
 		Usage    Usage  `json:"usage"`             // of all attempts
 		Attempts int    `json:"attempts,omitzero"` // requests to the model; zero is one
 		Error    string `json:"error"`
-		// Lost says that the process ended during the turn: Usage is all that was held for it, and
-		// it is asked again under the same number.
+		// Lost says that the turn is asked again under the same number: its process ended, and Usage
+		// is all that was held for it, or the run was suspended.
 		Lost bool `json:"lost,omitzero"`
 	}
 	// Spent is the body of spent, one request to a model. Together with those of
