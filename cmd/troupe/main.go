@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/bench"
 	"github.com/troupe-dev/troupe/internal/cli/completion"
 	"github.com/troupe-dev/troupe/internal/cli/configcmd"
+	"github.com/troupe-dev/troupe/internal/cli/console"
 	"github.com/troupe-dev/troupe/internal/cli/doctor"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/gcpace"
@@ -94,7 +95,7 @@ func command(e *env.Env) *cobra.Command {
 	flags.StringVar(&e.LogFormat, "log-format", "text", "`FORMAT` of the log: text, json")
 	flags.BoolVarP(&e.Quiet, "quiet", "q", false, "write nothing to stderr but errors")
 	root.AddCommand(run.Command(e), run.ChatCommand(e), mcp.Command(e), runs.Command(e, run.ResumeCommand(e), run.ForkCommand(e)), runs.TreeCommand(e), models.Command(e),
-		inbox.Command(e), jobs.Command(e), worker.Command(e), serve.Command(e), bench.Command(e), storecmd.Command(e), configcmd.Command(e), doctor.Command(e),
+		inbox.Command(e), console.Command(e), jobs.Command(e), worker.Command(e), serve.Command(e), bench.Command(e), storecmd.Command(e), configcmd.Command(e), doctor.Command(e),
 		completion.Command(e), version.Command(e), exitCodesTopic())
 	completion.CompleteAll(e, root)
 	return root

@@ -84,7 +84,7 @@ var linkedOf = map[string][]string{
 
 // notLinked are the packages of ours that are for programs and tests: what asks on a
 // terminal, reads the files of other hosts, YAML among them, plays a server or a model.
-var notLinked = []string{"cmd", "agent/agenttest", "agent/expose", "agent/worker", "llm/llmtest", "internal/modelconfig", "internal/cli", "internal/config", "internal/hostimport", "internal/mcptest", "internal/memhttp", "mcpclient/terminal"}
+var notLinked = []string{"cmd", "agent/agenttest", "agent/console", "agent/expose", "agent/worker", "llm/llmtest", "internal/modelconfig", "internal/cli", "internal/config", "internal/hostimport", "internal/mcptest", "internal/memhttp", "mcpclient/terminal"}
 
 // unlinkable says why agent must not link a package; "" if it may.
 func unlinkable(path, mod string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,4 +103,12 @@ func (t *tail) write(ev store.Event) error {
 		return err
 	}
 	return printEntry(t.env.Stdout, e, t.tools)
+}
+
+// printEntry prints an event on one line. It keeps the tools of calls in a map by the
+// calls' keys, for the events after it.
+func printEntry(w io.Writer, entry runlog.Entry, tools map[string]string) error {
+	_, err := fmt.Fprintf(w, "%4d  %s  %-15s %s\n", entry.Seq, env.WhenMillis(entry.Time, time.Now()), entry.Type,
+		env.Plain(env.Shorten(runlog.Describe(&entry, tools), 160)))
+	return err
 }

@@ -1,0 +1,172 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Role is what a visitor may do.
+type Role uint8
+
+// The roles. Each may do what the one before it may.
+const (
+	Stranger Role = iota // nothing
+	Viewer               // look
+	Answerer             // answer questions
+)
+
+// Options describes a console.
+type Options struct {
+	// Store has what is shown. It is required.
+	Store store.Store
+	// Wake is called after each answer, so that runs of this process go on at once; nil waits
+	// until they look by themselves, within a second.
+	Wake func()
+	// Visitor returns who makes a request, as the journal names who has answered, and the role.
+	// Nil lets in who has opened a login link: see [Console.LoginPath].
+	Visitor func(*http.Request) (name string, role Role)
+	// Hosts are the names by which the console is reached, each with the port where that is not
+	// the default one. Nil allows the names of this machine's loopback with any port.
+	Hosts []string
+	// Name is who has answered, where Visitor is nil. Empty means "console".
+	Name string
+	// Logger gets what fails. Nil means [slog.Default].
+	Logger *slog.Logger
+}
+
+// Console is an [http.Handler]. It is safe for use from any goroutine, and has no goroutine of its
+// own: there is nothing to close. It is served at the root of a host.
+type Console struct {
+	opts     Options
+	log      *slog.Logger
+	sessions sessions
+	mux      *http.ServeMux
+	cross    *http.CrossOriginProtection
+	streams  chan struct{} // a place for each stream that is open
+}
+
+// New returns a console.
+func New(o *Options) (*Console, error) {
+	if o == nil || o.Store == nil {
+		return nil, errors.New("opening the console: there is no store: set Options.Store")
+	}
+	if o.Visitor != nil && len(o.Hosts) == 0 {
+		return nil, errors.New("opening the console: with a Visitor it may be reached from other machines: set Options.Hosts to its names")
+	}
+	c := &Console{opts: *o, log: o.Logger, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams)}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	if c.opts.Name == "" {
+		c.opts.Name = "console"
+	}
+	c.mux.HandleFunc("GET /{$}", c.page(Viewer, c.inbox))
+	c.mux.HandleFunc("GET /inbox/{ask}", c.page(Viewer, c.ask))
+	c.mux.HandleFunc("POST /inbox/{ask}", c.page(Answerer, c.answer))
+	c.mux.HandleFunc("GET /runs", c.page(Viewer, c.runs))
+	c.mux.HandleFunc("GET /runs/{run}", c.page(Viewer, c.run))
+	c.mux.HandleFunc("GET /live", c.page(Viewer, c.live))
+	c.mux.HandleFunc("GET /assets/{name}", c.asset)
+	c.mux.HandleFunc("GET /login", c.loginPage)
+	c.mux.HandleFunc("POST /login", c.login)
+	c.mux.HandleFunc("POST /logout", c.page(Viewer, c.logout))
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.say(w, r, http.StatusNotFound, noPage) })
+	return c, nil
+}
+
+// noPage is the text of a page that does not exist.
+const noPage = "There is no such page."
+
+// maxForm bounds the body of a POST, in bytes: an answer to a form has at most 1 MiB.
+const maxForm = 1 << 20
+
+// ServeHTTP implements [http.Handler].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	switch {
+	case !c.knows(r.Host):
+		c.say(w, r, http.StatusMisdirectedRequest, "The console is not reached by this name.")
+	case c.cross.Check(r) != nil:
+		c.say(w, r, http.StatusForbidden, "This form is one of another site. Nothing has changed.")
+	default:
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		c.mux.ServeHTTP(w, r)
+	}
+}
+
+// setHeaders makes a page that loads what is ours only, runs no script but ours, and is shown in no
+// frame.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// knows reports whether a name of the console is meant.
+func (c *Console) knows(host string) bool {
+	if c.opts.Hosts != nil {
+		return slices.ContainsFunc(c.opts.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	}
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	ip := net.ParseIP(name)
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// visit is a request of a visitor who may make it.
+type visit struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	name string // of the visitor
+	role Role
+}
+
+// page serves a page to visitors with a role. An error of f is logged, and the visitor told that
+// something failed.
+func (c *Console) page(role Role, f func(*visit) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{w: w, r: r}
+		v.name, v.role = c.visitor(r)
+		switch {
+		case v.role == Stranger:
+			c.say(w, r, http.StatusUnauthorized, "Open the login link that the program has printed. It counts once.")
+			return
+		case v.role < role:
+			c.say(w, r, http.StatusForbidden, "You may look, and not answer.")
+			return
+		}
+		err := f(v)
+		if err == nil || r.Context().Err() != nil {
+			return
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			c.say(w, r, http.StatusNotFound, noPage)
+			return
+		}
+		c.log.Error("a page of the console failed", "page", r.URL.Path, "error", err)
+		c.say(w, r, http.StatusInternalServerError, "Something went wrong. Try again; the log of the program says more.")
+	}
+}
+
+func (c *Console) visitor(r *http.Request) (name string, role Role) {
+	if c.opts.Visitor != nil {
+		return c.opts.Visitor(r)
+	}
+	if c.sessions.has(r, time.Now()) {
+		return c.opts.Name, Answerer
+	}
+	return "", Stranger
+}

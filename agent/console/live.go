@@ -1,0 +1,119 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/troupe-dev/troupe/store"
+)
+
+const (
+	maxStreams = 64                     // that are open at once
+	lookEvery  = 500 * time.Millisecond // at the store, for each stream
+	beatEvery  = 15 * time.Second       // a sign of life, so that a browser that has gone is noticed
+	streamLife = time.Hour              // after it the browser connects again, and is asked who it is
+)
+
+// live tells a page by an event stream that what it follows has changed: the inbox, the list of
+// runs, a run or a question. The page is loaded again then.
+func (c *Console) live(v *visit) error {
+	state := c.follows(v.r)
+	if state == nil {
+		c.say(v.w, v.r, http.StatusBadRequest, "This is nothing to follow.")
+		return nil
+	}
+	select {
+	case c.streams <- struct{}{}:
+		defer func() { <-c.streams }()
+	default:
+		v.w.Header().Set("Retry-After", "10")
+		c.say(v.w, v.r, http.StatusServiceUnavailable, "Too many pages are open. This one is as it was when it was loaded.")
+		return nil
+	}
+	last, err := state(v.r.Context())
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(v.w)
+	_ = out.SetWriteDeadline(time.Time{}) // a server's limit is for pages
+	send := func(text string) error {
+		if _, err := fmt.Fprint(v.w, text); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if send("retry: 2000\n\n") != nil {
+		return nil
+	}
+	look, beat, end := time.NewTicker(lookEvery), time.NewTicker(beatEvery), time.NewTimer(streamLife)
+	defer look.Stop()
+	defer beat.Stop()
+	defer end.Stop()
+	for {
+		select {
+		case <-v.r.Context().Done():
+			return nil
+		case <-end.C:
+			return nil
+		case <-beat.C:
+			if send(": beat\n\n") != nil {
+				return nil
+			}
+		case <-look.C:
+			now, err := state(v.r.Context())
+			if err != nil || now == last { // a store that is busy: the next look
+				continue
+			}
+			if last = now; send("event: changed\ndata: \n\n") != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// follows returns how what a request asks to follow stands, as a text that changes with it; nil for
+// a request that follows nothing.
+func (c *Console) follows(r *http.Request) func(context.Context) (string, error) {
+	s, q := c.opts.Store, r.URL.Query()
+	switch {
+	case q.Has("inbox"):
+		return func(ctx context.Context) (string, error) {
+			newest, err := s.Asks(ctx, store.AskQuery{Limit: 1})
+			if err != nil {
+				return "", err
+			}
+			_, settled, err := s.SettledAsks(ctx, -1, 1)
+			if len(newest) == 0 {
+				return fmt.Sprint(settled), err
+			}
+			return fmt.Sprint(newest[0].ID, settled), err
+		}
+	case q.Get("ask") != "":
+		return func(ctx context.Context) (string, error) {
+			a, err := s.Ask(ctx, q.Get("ask"))
+			return string(a.Status), err
+		}
+	case q.Get("run") != "":
+		return func(ctx context.Context) (string, error) {
+			run, err := s.Run(ctx, q.Get("run"))
+			if errors.Is(err, store.ErrNotFound) {
+				return "removed", nil
+			}
+			return fmt.Sprint(run.Seq, run.Owner, run.Epoch), err
+		}
+	case q.Has("runs"):
+		return func(ctx context.Context) (string, error) {
+			newest, err := s.Runs(ctx, store.Query{Limit: 50})
+			text := ""
+			for i := range newest {
+				text += fmt.Sprint(newest[i].ID, newest[i].State, newest[i].Seq, newest[i].Owner, " ")
+			}
+			return text, err
+		}
+	}
+	return nil
+}
