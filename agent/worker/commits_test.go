@@ -13,6 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
+	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient"
+	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
 )
@@ -94,22 +97,45 @@ func oneCall(tool string) llm.Model {
 // TestCommitsOfAJob holds the number of commits of a job with one tool call: the disk's latency times
 // that is the shortest time that it takes.
 func TestCommitsOfAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &commits{Store: memory()}
-		tool := agent.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "ok", nil })
-		open(t, s, oneCall("look"), &agent.Config{Tools: []agent.Tool{tool}}, &worker.Options{Concurrency: 1})
-		add(t, s, store.Job{ID: "j"})
-		time.Sleep(time.Minute)
-		want(t, s, "j", store.JobDone)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.all) > 6 {
-			t.Errorf("got %d commits, want 6 at the most:", len(s.all))
-		}
-		for i, w := range s.all {
-			t.Log(i+1, w)
-		}
-	})
+	type none struct{}
+	look := func(context.Context, none) (string, error) { return "ok", nil }
+	for _, tool := range []string{"look", "files__look"} { // a function, and a tool of a server
+		t.Run(tool, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, err := mcpserver.New(mcp.Implementation{Name: "files", Version: "1"}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := server.Shutdown(context.Background()); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := mcpserver.AddFunc(server, &mcp.Tool{Name: "look"}, look); err != nil {
+					t.Fatal(err)
+				}
+				s := &commits{Store: memory()}
+				openOn(t, s, &agent.Options{Model: oneCall(tool), Servers: []mcpclient.Server{mcpclient.InProcess("files", server)}},
+					&agent.Config{Tools: []agent.Tool{agent.Func("look", "Looks.", look)}}, &worker.Options{Concurrency: 1}, func(*worker.Worker) {})
+				for _, id := range []string{"first", "j"} { // the first one pins the server's tools
+					s.mu.Lock()
+					s.all = nil
+					s.mu.Unlock()
+					add(t, s, store.Job{ID: id})
+					time.Sleep(time.Minute)
+					want(t, s, id, store.JobDone)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if len(s.all) > 6 {
+					t.Errorf("got %d commits, want 6 at the most:", len(s.all))
+				}
+				for i, w := range s.all {
+					t.Log(i+1, w)
+				}
+			})
+		})
+	}
 }
 
 // BenchmarkOneCallJobs measures jobs of one tool call each, with their commits.
