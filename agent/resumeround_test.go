@@ -38,7 +38,7 @@ func (d *diesAt) Append(ctx context.Context, a store.Append) (int64, error) {
 // sends the next round when it goes on in another process: the questions stay the same, each answer
 // counts once, and the call has one effect. Only a round that may have been sent is of unknown outcome.
 func TestResumeRound(t *testing.T) {
-	const safe = "safe"
+	const safe, suspended = "safe", "suspended"
 	for _, tt := range []struct {
 		name    string
 		dies    string // at the n-th event of this type; empty once the first question is open
@@ -53,6 +53,8 @@ func TestResumeRound(t *testing.T) {
 		says    string
 	}{
 		{"the first form is open", "", 0, 0, 0, "", 2, false, 2, 1, "made red red"},
+		{"the first form is open, and it is suspended", suspended, 0, 0, 0, "", 2, false, 2, 1, "made red red"},
+		{"the second form is open, and it is suspended", suspended, 0, 1, 0, "", 1, false, 2, 1, "made red red"},
 		{"the second form is open", "", 0, 1, 0, "", 1, false, 2, 1, "made red red"},
 		{"answered, and not sent", store.ToolDispatched, 2, 1, 0, "", 1, false, 2, 1, "made red red"},
 		{"all answered, and not sent", store.ToolDispatched, 3, 2, 0, "", 0, false, 2, 1, "made red red"},
@@ -126,12 +128,20 @@ func TestResumeRound(t *testing.T) {
 					return rt, a
 				}
 				_, a := define(first)
-				if _, err := a.Start(t.Context(), "go", &agent.RunOptions{ID: "r1"}); err != nil {
+				begun, err := a.Start(t.Context(), "go", &agent.RunOptions{ID: "r1"})
+				if err != nil {
 					t.Fatal(err)
 				}
 				answer(tt.before)
-				first.dead.Store(true)
-				time.Sleep(2*time.Minute + tt.away)
+				if tt.dies == suspended {
+					synctest.Wait()
+					if err := begun.Suspend(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					first.dead.Store(true)
+					time.Sleep(2*time.Minute + tt.away)
+				}
 				rt, _ := define(s)
 				run, err := rt.Resume(t.Context(), "r1", nil)
 				if err != nil {

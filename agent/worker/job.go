@@ -51,7 +51,6 @@ type (
 		err     error
 	}
 	lookedUp  struct{ err error } // the run of a lost job
-	parkable  judged              // by a run that waits and was not suspended
 	suspended struct{ err error }
 	wrote     struct {
 		job store.Job
@@ -403,7 +402,7 @@ func (j *work) started(c *actors.Context, m started) {
 	case j.why != nil:
 		j.run.Cancel(j.why)
 	case j.over:
-		j.stop(errReturned)
+		j.suspend(c)
 	}
 }
 
@@ -453,13 +452,14 @@ func (j *work) running(c *actors.Context, msg any) {
 		j.stop(errTimeout)
 	case drainOver:
 		j.over = true
-		j.stop(errReturned)
-	case parkable:
-		j.parked(c, m)
+		j.suspend(c)
 	case suspended:
-		j.suspended(c, m.err)
+		if m.err != nil && !errors.Is(m.err, agent.ErrNotWaiting) { // else its end follows
+			c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", m.err)
+			j.stop(errReturned)
+		}
 	case parkNow:
-		if j.mayPark() {
+		if j.park(c); j.mayPark() {
 			j.lookForQuestions(c)
 		}
 	case questions:
@@ -512,43 +512,5 @@ func (j *work) startClock() {
 	if j.job.Timeout > 0 {
 		j.ends = time.Now().Add(max(j.left, time.Millisecond))
 		j.clock.SetAt(j.ends)
-	}
-}
-
-// park suspends the run of a job that waits for a person when the worker ends: another worker
-// goes on with it, and its question stays open.
-func (j *work) park(c *actors.Context) {
-	if !j.draining || !j.waiting || j.parking || j.run == nil || j.why != nil {
-		return
-	}
-	j.parking = true
-	run := j.run
-	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
-		func(_ struct{}, err error) any { return suspended{err} })
-}
-
-// suspended follows the attempt to suspend the run. A run that waits for something else, such as
-// a form of a call, cannot be suspended.
-func (j *work) suspended(c *actors.Context, err error) {
-	switch {
-	case err == nil: // its end follows
-		return
-	case !errors.Is(err, agent.ErrNotWaiting):
-		c.Log().Warn("a run was not suspended", "run", j.job.Run, "error", err)
-	}
-	s, id := j.w.store, j.job.Run
-	actors.Await(c, func(ctx context.Context) (*effects, error) { return look(ctx, s, id) },
-		func(d *effects, err error) any { return parkable{d, err} })
-}
-
-// parked returns a job whose run waits and was not suspended, if it may begin again elsewhere.
-func (j *work) parked(c *actors.Context, m parkable) {
-	j.parking = false
-	switch {
-	case !j.waiting || j.why != nil: // it has gone on meanwhile
-	case m.err != nil:
-		c.Log().Warn("the journal of a waiting job could not be read", "job", j.job.ID, "error", m.err)
-	case len(m.effects.unsafe()) == 0:
-		j.stop(errReturned)
 	}
 }

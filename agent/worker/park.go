@@ -1,7 +1,8 @@
 // park.go: jobs that wait for a person without a worker.
 //
 //	running ── waits for ParkAfter, or the worker drains ──▶ looking ──▶ suspending ──▶ (its run ends,
-//	   ▲                                                        │            │           and the job leaves)
+//	   ▲  │                                                     │            │     ▲     and the job leaves)
+//	   │  └──────────── the time of the drain is over ──────────┼────────────┼─────┘
 //	   └────────── it waits for something else, or not any more ◀────────────┘
 //
 // A parked job holds no actor, no goroutine, no lease and no memory. The store gives it out once one of
@@ -13,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
@@ -67,13 +69,18 @@ func (j *work) lookForQuestions(c *actors.Context) {
 
 // parkLater parks the job if it still waits for a person after a while.
 func (j *work) parkLater(c *actors.Context, now agent.Standing) {
+	if after := j.w.opts.ParkAfter; now.Waiting && now.For == "" && after > 0 {
+		j.setParkTimer(c, after)
+	} else if j.parkTimer != nil {
+		j.parkTimer.Clear()
+	}
+}
+
+func (j *work) setParkTimer(c *actors.Context, after time.Duration) {
 	if j.parkTimer == nil {
 		j.parkTimer = c.NewTimer(parkNow{})
 	}
-	j.parkTimer.Clear()
-	if after := j.w.opts.ParkAfter; now.Waiting && now.For == "" && after > 0 {
-		j.parkTimer.Set(after)
-	}
+	j.parkTimer.Set(after)
 }
 
 // parkable reports whether the job may be parked now.
@@ -86,10 +93,37 @@ func (j *work) setAside(c *actors.Context, m questions) {
 	if !j.mayPark() || m.err != nil || len(m.ids) == 0 {
 		return
 	}
+	j.suspendIdle(c)
+}
+
+// park parks a job that waits for a person when the worker ends: another one goes on with it, and its
+// question stays open. A job that waits for something else has the time of the drain.
+func (j *work) park(c *actors.Context) {
+	if j.draining && !j.over && j.waiting && !j.parking && j.run != nil && j.why == nil {
+		j.suspendIdle(c)
+	}
+}
+
+func (j *work) suspendIdle(c *actors.Context) {
 	j.parking = true
 	run := j.run
-	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
+	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.SuspendIdle(ctx) },
 		func(_ struct{}, err error) any { return setAside{err} })
+}
+
+// suspend leaves a job wherever it is, as the time of the drain is over: another worker goes on with
+// it at once. A suspect begins again, alone.
+func (j *work) suspend(c *actors.Context) {
+	switch {
+	case j.run == nil || j.why != nil:
+		return
+	case suspect(j.job):
+		j.stop(errReturned)
+		return
+	}
+	run := j.run
+	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
+		func(_ struct{}, err error) any { return suspended{err} })
 }
 
 // wasSetAside follows the attempt to park the job. If it succeeds the run's end follows.
@@ -101,10 +135,12 @@ func (j *work) wasSetAside(c *actors.Context, err error) {
 	if !errors.Is(err, agent.ErrNotWaiting) {
 		c.Log().Warn("a job that waits was not parked", "job", j.job.ID, "error", err)
 	}
-	if j.draining {
-		j.park(c)
-	} else if j.waiting {
-		j.parkTimer.Set(j.w.opts.ParkAfter)
+	switch {
+	case !j.waiting || j.over:
+	case j.draining: // a call beside the question may return
+		j.setParkTimer(c, time.Second)
+	default:
+		j.setParkTimer(c, j.w.opts.ParkAfter)
 	}
 }
 
@@ -117,11 +153,14 @@ func (j *work) leaveWaiting(c *actors.Context) {
 				j.later(c, j.storeDelay(m.err), j.leaveWaiting)
 				return
 			}
-			event := JobParked
+			event, why := JobParked, ""
 			if j.draining {
 				event = JobReturned
 			}
-			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids}, event: Event{Type: event}, last: true})
+			if len(m.ids) == 0 {
+				why = waitsFor + "a worker"
+			}
+			j.write(c, write{update: store.JobUpdate{State: store.JobWaiting, Release: true, Waits: m.ids, Error: why}, event: Event{Type: event}, last: true})
 		case cancelJob:
 			j.job.Cancelling = true // the next worker ends it
 		case drainOver:
