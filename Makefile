@@ -84,8 +84,8 @@ e2e-models: models ## the tests on real model servers: Ollama and llama-server (
 	@$(NESTED) REQUIRE_MODELS=$(if $(SOFT),,1) $(GO) test -count 1 ./e2e/models
 
 .PHONY: kill-matrix
-kill-matrix: ## kill a process at every commit and every effect of runs of each kind, and resume them (3 minutes)
-	@$(NESTED) KILL_MATRIX=whole $(GO) test -count 1 -timeout 20m -v -run KillMatrix ./killmatrix | grep -v '^=== '
+kill-matrix: ## kill a process, or have it stand still, its disk full, its store locked, the clock jump, at every commit and every effect of runs of each kind (8 minutes)
+	@$(NESTED) KILL_MATRIX=whole $(GO) test -count 1 -timeout 30m -v -run KillMatrix ./killmatrix | grep -v '^=== '
 
 .PHONY: rules
 rules: ## write the tests that cite each rule into docs/protocol.md (1 second)

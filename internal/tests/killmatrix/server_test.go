@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,8 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver"
 )
 
-// effects are the effects of a server, a line each, in a file; beside it is the order to kill the host
-// at one of them, and the host's process ID.
+// effects are the effects of a server, a line each, in a file; beside it is the order for a fault of the
+// host at one of them, and the host's process ID.
 type effects struct{ file string }
 
 type in struct {
@@ -72,13 +73,13 @@ func newServer(file string) (*mcpserver.Server, error) {
 	)
 }
 
-// happen has the effect, and kills the host before or after it if that is the order.
+// happen has the effect, and the fault before or after it if that is the order.
 func (e *effects) happen(n int) (string, error) {
-	order, _ := os.ReadFile(e.file + ".order")
-	when, at, _ := strings.Cut(string(order), " ")
-	mine := at == strconv.Itoa(n)
-	if mine && when == "before" {
-		e.killHost()
+	raw, _ := os.ReadFile(e.file + ".order")
+	order := strings.Fields(string(raw)) // fault, when, and at which effect
+	mine := len(order) == 3 && order[2] == strconv.Itoa(n)
+	if mine && order[1] == "before" {
+		e.fault(order[0])
 	}
 	f, err := os.OpenFile(e.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,8 +89,8 @@ func (e *effects) happen(n int) (string, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
-	if mine && when == "after" {
-		e.killHost()
+	if mine && order[1] == "after" {
+		e.fault(order[0])
 	}
 	return result(n), nil
 }
@@ -97,25 +98,40 @@ func (e *effects) happen(n int) (string, error) {
 // result is what the model reads of an effect.
 func result(n int) string { return fmt.Sprintf("did %d", n) }
 
-// killHost kills the host, once.
-func (e *effects) killHost() {
+// fault kills the host, has it stand still, or meets the test, once.
+func (e *effects) fault(what string) {
 	_ = os.Remove(e.file + ".order")
 	raw, err := os.ReadFile(e.file + ".pid")
 	pid, _ := strconv.Atoi(string(raw))
 	if err != nil || pid <= 1 {
 		return
 	}
-	_ = syscall.Kill(pid, syscall.SIGKILL)
-	for end := time.Now().Add(10 * time.Second); syscall.Kill(pid, 0) == nil && time.Now().Before(end) && !zombie(pid); {
+	is, sig := zombie, syscall.SIGKILL
+	switch what {
+	case "meet":
+		meet(e.file)
+		return
+	case "stop":
+		time.Sleep(settled)
+		is, sig = stands, syscall.SIGSTOP
+	}
+	_ = syscall.Kill(pid, sig)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !is(pid); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// zombie reports whether a process has ended and waits for its parent.
-func zombie(pid int) bool {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// zombie reports whether a process has ended, and may wait for its parent.
+func zombie(pid int) bool { return slices.Contains([]string{"", "Z", "X"}, processState(pid)) }
+
+// stands reports whether a process was stopped.
+func stands(pid int) bool { return processState(pid) == "T" }
+
+// processState is that of /proc; "" is for no process.
+func processState(pid int) string {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(raw), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
+	return rest[:min(len(rest), 1)]
 }
 
 // serveHTTP serves over HTTP until the test ends, and returns the address.
