@@ -200,7 +200,7 @@ func wireOf(err error) *mcp.Error {
 }
 
 // mayRefuse reports whether the error of a handler can refuse its request.
-func (r *request) mayRefuse() bool {
+func mayRefuse(r *request) bool {
 	to := Request{r}
 	x, overHTTP := to.live().port.(*web.Exchange)
 	return overHTTP && !x.Streams()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pinging"
 	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
@@ -142,7 +143,7 @@ func (s *session) notification(m *mcp.Message) {
 			s.ready.Store(true)
 			s.server.notices.CatchUp(s) // of what changed since initialize
 			if s.server.opts.Limits.PingEvery > 0 {
-				s.ref.Send(startPings{})
+				s.ref.Send(pinging.Start{})
 			}
 		}
 	case mcp.NotificationRootsChanged:

@@ -4,39 +4,12 @@ package mcpserver
 
 import (
 	"fmt"
-	"sync/atomic"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Log messages of one request may come in bursts of logBurst, and one each logEvery
-// (LOG-06); larger ones than maxLogData bytes are not sent at all.
-const (
-	logBurst   = 200
-	logEvery   = 10 * time.Millisecond
-	maxLogData = 256 << 10
-)
-
-// logPace bounds the log messages of one request, or of a session outside of its requests.
-type logPace struct {
-	*rate.Limiter
-	dropped atomic.Bool
-}
-
-// takeLog reports whether one more message may go out now, and whether it is the first one
-// that may not. The pace is nil before the first message.
-func takeLog(pace *atomic.Pointer[logPace]) (ok, first bool) {
-	p := pace.Load()
-	if p == nil {
-		pace.CompareAndSwap(nil, &logPace{Limiter: rate.NewLimiter(rate.Every(logEvery), logBurst)})
-		p = pace.Load()
-	}
-	ok = p.Allow()
-	return ok, !ok && !p.dropped.Swap(true)
-}
+// maxLogData bounds the data of a log message, in bytes: larger ones are not sent at all (LOG-06).
+const maxLogData = 256 << 10
 
 // Log sends a log message to the client, if the client wants that level: by
 // logging/setLevel in a legacy session, whose default is info, and by the request itself in
@@ -44,7 +17,7 @@ func takeLog(pace *atomic.Pointer[logPace]) (ok, first bool) {
 // beyond some hundred a second, and those larger than 256 KiB.
 func (q *Request) Log(level mcp.LogLevel, logger string, data any) {
 	r := q.live()
-	if !level.AtLeast(r.logLevel()) || !r.mayLog() {
+	if !level.AtLeast(r.logLevel()) || !mayLog(r) {
 		return
 	}
 	raw, err := mcp.Marshal(data)
@@ -74,8 +47,8 @@ func (q *Request) LogLevel() mcp.LogLevel {
 }
 
 // mayLog reports whether the request may send one more log message now.
-func (r *request) mayLog() bool {
-	ok, first := takeLog(&r.logs)
+func mayLog(r *request) bool {
+	ok, first := r.logs.Take()
 	if first {
 		r.session.server.log.Warn("a handler sends too many log messages: some are dropped",
 			"session", r.session.ref.Path(), "name", r.work.name(), "id", r.ID().String())
@@ -90,7 +63,7 @@ func (p *Peer) Log(level mcp.LogLevel, logger string, data any) {
 	if s.legacy.Load() == nil || !s.ready.Load() || !level.AtLeast(*s.level.Load()) {
 		return
 	}
-	ok, first := takeLog(&s.logs)
+	ok, first := s.logs.Take()
 	if first {
 		s.server.log.Warn("a client gets too many log messages: some are dropped", "session", s.ref.Path())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/invocation"
+	"github.com/troupe-dev/troupe/mcpserver/internal/logpace"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/port"
 )
@@ -29,10 +30,10 @@ type request struct {
 	work       work
 	version    mcp.Version
 	client     *clients.Client
-	principal  *Principal                  // nil for an anonymous sender
-	arguments  json.RawMessage             // of a tool or prompt
-	*optional                              // to be written through own
-	logs       atomic.Pointer[logPace]     // nil before the first log message
+	principal  *Principal      // nil for an anonymous sender
+	arguments  json.RawMessage // of a tool or prompt
+	*optional                  // to be written through own
+	logs       logpace.Pace
 	invocation atomic.Pointer[handlerCall] // that it belongs to; nil for one whose handler cannot ask
 
 	out     *[]byte // the encoded answer, once Handle has returned nil

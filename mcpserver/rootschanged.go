@@ -4,49 +4,13 @@ import (
 	"context"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/mcpserver/internal/changed"
 )
 
-// Messages to a session about roots.
-type (
-	rootsChanged struct{} // the client has sent roots/list_changed
-	rootsHandled struct{} // OnRootsChanged has returned
-)
-
-// rootsNews is the part of a session that calls OnRootsChanged (ROOT-02): one call at a time,
-// and another one if the roots have changed meanwhile.
-type rootsNews struct {
-	busy  bool // a call is under way
-	again bool // the roots have changed since it began
-}
-
-func (r *rootsNews) receive(s *session, c *actors.Context, msg any) {
-	switch msg.(type) {
-	case rootsChanged:
-		if r.busy {
-			r.again = true
-			return
-		}
-	case rootsHandled:
-		r.busy = false
-		if !r.again {
-			return
-		}
-	}
-	if s.draining {
-		return
-	}
-	r.busy, r.again = true, false
-	actors.Await(c,
-		func(ctx context.Context) (struct{}, error) {
-			s.server.opts.Events.OnRootsChanged(ctx, &s.peer)
-			return struct{}{}, nil
-		},
-		func(_ struct{}, err error) any {
-			if err != nil {
-				s.server.log.Error("OnRootsChanged failed", "session", s.ref.Path(), "error", err)
-			}
-			return rootsHandled{}
-		})
+// receiveRoots calls OnRootsChanged (ROOT-02).
+func receiveRoots(s *session, c *actors.Context, msg changed.Message) {
+	s.roots.Receive(c, msg, s.draining, func(ctx context.Context) { s.server.opts.Events.OnRootsChanged(ctx, &s.peer) },
+		func(err error) { s.server.log.Error("OnRootsChanged failed", "session", s.ref.Path(), "error", err) })
 }
 
 // noteRoots handles notifications/roots/list_changed of a client that has declared it.
@@ -56,6 +20,6 @@ func noteRoots(s *session) {
 		return
 	}
 	if c := h.client.Capabilities; c != nil && c.Roots != nil && c.Roots.ListChanged {
-		s.ref.Send(rootsChanged{})
+		s.ref.Send(changed.Now{})
 	}
 }

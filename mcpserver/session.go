@@ -16,7 +16,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/inbound"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/buffer"
+	"github.com/troupe-dev/troupe/mcpserver/internal/changed"
 	"github.com/troupe-dev/troupe/mcpserver/internal/clients"
+	"github.com/troupe-dev/troupe/mcpserver/internal/logpace"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pinging"
 	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 )
@@ -58,15 +61,15 @@ type session struct {
 	broken   atomic.Bool                  // a write has failed
 	limit    *rate.Limiter                // of anonymous senders; nil without a limit
 	nested   atomic.Pointer[call.Table]   // calls to the legacy client; nil before the first question
-	logs     atomic.Pointer[logPace]      // of log messages that belong to no request; nil before the first
+	logs     logpace.Pace                 // of log messages that belong to no request
 	notified subscriptions.Client         // the notifications that the client got
 	budget   buffer.Budget                // of the arguments of calls that run on other goroutines
 
 	// The actor's own.
 	cause    error
 	draining bool
-	pings    *pinging // nil without pings
-	roots    rootsNews
+	pings    *pinging.Pings // nil without pings
+	roots    changed.Calls  // of OnRootsChanged
 }
 
 func newSession(s *Server) *session {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
+	"github.com/troupe-dev/troupe/mcpserver/internal/changed"
+	"github.com/troupe-dev/troupe/mcpserver/internal/pinging"
 )
 
 // Receive implements [actors.Actor].
@@ -31,10 +33,10 @@ func (s *session) Receive(c *actors.Context, msg any) {
 		}
 	case drained, graceOver:
 		c.Stop()
-	case startPings, pingDue, pinged:
-		receivePing(s, c, msg)
-	case rootsChanged, rootsHandled:
-		s.roots.receive(s, c, msg)
+	case pinging.Message:
+		receivePing(s, c, m)
+	case changed.Message:
+		receiveRoots(s, c, m)
 	case *openQuestions:
 		s.openQuestions(m)
 	case actors.Stopping:

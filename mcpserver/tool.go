@@ -173,7 +173,7 @@ func (t *tool) failed(r *request, err error) error {
 	if endsRound(r, err) {
 		return err
 	}
-	if e, ok := errors.AsType[*AuthError](err); ok && r.mayRefuse() {
+	if e, ok := errors.AsType[*AuthError](err); ok && mayRefuse(r) {
 		return e
 	}
 	return t.respond(r, mcp.ErrorResult("%s", clip.Valid(err.Error())))
