@@ -31,7 +31,11 @@ func (a *answerer) Parse(v mcp.Version, method string, params json.RawMessage) (
 }
 
 func (a *answerer) ParseURL(v mcp.Version, p *mcp.ElicitParams) (asks.URLQuestion, error) {
-	return a.questions.parseURL(v, p)
+	view, err := asks.ParseURL(v, p)
+	if err != nil {
+		return nil, err
+	}
+	return &urlQuestion{&a.questions, p, (*URLView)(view)}, nil
 }
 
 func (a *answerer) Handle(ctx context.Context, s *conn.Session, m *mcp.Message, ask func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
@@ -113,7 +117,14 @@ func (q *questions) parse(v mcp.Version, method string, params json.RawMessage) 
 		}
 		return &sampleQuestion{s, q}, nil
 	case method == mcp.MethodElicit && caps.Elicitation != nil:
-		return q.parseElicit(v, caps, params)
+		p, f, view, err := asks.ParseElicit(v, caps, params)
+		switch {
+		case err != nil:
+			return nil, err
+		case view != nil:
+			return &urlQuestion{q, p, (*URLView)(view)}, nil
+		}
+		return &formQuestion{q, p, f}, nil
 	}
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%.100s is not supported by this client", method)
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
+	"github.com/troupe-dev/troupe/internal/callbacks"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/callbacks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
 	"github.com/troupe-dev/troupe/mcpclient/internal/listening"
 	"github.com/troupe-dev/troupe/mcpclient/internal/lists"
+	"github.com/troupe-dev/troupe/mcpclient/internal/loglimit"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
@@ -54,7 +55,7 @@ type Client struct {
 	events    callbacks.Queue
 	cache     lists.Cache
 	watches   atomic.Pointer[listening.Watching] // nil before it is needed, see watching
-	logs      logLimit
+	logs      *loglimit.Limit                    // nil if no function takes messages
 
 	info    atomic.Pointer[Info]       // nil before the first connection
 	level   atomic.Value               // mcp.LogLevel

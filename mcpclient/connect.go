@@ -15,11 +15,11 @@ import (
 	"github.com/troupe-dev/troupe/mcpclient/internal/capability"
 	"github.com/troupe-dev/troupe/mcpclient/internal/consent"
 	"github.com/troupe-dev/troupe/mcpclient/internal/login"
+	"github.com/troupe-dev/troupe/mcpclient/internal/loglimit"
 	"github.com/troupe-dev/troupe/mcpclient/internal/negotiate"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pipe"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 	"github.com/troupe-dev/troupe/mcpclient/internal/weblink"
-	"golang.org/x/time/rate"
 )
 
 // Dial connects to a server. An attempt that fails is the error, and nothing is
@@ -76,9 +76,9 @@ func newClient(server Server, opts *Options) (*Client, error) {
 	c.instances = c.dialing.newPool()
 	c.level.Store(c.opts.LogLevel)
 	if c.opts.OnLog != nil {
-		c.logs.rate = rate.NewLimiter(logRate, logBurst)
+		c.logs = loglimit.New()
 	}
-	c.events.System, c.events.Owner = c.sys, "events of "+c.instanceName()
+	c.events.System, c.events.Owner, c.events.Bounded = c.sys, "events of "+c.instanceName(), true
 	c.cache.Init((*listSource)(c), c.opts.OnToolsChanged, c.opts.OnResourcesChanged, c.opts.OnPromptsChanged)
 	versions, _ := negotiate.Versions(server.Protocol) // checked above
 	var err error

@@ -7,42 +7,10 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/sanitize"
-	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 )
-
-// maxMessageText is more than a person reads before answering (ROB-9).
-const maxMessageText = 64 << 10
-
-// parseElicit checks an elicitation. The mode must be declared (ELIC-02), a form
-// within what may be shown (ELIC-06, ELIC-10), a URL one that a person may be asked
-// about (URL-16).
-func (q *questions) parseElicit(v mcp.Version, caps *mcp.ClientCapabilities, params json.RawMessage) (asks.Question, error) {
-	p := new(mcp.ElicitParams)
-	if err := mcp.Unmarshal(params, p); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%s: %v", mcp.MethodElicit, err)
-	}
-	if len(p.Message) > maxMessageText {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "a message of more than %d bytes is not shown to a person", maxMessageText)
-	}
-	if p.IsURL() {
-		if !caps.ElicitURL() {
-			return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation was not declared")
-		}
-		return q.parseURL(v, p)
-	}
-	if !caps.ElicitForm() {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "form elicitation was not declared")
-	}
-	// Servers send the forms of later revisions in sessions of 2025-06-18, too.
-	f, err := form.Parse(p.RequestedSchema, max(v, mcp.V2025_11_25))
-	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form cannot be shown: %v", err)
-	}
-	return &formQuestion{q, p, f}, nil
-}
 
 type formQuestion struct {
 	*questions
@@ -75,21 +43,6 @@ type urlQuestion struct {
 	*questions
 	params *mcp.ElicitParams
 	view   *URLView
-}
-
-func (q *questions) parseURL(v mcp.Version, p *mcp.ElicitParams) (*urlQuestion, error) {
-	if v.Has(mcp.FeatureElicitationIDs) && p.ElicitationID == "" { // URL-01
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "URL elicitation without elicitationId")
-	}
-	checked, err := weburl.Check(p.URL)
-	if err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the URL is refused: %v", err)
-	}
-	view := &URLView{URL: checked.URL, Host: checked.Host, Domain: checked.Domain, Warnings: checked.Warnings}
-	if v.Has(mcp.FeatureElicitationIDs) {
-		view.ElicitationID = p.ElicitationID
-	}
-	return &urlQuestion{q, p, view}, nil
 }
 
 // Answer implements [asks.Question]: it asks for consent, and opens the page with it: accept says no more than

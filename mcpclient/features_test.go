@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/icons"
+	"github.com/troupe-dev/troupe/mcpclient/internal/loglimit"
 )
 
 // ICON-01, ICON-02, ICON-03: icons are passed on as far as they are safe: what they
@@ -238,12 +239,12 @@ func TestLogsAreLimited(t *testing.T) {
 			}
 			return passed
 		}
-		if n := flood(3000); n != logBurst-9 {
-			t.Errorf("of a flood: heard %d, want what is left of %d", n, logBurst)
+		if n := flood(3000); n != loglimit.Burst-9 {
+			t.Errorf("of a flood: heard %d, want what is left of %d", n, loglimit.Burst)
 		}
 		time.Sleep(time.Second)
-		if n := flood(3000); n != logRate {
-			t.Errorf("a second later: heard %d, want %d", n, logRate)
+		if n := flood(3000); n != loglimit.Rate {
+			t.Errorf("a second later: heard %d, want %d", n, loglimit.Rate)
 		}
 		if !strings.Contains(log.String(), "dropped=2009") {
 			t.Error("nothing says how many were dropped")

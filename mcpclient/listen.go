@@ -142,8 +142,8 @@ func (c *Client) Subscribe(ctx context.Context, uri string, f func(uri string)) 
 	if info.Era == mcp.EraModern {
 		return c.changes.subscribe(ctx, s, &listening.Resource{URI: uri, Updated: tell, Accepted: func() { s.ready.Complete(struct{}{}, nil) }, Ended: s.end})
 	}
-	u := watch.ResourceUser{Updated: tell, Ended: func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }}
-	if s.stop, err = c.watching().Subscriptions.Add(ctx, uri, u); err != nil {
+	ended := func(err error) { s.end(c.failed(mcp.MethodSubscribe, err)) }
+	if s.stop, err = c.watching().Subscriptions.Add(ctx, uri, tell, ended); err != nil {
 		return nil, c.failed(mcp.MethodSubscribe, err)
 	}
 	return s, nil
@@ -171,15 +171,5 @@ func (c changes) wantFresh(method string) {
 	if info == nil || info.Era != mcp.EraModern || c.opts.NoListen {
 		return
 	}
-	caps := &info.Capabilities
-	c.watching().Keeper.Want(func(f *mcp.SubscriptionFilter) {
-		switch method {
-		case mcp.MethodListTools:
-			f.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
-		case mcp.MethodListPrompts:
-			f.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
-		case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodListSkills:
-			f.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
-		}
-	})
+	c.watching().Keeper.Want(method, &info.Capabilities)
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
@@ -24,37 +22,19 @@ type PinStore interface {
 	SetPin(ctx context.Context, server, tool, hash string) error
 }
 
-// maxPins bounds what a [MemoryPins] remembers.
-const maxPins = 100_000
-
 // MemoryPins is a [PinStore] that forgets when the process ends. Its zero value is
 // empty. It holds at most 100,000 pins and refuses more.
-type MemoryPins struct {
-	hashes sync.Map     // string by pins.Key
-	n      atomic.Int32 // of them
-}
+type MemoryPins struct{ hashes pins.Memory }
 
 // Pin implements [PinStore].
 func (m *MemoryPins) Pin(_ context.Context, server, tool string) (string, bool, error) {
-	hash, ok := m.hashes.Load(pins.Key{Server: server, Tool: tool})
-	if !ok {
-		return "", false, nil
-	}
-	return hash.(string), true, nil
+	hash, ok := m.hashes.Get(pins.Key{Server: server, Tool: tool})
+	return hash, ok, nil
 }
 
 // SetPin implements [PinStore].
 func (m *MemoryPins) SetPin(_ context.Context, server, tool, hash string) error {
-	key := pins.Key{Server: server, Tool: tool}
-	_, known := m.hashes.Load(key)
-	if !known && m.n.Add(1) > maxPins {
-		m.n.Add(-1)
-		return fmt.Errorf("mcpclient: more than %d tools to remember", maxPins)
-	}
-	if _, loaded := m.hashes.Swap(key, hash); loaded && !known { // another goroutine has pinned it meanwhile
-		m.n.Add(-1)
-	}
-	return nil
+	return m.hashes.Set(pins.Key{Server: server, Tool: tool}, hash)
 }
 
 // ErrToolChanged is what a [ToolChangedError] is.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/mcp"
+	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
 )
 
 func toolOf(definition string) string { return `{"tools":[` + definition + `]}` }
@@ -198,7 +199,7 @@ func TestPinStores(t *testing.T) {
 // ROB-3: what is remembered is bounded.
 func TestPinsAreBounded(t *testing.T) {
 	var m MemoryPins
-	for i := range maxPins {
+	for i := range pins.Max {
 		if err := m.SetPin(t.Context(), "s", fmt.Sprint(i), "h"); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
@@ -56,44 +55,12 @@ func (q *questions) ask(ctx context.Context, o *asks.Origin, a *Ask) (*Decision,
 	default:
 		return nil, asks.ErrUnavailable
 	}
-	if a.Kind == AskURL && !q.asks.Limits.AllowURL() {
-		return nil, asks.ErrTooMany
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	a.Expires = time.Now().Add(q.opts.AskExpiry)
-	ctx, stop := context.WithDeadlineCause(ctx, a.Expires, asks.ErrExpired)
-	defer stop()
-	defer o.OnGone(func() { cancel(asks.ErrGone) })()
-
-	leave, err := q.asks.Limits.Enter(cancel)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range o.Live() {
-		t.Wait(1)
-		defer t.Wait(-1)
-	}
-	done, err := q.asks.Limits.Turn(ctx, a.Kind == AskURL)
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	if err := q.describe(o, a); err != nil {
-		done()
-		leave()
-		return nil, err
-	}
-	// Not on this goroutine: a Human that does not heed ctx keeps its place under the
-	// limits, but not the server waiting.
-	reply, shown := new(actors.Reply[*Decision]), *a
-	q.sys.Go("asking about "+q.server.Name, func() {
-		d, err := actors.Guard(func() (*Decision, error) { return human.Decide(ctx, &shown) })
-		done()
-		leave()
-		reply.Complete(d, err)
+	return asks.Show(ctx, q.asks, o, a.Expires, a.Kind == AskURL, func() (func(context.Context) (*Decision, error), error) {
+		err := q.describe(o, a)
+		shown := *a
+		return func(ctx context.Context) (*Decision, error) { return human.Decide(ctx, &shown) }, err
 	})
-	return reply.Wait(ctx)
 }
 
 // describe says who asks, and for which calls. None of it comes from the server

@@ -3,11 +3,9 @@ package mcpclient
 import (
 	"encoding/json"
 	"slices"
-	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/mcp"
-	"golang.org/x/time/rate"
 )
 
 // received handles what the server sends on its own account, on the transport's
@@ -53,30 +51,13 @@ func (c incoming) observeRequest(method string, params json.RawMessage) {
 	}
 }
 
-// A server's log messages are for people: so many a second, after a burst, are
-// passed on (LOG-06).
-const (
-	logRate  = 100
-	logBurst = 1000
-)
-
-// logLimit bounds log messages.
-type logLimit struct {
-	rate    *rate.Limiter // nil if no function takes messages
-	dropped atomic.Int64  // since one was passed on
-}
-
 // logged passes a log message of the server on, if the program takes it.
 func (c incoming) logged(m *mcp.Message) {
 	if c.opts.OnLog == nil {
 		return
 	}
-	if !c.logs.rate.Allow() {
-		c.logs.dropped.Add(1)
+	if !c.logs.Allow(c.log) {
 		return
-	}
-	if dropped := c.logs.dropped.Swap(0); dropped > 0 {
-		c.log.Warn("the server logged too much; messages were dropped", "dropped", dropped)
 	}
 	var p mcp.LogParams
 	if err := m.DecodeParams(&p); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -145,16 +144,7 @@ func (t *Task) watch(w *watch.Waiter) (leave func(), err error) {
 		_, leave, err = c.watching().Tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
 		return leave, err
 	}
-	k, resume := c.watching().Keeper, w.Resume
-	over := sync.OnceFunc(func() { k.RemoveTask(t.id) })
-	w.Resume = func(out call.Outcome) { over(); resume(out) }
-	k.AddTask(t.id)
-	_, leave, err = c.watching().Tasks.Watch(t.generation, t.id, t.seed, t.tag, w)
-	if err != nil {
-		over()
-		return nil, err
-	}
-	return func() { over(); leave() }, nil
+	return c.watching().WatchNoticed(t.generation, t.id, t.seed, t.tag, w)
 }
 
 // Result returns what the task has ended with, false if that is not known: it has

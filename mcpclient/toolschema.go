@@ -112,16 +112,7 @@ func (c toolCalls) mirror(ctx context.Context, req *call.Request) error {
 	if req.Method != mcp.MethodCallTool || !c.tools.mirrors() {
 		return nil
 	}
-	if !c.cache.Tools.WasRead() && c.info.Load().Capabilities.Tools != nil {
-		if _, err := c.cache.Tools.Get(ctx); ctx.Err() != nil {
-			return context.Cause(ctx)
-		} else if err != nil {
-			c.log.Debug("calling a tool without knowing which headers it wants", "tool", req.Name, "error", err)
-		}
-	}
-	headers, err := c.cache.HeadersFor(req.Name, req.Params)
-	req.Headers = headers
-	return err
+	return c.cache.AddHeaders(ctx, req, c.info.Load().Capabilities.Tools != nil)
 }
 
 // headerMismatch follows an error about headers, once: the tool may have been changed,
@@ -131,22 +122,14 @@ func (c toolCalls) headerMismatch(t *asks.Call, a call.Answer) (call.Step, bool)
 	if !ok || e.Code != mcp.CodeHeaderMismatch || t.Method != mcp.MethodCallTool || !c.tools.mirrors() || !t.Correct() {
 		return call.Step{}, false
 	}
-	params := t.Params()
-	return call.Step{Clocks: true, Wait: func(resume func(call.Step)) func(error) {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		c.sys.Go("headers of a call to "+c.server.Name, func() {
-			defer cancel(nil)
-			headers, err := c.cache.RenewHeaders(ctx, t.Name, params)
-			if errors.Is(err, lists.ErrGone) {
-				err = fmt.Errorf("%w: %s", ErrUnknownTool, t.Name)
-			}
-			if err != nil {
-				resume(call.Step{Outcome: &call.Outcome{Err: errors.Join(a.Err, err)}})
-				return
-			}
-			t.Headers = headers
-			resume(call.Step{Retry: &call.Retry{Params: params, Headers: headers}})
-		})
-		return func(cause error) { cancel(cause) }
-	}}, true
+	return c.cache.CorrectHeaders(t.Name, t.Params(), func(headers []mcp.Header, err error) *call.Outcome {
+		if errors.Is(err, lists.ErrGone) {
+			err = fmt.Errorf("%w: %s", ErrUnknownTool, t.Name)
+		}
+		if err != nil {
+			return &call.Outcome{Err: errors.Join(a.Err, err)}
+		}
+		t.Headers = headers
+		return nil
+	}), true
 }

@@ -23,7 +23,8 @@ func (c *Client) watching() *listening.Watching {
 			return c.questions.asks.AnswerInputs(ctx, t.Tag(), requests)
 		},
 		Cancels:     func() bool { return c.era() == mcp.EraModern || c.changes.coreTasks().Cancel },
-		OnServed:    c.changes.servedChanged,
+		Told:        func() bool { info := c.info.Load(); return info != nil && info.Version.Has(mcp.FeatureCoreTasks) },
+		Go:          func(f func()) { c.sys.Go("tasks of "+c.server.Name, f) },
 		NotAccepted: func(uri string) error { return c.failed(mcp.MethodListen, errNotAccepted(uri)) },
 		Failed:      func(err error) error { return c.failed(mcp.MethodListen, err) },
 	}))
@@ -34,24 +35,6 @@ func (c *Client) watching() *listening.Watching {
 func (c changes) watchDo(ctx context.Context, req *call.Request) (call.Result, error) {
 	req.Meta = c.requests.traced(ctx, req.Meta)
 	return c.conn.Do(ctx, req)
-}
-
-// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
-// is there to hear it.
-func (c changes) servedChanged(served *watch.ServedTask) {
-	t := served.Core()
-	if info := c.info.Load(); info == nil || !info.Version.Has(mcp.FeatureCoreTasks) {
-		return
-	}
-	c.sys.Go("tasks of "+c.server.Name, func() {
-		raw, err := mcp.Marshal(&t)
-		if err == nil {
-			err = c.conn.Notify(mcp.NotificationTaskStatus, raw)
-		}
-		if err != nil {
-			c.log.Debug("the server was not told of its task", "error", err)
-		}
-	})
 }
 
 // coreTasks is what a server of 2025-11-25 says of its tasks.

@@ -486,7 +486,7 @@ func (a *actor) finish(c *actors.Context, result Result, err error) {
 	if a.timer != nil {
 		a.timer.Clear()
 	}
-	if tag, ok := call.req.Tag.(Ender); ok && err != nil {
+	if tag, ok := call.req.Tag.(interface{ Ends(error) }); ok && err != nil {
 		tag.Ends(err)
 	}
 	if !a.table.finish(call, a, result, err) {

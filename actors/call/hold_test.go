@@ -182,7 +182,7 @@ type ender struct {
 	saw int
 }
 
-// Ends implements [call.Ender].
+// Ends is called when the call of the tag fails.
 func (e *ender) Ends(err error) {
 	e.was = append(e.was, err)
 	e.saw += len(e.out())

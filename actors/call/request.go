@@ -57,15 +57,12 @@ type Request struct {
 	// withdrawn with notifications/cancelled, which a request that asks for a task
 	// must not be. It runs on a goroutine of the system.
 	Late func(Result)
-	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it. An [Ender] is
-	// told when its call fails.
+	// Tag is the caller's own: [Table.Out] gives it back, and the link sees it. The method
+	// Ends(error) of a tag is called when its call fails, before others can see that the call
+	// has ended: in the call's actor, while Table.Out still has the call. It must not block. A
+	// call whose actor failed has an outcome without it.
 	Tag any
 }
-
-// Ender is a [Request].Tag that wants to know of its call's failure before others can see
-// that the call has ended: Ends is called in the call's actor while [Table.Out] still has the
-// call, and must not block. A call whose actor failed has an outcome without it.
-type Ender interface{ Ends(err error) }
 
 // Progress is one report of how far a request has come.
 type Progress struct {

@@ -1,11 +1,9 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -63,38 +61,6 @@ type Notice struct {
 // subscribed to: it is that one or lies below it.
 func (n *Notice) About(subscribed string) bool { return covers(subscribed, n.URI) }
 
-// ListenOptions says how subscriptions are kept. Do and Spawn are required.
-type ListenOptions struct {
-	Do func(context.Context, *call.Request) (call.Result, error)
-	// Spawn starts an actor below the connection's, as [conn.Conn.SpawnChild] does.
-	Spawn actors.SpawnFunc
-	// Live reports whether there is a connection: without one no resource needs to be
-	// unsubscribed. Nil means always.
-	Live func() bool
-	// Permanent reports whether an error of Do will come again. Nil means never.
-	Permanent func(error) bool
-	// MinBackoff and MaxBackoff bound the pause before a stream that broke is opened
-	// again; the pause starts anew after one that has held for Stable. Zero means
-	// 250 ms, 30 s and 5 s.
-	MinBackoff, MaxBackoff, Stable time.Duration
-	// Logger takes structured logs. Nil discards them.
-	Logger *slog.Logger
-}
-
-func (o ListenOptions) withDefaults() ListenOptions {
-	o.MinBackoff = cmp.Or(o.MinBackoff, 250*time.Millisecond)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
-	o.Stable = cmp.Or(o.Stable, 5*time.Second)
-	if o.Live == nil {
-		o.Live = func() bool { return true }
-	}
-	if o.Permanent == nil {
-		o.Permanent = func(error) bool { return false }
-	}
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return o
-}
-
 // Subscriptions are those of one connection: streams of 2026-07-28 (Open), and single
 // resources on the revisions before (Add). Its methods may be used from any goroutine.
 type Subscriptions struct {
@@ -103,17 +69,17 @@ type Subscriptions struct {
 }
 
 // NewSubscriptions returns a table without subscriptions.
-func NewSubscriptions(opts ListenOptions) *Subscriptions {
-	opts = opts.withDefaults()
+func NewSubscriptions(opts Options) *Subscriptions {
+	o := opts.withDefaults()
 	return &Subscriptions{
-		listens{opts: opts, byID: make(map[streamKey]*stream), open: make(map[*Listen]struct{})},
-		resources{opts: opts, byURI: make(map[string]*resource)},
+		listens{opts: o, byID: make(map[streamKey]*stream), open: make(map[*Listen]struct{})},
+		resources{opts: o, byURI: make(map[string]*resource)},
 	}
 }
 
 // listens are the streams.
 type listens struct {
-	opts ListenOptions
+	opts *Options
 
 	mu   sync.Mutex
 	byID map[streamKey]*stream // those that were acknowledged

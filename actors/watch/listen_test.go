@@ -42,10 +42,10 @@ type tuned struct {
 	end    chan error // ends it; nil is a response
 }
 
-func newRadio(t testing.TB, change func(*watch.ListenOptions)) *radio {
+func newRadio(t testing.TB, change func(*watch.Options)) *radio {
 	r := &radio{gen: 1, streams: map[mcp.ID]*tuned{}}
 	r.peer = newPeer(t, r.listen)
-	o := watch.ListenOptions{Do: r.do, Spawn: r.spawn}
+	o := watch.Options{Do: r.do, Spawn: r.spawn}
 	if change != nil {
 		change(&o)
 	}
@@ -391,7 +391,7 @@ func TestRefusals(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r, e := newRadio(t, func(o *watch.ListenOptions) { o.Permanent = func(err error) bool { return errors.Is(err, errCut) } }), new(ear)
+				r, e := newRadio(t, func(o *watch.Options) { o.Permanent = func(err error) bool { return errors.Is(err, errCut) } }), new(ear)
 				r.refuse = tt.err
 				l := r.Open(lists, e.hear)
 				<-l.Done()
@@ -506,7 +506,7 @@ func TestTaskNotice(t *testing.T) {
 
 // Whoever can not be started has ended.
 func TestListenWithoutActor(t *testing.T) {
-	l := watch.NewSubscriptions(watch.ListenOptions{Spawn: func(_ actors.Spec, then func(actors.Ref, error)) { then(actors.Ref{}, errCut) }})
+	l := watch.NewSubscriptions(watch.Options{Spawn: func(_ actors.Spec, then func(actors.Ref, error)) { then(actors.Ref{}, errCut) }})
 	e := new(ear)
 	got := l.Open(lists, e.hear)
 	<-got.Done()
@@ -615,7 +615,7 @@ func FuzzNotify(f *testing.F) {
 		if err := mcp.Scan(mcp.AppendNotification(nil, method, []byte(params)), &m); err != nil {
 			return
 		}
-		l := watch.NewSubscriptions(watch.ListenOptions{})
+		l := watch.NewSubscriptions(watch.Options{})
 		l.Notify(watch.Peer{Out: func() []call.OutCall { return nil }, Failed: func(mcp.ID, error) { t.Error("ended a request that is not a subscription's") }}, &m)
 	})
 }

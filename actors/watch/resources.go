@@ -17,7 +17,7 @@ import (
 // before 2026-07-28 (RES-05), an actor each. A new session of the server has
 // forgotten them, and is told again (STDIO-24, SHL-52).
 type resources struct {
-	opts ListenOptions
+	opts *Options
 
 	mu    sync.Mutex
 	byURI map[string]*resource
@@ -32,28 +32,28 @@ type resource struct {
 	over  actors.Reply[struct{}]
 
 	// Guarded by the table's lock.
-	users map[*ResourceUser]struct{}
+	users map[*resourceUser]struct{}
 	gone  bool
 }
 
-// ResourceUser is one who wants to hear of a resource. Its function is called with
-// the URI that changed, which may lie below the one that was subscribed to, and once
-// after each new session, as changes may have been missed. It must not block.
-type ResourceUser struct {
-	Updated func(uri string)
-	// Ended, if set, is called once if the subscription ends by itself.
-	Ended func(error)
+// resourceUser is one who wants to hear of a resource.
+type resourceUser struct {
+	updated func(uri string)
+	ended   func(error) // nil if it wants to hear nothing of that
 }
 
 // Add subscribes to a resource, unless it is subscribed to already, and waits for the server
-// to agree. Remove takes the user away; with the last one the server is told.
-func (rs *resources) Add(ctx context.Context, uri string, user ResourceUser) (remove func(), err error) {
-	u := &user
+// to agree. Updated is called with the URI that changed, which may lie below the one that was
+// subscribed to, and once after each new session, as changes may have been missed; ended, if set,
+// once if the subscription ends by itself. They must not block. Remove takes the user away; with the
+// last one the server is told.
+func (rs *resources) Add(ctx context.Context, uri string, updated func(uri string), ended func(error)) (remove func(), err error) {
+	u := &resourceUser{updated, ended}
 	rs.mu.Lock()
 	r := rs.byURI[uri]
 	fresh := r == nil
 	if fresh {
-		r = &resource{table: rs, uri: uri, users: make(map[*ResourceUser]struct{})}
+		r = &resource{table: rs, uri: uri, users: make(map[*resourceUser]struct{})}
 		rs.byURI[uri] = r
 	}
 	r.users[u] = struct{}{}
@@ -74,7 +74,7 @@ func (rs *resources) Add(ctx context.Context, uri string, user ResourceUser) (re
 }
 
 // remove takes one user away.
-func (r *resource) remove(u *ResourceUser) {
+func (r *resource) remove(u *resourceUser) {
 	rs := r.table
 	rs.mu.Lock()
 	_, there := r.users[u]
@@ -102,7 +102,7 @@ func (r *resource) send(msg any) {
 // to what it lies below, and reports whether there was one.
 func (rs *resources) Updated(uri string) bool {
 	rs.mu.Lock()
-	var tell []*ResourceUser
+	var tell []*resourceUser
 	for subscribed, r := range rs.byURI {
 		if covers(subscribed, uri) {
 			for u := range r.users {
@@ -112,7 +112,7 @@ func (rs *resources) Updated(uri string) bool {
 	}
 	rs.mu.Unlock()
 	for _, u := range tell {
-		u.Updated(uri)
+		u.updated(uri)
 	}
 	return len(tell) > 0
 }
@@ -146,8 +146,8 @@ func (r *resource) end(err error) {
 		return
 	}
 	for u := range users {
-		if u.Ended != nil {
-			u.Ended(err)
+		if u.ended != nil {
+			u.ended(err)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (a *subscriber) subscribe(c *actors.Context) {
 
 func (a *subscriber) subscribed(c *actors.Context, err error) {
 	a.asking = false
-	opts := &a.resource.table.opts
+	opts := a.resource.table.opts
 	switch {
 	case a.again:
 		a.again = false
@@ -250,13 +250,13 @@ func (a *subscriber) subscribed(c *actors.Context, err error) {
 // renewed tells the users of a resource to read it again.
 func (rs *resources) renewed(r *resource) {
 	rs.mu.Lock()
-	tell := make([]*ResourceUser, 0, len(r.users))
+	tell := make([]*resourceUser, 0, len(r.users))
 	for u := range r.users {
 		tell = append(tell, u)
 	}
 	rs.mu.Unlock()
 	for _, u := range tell {
-		u.Updated(r.uri)
+		u.updated(r.uri)
 	}
 }
 

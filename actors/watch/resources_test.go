@@ -15,14 +15,15 @@ import (
 )
 
 func newResources(p *peer, live bool) *watch.Subscriptions {
-	return watch.NewSubscriptions(watch.ListenOptions{Do: p.do, Spawn: p.spawn, Permanent: func(err error) bool { return errors.Is(err, errCut) }, Live: func() bool { return live }})
+	return watch.NewSubscriptions(watch.Options{Do: p.do, Spawn: p.spawn, Permanent: func(err error) bool { return errors.Is(err, errCut) }, Live: func() bool { return live }})
 }
 
 // user is one who wants to hear of a resource.
 type user struct {
-	watch.ResourceUser
-	heard []string
-	ended []error
+	Updated func(uri string)
+	Ended   func(error)
+	heard   []string
+	ended   []error
 }
 
 func newUser() *user {
@@ -39,12 +40,12 @@ func TestResources(t *testing.T) {
 		p := newPeer(t, func(context.Context, *call.Request) (string, error) { return `{}`, nil })
 		rs := newResources(p, true)
 		a, b := newUser(), newUser()
-		removeA, err := rs.Add(t.Context(), "file:///d", a.ResourceUser)
+		removeA, err := rs.Add(t.Context(), "file:///d", a.Updated, a.Ended)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rb := rs.Resource("file:///d")
-		removeB, err := rs.Add(t.Context(), "file:///d", b.ResourceUser)
+		removeB, err := rs.Add(t.Context(), "file:///d", b.Updated, b.Ended)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestResourcesAreRenewed(t *testing.T) {
 		}
 		rs := newResources(p, false)
 		u := newUser()
-		remove, err := rs.Add(t.Context(), "file:///d", u.ResourceUser)
+		remove, err := rs.Add(t.Context(), "file:///d", u.Updated, u.Ended)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func TestResourcesRefused(t *testing.T) {
 					}
 					rs := newResources(p, true)
 					u := newUser()
-					_, err := rs.Add(t.Context(), "file:///d", u.ResourceUser)
+					_, err := rs.Add(t.Context(), "file:///d", u.Updated, u.Ended)
 					if later {
 						agrees = false
 						rs.Connected()
@@ -160,7 +161,7 @@ func TestResourcesGivenUp(t *testing.T) {
 		rs := newResources(p, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := rs.Add(ctx, "file:///d", newUser().ResourceUser); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := rs.Add(ctx, "file:///d", newUser().Updated, newUser().Ended); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
@@ -171,7 +172,7 @@ func TestResourcesGivenUp(t *testing.T) {
 		p.answer = func(context.Context, *call.Request) (string, error) { return `{}`, nil }
 		p.mu.Unlock()
 		u := newUser()
-		if _, err := rs.Add(t.Context(), "file:///d", u.ResourceUser); err != nil {
+		if _, err := rs.Add(t.Context(), "file:///d", u.Updated, u.Ended); err != nil {
 			t.Fatal(err)
 		}
 		r := rs.Resource("file:///d")

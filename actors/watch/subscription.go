@@ -149,7 +149,7 @@ func (a *subscription) heard(m *heard) {
 
 // ended is told when the request of a stream has its outcome.
 func (a *subscription) ended(c *actors.Context, m *streamEnded) {
-	st, opts := m.stream, &a.listen.table.opts
+	st, opts := m.stream, a.listen.table.opts
 	opts.Logger.Debug("a subscription's stream has ended", "acknowledged", st.acked, "error", m.err)
 	a.listen.table.forget(func(other *stream) bool { return other == st })
 	switch st {
@@ -197,7 +197,7 @@ func final(err error) bool {
 
 // pause waits before the next stream, longer each time (SUB-09).
 func (a *subscription) pause() {
-	o := &a.listen.table.opts
+	o := a.listen.table.opts
 	d := min(o.MinBackoff<<min(a.broken, 20), o.MaxBackoff)
 	a.broken++
 	a.retry.Set(d - time.Duration(rand.Int64N(int64(d/4)+1)))

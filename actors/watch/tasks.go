@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 )
 
-// Options says how tasks are watched. Do and Spawn are required.
+// Options says how tasks are watched, and subscriptions kept. Do and Spawn are required.
 type Options struct {
 	// Do carries out a request, as [conn.Conn.Do] does.
 	Do func(context.Context, *call.Request) (call.Result, error)
@@ -37,24 +37,44 @@ type Options struct {
 	// Quiet is how often at most a task is asked for whose changes are announced on
 	// a subscription. Zero means 30 s.
 	Quiet time.Duration
+
+	// Live reports whether there is a connection: without one no resource needs to be
+	// unsubscribed. Nil means always.
+	Live func() bool
+	// Permanent reports whether an error of Do will come again. Nil means never.
+	Permanent func(error) bool
+	// MinBackoff and MaxBackoff bound the pause before a stream of notices that broke is
+	// opened again; the pause starts anew after one that has held for Stable. Zero means
+	// 250 ms, 30 s and 5 s.
+	MinBackoff, MaxBackoff, Stable time.Duration
+
 	// Logger takes structured logs. Nil discards them.
 	Logger *slog.Logger
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults() *Options {
 	o.Limit = cmp.Or(o.Limit, 1000)
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.MinPoll = cmp.Or(o.MinPoll, 100*time.Millisecond)
 	o.MaxPoll = cmp.Or(o.MaxPoll, 5*time.Minute)
 	o.Quiet = cmp.Or(o.Quiet, 30*time.Second)
+	o.MinBackoff = cmp.Or(o.MinBackoff, 250*time.Millisecond)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
+	o.Stable = cmp.Or(o.Stable, 5*time.Second)
+	if o.Live == nil {
+		o.Live = func() bool { return true }
+	}
+	if o.Permanent == nil {
+		o.Permanent = func(error) bool { return false }
+	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return o
+	return &o
 }
 
 // Tasks are the watched tasks of one connection, by their ids. Its methods may be
 // used from any goroutine.
 type Tasks struct {
-	opts Options
+	opts *Options
 
 	mu   sync.Mutex
 	byID map[string]*Task

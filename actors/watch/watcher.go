@@ -173,7 +173,7 @@ func (a *watcher) setPoll(at time.Time) {
 // interval is the pause between two questions for the task: as it wishes, within
 // bounds, and a little more, so that many tasks do not beat in time (XTASK-09).
 func (a *watcher) interval(s *State) time.Duration {
-	o := &a.task.tasks.opts
+	o := a.task.tasks.opts
 	d := s.Poll
 	if d == 0 {
 		d = o.Poll << min(a.steps, 4)

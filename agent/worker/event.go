@@ -2,10 +2,9 @@ package worker
 
 import (
 	"encoding/json"
-	"sync"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/callbacks"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -43,18 +42,11 @@ type Event struct {
 // maxEvents is how many events may wait for OnEvent before no more jobs are claimed.
 const maxEvents = 4096
 
-// emitter passes events to an observer, in order and one after the other, in a task that
-// runs while there are events.
+// emitter passes events to an observer, in order and one after the other. The claimer and the actors
+// of jobs emit in passing; the observer may block, which no actor may.
 type emitter struct {
-	sys *actors.System
-	to  func(Event)
-
-	// mu guards the fields below. The claimer and the actors of jobs emit in passing; the
-	// observer may block, which no actor may.
-	mu      sync.Mutex
-	waiting []Event
-	busy    bool
-	idle    chan struct{} // closed when no event is left; nil without a waiter
+	callbacks.Queue
+	to func(Event)
 }
 
 func (e *emitter) emit(ev Event) {
@@ -63,61 +55,8 @@ func (e *emitter) emit(ev Event) {
 	}
 	ev.Time = store.Clock(time.Now())
 	ev.Job.Prompt, ev.Job.Input = "", nil
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.waiting = append(e.waiting, ev)
-	if !e.busy {
-		e.busy = true
-		e.sys.Go("worker events", e.run)
-	}
-}
-
-// run goes on after a panic of the observer, which is logged.
-func (e *emitter) run() {
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if len(e.waiting) > 0 { // it panicked
-			e.sys.Go("worker events", e.run)
-			return
-		}
-		e.busy = false
-		if e.idle != nil {
-			close(e.idle)
-			e.idle = nil
-		}
-	}()
-	for {
-		e.mu.Lock()
-		if len(e.waiting) == 0 {
-			e.mu.Unlock()
-			return
-		}
-		ev := e.waiting[0]
-		e.waiting = e.waiting[1:]
-		e.mu.Unlock()
-		e.to(ev)
-	}
+	e.Add(func() { e.to(ev) })
 }
 
 // full reports whether the observer is too far behind.
-func (e *emitter) full() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.waiting) >= maxEvents
-}
-
-// done returns a channel that is closed once the observer has received all events.
-func (e *emitter) done() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.busy {
-		c := make(chan struct{})
-		close(c)
-		return c
-	}
-	if e.idle == nil {
-		e.idle = make(chan struct{})
-	}
-	return e.idle
-}
+func (e *emitter) full() bool { return e.Len() >= maxEvents }

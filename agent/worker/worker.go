@@ -68,7 +68,7 @@ func New(rt *agent.Runtime, o *Options) (*Worker, error) {
 		w.agents[a.Name()] = a
 	}
 	w.names = slices.Sorted(maps.Keys(w.agents))
-	w.events.sys, w.events.to = rt.System(), opts.OnEvent
+	w.events.System, w.events.Owner, w.events.to = rt.System(), "worker events", opts.OnEvent
 	w.board.jobs, w.board.ended = make(map[string]*entry), make(map[store.JobState]int64)
 	return w, nil
 }
@@ -101,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stop()
 	<-ended
 	left := w.abandon()
-	<-w.events.done()
+	<-w.events.Idle()
 	switch {
 	case failed != nil:
 		return fmt.Errorf("the worker: %w", failed)

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/sanitize"
@@ -35,7 +35,8 @@ type clients struct {
 
 // newClients returns the clients of a server.
 func newClients(at *site, kept *records) (*clients, error) {
-	k := &clients{site: at, records: kept, known: make(map[string]*client), docs: documents{busy: make(chan struct{}, maxFetches)}, comers: ratelimit.New(1.0/60, 60), http: at.opts.HTTP}
+	k := &clients{site: at, records: kept, known: make(map[string]*client), comers: ratelimit.New(1.0/60, 60), http: at.opts.HTTP}
+	k.docs.busy, k.docs.by.Max = make(chan struct{}, maxFetches), maxDocuments
 	if k.http == nil {
 		guard, err := netguard.New(nil)
 		if err != nil {
@@ -85,9 +86,7 @@ func (k *clients) find(r *http.Request, id string) (*client, error) {
 // documents are clients by the address of their document.
 type documents struct {
 	busy chan struct{} // has room for the fetches that are out at once
-
-	mu sync.Mutex // guards by, of goroutines of net/http, each for an instant
-	by map[string]*fetched
+	by   memo.Map[string, *fetched]
 }
 
 type fetched struct {
@@ -103,24 +102,6 @@ const (
 	maxFetches   = 8
 )
 
-func (d *documents) of(id string, now time.Time) *fetched {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f := d.by[id]; f != nil && now.Before(f.until) {
-		return f
-	}
-	return nil
-}
-
-func (d *documents) keep(id string, f *fetched) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.by == nil || len(d.by) >= maxDocuments {
-		d.by = make(map[string]*fetched)
-	}
-	d.by[id] = f
-}
-
 // documentOf returns the client that the document at an address describes. What could not be
 // fetched is not fetched again at once, and one address may cause few fetches (SECA-33).
 func (k *clients) documentOf(r *http.Request, id string) (*client, error) {
@@ -128,7 +109,7 @@ func (k *clients) documentOf(r *http.Request, id string) (*client, error) {
 		return nil, errNoClient
 	}
 	now := time.Now()
-	if f := k.docs.of(id, now); f != nil {
+	if f, ok := k.docs.by.Get(id); ok && now.Before(f.until) {
 		return f.client, f.err
 	}
 	if k.comers.Take(k.comers.Of(k.addressOf(r))) > 0 {
@@ -157,7 +138,7 @@ func (k *clients) documentOf(r *http.Request, id string) (*client, error) {
 	} else {
 		f.client = &client{ID: id, Name: sanitize.Line(m.Name, maxName), Redirects: m.RedirectURIs, Method: oauth.AuthNone, NoRefresh: noRefresh(m), kind: described}
 	}
-	k.docs.keep(id, f)
+	k.docs.by.Set(id, f, 0)
 	return f.client, f.err
 }
 

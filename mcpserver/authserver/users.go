@@ -17,7 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/argon2"
@@ -42,7 +42,11 @@ type users struct {
 	names   *ratelimit.Limits
 	sources *ratelimit.Limits
 
-	mu   sync.Mutex // guards what follows, of goroutines of net/http; it is held while one reads the file, which is small
+	read atomic.Pointer[userFile] // nil before
+}
+
+// userFile is the file as it was last read.
+type userFile struct {
 	seen os.FileInfo
 	by   map[string]string // hashes
 }
@@ -66,24 +70,23 @@ func (u *users) join(v *pages, _ *records) error {
 
 // hashOf returns the hash of a user's password, by the file as it is now.
 func (u *users) hashOf(name string) (hash string, ok bool, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	now, err := os.Stat(u.file)
 	if err != nil {
 		return "", false, fmt.Errorf("the users: %w", err)
 	}
-	if old := u.seen; old == nil || !os.SameFile(old, now) || !old.ModTime().Equal(now.ModTime()) || old.Size() != now.Size() {
+	file := u.read.Load()
+	if file == nil || !os.SameFile(file.seen, now) || !file.seen.ModTime().Equal(now.ModTime()) || file.seen.Size() != now.Size() {
 		list, err := readUsers(u.file)
 		if err != nil {
 			return "", false, err
 		}
-		u.by = make(map[string]string, len(list))
+		file = &userFile{seen: now, by: make(map[string]string, len(list))}
 		for _, one := range list {
-			u.by[one.name] = one.hash
+			file.by[one.name] = one.hash
 		}
-		u.seen = now
+		u.read.Store(file) // several requests may read it at once: it is small
 	}
-	hash, ok = u.by[name]
+	hash, ok = file.by[name]
 	return hash, ok, nil
 }
 

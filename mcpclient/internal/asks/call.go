@@ -130,7 +130,7 @@ func (t *Call) End() {
 	t.ends = nil
 }
 
-// Ends implements [call.Ender]: a call that has failed without the server's answer is
+// Ends is called by package call: a call that has failed without the server's answer is
 // remembered before it leaves the calls that are out, so that a question in between finds it.
 func (t *Call) Ends(err error) {
 	if MayAsk(t.Method) && !t.asks.Answered(err) && !t.remembered.Swap(true) {

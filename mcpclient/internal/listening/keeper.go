@@ -72,12 +72,20 @@ func (k *Keeper) remove(r *Resource) {
 	}
 }
 
-// Want says which lists are to be kept fresh.
-func (k *Keeper) Want(change func(*mcp.SubscriptionFilter)) {
+// Want says that a list is to be kept fresh, by the method that reads it: changes are listened for
+// if the server announces them.
+func (k *Keeper) Want(method string, caps *mcp.ServerCapabilities) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.lists
-	change(&k.lists)
+	switch f := &k.lists; method {
+	case mcp.MethodListTools:
+		f.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
+	case mcp.MethodListPrompts:
+		f.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
+	case mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodListSkills:
+		f.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
+	}
 	if !sameFilter(&before, &k.lists) {
 		k.due(wishDelay)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/conn"
@@ -22,9 +23,10 @@ type Options struct {
 	Log    *slog.Logger
 	Closed error // for what is asked after the end
 	// Answer answers what a task asks for; Cancels reports whether the server cancels tasks.
-	Answer   func(context.Context, *watch.Task, mcp.InputRequests) (mcp.InputResponses, error)
-	Cancels  func() bool
-	OnServed func(*watch.ServedTask)
+	Answer  func(context.Context, *watch.Task, mcp.InputRequests) (mcp.InputResponses, error)
+	Cancels func() bool
+	Told    func() bool // the server is told of the tasks that are carried out for it
+	Go      func(func())
 	// NotAccepted makes the error of a resource that is not announced, Failed names the server.
 	NotAccepted func(uri string) error
 	Failed      func(error) error
@@ -43,14 +45,45 @@ type Watching struct {
 func New(o Options) *Watching {
 	w := &Watching{Options: o}
 	w.Tasks = watch.NewTasks(watch.Options{Do: o.Do, Spawn: o.Conn.SpawnChild, Logger: o.Log, Answer: o.Answer, Cancels: o.Cancels})
-	w.Served = watch.NewServed(watch.ServedOptions{Spawn: o.Conn.SpawnChild, OnStatus: o.OnServed, Logger: o.Log})
-	w.Subscriptions = watch.NewSubscriptions(watch.ListenOptions{
+	w.Served = watch.NewServed(watch.ServedOptions{Spawn: o.Conn.SpawnChild, OnStatus: w.servedChanged, Logger: o.Log})
+	w.Subscriptions = watch.NewSubscriptions(watch.Options{
 		Do: o.Do, Spawn: o.Conn.SpawnChild, Logger: o.Log,
 		Live:      func() bool { return o.Conn.Status().State == conn.Ready },
 		Permanent: func(err error) bool { return errors.Is(err, conn.ErrPermanent) },
 	})
 	w.Keeper = &Keeper{watching: w}
 	return w
+}
+
+// servedChanged tells the server that one of its tasks has changed (TASK-14), if it
+// is there to hear it.
+func (w *Watching) servedChanged(served *watch.ServedTask) {
+	t := served.Core()
+	if !w.Told() {
+		return
+	}
+	w.Go(func() {
+		raw, err := mcp.Marshal(&t)
+		if err == nil {
+			err = w.Conn.Notify(mcp.NotificationTaskStatus, raw)
+		}
+		if err != nil {
+			w.Log.Debug("the server was not told of its task", "error", err)
+		}
+	})
+}
+
+// WatchNoticed lets waiter wait for a task, of which the server is to announce the changes.
+func (w *Watching) WatchNoticed(g watch.Generation, id string, seed *watch.State, tag any, waiter *watch.Waiter) (leave func(), err error) {
+	resume, over := waiter.Resume, sync.OnceFunc(func() { w.Keeper.RemoveTask(id) })
+	waiter.Resume = func(out call.Outcome) { over(); resume(out) }
+	w.Keeper.AddTask(id)
+	_, leave, err = w.Tasks.Watch(g, id, seed, tag, waiter)
+	if err != nil {
+		over()
+		return nil, err
+	}
+	return func() { over(); leave() }, nil
 }
 
 // Close ends what would keep the connection from draining.

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/internal/mirror"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
 )
 
 // Headers remembers what the schemas of the tools that were listed last say about headers.
@@ -62,12 +63,45 @@ func (c *Cache) HeadersFor(name string, params json.RawMessage) ([]mcp.Header, e
 	return mirror.Headers(a.Params, p.Arguments)
 }
 
+// AddHeaders adds to a tools/call what it has to repeat (HDR-23). The list is read for it if that
+// was never done, and the server has tools.
+func (c *Cache) AddHeaders(ctx context.Context, req *call.Request, has bool) error {
+	if has && !c.Tools.WasRead() {
+		if _, err := c.Tools.Get(ctx); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
+			c.Tools.source.Log().Debug("calling a tool without knowing which headers it wants", "tool", req.Name, "error", err)
+		}
+	}
+	headers, err := c.HeadersFor(req.Name, req.Params)
+	req.Headers = headers
+	return err
+}
+
+// CorrectHeaders reads the list anew, and has the call sent once more with other headers. Read is
+// called with them, and returns an outcome where the call ends instead.
+func (c *Cache) CorrectHeaders(name string, params json.RawMessage, read func([]mcp.Header, error) *call.Outcome) call.Step {
+	return call.Step{Clocks: true, Wait: func(resume func(call.Step)) func(error) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		c.Tools.source.Go("headers of a call", func() {
+			defer cancel(nil)
+			headers, err := c.renewHeaders(ctx, name, params)
+			if out := read(headers, err); out != nil {
+				resume(call.Step{Outcome: out})
+				return
+			}
+			resume(call.Step{Retry: &call.Retry{Params: params, Headers: headers}})
+		})
+		return cancel
+	}}
+}
+
 // ErrGone says that a tool is not in the list any more.
 var ErrGone = errors.New("the tool is not in the list any more")
 
-// RenewHeaders is HeadersFor with a list that is read anew. The headers are not nil: none is
+// renewHeaders is HeadersFor with a list that is read anew. The headers are not nil: none is
 // another thing than those of before.
-func (c *Cache) RenewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
+func (c *Cache) renewHeaders(ctx context.Context, name string, params json.RawMessage) ([]mcp.Header, error) {
 	c.Tools.Invalidate()
 	c.Tools.Notify()
 	if _, err := c.Tools.Get(ctx); err != nil {

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/internal/schema"
-	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
 )
 
 // Bounds on the compiled schemas of one client.

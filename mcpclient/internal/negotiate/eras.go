@@ -3,8 +3,8 @@ package negotiate
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
 )
 
 // EraLife is how long a verdict holds: a server that was upgraded must not be locked out for

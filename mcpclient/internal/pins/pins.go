@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/memo"
 )
 
 // maxSeen bounds the definitions that are kept.

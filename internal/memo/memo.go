@@ -9,7 +9,7 @@ type Map[K comparable, V any] struct {
 	Max     int // entries
 	MaxSize int // bytes of all, as Set is told; zero is no bound
 
-	mu   sync.Mutex // guards the fields below it: a call makes several lookups, each of which would be a message to an actor
+	mu   sync.Mutex // guards the fields below it: calls and requests look values up in passing, each of which would be a message to an actor
 	m    map[K]V
 	size int
 }
