@@ -242,7 +242,7 @@ func FuzzParams(f *testing.F) {
 			t.Errorf("Params(%q): got both %v and %v", schema, params, err)
 		}
 		for _, p := range params {
-			if !token(p.Header) || len(p.Path) == 0 {
+			if !IsToken(p.Header) || len(p.Path) == 0 {
 				t.Errorf("Params(%q): got %+v", schema, p)
 			}
 		}

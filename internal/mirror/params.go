@@ -122,7 +122,7 @@ func (w *walker) annotated(s map[string]any, value any, path []string, direct bo
 	switch {
 	case !direct || len(path) == 0:
 		return fmt.Errorf("at %.100q: properties alone must lead to it", at)
-	case !ok || !token(name):
+	case !ok || !IsToken(name):
 		return fmt.Errorf("at %.100q: %.100q is not the name of a header", at, fmt.Sprint(value))
 	case w.names[strings.ToLower(name)]:
 		return fmt.Errorf("at %.100q: %.100q is there twice", at, name)
@@ -157,8 +157,8 @@ func scalar(v any) bool {
 
 func isList(v any) bool { _, ok := v.([]any); return ok }
 
-// token reports whether s can be a part of a header's name (RFC 9110, 5.6.2).
-func token(s string) bool {
+// IsToken reports whether s can be a part of a header's name (RFC 9110, 5.6.2).
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {

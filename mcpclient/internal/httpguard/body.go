@@ -70,13 +70,6 @@ func contentEncoding(h http.Header) string {
 	return strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ", ")))
 }
 
-// ReadAll reads what [Body] gives, and closes it.
-func ReadAll(resp *http.Response, max int64) ([]byte, error) {
-	b := Body(resp, max)
-	defer b.Close()
-	return io.ReadAll(b)
-}
-
 // body counts what is read.
 type body struct {
 	src io.Closer

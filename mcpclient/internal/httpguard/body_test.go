@@ -48,7 +48,7 @@ func TestBody(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, max := range []int64{0, -1, int64(len(text))} {
-			got, err := ReadAll(response(tt.encoding, tt.body), max)
+			got, err := readAll(response(tt.encoding, tt.body), max)
 			if err != nil || !bytes.Equal(got, tt.want) {
 				t.Errorf("%s, max %d: got %d bytes, %v, want %d", tt.name, max, len(got), err, len(tt.want))
 			}
@@ -122,14 +122,14 @@ func TestAnnouncedLength(t *testing.T) {
 	resp := response("", nil)
 	resp.ContentLength = DefaultMax + 1
 	resp.Body = io.NopCloser(iotest.ErrReader(errors.New("it was read")))
-	if _, err := ReadAll(resp, 0); err == nil || err.Error() != (&TooLargeError{DefaultMax}).Error() {
+	if _, err := readAll(resp, 0); err == nil || err.Error() != (&TooLargeError{DefaultMax}).Error() {
 		t.Errorf("a length of %d: got %v, want a TooLargeError", resp.ContentLength, err)
 	}
 }
 
 func TestExactlyTheLimit(t *testing.T) {
 	for _, size := range []int{999, 1000, 1001} {
-		got, err := ReadAll(response("gzip", zip(t, noise(size))), 1000)
+		got, err := readAll(response("gzip", zip(t, noise(size))), 1000)
 		if (err == nil) != (size <= 1000) || len(got) != min(size, 1000) {
 			t.Errorf("%d of 1000 bytes: got %d, %v", size, len(got), err)
 		}
@@ -170,8 +170,15 @@ func FuzzBody(f *testing.F) {
 	f.Add("gzip,gzip", []byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, encoding string, b []byte) {
 		const limit = 2 << 20
-		if got, _ := ReadAll(response(encoding, b), limit); len(got) > limit {
+		if got, _ := readAll(response(encoding, b), limit); len(got) > limit {
 			t.Errorf("got %d bytes, want at most %d", len(got), limit)
 		}
 	})
+}
+
+// readAll reads what Body gives, and closes it.
+func readAll(resp *http.Response, max int64) ([]byte, error) {
+	b := Body(resp, max)
+	defer b.Close()
+	return io.ReadAll(b)
 }

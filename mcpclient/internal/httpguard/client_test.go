@@ -365,7 +365,7 @@ func TestStreamOutlivesHeaderLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if got, err := ReadAll(resp, 0); err != nil || string(got) != "late" {
+		if got, err := readAll(resp, 0); err != nil || string(got) != "late" {
 			t.Errorf("reading after the limit: got %q, %v, want late", got, err)
 		}
 	})
@@ -449,7 +449,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Errorf("POST %s: %v", base+sub, err)
 			continue
 		}
-		if got, err := ReadAll(resp, 0); string(got) != want || err != nil {
+		if got, err := readAll(resp, 0); string(got) != want || err != nil {
 			t.Errorf("POST %s: got %q, %v, want %q", base+sub, got, err, want)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/troupe-dev/troupe/internal/mirror"
 )
 
 // ErrHeader says that a header of the configuration cannot be sent.
@@ -27,7 +29,7 @@ func CheckHeader(h http.Header) error {
 	for name, values := range h {
 		key := http.CanonicalHeaderKey(name)
 		switch {
-		case !isToken(name):
+		case !mirror.IsToken(name):
 			return fmt.Errorf("%w: %.100q is not a header's name", ErrHeader, name)
 		case ours[key] || strings.HasPrefix(key, "Mcp-Param-"):
 			return fmt.Errorf("%w: %s is set by the transport itself", ErrHeader, key)
@@ -50,16 +52,4 @@ func ValidValue(v string) bool {
 		}
 	}
 	return true
-}
-
-// isToken reports whether s is a token (RFC 9110, 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
-	}
-	return s != ""
 }
