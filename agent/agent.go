@@ -263,7 +263,7 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 	}
 	prompt, err := a.startsWith(prompt, o.Input)
 	if err == nil {
-		err = a.checkTenant(o.Tenant)
+		err = cmp.Or(o.OnUnknown.check(), a.checkTenant(o.Tenant))
 	}
 	if err != nil {
 		return nil, errorOf(fmt.Sprintf("starting run %q", o.ID), err)

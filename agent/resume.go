@@ -262,7 +262,8 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 	if err != nil {
 		return nil, err
 	}
-	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true}
+	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true,
+		worked: time.Duration(re.State.Started.WallMS)*time.Millisecond - re.State.Wall}
 	own := loop.Own{ID: run.id, Check: check, Resumes: &re.Resumption}
 	for _, child := range re.below {
 		if run.below == nil {
@@ -334,7 +335,7 @@ func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, err
 	if found.works() || found.loop != nil && !errors.Is(found.loop.Outcome().Err, ErrSuspended) {
 		return found, nil
 	}
-	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, EndsJob: o.EndsJob})
+	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, EndsJob: o.EndsJob})
 	var refused *NotResumableError
 	switch {
 	case errors.As(err, &refused):

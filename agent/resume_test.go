@@ -239,7 +239,10 @@ func TestResumeAsks(t *testing.T) {
 		answer agent.Decision
 		says   string
 		err    error
+		start  bool
 	}{
+		{policy: agent.TellUnknown, says: "is unknown", start: true},
+		{policy: agent.EndUnknown, err: agent.ErrOutcomeUnknown, start: true},
 		{answer: agent.Happened("the line is there"), says: "the line is there"},
 		{answer: agent.CallAgain(), says: "4"},
 		{answer: agent.TellModel("ask again"), says: "ask again"},
@@ -263,8 +266,18 @@ func TestResumeAsks(t *testing.T) {
 			human, model := oneAnswer{answer: tt.answer}, llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
 				return llmtest.Say(fmt.Sprint(req.Messages[len(req.Messages)-1].Content[0].(*mcp.ToolResultContent).Content.Text()))
 			}))
-			second := open(t, &agent.Options{Store: s, Model: model, Tools: []agent.Tool{double}, OnUnknown: tt.policy, OnAsk: human.onAsk})
-			run, err := second.Resume(t.Context(), "r1", nil)
+			opts := &agent.Options{Store: s, Model: model, Tools: []agent.Tool{double}, OnAsk: human.onAsk}
+			if !tt.start {
+				opts.OnUnknown = tt.policy
+			}
+			second := open(t, opts)
+			var run *agent.Run
+			var err error
+			if tt.start { // the same ID goes on by the policy of its caller
+				run, err = second.Start(t.Context(), "go", &agent.RunOptions{ID: "r1", OnUnknown: tt.policy})
+			} else {
+				run, err = second.Resume(t.Context(), "r1", nil)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

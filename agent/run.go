@@ -26,6 +26,7 @@ type Run struct {
 	tenant *Tenant   // whose connections it uses; nil for the runtime's
 
 	resumes bool               // it goes on where a process has left it
+	worked  time.Duration      // before that
 	below   *sync.Map          // of *claimed, by run ID: runs that it has started and that go on; nil for none
 	stuck   *NotResumableError // why it was not resumed; nil for none
 }
@@ -85,6 +86,10 @@ func (r *Run) idle(ctx context.Context) error {
 	}
 	return r.loop.Idle(ctx)
 }
+
+// Worked returns about how long a run that was resumed here had worked before, without its waits for people
+// and the time that no process had it. It is zero for a run that was begun here.
+func (r *Run) Worked() time.Duration { return r.worked }
 
 // Done returns a channel that is closed once the run has ended. It is nil for a run of
 // another process or of the past: use Wait for those.

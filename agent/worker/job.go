@@ -394,6 +394,9 @@ func (j *work) started(c *actors.Context, m started) {
 		j.close(c, j.job.Run, j.recovered)
 		return
 	}
+	if m.resumed {
+		j.left = j.job.Timeout - m.run.Worked()
+	}
 	j.startClock()
 	if m.resumed {
 		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: Event{Type: JobResumed}})

@@ -116,3 +116,43 @@ func TestParkAfter(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeoutAfterParking: the timeout of a job goes on where it was when the job was parked; the wait is
+// not counted (TIME-05).
+func TestTimeoutAfterParking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory()
+		var effects atomic.Int64
+		model := llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+			last := llmtest.Say("done")
+			if len(req.Messages) == 1 {
+				last = llmtest.Call("count", nil)
+			}
+			return llmtest.Join(llmtest.Slow(2*time.Minute), last)
+		}))
+		open(t, s, model, &agent.Config{Approve: agent.AskAlways, AskExpiry: 24 * time.Hour, Tools: []agent.Tool{counted(false, &effects)}}, nil)
+		wants := map[string]store.JobState{"short": store.JobLimited, "long": store.JobDone}
+		for id, timeout := range map[string]time.Duration{"short": 3 * time.Minute, "long": 5 * time.Minute} {
+			add(t, s, store.Job{ID: id, Timeout: timeout})
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for id := range wants {
+			if j := want(t, s, id, store.JobWaiting); j.Owner != "" {
+				t.Errorf("job %s is held by %s, want it parked", id, j.Owner)
+			}
+			asks, err := s.Asks(t.Context(), store.AskQuery{Run: id + ".1"})
+			if err != nil || len(asks) != 1 {
+				t.Fatalf("Asks: got %+v, %v", asks, err)
+			}
+			if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskAccepted, By: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for id, state := range wants {
+			want(t, s, id, state)
+		}
+	})
+}
