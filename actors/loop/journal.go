@@ -374,7 +374,7 @@ func (j *journal) leaseRenewed(c *actors.Context, m renewed) {
 	j.lease.renewing = false
 	err, next := m.err, untilRenewal(time.Now(), j.cfg.Lease)
 	switch {
-	case j.final: // the run is over, and its lease with it
+	case j.final && !j.unsure: // the run is over, and its lease with it
 	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFinished):
 		j.fail(c, err)
 	default:
