@@ -81,7 +81,7 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if re.Head, err = runlog.Write(ctx, rt.store, head, rt.owner, cmp.Or(rt.opts.Lease, defaultLease), entries, asks); err != nil {
 		return nil, err
 	}
-	again := ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler}
+	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler}
 	var run *Run
 	if err = rt.fold(ctx, re, again); err == nil {
 		run, err = rt.goOn(ctx, a, re, again)

@@ -25,6 +25,9 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if _, err := compileAll(o.Tools); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
+	if err := o.OnDrift.check(); err != nil {
+		return nil, err
+	}
 	if err := o.OnUnknown.check(); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}

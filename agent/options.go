@@ -60,6 +60,9 @@ type Options struct {
 	// OnUnknown is what becomes of a call of unknown outcome when a run is resumed. The zero value
 	// asks a person.
 	OnUnknown UnknownPolicy
+	// OnDrift is what becomes of a resumed run whose agent or tools are not as it has recorded
+	// them. The zero value is [AdoptDrift].
+	OnDrift DriftPolicy
 	// Tracer observes runs, turns and tool calls. Nil means none.
 	Tracer Tracer
 	// Lease is how long the lease on a run lasts, which is renewed three times in it: after

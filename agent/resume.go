@@ -38,6 +38,33 @@ type ResumeOptions struct {
 	OnUnknown UnknownPolicy
 	// EndsJob is as in [RunOptions].
 	EndsJob func(*Result) *store.JobUpdate
+	// Drift is what becomes of the run if the instructions or the model of its agent, or its tools,
+	// are not as it has recorded them. Empty is [Options].OnDrift. The journal says what differs,
+	// in run.drifted.
+	Drift DriftPolicy
+}
+
+// DriftPolicy says how a run goes on whose agent or tools are not as it has recorded them.
+type DriftPolicy string
+
+// The policies for runs whose agent or tools differ.
+const (
+	// AdoptDrift goes on with the agent and the tools as they are defined now.
+	AdoptDrift DriftPolicy = runlog.DriftAdopt
+	// ContinueDrift keeps the recorded instructions; a tool that is new, or has another
+	// definition, is called with a person's approval only. The model is that of today.
+	ContinueDrift DriftPolicy = runlog.DriftContinue
+	// StopDrift leaves the run as it is: the error is a [*NotResumableError] that says what
+	// differs.
+	StopDrift DriftPolicy = runlog.DriftStop
+)
+
+func (p DriftPolicy) check() error {
+	switch p {
+	case "", AdoptDrift, ContinueDrift, StopDrift:
+		return nil
+	}
+	return fmt.Errorf("unknown policy for drift %q: want continue, stop or adopt", string(p))
 }
 
 // UnknownPolicy says what becomes of a call of a run that goes on if the call may have had its
@@ -80,7 +107,7 @@ const defaultLease = time.Minute
 // run that has started them, and not without it.
 func (rt *Runtime) Resume(ctx context.Context, id string, o *ResumeOptions) (*Run, error) {
 	opts := *cmp.Or(o, new(ResumeOptions))
-	if err := opts.OnUnknown.check(); err != nil {
+	if err := cmp.Or(opts.OnUnknown.check(), opts.Drift.check()); err != nil {
 		return nil, fmt.Errorf("resuming run %q: %w", id, err)
 	}
 	if _, busy := rt.resuming.LoadOrStore(id, true); busy {
@@ -159,7 +186,7 @@ func (rt *Runtime) claim(ctx context.Context, id string, o ResumeOptions) (_ *cl
 
 // fold reads the journal of a run that was claimed, and claims those below it.
 func (rt *Runtime) fold(ctx context.Context, cl *claimed, o ResumeOptions) (err error) {
-	cl.Unknown = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown))
+	cl.Unknown, cl.OnDrift = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown)), string(cmp.Or(o.Drift, rt.opts.OnDrift))
 	if cl.State, err = runlog.Fold(ctx, rt.store, cl.Head.ID); err != nil {
 		return err
 	}
@@ -274,8 +301,36 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, EndsJob: o.EndsJob}, from); err != nil {
 		return nil, err
 	}
+	if err := a.stopOnDrift(ctx, re, own.Tools); err != nil {
+		return nil, err
+	}
 	run.record.resume(re.State, re.Decided)
 	return run, nil
+}
+
+// stopOnDrift refuses a run whose agent or tools differ, if that is the policy. Of an agent that the
+// run was handed to it looks at the instructions and the model.
+func (a *Agent) stopOnDrift(ctx context.Context, re *claimed, tools loop.Tools) error {
+	if re.OnDrift != runlog.DriftStop {
+		return nil
+	}
+	works, refs := a, re.State.Listed.Tools
+	if to := re.State.Agent.To; to != a.name {
+		if defined, ok := a.rt.defined.Load(to); ok {
+			works = defined.(*Agent)
+		}
+	} else if tools != nil {
+		offer, _ := tools.Offer(ctx)
+		refs = offer.Refs()
+	}
+	what, _ := re.State.Drift(works.cfg.Instructions, works.model.Name(), refs)
+	if len(what) == 0 && works == a && re.Drift {
+		what = []string{"the servers, the form of the answer or the allowed tools of its agent are others"}
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return &NotResumableError{re.Head.ID, "it would not go on as it was recorded, and that is not allowed here: " + strings.Join(what, "; ")}
 }
 
 // readDigest reads the digest that String has written.

@@ -31,14 +31,18 @@ type calls struct {
 	allowed map[string]allowance // by the hashes of tools
 	seen    runlog.Taint         // as last written
 
-	onUnknown string // [Resumption].Unknown
-	ends      error  // why the run ends, once what was decided is written; nil for not at all
+	onUnknown string   // [Resumption].Unknown
+	drifted   []string // tools that are not those that the run has recorded: a person is asked before they are called
+	ends      error    // why the run ends, once what was decided is written; nil for not at all
 }
 
 // act begins the calls of a turn: each is refused, asked about, or made once there
 // is room.
 func (cs *calls) act(c *actors.Context, rulings []ruling) {
 	for i := range rulings {
+		if rulings[i].verdict == guard.Allow && slices.Contains(cs.drifted, cs.turn.calls[i].name) {
+			rulings[i].verdict = guard.Ask
+		}
 		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != guard.Allow {
 			rulings[i].refusal = "not called: it needs a human's consent, and the run has no person to ask"
 		}

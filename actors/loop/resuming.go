@@ -46,6 +46,7 @@ type Resumption struct {
 	// Unknown is what becomes of a call that the process before has sent, that has no result and may
 	// not be made twice: [runlog.OutcomeAsk] (so is empty), OutcomeAgain, OutcomeTell or OutcomeEnd.
 	Unknown string
+	OnDrift string // [runlog.DriftContinue] or DriftAdopt, which is empty too
 
 	lost *runlog.Entry // of the turn that was open; nil for none
 }
@@ -204,11 +205,17 @@ func (r *run) resuming(c *actors.Context, msg any) {
 		return
 	}
 	s := r.cfg.Resumes.State
+	cfg, drifted := r.cfg.Resumes.keepTo(m.cfg, m.listed.offer)
+	m.cfg, r.calls.drifted = cfg, r.cfg.Resumes.drifted(drifted)
 	r.cfg, r.h.cfg.Resumes = m.cfg, nil // the run has it now
 	r.cfg.Resumes = nil
 	before := r.talk.offer(m.listed)
 	if len(before) > 0 && sameTools(before[0].Body.(*runlog.ToolsListed), &s.Listed) {
 		before = nil
+	}
+	if drifted != nil {
+		c.Log().Warn("a run goes on that is not as it was recorded", "run", r.cfg.ID, "differences", drifted.Body.(*runlog.RunDrifted).What)
+		before = append([]runlog.Entry{*drifted}, before...)
 	}
 	r.takeUpAsks(c, s)
 	r.goOn(c, s, before)

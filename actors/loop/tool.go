@@ -97,6 +97,9 @@ func NewOffer(tools []Tool) *Offer {
 	return o
 }
 
+// Refs returns the tools with the hashes of their definitions. They must not be changed.
+func (o *Offer) Refs() []runlog.ToolRef { return o.refs }
+
 // Servers returns the servers that have tools in the offer, sorted. It must not be
 // changed.
 func (o *Offer) Servers() []string { return o.servers }

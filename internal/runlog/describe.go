@@ -99,6 +99,8 @@ func teamText(body any) string {
 	switch b := body.(type) {
 	case *RunParked:
 		return b.Why
+	case *RunDrifted:
+		return strings.Join(b.What, "; ")
 	case *RunResumed:
 		return strings.TrimSpace(fmt.Sprintf("by %s; %d calls are open", b.Owner, len(b.Open)))
 	case *RunForked:

@@ -21,6 +21,7 @@ const (
 	ModelFailedType = "model.failed" // the model was asked, and the turn has no result
 	RunParkedType   = "run.parked"   // no process works on the run any more, until it is resumed
 	RunResumedType  = "run.resumed"  // a process goes on with it
+	RunDriftedType  = "run.drifted"  // it goes on, and not everything is as it has recorded it
 	RunForkedType   = "run.forked"   // the events before it are those of another run
 	InputAddedType  = "input.added"  // a message of the run itself to the model
 	SpentType       = "spent"        // what was paid for beside the turns; Key is the call's, empty for none
@@ -65,6 +66,7 @@ var bodies = map[string]func() any{
 	store.AskSettled:     func() any { return new(AskSettled) },
 	RunParkedType:        func() any { return new(RunParked) },
 	RunResumedType:       func() any { return new(RunResumed) },
+	RunDriftedType:       func() any { return new(RunDrifted) },
 	RunForkedType:        func() any { return new(RunForked) },
 	InputAddedType:       func() any { return new(InputAdded) },
 	LimitReachedType:     func() any { return new(LimitReached) },

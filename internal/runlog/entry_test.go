@@ -28,6 +28,7 @@ func samples() map[string]any {
 		store.AskSettled:     &AskSettled{Status: store.AskAccepted, By: "ada", Scope: "once"},
 		RunParkedType:        &RunParked{Why: "it was suspended"},
 		RunResumedType:       &RunResumed{Owner: "o", Program: "p", Drift: true, Open: []string{"k"}},
+		RunDriftedType:       &RunDrifted{Policy: DriftContinue, What: []string{"w"}, Tools: []string{"t"}},
 		RunForkedType:        &RunForked{From: "r", At: 7, Program: "p", Results: []string{"k"}, Prompt: true, Said: true},
 		InputAddedType:       &InputAdded{Message: llm.User("again"), Why: AddedRedo},
 		LimitReachedType:     &LimitReached{Account: "run r", Limit: "cost", Max: "0.25", Spent: "0.20", Then: LimitAsk},

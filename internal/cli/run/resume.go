@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ import (
 // ResumeCommand is "troupe runs resume".
 func ResumeCommand(e *env.Env) *cobra.Command {
 	var f runFlags
-	var unknown string
+	var unknown, drift string
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that no process works on",
@@ -26,28 +27,35 @@ for what it has answered, and questions that were answered meanwhile count. A ca
 its tool is declared safe to repeat; about any other you are asked, or --on-unknown says what to do.
 
 RUN is its id, an unambiguous beginning of it, or -1 for the newest ("last" too), -2 for the one before it. The flags are those of
-"troupe run", as the run was begun with: its servers, its model, its agent. Its limits stay those that it was begun with.`,
+"troupe run", as the run was begun with: its servers, its model, its agent. Its limits stay those that it was begun with.
+If its agent or its tools are not as the run has recorded them, --drift says what to do; "troupe runs show" says what differs.`,
 		Example: `  troupe runs resume last
   troupe runs resume 0197c1 --mcp "npx -y @modelcontextprotocol/server-filesystem ."`,
 		Args: env.OneArg("a run"),
-		RunE: func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), e, &f, args[0], unknown) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return resume(cmd.Context(), e, &f, args[0], unknown, agent.DriftPolicy(drift))
+		},
 	}
 	f.Flags.Add(cmd)
 	cmd.Flags().StringVar(&f.output, "output-format", "text", "`FORMAT` of stdout: text, json (one object), stream-json (one event a line)")
+	cmd.Flags().StringVar(&drift, "drift", "adopt", "if its agent or its tools are not as recorded, go on `HOW`: continue (recorded instructions; tools that differ ask), stop (do not), adopt (as all is now)")
 	cmd.Flags().StringVar(&unknown, "on-unknown", "ask", setup.UnknownUsage)
 	return cmd
 }
 
-func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string) error {
+func resume(ctx context.Context, e *env.Env, f *runFlags, name, unknown string, drift agent.DriftPolicy) error {
 	policy, err := setup.UnknownPolicy(unknown)
 	if err != nil {
 		return err
+	}
+	if !slices.Contains([]agent.DriftPolicy{agent.ContinueDrift, agent.StopDrift, agent.AdoptDrift}, drift) {
+		return env.Usagef("--drift %q: want continue, stop or adopt", string(drift))
 	}
 	return goOn(ctx, e, f, name, func(o *setup.Opened, head store.Run) (*agent.Run, error) {
 		if head.State.Ended() {
 			return nil, env.Usagef("the run %s has ended, as %s: there is nothing to go on with", head.ID, head.State)
 		}
-		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy})
+		run, err := o.Runtime.Resume(ctx, head.ID, &agent.ResumeOptions{OnUnknown: policy, Drift: drift})
 		if errors.Is(err, store.ErrLeased) {
 			return nil, fmt.Errorf("a process works on the run %s, or did until a moment ago: try again after %s", head.ID, head.Expires.Local().Format("15:04:05"))
 		}
