@@ -156,3 +156,59 @@ func TestTimeoutAfterParking(t *testing.T) {
 		}
 	})
 }
+
+// TestParkTree: a job whose sub-agent waits for a person is parked with it, and goes on with both.
+func TestParkTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counting{Store: memory()}
+		var effects atomic.Int64
+		rt, err := agent.Open(t.Context(), &agent.Options{Store: s, Model: llmtest.ByHistory(llmtest.Call("below", map[string]string{"prompt": "go"}), llmtest.Say("done"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rt.Close()
+		below, err := rt.Agent("below", &agent.Config{Model: llmtest.ByHistory(llmtest.Call("count", nil), llmtest.Say("ok")), Approve: agent.AskAlways,
+			AskExpiry: 24 * time.Hour, Tools: []agent.Tool{counted(false, &effects)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := rt.Agent("top", &agent.Config{Approve: agent.NeverAsk, Tools: []agent.Tool{below.AsTool("below", "asks below")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := worker.New(rt, &worker.Options{Agents: []*agent.Agent{top}, Store: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, s, store.Job{ID: "j", Agent: "top"})
+		ctx, drain := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if j := want(t, s, "j", store.JobWaiting); j.Owner != "" {
+			t.Errorf("the job is held by %s, want it parked", j.Owner)
+		}
+		before := s.writes.Load()
+		time.Sleep(time.Hour)
+		if n := s.writes.Load() - before; n != 0 {
+			t.Errorf("%d writes in an hour of waiting, want none", n)
+		}
+		asks, err := s.Asks(t.Context(), store.AskQuery{Status: store.AskPending})
+		if err != nil || len(asks) != 1 {
+			t.Fatalf("Asks: got %+v, %v", asks, err)
+		}
+		if _, err := s.SettleAsk(t.Context(), asks[0].ID, store.Decision{Status: store.AskAccepted, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if j := want(t, s, "j", store.JobDone); j.Attempts != 1 || effects.Load() != 1 {
+			t.Errorf("the job: got %+v and %d effects", j, effects.Load())
+		}
+		drain()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
