@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -276,7 +278,7 @@ func (x *transcript) collect(played *txtar.Archive) {
 		}
 	}
 	_, text := x.out.take()
-	add("server", taskNoticesLast(text))
+	add("server", taskNoticesLast(answersByID(text)))
 	for i, post := range x.posts {
 		switch head, text := post.take(); {
 		case head != "" && text != "":
@@ -301,6 +303,31 @@ func taskNoticesLast(text string) string {
 		}
 	}
 	return strings.Join(append(others, notices...), "")
+}
+
+var answerID = regexp.MustCompile(`^\{"jsonrpc":"2\.0","id":(\d+),"(?:result|error)"`)
+
+// answersByID puts the answers of a pipe that came at one moment in the order of their requests: their
+// calls end at the same time, each on its own, so that their order is not fixed.
+func answersByID(text string) string {
+	var lines []string
+	var places []int // of the answers
+	for line := range strings.Lines(text) {
+		if answerID.MatchString(line) {
+			places = append(places, len(lines))
+		}
+		lines = append(lines, line)
+	}
+	answers := make([]string, len(places))
+	for i, place := range places {
+		answers[i] = lines[place]
+	}
+	id := func(line string) int { n, _ := strconv.Atoi(answerID.FindStringSubmatch(line)[1]); return n }
+	slices.SortStableFunc(answers, func(a, b string) int { return cmp.Compare(id(a), id(b)) })
+	for i, place := range places {
+		lines[place] = answers[i]
+	}
+	return strings.Join(lines, "")
 }
 
 // wholeLines ends a text with a line feed; a body of JSON has none.
