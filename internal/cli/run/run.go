@@ -139,7 +139,7 @@ func show(ctx context.Context, e *env.Env, o *setup.Opened, run *agent.Run, f *r
 
 	view := newView(e, f.output)
 	defer view.close()
-	view.local, view.tools = localFilesOf(o.Servers), o.Allowed
+	view.local, view.tools, view.asks = localFilesOf(o.Servers), o.Allowed, o.Store
 	waiting, err := view.watch(ctx, run)
 	if err != nil {
 		run.Cancel(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/pause"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // view shows a run while it goes on: events on stdout as they come for
@@ -27,6 +28,7 @@ type view struct {
 	calls  runningCalls
 	pages  openPages
 	many   map[string]bool // who was said to have too many tools, "" for the run itself
+	asks   store.Asks      // of the runs; nil where they are in memory only
 }
 
 func newView(e *env.Env, output string) *view {
@@ -182,10 +184,15 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		v.note("%sa question, and there is no terminal to ask on: declined (%s)", who, env.Plain(cmp.Or(ev.Tool, ev.Kind)))
 		return nil, v.declineUnasked(ctx, ev)
 	}
+	if v.asks != nil { // a run that goes on tells of the questions of before, too
+		if row, err := v.asks.Ask(ctx, ev.ID); err == nil && row.Status != store.AskPending {
+			return nil, nil
+		}
+	}
 	switch err := run.Suspend(context.WithoutCancel(ctx)); {
 	case err == nil:
 		return &ev, nil
-	case !errors.Is(err, agent.ErrNotWaiting): // else answered elsewhere, or over
+	case !errors.Is(err, agent.ErrNotWaiting): // else it has ended
 		return nil, fmt.Errorf("leaving the run to wait: %w", err)
 	}
 	return nil, nil
