@@ -34,7 +34,8 @@ type Recording struct {
 	settled map[string]*runlog.AskSettled
 	intents []intent
 	parts   []part
-	whole   bool // it has an outcome of its own
+	whole   bool      // it has an outcome of its own
+	left    *likeness // of a replay with another model; nil for the recorded one
 }
 
 // intent is a call that was decided on.
@@ -143,6 +144,10 @@ type Options struct {
 	Runtime agent.Options
 	// Live makes the calls of Config's Tools.
 	Live bool
+	// Model is asked in place of the recorded one. Calls have the recorded results of calls of the
+	// same tool with the same arguments, in their order; one that the recording does not have is
+	// refused, and so a difference. Nil says what the recording has.
+	Model llm.Model
 }
 
 // Run replays the run, and returns the steps of the recording and those of the replay: see
@@ -154,6 +159,10 @@ func (r *Recording) Run(ctx context.Context, s store.Store, o *Options) (want, g
 	}
 	set := opts.Runtime
 	set.Model, set.Retry, set.Store, set.Servers, set.Tools, set.OnAsk = &model{r: r}, &llm.RetryOptions{MaxAttempts: 1}, s, nil, nil, r.answer
+	if opts.Model != nil {
+		set.Model, set.Retry, set.OnAsk = opts.Model, opts.Runtime.Retry, r.answerLike
+		r = r.live(opts.Model.Name())
+	}
 	rt, err := agent.Open(ctx, &set)
 	if err != nil {
 		return nil, nil, err
@@ -243,15 +252,28 @@ func (r *Recording) tools(cfg *agent.Config, p part, live bool) []agent.Tool {
 	tools := slices.Clone(cfg.Tools)
 	for i := range tools {
 		if !live {
-			tools[i].Call = r.call
+			tools[i].Call = r.callOf(tools[i].Name)
 		}
 	}
 	for _, name := range p.tools {
 		if !slices.ContainsFunc(tools, func(t agent.Tool) bool { return t.Name == name }) {
-			tools = append(tools, agent.Tool{Name: name, Call: r.call})
+			tools = append(tools, r.left.define(agent.Tool{Name: name, Call: r.callOf(name)}))
 		}
 	}
 	return tools
+}
+
+// callOf returns the function that answers the calls of a tool.
+func (r *Recording) callOf(tool string) func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+	if r.left == nil {
+		return r.call
+	}
+	return func(_ context.Context, args json.RawMessage) (*mcp.CallToolResult, error) {
+		if key, ok := r.left.next(tool, canonical(args)); ok && r.results[key] != nil {
+			return r.results[key], nil
+		}
+		return nil, errors.New("the recording has no such call: a replay makes none")
+	}
 }
 
 // call returns what the recording has of a call.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/linediff"
 	"github.com/troupe-dev/troupe/internal/replay"
 	"github.com/troupe-dev/troupe/internal/runfile"
@@ -147,7 +149,8 @@ A RUN that ends in .jsonl is a file of "troupe runs export". The exit code is 1 
 }
 
 func replayCommand(e *env.Env) *cobra.Command {
-	var asJSON bool
+	var asJSON, onlyDiff bool
+	var live string
 	cmd := &cobra.Command{
 		Use:   "replay RUN",
 		Short: "Do a run again as it is recorded, and compare",
@@ -155,18 +158,27 @@ func replayCommand(e *env.Env) *cobra.Command {
 comparison with the recording; the exit code is 1 if they differ. It tells whether this version of the program does the same as the one that
 recorded the run. Programs replay runs with their own agents in tests: see package agent/agenttest.
 
+With --live-model another model is asked instead of the recorded one. Its calls have the results that the run has of the same calls; one that the
+run did not make is refused, which the model reads, and is a difference. Of tools it knows the names, and arguments that were used. Nothing is called.
+
 A RUN that ends in .jsonl is a file of "troupe runs export".`,
-		Example: "  troupe runs replay last\n  troupe runs replay run.jsonl",
+		Example: "  troupe runs replay last\n  troupe runs replay run.jsonl\n  troupe runs replay last --live-model ollama/qwen3:8b --diff",
 		Args:    env.OneArg("a run"),
 		RunE: e.Stored(func(cmd *cobra.Command, args []string, s store.Store) error {
 			all, err := either(cmd.Context(), e, s, args[0])
 			if err != nil {
 				return err
 			}
+			var o replay.Options
+			if live != "" {
+				if o.Model, err = setup.ChooseModel(cmd.Context(), e, live); err != nil {
+					return err
+				}
+			}
 			rec, err := replay.New(&all[0])
 			var want, got []string
 			if err == nil {
-				want, got, err = rec.Run(cmd.Context(), memstore.New(nil), nil)
+				want, got, err = rec.Run(cmd.Context(), memstore.New(nil), &o)
 			}
 			if never, ok := errors.AsType[*replay.Unreplayable](err); ok {
 				return env.Usagef("%s: %w", args[0], never)
@@ -174,10 +186,16 @@ A RUN that ends in .jsonl is a file of "troupe runs export".`,
 			if err != nil {
 				return err
 			}
-			return printDiff(e, linediff.Lines(want, got), asJSON)
+			lines := linediff.Lines(want, got)
+			if onlyDiff {
+				lines = slices.DeleteFunc(lines, func(l linediff.Line) bool { return l.Mark == ' ' })
+			}
+			return printDiff(e, lines, asJSON)
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one line of the comparison an entry")
+	cmd.Flags().StringVar(&live, "live-model", "", "ask this `MODEL`, such as ollama/qwen3:8b, in place of the recorded one")
+	cmd.Flags().BoolVar(&onlyDiff, "diff", false, "print the lines that differ only")
 	return cmd
 }
 
