@@ -49,6 +49,11 @@ type Run struct {
 // Leased reports whether the run has an unexpired lease at that time.
 func (r Run) Leased(now time.Time) bool { return r.Owner != "" && now.Before(r.Expires) }
 
+// HeldByOther reports whether the run has not ended and was claimed last by another than owner.
+func (r Run) HeldByOther(owner string) bool {
+	return !r.State.Ended() && r.Owner != "" && r.Owner != owner
+}
+
 // Cursor is where the page after r begins: see [Query.After].
 func (r Run) Cursor() string { return Cursor{r.Created, r.ID}.String() }
 

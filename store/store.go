@@ -49,7 +49,8 @@ type Journal interface {
 	// 1, or higher in a store from which runs have been deleted.
 	//
 	// A run of that ID gives [ErrExists] and is returned as it is, so that a
-	// caller can compare InputHash and tell a repeat from a clash.
+	// caller can compare InputHash and tell a repeat from a clash. [ErrFenced] if
+	// another owner than this one has the run Parent: it is that one's to start runs for it.
 	Create(ctx context.Context, r Run, owner string, ttl time.Duration, first ...Event) (Run, error)
 
 	// Append adds events to a run and opens and settles its asks, all or none, and

@@ -34,6 +34,9 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 		if old, ok := s.runs[r.ID]; ok {
 			return old.head, store.ErrExists
 		}
+		if above := s.runs[r.Parent]; above != nil && above.head.HeldByOther(owner) {
+			return store.Run{}, store.ErrFenced
+		}
 		n := &run{bytes: sizeOfRun(r) + sizeOf(first)}
 		if err := s.grow(n.bytes); err != nil {
 			return store.Run{}, err

@@ -69,6 +69,13 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		if r.Parent != "" {
+			if above, err := t.head(r.Parent); err == nil && above.HeldByOther(owner) {
+				return store.ErrFenced
+			} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
 		out = r
 		out.Created, out.Updated, out.Expires = t.now, t.now, t.now.Add(ttl)
 		if err := t.row("SELECT epoch + 1 FROM fence").Scan(&out.Epoch); err != nil {

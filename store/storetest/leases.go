@@ -115,6 +115,28 @@ func testRelease(t *testing.T, open func(t *testing.T) store.Store) {
 	wantErr(t, "Release of an unknown run", s.Release(t.Context(), "other", "x", 1), store.ErrNotFound)
 }
 
+// testCreateBelow: a process that has lost a run starts no run for it any more.
+func testCreateBelow(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	below := func(id, owner string) error {
+		_, err := s.Create(t.Context(), store.Run{ID: id, Parent: "above", InputHash: "h"}, owner, time.Minute)
+		return err
+	}
+	wantErr(t, "Create below a run that is not here", below("a", "w1"), nil)
+	if _, err := s.Create(t.Context(), store.Run{ID: "above", InputHash: "h"}, "w1", time.Nanosecond); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "Create by its owner", below("b", "w1"), nil)
+	wantErr(t, "Create by another", below("c", "w2"), store.ErrFenced)
+	r, err := s.Claim(t.Context(), "above", "w2", time.Minute)
+	wantErr(t, "Claim", err, nil)
+	wantErr(t, "Create by the owner of before", below("d", "w1"), store.ErrFenced)
+	wantErr(t, "Create by the owner of now", below("d", "w2"), nil)
+	wantErr(t, "Create of what is there", below("d", "w1"), store.ErrExists)
+	wantErr(t, "Release", s.Release(t.Context(), "above", "w2", r.Epoch), nil)
+	wantErr(t, "Create below a run that was released", below("e", "w1"), nil)
+}
+
 func testClaimRace(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	r := create(t, s, "r")

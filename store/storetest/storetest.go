@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"DeleteFences", testDeleteFences},
 		{"LeaseExpiry", testLeaseExpiry},
 		{"Release", testRelease},
+		{"CreateBelow", testCreateBelow},
 		{"ClaimRace", testClaimRace},
 		{"Ask", testAsk},
 		{"AskRace", testAskRace},

@@ -129,8 +129,7 @@ var transports = []string{"legacy stdio", "modern HTTP"}
 // and the first, once it gets on, has no effect and writes nothing: it is fenced.
 func TestKillMatrixStop(t *testing.T) {
 	cases := tried(t, every(1, 10), func(t *testing.T, w *world, p point, want *outcome) {
-		// A sub-agent that the first process begins late is its own for as long as its lease.
-		got, first := w.stop(p, (p.commit+p.effect)%2 == 0 && kinds[w.job.Kind].below == nil)
+		got, first := w.stop(p, (p.commit+p.effect)%2 == 0)
 		got.compare(t, p, want)
 		if first.Err != "" && !strings.Contains(first.Err, store.ErrFenced.Error()) && !strings.Contains(first.Err, store.ErrFinished.Error()) || first.Err == "" && first.Text != want.Text {
 			t.Errorf("the process that stood still: got %+v, want the same answer, or that it is fenced", first)
