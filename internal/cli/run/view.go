@@ -184,18 +184,39 @@ func (v *view) asked(ctx context.Context, run *agent.Run, who string, ev agent.A
 		v.note("%sa question, and there is no terminal to ask on: declined (%s)", who, env.Plain(cmp.Or(ev.Tool, ev.Kind)))
 		return nil, v.declineUnasked(ctx, ev)
 	}
-	if v.asks != nil { // a run that goes on tells of the questions of before, too
-		if row, err := v.asks.Ask(ctx, ev.ID); err == nil && row.Status != store.AskPending {
-			return nil, nil
-		}
-	}
-	switch err := run.Suspend(context.WithoutCancel(ctx)); {
+	switch err := v.leave(context.WithoutCancel(ctx), run, ev.ID); {
 	case err == nil:
 		return &ev, nil
-	case !errors.Is(err, agent.ErrNotWaiting): // else it has ended
+	case !errors.Is(err, agent.ErrNotWaiting): // else it was answered elsewhere, or the run has ended
 		return nil, fmt.Errorf("leaving the run to wait: %w", err)
 	}
 	return nil, nil
+}
+
+// leaveTime is how long calls that need no person have until a run is left all the same.
+const leaveTime = 5 * time.Second
+
+// leave suspends a run for a question, once nothing else of it is under way. The question of a run that
+// goes on may be one of before, which was answered.
+func (v *view) leave(ctx context.Context, run *agent.Run, ask string) error {
+	for end := time.Now().Add(leaveTime); ; {
+		if v.asks != nil {
+			if row, err := v.asks.Ask(ctx, ask); err == nil && row.Status != store.AskPending {
+				return agent.ErrNotWaiting
+			}
+		}
+		switch err := run.SuspendIdle(ctx); {
+		case !errors.Is(err, agent.ErrNotWaiting):
+			return err
+		case time.Now().After(end):
+			return run.Suspend(ctx)
+		}
+		select {
+		case <-run.Done():
+			return agent.ErrNotWaiting
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func (v *view) declineUnasked(ctx context.Context, ev agent.Ask) error {
