@@ -38,9 +38,9 @@ func TestDrift(t *testing.T) {
 		says    string // the event, or the refusal; empty for none
 	}{
 		{"adopted", agent.AdoptDrift, true, 0, "new", "the tool work is defined in another way"},
-		{"by default", "", true, 0, "new", "the instructions are not those that it began with"},
+		{"by default", "", true, 0, "new", "the instructions have changed"},
 		{"kept to the record", agent.ContinueDrift, true, 1, "old", "the tool work is defined in another way"},
-		{"stopped", agent.StopDrift, true, 0, "", "the instructions are not those that it began with; the tool work is defined in another way"},
+		{"stopped", agent.StopDrift, true, 0, "", "the instructions have changed; the tool work is defined in another way"},
 		{"nothing differs, stopped", agent.StopDrift, false, 0, "old", ""},
 		{"nothing differs, kept", agent.ContinueDrift, false, 0, "old", ""},
 	} {

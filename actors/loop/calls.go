@@ -32,7 +32,7 @@ type calls struct {
 	seen    runlog.Taint         // as last written
 
 	onUnknown string   // [Resumption].Unknown
-	drifted   []string // tools that are not those that the run has recorded: a person is asked before they are called
+	drifted   []string // tools that differ from what the run has recorded: a person is asked before they are called
 	ends      error    // why the run ends, once what was decided is written; nil for not at all
 }
 

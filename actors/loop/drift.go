@@ -21,8 +21,8 @@ func (re *Resumption) keepTo(cfg *config, offer *Offer) (*config, *runlog.Entry)
 	return cfg, &runlog.Entry{Type: runlog.RunDriftedType, Body: &runlog.RunDrifted{Policy: re.OnDrift, What: what, Tools: changed}}
 }
 
-// drifted returns the tools that are not those that the run has recorded, and that are asked about
-// before they are called.
+// drifted returns the tools that differ from what the run has recorded: a person is asked before each call
+// of them.
 func (re *Resumption) drifted(now *runlog.Entry) []string {
 	if re.OnDrift != runlog.DriftContinue {
 		return nil

@@ -30,7 +30,7 @@ type Options struct {
 	// until they look by themselves, within a second.
 	Wake func()
 	// Visitor returns who makes a request, as the journal names who has answered, and the role.
-	// Nil lets in who has opened a login link: see [Console.LoginPath].
+	// Nil admits a browser that has opened a login link: see [Console.LoginPath].
 	Visitor func(*http.Request) (name string, role Role)
 	// Hosts are the names by which the console is reached, each with the port where that is not
 	// the default one. Nil allows the names of this machine's loopback with any port.

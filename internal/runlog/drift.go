@@ -23,7 +23,7 @@ type RunDrifted struct {
 // works, and the tools. Changed are the names of those that are new or have another definition.
 func (s *State) Drift(system, model string, tools []ToolRef) (what, changed []string) {
 	if system != s.Agent.System {
-		what = append(what, "the instructions are not those that it began with")
+		what = append(what, "the instructions have changed")
 	}
 	if model != s.Agent.Model {
 		what = append(what, fmt.Sprintf("the model is %s, and was %s", model, s.Agent.Model))

@@ -27,7 +27,7 @@ type State struct {
 	Agent    AgentChanged // the agent that works: To, Path, Hash, Model and System of it
 	HandOffs []string     // the tools that handed the conversation over, in order
 	Listed   ToolsListed  // what the model may call
-	Drifted  []string     // tools that are asked about, since they are not those that were recorded
+	Drifted  []string     // tools that are asked about, since they differ from what was recorded
 
 	// History is the conversation as the next turn shows it to the model, without the last
 	// turn while that is open: see [State.Messages].

@@ -65,6 +65,7 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 	if _, err := fmt.Fprintln(e.Stdout, link); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	e.Note("open the link in a browser: it counts once, and for ten minutes")
 	if open {
 		if err := browser.Open(ctx, link); err != nil {
 			e.Note("open the link yourself: %v", err)
