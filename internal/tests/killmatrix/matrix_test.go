@@ -371,10 +371,16 @@ func (w *world) read(ctx context.Context, out *outcome) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		sampled := make(map[string]bool) // by the keys of the calls
 		for _, e := range entries {
 			switch b := e.Body.(type) {
 			case *runlog.ModelFailed:
 				out.lost += b.Usage.Total()
+			case *runlog.Spent: // a round that goes on asks the model again, whose first answer did not reach the server
+				if sampled[e.Key] {
+					out.lost += b.Usage.Total()
+				}
+				sampled[e.Key] = true
 			case *runlog.AskOpened:
 				switch b.Ask.Kind {
 				case runlog.AskKind:
