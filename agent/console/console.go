@@ -20,6 +20,7 @@ const (
 	Stranger Role = iota // nothing
 	Viewer               // look
 	Answerer             // answer questions
+	Operator             // start, end and change runs and jobs
 )
 
 // Options describes a console.
@@ -134,6 +135,9 @@ type visit struct {
 	role Role
 }
 
+// refusals is what a visitor is told who lacks a role.
+var refusals = map[Role]string{Answerer: "You may look, and not answer.", Operator: "You may not start, end or change runs and jobs."}
+
 // page serves a page to visitors with a role. An error of f is logged, and the visitor told that
 // something failed.
 func (c *Console) page(role Role, f func(*visit) error) http.HandlerFunc {
@@ -145,7 +149,7 @@ func (c *Console) page(role Role, f func(*visit) error) http.HandlerFunc {
 			c.say(w, r, http.StatusUnauthorized, "Open the login link that the program has printed. It counts once.")
 			return
 		case v.role < role:
-			c.say(w, r, http.StatusForbidden, "You may look, and not answer.")
+			c.say(w, r, http.StatusForbidden, refusals[role])
 			return
 		}
 		err := f(v)
@@ -166,7 +170,7 @@ func (c *Console) visitor(r *http.Request) (name string, role Role) {
 		return c.opts.Visitor(r)
 	}
 	if c.sessions.has(r, time.Now()) {
-		return c.opts.Name, Answerer
+		return c.opts.Name, Operator
 	}
 	return "", Stranger
 }

@@ -18,6 +18,6 @@
 // another site that reaches it by a name of its own (DNS rebinding) is refused. With a Visitor,
 // [Options].Hosts says by which names.
 //
-// A [Viewer] looks, an [Answerer] answers questions too. A form of another site is refused. All that
+// A [Viewer] looks, an [Answerer] answers questions too, an [Operator] does all else. A form of another site is refused. All that
 // models, servers and people have written is shown as text.
 package console

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -18,20 +21,28 @@ var files embed.FS
 // pages are the templates, by name; each is a whole page with the layout.
 var pages = func() map[string]*template.Template {
 	out := make(map[string]*template.Template)
-	for _, name := range []string{"inbox", "ask", "runs", "run", "login", "text"} {
-		out[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
+	all, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		panic(err) // the pattern is malformed
+	}
+	for _, file := range all {
+		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
 			"json": indent, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 			"short": func(s string) string { return clip.Text(s, 200) },
-		}).ParseFS(files, "templates/layout.html", "templates/"+name+".html"))
+		}).ParseFS(files, "templates/layout.html", file))
 	}
 	return out
 }()
+
+// menu is what each page links to.
+var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}}
 
 // view is what a page shows.
 type view struct {
 	Title   string
 	Visitor string // empty on a page without the menu
 	Live    string // what the page follows: see [Console.live]; empty for nothing
+	Role    Role   // of the visitor
 	Body    any
 }
 
@@ -50,10 +61,16 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 
 // show renders a page with the menu.
 func (c *Console) show(v *visit, name string, page view) error {
-	page.Visitor = v.name
+	page.Visitor, page.Role = v.name, v.role
 	c.render(v.w, v.r, http.StatusOK, name, page)
 	return nil
 }
+
+// Menu is what a page links to.
+func (view) Menu() any { return menu }
+
+// Operates reports whether the visitor may start, end and change runs and jobs.
+func (v view) Operates() bool { return v.Role >= Operator }
 
 // say answers with one sentence.
 func (c *Console) say(w http.ResponseWriter, r *http.Request, status int, text string) {
