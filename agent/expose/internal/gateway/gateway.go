@@ -44,9 +44,9 @@ type Gateway struct {
 	lists lists
 	uris  uris
 
-	// mu guards the fields below, the rows of the tables, and the links of uris. Calls,
-	// subscriptions and notices of backends change them in passing, in the goroutine that has
-	// them; an actor would put a hop into each call.
+	// mu guards the fields below and the rows of the tables. Calls, subscriptions and notices of
+	// backends change them in passing, in the goroutine that has them; an actor would put a hop
+	// into each call.
 	mu       sync.Mutex
 	order    []string                // of the backends in the configuration
 	backends map[string]*serverSync  // new ones after each start
@@ -61,7 +61,6 @@ func New(ctx context.Context, o *Options, client *relay.Client) *Gateway {
 	g := &Gateway{Options: o, client: client, backends: map[string]*serverSync{}, watches: map[string]*watch{}, expected: map[string]int{}}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	g.uris.book.Store(newBook(nil, nil, nil))
-	g.uris.links.mu = &g.mu
 	g.lists.init()
 	return g
 }

@@ -209,7 +209,7 @@ func (b *uriBook) owner(uri string, matches *int) string {
 // links remembers the backends of URIs that came with results and are in no list. URIs that
 // were not used for long are forgotten.
 type links struct {
-	mu        *sync.Mutex       // the gateway's, of whose state this is a part
+	mu        sync.Mutex        // guards the maps: each result that is rewritten, on its call's goroutine, claims its URIs in passing; an actor would put a hop into it
 	now, past map[string]string // the backend by URI; past is dropped when now is full
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -78,7 +77,7 @@ func TestURIPrefix(t *testing.T) {
 }
 
 func TestRewriter(t *testing.T) {
-	b, known := testBook(), newLinks()
+	b, known := testBook(), new(links)
 	two := uriPrefix("Two")
 	for _, tt := range []struct{ server, uri, want string }{
 		{"one", "test://one", "test://one"},
@@ -103,7 +102,7 @@ func TestRewriter(t *testing.T) {
 }
 
 func TestRewriterBlocks(t *testing.T) {
-	w := &rewriter{testBook(), newLinks(), "Two", maxMatches}
+	w := &rewriter{testBook(), new(links), "Two", maxMatches}
 	two := uriPrefix("Two")
 	link := &mcp.ResourceLink{URI: "test://both", Name: "both", Title: "T"}
 	embedded := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://both", Text: "x"}}
@@ -128,7 +127,7 @@ func TestRewriterIsBounded(t *testing.T) {
 	for i := range 1000 {
 		templates = append(templates, target{"evil", fmt.Sprintf("test://{+a}/%d", i)})
 	}
-	w := &rewriter{newBook([]string{"evil"}, nil, templates), newLinks(), "evil", maxMatches}
+	w := &rewriter{newBook([]string{"evil"}, nil, templates), new(links), "evil", maxMatches}
 	for i := range 1000 {
 		uri := fmt.Sprintf("test://x/no%d", i)
 		got := w.uri(uri)
@@ -138,11 +137,8 @@ func TestRewriterIsBounded(t *testing.T) {
 	}
 }
 
-// newLinks returns links with a lock of their own.
-func newLinks() *links { return &links{mu: new(sync.Mutex)} }
-
 func TestLinksAreBounded(t *testing.T) {
-	l := newLinks()
+	l := new(links)
 	for i := range 3 * maxLinks {
 		l.claim(fmt.Sprint("test://", i), "a")
 		l.owner("test://0") // is used all the time
@@ -169,7 +165,7 @@ func FuzzURIs(f *testing.F) {
 			return
 		}
 		// What a result says is found again, with the server that has sent it.
-		got := (&rewriter{b, newLinks(), server, maxMatches}).uri(uri)
+		got := (&rewriter{b, new(links), server, maxMatches}).uri(uri)
 		owner, own, named := b.named(got)
 		switch {
 		case named && (owner != server || own != uri):
