@@ -28,8 +28,11 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 	if c.web.Streamable() != nil && !c.opts.Serial { // they come on the stream of the call as a rule
 		return nil, nil
 	}
-	w := &pool.Turn{Owner: partyOf(t, o), Alone: c.opts.Serial}
+	w := &pool.Turn{Owner: t.Party(nil), Alone: c.opts.Serial}
 	if o != nil {
+		if o.Sampler != nil { // else the call has the client's, as others do
+			w.Owner = t.Party(o.Sampler)
+		}
 		w.Keep = o.Keep && c.instances.Most > 1
 		if report := o.OnInstance; report != nil {
 			w.OnWait = func(inUse, most int) { report(&InstanceWait{Server: c.server.Name, InUse: inUse, Of: most}) }
@@ -40,14 +43,6 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 		w.Only = c.instances.First()
 	}
 	return w, nil
-}
-
-// partyOf is who answers for the call.
-func partyOf(t *asks.Call, o *CallOptions) asks.Party {
-	if o == nil || o.Sampler == nil {
-		return t.Party(nil)
-	}
-	return t.Party(o.Sampler)
 }
 
 // lend gives the call an instance, where it needs one, and then calls then: before lend
@@ -61,7 +56,7 @@ func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, cancel
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancelled.Set(cancel)
-	c.instances.Lend(ctx, w, lentTo(t, func(err error) {
+	c.instances.Lend(ctx, w, lentTo(t, w, func(err error) {
 		cancel(nil)
 		then(err)
 	}))
@@ -74,18 +69,20 @@ func (c requests) lent(ctx context.Context, t *asks.Call, o *CallOptions) error 
 		return err
 	}
 	done := make(chan error, 1)
-	c.instances.Lend(ctx, w, lentTo(t, func(err error) { done <- err }))
+	c.instances.Lend(ctx, w, lentTo(t, w, func(err error) { done <- err }))
 	return <-done
 }
 
-// lentTo gives the call the instance that it was lent.
-func lentTo(t *asks.Call, then func(error)) func(*pool.Instance, error) {
+// lentTo gives the call the instance that it was lent. Its later turns on it are those of the same
+// owner.
+func lentTo(t *asks.Call, w *pool.Turn, then func(error)) func(*pool.Instance, error) {
 	return func(i *pool.Instance, err error) {
 		if err == nil {
 			c := (*Client)(i.Member().(*member))
 			t.SetClient(c.questions.asks, c)
 			t.Again = func(ctx context.Context, then func(error)) {
-				i.Pool().Lend(ctx, &pool.Turn{Owner: partyOf(t, nil), Alone: c.opts.Serial, Only: i}, lentTo(t, then))
+				next := &pool.Turn{Owner: w.Owner, Alone: w.Alone, Only: i}
+				i.Pool().Lend(ctx, next, lentTo(t, next, then))
 			}
 			t.HaveTurn(i.Leave)
 		}

@@ -459,3 +459,58 @@ func TestTurnWhilePageIsOpen(t *testing.T) {
 		}
 	})
 }
+
+// SECA-34: a call that asks no person, and waits for the page of another call, is tried again as
+// the call of its own Sampler: no call of another one is out with it, and the server's request for
+// an answer of a model goes to that Sampler.
+func TestSamplerAfterPage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newAsker(t, mcp.V2025_11_25)
+		var open atomic.Bool
+		s.on[mcp.MethodCallTool] = func(s *asker, m *mcp.Message) string {
+			name, _ := m.NameString()
+			switch {
+			case name != "bob" && !open.Load():
+				return urlError(m, "a")
+			case name == "alice":
+				time.Sleep(time.Second) // bob's call is made meanwhile
+				answer := s.ask("of alice", mcp.MethodCreateMessage, sampleHello)
+				return resultOf(m, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, answer))
+			}
+			time.Sleep(10 * time.Second)
+			return resultOf(m, `{"content":[]}`)
+		}
+		var b browserLog
+		c := s.dial(&Options{AskOptions: AskOptions{Human: says("accept"), OpenURL: b.open, Sampler: model("the owner's"), SampleFreely: true}})
+		var wg sync.WaitGroup
+		texts := make(map[string]string)
+		var mu sync.Mutex
+		do := func(name string, o *CallOptions) {
+			wg.Go(func() {
+				res, err := c.CallTool(t.Context(), name, nil, o)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				texts[name] = res.Content.Text()
+			})
+			synctest.Wait()
+		}
+		do("carol", nil) // her Human opens the page
+		do("alice", &CallOptions{NoAsk: true, Sampler: model("alice's")})
+		if n := len(b.urls); n != 1 {
+			t.Fatalf("%d pages are open, want 1", n)
+		}
+		open.Store(true)
+		s.complete("a")
+		time.Sleep(10 * time.Second) // carol's call ends, so that it is alice's turn
+		synctest.Wait()
+		do("bob", &CallOptions{NoAsk: true})
+		wg.Wait()
+		if !strings.Contains(texts["alice"], "alice's") {
+			t.Errorf("the server's request got %s, want an answer of alice's Sampler", texts["alice"])
+		}
+	})
+}
