@@ -2,14 +2,14 @@
 // it, and every run with its steps. It is for one person on one machine, or behind a login of
 // yours for several.
 //
-//	c, err := console.New(&console.Options{Store: s, Wake: rt.Wake})
+//	c, err := console.Handler(rt, nil)
 //	…
 //	go http.ListenAndServe("127.0.0.1:8440", c)
 //	fmt.Println("open", "http://127.0.0.1:8440"+c.LoginPath())
 //
-// The pages need nothing but what a [store.Store] has, so that any process which shares the store
-// can serve them: an answer that is given here counts in whatever process the run is. They are
-// read without script; a small one keeps them current.
+// Questions and runs need nothing but what a [store.Store] has, so that any process which shares the
+// store can serve them, with [New]: an answer that is given here counts in whatever process the run is.
+// The pages are read without script; a small one keeps them current.
 //
 // # Access
 //

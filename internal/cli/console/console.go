@@ -3,24 +3,14 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
-	"github.com/troupe-dev/troupe/agent/console"
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/store"
 )
-
-// maxConnections bounds the browsers' connections.
-const maxConnections = 256
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
@@ -34,10 +24,6 @@ with its steps. It prints a login link, which counts once and for ten minutes, a
 		Example: "  troupe console\n  troupe console --open\n  troupe console --http 127.0.0.1:8440",
 		Args:    env.NoArgs,
 		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
-			at, err := netip.ParseAddrPort(address)
-			if err != nil || !at.Addr().IsLoopback() {
-				return env.Usagef("--http %q: want an address of this machine with a port, such as 127.0.0.1:8440: who reaches the console sees all runs", address)
-			}
 			return serve(cmd.Context(), e, s, address, open)
 		}),
 	}
@@ -52,18 +38,18 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 	if err != nil {
 		return err
 	}
-	c, err := console.New(&console.Options{Store: s, Name: env.UserName(), Logger: log,
-		Wake: func() { e.WakeAll(context.WithoutCancel(ctx)) }})
+	listener, err := Listen("--http", address)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", address)
+	web, err := Serve(e, listener, s, log)
 	if err != nil {
-		return env.Usagef("--http: %w", err)
+		return err
 	}
-	link := "http://" + listener.Addr().String() + c.LoginPath()
+	defer web.Close()
+	link := web.Link()
 	if _, err := fmt.Fprintln(e.Stdout, link); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	e.Note("open the link in a browser: it counts once, and for ten minutes")
 	if open {
@@ -71,18 +57,5 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 			e.Note("open the link yourself: %v", err)
 		}
 	}
-	server := &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return ctx }}
-	stop := context.AfterFunc(ctx, func() {
-		bound, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if server.Shutdown(bound) != nil {
-			_ = server.Close()
-		}
-	})
-	defer stop()
-	if err := server.Serve(netutil.LimitListener(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the console: %w", err)
-	}
-	return nil
+	return web.Wait(ctx)
 }

@@ -18,6 +18,7 @@ type serveFlags struct {
 	stdio       bool
 	http        string
 	httpGiven   bool // "" too: then the configuration does not count
+	console     string
 	protocol    string
 	expose      []string
 	agents      []string

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/expose"
+	"github.com/troupe-dev/troupe/internal/cli/console"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/cli/version"
@@ -61,6 +63,7 @@ SIGTERM and SIGINT drain: no more calls are taken and those under way have --dra
 	flags := cmd.Flags()
 	flags.BoolVar(&f.stdio, "stdio", false, "serve the client at stdin and stdout")
 	flags.StringVar(&f.http, "http", "", "serve clients over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
+	flags.StringVar(&f.console, "console", "", "serve the console at this `ADDRESS` of this machine; stderr has a login link")
 	flags.StringVar(&f.protocol, "protocol", "", "speak `WHICH` revisions to clients: both (default), legacy, modern")
 	flags.StringSliceVar(&f.expose, "expose", nil, "offer `WHAT`: agents (default), tools (of all servers), or both")
 	flags.StringVar(&f.names, "names", "", "name the servers' tools `HOW`: qualified, as server__tool (default), or plain where only one server has the name")
@@ -105,6 +108,13 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		}
 		defer web.close()
 	}
+	var at net.Listener
+	if f.console != "" {
+		if at, err = console.Listen("--console", f.console); err != nil {
+			return err
+		}
+		defer at.Close() // it may be closed already
+	}
 	f.WithOptions = func(o *agent.Options) {
 		o.Host.Lazy = true                         // each client has connections of its own
 		o.MaxTenants = 2 * cmp.Or(f.clients, 1000) // those that are ending count, too
@@ -123,6 +133,14 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, front.Close()) }()
 	defer setup.OpenAdmin(e, o, "serve", setup.WakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
+	if at != nil {
+		pages, err := console.Serve(e, at, o.Store, o.Log)
+		if err != nil {
+			return err
+		}
+		defer pages.Close()
+		pages.Announce(e)
+	}
 	if web != nil {
 		return serveWeb(ctx, e, f, web, front)
 	}

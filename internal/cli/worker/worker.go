@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/bearer"
+	"github.com/troupe-dev/troupe/internal/cli/console"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/jobs"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
@@ -41,6 +42,7 @@ type workerFlags struct {
 	drain       time.Duration
 	http        string
 	httpGiven   bool // "" too: then the configuration does not count
+	console     string
 	stdin       bool
 	events      string
 	keep        time.Duration
@@ -85,6 +87,7 @@ left to others; a second one leaves at once. SIGHUP reads the schedules again. A
 	flags.StringVar(&f.onUnknown, "on-unknown", "", setup.UnknownUsage+" (default ask)")
 	flags.DurationVar(&f.drain, "drain-timeout", 0, "jobs under way have this time when the worker ends (default 30s)")
 	flags.StringVar(&f.http, "http", "", "take jobs over HTTP at this `ADDRESS`; without a host it is that of this machine only; \"\" undoes the configuration's")
+	flags.StringVar(&f.console, "console", "", "serve the console at this `ADDRESS` of this machine; the log has a login link")
 	flags.BoolVar(&f.stdin, "stdin", false, "take jobs from stdin, one JSON object a line, and end with them")
 	flags.StringVar(&f.events, "events", "ends", "`WHAT` goes to stdout: ends (of jobs), all, none")
 	return cmd
@@ -134,6 +137,13 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	if intake != nil {
 		defer intake.listener.Close() // it may be closed already
 	}
+	var at net.Listener
+	if f.console != "" {
+		if at, err = console.Listen("--console", f.console); err != nil {
+			return err
+		}
+		defer at.Close() // it may be closed already
+	}
 	f.All = true
 	f.WithOptions = func(o *agent.Options) {
 		// The person who answers opens a page, on another screen.
@@ -152,6 +162,14 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	if at != nil {
+		web, err := console.Serve(e, at, o.Store, o.Log)
+		if err != nil {
+			return err
+		}
+		d.closes = append([]func(){web.Close}, d.closes...)
+		web.Announce(e)
+	}
 	return d.run(ctx)
 }
 

@@ -1,0 +1,96 @@
+// web.go: the console as troupe console, troupe worker and troupe serve serve it.
+
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/troupe-dev/troupe/agent/console"
+	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// maxConnections bounds the browsers' connections.
+const maxConnections = 256
+
+// closeTime bounds the end of a console: pages under way are written.
+const closeTime = 2 * time.Second
+
+// Listen opens an address of this machine for a console. Flag is the one that names it.
+func Listen(flag, address string) (net.Listener, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().IsLoopback() {
+		return nil, env.Usagef("%s %q: want an address of this machine with a port, such as 127.0.0.1:8440: who reaches the console sees all runs", flag, address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, env.Usagef("%s: %w", flag, err)
+	}
+	return l, nil
+}
+
+// Web is a console that is served.
+type Web struct {
+	console *console.Console
+	at      string
+	server  *http.Server
+	leave   context.CancelFunc // ends the event streams
+	served  chan error         // gets what ended it
+}
+
+// Serve serves a console over a store at a listener, which is the Web's from now on. Close it before the
+// store.
+func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger) (*Web, error) {
+	ctx, leave := context.WithCancel(context.Background())
+	c, err := console.New(&console.Options{Store: s, Name: env.UserName(), Logger: log,
+		Wake: func() { e.WakeAll(ctx) }})
+	if err != nil {
+		leave()
+		return nil, errors.Join(err, l.Close())
+	}
+	w := &Web{console: c, at: l.Addr().String(), leave: leave, served: make(chan error, 1)}
+	w.server = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	go func() { w.served <- w.server.Serve(netutil.LimitListener(l, maxConnections)) }() // ends with the server
+	return w, nil
+}
+
+// Link returns a new login link.
+func (w *Web) Link() string { return "http://" + w.at + w.console.LoginPath() }
+
+// Announce writes a login link to stderr, whatever else is written there.
+func (w *Web) Announce(e *env.Env) {
+	fmt.Fprintf(e.Stderr, "  the console: open %s in a browser; the link counts once, and for ten minutes\n", w.Link())
+}
+
+// Wait returns when ctx ends, or with the reason why the console is not served any more.
+func (w *Web) Wait(ctx context.Context) error {
+	select {
+	case err := <-w.served:
+		w.served <- err
+		return fmt.Errorf("serving the console: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// Close ends the console, and waits for that.
+func (w *Web) Close() {
+	w.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if w.server.Shutdown(ctx) != nil {
+		_ = w.server.Close() // whatever was not closed is closed now
+	}
+	<-w.served
+}
