@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/actors/provider"
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/store"
@@ -154,6 +155,8 @@ func (e *runError) As(target any) bool {
 		return convert(e.err, t, func(c *loop.CancelledError) *CancelledError { return (*CancelledError)(c) })
 	case **JournalError:
 		return convert(e.err, t, func(j *loop.JournalError) *JournalError { return (*JournalError)(j) })
+	case **NotResumableError:
+		return convert(e.err, t, func(r *claims.Refusal) *NotResumableError { return (*NotResumableError)(r) })
 	case **NoPriceError:
 		return convert(e.err, t, func(n *loop.NoPriceError) *NoPriceError { return (*NoPriceError)(n) })
 	}

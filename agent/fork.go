@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -76,18 +75,19 @@ func (rt *Runtime) fork(ctx context.Context, id string, at int64, o ForkOptions)
 	if err != nil {
 		return nil, &NotResumableError{id, err.Error()}
 	}
-	re := &claimed{Resumption: loop.Resumption{Claimed: time.Now()}}
 	head := store.Run{ID: o.ID, Agent: from.Agent, Title: from.Title, InputHash: from.InputHash}
-	if re.Head, err = runlog.Write(ctx, rt.store, head, rt.owner, cmp.Or(rt.opts.Lease, defaultLease), entries, asks); err != nil {
+	claimed := time.Now()
+	if head, err = runlog.Write(ctx, rt.store, head, rt.claims.Owner, rt.claims.LeaseTime(), entries, asks); err != nil {
 		return nil, err
 	}
 	again := ResumeOptions{Drift: AdoptDrift, Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler}
 	var run *Run
-	if err = rt.fold(ctx, re, again); err == nil {
-		run, err = rt.goOn(ctx, a, re, again)
+	tree, err := rt.claims.Take(ctx, head, claimed, rt.policies(again))
+	if err == nil {
+		run, err = rt.goOn(ctx, a, tree, again)
 	}
 	if err != nil {
-		return nil, errors.Join(err, rt.release(ctx, re), rt.store.Delete(context.WithoutCancel(ctx), o.ID))
+		return nil, errors.Join(err, rt.store.Delete(context.WithoutCancel(ctx), o.ID))
 	}
 	return run, nil
 }

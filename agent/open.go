@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent/internal/answers"
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/models"
 	"github.com/troupe-dev/troupe/store/memstore"
 )
@@ -34,10 +35,11 @@ func Open(ctx context.Context, opts *Options) (*Runtime, error) {
 	if err := models.CheckPrices(o.Prices); err != nil {
 		return nil, fmt.Errorf("opening the runtime: %w", err)
 	}
-	rt := &Runtime{opts: o, store: o.Store, owner: "agent-" + uuid.NewString()}
+	rt := &Runtime{opts: o, store: o.Store}
 	if rt.store == nil {
 		rt.store, rt.own = memstore.New(nil), true
 	}
+	rt.claims = claims.Claimer{Store: rt.store, Owner: "agent-" + uuid.NewString(), Lease: o.Lease}
 	if err := rt.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the runtime: %w", err), rt.Close())
 	}

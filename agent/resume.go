@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -20,9 +21,7 @@ import (
 // NotResumableError reports that a run cannot be resumed. The run is as it was.
 type NotResumableError struct{ Run, Why string }
 
-func (e *NotResumableError) Error() string {
-	return fmt.Sprintf("the run %s cannot be resumed: %s", e.Run, e.Why)
-}
+func (e *NotResumableError) Error() string { return (*claims.Refusal)(e).Error() }
 
 // ResumeOptions changes how a run goes on; nil is the same as the zero value. The fields that
 // [RunOptions] has too mean the same.
@@ -92,9 +91,6 @@ func (p UnknownPolicy) check() error {
 	return fmt.Errorf("unknown OnUnknown %q: want ask, tell, again or end", string(p))
 }
 
-// defaultLease is that of a run whose [Options].Lease is zero.
-const defaultLease = time.Minute
-
 // Resume goes on with a run that its process has left, by a crash or by [Run.Suspend], where
 // its journal ends: the model is not asked again for what it has answered, questions that are
 // open stay the same, and answers that were given meanwhile count. A call that may have had its
@@ -137,149 +133,37 @@ func (rt *Runtime) resume(ctx context.Context, id string, o ResumeOptions) (*Run
 	if err != nil {
 		return nil, err
 	}
-	tree, err := rt.claim(ctx, id, o)
+	tree, err := rt.claims.Claim(ctx, id, rt.policies(o))
 	if errors.Is(err, store.ErrFinished) {
 		return found, nil
 	} else if err != nil {
 		return nil, err
 	}
-	run, err := rt.goOn(ctx, a, tree, o)
-	if err != nil { // the run waits for another
-		return nil, errors.Join(err, rt.release(ctx, tree))
+	return rt.goOn(ctx, a, tree, o)
+}
+
+// policies are those of a run that goes on.
+func (rt *Runtime) policies(o ResumeOptions) claims.Policies {
+	return claims.Policies{Unknown: string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown)), OnDrift: string(cmp.Or(o.Drift, rt.opts.OnDrift))}
+}
+
+// goOn starts a run that was claimed. If that fails the run waits for another runtime.
+func (rt *Runtime) goOn(ctx context.Context, a *Agent, tree *claims.Tree, o ResumeOptions) (*Run, error) {
+	run, err := a.resumed(ctx, tree, o, nil)
+	if err == nil {
+		var started *Run
+		if started, err = rt.start(ctx, run); err == nil && started != run {
+			err = fmt.Errorf("another run has its ID: %w", store.ErrLeased)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, rt.claims.Release(ctx, tree))
 	}
 	return run, nil
 }
 
-// claimed is a run that was claimed to go on, with those of its sub-agents that were under way.
-type claimed struct {
-	loop.Resumption
-	below []*claimed
-}
-
-// goOn starts a run that was claimed.
-func (rt *Runtime) goOn(ctx context.Context, a *Agent, cl *claimed, o ResumeOptions) (*Run, error) {
-	run, err := a.resumed(ctx, cl, o, nil)
-	if err != nil {
-		return nil, err
-	}
-	started, err := rt.start(ctx, run)
-	if err == nil && started != run {
-		err = fmt.Errorf("another run has its ID: %w", store.ErrLeased)
-	}
-	return run, err
-}
-
-// claim claims a run and those of its sub-agents that were under way, all or none of them, and
-// folds their journals.
-func (rt *Runtime) claim(ctx context.Context, id string, o ResumeOptions) (_ *claimed, err error) {
-	cl := &claimed{Resumption: loop.Resumption{Claimed: time.Now()}}
-	if cl.Head, err = rt.store.Claim(ctx, id, rt.owner, cmp.Or(rt.opts.Lease, defaultLease)); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, rt.release(ctx, cl))
-		}
-	}()
-	return cl, rt.fold(ctx, cl, o)
-}
-
-// fold reads the journal of a run that was claimed, and claims those below it.
-func (rt *Runtime) fold(ctx context.Context, cl *claimed, o ResumeOptions) (err error) {
-	cl.Unknown, cl.OnDrift = string(cmp.Or(o.OnUnknown, rt.opts.OnUnknown)), string(cmp.Or(o.Drift, rt.opts.OnDrift))
-	if cl.State, err = runlog.Fold(ctx, rt.store, cl.Head.ID); err != nil {
-		return err
-	}
-	switch began := cl.State.Started; {
-	case began == nil || len(began.Input) == 0:
-		return &NotResumableError{cl.Head.ID, "its journal does not say what it began with"}
-	case began.Fork != "" && cl.State.Forked == nil:
-		return &NotResumableError{cl.Head.ID, fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
-	}
-	if cl.Decided, err = rt.decided(ctx, cl.State); err != nil {
-		return err
-	}
-	for _, c := range cl.State.Calls {
-		if c.Run != "" {
-			if err := rt.claimBelow(ctx, cl, c, o); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// claimBelow claims the run that a call has started, if it goes on, and adds what it has spent.
-func (rt *Runtime) claimBelow(ctx context.Context, cl *claimed, c *runlog.CallState, o ResumeOptions) error {
-	end, err := rt.endOf(ctx, c.Run)
-	switch {
-	case err != nil:
-		return err
-	case end != nil:
-		cl.Below = cl.Below.Plus(end.Spent)
-		return nil
-	case !c.Open():
-		return nil
-	}
-	child, err := rt.claim(ctx, c.Run, o)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFinished) { // it was not begun, or has ended just now
-		return nil
-	} else if err != nil {
-		return err
-	}
-	child.Counted = true
-	cl.below, cl.Below = append(cl.below, child), cl.Below.Plus(child.Spent())
-	cl.Raised = append(append(cl.Raised, child.Raised...), child.State.Raised...)
-	return nil
-}
-
-// release gives up the claims of a run and of those below it.
-func (rt *Runtime) release(ctx context.Context, cl *claimed) error {
-	err := rt.store.Release(context.WithoutCancel(ctx), cl.Head.ID, rt.owner, cl.Head.Epoch)
-	for _, child := range cl.below {
-		err = errors.Join(err, rt.release(ctx, child))
-	}
-	return err
-}
-
-// decided returns the questions of a run that were decided while no process worked on it.
-func (rt *Runtime) decided(ctx context.Context, s *runlog.State) (map[string]store.Ask, error) {
-	out := make(map[string]store.Ask)
-	for _, q := range s.Asks {
-		if q.Settled != nil && !s.WaitsFor(q) {
-			continue
-		}
-		row, err := rt.store.Ask(ctx, q.Ask.ID)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, err
-		}
-		if err == nil && row.Status != store.AskPending {
-			out[row.ID] = row
-		}
-	}
-	return out, nil
-}
-
-// endOf returns how a run has ended; nil for one that goes on, or that the store does not have.
-func (rt *Runtime) endOf(ctx context.Context, id string) (*runlog.RunFinished, error) {
-	head, err := rt.store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !head.State.Ended() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	last, err := rt.store.Events(ctx, id, head.Seq-1, 1)
-	if err != nil || len(last) == 0 {
-		return nil, err
-	}
-	e, err := runlog.Decode(last[0])
-	end, _ := e.Body.(*runlog.RunFinished)
-	return end, err
-}
-
 // resumed makes a run that goes on. From is the call that has started it, nil for a run of its own.
-func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from *starter) (*Run, error) {
+func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, from *starter) (*Run, error) {
 	re.Drift = re.State.Started.Hash != a.hash
 	check, err := checkAnswer(re.State.Started.Schema)
 	if err != nil {
@@ -292,7 +176,7 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 	run := &Run{id: re.Head.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: hash, resumes: true,
 		worked: time.Duration(re.State.Started.WallMS)*time.Millisecond - re.State.Wall}
 	own := loop.Own{ID: run.id, Check: check, Resumes: &re.Resumption}
-	for _, child := range re.below {
+	for _, child := range re.Children {
 		if run.below == nil {
 			run.below = new(sync.Map)
 		}
@@ -310,7 +194,7 @@ func (a *Agent) resumed(ctx context.Context, re *claimed, o ResumeOptions, from 
 
 // stopOnDrift refuses a run whose agent or tools differ, if that is the policy. Of an agent that the
 // run was handed to it looks at the instructions and the model.
-func (a *Agent) stopOnDrift(ctx context.Context, re *claimed, tools loop.Tools) error {
+func (a *Agent) stopOnDrift(ctx context.Context, re *claims.Tree, tools loop.Tools) error {
 	if re.OnDrift != runlog.DriftStop {
 		return nil
 	}

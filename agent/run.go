@@ -27,7 +27,7 @@ type Run struct {
 
 	resumes bool               // it goes on where a process has left it
 	worked  time.Duration      // before that
-	below   *sync.Map          // of *claimed, by run ID: runs that it has started and that go on; nil for none
+	below   *sync.Map          // of *claims.Tree, by run ID: runs that it has started and that go on; nil for none
 	stuck   *NotResumableError // why it was not resumed; nil for none
 }
 

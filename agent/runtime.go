@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent/internal/answers"
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/agent/internal/models"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
@@ -15,7 +16,7 @@ import (
 // [Runtime.Close].
 type Runtime struct {
 	opts    options
-	owner   string // of the leases
+	claims  claims.Claimer
 	store   store.Store
 	own     bool // the store is the runtime's
 	sys     *actors.System

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent/internal/claims"
 	"github.com/troupe-dev/troupe/internal/guard"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
@@ -242,7 +243,7 @@ func (s *scope) childRun(ctx context.Context, a *Agent, prompt string, call *loo
 	id, from := childID(call.Key), &starter{s, call}
 	if s.run.below != nil {
 		if left, ok := s.run.below.LoadAndDelete(id); ok {
-			return a.resumed(ctx, left.(*claimed), ResumeOptions{Tenant: s.run.tenant}, from)
+			return a.resumed(ctx, left.(*claims.Tree), ResumeOptions{Tenant: s.run.tenant}, from)
 		}
 	}
 	return a.newRun(ctx, prompt, RunOptions{ID: id, Output: a.cfg.Output, Tenant: s.run.tenant}, from)

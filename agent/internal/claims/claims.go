@@ -1,0 +1,156 @@
+// Package claims takes over runs that a process has left, each with those of its sub-agents that
+// were under way: all of them, or none.
+package claims
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// defaultLease is that of a [Claimer] without one.
+const defaultLease = time.Minute
+
+// Refusal reports that a run cannot go on. The run is as it was.
+type Refusal struct{ Run, Why string }
+
+func (e *Refusal) Error() string {
+	return fmt.Sprintf("the run %s cannot be resumed: %s", e.Run, e.Why)
+}
+
+// Claimer claims runs for a runtime.
+type Claimer struct {
+	Store store.Store
+	Owner string        // of the leases
+	Lease time.Duration // zero means one minute
+}
+
+// Policies are those of the runs that go on, as [loop.Resumption] has them.
+type Policies struct{ Unknown, OnDrift string }
+
+// Tree is a run that was claimed to go on, with those of its sub-agents that were under way.
+type Tree struct {
+	loop.Resumption
+	Children []*Tree
+}
+
+// LeaseTime returns how long a lease lasts.
+func (cl *Claimer) LeaseTime() time.Duration { return cmp.Or(cl.Lease, defaultLease) }
+
+// Claim claims a run and those of its sub-agents that were under way, and folds their journals.
+func (cl *Claimer) Claim(ctx context.Context, id string, p Policies) (*Tree, error) {
+	at := time.Now()
+	head, err := cl.Store.Claim(ctx, id, cl.Owner, cl.LeaseTime())
+	if err != nil {
+		return nil, err
+	}
+	return cl.Take(ctx, head, at, p)
+}
+
+// Take is Claim for a run whose lease the claimer has, since that time or a little later.
+func (cl *Claimer) Take(ctx context.Context, head store.Run, at time.Time, p Policies) (*Tree, error) {
+	t := &Tree{Resumption: loop.Resumption{Claimed: at, Head: head, Unknown: p.Unknown, OnDrift: p.OnDrift}}
+	if err := cl.fold(ctx, t, p); err != nil {
+		return nil, errors.Join(err, cl.Release(ctx, t))
+	}
+	return t, nil
+}
+
+// fold reads the journal of a run that was claimed, and claims those below it.
+func (cl *Claimer) fold(ctx context.Context, t *Tree, p Policies) (err error) {
+	if t.State, err = runlog.Fold(ctx, cl.Store, t.Head.ID); err != nil {
+		return err
+	}
+	switch began := t.State.Started; {
+	case began == nil || len(began.Input) == 0:
+		return &Refusal{t.Head.ID, "its journal does not say what it began with"}
+	case began.Fork != "" && t.State.Forked == nil:
+		return &Refusal{t.Head.ID, fmt.Sprintf("it is a fork of the run %s that was not copied whole: fork that run again", began.Fork)}
+	}
+	if t.Decided, err = cl.decided(ctx, t.State); err != nil {
+		return err
+	}
+	for _, c := range t.State.Calls {
+		if c.Run != "" {
+			if err := cl.claimBelow(ctx, t, c, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// claimBelow claims the run that a call has started, if it goes on, and adds what it has spent.
+func (cl *Claimer) claimBelow(ctx context.Context, t *Tree, c *runlog.CallState, p Policies) error {
+	end, err := cl.endOf(ctx, c.Run)
+	switch {
+	case err != nil:
+		return err
+	case end != nil:
+		t.Below = t.Below.Plus(end.Spent)
+		return nil
+	case !c.Open():
+		return nil
+	}
+	child, err := cl.Claim(ctx, c.Run, p)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFinished) { // it was not begun, or has ended just now
+		return nil
+	} else if err != nil {
+		return err
+	}
+	child.Counted = true
+	t.Children, t.Below = append(t.Children, child), t.Below.Plus(child.Spent())
+	t.Raised = append(append(t.Raised, child.Raised...), child.State.Raised...)
+	return nil
+}
+
+// Release gives up the claims of a run and of those below it.
+func (cl *Claimer) Release(ctx context.Context, t *Tree) error {
+	err := cl.Store.Release(context.WithoutCancel(ctx), t.Head.ID, cl.Owner, t.Head.Epoch)
+	for _, child := range t.Children {
+		err = errors.Join(err, cl.Release(ctx, child))
+	}
+	return err
+}
+
+// decided returns the questions of a run that were decided while no process worked on it.
+func (cl *Claimer) decided(ctx context.Context, s *runlog.State) (map[string]store.Ask, error) {
+	out := make(map[string]store.Ask)
+	for _, q := range s.Asks {
+		if q.Settled != nil && !s.WaitsFor(q) {
+			continue
+		}
+		row, err := cl.Store.Ask(ctx, q.Ask.ID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && row.Status != store.AskPending {
+			out[row.ID] = row
+		}
+	}
+	return out, nil
+}
+
+// endOf returns how a run has ended; nil for one that goes on, or that the store does not have.
+func (cl *Claimer) endOf(ctx context.Context, id string) (*runlog.RunFinished, error) {
+	head, err := cl.Store.Run(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !head.State.Ended() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last, err := cl.Store.Events(ctx, id, head.Seq-1, 1)
+	if err != nil || len(last) == 0 {
+		return nil, err
+	}
+	e, err := runlog.Decode(last[0])
+	end, _ := e.Body.(*runlog.RunFinished)
+	return end, err
+}
