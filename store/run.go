@@ -63,6 +63,8 @@ type Query struct {
 	States    []RunState // any of these
 	Agent     string
 	Parent    string
+	Since     time.Time // created then or later
+	Until     time.Time // created before
 
 	// Free selects runs that have not ended and have no
 	// unexpired lease: those a worker may claim.

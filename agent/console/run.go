@@ -79,9 +79,7 @@ func (c *Console) run(v *visit) error {
 	if err != nil {
 		return err
 	}
-	for i := range below {
-		p.Below = append(p.Below, lineOf(&below[i], now))
-	}
+	p.Below = linesOf(below, now)
 	live := ""
 	if !head.State.Ended() {
 		live = "run=" + head.ID

@@ -64,6 +64,7 @@ func (r *run) change(a store.Append, now time.Time) {
 func matches(r store.Run, q store.Query, now time.Time) bool {
 	return (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
 		(q.Agent == "" || q.Agent == r.Agent) &&
+		(q.Since.IsZero() || !r.Created.Before(store.Clock(q.Since))) && (q.Until.IsZero() || r.Created.Before(store.Clock(q.Until))) &&
 		(q.Parent == "" || q.Parent == r.Parent) && strings.HasPrefix(r.ID, q.Beginning) &&
 		(!q.Free || !r.State.Ended() && !r.Leased(now))
 }

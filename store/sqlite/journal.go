@@ -319,6 +319,12 @@ func (s *journal) Runs(ctx context.Context, q store.Query) ([]store.Run, error) 
 	if q.Parent != "" {
 		w.and("parent = ?", q.Parent)
 	}
+	if !q.Since.IsZero() {
+		w.and("created >= ?", store.Clock(q.Since).UnixMicro())
+	}
+	if !q.Until.IsZero() {
+		w.and("created < ?", store.Clock(q.Until).UnixMicro())
+	}
 	if q.Free {
 		w.and("state IN ('running', 'waiting') AND (owner = '' OR expires <= ?)", s.now().UnixMicro())
 	}

@@ -305,6 +305,7 @@ func testRunPages(t *testing.T, open func(t *testing.T) store.Store) {
 func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
+		begun := make(map[string]time.Time)
 		for i, in := range []store.Run{
 			{ID: "leased", Agent: "a"}, {ID: "waiting", Agent: "b", State: store.Waiting}, {ID: "done", Agent: "a"},
 			{ID: "expired", Agent: "a", Parent: "leased"}, {ID: "released", Agent: "b", Parent: "leased"},
@@ -318,6 +319,7 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			begun[r.ID] = r.Created
 			switch i {
 			case 2:
 				_, err = s.Append(t.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked, State: store.Finished})
@@ -347,6 +349,11 @@ func testRunQueries(t *testing.T, open func(t *testing.T) store.Store) {
 			{store.Query{Agent: "unknown"}, nil},
 			{store.Query{Agent: "%"}, nil}, // SECA-55: not a pattern
 			{store.Query{Agent: "a' OR '1'='1"}, nil},
+			{store.Query{Since: begun["done"]}, []string{"released", "expired", "done"}},
+			{store.Query{Since: begun["done"].Add(time.Microsecond)}, []string{"released", "expired"}},
+			{store.Query{Until: begun["done"]}, []string{"waiting", "leased"}},
+			{store.Query{Since: begun["waiting"], Until: begun["expired"], Agent: "a"}, []string{"done"}},
+			{store.Query{Since: begun["released"].Add(time.Hour)}, nil},
 		}
 		for _, tt := range tests {
 			var got []string
