@@ -34,15 +34,17 @@ type raise struct {
 	open  *openAsk // the run's; nil before it has the question
 }
 
+// decision goes on with the decision on a question. The entries are those of it that are still to be
+// written.
+type decision func(c *actors.Context, d store.Decision, entries []runlog.Entry)
+
 // openAsk is a question that waits. The store decides which answer was the first.
 type openAsk struct {
 	row    store.Ask
 	call   *call      // that it is about; nil for none
 	raised *raise     // the call itself asks; nil for its approval
 	login  *openLogin // that it is for; nil if it is for none
-	// then goes on with the decision. The entries are those of it that are still to be
-	// written.
-	then func(c *actors.Context, d store.Decision, entries []runlog.Entry)
+	then   decision
 
 	stored    bool     // it is durable: answers may be given
 	withdrawn bool     // as its call was left
@@ -58,8 +60,6 @@ type asks struct {
 	open    map[string]*openAsk // by ID
 	timer   *actors.Timer
 	closing int // being withdrawn, as the run ends
-
-	decidedAway map[string]store.Ask // while no process worked on the run
 }
 
 // receive takes the messages of the asks.
@@ -104,7 +104,7 @@ func (as *asks) stored(c *actors.Context, asks ...*openAsk) {
 			as.settle(c, a, given)
 		}
 		a.answers = nil
-		if row, ok := as.decidedAway[a.row.ID]; ok {
+		if row, ok := as.recovery.away(a.row.ID); ok {
 			as.seen(c, askSeen{a, row, nil})
 		}
 	}
@@ -339,6 +339,20 @@ func (as *asks) withdraw(c *actors.Context, a *openAsk) {
 		reply: new(actors.Reply[store.Ask])})
 }
 
+// withdrawOld withdraws a question of the process before, unless it is settled.
+func (as *asks) withdrawOld(c *actors.Context, q *runlog.Question) {
+	if q.Settled != nil {
+		return
+	}
+	a := &openAsk{row: q.Ask, stored: true}
+	a.then = func(c *actors.Context, _ store.Decision, entries []runlog.Entry) {
+		as.journal.writeBatch(c, &batch{entries: entries, state: as.state()})
+	}
+	as.add(a)
+	as.settle(c, a, answer{ask: a.row.ID, reply: new(actors.Reply[store.Ask]), decision: store.Decision{Status: store.AskCancelled, By: "runtime",
+		Answer: runlog.DeclineAnswer("the process that asked has ended")}})
+}
+
 // abandon ends the wait for all questions of a run that has ended.
 func (as *asks) abandon() {
 	for _, a := range as.open {
@@ -369,6 +383,11 @@ func (as *asks) state() store.RunState {
 		return store.Waiting
 	}
 	return store.Running
+}
+
+// question is the row of a question of the run, which is not about a call.
+func (c *config) question(kind, id string) store.Ask {
+	return store.Ask{ID: id, Run: c.ID, Kind: kind, Path: c.Path, Trust: "program", Expires: store.Clock(time.Now().Add(c.AskExpiry))}
 }
 
 // payloadOf is the exact subject of a decision, and its hash.

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
@@ -76,6 +77,33 @@ func (cl *call) server() string {
 	return cl.tool.Server
 }
 
+// sameTool reports whether the tool of the call is the one that it was decided for.
+func (cl *call) sameTool(was *runlog.CallState) bool {
+	return cl.tool != nil && cl.tool.Hash == was.Intent.Hash && cl.tool.Server == was.Intent.Server
+}
+
+// question is the row of a question about the call.
+func (cl *call) question(cfg *config, kind, id string) store.Ask {
+	row := cfg.question(kind, id)
+	row.Tool, row.Trust = cl.name, "untrusted"
+	if t := cl.tool; t != nil {
+		row.Server, row.Origin = t.Server, t.Origin
+		switch {
+		case t.Server == "":
+			row.Trust = "program"
+		case t.Trusted:
+			row.Trust = "trusted"
+		}
+	}
+	return row
+}
+
+// nextAsk is the ID of a further question about the call.
+func (cl *call) nextAsk() string {
+	cl.raised++
+	return fmt.Sprintf("%s.%d", cl.key, cl.raised)
+}
+
 // dispatchOf is the event that begins a call.
 func (cl *call) dispatchOf() runlog.Entry {
 	return runlog.Entry{Type: store.ToolDispatched, Key: cl.key, Body: &runlog.ToolDispatched{Turn: cl.turn.n, CallID: cl.id, Run: cl.child()}}
@@ -109,10 +137,10 @@ type turn struct {
 	text    *string       // a guard's, in place of the model's answer; nil for none
 }
 
-// intent is the event that precedes a turn.
-func (t *turn) intent(req *llm.Request, left time.Duration) runlog.Entry {
+// intent is the event that precedes a turn; last says that it is the last one of a run at its limit.
+func (t *turn) intent(req *llm.Request, left time.Duration, last bool) runlog.Entry {
 	return runlog.Entry{Type: runlog.ModelIntentType, Body: &runlog.ModelIntent{Turn: t.n, Reserved: t.spend.Reserved(),
-		MaxTokens: req.MaxTokens, Held: t.spend.Held(), WallLeftMS: left.Milliseconds(), Clamped: t.spend.Clamped()}}
+		MaxTokens: req.MaxTokens, Held: t.spend.Held(), WallLeftMS: left.Milliseconds(), Clamped: t.spend.Clamped(), Last: last}}
 }
 
 // lose is the event of a turn that the run is left in without an answer: it is asked again.
@@ -151,15 +179,4 @@ func (t *turn) end(cause error) {
 			cl.cancel(cause)
 		}
 	}
-}
-
-// trust is the trust in a tool as questions show it.
-func trust(t *Tool) string {
-	switch {
-	case t.Server == "":
-		return "program"
-	case t.Trusted:
-		return "trusted"
-	}
-	return "untrusted"
 }

@@ -79,7 +79,7 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 		return
 	}
 	cl.dispatched, cl.between = true, false
-	cs.withdrawRound(c, cl.was) // what is asked from now on is another round's
+	cs.recovery.withdrawRound(c, cl.was) // what is asked from now on is another round's
 	cs.journal.write(c, func(*actors.Context) {
 		if cs.finishing() || cl.phase != sent {
 			m.proceed(ErrNotDispatched)
@@ -175,7 +175,7 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 	if latest := time.Now().Add(cs.cfg.AskExpiry); expires.IsZero() || expires.After(latest) {
 		expires = latest
 	}
-	if cs.takeUpRaised(c, m) {
+	if cs.recovery.takeUpRaised(c, m) {
 		return
 	}
 	m.open = &openAsk{call: cl, raised: m, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
@@ -185,12 +185,10 @@ func (cs *calls) raise(c *actors.Context, m *raise) {
 			told = nil
 		}
 		cs.advanceAnd(c, told, entries...)
-	}, row: store.Ask{
-		ID: cs.nextAsk(cl), Run: cs.cfg.ID, Kind: m.q.Kind, Tool: cl.name, Server: cl.tool.Server,
-		Origin: cl.tool.Origin, Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: m.q.Payload, Default: m.q.Default,
-		Hash: m.q.Hash, Expires: store.Clock(expires),
-	}}
-	if err := m.open.row.Check(); err != nil {
+	}, row: cl.question(cs.cfg, m.q.Kind, cl.nextAsk())}
+	row := &m.open.row
+	row.Payload, row.Default, row.Hash, row.Expires = m.q.Payload, m.q.Default, m.q.Hash, store.Clock(expires)
+	if err := row.Check(); err != nil {
 		m.open = nil
 		m.reply.Complete(store.Decision{}, fmt.Errorf("%w: %w", ErrNotAsked, err))
 		return
@@ -215,7 +213,7 @@ func (cs *calls) unraise(c *actors.Context, m unraise) {
 // takeBack withdraws the questions of a call that has returned without waiting.
 func (cs *calls) takeBack(c *actors.Context, cl *call) {
 	cs.logins.returned(c, cl)
-	cs.withdrawRound(c, cl.was)
+	cs.recovery.withdrawRound(c, cl.was)
 	for _, a := range cs.asks.open {
 		if a.raised != nil && a.call == cl {
 			cs.unraise(c, unraise{a.raised})

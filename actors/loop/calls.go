@@ -3,8 +3,8 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/budget"
@@ -28,19 +28,23 @@ type toolReturned struct {
 // room, and comes to exactly one result.
 type calls struct {
 	*parts
-	allowed map[string]allowance // by the hashes of tools
-	seen    runlog.Taint         // as last written
+	seen runlog.Taint // as last written
+}
 
-	onUnknown string   // [Resumption].Unknown
-	drifted   []string // tools that differ from what the run has recorded: a person is asked before they are called
-	ends      error    // why the run ends, once what was decided is written; nil for not at all
+// add adds a call that the model asks for to its turn.
+func (cs *calls) add(use *mcp.ToolUseContent) *call {
+	t := cs.turn
+	cl := &call{key: fmt.Sprintf("%s-%d-%d", cs.cfg.Nonce, t.n, len(t.calls)),
+		turn: t, id: use.ID, name: use.Name, args: use.Input, tool: cs.talk.tools.byName[use.Name]}
+	t.calls = append(t.calls, cl)
+	return cl
 }
 
 // act begins the calls of a turn: each is refused, asked about, or made once there
 // is room.
 func (cs *calls) act(c *actors.Context, rulings []ruling) {
 	for i := range rulings {
-		if rulings[i].verdict == guard.Allow && slices.Contains(cs.drifted, cs.turn.calls[i].name) {
+		if rulings[i].verdict == guard.Allow && cs.recovery.differs(cs.turn.calls[i].name) {
 			rulings[i].verdict = guard.Ask
 		}
 		if cs.cfg.Journal == nil && rulings[i].refusal == "" && rulings[i].verdict != guard.Allow {
@@ -60,9 +64,9 @@ func (cs *calls) act(c *actors.Context, rulings []ruling) {
 		}
 		entries = append(entries, cl.intent())
 		cl.again = rulings[i].verdict == guard.AskAgain
-		if rulings[i].verdict == guard.Allow || cs.allowedForRun(cl) {
+		if rulings[i].verdict == guard.Allow || cs.approvals.has(cl) {
 			cl.phase = ready
-		} else if asked, err := cs.openAsk(cl); err == nil {
+		} else if asked, err := cs.approvals.ask(cl, cl.key, cs.approved(cl)); err == nil {
 			entries = append(entries, asked)
 		} else {
 			cl.hold.Release()
@@ -102,100 +106,28 @@ func (cs *calls) admit(c *actors.Context, rulings []ruling) bool {
 	return true
 }
 
-// openAsk makes the question whether a call may be made. The error is that of a question
-// that no store takes.
-func (cs *calls) openAsk(cl *call) (runlog.Entry, error) { return cs.openAskAs(cl, cl.key) }
-
-// openAskAs is openAsk for a question with that ID.
-func (cs *calls) openAskAs(cl *call, id string) (runlog.Entry, error) {
-	payload, hash := payloadOf(runlog.ApprovalPayload{Server: cl.tool.Server, Tool: cl.name, Definition: cl.tool.Hash,
-		Source: cl.tool.Source, Arguments: cl.args, Tainted: cs.outbound(cl.tool), Again: cl.again})
-	row := store.Ask{
-		ID: id, Run: cs.cfg.ID, Kind: runlog.AskKind, Tool: cl.name, Server: cl.tool.Server, Origin: cl.tool.Origin,
-		Path: cs.cfg.Path, Trust: trust(cl.tool), Payload: payload, Hash: hash,
-		Expires: store.Clock(time.Now().Add(cs.cfg.AskExpiry)),
-	}
-	if err := row.Check(); err != nil {
-		return runlog.Entry{}, err
-	}
-	cl.phase = asking
-	return cs.asks.add(&openAsk{row: row, call: cl, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
-		cs.approved(c, cl, d, entries)
-	}}), nil
-}
-
 // approved goes on with the decision whether a call may be made.
-func (cs *calls) approved(c *actors.Context, cl *call, d store.Decision, entries []runlog.Entry) {
-	cs.advance(c, append(entries, cs.decided(cl, d)...)...)
+func (cs *calls) approved(cl *call) decision {
+	return func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
+		cs.advance(c, append(entries, cs.decided(cl, d)...)...)
+	}
 }
 
 // decided makes a call ready if it was allowed, and else gives it its result.
 func (cs *calls) decided(cl *call, d store.Decision) []runlog.Entry {
-	if d.Status != store.AskAccepted {
-		if cl.was != nil {
-			return []runlog.Entry{cs.lose(cl, left+", and a person did not have it made again")}
+	switch {
+	case d.Status == store.AskAccepted:
+		cl.phase = ready
+		if d.Scope == runlog.ScopeRun {
+			cs.approvals.allow(cl.tool.Hash, cl.again)
 		}
-		cl.hold.Release()
-		return []runlog.Entry{cs.settle(cl, declined(d), false)}
+		return nil
+	case cl.was != nil:
+		return []runlog.Entry{cs.lose(cl, left+", and a person did not have it made again")}
 	}
-	cl.phase = ready
-	if d.Scope == runlog.ScopeRun {
-		cs.allow(cl.tool.Hash, allowanceOf(cl.again))
-	}
-	return nil
+	cl.hold.Release()
+	return []runlog.Entry{cs.settle(cl, declined(d), false)}
 }
-
-// allow notes that a person has allowed a tool for the rest of the run.
-func (cs *calls) allow(hash string, as allowance) {
-	if hash == "" {
-		return
-	}
-	if cs.allowed == nil {
-		cs.allowed = make(map[string]allowance)
-	}
-	cs.allowed[hash] = max(cs.allowed[hash], as)
-}
-
-// declined is the result of a call that was not allowed.
-func declined(d store.Decision) *mcp.CallToolResult {
-	text := "not called: the user declined it"
-	switch d.Status {
-	case store.AskExpired:
-		text = "not called: it needs a human's consent, and no answer came in time"
-	case store.AskCancelled:
-		text = "not called: it needs a human's consent, and the question was withdrawn"
-	}
-	if reason := runlog.Reason(d.Answer); reason != "" {
-		text += ": " + clip.Short(reason)
-	}
-	return mcp.ErrorResult("%s", text)
-}
-
-// allowance is how far a person has allowed a tool for the rest of the run.
-type allowance uint8
-
-const (
-	allowedOnce  allowance = iota // not for the rest of the run
-	allowedRun                    // but for calls with [guard.AskAgain]
-	allowedAgain                  // those too: the question was about one
-)
-
-// allowanceOf is the allowance that a decision about a call gives, and that it needs.
-func allowanceOf(again bool) allowance {
-	if again {
-		return allowedAgain
-	}
-	return allowedRun
-}
-
-// allowedForRun reports whether a person has allowed the call's tool for the rest of the
-// run.
-func (cs *calls) allowedForRun(cl *call) bool {
-	return cs.allowed[cl.tool.Hash] >= allowanceOf(cl.again)
-}
-
-// outbound reports whether a call of the tool may carry out private data.
-func (cs *calls) outbound(t *Tool) bool { return t.Taint.Outbound && cs.cfg.Taint.Lethal() }
 
 // advance writes what has happened together with the dispatch of the calls that
 // now have room, and makes those once that is durable. Calls that ask for their dispatch
@@ -219,7 +151,7 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 		}
 	}
 	for _, cl := range t.calls {
-		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.out == nil && cs.ends == nil {
+		if cl.phase == ready && t.busy < cs.cfg.Parallel && cs.out == nil && !cs.recovery.ending() {
 			cl.phase = sent
 			t.busy++
 			start = append(start, cl)
@@ -231,7 +163,7 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 	t.left -= settled
 	b := &batch{entries: entries, state: cs.asks.state()}
 	alone := func(cl *call) bool { return !cl.tool.Dispatches }
-	if then == nil && cs.out == nil && cs.ends == nil && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
+	if then == nil && cs.out == nil && !cs.recovery.ending() && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
 		cs.journal.holdBatch(c, b)
 		cs.begin(c, t, start, nil)
 		return
@@ -338,7 +270,7 @@ func (cs *calls) afterTool(cl *call) func(context.Context, *mcp.CallToolResult, 
 func (cs *calls) outcomes(c *actors.Context, m *toolReturned) []runlog.Entry {
 	if _, unknown := errors.AsType[*UnknownError](m.err); unknown && m.call.takesUp && m.call.was.Round == nil && !cs.finishing() {
 		m.call.takesUp, m.call.dispatched, m.call.goes = false, false, false // the server does not know it any more
-		return append(cs.unknown(m.call, m.call.was), m.guards.Entries(m.call.key)...)
+		return append(cs.recovery.unknown(m.call), m.guards.Entries(m.call.key)...)
 	}
 	out := []runlog.Entry{cs.outcomeOf(c, m)}
 	out = append(out, m.guards.Entries(m.call.key)...)

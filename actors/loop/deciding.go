@@ -14,9 +14,7 @@ func (r *run) decide(c *actors.Context) {
 	r.state = (*run).deciding
 	t := r.turn
 	for _, use := range t.resp.Calls() {
-		t.calls = append(t.calls, &call{
-			key:  fmt.Sprintf("%s-%d-%d", r.cfg.Nonce, t.n, len(t.calls)),
-			turn: t, id: use.ID, name: use.Name, args: use.Input, tool: r.talk.tools.byName[use.Name]})
+		r.calls.add(use)
 	}
 	t.left = len(t.calls)
 	if t.left == 0 {

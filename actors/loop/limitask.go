@@ -3,11 +3,11 @@ package loop
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/store"
@@ -83,11 +83,9 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 		of.stop(c, limit)
 		return
 	}
-	raw, hash := payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
-	a := &openAsk{row: store.Ask{
-		ID: fmt.Sprintf("%s-limit-%d", l.cfg.Nonce, l.n), Run: l.cfg.ID, Kind: runlog.AskLimit, Path: l.cfg.Path, Trust: "program",
-		Payload: raw, Default: runlog.MoreAnswer(more), Hash: hash, Expires: store.Clock(time.Now().Add(l.cfg.AskExpiry))}}
-	a.then = func(c *actors.Context, d store.Decision, entries []runlog.Entry) { l.settled(c, of, d, entries) }
+	a := &openAsk{row: l.cfg.question(runlog.AskLimit, fmt.Sprintf("%s-limit-%d", l.cfg.Nonce, l.n)), then: l.settled(of)}
+	a.row.Payload, a.row.Hash = payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
+	a.row.Default = runlog.MoreAnswer(more)
 	if err := a.row.Check(); err != nil {
 		l.journal.write(c, nil, before...)
 		of.stop(c, fmt.Errorf("%w; more cannot be asked for: %w", limit, err))
@@ -97,23 +95,52 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 	l.journal.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { l.asks.stored(c, a) }})
 }
 
-// settled goes on with a decision. An answer that cannot be read is no yes.
-func (l *limits) settled(c *actors.Context, of *limitAsk, d store.Decision, entries []runlog.Entry) {
-	more, err := moreOf(of.err, d)
-	if err == nil {
-		entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
-			Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
+// takeUp waits for the answer to the question of the process before, or goes on with it.
+func (l *limits) takeUp(c *actors.Context, q *runlog.Question, before []runlog.Entry, of *limitAsk) {
+	l.asked = nil
+	if q.Settled != nil {
+		l.settled(of)(c, q.Decision(), before)
+		return
 	}
-	l.journal.writeBatch(c, &batch{entries: entries, state: l.asks.state(), then: func(c *actors.Context) {
-		switch {
-		case l.out != nil:
-		case err != nil:
-			of.stop(c, fmt.Errorf("%w; no more was allowed: %w", of.err, err))
-		default:
-			of.err.At().Raise(more)
-			of.again(c)
+	l.journal.write(c, nil, before...)
+	a := &openAsk{row: q.Ask, then: l.settled(of)}
+	l.asks.add(a)
+	l.asks.stored(c, a)
+}
+
+// sameLimit reports whether a question is about that limit.
+func sameLimit(q *runlog.Question, limit *budget.LimitError) bool {
+	var p runlog.LimitPayload
+	return jsonx.Unmarshal(q.Ask.Payload, &p) == nil && p.Account == limit.Account && p.Limit == limit.Limit
+}
+
+// dropAsked withdraws the question of the process before, if the run goes on without it.
+func (l *limits) dropAsked(c *actors.Context) {
+	if q := l.asked; q != nil {
+		l.asked = nil
+		l.asks.withdrawOld(c, q)
+	}
+}
+
+// settled goes on with a decision. An answer that cannot be read is no yes.
+func (l *limits) settled(of *limitAsk) decision {
+	return func(c *actors.Context, d store.Decision, entries []runlog.Entry) {
+		more, err := moreOf(of.err, d)
+		if err == nil {
+			entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
+				Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
 		}
-	}})
+		l.journal.writeBatch(c, &batch{entries: entries, state: l.asks.state(), then: func(c *actors.Context) {
+			switch {
+			case l.out != nil:
+			case err != nil:
+				of.stop(c, fmt.Errorf("%w; no more was allowed: %w", of.err, err))
+			default:
+				of.err.At().Raise(more)
+				of.again(c)
+			}
+		}})
+	}
 }
 
 // reached is the event of a limit.

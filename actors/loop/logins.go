@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -120,11 +119,11 @@ func (ls *logins) add(c *actors.Context, l Login) (*openLogin, runlog.Entry, err
 		ls.without, ls.refused = make(map[string]bool), make(map[string]refusedLogin)
 	}
 	o := &openLogin{server: l.Server}
-	o.ask = &openAsk{login: o, row: store.Ask{
-		ID: fmt.Sprintf("%s-login-%d", ls.cfg.Nonce, ls.n+1), Run: ls.cfg.ID, Kind: runlog.AskLogin, Server: l.Server, Origin: l.Origin,
-		Path: ls.cfg.Path, Trust: "program", Payload: l.Payload, Hash: l.Hash, Expires: store.Clock(time.Now().Add(ls.cfg.AskExpiry)),
-	}, then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) { ls.settled(c, o, d, entries) }}
-	if err := o.ask.row.Check(); err != nil {
+	o.ask = &openAsk{login: o, row: ls.cfg.question(runlog.AskLogin, fmt.Sprintf("%s-login-%d", ls.cfg.Nonce, ls.n+1)),
+		then: func(c *actors.Context, d store.Decision, entries []runlog.Entry) { ls.settled(c, o, d, entries) }}
+	row := &o.ask.row
+	row.Server, row.Origin, row.Payload, row.Hash = l.Server, l.Origin, l.Payload, l.Hash
+	if err := row.Check(); err != nil {
 		return nil, runlog.Entry{}, fmt.Errorf("%w: %w", ErrNotAsked, err)
 	}
 	ls.n++

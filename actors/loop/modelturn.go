@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
@@ -47,7 +46,6 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	if r.awaitRoom(c, req, before) {
 		return
 	}
-	r.state = (*run).thinking
 	last := r.h.spend.HoldsLast()
 	spend, err := r.reserve(req)
 	// Another run may have taken the room since: this one waits for its turn too.
@@ -64,7 +62,13 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
 		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
 	}
-	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining()))...)
+	r.begin(c, t, req, before...)
+}
+
+// begin writes that a turn begins, and then asks the model.
+func (r *run) begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) {
+	r.state = (*run).thinking
+	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining(), r.last.limit != nil))...)
 }
 
 // ask runs the turn in a task, which a cancel of the run ends.
@@ -73,7 +77,7 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 		return
 	}
 	r.limits.dropAsked(c)
-	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.wrapping != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
+	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.last.limit != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
 	t.cancel = actors.AwaitBlocking(c,
 		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
 		func(m *modelReplied, err error) any {
@@ -116,7 +120,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	case r.out != nil:
 	case t.guards.Stop != nil:
 		r.failed(c, t.guards.Stop)
-	case r.wrapping != nil:
+	case r.last.limit != nil:
 		r.conclude(c)
 	case mute:
 		r.limited(c, overLimit("steps", r.cfg.Limits.Steps))
@@ -130,8 +134,8 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 	over := r.turn.spend.Abandon(spend.MayBeBilled(err))
 	r.journal.write(c, nil, r.turn.spend.Failed(err))
 	switch {
-	case r.wrapping != nil:
-		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.wrapping, err))
+	case r.last.limit != nil:
+		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.last.limit, err))
 	case over != nil:
 		r.limits.atLimit(c, over, nil, r.list)
 	case errors.Is(err, llm.ErrContextLength) && r.squeeze(c): // it is asked again
@@ -195,14 +199,12 @@ func (r *run) listingTools(c *actors.Context, msg any) {
 			return
 		}
 		if r.logins.await(c, m.lacking) {
-			r.state = (*run).awaitingLogins
+			r.state = (*run).asking
 			return
 		}
 		r.prepare(c, r.talk.offer(m)...)
 	}
 }
-
-func (r *run) awaitingLogins(c *actors.Context, msg any) { r.asks.receive(c, msg) }
 
 // prepared is a message to itself: the next turn's request is ready.
 type prepared struct {
@@ -296,15 +298,3 @@ func (r *run) squeeze(c *actors.Context) bool {
 	r.prepareCut(c, r.turn.n+1, req, cut, nil)
 	return true
 }
-
-// lastRequest makes a request the last one: without tools, and with the note.
-func lastRequest(req *llm.Request) *llm.Request {
-	last := *req
-	last.Tools, last.ToolChoice = nil, llm.ToolChoiceNone
-	last.Messages = append(slices.Clip(req.Messages), llm.User(lastNote))
-	return &last
-}
-
-// lastNote is the note to the model that it answers for the last time.
-const lastNote = "The budget of this run is used up, and no more tools can be called. " +
-	"Answer now with what you have, and say what is missing."

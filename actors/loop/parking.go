@@ -190,7 +190,7 @@ func (p *parking) returned(c *actors.Context, m *toolReturned) {
 		return
 	}
 	p.turn.busy--
-	p.calls.withdrawRound(c, m.call.was)
+	p.recovery.withdrawRound(c, m.call.was)
 	p.journal.write(c, nil, p.calls.outcomes(c, m)...)
 }
 

@@ -9,20 +9,24 @@ import (
 // parts are the parts of a run, each of which may use the others. Like the run itself they
 // are touched by its own goroutine only, so there is no lock.
 type parts struct {
-	run      owner
-	h        *Run    // the handle
-	cfg      *config // a hand-off gives the run another
-	clock    wallClock
-	journal  journal
-	asks     asks
-	talk     conversation
-	calls    calls
-	limits   limits
-	logins   logins
-	shutdown shutdown
-	parking  parking
-	turn     *turn    // nil before the first
-	out      *Outcome // set once the run is ending
+	run       owner
+	h         *Run    // the handle
+	cfg       *config // a hand-off gives the run another
+	clock     wallClock
+	journal   journal
+	asks      asks
+	talk      conversation
+	approvals approvals
+	calls     calls
+	recovery  *recovery // nil but for a run that goes on here
+	check     answerCheck
+	limits    limits
+	last      lastTurn
+	logins    logins
+	shutdown  shutdown
+	parking   parking
+	turn      *turn    // nil before the first
+	out       *Outcome // set once the run is ending
 }
 
 // finishing reports whether nothing is recorded any more of the work under way.
@@ -30,15 +34,18 @@ func (p *parts) finishing() bool { return p.out != nil && (!p.parking.on || p.jo
 
 // owner is the run, as its parts know it.
 type owner interface {
-	opened(c *actors.Context, err error)  // the run is recorded, or never will be
-	list(c *actors.Context)               // the next turn begins
-	hit(c *actors.Context, m limitHit)    // something does not fit a limit
-	act()                                 // calls are being made
-	acted(c *actors.Context)              // all calls of the turn have results
-	failed(c *actors.Context, err error)  // the run ends
-	limited(c *actors.Context, err error) // the run ends at a limit
-	end(c *actors.Context, out Outcome)   // the run ends
-	leave(c *actors.Context)              // the work on it ends, and the run does not
-
-	replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen) // the model has answered
+	opened(c *actors.Context, err error)                                        // the run is recorded, or never will be
+	list(c *actors.Context)                                                     // the next turn begins
+	prepare(c *actors.Context, before ...runlog.Entry)                          // likewise, with the tools that it has
+	begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) // the model is asked
+	replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chosen)       // the model has answered
+	decide(c *actors.Context)                                                   // the answer is looked at
+	conclude(c *actors.Context)                                                 // the last answer is
+	hit(c *actors.Context, m limitHit)                                          // something does not fit a limit
+	act()                                                                       // calls are being made
+	acted(c *actors.Context)                                                    // all calls of the turn have results
+	failed(c *actors.Context, err error)                                        // the run ends
+	limited(c *actors.Context, err error)                                       // the run ends at a limit
+	end(c *actors.Context, out Outcome)                                         // the run ends
+	leave(c *actors.Context)                                                    // the work on it ends, and the run does not
 }

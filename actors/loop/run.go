@@ -6,7 +6,7 @@
 //	   │                  ├───────────────┼── poor answer ─┘ │ answer         │
 //	   │                  └───────────────┼──────────────────┼── all returned ┘
 //	   │   in preparing before thinking what is too long is cut and guards look,
-//	   │   in awaitingLogins behind listing a person has to log in at a server; then it lists again,
+//	   │   in asking behind listing a person has to log in at a server; then it lists again,
 //	   │   in stopping behind acting a condition may end the run
 //	   ▼                                  ▼                  ▼
 //	ending ◀── answer, limit, error, cancel: from any state;
@@ -24,7 +24,6 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -32,12 +31,10 @@ import (
 // run is the actor: it holds the state machine, and its parts all else.
 type run struct {
 	parts
-	state   func(*run, *actors.Context, any) // takes the messages of the state
-	check   answerCheck
-	opening *opening // nil once the run is recorded
-
-	wrapping   *budget.LimitError // the last turn is under way because of it; nil before
-	leaveQueue func()             // withdraws the run from the turns that wait for room; nil if it does not
+	state      func(*run, *actors.Context, any) // takes the messages of the state
+	opening    *opening                         // nil once the run is recorded
+	resuming   *resuming                        // nil but while a run is taken up
+	leaveQueue func()                           // withdraws the run from the turns that wait for room; nil if it does not
 }
 
 func newRun(h *Run) *run {
@@ -49,7 +46,8 @@ func newRun(h *Run) *run {
 		r.talk = newConversation(h.cfg.Origin.Input)
 	}
 	p := &r.parts
-	p.journal.parts, p.asks.parts, p.calls.parts, p.limits.parts, p.logins.parts, p.shutdown.parts, p.parking.parts, r.check.parts = p, p, p, p, p, p, p, p
+	p.journal.parts, p.asks.parts, p.approvals.parts, p.calls.parts, p.check.parts = p, p, p, p, p
+	p.limits.parts, p.last.parts, p.logins.parts, p.shutdown.parts, p.parking.parts = p, p, p, p, p
 	return r
 }
 
@@ -91,6 +89,16 @@ func (r *run) Receive(c *actors.Context, msg any) {
 
 func (r *run) beginning(c *actors.Context, msg any) { r.opening.receive(c, msg) }
 
+func (r *run) takingUp(c *actors.Context, msg any) {
+	r.resuming.receive(c, msg)
+	if r.cfg.Resumes == nil { // the run goes on
+		r.resuming = nil
+	}
+}
+
+// asking waits for answers: to a question at a limit, or for logins.
+func (r *run) asking(c *actors.Context, msg any) { r.asks.receive(c, msg) }
+
 // opened begins the first turn of a run that is recorded, and ends one that cannot be.
 func (r *run) opened(c *actors.Context, err error) {
 	switch {
@@ -106,8 +114,9 @@ func (r *run) opened(c *actors.Context, err error) {
 		r.shutdown.finish(c)
 	default:
 		r.opening = nil
-		if r.cfg.Resumes != nil {
-			r.resume(c)
+		if from := r.cfg.Resumes; from != nil {
+			r.state, r.resuming = (*run).takingUp, &resuming{&r.parts, from}
+			r.resuming.begin(c)
 			return
 		}
 		r.list(c)
