@@ -3,46 +3,136 @@ package memo
 
 import "sync"
 
-// Map forgets everything when it is full: what it holds can be found out again. Its zero
-// value holds nothing. It may be used from any goroutine, and must not be copied.
+// Map forgets what was not used for the longest time when it is full: what it holds can be found
+// out again. Its zero value, with a Max, holds nothing. It may be used from any goroutine, and
+// must not be copied.
 type Map[K comparable, V any] struct {
 	Max     int // entries
-	MaxSize int // bytes of all, as Set is told; zero is no bound
+	MaxSize int // bytes of all, as Set and Update are told; zero is no bound
 
-	mu   sync.Mutex // guards the fields below it: calls and requests look values up in passing, each of which would be a message to an actor
-	m    map[K]V
-	size int
+	mu    sync.Mutex // guards the fields below it: calls and requests look values up in passing, each of which would be a message to an actor
+	byKey map[K]*entry[K, V]
+	last  *entry[K, V] // used last, in a ring of all; nil without entries
+	size  int
 }
 
-// Get returns the value of a key.
-func (m *Map[K, V]) Get(key K) (V, bool) {
+// entry is one value in the ring.
+type entry[K comparable, V any] struct {
+	older, newer *entry[K, V]
+	key          K
+	value        V
+	size         int
+}
+
+// Get returns the value of a key, which counts as a use.
+func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v, ok := m.m[key]
-	return v, ok
+	e := m.byKey[key]
+	if e == nil {
+		return v, false
+	}
+	m.use(e)
+	return e.value, true
 }
 
 // Set remembers a value that takes size bytes.
 func (m *Map[K, V]) Set(key K, v V, size int) {
+	m.Update(key, size, func(V, bool) (V, bool) { return v, true })
+}
+
+// Update remembers the value that f makes of the one before, which takes size bytes, unless f
+// says otherwise. Other uses of the map wait for f. A value with more bytes than the map may
+// hold is not remembered.
+func (m *Map[K, V]) Update(key K, size int, f func(v V, ok bool) (next V, keep bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.m == nil || len(m.m) >= m.Max || m.MaxSize > 0 && m.size+size > m.MaxSize {
-		m.m, m.size = make(map[K]V), 0
+	e := m.byKey[key]
+	var before V
+	if e != nil {
+		before = e.value
 	}
-	m.m[key] = v
-	m.size += size
+	next, keep := f(before, e != nil)
+	if !keep {
+		return
+	}
+	if m.MaxSize > 0 && size > m.MaxSize {
+		m.remove(e)
+		return
+	}
+	if e == nil {
+		e = &entry[K, V]{key: key}
+		if m.byKey == nil {
+			m.byKey = make(map[K]*entry[K, V])
+		}
+		m.byKey[key] = e
+	}
+	m.size += size - e.size
+	e.value, e.size = next, size
+	m.use(e)
+	for len(m.byKey) > max(m.Max, 1) || m.MaxSize > 0 && m.size > m.MaxSize {
+		m.remove(m.last.newer) // the oldest: the newest is before it in the ring
+	}
+}
+
+// use makes e the one that was used last. It is called under the lock.
+func (m *Map[K, V]) use(e *entry[K, V]) {
+	if m.last == e {
+		return
+	}
+	m.unlink(e)
+	if m.last == nil {
+		e.older, e.newer = e, e
+	} else {
+		e.older, e.newer = m.last, m.last.newer
+		e.older.newer, e.newer.older = e, e
+	}
+	m.last = e
+}
+
+// unlink takes e out of the ring, if it is in it. It is called under the lock.
+func (m *Map[K, V]) unlink(e *entry[K, V]) {
+	switch {
+	case e.newer == nil:
+		return
+	case e.newer == e:
+		m.last = nil
+	case m.last == e:
+		m.last = e.older
+	}
+	e.older.newer, e.newer.older = e.newer, e.older
+}
+
+// remove forgets e, if it is not nil. It is called under the lock.
+func (m *Map[K, V]) remove(e *entry[K, V]) {
+	if e != nil {
+		m.unlink(e)
+		delete(m.byKey, e.key)
+		m.size -= e.size
+	}
 }
 
 // Delete forgets a key.
 func (m *Map[K, V]) Delete(key K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.m, key)
+	m.remove(m.byKey[key])
+}
+
+// DeleteFunc forgets the keys that f chooses; nil chooses all.
+func (m *Map[K, V]) DeleteFunc(f func(K) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, e := range m.byKey {
+		if f == nil || f(key) {
+			m.remove(e)
+		}
+	}
 }
 
 // Len returns how many values there are.
 func (m *Map[K, V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.m)
+	return len(m.byKey)
 }

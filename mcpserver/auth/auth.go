@@ -110,7 +110,7 @@ func New(o Options) (*ResourceServer, error) {
 	}
 	s := &ResourceServer{opts: o, resource: u, issuers: make(map[string]*issuer), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))}
 	s.metadata = u.Scheme + "://" + u.Host + wellKnown(u)
-	s.seen.most, s.inactive.most, s.proofs.most = maxSeen, maxSeen, maxProofs
+	s.seen.Max, s.inactive.Max, s.proofs.Max = maxSeen, maxSeen, maxProofs
 	if len(o.Issuers) == 0 {
 		return nil, errors.New("auth: there is no issuer: want the address of the authorization server")
 	}

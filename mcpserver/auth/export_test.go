@@ -9,16 +9,7 @@ func WithClient(o Options, hc *http.Client) Options {
 }
 
 // Remembered returns how many tokens are remembered, and the bound.
-func (s *ResourceServer) Remembered() (n, most int) {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	return len(s.seen.new) + len(s.seen.old), 2 * maxSeen
-}
+func (s *ResourceServer) Remembered() (n, most int) { return s.seen.Len(), maxSeen }
 
 // Forget removes the tokens that are remembered.
-func (s *ResourceServer) Forget() {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	clear(s.seen.new)
-	clear(s.seen.old)
-}
+func (s *ResourceServer) Forget() { s.seen.DeleteFunc(nil) }

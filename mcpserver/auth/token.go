@@ -56,8 +56,8 @@ const leeway = 30 * time.Second
 // Bounds on what a principal is made of, in bytes.
 const (
 	maxSubject = 255     // OpenID Connect Core, section 2
-	maxSeen    = 4096    // tokens, half of those that are known at once
-	maxProofs  = 1 << 16 // the same of proofs
+	maxSeen    = 8192    // tokens that are known at once
+	maxProofs  = 100_000 // the same of proofs
 )
 
 // checkType refuses JWTs that are no access tokens, although the issuer has signed them: an ID

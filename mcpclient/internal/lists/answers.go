@@ -1,10 +1,10 @@
 package lists
 
 import (
-	linked "container/list"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -35,75 +35,43 @@ func (f Freshness) belongs(principal string) bool { return !f.Private || f.Princ
 // Answers keeps a bounded number of answers by their key, those used last. Its
 // zero value keeps none.
 type Answers[V any] struct {
-	max     int // entries
-	maxSize int // bytes of all
-
-	mu    sync.Mutex                 // guards the fields below it: callers look answers up on their own goroutines, without a message to an actor
-	byKey map[string]*linked.Element // of answer[V]
-	order *linked.List               // used last in front; nil as byKey is
-	size  int
-	epoch int // counts what may have made an answer under way stale
+	byKey memo.Map[string, answer[V]]
+	epoch atomic.Int64 // counts what may have made an answer under way stale
 }
 
 type answer[V any] struct {
-	key   string
 	value V
-	size  int
 	Freshness
 }
 
 // Get returns an answer that is fresh and may be seen by principal. The epoch is for
 // Put, if there is none.
-func (a *Answers[V]) Get(key, principal string) (v V, ok bool, epoch int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if e := a.byKey[key]; e != nil {
-		k := e.Value.(*answer[V])
-		if !k.fresh(time.Now()) {
-			a.remove(e)
-		} else if k.belongs(principal) {
-			a.order.MoveToFront(e)
-			return k.value, true, a.epoch
-		}
+func (a *Answers[V]) Get(key, principal string) (v V, ok bool, epoch int64) {
+	epoch = a.epoch.Load()
+	k, ok := a.byKey.Get(key)
+	switch {
+	case !ok:
+	case !k.fresh(time.Now()):
+		a.byKey.Delete(key)
+	case k.belongs(principal):
+		return k.value, true, epoch
 	}
-	return v, false, a.epoch
+	return v, false, epoch
 }
 
 // Put keeps an answer, unless it was stale before it came: a change since epoch.
-func (a *Answers[V]) Put(key string, v V, size int, f Freshness, epoch int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Answers[V]) Put(key string, v V, size int, f Freshness, epoch int64) {
 	size += len(key)
-	if a.epoch != epoch || !f.fresh(time.Now()) || size > a.maxSize {
+	if !f.fresh(time.Now()) || size > a.byKey.MaxSize {
 		return
 	}
-	if e := a.byKey[key]; e != nil {
-		a.remove(e)
-	}
-	if a.byKey == nil {
-		a.byKey, a.order = make(map[string]*linked.Element), linked.New()
-	}
-	a.byKey[key] = a.order.PushFront(&answer[V]{key, v, size, f})
-	a.size += size
-	for len(a.byKey) > a.max || a.size > a.maxSize {
-		a.remove(a.order.Back())
-	}
+	a.byKey.Update(key, size, func(answer[V], bool) (answer[V], bool) {
+		return answer[V]{v, f}, a.epoch.Load() == epoch // a Drop that counts later comes after this
+	})
 }
 
 // Drop forgets the answers whose key is chosen, and those under way. Nil is all.
 func (a *Answers[V]) Drop(chosen func(key string) bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.epoch++
-	for key, e := range a.byKey {
-		if chosen == nil || chosen(key) {
-			a.remove(e)
-		}
-	}
-}
-
-func (a *Answers[V]) remove(e *linked.Element) {
-	k := a.order.Remove(e).(*answer[V])
-	delete(a.byKey, k.key)
-	a.size -= k.size
+	a.epoch.Add(1)
+	a.byKey.DeleteFunc(chosen)
 }

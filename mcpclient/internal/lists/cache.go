@@ -67,8 +67,8 @@ func (c *Cache) Init(s Source, tools, resources, prompts func()) {
 	c.Templates.Kind, c.Templates.source = &templateKind, s
 	c.Prompts.Kind, c.Prompts.source, c.Prompts.onChange = &promptKind, s, prompts
 	c.Skills.Kind, c.Skills.source = &skillKind, s
-	c.Reads.max, c.Reads.maxSize = maxReads, maxReadsSize
-	c.Completions.max, c.Completions.maxSize = maxCompletions, maxCompletionsSize
+	c.Reads.byKey.Max, c.Reads.byKey.MaxSize = maxReads, maxReadsSize
+	c.Completions.byKey.Max, c.Completions.byKey.MaxSize = maxCompletions, maxCompletionsSize
 	c.Headers.byTool.Max = MaxItems
 	c.Outputs.byHash.Max, c.Outputs.byHash.MaxSize, c.Outputs.warned.Max = maxSchemas, maxSchemasSize, maxSchemas
 }

@@ -2,26 +2,18 @@
 package ratelimit
 
 import (
-	"container/list"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/troupe-dev/troupe/internal/memo"
 )
 
 // Limits are the rate limits of principals. Anonymous sessions have their own, see Fresh.
 type Limits struct {
 	every rate.Limit
 	burst int
-
-	mu    sync.Mutex               // guards by and order, which the goroutines of all HTTP requests use for an instant
-	by    map[string]*list.Element // of *limited, by the principal
-	order *list.List               // the principal of the newest request is first
-}
-
-type limited struct {
-	id    string
-	limit *rate.Limiter
+	by    memo.Map[string, *rate.Limiter] // by the principal
 }
 
 // maxLimited bounds the principals that are remembered. Beyond it the limits forget the one
@@ -36,7 +28,9 @@ func New(perSecond float64, burst int) *Limits {
 	if burst <= 0 {
 		burst = max(1, int(perSecond))
 	}
-	return &Limits{every: rate.Limit(perSecond), burst: burst, by: make(map[string]*list.Element), order: list.New()}
+	l := &Limits{every: rate.Limit(perSecond), burst: burst}
+	l.by.Max = maxLimited
+	return l
 }
 
 // Fresh returns a full limit; nil where there is none.
@@ -48,20 +42,14 @@ func (l *Limits) Fresh() *rate.Limiter {
 }
 
 // Of returns the limit of a principal.
-func (l *Limits) Of(id string) *rate.Limiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.by[id]; e != nil {
-		l.order.MoveToFront(e)
-		return e.Value.(*limited).limit
-	}
-	if l.order.Len() >= maxLimited {
-		oldest := l.order.Remove(l.order.Back()).(*limited)
-		delete(l.by, oldest.id)
-	}
-	one := &limited{id, l.Fresh()}
-	l.by[id] = l.order.PushFront(one)
-	return one.limit
+func (l *Limits) Of(id string) (limit *rate.Limiter) {
+	l.by.Update(id, 0, func(known *rate.Limiter, ok bool) (*rate.Limiter, bool) {
+		if limit = known; !ok {
+			limit = l.Fresh()
+		}
+		return limit, true
+	})
+	return limit
 }
 
 // Take takes a request off a limit, and returns after what time it may come, 0 for now.

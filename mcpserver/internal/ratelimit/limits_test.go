@@ -23,8 +23,8 @@ func TestLimitsAreBounded(t *testing.T) {
 	for i := range 100 {
 		l.Of(fmt.Sprint("more ", i))
 	}
-	if len(l.by) != maxLimited || l.order.Len() != maxLimited || l.Of("first") != first {
-		t.Errorf("%d are remembered, want %d with the first", len(l.by), maxLimited)
+	if l.by.Len() != maxLimited || l.Of("first") != first {
+		t.Errorf("%d are remembered, want %d with the first", l.by.Len(), maxLimited)
 	}
 }
 
