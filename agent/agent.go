@@ -304,9 +304,11 @@ func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *s
 
 // complete gives a run its record and its loop.
 func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOptions, from *starter) (err error) {
-	rt, rec := a.rt, newRecord(run.id, a.rt.store, &a.rt.stalls, from)
+	rt, rec := a.rt, newRecord(run, a.rt.store, &a.rt.stalls, from)
 	rec.standing.log = rt.sys.Log()
-	rec.unread = !rt.own && from == nil // the runtime's own store keeps the events in memory anyway
+	if !rt.own && from == nil { // the runtime's own store keeps the events in memory anyway
+		rec.log.Leave()
+	}
 	run.record, own.Sink = rec, rec
 	if own.Origin == nil { // a run that goes on has no use for it
 		own.Origin = new(loop.Origin)
@@ -317,7 +319,7 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	case run.onAsk == nil:
 		run.onAsk = rt.opts.OnAsk
 	}
-	rec.asks = newAnswering(run.onAsk, rt.sys, converter{runID: run.id, answer: run.answer})
+	rec.asks = newAnswering(run.onAsk, rt.sys, run.converter())
 	asked := a.asked(o)
 	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(own)

@@ -3,33 +3,34 @@ package agent
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/store"
 )
 
-// converter makes events of a run's journal, for one reader. It remembers what a
+// converter is the [eventlog.Converter] of one reader of a run. It remembers what a
 // later event refers to, and how much of a turn's text the reader has had.
 type converter struct {
 	runID  string
 	path   []string
 	answer answerer
 
-	intents  map[string]*runlog.ToolIntent // calls without a result
-	rounds   map[string]bool               // calls that go on with another round; nil for none
-	seq      int64                         // of the last event
-	turn     int
-	said     int // bytes of the turn's text that were passed on
-	thought  int
-	chose    bool // the reader knows which model was chosen
-	finished bool
+	intents map[string]*runlog.ToolIntent // calls without a result
+	rounds  map[string]bool               // calls that go on with another round; nil for none
+	turn    int
+	said    int // bytes of the turn's text that were passed on
+	thought int
+	chose   bool // the reader knows which model was chosen
 }
 
-func (c *converter) head(e *runlog.Entry) Header {
-	return Header{RunID: c.runID, Seq: e.Seq, Time: e.Time, Path: c.path}
+// Head implements [eventlog.Converter].
+func (c *converter) Head(seq int64, at time.Time) Header {
+	return Header{RunID: c.runID, Seq: seq, Time: at, Path: c.path}
 }
+
+func (c *converter) head(e *runlog.Entry) Header { return c.Head(e.Seq, e.Time) }
 
 // enter begins a turn if it is another than the last one.
 func (c *converter) enter(turn int) {
@@ -38,9 +39,8 @@ func (c *converter) enter(turn int) {
 	}
 }
 
-// convert returns the events that an entry is to a reader, which may be none.
-func (c *converter) convert(e *runlog.Entry) []Event {
-	c.seq = e.Seq
+// Entry implements [eventlog.Converter].
+func (c *converter) Entry(e *runlog.Entry) []Event {
 	h := c.head(e)
 	switch b := e.Body.(type) {
 	case *runlog.RunStarted:
@@ -83,12 +83,11 @@ func (c *converter) convert(e *runlog.Entry) []Event {
 	case *runlog.LimitRaised:
 		return []Event{LimitRaised{h, b.Account, b.Limit, b.By}}
 	case *runlog.RunFinished:
-		c.finished = true
 		return []Event{RunFinished{Header: h, State: b.State, Error: b.Error, Result: Result{
 			RunID: c.runID, Text: b.Text, Structured: b.Structured, StopReason: StopReason(b.Stop),
 			Usage: Usage(b.Usage), Steps: b.Steps, ToolCalls: b.ToolCalls, Spent: Spent(b.Spent)}}}
 	}
-	return c.convertMore(h, e)
+	return c.more(h, e)
 }
 
 // modelResult passes on the part of the turn that the reader lacks, and then its end.
@@ -167,8 +166,8 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 	return a
 }
 
-// convertMore returns the events that the other entries are to a reader.
-func (c *converter) convertMore(h Header, e *runlog.Entry) []Event {
+// more returns the events that the other entries are.
+func (c *converter) more(h Header, e *runlog.Entry) []Event {
 	switch b := e.Body.(type) {
 	case *runlog.ToolWaiting:
 		return []Event{ToolWaiting{h, e.Key, b.Server, b.Tool, b.For}}
@@ -198,8 +197,8 @@ func (c *converter) chosen(h Header, b *runlog.ModelResult) []Event {
 	return []Event{ModelChosen{h, b.Turn, b.Chosen.Model, b.Chosen.Reason, b.Chosen.Fallback}}
 }
 
-// passed notes the effect of an event that is not written down on later ones.
-func (c *converter) passed(ev Event) []Event {
+// Passing implements [eventlog.Converter].
+func (c *converter) Passing(ev Event) Event {
 	switch ev := ev.(type) {
 	case ModelChosen:
 		c.enter(ev.Turn)
@@ -207,22 +206,30 @@ func (c *converter) passed(ev Event) []Event {
 	case TurnRestarted:
 		c.enter(ev.Turn)
 		c.said, c.thought = 0, 0
+	case ToolProgress:
+		if i := c.intents[ev.Key]; i != nil {
+			ev.Tool = i.Tool
+		}
+		return ev
 	}
-	return []Event{ev}
+	return ev
 }
 
-// decode converts events up to a number.
-func (c *converter) decode(page []store.Event, last int64) ([]Event, error) {
-	var out []Event
-	for _, ev := range page {
-		if ev.Seq > last {
-			break
-		}
-		e, err := runlog.Decode(ev)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, c.convert(&e)...)
+// Text implements [eventlog.Converter].
+func (c *converter) Text(h Header, turn int, thinking bool, delta string) (ev Event, some bool) {
+	c.enter(turn)
+	switch {
+	case delta == "":
+		return nil, false
+	case thinking:
+		c.thought += len(delta)
+		return Thinking{h, turn, delta}, true
 	}
-	return out, nil
+	c.said += len(delta)
+	return Text{h, turn, delta}, true
+}
+
+// Nested implements [eventlog.Converter].
+func (c *converter) Nested(seq int64, key string, ev Event) Event {
+	return Nested{c.Head(seq, ev.Head().Time), key, ev}
 }

@@ -12,14 +12,7 @@ var Unfence = unfence
 func (r *Run) Actor() actors.Ref { return r.loop.Ref() }
 
 // Below returns the runs that the run has started.
-func (r *Run) Below() (runs []*Run) {
-	r.record.mu.Lock()
-	defer r.record.mu.Unlock()
-	for _, n := range r.record.below {
-		runs = append(runs, n.run)
-	}
-	return runs
-}
+func (r *Run) Below() []*Run { return r.record.under() }
 
 // Poison makes the actor panic that all runs are children of.
 func (rt *Runtime) Poison() { rt.agents.Send(cancelStart{}) }

@@ -39,8 +39,8 @@ func InboxHuman(s store.Asks, o *InboxOptions) mcpclient.Human {
 	h := &inboxHuman{store: s, opts: *cmp.Or(o, new(InboxOptions))}
 	h.opts.Path = slices.Clone(h.opts.Path)
 	h.opts.By = cmp.Or(h.opts.By, "program")
-	if h.opts.Poll <= 0 || h.opts.Poll > poll {
-		h.opts.Poll = poll
+	if h.opts.Poll <= 0 || h.opts.Poll > time.Second {
+		h.opts.Poll = time.Second
 	}
 	return h
 }

@@ -23,12 +23,12 @@ type AskFunc func(ctx context.Context, ask Ask) (Decision, error)
 type answering struct {
 	answer AskFunc
 	sys    *actors.System
-	events converter // knows the path of the asker
+	events *converter // knows the path of the asker
 	open   map[string]context.CancelCauseFunc
 }
 
 // newAnswering returns nil for a run without an AskFunc.
-func newAnswering(f AskFunc, sys *actors.System, events converter) *answering {
+func newAnswering(f AskFunc, sys *actors.System, events *converter) *answering {
 	if f == nil {
 		return nil
 	}
@@ -44,9 +44,9 @@ func (a *answering) journalled(entries []runlog.Entry) {
 		e := &entries[i]
 		switch e.Body.(type) {
 		case *runlog.RunStarted, *runlog.AgentChanged:
-			a.events.convert(e)
+			a.events.Entry(e)
 		case *runlog.AskOpened:
-			ask, _ := a.events.convert(e)[0].(Ask)
+			ask, _ := a.events.Entry(e)[0].(Ask)
 			ctx, cancel := context.WithCancelCause(context.Background())
 			a.open[ask.ID] = cancel
 			a.sys.Go("Options.OnAsk", func() { a.decide(ctx, ask) })

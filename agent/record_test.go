@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent/internal/eventlog"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -29,8 +30,10 @@ func newScene(t *testing.T, maximum int) *scene {
 	if _, err := s.mem.Create(t.Context(), store.Run{ID: "r"}, "o", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s.rec = newRecord("r", s.mem, new(stalls), nil)
-	s.rec.maximum = maximum
+	run := &Run{id: "r", store: s.mem}
+	run.record = newRecord(run, s.mem, new(stalls), nil)
+	s.rec = run.record
+	s.rec.log.Max = maximum
 	return s
 }
 
@@ -62,17 +65,15 @@ func (s *scene) turn(n int) {
 	s.journal(store.ToolResult, key, &runlog.ToolResult{Turn: n, Tool: "t", Made: true, Result: mcp.ErrorResult("e")})
 }
 
-func (s *scene) reader() *reader {
-	return &reader{converter: converter{runID: "r", intents: make(map[string]*runlog.ToolIntent)}, record: s.rec}
-}
+func (s *scene) reader() *eventlog.Reader[Header, Event] { return eventlog.Read(s.rec) }
 
 // read reads up to most batches, and returns the events with neighbouring texts
 // merged.
-func (s *scene) read(r *reader, most int) []string {
+func (s *scene) read(r *eventlog.Reader[Header, Event], most int) []string {
 	s.t.Helper()
 	var out []string
 	for range most {
-		events, err := r.next(s.t.Context())
+		events, err := r.Next(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -109,9 +110,6 @@ func TestRecordIsBounded(t *testing.T) {
 			for n := 2; n <= 30; n++ {
 				small.turn(n)
 				big.turn(n)
-			}
-			if n := len(small.rec.items); n > 10 {
-				t.Errorf("items in memory: %d", n)
 			}
 			for _, s := range []*scene{small, big} {
 				s.journal(store.RunFinished, "", &runlog.RunFinished{State: store.Finished})
@@ -157,8 +155,8 @@ func TestForgottenRun(t *testing.T) {
 	if err := s.mem.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.reader().next(t.Context()); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("next: got %v, want ErrClosed", err)
+	if _, err := s.reader().Next(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Next: got %v, want ErrClosed", err)
 	}
 }
 
@@ -174,28 +172,13 @@ func TestUnwrittenEnd(t *testing.T) {
 	}
 }
 
-// TestMergedText: deltas cost memory for their text only.
+// TestMergedText: a reader who comes late gets the pieces of a text as one.
 func TestMergedText(t *testing.T) {
 	s := newScene(t, 1<<20)
 	for range 10_000 {
 		s.rec.Text(1, "x")
 	}
-	if n := len(s.rec.items); n != 1 {
-		t.Errorf("items: got %d, want 1", n)
-	}
 	if got := s.read(s.reader(), 1); !slices.Equal(got, []string{"text 1 10000"}) {
 		t.Errorf("events: %q", got)
-	}
-}
-
-// BenchmarkText is what a model's delta costs a run that somebody reads.
-func BenchmarkText(b *testing.B) {
-	rec := newRecord("r", nil, new(stalls), nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		rec.Text(1, "word ")
-		if len(rec.items[0].text) > 1<<20 {
-			rec.items[0].text = rec.items[0].text[:0]
-		}
 	}
 }

@@ -228,7 +228,6 @@ func readDigest(s string) (d digest, err error) {
 
 // resume takes in what the journal has said already: readers have it from there.
 func (r *record) resume(s *runlog.State, decided map[string]store.Ask) {
-	r.seq, r.evicted, r.base, r.durable = s.Seq, s.Seq, 1, 1
 	entries := []runlog.Entry{{Type: store.RunStarted, Body: s.Started}, {Type: runlog.AgentChangedType, Body: &s.Agent}}
 	for _, q := range s.Asks {
 		if _, ok := decided[q.Ask.ID]; !ok && q.Settled == nil && (s.WaitsFor(q) || slices.Contains([]string{runlog.AskKind, runlog.AskLimit, runlog.AskOutcome}, q.Ask.Kind)) { // the others are withdrawn
@@ -238,11 +237,13 @@ func (r *record) resume(s *runlog.State, decided map[string]store.Ask) {
 	r.asks.journalled(entries)
 	r.noteAsks(entries)
 	r.holdClocks(entries)
+	var open []string
 	for _, c := range s.Calls {
 		if c.Open() {
-			r.progress = append(r.progress, progress{key: c.Key})
+			open = append(open, c.Key)
 		}
 	}
+	r.log.Resume(s.Seq, open)
 }
 
 // works reports whether this runtime works on the run.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/internal/pause"
+	"github.com/troupe-dev/troupe/agent/internal/eventlog"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -30,9 +30,6 @@ type Run struct {
 	below   *sync.Map          // of *claims.Tree, by run ID: runs that it has started and that go on; nil for none
 	stuck   *NotResumableError // why it was not resumed; nil for none
 }
-
-// poll is how often a run of another process is looked at.
-const poll = time.Second
 
 // ID returns the run's ID.
 func (r *Run) ID() string { return r.id }
@@ -163,12 +160,29 @@ func events(ctx context.Context, begin func() func(context.Context) ([]Event, er
 
 // reader returns a function that gives the next events, none at the end.
 func (r *Run) reader() func(context.Context) ([]Event, error) {
-	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
 	if r.record != nil {
-		return r.record.read(c).next
+		return eventlog.Read(r.record).Next
 	}
-	rd := &storedReader{converter: c, store: r.store}
-	return rd.next
+	return r.stored().Next
+}
+
+// past returns a function that gives the next events that there are, none if there are
+// no more.
+func (r *Run) past() func(context.Context) ([]Event, error) {
+	if r.record != nil {
+		return eventlog.Read(r.record).Past
+	}
+	return r.stored().Past
+}
+
+// stored reads a run that is not of this runtime.
+func (r *Run) stored() *eventlog.Stored[Header, Event] {
+	return &eventlog.Stored[Header, Event]{Journal: r.store, Run: r.id, Convert: r.converter(), Interrupted: ErrInterrupted}
+}
+
+// converter makes events of the run's journal, for one reader.
+func (r *Run) converter() *converter {
+	return &converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
 }
 
 // answer decides an ask of the run.
@@ -198,44 +212,6 @@ func (r *Run) waitStored(ctx context.Context) (*Result, error) {
 	return nil, fmt.Errorf("run %q: %w", r.id, ErrInterrupted)
 }
 
-// storedReader reads a run that is not of this runtime, and follows it while
-// a process works on it.
-type storedReader struct {
-	converter
-	store store.Journal
-}
-
-func (r *storedReader) next(ctx context.Context) ([]Event, error) {
-	for !r.finished {
-		// The head first: the next look sees events that are written after it.
-		head, err := r.store.Run(ctx, r.runID)
-		if err != nil {
-			return nil, fmt.Errorf("reading the run: %w", err)
-		}
-		page, err := r.store.Events(ctx, r.runID, r.seq, 64)
-		if err != nil {
-			return nil, fmt.Errorf("reading the run's journal: %w", err)
-		}
-		if len(page) > 0 {
-			events, err := r.decode(page, page[len(page)-1].Seq)
-			if err != nil || len(events) > 0 {
-				return events, err
-			}
-			continue
-		}
-		switch {
-		case head.State == store.Waiting && !head.Leased(time.Now()):
-			return nil, ErrSuspended
-		case head.State.Ended(), !head.Leased(time.Now()):
-			return nil, ErrInterrupted
-		}
-		if err := pause.For(ctx, poll); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
 // existing returns the handle of a run that was found in the store.
 func existing(head store.Run, hash digest, s store.Store) (*Run, error) {
 	if head.InputHash != hash.String() {
@@ -260,34 +236,6 @@ func (r *Run) opened(ctx context.Context) (*Run, error) {
 // not wait for more.
 func (r *Run) Past(ctx context.Context) iter.Seq2[Event, error] {
 	return events(ctx, r.past)
-}
-
-// past returns a function that gives the next events that there are, none if there are
-// no more.
-func (r *Run) past() func(context.Context) ([]Event, error) {
-	c := converter{runID: r.id, answer: r.answer, intents: make(map[string]*runlog.ToolIntent)}
-	if r.record != nil {
-		rd := r.record.read(c)
-		return func(ctx context.Context) ([]Event, error) {
-			events, _, err := rd.poll(ctx)
-			return events, err
-		}
-	}
-	return func(ctx context.Context) ([]Event, error) {
-		for {
-			page, err := r.store.Events(ctx, r.id, c.seq, 64)
-			if err != nil {
-				return nil, fmt.Errorf("reading the run's journal: %w", err)
-			}
-			if len(page) == 0 {
-				return nil, nil
-			}
-			events, err := c.decode(page, page[len(page)-1].Seq)
-			if err != nil || len(events) > 0 {
-				return events, err
-			}
-		}
-	}
 }
 
 // Observe calls f with how the run stands: once now, and at each change until it has

@@ -207,7 +207,7 @@ func (s *scope) runChild(ctx context.Context, a *Agent, call *loop.Call) (*mcp.C
 	if err != nil {
 		return nil, err
 	}
-	s.run.record.adopt(call.Key, run)
+	s.run.record.log.Adopt(call.Key, run.record)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
