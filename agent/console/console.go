@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -30,6 +32,9 @@ type Options struct {
 	// Wake is called after each answer, so that runs of this process go on at once; nil waits
 	// until they look by themselves, within a second.
 	Wake func()
+	// Workers returns how the workers stand that can be asked; nil shows them by the leases of their
+	// jobs only.
+	Workers func(context.Context) []worker.Status
 	// Visitor returns who makes a request, as the journal names who has answered, and the role.
 	// Nil admits a browser that has opened a login link: see [Console.LoginPath].
 	Visitor func(*http.Request) (name string, role Role)
@@ -73,6 +78,13 @@ func New(o *Options) (*Console, error) {
 	c.mux.HandleFunc("POST /inbox/{ask}", c.page(Answerer, c.answer))
 	c.mux.HandleFunc("GET /runs", c.page(Viewer, c.runs))
 	c.mux.HandleFunc("GET /runs/{run}", c.page(Viewer, c.run))
+	c.mux.HandleFunc("GET /jobs", c.page(Viewer, c.jobs))
+	c.mux.HandleFunc("POST /jobs", c.page(Operator, c.addJob))
+	c.mux.HandleFunc("GET /jobs/{job}", c.page(Viewer, c.job))
+	c.mux.HandleFunc("POST /jobs/{job}", c.page(Operator, c.changeJob))
+	c.mux.HandleFunc("GET /schedules", c.page(Viewer, c.schedules))
+	c.mux.HandleFunc("POST /schedules", c.page(Operator, c.changeSchedule))
+	c.mux.HandleFunc("GET /workers", c.page(Viewer, c.workers))
 	c.mux.HandleFunc("GET /live", c.page(Viewer, c.live))
 	c.mux.HandleFunc("GET /assets/{name}", c.asset)
 	c.mux.HandleFunc("GET /login", c.loginPage)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/store"
@@ -18,7 +19,7 @@ const (
 )
 
 // live tells a page by an event stream that what it follows has changed: the inbox, the list of
-// runs, a run or a question. The page is loaded again then.
+// runs, a run, a question, jobs or schedules. The page is loaded again then.
 func (c *Console) live(v *visit) error {
 	state := c.follows(v.r)
 	if state == nil {
@@ -104,6 +105,25 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 				return "removed", nil
 			}
 			return fmt.Sprint(run.Seq, run.Owner, run.Epoch), err
+		}
+	case q.Has("jobs"):
+		return func(ctx context.Context) (string, error) { return jobsStand(ctx, s) }
+	case q.Get("job") != "":
+		return func(ctx context.Context) (string, error) {
+			j, err := s.Job(ctx, q.Get("job"))
+			if errors.Is(err, store.ErrNotFound) {
+				return "removed", nil
+			}
+			return jobStand(&j), err
+		}
+	case q.Has("schedules"):
+		return func(ctx context.Context) (string, error) {
+			all, err := s.Schedules(ctx)
+			var text strings.Builder
+			for _, one := range all {
+				fmt.Fprint(&text, one.Name, one.Paused, one.Next.UnixMicro(), one.Updated.UnixMicro(), " ")
+			}
+			return text.String(), err
 		}
 	case q.Has("runs"):
 		return func(ctx context.Context) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -28,14 +29,14 @@ var pages = func() map[string]*template.Template {
 	for _, file := range all {
 		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
 			"json": indent, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-			"short": func(s string) string { return clip.Text(s, 200) },
+			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(s, 200) },
 		}).ParseFS(files, "templates/layout.html", file))
 	}
 	return out
 }()
 
 // menu is what each page links to.
-var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}}
+var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}}
 
 // view is what a page shows.
 type view struct {

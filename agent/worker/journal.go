@@ -61,10 +61,9 @@ func readRun(ctx context.Context, s store.Store, head store.Run) (*read, error) 
 func (d *effects) note(r *read) (children []string) {
 	for _, cl := range r.Calls {
 		switch {
-		case !cl.Sent, cl.Done && !cl.Made:
-		case cl.Run != "":
+		case cl.Starts():
 			children = append(children, cl.Run)
-		case cl.Intent != nil && cl.Intent.Safe:
+		case !cl.Effect():
 		case cl.Done:
 			d.made = append(d.made, cl.Tool)
 		default:

@@ -63,6 +63,29 @@ func (h *Hooks) Flush(ctx context.Context) error {
 // Stop ends the delivery; undelivered webhooks stay in the store.
 func (h *Hooks) Stop() { h.ref.Stop() }
 
+// PendingHook is a webhook that is not delivered yet.
+type PendingHook struct {
+	Attempts int       // that have failed
+	Due      time.Time // when the next one is
+}
+
+// Pending returns the webhook of a job's end while it waits in the store; ok is false for one that
+// was delivered or given up.
+func Pending(ctx context.Context, s store.Records, j *store.Job) (p PendingHook, ok bool, err error) {
+	r, err := s.Record(ctx, hookKind, hookOwner, hookID(j))
+	if errors.Is(err, store.ErrNotFound) {
+		return p, false, nil
+	}
+	var in pending
+	if err == nil {
+		err = jsonx.Unmarshal(r.Value, &in)
+	}
+	return PendingHook{in.Attempts, in.Due}, err == nil, err
+}
+
+// hookID names the webhook of a job's end.
+func hookID(j *store.Job) string { return fmt.Sprintf("%s.%d.%s", j.ID, j.Attempts, j.State) }
+
 // Messages to hooks.
 type (
 	tell     struct{ job store.Job }
@@ -146,7 +169,7 @@ func (h *hooks) tell(c *actors.Context, j store.Job) {
 		h.opts.Logger.Error("a webhook cannot be encoded", "job", j.ID, "error", err)
 		return
 	}
-	p := &pending{ID: fmt.Sprintf("%s.%d.%s", j.ID, j.Attempts, j.State), URL: j.Hook, Body: body, Due: store.Clock(now), Made: store.Clock(now),
+	p := &pending{ID: hookID(&j), URL: j.Hook, Body: body, Due: store.Clock(now), Made: store.Clock(now),
 		job: store.JobLease{ID: j.ID, Epoch: j.Epoch}}
 	h.recording++
 	h.meet(p.ID)

@@ -84,6 +84,34 @@ func (r *Request) Job(guard *netguard.Guard) (store.Job, error) {
 	return j, nil
 }
 
+// TimeOf reads when a job is due: a duration from now, or a time. Empty is the zero time.
+func TimeOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("%.40q: want a duration such as 10m, or a time such as 2026-01-31T08:00:00Z", text)
+	}
+	return t, nil
+}
+
+// Standing is a job's state as a reader sees it: also cancelling, and lost, which the next worker
+// takes over.
+func Standing(j *store.Job, now time.Time) string {
+	switch {
+	case j.State.Ended():
+	case j.Cancelling:
+		return "cancelling"
+	case j.Owner != "" && !j.Held(now):
+		return "lost"
+	}
+	return string(j.State)
+}
+
 // Job is the JSON of a job: the answer of GET /v1/jobs/{id}, the data of a webhook, and the
 // output of "troupe jobs show --json".
 type Job struct {

@@ -121,6 +121,15 @@ type RoundState struct {
 // Open reports whether the call has neither a result nor an unknown outcome.
 func (c *CallState) Open() bool { return c.Shown == nil }
 
+// Starts reports whether the call may have started a run.
+func (c *CallState) Starts() bool { return c.Sent && (c.Made || !c.Done) && c.Run != "" }
+
+// Effect reports whether the call may have had an effect that it would have again: it was sent, was
+// not declared safe to make twice, and starts no run, whose own calls count.
+func (c *CallState) Effect() bool {
+	return c.Sent && (c.Made || !c.Done) && c.Run == "" && (c.Intent == nil || !c.Intent.Safe)
+}
+
 // WaitsFor reports whether a question is one of a round that the server of a call waits for.
 func (s *State) WaitsFor(q *Question) bool {
 	return slices.ContainsFunc(s.Calls, func(c *CallState) bool { return c.Open() && c.Round != nil && slices.Contains(c.Round.Asks, q) })

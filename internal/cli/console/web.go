@@ -15,7 +15,9 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/troupe-dev/troupe/agent/console"
+	"github.com/troupe-dev/troupe/agent/worker"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/jobs"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -52,7 +54,7 @@ type Web struct {
 func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger) (*Web, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	c, err := console.New(&console.Options{Store: s, Name: env.UserName(), Logger: log,
-		Wake: func() { e.WakeAll(ctx) }})
+		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) }, Wake: func() { e.WakeAll(ctx) }})
 	if err != nil {
 		leave()
 		return nil, errors.Join(err, l.Close())

@@ -82,15 +82,9 @@ With --wait the answer goes to stdout, and the exit code is that of a run.`,
 
 // timeOf reads a time, or a duration from now.
 func timeOf(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(d), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := jobapi.TimeOf(text, now)
 	if err != nil {
-		return t, env.Usagef("--%s %q: want a duration such as 10m, or a time such as 2026-01-31T08:00:00Z", flag, text)
+		return t, env.Usagef("--%s %w", flag, err)
 	}
 	return t, nil
 }
@@ -305,16 +299,11 @@ func lsCommand(e *env.Env) *cobra.Command {
 
 // jobState is a job's state as a reader sees it.
 func jobState(j store.Job, now time.Time) string {
-	switch {
-	case j.State.Ended():
-	case j.Cancelling:
-		return "cancelling"
-	case j.Owner != "" && !j.Held(now):
-		return "lost" // the next worker takes it over
-	case j.State == store.JobQueued && j.NotBefore.After(now):
+	state := jobapi.Standing(&j, now)
+	if state == string(store.JobQueued) && j.NotBefore.After(now) {
 		return "queued for " + env.When(j.NotBefore, now)
 	}
-	return string(j.State)
+	return state
 }
 
 func showCommand(e *env.Env) *cobra.Command {

@@ -15,9 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 )
 
-// workers asks the workers of this user on this machine how they stand. One that does not
+// Workers asks the workers of this user on this machine how they stand. One that does not
 // answer in a moment is left out: this is for hints.
-func workers(ctx context.Context, e *env.Env) (list []worker.Status) {
+func Workers(ctx context.Context, e *env.Env) (list []worker.Status) {
 	state, err := env.StateDir()
 	if err != nil {
 		return nil
@@ -45,7 +45,7 @@ func workers(ctx context.Context, e *env.Env) (list []worker.Status) {
 // stays queued. Workers elsewhere may have it, so that it is no error.
 func warnOfAgent(ctx context.Context, e *env.Env, name string) {
 	const stays = "The job stays queued until a worker that has it starts"
-	running := workers(ctx, e)
+	running := Workers(ctx, e)
 	known := []string{}
 	for _, s := range running {
 		known = append(known, s.Agents...)
@@ -71,7 +71,7 @@ func warnOfAgent(ctx context.Context, e *env.Env, name string) {
 
 // warnOfFull says which workers claim no jobs because so many wait for a human.
 func warnOfFull(ctx context.Context, e *env.Env) {
-	for _, s := range workers(ctx, e) {
+	for _, s := range Workers(ctx, e) {
 		if s.MaxParked > 0 && s.Parked >= s.MaxParked {
 			e.Note("warning: worker %s claims no jobs: %s wait for a human, and --max-parked is %d. See troupe inbox",
 				env.Plain(s.Owner), fmt.Sprint(s.Parked), s.MaxParked)
