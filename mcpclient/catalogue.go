@@ -204,6 +204,15 @@ func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
 	return nil, nil
 }
 
+// Known returns the catalogue as it is known now, sorted by name: unlike [Host.Tools] it
+// neither connects nor waits. The caller must not change what is returned.
+func (h *Host) Known() []Tool {
+	if c := h.names.Load(); c != nil {
+		return c.tools
+	}
+	return nil
+}
+
 // Lookup returns the entry of the catalogue as it is known now.
 func (h *Host) Lookup(name string) (Tool, bool) {
 	if t := h.names.Load().find(name); t != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/catalogue"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pins"
@@ -75,9 +76,25 @@ func (e *ToolChangedError) Changes() []string {
 // space. It is "" for a definition that cannot be written, which nothing pins.
 func HashTool(t *mcp.Tool) string { return catalogue.Hash(t) }
 
+// DefinitionText returns what tools are pinned by, as indented JSON in which hidden characters are spelled
+// out.
+func DefinitionText(t *mcp.Tool) (string, error) {
+	text, err := catalogue.Text(t)
+	if err != nil {
+		return "", fmt.Errorf("showing the tool %q: %w", t.Name, err)
+	}
+	return sanitize.Reveal(text), nil
+}
+
 // ToolChanges names the parts of a tool's definition in which two differ: name,
 // title, description, inputSchema, outputSchema and annotations.
 func ToolChanges(a, b *mcp.Tool) []string { return catalogue.Changes(a, b) }
+
+// Pinned returns what a tool, by its server's own name for it, is held to: the hash of the definition, ""
+// for a tool that was never called, and the definition itself where this host has called it.
+func (h *Host) Pinned(ctx context.Context, server, tool string) (hash string, definition *mcp.Tool, err error) {
+	return h.pins.Pinned(ctx, pins.Key{Server: server, Tool: tool})
+}
 
 // checkPin reports whether the tool may be called as it is now. The first call pins it.
 func (h *Host) checkPin(ctx context.Context, tool *Tool, opts *CallOptions) error {

@@ -43,6 +43,9 @@ type Options struct {
 	Hosts []string
 	// Name is who has answered, where Visitor is nil. Empty means "console".
 	Name string
+	// Processes finds the processes whose servers, models and actors are shown; a [Process] answers for each.
+	// Nil shows none.
+	Processes func(context.Context) ([]Process, error)
 	// Logger gets what fails. Nil means [slog.Default].
 	Logger *slog.Logger
 }
@@ -85,6 +88,10 @@ func New(o *Options) (*Console, error) {
 	c.mux.HandleFunc("GET /schedules", c.page(Viewer, c.schedules))
 	c.mux.HandleFunc("POST /schedules", c.page(Operator, c.changeSchedule))
 	c.mux.HandleFunc("GET /workers", c.page(Viewer, c.workers))
+	c.mux.HandleFunc("GET /servers", c.page(Viewer, c.servers))
+	c.mux.HandleFunc("GET /servers/{pid}/{server}", c.page(Viewer, c.server))
+	c.mux.HandleFunc("POST /servers/{pid}/{server}/reconnect", c.page(Operator, c.reconnect))
+	c.mux.HandleFunc("GET /tree", c.page(Viewer, c.tree))
 	c.mux.HandleFunc("GET /live", c.page(Viewer, c.live))
 	c.mux.HandleFunc("GET /assets/{name}", c.asset)
 	c.mux.HandleFunc("GET /login", c.loginPage)

@@ -2,13 +2,16 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/internal/admin"
+	"github.com/troupe-dev/troupe/internal/inspect"
 )
 
 // Handler returns a console over the store of a runtime, for the program that has opened it. Of o,
-// nil is the same as the zero value, Store and Wake are the runtime's unless they are set.
+// nil is the same as the zero value, Store, Wake and Processes are the runtime's unless they are set.
 func Handler(rt *agent.Runtime, o *Options) (*Console, error) {
 	own := *cmp.Or(o, new(Options))
 	if own.Store == nil {
@@ -19,6 +22,10 @@ func Handler(rt *agent.Runtime, o *Options) (*Console, error) {
 	}
 	if own.Wake == nil {
 		own.Wake = rt.Wake
+	}
+	if own.Processes == nil {
+		local := admin.NewLocal(inspect.Options(rt, "this program", nil))
+		own.Processes = func(context.Context) ([]Process, error) { return []Process{local}, nil }
 	}
 	return New(&own)
 }

@@ -125,6 +125,10 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 			}
 			return text.String(), err
 		}
+	case q.Has("servers"):
+		return c.atMost(c.serversNow)
+	case q.Has("tree"):
+		return c.atMost(c.treeNow)
 	case q.Has("runs"):
 		return func(ctx context.Context) (string, error) {
 			newest, err := s.Runs(ctx, store.Query{Limit: 50})

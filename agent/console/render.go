@@ -30,13 +30,15 @@ var pages = func() map[string]*template.Template {
 		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
 			"json": indent, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(s, 200) },
+			"age":  func(ms int64) string { return took(time.Duration(ms) * time.Millisecond) },
+			"mark": func(r rune) string { return map[rune]string{'-': "gone", '+': "new"}[r] },
 		}).ParseFS(files, "templates/layout.html", file))
 	}
 	return out
 }()
 
 // menu is what each page links to.
-var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}}
+var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}, {"/servers", "Servers"}, {"/tree", "Tree"}}
 
 // view is what a page shows.
 type view struct {

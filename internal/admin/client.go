@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -60,6 +62,32 @@ func (c *Client) Health(ctx context.Context) (*Process, error) {
 	return p, c.get(ctx, "/health", p)
 }
 
+// Servers asks for the servers, without their tools.
+func (c *Client) Servers(ctx context.Context) ([]ServerState, error) {
+	var all []ServerState
+	err := c.get(ctx, "/servers", &all)
+	return all, err
+}
+
+// ServerNamed asks for a server with its tools.
+func (c *Client) ServerNamed(ctx context.Context, name string) (*ServerDetail, error) {
+	d := new(ServerDetail)
+	return d, c.get(ctx, "/servers/"+url.PathEscape(name), d)
+}
+
+// Reconnect has it connect to a server now, unless it is connected.
+func (c *Client) Reconnect(ctx context.Context, name string) error {
+	_, err := c.do(ctx, http.MethodPost, "/servers/"+url.PathEscape(name)+"/reconnect")
+	return err
+}
+
+// Models asks for the providers of models.
+func (c *Client) Models(ctx context.Context) ([]ProviderState, error) {
+	var all []ProviderState
+	err := c.get(ctx, "/models", &all)
+	return all, err
+}
+
 // Status asks for the state of its work; the content depends on the process.
 func (c *Client) Status(ctx context.Context) (json.RawMessage, error) {
 	var raw json.RawMessage
@@ -102,6 +130,8 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 		return nil, fmt.Errorf("process %d: reading its answer: %w", c.pid, err)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("process %d: its answer is longer than %d bytes", c.pid, maxAnswer)
+	case resp.StatusCode == http.StatusNotFound && strings.Contains(string(body), ErrNoServer.Error()):
+		return nil, fmt.Errorf("process %d: %w", c.pid, ErrNoServer)
 	case resp.StatusCode/100 != 2:
 		return nil, fmt.Errorf("process %d: %s: %.200s", c.pid, resp.Status, body)
 	}

@@ -13,7 +13,8 @@
 //		tree, err := c.Tree(ctx)
 //	}
 //
-// It is plain HTTP: GET /tree, GET /status, GET /health and POST /wake. No request changes
+// It is plain HTTP: GET /tree, /servers, /servers/{name}, /models, /status and /health, POST /wake and
+// /servers/{name}/reconnect. A [Local] answers the same for the process itself. No request changes
 // a run or carries a prompt: a process that may do that has the store.
 //
 // # Access

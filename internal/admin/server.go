@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -34,15 +31,16 @@ type Options struct {
 	Wake func()
 	// Status is the answer of GET /status, as JSON. Nil answers {}.
 	Status func() any
+	// Inspector shows the servers and models of the process. Nil shows none.
+	Inspector Inspector
 }
 
 // Server answers on the socket of this process.
 type Server struct {
-	opts    Options
-	process Process
-	path    string
-	http    *http.Server
-	served  chan struct{} // closed after the last connection
+	Local
+	path   string
+	http   *http.Server
+	served chan struct{} // closed after the last connection
 
 	closing sync.Once
 	closed  error
@@ -60,16 +58,15 @@ func Listen(dir string, o Options) (*Server, error) {
 	if err := own(dir); err != nil {
 		return nil, fmt.Errorf("opening the admin socket: %w", err)
 	}
-	pid := os.Getpid()
-	s := &Server{opts: o, path: filepath.Join(dir, strconv.Itoa(pid)+suffix), served: make(chan struct{}),
-		process: Process{PID: pid, Command: o.Command, Started: time.Now().UTC()}}
+	l := NewLocal(o)
+	s := &Server{Local: *l, path: filepath.Join(dir, strconv.Itoa(l.process.PID)+suffix), served: make(chan struct{})}
 	_ = os.Remove(s.path) // of a process that had the same id
-	l, err := net.Listen("unix", s.path)
+	socket, err := net.Listen("unix", s.path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the admin socket: %w", err)
 	}
 	if err := os.Chmod(s.path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the admin socket: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("opening the admin socket: %w", err), socket.Close())
 	}
 	s.http = &http.Server{
 		Handler: s.handler(), ReadTimeout: exchange, WriteTimeout: 4 * exchange, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
@@ -77,7 +74,7 @@ func Listen(dir string, o Options) (*Server, error) {
 	}
 	o.System.Go("admin socket", func() {
 		defer close(s.served)
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
 			o.System.Log().Warn("the admin socket is gone", "error", err)
 		}
 	})
@@ -96,13 +93,14 @@ func (s *Server) Close() error {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.process) })
-	mux.HandleFunc("GET /tree", func(w http.ResponseWriter, r *http.Request) {
-		t := treeOf(s.opts.System, time.Now(), s.opts.Labels)
-		t.Process = s.process
-		s.describe(r.Context(), t.Actors)
-		s.answer(w, t)
+	serve(mux, s, "GET /health", func(r *http.Request) (any, error) { return s.Health(r.Context()) })
+	serve(mux, s, "GET /tree", func(r *http.Request) (any, error) { return s.Tree(r.Context()) })
+	serve(mux, s, "GET /servers", func(r *http.Request) (any, error) { return s.Servers(r.Context()) })
+	serve(mux, s, "GET /servers/{name}", func(r *http.Request) (any, error) { return s.ServerNamed(r.Context(), r.PathValue("name")) })
+	serve(mux, s, "POST /servers/{name}/reconnect", func(r *http.Request) (any, error) {
+		return struct{}{}, s.Reconnect(r.Context(), r.PathValue("name"))
 	})
+	serve(mux, s, "GET /models", func(r *http.Request) (any, error) { return s.Models(r.Context()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		if s.opts.Status == nil {
 			s.answer(w, struct{}{})
@@ -119,6 +117,21 @@ func (s *Server) handler() http.Handler {
 	return http.MaxBytesHandler(mux, 0)
 }
 
+// serve answers a path with what f returns.
+func serve(mux *http.ServeMux, s *Server, path string, f func(*http.Request) (any, error)) {
+	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r)
+		switch {
+		case errors.Is(err, ErrNoServer):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			s.answer(w, v)
+		}
+	})
+}
+
 // answer writes v, or an error: the peer is a process of the same user.
 func (s *Server) answer(w http.ResponseWriter, v any) {
 	body, err := jsonx.Marshal(v)
@@ -128,35 +141,4 @@ func (s *Server) answer(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(body, '\n')) // if it does not arrive the peer knows
-}
-
-// maxDescribed bounds the runs that are read from the store for one tree.
-const maxDescribed = 200
-
-// describe adds states and titles of runs from the store.
-func (s *Server) describe(ctx context.Context, all []Actor) {
-	if s.opts.Store == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, exchange)
-	defer cancel()
-	looked := 0
-	for i := range all {
-		a := &all[i]
-		id, found := strings.CutPrefix(a.Path[strings.LastIndexByte(a.Path, '/')+1:], "run-")
-		if a.Kind != actors.KindRun.String() || !found {
-			continue
-		}
-		if looked++; looked > maxDescribed {
-			return
-		}
-		if r, err := s.opts.Store.Run(ctx, id); err == nil { // else it has no journal
-			title := clip.Text(r.Title, 200)
-			if a.Title == "" { // Labels had nothing
-				a.State, a.Title = string(r.State), title
-			} else {
-				a.Title += ": " + title
-			}
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -48,6 +49,9 @@ type Actor struct {
 	Restarts  int       `json:"restarts"`
 	LastError string    `json:"lastError,omitempty"` // of its newest failure
 }
+
+// StateStalled is the state of a run that waits for the store.
+const StateStalled = "stalled"
 
 // Kind counts the actors of one kind.
 type Kind struct {
@@ -103,4 +107,76 @@ func treeOf(sys *actors.System, now time.Time, labels func(actors.Info) Label) T
 		t.Tasks = append(t.Tasks, Task{owner, census.Tasks[owner]})
 	}
 	return t
+}
+
+// maxSiblings is how many siblings of one kind are shown one by one.
+const maxSiblings = 20
+
+// Branch is an actor of a tree with what is below it, or, without Actor, many siblings of one kind that
+// have nothing to report.
+type Branch struct {
+	Actor *Actor
+	Kind  string // of the siblings
+	N     int    // of them
+	Below []Branch
+}
+
+// Branches returns the actors as they are below each other.
+func (t *Tree) Branches() []Branch {
+	below := make(map[string][]*Actor) // by the path of the parent
+	there := make(map[string]bool)
+	for i := range t.Actors {
+		there[t.Actors[i].Path] = true
+	}
+	for i := range t.Actors {
+		a := &t.Actors[i]
+		parent := a.Path
+		for {
+			slash := strings.LastIndexByte(parent, '/')
+			if slash <= 0 {
+				parent = ""
+				break
+			}
+			if parent = parent[:slash]; there[parent] {
+				break
+			}
+		}
+		below[parent] = append(below[parent], a)
+	}
+	return branches(below, "")
+}
+
+// branches returns the actors below one. Siblings of a kind that are many and have nothing to report are
+// one branch.
+func branches(below map[string][]*Actor, parent string) []Branch {
+	siblings := below[parent]
+	quiet := func(a *Actor) bool { return a.Restarts == 0 && a.LastError == "" && len(below[a.Path]) == 0 }
+	count := make(map[string]int)
+	for _, a := range siblings {
+		if quiet(a) {
+			count[a.Kind]++
+		}
+	}
+	var out []Branch
+	var folded []string
+	for _, a := range siblings {
+		switch {
+		case !quiet(a) || count[a.Kind] <= maxSiblings:
+			out = append(out, Branch{Actor: a, Below: branches(below, a.Path)})
+		case !slices.Contains(folded, a.Kind):
+			folded = append(folded, a.Kind)
+			out = append(out, Branch{Kind: a.Kind, N: count[a.Kind]})
+		}
+	}
+	return out
+}
+
+// Name returns what an actor is called in the tree: its path's last part, without what was made up.
+func (a *Actor) Name() string {
+	name := a.Path[strings.LastIndexByte(a.Path, '/')+1:]
+	name, _, _ = strings.Cut(name, "$") // what is behind was made up
+	if name == a.Kind {
+		return ""
+	}
+	return strings.TrimPrefix(name, a.Kind+"-")
 }

@@ -42,7 +42,7 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 	if err != nil {
 		return err
 	}
-	web, err := Serve(e, listener, s, log)
+	web, err := Serve(e, listener, s, log, nil)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,15 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/troupe-dev/troupe/agent/console"
 	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/jobs"
 	"github.com/troupe-dev/troupe/store"
@@ -50,11 +53,12 @@ type Web struct {
 }
 
 // Serve serves a console over a store at a listener, which is the Web's from now on. Close it before the
-// store.
-func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger) (*Web, error) {
+// store. Own describes this process, nil for one that runs no agents.
+func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own *admin.Options) (*Web, error) {
 	ctx, leave := context.WithCancel(context.Background())
 	c, err := console.New(&console.Options{Store: s, Name: env.UserName(), Logger: log,
-		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) }, Wake: func() { e.WakeAll(ctx) }})
+		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) },
+		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own)})
 	if err != nil {
 		leave()
 		return nil, errors.Join(err, l.Close())
@@ -65,6 +69,29 @@ func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger) (*Web, e
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	go func() { w.served <- w.server.Serve(netutil.LimitListener(l, maxConnections)) }() // ends with the server
 	return w, nil
+}
+
+// processes finds the processes of this user: this one, if it runs agents, and those that listen on
+// admin sockets.
+func processes(own *admin.Options) func(context.Context) ([]console.Process, error) {
+	var all []console.Process
+	if own != nil {
+		all = append(all, admin.NewLocal(*own))
+	}
+	return func(context.Context) ([]console.Process, error) {
+		state, err := env.StateDir()
+		if err != nil {
+			return all, err
+		}
+		clients, err := admin.Find(admin.Dir(state))
+		found := slices.Clone(all)
+		for _, c := range clients {
+			if own == nil || c.PID() != os.Getpid() {
+				found = append(found, c)
+			}
+		}
+		return found, err
+	}
 }
 
 // Link returns a new login link.

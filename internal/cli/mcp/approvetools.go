@@ -1,16 +1,13 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/cli/setup"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/sanitize"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -89,11 +86,11 @@ func approveChanged(ctx context.Context, e *env.Env, pins mcpclient.PinStore, se
 			continue
 		}
 		changed++
-		text, err := definitionText(t)
+		text, err := mcpclient.DefinitionText(t)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(e.Stdout, "%s: the tool %s has changed, and is now\n%s\n", env.Plain(server), env.Plain(t.Name), text)
+		fmt.Fprintf(e.Stdout, "%s: the tool %s has changed, and is now\n  %s\n", env.Plain(server), env.Plain(t.Name), strings.ReplaceAll(text, "\n", "\n  "))
 		if !dry {
 			if err := pins.SetPin(ctx, server, t.Name, hash); err != nil {
 				return err
@@ -103,25 +100,4 @@ func approveChanged(ctx context.Context, e *env.Env, pins mcpclient.PinStore, se
 	fmt.Fprintf(e.Stdout, "%s: %d changed tools %s, %d as they were, %d that were never called\n",
 		env.Plain(server), changed, verb, known-changed, len(tools)-known)
 	return nil
-}
-
-// definitionText is what a tool is pinned by, with what is hidden in it spelled out
-// (SECA-37).
-func definitionText(t *mcp.Tool) (string, error) {
-	raw, err := jsonx.Marshal(struct {
-		Name         string               `json:"name"`
-		Title        string               `json:"title,omitzero"`
-		Description  string               `json:"description,omitzero"`
-		InputSchema  json.RawMessage      `json:"inputSchema"`
-		OutputSchema json.RawMessage      `json:"outputSchema,omitzero"`
-		Annotations  *mcp.ToolAnnotations `json:"annotations,omitzero"`
-	}{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
-	if err != nil {
-		return "", fmt.Errorf("showing the tool %q: %w", t.Name, err)
-	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "  ", "  "); err != nil {
-		return "", fmt.Errorf("showing the tool %q: %w", t.Name, err)
-	}
-	return "  " + sanitize.Reveal(b.String()), nil
 }

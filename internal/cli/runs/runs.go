@@ -13,7 +13,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
-	"github.com/troupe-dev/troupe/internal/cli/setup"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -107,7 +106,7 @@ type OpenCall struct {
 func showRun(ctx context.Context, e *env.Env, s store.Store, r store.Run, asJSON bool) error {
 	t := transcript{Run: r, State: StateOf(r), Events: []store.Event{}}
 	if !r.State.Ended() && stalled(ctx, e, r.ID) {
-		t.State = setup.StateStalled
+		t.State = admin.StateStalled
 	}
 	var entries []runlog.Entry
 	var state runlog.State
@@ -170,7 +169,7 @@ func stalled(ctx context.Context, e *env.Env, run string) bool {
 	}
 	for _, t := range trees {
 		for _, a := range t.Actors {
-			if a.State == setup.StateStalled && strings.HasSuffix(a.Path, "/run-"+run) {
+			if a.State == admin.StateStalled && strings.HasSuffix(a.Path, "/run-"+run) {
 				return true
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -126,9 +125,6 @@ func (t *treeView) show(all []admin.Tree) error {
 	return err
 }
 
-// maxSiblings is how many siblings of one kind are shown one by one.
-const maxSiblings = 20
-
 func treesText(all []admin.Tree) string {
 	var b strings.Builder
 	for i := range all {
@@ -139,27 +135,7 @@ func treesText(all []admin.Tree) string {
 
 func treeText(b *strings.Builder, t *admin.Tree) {
 	fmt.Fprintf(b, "%s, process %d, since %s\n", env.Plain(cmp.Or(t.Process.Command, "troupe")), t.Process.PID, t.Process.Started.Local().Format(time.DateTime))
-	below := make(map[string][]*admin.Actor) // by the path of the parent
-	there := make(map[string]bool)
-	for i := range t.Actors {
-		there[t.Actors[i].Path] = true
-	}
-	for i := range t.Actors {
-		a := &t.Actors[i]
-		parent := a.Path
-		for {
-			slash := strings.LastIndexByte(parent, '/')
-			if slash <= 0 {
-				parent = ""
-				break
-			}
-			if parent = parent[:slash]; there[parent] {
-				break
-			}
-		}
-		below[parent] = append(below[parent], a)
-	}
-	branch(b, below, "", "")
+	branch(b, t.Branches(), true, "")
 	if t.More > 0 {
 		fmt.Fprintf(b, "… and %d more\n", t.More)
 	}
@@ -179,62 +155,29 @@ func treeText(b *strings.Builder, t *admin.Tree) {
 	fmt.Fprintf(b, "%s, %s to actors that had stopped\n", env.Count(tasks, "task"), env.Count(int(t.Dropped), "message"))
 }
 
-// branch draws the actors below one.
-func branch(b *strings.Builder, below map[string][]*admin.Actor, parent, indent string) {
-	rows := fold(below, below[parent])
+// branch draws branches; those at the top have no line to a parent.
+func branch(b *strings.Builder, rows []admin.Branch, top bool, indent string) {
 	for i, r := range rows {
 		mark, next := "├─ ", "│  "
 		if i == len(rows)-1 {
 			mark, next = "└─ ", "   "
 		}
-		if parent == "" {
+		if top {
 			mark, next = "", ""
 		}
-		if r.actor == nil {
-			fmt.Fprintf(b, "%s%s%s × %d\n", indent, mark, r.kind, r.n)
+		if r.Actor == nil {
+			fmt.Fprintf(b, "%s%s%s × %d\n", indent, mark, r.Kind, r.N)
 			continue
 		}
-		fmt.Fprintf(b, "%s%s%s\n", indent, mark, actorText(r.actor))
-		branch(b, below, r.actor.Path, indent+next)
+		fmt.Fprintf(b, "%s%s%s\n", indent, mark, actorText(r.Actor))
+		branch(b, r.Below, false, indent+next)
 	}
-}
-
-// treeRow is an actor, or many of a kind.
-type treeRow struct {
-	actor *admin.Actor
-	kind  string
-	n     int
-}
-
-// fold makes one row of siblings of a kind that are many and have nothing to tell.
-func fold(below map[string][]*admin.Actor, siblings []*admin.Actor) []treeRow {
-	quiet := func(a *admin.Actor) bool { return a.Restarts == 0 && a.LastError == "" && len(below[a.Path]) == 0 }
-	count := make(map[string]int)
-	for _, a := range siblings {
-		if quiet(a) {
-			count[a.Kind]++
-		}
-	}
-	var rows []treeRow
-	var folded []string
-	for _, a := range siblings {
-		switch {
-		case !quiet(a) || count[a.Kind] <= maxSiblings:
-			rows = append(rows, treeRow{actor: a})
-		case !slices.Contains(folded, a.Kind):
-			folded = append(folded, a.Kind)
-			rows = append(rows, treeRow{kind: a.Kind, n: count[a.Kind]})
-		}
-	}
-	return rows
 }
 
 func actorText(a *admin.Actor) string {
-	name := a.Path[strings.LastIndexByte(a.Path, '/')+1:]
-	name, _, _ = strings.Cut(name, "$") // what is behind was made up
 	text := a.Kind
-	if name != "" && name != a.Kind {
-		text += " " + env.Shorten(env.Plain(strings.TrimPrefix(name, a.Kind+"-")), 60)
+	if name := a.Name(); name != "" {
+		text += " " + env.Shorten(env.Plain(name), 60)
 	}
 	text += fmt.Sprintf("  %s, %s", a.State, ageText(time.Duration(a.AgeMS)*time.Millisecond))
 	if a.Restarts > 0 {

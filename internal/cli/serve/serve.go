@@ -132,9 +132,10 @@ func serve(ctx context.Context, e *env.Env, f *serveFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, front.Close()) }()
-	defer setup.OpenAdmin(e, o, "serve", setup.WakeRuntime(o), nil, func() any { return map[string]int{"clients": front.Clients()} })()
+	admin := setup.AdminOptions(o, "serve", o.Runtime.Wake, nil, func() any { return map[string]int{"clients": front.Clients()} })
+	defer setup.OpenAdmin(o, admin)()
 	if at != nil {
-		pages, err := console.Serve(e, at, o.Store, o.Log)
+		pages, err := console.Serve(e, at, o.Store, o.Log, &admin)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/agent/worker"
+	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/bearer"
 	"github.com/troupe-dev/troupe/internal/cli/console"
 	"github.com/troupe-dev/troupe/internal/cli/env"
@@ -163,7 +164,7 @@ func work(ctx context.Context, e *env.Env, f *workerFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if at != nil {
-		web, err := console.Serve(e, at, o.Store, o.Log)
+		web, err := console.Serve(e, at, o.Store, o.Log, &d.admin)
 		if err != nil {
 			return err
 		}
@@ -181,6 +182,7 @@ type daemon struct {
 	worker *worker.Worker
 	hooks  *jobapi.Hooks // nil without a secret
 	metric *jobapi.Metrics
+	admin  admin.Options
 	out    *jobLines
 	stdin  *stdinJobs   // nil without --stdin
 	http   *http.Server // nil without --http
@@ -220,7 +222,8 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	if f.stdin {
 		d.stdin = newStdinJobs(e.Stdin, o.Store, guard, d.out, d.worker.Wake)
 	}
-	d.closes = append(d.closes, setup.OpenAdmin(e, o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() }))
+	d.admin = setup.AdminOptions(o, "worker", d.wake, d.worker.WaitsFor, func() any { return d.worker.Status() })
+	d.closes = append(d.closes, setup.OpenAdmin(o, d.admin))
 	if intake != nil {
 		return d, d.listen(intake, guard)
 	}

@@ -45,6 +45,17 @@ func Hash(t *mcp.Tool) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Text returns what tools are pinned by, as indented JSON.
+func Text(t *mcp.Tool) (string, error) {
+	raw, err := mcp.Marshal(definitionOf(t))
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = json.Indent(&b, raw, "", "  ")
+	return b.String(), err
+}
+
 // Changes names the parts of a definition in which two tools differ.
 func Changes(a, b *mcp.Tool) []string {
 	x, y := definitionOf(a), definitionOf(b)

@@ -78,6 +78,14 @@ func (p *Pins) Check(ctx context.Context, key Key, now string, tool *mcp.Tool, a
 	return nil
 }
 
+// Pinned returns the hash that a tool is held to, "" for none, and its definition if that was called here.
+func (p *Pins) Pinned(ctx context.Context, key Key) (hash string, tool *mcp.Tool, err error) {
+	if hash, _, err = p.pin(ctx, key); err != nil || hash == "" {
+		return "", nil, err
+	}
+	return hash, p.known(key, hash), nil
+}
+
 // pin asks the store.
 func (p *Pins) pin(ctx context.Context, key Key) (string, bool, error) {
 	hash, ok, err := p.store.Pin(ctx, key.Server, key.Tool)
