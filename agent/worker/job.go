@@ -13,9 +13,7 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -73,23 +71,14 @@ type work struct {
 
 	begins    bool       // the run is being started
 	run       *agent.Run // nil for none
-	waiting   bool
-	parking   bool          // it is being suspended
-	parkTimer *actors.Timer // nil before it has waited
-	waits     string        // its reason, if not a person
-	why       error         // the cause with which this actor cancelled the run; nil for none
-	clock     *actors.Timer
-	left      time.Duration // of the attempt's time, while the clock stands still
-	ends      time.Time
+	why       error      // the cause with which this actor cancelled the run; nil for none
+	parking   parking
+	allowance allowance
+	updates   updates
 
 	again    *actors.Timer
 	retry    func(*actors.Context) // the step that tryNext repeats
 	failures int                   // of the store, in a row
-
-	writes  []write
-	writing bool
-	rewrite *actors.Timer
-	leaves  bool // the last of them is among these
 
 	aside    bool // it waits until it can begin alone
 	counted  bool // the loss of its last worker is
@@ -98,14 +87,15 @@ type work struct {
 }
 
 func newWork(w *Worker, j store.Job, draining bool) *work {
-	return &work{w: w, job: j, draining: draining, left: j.Timeout}
+	return &work{w: w, job: j, draining: draining, parking: parking{w: w}, allowance: allowance{left: j.Timeout},
+		updates: updates{store: w.store, owner: w.owner, lease: store.JobLease{ID: j.ID, Epoch: j.Epoch}}}
 }
 
 // Receive handles what is the same in every state; the rest is the state's.
 func (j *work) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
-		j.clock, j.again, j.rewrite = c.NewTimer(timeUp{}), c.NewTimer(tryNext{}), c.NewTimer(tryWrite{})
+		j.allowance.timer, j.again, j.updates.again = c.NewTimer(timeUp{}), c.NewTimer(tryNext{}), c.NewTimer(tryWrite{})
 		j.state = j.idle
 		j.claimed(c)
 	case tryNext:
@@ -114,22 +104,22 @@ func (j *work) Receive(c *actors.Context, msg any) {
 			f(c)
 		}
 	case tryWrite:
-		j.flush(c)
+		j.updates.flush(c)
 	case wrote:
 		j.wrote(c, m)
 	case leaseLost:
 		j.checkLost(c)
 	case leaseChecked:
-		if !j.leaves && !j.endedHere(m.job, m.err) { // else the outcome of the run follows
+		if !j.updates.last && !endedUnder(j.job.Epoch, m.job, m.err) { // else the outcome of the run follows
 			j.lost(c)
 		}
 	case drain:
 		j.draining = true
 		if j.aside {
 			j.beginAfterLast(c)
-			return
+		} else if j.parking.waits() {
+			j.parking.suspend(c)
 		}
-		j.park(c)
 	default:
 		j.state(c, msg)
 	}
@@ -143,9 +133,9 @@ func (j *work) claimed(c *actors.Context) {
 	switch {
 	case j.job.Lost && j.draining: // another worker resumes it, when the lease is over
 		j.leave(c, JobReturned, nil)
-	case j.job.Lost && j.resumable() && j.job.State == store.JobRunning:
+	case j.job.Lost && j.ending().resumable() && j.job.State == store.JobRunning:
 		j.countLoss(c)
-	case j.job.Lost && j.resumable():
+	case j.job.Lost && j.ending().resumable():
 		j.resume(c)
 	case j.job.Lost:
 		j.close(c, j.job.Run, j.recovered)
@@ -154,12 +144,6 @@ func (j *work) claimed(c *actors.Context) {
 	default:
 		j.beginAfterLast(c)
 	}
-}
-
-// resumable reports whether the run of a lost job is to go on. A job that may have ended its
-// workers begins again alone instead, and at last fails.
-func (j *work) resumable() bool {
-	return !j.job.Cancelling && (j.job.State != store.JobRunning || j.job.Losses+1 < min(suspectAfter, j.w.opts.Retry.MaxLosses))
 }
 
 // countLoss counts the loss of a worker before its run goes on: the run may end this process, too.
@@ -206,7 +190,7 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 func (j *work) resume(c *actors.Context) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state, j.begins = j.starting, true
-	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.jobEnd()
+	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, jobEnd(j.updates.lease, j.w.owner)
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
 			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
@@ -294,59 +278,26 @@ func (j *work) storeDelay(err error) time.Duration {
 	return min(100*time.Millisecond<<min(j.failures, 6), 5*time.Second)
 }
 
-// recovered decides about a job whose worker was lost, by the effects of its run.
-func (j *work) recovered(c *actors.Context, d *effects) {
-	if end := d.end; end != nil {
-		switch end.State {
-		case store.Finished: // its worker could not record that
-			j.end(c, store.JobDone, resultOf(j.job.Run, end), "")
-			return
-		case store.Limited:
-			j.end(c, store.JobLimited, resultOf(j.job.Run, end), end.Error)
-			return
-		}
-	}
-	unsafe, cost := d.unsafe(), resultOf(j.job.Run, d.cost)
-	switch {
-	case j.job.Cancelling:
-		j.end(c, store.JobCancelled, cost, "cancelled; its worker was lost before")
-	case len(unsafe) > 0:
-		j.end(c, store.JobUnknown, cost, fmt.Sprintf(
-			"its worker was lost after the run may have called tools that are not declared safe to call twice: %s", names(unsafe)))
-	default:
-		j.wasLost(c, cost, d.begun)
-	}
-}
-
-// wasLost queues the job of a lost worker again. The loss counts only if the job was running:
-// a job that waits for a person, or has not begun, did not end its worker.
-func (j *work) wasLost(c *actors.Context, cost json.RawMessage, begun bool) {
-	u := store.JobUpdate{State: store.JobQueued, Lost: begun && j.job.State == store.JobRunning && !j.counted, Error: "its worker was lost"}
-	if losses := j.job.Losses + 1; u.Lost && losses >= j.w.opts.Retry.MaxLosses {
-		u.State, u.Result, u.Error = store.JobFailed, cost, fmt.Sprintf("its worker was lost %d times while it ran", losses)
-		j.write(c, write{update: u, event: Event{Type: JobEnded}, last: true})
-		return
-	}
-	j.write(c, write{update: u, event: Event{Type: JobRetried, Error: u.Error, Attempt: cost}, last: true})
-}
+// recovered ends or queues again a job whose worker was lost, by the effects of its run.
+func (j *work) recovered(c *actors.Context, d *effects) { j.write(c, j.ending().recovered(d)) }
 
 // begin starts an attempt.
 func (j *work) begin(c *actors.Context) {
 	switch {
 	case j.draining:
-		j.giveBack(c, nil)
+		j.write(c, j.ending().returned(nil))
 		return
 	case !j.job.Expires.IsZero() && !time.Now().Before(j.job.Expires):
-		j.end(c, store.JobFailed, nil, "it expired before it was begun")
+		j.write(c, ended(store.JobFailed, nil, "it expired before it was begun"))
 		return
 	case j.job.Cancelling:
-		j.end(c, store.JobCancelled, nil, errCancelled.Error())
+		j.write(c, ended(store.JobCancelled, nil, errCancelled.Error()))
 		return
 	}
 	j.w.board.place(j.job, active, nil)
 	j.w.events.emit(Event{Type: JobStarted, Job: j.job})
 	j.state, j.begins = j.starting, true
-	a, job, ends := j.w.agents[j.job.Agent], j.job, j.jobEnd()
+	a, job, ends := j.w.agents[j.job.Agent], j.job, jobEnd(j.updates.lease, j.w.owner)
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input, EndsJob: ends})
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
@@ -376,7 +327,7 @@ func (j *work) started(c *actors.Context, m started) {
 		j.notResumed(c, m.err)
 		return
 	case errors.Is(m.err, agent.ErrClosed), errors.Is(m.err, agent.ErrTooManyRuns):
-		j.giveBack(c, nil)
+		j.write(c, j.ending().returned(nil))
 		return
 	case errors.Is(m.err, agent.ErrRunExists): // another worker has closed it, or a run of another user has its name
 		j.close(c, j.job.Run, j.recovered)
@@ -395,9 +346,9 @@ func (j *work) started(c *actors.Context, m started) {
 		return
 	}
 	if m.resumed {
-		j.left = j.job.Timeout - m.run.Worked()
+		j.allowance.left = j.job.Timeout - m.run.Worked()
 	}
-	j.startClock()
+	j.allowance.start(j.job.Timeout)
 	if m.resumed {
 		j.write(c, write{update: store.JobUpdate{State: store.JobRunning}, event: Event{Type: JobResumed}})
 	}
@@ -406,6 +357,8 @@ func (j *work) started(c *actors.Context, m started) {
 		j.run.Cancel(j.why)
 	case j.over:
 		j.suspend(c)
+	default:
+		j.parking.run = j.run
 	}
 }
 
@@ -446,7 +399,7 @@ func (j *work) running(c *actors.Context, msg any) {
 		case m.run != j.run:
 		case m.now.Ended:
 			j.collect(c)
-		case m.now.Waiting != j.waiting, m.now.For != j.waits:
+		case m.now != j.parking.stands:
 			j.wait(c, m.now)
 		}
 	case cancelJob:
@@ -462,13 +415,11 @@ func (j *work) running(c *actors.Context, msg any) {
 			j.stop(errReturned)
 		}
 	case parkNow:
-		if j.park(c); j.mayPark() {
-			j.lookForQuestions(c)
-		}
+		j.parking.due(c, j.draining)
 	case questions:
-		j.setAside(c, m)
+		j.parking.found(c, m, j.draining)
 	case setAside:
-		j.wasSetAside(c, m.err)
+		j.parking.suspended(c, j.job.ID, m.err, j.draining)
 	}
 }
 
@@ -476,6 +427,7 @@ func (j *work) running(c *actors.Context, msg any) {
 func (j *work) stop(why error) {
 	if j.why == nil {
 		j.why = why
+		j.parking.stop()
 		j.run.Cancel(why)
 	}
 }
@@ -483,18 +435,17 @@ func (j *work) stop(why error) {
 // wait notes that the run waits for a person or for an instance of a server, or no longer
 // does. The time of the attempt stands still meanwhile (TIME-05).
 func (j *work) wait(c *actors.Context, now agent.Standing) {
-	before := j.waiting
-	j.waiting, j.waits = now.Waiting, now.For
+	before := j.parking.stands.Waiting
+	j.parking.stands = now
 	state, typ, p := store.JobRunning, JobResumed, active
 	switch {
 	case now.Waiting:
 		state, typ, p = store.JobWaiting, JobWaiting, parked
 		if !before {
-			j.left = time.Until(j.ends)
-			j.clock.Clear()
+			j.allowance.stop()
 		}
 	default:
-		j.startClock()
+		j.allowance.start(j.job.Timeout)
 	}
 	why := ""
 	if now.For != "" {
@@ -504,16 +455,8 @@ func (j *work) wait(c *actors.Context, now agent.Standing) {
 	j.w.board.waits(j.job.ID, now.For)
 	j.w.send(lookNow{}) // there is room, or less
 	j.write(c, write{update: store.JobUpdate{State: state, Error: why}, event: Event{Type: typ, For: now.For}})
-	j.park(c)
-	j.parkLater(c, now)
+	j.parking.stood(c, j.draining)
 }
 
 // waitsFor begins the error of a job that waits for an instance of a server.
 const waitsFor = "waits for "
-
-func (j *work) startClock() {
-	if j.job.Timeout > 0 {
-		j.ends = time.Now().Add(max(j.left, time.Millisecond))
-		j.clock.SetAt(j.ends)
-	}
-}

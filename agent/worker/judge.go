@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
@@ -15,10 +14,10 @@ import (
 
 // collect waits for the outcome of the run.
 func (j *work) collect(c *actors.Context) {
-	j.clock.Clear()
+	j.allowance.timer.Clear()
 	j.state = j.judging
-	if j.waiting { // it works again, at its end
-		j.waiting = false
+	if j.parking.stop(); j.parking.stands.Waiting { // it works again, at its end
+		j.parking.stands.Waiting = false
 		j.w.board.place(j.job, active, j.run)
 	}
 	run := j.run
@@ -51,30 +50,25 @@ func (j *work) judge(c *actors.Context, m outcome) {
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
 		j.close(c, j.job.Run, j.recovered) // another worker has claimed the run, but maybe not the job
 	case errors.Is(m.err, agent.ErrOutcomeUnknown):
-		j.end(c, store.JobUnknown, result, m.err.Error())
+		j.write(c, ended(store.JobUnknown, result, m.err.Error()))
 	case j.why == errTimeout:
-		j.end(c, store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout))
+		j.write(c, ended(store.JobLimited, result, fmt.Sprintf("it took longer than %v", j.job.Timeout)))
 	case j.why == errReturned, errors.Is(m.err, agent.ErrClosed):
-		j.judgeEffects(c, func(c *actors.Context, d *effects) {
-			if unsafe := d.unsafe(); len(unsafe) > 0 {
-				j.end(c, store.JobUnknown, result, fmt.Sprintf(
-					"its worker ended after the run had called tools that are not declared safe to call twice: %s", names(unsafe)))
-				return
-			}
-			j.giveBack(c, result)
-		})
+		j.judgeEffects(c, func(c *actors.Context, d *effects) { j.write(c, j.ending().interrupted(d, result)) })
 	case errors.As(m.err, &cancelled): // with the job, or the run alone
-		j.end(c, store.JobCancelled, result, m.err.Error())
+		j.write(c, ended(store.JobCancelled, result, m.err.Error()))
 	case errors.As(m.err, &limit):
-		j.end(c, store.JobLimited, result, m.err.Error())
+		j.write(c, ended(store.JobLimited, result, m.err.Error()))
 	default:
 		j.failed(c, result, m.err)
 	}
 }
 
+// ending returns what decides how the job leaves.
+func (j *work) ending() ending { return ending{&j.job, &j.w.opts, j.counted, j.draining} }
+
 // jobEnd returns the end of a job whose run has an answer: it is written with the run's last event.
-func (j *work) jobEnd() func(*agent.Result) *store.JobUpdate {
-	lease, owner := store.JobLease{ID: j.job.ID, Epoch: j.job.Epoch}, j.w.owner
+func jobEnd(lease store.JobLease, owner string) func(*agent.Result) *store.JobUpdate {
 	return func(res *agent.Result) *store.JobUpdate {
 		return &store.JobUpdate{JobLease: lease, Owner: owner, State: store.JobDone, Result: encodeResult(res)}
 	}
@@ -91,11 +85,11 @@ func (j *work) done(c *actors.Context, result json.RawMessage) {
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
 		case endSeen:
-			if j.endedHere(m.job, m.err) {
+			if endedUnder(j.job.Epoch, m.job, m.err) {
 				j.leaveEnded(c, m.job)
 				return
 			}
-			j.end(c, store.JobDone, result, "")
+			j.write(c, ended(store.JobDone, result, ""))
 		case drainOver:
 			j.over = true
 		}
@@ -105,15 +99,15 @@ func (j *work) done(c *actors.Context, result json.RawMessage) {
 		func(job store.Job, err error) any { return endSeen{job, err} })
 }
 
-// endedHere reports whether a job as it was read has ended under the lease of this worker.
-func (j *work) endedHere(job store.Job, err error) bool {
-	return err == nil && job.State.Ended() && job.Epoch == j.job.Epoch
+// endedUnder reports whether a job as it was read has ended under the lease of this epoch.
+func endedUnder(epoch int64, job store.Job, err error) bool {
+	return err == nil && job.State.Ended() && job.Epoch == epoch
 }
 
 // leaveEnded reports that the job has ended, with what is still to be reported of it. Updates that
 // are under way come too late.
 func (j *work) leaveEnded(c *actors.Context, job store.Job) {
-	for _, w := range j.writes {
+	for _, w := range j.updates.drop() {
 		if w.last || w.event.Type == "" {
 			continue
 		}
@@ -121,33 +115,17 @@ func (j *work) leaveEnded(c *actors.Context, job store.Job) {
 		w.event.Job.State = cmp.Or(w.update.State, j.job.State)
 		j.w.events.emit(w.event)
 	}
-	j.job, j.writes, j.leaves = job, nil, true
+	j.job = job
 	j.leave(c, JobEnded, &Event{Type: JobEnded, Job: job})
 }
 
-// failed queues a job again if its failure may pass and its effects may happen twice.
+// failed ends the job, or queues it again.
 func (j *work) failed(c *actors.Context, result json.RawMessage, err error) {
-	if !j.w.opts.Retryable(err) {
-		j.fail(c, result, err.Error())
+	if w, again := j.ending().failure(result, err); !again {
+		j.write(c, w)
 		return
 	}
-	failures := j.job.Failures + 1
-	if failures >= j.w.opts.Retry.maxAttempts(j.job) {
-		j.fail(c, result, fmt.Sprintf("%v; %d attempts have failed", err, failures))
-		return
-	}
-	j.judgeEffects(c, func(c *actors.Context, d *effects) {
-		switch {
-		case len(d.open) > 0:
-			j.end(c, store.JobUnknown, result, fmt.Sprintf("%v; the effect of these calls is unknown: %s", err, names(d.open)))
-		case len(d.made) > 0:
-			j.fail(c, result, fmt.Sprintf("%v; it is not tried again, since the run has called tools that are not declared safe to call twice: %s", err, names(d.made)))
-		case j.job.Cancelling:
-			j.end(c, store.JobCancelled, result, err.Error())
-		default:
-			j.requeue(c, result, j.w.opts.Retry.delay(failures, err), true, err.Error())
-		}
-	})
+	j.judgeEffects(c, func(c *actors.Context, d *effects) { j.write(c, j.ending().afterFailure(d, result, err)) })
 }
 
 // judgeEffects reads the effects of the run; while the store fails it tries again.
@@ -169,35 +147,4 @@ func (j *work) judgeEffects(c *actors.Context, then func(*actors.Context, *effec
 	s, id := j.w.store, j.job.Run
 	actors.Await(c, func(ctx context.Context) (*effects, error) { return look(ctx, s, id) },
 		func(d *effects, err error) any { return judged{d, err} })
-}
-
-// requeue returns the job to the queue. The outcome of the attempt is reported and not kept:
-// the job's result is that of the last one.
-func (j *work) requeue(c *actors.Context, attempt json.RawMessage, wait time.Duration, failed bool, why string) {
-	u := store.JobUpdate{State: store.JobQueued, Failed: failed, Error: bounded(why)}
-	if wait > 0 {
-		u.NotBefore = time.Now().Add(wait)
-	}
-	ev := Event{Type: JobReturned, Error: u.Error, Attempt: attempt}
-	if failed {
-		ev.Type, ev.Wait = JobRetried, wait
-	}
-	j.write(c, write{update: u, event: ev, last: true})
-}
-
-// giveBack returns the job to the queue, without a failure of its own.
-func (j *work) giveBack(c *actors.Context, attempt json.RawMessage) {
-	wait := time.Duration(0)
-	if !j.draining { // the runtime has no room, or is about to end
-		wait = time.Second
-	}
-	j.requeue(c, attempt, wait, false, "")
-}
-
-func (j *work) fail(c *actors.Context, result json.RawMessage, why string) {
-	j.write(c, write{update: store.JobUpdate{State: store.JobFailed, Failed: true, Result: result, Error: bounded(why)}, event: Event{Type: JobEnded}, last: true})
-}
-
-func (j *work) end(c *actors.Context, state store.JobState, result json.RawMessage, why string) {
-	j.write(c, write{update: store.JobUpdate{State: state, Result: result, Error: bounded(why)}, event: Event{Type: JobEnded}, last: true})
 }

@@ -60,55 +60,89 @@ func (w *Worker) openQuestions(ctx context.Context, run string) (ids []string, e
 	return ids, nil
 }
 
-// lookForQuestions asks the store which questions the run waits for.
-func (j *work) lookForQuestions(c *actors.Context) {
-	w, run := j.w, j.job.Run
+// lookForQuestions asks the store which questions a run waits for. The job's actor receives [questions].
+func (w *Worker) lookForQuestions(c *actors.Context, run string) {
 	actors.Await(c, func(ctx context.Context) ([]string, error) { return w.openQuestions(ctx, run) },
 		func(ids []string, err error) any { return questions{ids, err} })
 }
 
-// parkLater parks the job if it still waits for a person after a while.
-func (j *work) parkLater(c *actors.Context, now agent.Standing) {
-	if after := j.w.opts.ParkAfter; now.Waiting && now.For == "" && after > 0 {
-		j.setParkTimer(c, after)
-	} else if j.parkTimer != nil {
-		j.parkTimer.Clear()
+// parking parks a job that waits for a person: after a while, and when the worker ends, as another
+// one goes on with it then and its question stays open. A job that waits for something else has the
+// time of the drain.
+type parking struct {
+	w          *Worker
+	stands     agent.Standing // of the run, as was reported last
+	run        *agent.Run     // nil where it is not to be parked: it has not begun, or is being ended
+	suspending bool
+	timer      *actors.Timer // nil before it has waited
+}
+
+// stop parks the job no more.
+func (p *parking) stop() { p.run = nil }
+
+// waits reports whether the job may be parked now.
+func (p *parking) waits() bool { return p.run != nil && p.stands.Waiting && !p.suspending }
+
+// stood follows a change of how the run stands.
+func (p *parking) stood(c *actors.Context, draining bool) {
+	if draining && p.waits() {
+		p.suspend(c)
+	}
+	if after := p.w.opts.ParkAfter; p.stands.Waiting && p.stands.For == "" && after > 0 {
+		p.set(c, after)
+	} else if p.timer != nil {
+		p.timer.Clear()
 	}
 }
 
-func (j *work) setParkTimer(c *actors.Context, after time.Duration) {
-	if j.parkTimer == nil {
-		j.parkTimer = c.NewTimer(parkNow{})
+func (p *parking) set(c *actors.Context, after time.Duration) {
+	if p.timer == nil {
+		p.timer = c.NewTimer(parkNow{})
 	}
-	j.parkTimer.Set(after)
+	p.timer.Set(after)
 }
 
-// parkable reports whether the job may be parked now.
-func (j *work) mayPark() bool {
-	return j.waiting && !j.parking && !j.draining && j.run != nil && j.why == nil
-}
-
-// setAside parks the job if all that it waits for are answers.
-func (j *work) setAside(c *actors.Context, m questions) {
-	if !j.mayPark() || m.err != nil || len(m.ids) == 0 {
-		return
-	}
-	j.suspendIdle(c)
-}
-
-// park parks a job that waits for a person when the worker ends: another one goes on with it, and its
-// question stays open. A job that waits for something else has the time of the drain.
-func (j *work) park(c *actors.Context) {
-	if j.draining && !j.over && j.waiting && !j.parking && j.run != nil && j.why == nil {
-		j.suspendIdle(c)
+// due parks the job as it has waited long enough, if all that it waits for are answers.
+func (p *parking) due(c *actors.Context, draining bool) {
+	switch {
+	case !p.waits():
+	case draining:
+		p.suspend(c)
+	default:
+		p.w.lookForQuestions(c, p.run.ID())
 	}
 }
 
-func (j *work) suspendIdle(c *actors.Context) {
-	j.parking = true
-	run := j.run
+// found parks the job if it has open questions, and all of them are such.
+func (p *parking) found(c *actors.Context, m questions, draining bool) {
+	if p.waits() && !draining && m.err == nil && len(m.ids) > 0 {
+		p.suspend(c)
+	}
+}
+
+func (p *parking) suspend(c *actors.Context) {
+	p.suspending = true
+	run := p.run
 	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.SuspendIdle(ctx) },
 		func(_ struct{}, err error) any { return setAside{err} })
+}
+
+// suspended follows the attempt to park the job. If it succeeds the run's end follows.
+func (p *parking) suspended(c *actors.Context, job string, err error, draining bool) {
+	if err == nil {
+		return
+	}
+	p.suspending = false
+	if !errors.Is(err, agent.ErrNotWaiting) {
+		c.Log().Warn("a job that waits was not parked", "job", job, "error", err)
+	}
+	switch {
+	case !p.waits():
+	case draining: // a call beside the question may return
+		p.set(c, time.Second)
+	default:
+		p.set(c, p.w.opts.ParkAfter)
+	}
 }
 
 // suspend leaves a job wherever it is, as the time of the drain is over: another worker goes on with
@@ -121,27 +155,10 @@ func (j *work) suspend(c *actors.Context) {
 		j.stop(errReturned)
 		return
 	}
+	j.parking.stop()
 	run := j.run
 	actors.Await(c, func(ctx context.Context) (struct{}, error) { return struct{}{}, run.Suspend(ctx) },
 		func(_ struct{}, err error) any { return suspended{err} })
-}
-
-// wasSetAside follows the attempt to park the job. If it succeeds the run's end follows.
-func (j *work) wasSetAside(c *actors.Context, err error) {
-	if err == nil {
-		return
-	}
-	j.parking = false
-	if !errors.Is(err, agent.ErrNotWaiting) {
-		c.Log().Warn("a job that waits was not parked", "job", j.job.ID, "error", err)
-	}
-	switch {
-	case !j.waiting || j.over:
-	case j.draining: // a call beside the question may return
-		j.setParkTimer(c, time.Second)
-	default:
-		j.setParkTimer(c, j.w.opts.ParkAfter)
-	}
 }
 
 // leaveWaiting releases a job whose run was suspended, until one of its questions is decided.
@@ -167,5 +184,5 @@ func (j *work) leaveWaiting(c *actors.Context) {
 			j.over = true
 		}
 	}
-	j.lookForQuestions(c)
+	j.w.lookForQuestions(c, j.job.Run)
 }

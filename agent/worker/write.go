@@ -3,64 +3,38 @@ package worker
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// write is an update of the job in the store, and the event that follows it.
-type write struct {
-	update store.JobUpdate
-	event  Event                 // none if it has no type
-	last   bool                  // the job leaves the worker
-	then   func(*actors.Context) // the next step, once it is written; nil for none
-}
-
-// write queues an update of the job. Updates are written one at a time, in order.
+// write queues an update of the job.
 func (j *work) write(c *actors.Context, w write) {
 	if w.last {
-		j.state, j.leaves = j.leaving, true
+		j.state = j.leaving
 	}
-	j.writes = append(j.writes, w)
-	if len(j.writes) > 2 && !j.writing { // of passing states the newest is enough
-		newest := j.writes[len(j.writes)-1]
-		newest.update.Lost = slices.ContainsFunc(j.writes, func(w write) bool { return w.update.Lost }) // it counts
-		j.writes = []write{newest}
-	}
-	j.flush(c)
-}
-
-func (j *work) flush(c *actors.Context) {
-	if j.writing || len(j.writes) == 0 {
-		return
-	}
-	j.writing = true
-	u, s := j.writes[0].update, j.w.store
-	u.JobLease, u.Owner = store.JobLease{ID: j.job.ID, Epoch: j.job.Epoch}, j.w.owner
-	actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.UpdateJob(ctx, u) },
-		func(job store.Job, err error) any { return wrote{job, err} })
+	j.updates.add(c, w)
 }
 
 // leaving waits for the last write.
 func (j *work) leaving(c *actors.Context, msg any) {
 	if _, ok := msg.(drainOver); ok {
 		j.over = true
-		if !j.writing { // the store fails: the lease expires
+		if !j.updates.writing { // the store fails: the lease expires
 			j.leave(c, "", nil)
 		}
 	}
 }
 
 func (j *work) wrote(c *actors.Context, m wrote) {
-	j.writing = false
+	j.updates.writing = false
 	switch {
-	case errors.Is(m.err, store.ErrFinished) && j.endedHere(m.job, nil):
-		if j.leaves { // its run's last event has ended it, which the run does not know
+	case errors.Is(m.err, store.ErrFinished) && endedUnder(j.job.Epoch, m.job, nil):
+		if j.updates.last { // its run's last event has ended it, which the run does not know
 			j.leaveEnded(c, m.job)
 			return
 		}
-		j.leaves = true // the outcome of its run follows
+		j.updates.last = true // the outcome of its run follows
 		return
 	case errors.Is(m.err, store.ErrFenced), errors.Is(m.err, store.ErrNotFound), errors.Is(m.err, store.ErrFinished):
 		j.lost(c)
@@ -69,12 +43,11 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 		j.leave(c, "", nil)
 		return
 	case m.err != nil:
-		j.rewrite.Set(j.storeDelay(m.err)) // not by later, which another step may use
+		j.updates.again.Set(j.storeDelay(m.err)) // not by later, which another step may use
 		return
 	}
 	j.failures = 0
-	w := j.writes[0]
-	j.writes = j.writes[1:]
+	w := j.updates.taken()
 	m.job.Lost = false
 	j.job = m.job
 	if w.last {
@@ -92,14 +65,14 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 	if w.then != nil {
 		w.then(c)
 	}
-	j.flush(c)
+	j.updates.flush(c)
 }
 
 // checkLost finds out what became of a lease that is no longer held: the job may have ended with its
 // run.
 func (j *work) checkLost(c *actors.Context) {
 	switch {
-	case j.leaves: // the last write releases the lease, or finds it lost
+	case j.updates.last: // the last write releases the lease, or finds it lost
 	case j.run == nil:
 		j.lost(c)
 	default:
