@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -111,4 +114,43 @@ func (a Ask) Answer(ctx context.Context, d Decision) error {
 		return fmt.Errorf("answering: %w", err)
 	}
 	return nil
+}
+
+// Fill accepts a server's form with these values. Fields that are left out have
+// their defaults; values that do not fit the form are refused before they are sent, and
+// the server gets a dismissal.
+func Fill(values map[string]any) (Decision, error) {
+	content := make(map[string]json.RawMessage, len(values))
+	for name, v := range values {
+		raw, err := jsonx.Marshal(v)
+		if err != nil {
+			return Decision{}, fmt.Errorf("the value of %q: %w", name, err)
+		}
+		content[name] = raw
+	}
+	return DecideAs(&mcpclient.Decision{Action: mcp.ActionAccept, Content: content})
+}
+
+// DecideAs answers a server's question with the decision of a [mcpclient.Human], a
+// prompter for example.
+func DecideAs(d *mcpclient.Decision) (Decision, error) {
+	if d.Page != "" {
+		return pageDecision(d.Page), nil
+	}
+	out := store.Decision{By: "program", Scope: "once"}
+	switch d.Action {
+	case mcp.ActionAccept:
+		raw, err := jsonx.Marshal(d)
+		if err != nil {
+			return Decision{}, fmt.Errorf("writing the answer down: %w", err)
+		}
+		out.Status, out.Answer = store.AskAccepted, raw
+	case mcp.ActionDecline:
+		out.Status, out.Scope = store.AskDeclined, ""
+	case mcp.ActionCancel:
+		out.Status, out.Scope = store.AskCancelled, ""
+	default:
+		return Decision{}, fmt.Errorf("unknown action %q: want accept, decline or cancel", d.Action)
+	}
+	return Decision{out}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/agent/internal/serverask"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcp"
@@ -155,7 +156,7 @@ func (c *converter) ask(h Header, b *runlog.AskOpened) Ask {
 		return a
 	}
 	if b.Ask.Kind != runlog.AskKind {
-		a.Question = questionOf(&b.Ask)
+		a.Question = serverask.Read(&b.Ask)
 		return a
 	}
 	var payload runlog.ApprovalPayload

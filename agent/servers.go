@@ -11,15 +11,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/actors/loop"
-	"github.com/troupe-dev/troupe/actors/watch"
 	"github.com/troupe-dev/troupe/agent/internal/sampler"
+	"github.com/troupe-dev/troupe/agent/internal/servercall"
 	"github.com/troupe-dev/troupe/internal/clip"
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/llm"
@@ -163,11 +160,8 @@ func reasonOf(err error) string {
 	if server, ok := errors.AsType[*mcpclient.ServerError](err); ok {
 		err = server.Err
 	}
-	return clip.Text(err.Error(), maxReason)
+	return clip.Text(err.Error(), servercall.MaxReason)
 }
-
-// maxReason bounds the reason of a server's absence, in bytes.
-const maxReason = 1 << 10
 
 // tools converts the host's catalogue. It is asked for before every turn of every run
 // and changes rarely, so the last conversion is kept.
@@ -211,10 +205,10 @@ func (s *servers) modelSchema(t *mcpclient.Tool) json.RawMessage {
 
 // tool makes a server's tool one of the loop's.
 func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
-	name := t.Name
+	calls := s.calls(nil, nil)
 	safe := t.Trusted && (t.Tool.Annotations.Idempotent() || t.Tool.Annotations.ReadOnly())
 	return loop.Tool{
-		Tool:      llm.Tool{Name: name, Description: t.Tool.Description, InputSchema: s.modelSchema(t)},
+		Tool:      llm.Tool{Name: t.Name, Description: t.Tool.Description, InputSchema: s.modelSchema(t)},
 		Server:    t.Server,
 		Origin:    s.origin(t.Server),
 		Hash:      hashOf(&t.Tool), // SECA-38
@@ -224,163 +218,19 @@ func (s *servers) tool(t *mcpclient.Tool) loop.Tool {
 		Safe:      safe,
 		Taint:     runlog.Taint(taintOf(t.Trusted, t.Tool.Annotations)),
 		OpenWorld: t.Tool.Annotations != nil && t.Tool.Annotations.OpenWorldHint != nil && t.Tool.Annotations.OpenWorld(),
-		Go:        s.call(name, safe, nil, nil), Dispatches: true, TakeUp: s.takeUp(name, nil, nil),
+		Go:        calls.Start(t.Name, safe), Dispatches: true, TakeUp: calls.TakeUp(t.Name),
 	}
 }
 
-// call makes calls of a server's tool. Sampler and roots are a run's; nil is the servers'.
-func (s *servers) call(name string, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, func(*mcp.CallToolResult, error)) {
-	return func(ctx context.Context, todo *loop.Call, done func(*mcp.CallToolResult, error)) {
-		opts, over := s.callOptions(todo, safe, sampler, roots)
-		s.host.Start(ctx, name, todo.Arguments, opts).OnDone(func(res *mcp.CallToolResult, err error) {
-			over()
-			if err != nil {
-				res, err = callError(err)
-			}
-			done(res, err)
-		})
-	}
-}
-
-// takeUp waits for tasks of a server's tool, and sends the next rounds of calls. A task that the
-// server does not know any more, or that cannot be asked for, has an unknown outcome.
-func (s *servers) takeUp(name string, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) func(context.Context, *loop.Call, *runlog.CallState) (*mcp.CallToolResult, error) {
-	return func(ctx context.Context, todo *loop.Call, was *runlog.CallState) (*mcp.CallToolResult, error) {
-		opts, over := s.callOptions(todo, false, sampler, roots)
-		defer over()
-		if was.Round != nil {
-			return s.nextRound(ctx, name, todo, was, opts)
-		}
-		task, err := s.host.Task(ctx, name, was.Task, opts)
-		if err != nil {
-			return nil, &loop.UnknownError{Err: err}
-		}
-		res, err := task.Wait(ctx)
-		switch {
-		case err == nil:
-			return res, nil
-		case ctx.Err() != nil && !goesOnElsewhere(context.Cause(ctx)):
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
-			defer cancel()
-			err = errors.Join(err, task.Cancel(end))
-		case answered(err) && !taskGoesOn(err):
-			return nil, err
-		}
-		return nil, &loop.UnknownError{Err: err}
-	}
-}
-
-// nextRound goes on with a call whose server waits for input. A server that does not take its own
-// state any more has not carried out the call: it is begun anew if it may be made twice.
-func (s *servers) nextRound(ctx context.Context, name string, todo *loop.Call, was *runlog.CallState, opts *mcpclient.CallOptions) (*mcp.CallToolResult, error) {
-	opts.Round = &mcp.InputRequiredResult{InputRequests: was.Round.Requests, RequestState: was.Round.State}
-	res, err := s.host.Call(ctx, name, todo.Arguments, opts)
-	if errors.Is(err, mcp.ErrInvalidParams) && was.Intent.Safe && todo.Tool().Safe {
-		opts.Round = nil
-		res, err = s.host.Call(ctx, name, todo.Arguments, opts)
-	}
-	if err != nil {
-		return callError(err)
-	}
-	return res, nil
-}
-
-// goesOnElsewhere reports whether a run that ends here with this cause goes on in another process,
-// or later.
-func goesOnElsewhere(cause error) bool {
-	return errors.Is(cause, ErrSuspended) || errors.Is(cause, store.ErrFenced)
-}
-
-// cancelTime bounds the cancelling of a task.
-const cancelTime = 2 * time.Second
-
-// callOptions are those of one call. Over is to be called once it has ended.
-func (s *servers) callOptions(todo *loop.Call, safe bool, sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) (opts *mcpclient.CallOptions, over func()) {
-	over = func() {}
-	if sampler == nil {
-		sampler, over = s.sampling.For(todo)
-	}
-	return &mcpclient.CallOptions{
-		Meta: mcp.Meta{MetaIdempotencyKey: jsonx.AppendQuote(nil, todo.Key)},
-		Safe: safe, Human: &callHuman{todo}, Sampler: sampler, Roots: roots,
-		Progress: func(p mcpclient.Progress) {
-			total := 0.0
-			if p.Total != nil {
-				total = *p.Total
-			}
-			todo.Progress(p.Progress, total, p.Message)
-		},
-		Keep: true, OnSend: todo.Dispatch, OnTask: func(t *mcpclient.Task) { todo.TaskMade(t.ID()) }, KeepTask: goesOnElsewhere,
-		OnRound: func(r *mcp.InputRequiredResult, size int) { todo.RoundMade(r.InputRequests, r.RequestState, size) },
-		OnInstance: func(w *mcpclient.InstanceWait) {
-			if w == nil {
-				todo.WaitsFor("")
-			} else {
-				todo.WaitsFor(w.String())
-			}
-		},
-	}, over
+// calls returns the calls of runs. Sampler and roots are a run's; nil is the servers'.
+func (s *servers) calls(sampler mcpclient.Sampler, roots func(context.Context) ([]mcp.Root, error)) servercall.Calls {
+	return servercall.Calls{Host: s.host, Sampling: s.sampling, Sampler: sampler, Roots: roots}
 }
 
 // MetaIdempotencyKey is the key in the _meta of every tools/call of a run whose
 // value is the call's idempotency key: a server that sees it twice sees the same
 // call twice.
-const MetaIdempotencyKey = "dev.troupe/idempotencyKey"
-
-// callError returns the outcome of a failed call. An error that is not an
-// [loop.UnknownError] says that the call surely had no effect, or that the server
-// itself named the failure (TOOL-10); a result, that the tool ran.
-func callError(err error) (*mcp.CallToolResult, error) {
-	var output *mcpclient.OutputError
-	var long *mcpclient.MessageTooLongError
-	switch {
-	case errors.As(err, &long) && long.Certain: // the tool ran
-		return mcp.ErrorResult("the tool ran, but %s", clip.Text(long.Error(), maxReason)), nil
-	case errors.As(err, &output) && output.Result != nil: // of the result itself the model sees nothing (TOOL-16)
-		return mcp.ErrorResult("%s", clip.Text(err.Error(), maxReason)), nil
-	case !taskGoesOn(err) && (unsent(err) || answered(err)):
-		return nil, err
-	}
-	return nil, &loop.UnknownError{Err: err}
-}
-
-// taskGoesOn reports whether the server had made a task of the call whose end is not
-// known, or how far it came before it was cancelled. The errors of
-// requests about a task must not be taken for answers to the call.
-func taskGoesOn(err error) bool {
-	return errors.Is(err, mcpclient.ErrTaskUnknown) || errors.Is(err, mcpclient.ErrTaskCancelled) || errors.Is(err, watch.ErrLeft)
-}
-
-// unsent reports whether the call surely did not reach the server.
-func unsent(err error) bool {
-	var (
-		lost    *call.LostError
-		timeout *call.TimeoutError
-		output  *mcpclient.OutputError
-		server  *mcpclient.ServerError
-	)
-	return errors.Is(err, mcpclient.ErrNotSent) ||
-		errors.As(err, &lost) && lost.Unsent ||
-		errors.As(err, &timeout) && timeout.Unsent ||
-		errors.As(err, &output) && output.Result == nil ||
-		errors.As(err, &server) && server.Method == "" || // it was not connected
-		errors.Is(err, call.ErrBusy) ||
-		errors.Is(err, call.ErrTooLong) ||
-		errors.Is(err, mcpclient.ErrToolChanged) ||
-		errors.Is(err, mcpclient.ErrUnknownTool) ||
-		errors.Is(err, mcpclient.ErrUnsupported) ||
-		errors.Is(err, mcpclient.ErrNotApproved)
-}
-
-// answered reports whether the server has reported the outcome of the call: its error, or
-// a question without whose answer it does not go on (MRTR-12, MRTR-13).
-func answered(err error) bool {
-	var (
-		wire  *mcp.Error
-		input *mcpclient.InputError
-	)
-	return errors.As(err, &wire) || errors.As(err, &input) && input.Question != ""
-}
+const MetaIdempotencyKey = servercall.MetaIdempotencyKey
 
 // source distinguishes a server from all others of its name: by its definition in a file, and
 // else by its command and folder, or its URL.
@@ -403,7 +253,7 @@ func (s *servers) origin(name string) string {
 			if u, err := url.Parse(srv.URL); srv.URL != "" && err == nil {
 				return u.Scheme + "://" + u.Host
 			}
-			return clip.Text(srv.Command, maxReason)
+			return clip.Text(srv.Command, servercall.MaxReason)
 		}
 	}
 	return ""

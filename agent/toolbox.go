@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop"
+	"github.com/troupe-dev/troupe/agent/internal/serverask"
 	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
@@ -56,7 +57,7 @@ func (t *toolbox) Logins(context.Context) []loop.Login {
 		if s.Disabled || s.Tools > 0 || s.Login == nil || !t.uses(s.Name) {
 			continue
 		}
-		l, err := loginOf(s.Login)
+		l, err := serverask.LoginOf(s.Login)
 		if err != nil {
 			t.servers.log.Warn("a login is not asked for", "server", s.Name, "error", err)
 			continue
@@ -84,8 +85,8 @@ func (t *toolbox) choose(found []loop.Tool) []loop.Tool {
 // way.
 func (t *toolbox) bound(tool loop.Tool) loop.Tool {
 	if t.sampler != nil || t.roots != nil {
-		tool.Go = t.servers.call(tool.Name, tool.Safe, t.sampler, t.roots)
-		tool.TakeUp = t.servers.takeUp(tool.Name, t.sampler, t.roots)
+		calls := t.servers.calls(t.sampler, t.roots)
+		tool.Go, tool.TakeUp = calls.Start(tool.Name, tool.Safe), calls.TakeUp(tool.Name)
 	}
 	return tool
 }

@@ -1,4 +1,4 @@
-package agent
+package serverask
 
 import (
 	"strings"
@@ -25,8 +25,8 @@ func TestStoredQuestionIsWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := store.Ask{ID: "1", Kind: runlog.AskSampling, Server: "bank", Origin: "npx", Hash: asked.Hash, Payload: payload}
-	if q := questionOf(&row); q == nil || q.Sampling == nil || q.Sampling.Messages[0].Content.Text() != "Hi" || q.Hash != asked.Hash || q.Origin != "npx" {
-		t.Errorf("questionOf: got %+v", q)
+	if q := Read(&row); q == nil || q.Sampling == nil || q.Sampling.Messages[0].Content.Text() != "Hi" || q.Hash != asked.Hash || q.Origin != "npx" {
+		t.Errorf("Read: got %+v", q)
 	}
 	for name, change := range map[string]func(*store.Ask){
 		"its text": func(r *store.Ask) { r.Payload = []byte(strings.Replace(string(payload), `"Hi"`, `"secrets"`, 1)) },
@@ -34,8 +34,8 @@ func TestStoredQuestionIsWhatWasAsked(t *testing.T) {
 	} {
 		changed := row
 		change(&changed)
-		if q := questionOf(&changed); q == nil || q.Sampling != nil || q.Kind != mcpclient.AskSampling || q.Message == "" {
-			t.Errorf("questionOf with another %s: got %+v, want nothing to agree to", name, q)
+		if q := Read(&changed); q == nil || q.Sampling != nil || q.Kind != mcpclient.AskSampling || q.Message == "" {
+			t.Errorf("Read with another %s: got %+v, want nothing to agree to", name, q)
 		}
 	}
 }

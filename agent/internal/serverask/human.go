@@ -1,8 +1,7 @@
-package agent
+package serverask
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -14,13 +13,13 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// callHuman answers the questions of a server during one call of a run: it passes them
+// Human answers the questions of a server during one call of a run: it passes them
 // to the person who answers for the run.
-type callHuman struct{ call *loop.Call }
+type Human struct{ Call *loop.Call }
 
 // Owner implements [mcpclient.Owned]: all calls of a run have the same, those of two
 // runs never.
-func (h *callHuman) Owner() any { return h.call.Run }
+func (h *Human) Owner() any { return h.Call.Run }
 
 // kinds are the kinds of questions in the journal.
 var kinds = map[mcpclient.AskKind]string{
@@ -30,7 +29,7 @@ var kinds = map[mcpclient.AskKind]string{
 }
 
 // Decide implements [mcpclient.Human].
-func (h *callHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+func (h *Human) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
 	d, err := h.ask(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -38,17 +37,17 @@ func (h *callHuman) Decide(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.
 	return decided(d), nil
 }
 
-func (h *callHuman) ask(ctx context.Context, ask *mcpclient.Ask) (store.Decision, error) {
+func (h *Human) ask(ctx context.Context, ask *mcpclient.Ask) (store.Decision, error) {
 	payload, err := jsonx.Marshal(ask)
 	if err != nil {
 		return store.Decision{}, fmt.Errorf("writing the question down: %w", err)
 	}
-	return h.call.Ask(ctx, loop.Question{Kind: kinds[ask.Kind], Payload: payload, Hash: ask.Hash, Expires: ask.Expires})
+	return h.Call.Ask(ctx, loop.Question{Kind: kinds[ask.Kind], Payload: payload, Hash: ask.Hash, Expires: ask.Expires})
 }
 
 // AwaitPage implements [mcpclient.PageHuman]: the page is a question of the run for as long
 // as it is open. One that expires before the page is asked again.
-func (h *callHuman) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
+func (h *Human) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclient.Decision, error) {
 	for {
 		d, err := h.ask(ctx, ask)
 		switch {
@@ -63,17 +62,17 @@ func (h *callHuman) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclie
 
 // AwaitLogin implements [mcpclient.LoginHuman]: the run has one question for all its calls that
 // wait for the same server.
-func (h *callHuman) AwaitLogin(l *mcpclient.Login, resume func(error)) (leave func()) {
-	asked, err := loginOf(l)
+func (h *Human) AwaitLogin(l *mcpclient.Login, resume func(error)) (leave func()) {
+	asked, err := LoginOf(l)
 	if err != nil {
 		resume(err)
 		return func() {}
 	}
-	return h.call.AwaitLogin(asked, resume)
+	return h.Call.AwaitLogin(asked, resume)
 }
 
-// loginOf returns a login as a run waits for it.
-func loginOf(l *mcpclient.Login) (loop.Login, error) {
+// LoginOf returns a login as a run waits for it.
+func LoginOf(l *mcpclient.Login) (loop.Login, error) {
 	ask, err := l.Ask()
 	if err != nil {
 		return loop.Login{}, fmt.Errorf("writing the question down: %w", err)
@@ -87,8 +86,8 @@ func loginOf(l *mcpclient.Login) (loop.Login, error) {
 
 // Declined implements [mcpclient.DeclineRecorder]: the run's journal says that a question
 // was declined without being asked.
-func (h *callHuman) Declined(kind mcpclient.AskKind, why error) {
-	h.call.DeclinedUnasked(kinds[kind], why.Error())
+func (h *Human) Declined(kind mcpclient.AskKind, why error) {
+	h.Call.DeclinedUnasked(kinds[kind], why.Error())
 }
 
 // decided is a decision as the server's client takes it. A missing answer is no yes.
@@ -116,10 +115,10 @@ func decided(d store.Decision) *mcpclient.Decision {
 	return out
 }
 
-// questionOf reads a server's question from its row; it is nil if the row is malformed. A
+// Read reads a server's question from its row; it is nil if the row is malformed. A
 // question that differs from the one that was asked is replaced by one without contents,
 // so that a person agrees to nothing by it (SECA-41).
-func questionOf(row *store.Ask) *mcpclient.Ask {
+func Read(row *store.Ask) *mcpclient.Ask {
 	q := new(mcpclient.Ask)
 	if jsonx.Unmarshal(row.Payload, q) != nil {
 		return nil
@@ -129,43 +128,4 @@ func questionOf(row *store.Ask) *mcpclient.Ask {
 	}
 	q.ID, q.Server, q.Origin, q.Path, q.Expires = row.ID, row.Server, row.Origin, row.Path, row.Expires
 	return q
-}
-
-// Fill accepts a server's form with these values. Fields that are left out have
-// their defaults; values that do not fit the form are refused before they are sent, and
-// the server gets a dismissal.
-func Fill(values map[string]any) (Decision, error) {
-	content := make(map[string]json.RawMessage, len(values))
-	for name, v := range values {
-		raw, err := jsonx.Marshal(v)
-		if err != nil {
-			return Decision{}, fmt.Errorf("the value of %q: %w", name, err)
-		}
-		content[name] = raw
-	}
-	return DecideAs(&mcpclient.Decision{Action: mcp.ActionAccept, Content: content})
-}
-
-// DecideAs answers a server's question with the decision of a [mcpclient.Human], a
-// prompter for example.
-func DecideAs(d *mcpclient.Decision) (Decision, error) {
-	if d.Page != "" {
-		return pageDecision(d.Page), nil
-	}
-	out := store.Decision{By: "program", Scope: "once"}
-	switch d.Action {
-	case mcp.ActionAccept:
-		raw, err := jsonx.Marshal(d)
-		if err != nil {
-			return Decision{}, fmt.Errorf("writing the answer down: %w", err)
-		}
-		out.Status, out.Answer = store.AskAccepted, raw
-	case mcp.ActionDecline:
-		out.Status, out.Scope = store.AskDeclined, ""
-	case mcp.ActionCancel:
-		out.Status, out.Scope = store.AskCancelled, ""
-	default:
-		return Decision{}, fmt.Errorf("unknown action %q: want accept, decline or cancel", d.Action)
-	}
-	return Decision{out}, nil
 }
