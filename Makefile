@@ -11,7 +11,17 @@ unexport REQUIRE_MODELS
 # The module of tests and programs that users of the project do not need; see its doc.go.
 NESTED := cd internal/tests &&
 # The tests on model servers are a step of their own: they need them built, and a quiet machine.
-TESTED = $$($(GO) list ./... | grep -v /e2e/models$$)
+# Two of these are tested at once, as with the race detector; the others one after the other.
+AT_ONCE = $$($(GO) list ./... | grep -E '/(hostile.*|interop|e2e|e2e/auth)$$')
+ALONE   = $$($(GO) list ./... | grep -vE '/(hostile.*|interop|e2e|e2e/auth|e2e/models)$$')
+
+# The packages that have benchmarks: with -bench packages are tested one after the other.
+BENCHED = $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=tests . | xargs -n 1 dirname | sort -u)
+
+# The module of agents that are measured beside ours; the programs of other projects take minutes to
+# build, so only make bench-turns does.
+BESIDE := cd benchmarks &&
+OURS   = . ./turn ./programs/floor
 
 # run STEP,COMMAND prints how long a step of make check took.
 run = @start=$$(date +%s); printf '== %s\n' '$(1)'; $(2) || { echo "FAILED: $(1)"; exit 1; }; printf '== %s: %ss\n' '$(1)' "$$(( $$(date +%s) - start ))"
@@ -41,12 +51,14 @@ test: ## the quick tests (3 minutes)
 check: ## everything, which is what CI runs (34 minutes on two cores, less with warm caches; models comes on top, once)
 	$(call run,needs,$(MAKE) -s needs)
 	$(call run,gofmt,test -z "$$(gofmt -l . | tee /dev/stderr)")
-	$(call run,vet,$(GO) vet ./... && $(NESTED) $(GO) vet ./...)
-	$(call run,staticcheck,$(STATIC) ./... && $(NESTED) $(STATIC) -checks inherit$(COMMA)-SA1019 ./...)
+	$(call run,vet,$(GO) vet ./... && ($(NESTED) $(GO) vet ./...) && ($(BESIDE) $(GO) vet $(OURS)) && $(BESIDE) cd programs/troupe && $(GO) vet .)
+	$(call run,staticcheck,$(STATIC) ./... && ($(NESTED) $(STATIC) -checks inherit$(COMMA)-SA1019 ./...) && $(BESIDE) $(STATIC) $(OURS))
 	$(call run,without a C compiler and for other systems,$(MAKE) -s cross)
-	$(call run,tests and benchmarks once,$(GO) test -vet=off -bench . -benchtime 1x ./...)
+	$(call run,tests,$(GO) test -vet=off ./...)
+	$(call run,benchmarks once,$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED))
 	$(call run,tests with the race detector,$(GO) test -vet=off -race ./...)
-	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off -bench . -benchtime 1x $(TESTED))
+	$(call run,tests of internal/tests,$(NESTED) $(GO) test -vet=off $(AT_ONCE) && $(GO) test -vet=off -bench . -benchtime 1x $(ALONE))
+	$(call run,tests of benchmarks,$(BESIDE) $(GO) test -vet=off .)
 	$(call run,tests of internal/tests with the race detector,$(NESTED) $(GO) test -vet=off -race ./hostile/... ./interop ./conformance/probe && $(GO) test -vet=off -race -skip '^Test(Serve|RealServers|KilledServer|Browser|Program)$$' ./e2e ./e2e/auth)
 	$(call run,real model servers,$(MAKE) -s e2e-models SOFT=$(if $(REQUIRE_MODELS),,-soft))
 	$(call run,conformance,$(NESTED) $(GO) run ./conformance)
@@ -107,6 +119,10 @@ bench: bench-servers ## the benchmarks of docs/performance.md, floors beside the
 .PHONY: bench-servers
 bench-servers: ## the server beside go-sdk, mcp-go and a floor (5 minutes; ARGS='-full -run stdio')
 	@$(NESTED) $(GO) run ./compare $(ARGS)
+
+.PHONY: bench-turns
+bench-turns: ## an agent's turn beside eino, fantasy, adk-go, DBOS and a floor (15 minutes; ARGS='-reps 3 -at 100 -live 1000')
+	@$(BESIDE) $(GO) run . $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30 seconds each)

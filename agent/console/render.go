@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -19,8 +20,9 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// pages are the templates, by name; each is a whole page with the layout.
-var pages = func() map[string]*template.Template {
+// pages returns the templates, by name; each is a whole page with the layout. They are parsed when
+// the first page is shown: each start of a program that links them would pay for it.
+var pages = sync.OnceValue(func() map[string]*template.Template {
 	out := make(map[string]*template.Template)
 	all, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
@@ -35,7 +37,7 @@ var pages = func() map[string]*template.Template {
 		}).ParseFS(files, "templates/layout.html", file))
 	}
 	return out
-}()
+})
 
 // menu is what each page links to.
 var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}, {"/servers", "Servers"}, {"/tree", "Tree"}}
@@ -52,7 +54,7 @@ type view struct {
 // render answers with a page. It is written once all of it is there.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	var page bytes.Buffer
-	if err := pages[name].Execute(&page, v); err != nil {
+	if err := pages()[name].Execute(&page, v); err != nil {
 		c.log.Error("a page of the console cannot be shown", "page", r.URL.Path, "error", err)
 		http.Error(w, "This page cannot be shown; the log of the program says why.", http.StatusInternalServerError)
 		return
