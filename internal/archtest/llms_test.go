@@ -136,7 +136,7 @@ func packages(t *testing.T, root string) (lines []string) {
 			return err
 		case !d.IsDir():
 			return nil
-		case path != root && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"internal", "examples", "cmd", "testdata", "docs", "node_modules"}, d.Name())):
+		case path != root && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"internal", "examples", "benchmarks", "cmd", "testdata", "docs", "node_modules"}, d.Name())):
 			return fs.SkipDir
 		}
 		if about := synopsis(t, path); about != "" {
