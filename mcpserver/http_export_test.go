@@ -14,4 +14,7 @@ func Sessions(s *Server) int {
 }
 
 // StopShared stops the session of the modern HTTP requests.
-func StopShared(s *Server) { s.common.Load().ref.Stop() }
+func StopShared(s *Server) {
+	n, _ := s.shared()
+	n.ref.Stop()
+}

@@ -53,6 +53,7 @@ func New(info mcp.Implementation, opts *Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.common.Store(s.nextShared())
 	s.notices = newNotices(s)
 	var durable bool
 	s.records, durable = recordsIn(s.opts.Records)

@@ -60,8 +60,7 @@ type Server struct {
 	model     asking.OpenModel // nil without Options.Model
 	loops     atomic.Uint64    // names sampling loops
 
-	starting sync.Mutex              // held while common is made, which waits for its actor: all wait for the same one
-	common   atomic.Pointer[session] // the stateless one; nil before the first modern HTTP request
+	common atomic.Pointer[func() (*session, error)] // makes the stateless one at the first modern HTTP request; replaced once that one has ended
 
 	greeted atomic.Pointer[clients.Greeting] // the newest; nil before the first
 	others  atomic.Pointer[supply]           // of RelayOthers; nil without
@@ -98,17 +97,24 @@ func (s *Server) open(ctx context.Context, n *session) error {
 
 // shared returns the session of all modern HTTP requests.
 func (s *Server) shared() (*session, error) {
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	if n := s.common.Load(); n != nil {
+	common := s.common.Load()
+	n, err := (*common)()
+	if err != nil { // the next request tries again
+		s.common.CompareAndSwap(common, s.nextShared())
+	}
+	return n, err
+}
+
+// nextShared returns what opens such a session, once: all requests wait for the same one.
+func (s *Server) nextShared() *func() (*session, error) {
+	once := sync.OnceValues(func() (*session, error) {
+		n := newStateless(s)
+		if err := s.open(context.Background(), n); err != nil {
+			return nil, err
+		}
 		return n, nil
-	}
-	n := newStateless(s)
-	if err := s.open(context.Background(), n); err != nil {
-		return nil, err
-	}
-	s.common.Store(n)
-	return n, nil
+	})
+	return &once
 }
 
 func (s *Server) forget(n *session) {

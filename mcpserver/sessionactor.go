@@ -81,7 +81,7 @@ func (s *session) stop(failure error) {
 	}
 	s.hangUp()
 	if s.stateless { // after a failure the next request makes another one
-		s.server.common.CompareAndSwap(s, nil)
+		s.server.common.Store(s.server.nextShared())
 	}
 	s.server.sys.Go(s.ref.Path(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), writeWait)

@@ -96,16 +96,13 @@ var arrivals = sync.Pool{New: func() any { return new(arrival) }}
 
 // Modern implements [web.Backend].
 func (b webBackend) Modern(m *mcp.Message, from web.Sender, h http.Header, x *web.Exchange) error {
-	n := b.common.Load()
-	if n == nil {
-		var err error
-		if n, err = b.shared(); err != nil {
-			return fmt.Errorf("%w: %w", web.ErrUnavailable, err)
-		}
+	n, err := b.shared()
+	if err != nil {
+		return fmt.Errorf("%w: %w", web.ErrUnavailable, err)
 	}
 	a := arrivals.Get().(*arrival)
 	*a = arrival{Message: m, principal: principalOf(from), port: x, here: true}
-	err := admitWeb(n, a, h)
+	err = admitWeb(n, a, h)
 	if err == nil {
 		n.proceed(a)
 	}

@@ -30,6 +30,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -68,11 +69,10 @@ type Prompter struct {
 	terminal bool
 	turn     chan struct{} // holds the question that is shown
 
-	mu        sync.Mutex              // guards the fields below, for microseconds: questions come from any goroutine, and each waits on its own
-	declined  map[string]bool         // servers
-	withdrawn bool                    // a question ended while a line was awaited
-	waiting   int                     // questions that wait for the turn, without those about pages
-	setAside  context.CancelCauseFunc // of the page that is shown; nil for none
+	declined  sync.Map                                // servers
+	waiting   atomic.Int32                            // questions that wait for the turn, without those about pages
+	setAside  atomic.Pointer[context.CancelCauseFunc] // of the page that is shown; nil for none
+	withdrawn bool                                    // a question ended while a line was awaited; of the question that has the turn
 }
 
 // New returns a Prompter. It does not read or write before the first question.
@@ -83,7 +83,7 @@ func New(o Options) *Prompter {
 	if o.Out == nil {
 		o.Out = os.Stderr
 	}
-	p := &Prompter{opts: o, turn: make(chan struct{}, 1), declined: make(map[string]bool)}
+	p := &Prompter{opts: o, turn: make(chan struct{}, 1)}
 	in, inOK := terminalOf(o.In)
 	out, outOK := terminalOf(o.Out)
 	p.terminal = o.Terminal || inOK && outOK
@@ -169,8 +169,11 @@ func (p *Prompter) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclien
 		shown, cancel := context.WithCancelCause(ctx)
 		var d *mcpclient.Decision
 		err := p.taking(shown, func(s *screen) (err error) {
-			p.yields(cancel)
-			defer p.yields(nil)
+			p.setAside.Store(&cancel)
+			defer p.setAside.Store(nil)
+			if p.waiting.Load() > 0 { // a question that comes later finds setAside
+				cancel(errSetAside)
+			}
 			d, err = p.decide(s, ask)
 			return err
 		})
@@ -187,29 +190,13 @@ func (p *Prompter) AwaitPage(ctx context.Context, ask *mcpclient.Ask) (*mcpclien
 	}
 }
 
-// yields notes how the page that is shown makes room for questions, at once if one waits.
-func (p *Prompter) yields(setAside context.CancelCauseFunc) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.setAside = setAside
-	if setAside != nil && p.waiting > 0 {
-		setAside(errSetAside)
-	}
-}
-
 // exclusive runs one question at a time, in the order of their coming. Pages make room.
 func (p *Prompter) exclusive(ctx context.Context, f func(*screen) error) error {
-	p.mu.Lock()
-	p.waiting++
-	if p.setAside != nil {
-		p.setAside(errSetAside)
+	p.waiting.Add(1)
+	if setAside := p.setAside.Load(); setAside != nil {
+		(*setAside)(errSetAside)
 	}
-	p.mu.Unlock()
-	waits := sync.OnceFunc(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.waiting--
-	})
+	waits := sync.OnceFunc(func() { p.waiting.Add(-1) })
 	defer waits()
 	return p.taking(ctx, func(s *screen) error {
 		waits()
@@ -249,15 +236,9 @@ func (p *Prompter) taking(ctx context.Context, f func(*screen) error) error {
 // afterWithdrawn keeps the line that a person was typing for a question that was
 // withdrawn from answering the next.
 func (p *Prompter) afterWithdrawn(s *screen) error {
-	p.mu.Lock()
 	before := p.withdrawn
 	p.withdrawn = false
-	p.mu.Unlock()
-	s.onWithdraw = func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.withdrawn = true
-	}
+	s.onWithdraw = func() { p.withdrawn = true }
 	if !before {
 		return nil
 	}
@@ -266,22 +247,15 @@ func (p *Prompter) afterWithdrawn(s *screen) error {
 }
 
 func (p *Prompter) isDeclined(server string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.declined[server]
+	_, declined := p.declined.Load(server)
+	return declined
 }
 
 // Allow lets the questions of a server be asked again after all were declined.
-func (p *Prompter) Allow(server string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.declined, server)
-}
+func (p *Prompter) Allow(server string) { p.declined.Delete(server) }
 
 func (p *Prompter) declineAll(server string) {
-	p.mu.Lock()
-	p.declined[server] = true
-	p.mu.Unlock()
+	p.declined.Store(server, true)
 	if p.opts.DeclineAll != nil {
 		p.opts.DeclineAll(server)
 	}

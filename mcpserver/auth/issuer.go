@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/netguard"
@@ -19,14 +20,17 @@ type issuer struct {
 	hc       *http.Client
 	loopback bool
 	log      *slog.Logger
-	asking   chan struct{} // has room for the questions that are out at once
+	asking   chan struct{}         // has room for the questions that are out at once
+	fetching chan struct{}         // has room for one: the request that fetches, for which others wait
+	now      atomic.Pointer[known] // never nil
+}
 
-	mu       sync.Mutex    // guards the fields below, of goroutines of net/http; it is not held while one fetches
+// known is what an issuer is known by.
+type known struct {
 	set      *oauth.KeySet // nil before the first
 	endpoint string        // for questions; "" before it is known
 	fetched  time.Time     // the last time that it succeeded
 	next     time.Time     // not before then
-	busy     chan struct{} // closed when the fetch under way has ended; nil without one
 	failure  error         // of the last fetch
 }
 
@@ -44,7 +48,9 @@ const (
 )
 
 func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
-	n := &issuer{Issuer: i, hc: hc, loopback: oauth.OnLoopback(i.URL), log: log, asking: make(chan struct{}, maxAsking)}
+	n := &issuer{Issuer: i, hc: hc, loopback: oauth.OnLoopback(i.URL), log: log, asking: make(chan struct{}, maxAsking), fetching: make(chan struct{}, 1)}
+	var first known
+	n.now.Store(&first)
 	if _, err := oauth.ServerAddresses(i.URL, n.loopback); err != nil {
 		return nil, err
 	}
@@ -55,11 +61,11 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 		return nil, errors.New("Local excludes Introspect and keys")
 	}
 	if i.Introspect != nil {
-		n.endpoint = i.Introspect.URL
+		first.endpoint = i.Introspect.URL
 	}
 	if i.Keys != nil {
 		var err error
-		if n.set, err = oauth.ParseKeySet(i.Keys); err != nil {
+		if first.set, err = oauth.ParseKeySet(i.Keys); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +73,7 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 		return n, nil
 	}
 	var inside []string // the user has named these hosts
-	for _, at := range []string{i.URL, i.KeysURL, n.endpoint} {
+	for _, at := range []string{i.URL, i.KeysURL, first.endpoint} {
 		if u, err := url.Parse(at); err == nil && u.Host != "" {
 			inside = append(inside, u.Host)
 		}
@@ -84,124 +90,121 @@ func newIssuer(i Issuer, hc *http.Client, log *slog.Logger) (*issuer, error) {
 // ones are kept if that fails.
 func (n *issuer) keys(ctx context.Context, id, algorithm string) (*oauth.KeySet, error) {
 	if n.Keys != nil {
-		return n.set, nil
+		return n.now.Load().set, nil
 	}
-	err := n.refresh(ctx, func(now time.Time) bool { return !n.set.Has(id, algorithm) || now.Sub(n.fetched) > maxAge }, func() bool { return n.set.Has(id, algorithm) }, n.fetchKeys)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.set == nil {
+	has := func(k *known) bool { return k.set.Has(id, algorithm) }
+	k, err := n.refresh(ctx, has, maxAge, n.fetchKeys)
+	if k.set == nil {
 		return nil, errors.Join(errors.New("the keys of the issuer are not known"), err)
 	}
-	return n.set, nil
+	return k.set, nil
 }
 
-// refresh fetches, on this goroutine, if it is wanted and may be, and else waits for a fetch
-// under way unless what is there will do. Wanted and will do are called under the lock.
-func (n *issuer) refresh(ctx context.Context, wanted func(now time.Time) bool, willDo func() bool, fetch func(context.Context) (apply func(), err error)) error {
-	now := time.Now()
-	n.mu.Lock()
-	busy := n.busy
-	switch {
-	case busy != nil && willDo():
-		busy = nil
-	case busy != nil:
-	case wanted(now) && !now.Before(n.next):
-		n.busy = make(chan struct{})
-		n.mu.Unlock()
-		n.fetch(ctx, fetch)
-		n.mu.Lock()
+// refresh returns what is known of the issuer. It fetches, on this goroutine, what does not do
+// or is older than age, if it may, and waits for a fetch under way unless what is there will do.
+func (n *issuer) refresh(ctx context.Context, does func(*known) bool, age time.Duration, fetch func(context.Context, *known) error) (*known, error) {
+	due := func(k *known) bool {
+		now := time.Now()
+		return (!does(k) || now.Sub(k.fetched) > age) && !now.Before(k.next)
 	}
-	err := n.failure
-	n.mu.Unlock()
-	if busy == nil {
-		return err
+	k := n.now.Load()
+	if !due(k) {
+		return k, k.failure
 	}
 	select {
-	case <-busy:
-		return nil
+	case n.fetching <- struct{}{}:
+		defer func() { <-n.fetching }()
+		if k = n.now.Load(); due(k) { // else another has just fetched
+			n.fetch(ctx, fetch)
+			k = n.now.Load()
+		}
+		return k, k.failure
+	default:
+	}
+	if does(k) {
+		return k, k.failure
+	}
+	select {
+	case n.fetching <- struct{}{}:
+		<-n.fetching
+		return n.now.Load(), nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return n.now.Load(), context.Cause(ctx)
 	}
 }
 
-// fetch carries out the fetch under way, and ends it. A client that goes away does not: others
-// wait for it.
-func (n *issuer) fetch(ctx context.Context, fetch func(context.Context) (func(), error)) {
+// fetch carries out a fetch, and keeps what is known then. A client that goes away does not end
+// it: others wait for it.
+func (n *issuer) fetch(ctx context.Context, fetch func(context.Context, *known) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()
-	var apply func()
+	k := *n.now.Load()
 	err := errors.New("fetching from the issuer has panicked")
-	defer func() { n.ended(apply, err) }()
-	apply, err = fetch(ctx)
+	defer func() {
+		now := time.Now()
+		k.next, k.failure = now.Add(refetch), err
+		if err == nil {
+			k.fetched = now
+			if n.Local != nil { // asking costs nothing
+				k.next = now
+			}
+		} else {
+			n.log.Warn("an issuer of tokens cannot be asked", "issuer", n.URL, "error", err)
+			if k.set == nil {
+				k.next = now.Add(retry)
+			}
+		}
+		n.now.Store(&k)
+	}()
+	err = fetch(ctx, &k)
 }
 
-func (n *issuer) ended(apply func(), err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	n.next, n.failure = now.Add(refetch), err
-	if err == nil {
-		apply()
-		n.fetched = now
-		if n.Local != nil { // asking costs nothing
-			n.next = now
-		}
-	} else {
-		n.log.Warn("an issuer of tokens cannot be asked", "issuer", n.URL, "error", err)
-		if n.set == nil {
-			n.next = now.Add(retry)
-		}
-	}
-	close(n.busy)
-	n.busy = nil
-}
-
-func (n *issuer) fetchKeys(ctx context.Context) (func(), error) {
+func (n *issuer) fetchKeys(ctx context.Context, k *known) error {
 	if n.Local != nil {
 		raw, err := n.Local.KeySet(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		set, err := oauth.ParseKeySet(raw)
-		return func() { n.set = set }, err
+		return k.keep(oauth.ParseKeySet(raw))
 	}
 	at := n.KeysURL
 	if at == "" {
 		s, err := oauth.FetchServer(ctx, n.hc, n.URL, n.loopback)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		at = s.JWKS
 	}
 	if at == "" {
-		return nil, errors.New("the metadata of the issuer has no jwks_uri")
+		return errors.New("the metadata of the issuer has no jwks_uri")
 	}
-	set, err := oauth.FetchKeySet(ctx, n.hc, at, n.loopback)
-	if err != nil {
-		return nil, err
-	}
-	return func() { n.set = set }, nil
+	return k.keep(oauth.FetchKeySet(ctx, n.hc, at, n.loopback))
 }
 
-func (n *issuer) fetchEndpoint(ctx context.Context) (func(), error) {
+// keep takes keys that were fetched.
+func (k *known) keep(set *oauth.KeySet, err error) error {
+	if err == nil {
+		k.set = set
+	}
+	return err
+}
+
+func (n *issuer) fetchEndpoint(ctx context.Context, k *known) error {
 	s, err := oauth.FetchServer(ctx, n.hc, n.URL, n.loopback)
-	if err == nil && s.IntrospectionEndpoint == "" {
-		err = errors.New("the metadata of the issuer has no introspection_endpoint")
-	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func() { n.endpoint = s.IntrospectionEndpoint }, nil
+	if s.IntrospectionEndpoint == "" {
+		return errors.New("the metadata of the issuer has no introspection_endpoint")
+	}
+	k.endpoint = s.IntrospectionEndpoint
+	return nil
 }
 
 // introspect asks the issuer about a token.
 func (n *issuer) introspect(ctx context.Context, token oauth.Secret, c *claims) error {
-	known := func() bool { return n.endpoint != "" }
-	err := n.refresh(ctx, func(time.Time) bool { return !known() }, known, n.fetchEndpoint)
-	n.mu.Lock()
-	at := n.endpoint
-	n.mu.Unlock()
-	if at == "" {
+	k, err := n.refresh(ctx, func(k *known) bool { return k.endpoint != "" }, math.MaxInt64, n.fetchEndpoint)
+	if k.endpoint == "" {
 		return errors.Join(errors.New("the endpoint of the issuer is not known"), err)
 	}
 	select {
@@ -216,7 +219,7 @@ func (n *issuer) introspect(ctx context.Context, token oauth.Secret, c *claims) 
 	if n.Introspect.ClientSecret != "" {
 		method = oauth.AuthBasic
 	}
-	client := &oauth.Client{Server: &oauth.Server{Issuer: n.URL, IntrospectionEndpoint: at}, ID: n.Introspect.ClientID, Method: method, Secret: oauth.NewSecret(n.Introspect.ClientSecret)}
+	client := &oauth.Client{Server: &oauth.Server{Issuer: n.URL, IntrospectionEndpoint: k.endpoint}, ID: n.Introspect.ClientID, Method: method, Secret: oauth.NewSecret(n.Introspect.ClientSecret)}
 	if err := client.Introspect(ctx, n.hc, token, c); err != nil {
 		n.log.Warn("an issuer of tokens cannot be asked", "issuer", n.URL, "error", err)
 		return err

@@ -8,7 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -28,15 +28,23 @@ const (
 	keyCheck = time.Minute
 )
 
-// keyRing is the signing keys as they were last read.
+// keyRing has the signing keys.
 type keyRing struct {
 	*site
-	vault *vault.Vault
+	vault   *vault.Vault
+	now     atomic.Pointer[ring] // as they were last read; nil before
+	reading chan struct{}        // has room for one: the request that reads them, for which others wait
+}
 
-	mu   sync.Mutex // guards what follows, of goroutines of net/http; it is held while one reads, and the others need the same
+// ring is the signing keys at one time.
+type ring struct {
 	read time.Time
 	set  []byte      // their public parts
 	sign jose.Signer // with the newest
+}
+
+func newKeyRing(at *site, kept *vault.Vault) *keyRing {
+	return &keyRing{site: at, vault: kept, reading: make(chan struct{}, 1)}
 }
 
 // signingKey is a key as it is kept.
@@ -69,41 +77,70 @@ func (k *signingKey) open() error {
 
 // public returns the public keys, as a JSON Web Key Set.
 func (k *keyRing) public(ctx context.Context) ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	err := k.load(ctx)
-	return k.set, err
+	r, err := k.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.set, nil
 }
 
 // signer returns what signs tokens.
 func (k *keyRing) signer(ctx context.Context) (jose.Signer, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	err := k.load(ctx)
-	return k.sign, err
+	r, err := k.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.sign, nil
 }
 
-// load reads the keys, if that was a while ago, and replaces what is too old. Of several
-// instances one does; the others read what it has written. It is called under the lock.
-func (k *keyRing) load(ctx context.Context) error {
-	now := time.Now()
-	if now.Sub(k.read) < keyCheck {
-		return nil
+// current returns the keys, which one request reads if that was a while ago.
+func (k *keyRing) current(ctx context.Context) (*ring, error) {
+	if r := k.fresh(); r != nil {
+		return r, nil
 	}
+	select {
+	case k.reading <- struct{}{}:
+		defer func() { <-k.reading }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if r := k.fresh(); r != nil { // another request has read them meanwhile
+		return r, nil
+	}
+	r, err := k.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.now.Store(r)
+	return r, nil
+}
+
+// fresh returns the keys if they need not be read, else nil.
+func (k *keyRing) fresh() *ring {
+	if r := k.now.Load(); r != nil && time.Since(r.read) < keyCheck {
+		return r
+	}
+	return nil
+}
+
+// load reads the keys, and replaces what is too old. Of several instances one does; the others
+// read what it has written.
+func (k *keyRing) load(ctx context.Context) (*ring, error) {
+	now := time.Now()
 	for range 3 {
 		var keys []signingKey
 		version, err := k.vault.Get(ctx, kindKey, k.opts.Issuer, &keys)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range keys {
 			if err := keys[i].open(); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		next, changed, err := k.rotate(keys, now)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if changed {
 			_, err := k.vault.Put(ctx, kindKey, k.opts.Issuer, version, next)
@@ -111,13 +148,13 @@ func (k *keyRing) load(ctx context.Context) error {
 				continue
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			k.log.Info("the signing key is replaced", "key", next[len(next)-1].ID, "keys", len(next))
 		}
-		return k.use(next, now)
+		return newRing(next, now)
 	}
-	return fmt.Errorf("other instances replace it all the time: %w", store.ErrConflict)
+	return nil, fmt.Errorf("other instances replace it all the time: %w", store.ErrConflict)
 }
 
 // rotate adds a key where the newest is too old, and removes those whose last tokens have
@@ -140,23 +177,22 @@ func (k *keyRing) rotate(keys []signingKey, now time.Time) (next []signingKey, c
 	return next, changed, nil
 }
 
-// use takes keys into use.
-func (k *keyRing) use(keys []signingKey, now time.Time) error {
+// newRing makes the keys ready for use.
+func newRing(keys []signingKey, now time.Time) (*ring, error) {
 	var set jose.JSONWebKeySet
 	for _, one := range keys {
 		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &one.key.PublicKey, KeyID: one.ID, Algorithm: string(jose.ES256), Use: "sig"})
 	}
 	page, err := jsonx.Marshal(map[string]any{"keys": publicKeys(set)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	newest := keys[len(keys)-1]
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: newest.key, KeyID: newest.ID}}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k.set, k.sign, k.read = page, signer, now
-	return nil
+	return &ring{now, page, signer}, nil
 }
 
 // publicKeys encodes keys as they do it themselves.

@@ -48,8 +48,8 @@ type Task struct {
 	handler           *inbound.Call
 	taken             atomic.Bool // its end is under way
 
-	keeping sync.Mutex // guards kept while records are written, which waits for the store: an actor may not
-	kept    string     // the status that was recorded last
+	keeping chan struct{} // has room for the one that writes records, which waits for the store; the others wait with their contexts
+	kept    string        // the status that was recorded last; of the one that writes
 
 	mu      sync.Mutex // guards the fields below: the handler's goroutine sends without a switch to the task's actor
 	told    mcp.Task   // as the client knows it
@@ -62,7 +62,7 @@ const maxHeldFrames = 16
 
 // New returns a task that has not begun. From is nil for a task of 2026-07-28.
 func (ts *Store) New(owner string, from Session) *Task {
-	return &Task{store: ts, Owner: owner, from: from}
+	return &Task{store: ts, Owner: owner, from: from, keeping: make(chan struct{}, 1)}
 }
 
 // Work is the work of a task.
@@ -135,8 +135,12 @@ func (t *Task) record(ctx context.Context, status string, end watch.Ending, fail
 	if !ts.opts.Durable {
 		return nil
 	}
-	t.keeping.Lock()
-	defer t.keeping.Unlock()
+	select {
+	case t.keeping <- struct{}{}:
+		defer func() { <-t.keeping }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if s, e, err, over := t.Outcome(); over {
 		status, end, failed = s, e, err
 	}

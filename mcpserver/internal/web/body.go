@@ -50,7 +50,7 @@ func (in *intake) release() {
 // readBody reads a whole body into in.body, or refuses it.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, from Sender, in *intake) bool {
 	h.bodies.watch(&in.slow, w)
-	grow := func(n int64) bool { return in.large.grow(&h.bytes, r, from, n) }
+	grow := func(n int64) bool { return in.large.grow(&h.bodies, r, from, n) }
 	body, err := readBounded(r.Body, in.body[:0], r.ContentLength, h.MaxMessage, grow)
 	in.body = body
 	slow := h.bodies.done(&in.slow)

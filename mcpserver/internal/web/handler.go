@@ -36,8 +36,7 @@ type Handler struct {
 	Options
 	legacy   bool // a legacy revision is spoken
 	origins  *guard
-	bodies   slowBodies
-	bytes    clientBytes
+	bodies   bodies
 	streams  *streams.Set
 	sessions sessions
 	old      oldSessions
