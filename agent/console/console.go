@@ -56,6 +56,7 @@ type Console struct {
 	opts     Options
 	log      *slog.Logger
 	sessions sessions
+	spending spending
 	mux      *http.ServeMux
 	cross    *http.CrossOriginProtection
 	streams  chan struct{} // a place for each stream that is open
@@ -91,6 +92,7 @@ func New(o *Options) (*Console, error) {
 	c.mux.HandleFunc("GET /servers", c.page(Viewer, c.servers))
 	c.mux.HandleFunc("GET /servers/{pid}/{server}", c.page(Viewer, c.server))
 	c.mux.HandleFunc("POST /servers/{pid}/{server}/reconnect", c.page(Operator, c.reconnect))
+	c.mux.HandleFunc("GET /models", c.page(Viewer, c.models))
 	c.mux.HandleFunc("GET /tree", c.page(Viewer, c.tree))
 	c.mux.HandleFunc("GET /live", c.page(Viewer, c.live))
 	c.mux.HandleFunc("GET /assets/{name}", c.asset)

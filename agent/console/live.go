@@ -127,6 +127,8 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 		}
 	case q.Has("servers"):
 		return c.atMost(c.serversNow)
+	case q.Has("models"):
+		return c.atMost(c.modelsNow)
 	case q.Has("tree"):
 		return c.atMost(c.treeNow)
 	case q.Has("runs"):

@@ -77,7 +77,7 @@ func TestServersAreText(t *testing.T) {
 			return []console.Process{p, &fakeProcess{pid: 8, err: errors.New(hostile)}, &fakeProcess{pid: 9, err: admin.ErrGone}}, nil
 		}
 	})
-	for _, path := range []string{"/servers", "/servers/7/" + url.PathEscape(hostile), "/tree"} {
+	for _, path := range []string{"/servers", "/servers/7/" + url.PathEscape(hostile), "/tree", "/models"} {
 		status, page := d.get(d.browser, path)
 		if status != http.StatusOK {
 			t.Fatalf("%s: %d", path, status)
@@ -94,6 +94,9 @@ func TestServersAreText(t *testing.T) {
 	}
 	if _, page := d.get(d.browser, "/servers/7/"+url.PathEscape(hostile)); !strings.Contains(page, `class="gone">- before`) || !strings.Contains(page, `class="new">&#43; now`) {
 		t.Errorf("the page does not say what has changed:\n%s", page)
+	}
+	if status, _ := d.get(d.browser, "/models?days=0"); status != http.StatusBadRequest {
+		t.Errorf("a period that is none: %d", status)
 	}
 	for _, path := range []string{"/servers/7/none", "/servers/6/none", "/servers/x/none"} {
 		if status, _ := d.get(d.browser, path); status != http.StatusNotFound {

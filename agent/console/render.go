@@ -32,6 +32,12 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
 			"json": indent, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(s, 200) },
+			"spent": func(what string, lines []spentLine) any {
+				return struct {
+					What  string
+					Lines []spentLine
+				}{what, lines}
+			},
 			"age":  func(ms int64) string { return took(time.Duration(ms) * time.Millisecond) },
 			"mark": func(r rune) string { return map[rune]string{'-': "gone", '+': "new"}[r] },
 		}).ParseFS(files, "templates/layout.html", file))
@@ -40,7 +46,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 })
 
 // menu is what each page links to.
-var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}, {"/servers", "Servers"}, {"/tree", "Tree"}}
+var menu = []struct{ Path, Name string }{{"/", "Inbox"}, {"/runs", "Runs"}, {"/jobs", "Jobs"}, {"/servers", "Servers"}, {"/models", "Models"}, {"/tree", "Tree"}}
 
 // view is what a page shows.
 type view struct {
