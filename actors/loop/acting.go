@@ -17,7 +17,7 @@ import (
 func (r *run) act() {
 	r.state = (*run).acting
 	r.turn.spend = nil // it is paid
-	r.talk.say(r.turn.resp.Message())
+	r.talk.Say(r.turn.resp.Message())
 }
 
 func (r *run) acting(c *actors.Context, msg any) {
@@ -36,7 +36,7 @@ func (r *run) acted(c *actors.Context) {
 	for i, cl := range t.calls {
 		results[i] = cl.result
 	}
-	r.talk.say(llm.Message{Role: llm.RoleUser, Content: results})
+	r.talk.Say(llm.Message{Role: llm.RoleUser, Content: results})
 	if t.over != nil {
 		r.limits.callsOver(c, t.over)
 		return
@@ -76,7 +76,7 @@ func (r *run) stopping(c *actors.Context, msg any) {
 	case m.err != nil:
 		r.failed(c, fmt.Errorf("looking whether the run is to stop: %w", m.err))
 	case m.stop:
-		r.journal.write(c, nil, runlog.Entry{Type: runlog.StopMetType, Body: &runlog.StopMet{Turn: r.turn.n, Condition: clip.Short(m.reason)}})
+		r.journal.Write(c, nil, runlog.Entry{Type: runlog.StopMetType, Body: &runlog.StopMet{Turn: r.turn.n, Condition: clip.Short(m.reason)}})
 		out := Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: r.turn.resp.Text()}
 		r.end(c, out)
 	default:
@@ -102,7 +102,7 @@ func (r *run) handOver(c *actors.Context) {
 		return
 	}
 	r.talk.window.NewModel()
-	r.journal.write(c, func(c *actors.Context) {
+	r.journal.Write(c, func(c *actors.Context) {
 		if r.out == nil {
 			r.list(c)
 		}

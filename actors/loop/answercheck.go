@@ -70,13 +70,13 @@ func (ac *answerCheck) checked(c *actors.Context, m decided) {
 	ac.turn.guards, ac.turn.text = m.guards, m.text
 	switch {
 	case m.guards.Stop != nil:
-		ac.journal.write(c, nil, m.guards.Entries("")...)
+		ac.journal.Write(c, nil, m.guards.Entries("")...)
 		ac.run.failed(c, m.guards.Stop)
 	case m.guards.Refused != "":
 		ac.again(c, m.guards.Refused, m.guards.Entries("")...)
 	default:
 		if len(m.guards.Acted) > 0 {
-			ac.journal.write(c, nil, m.guards.Entries("")...)
+			ac.journal.Write(c, nil, m.guards.Entries("")...)
 		}
 		ac.answered(c, m.structured)
 	}
@@ -91,11 +91,11 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 		ac.run.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
 		return
 	}
-	ac.talk.say(ac.turn.resp.Message())
+	ac.talk.Say(ac.turn.resp.Message())
 	note := llm.User("That is not an answer of the form that was asked for: " + clip.Short(wrong.Error()) +
 		"\nAnswer again, with nothing but the JSON.")
-	ac.talk.say(note)
-	ac.journal.write(c, func(c *actors.Context) {
+	ac.talk.Say(note)
+	ac.journal.Write(c, func(c *actors.Context) {
 		if ac.out == nil {
 			ac.run.list(c)
 		}
@@ -105,14 +105,14 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 // again has the model answer once more, with the reason.
 func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.Entry) {
 	if err := ac.refuse(why); err != nil {
-		ac.journal.write(c, nil, entries...)
+		ac.journal.Write(c, nil, entries...)
 		ac.run.failed(c, err)
 		return
 	}
-	ac.talk.say(ac.turn.resp.Message())
+	ac.talk.Say(ac.turn.resp.Message())
 	note := llm.User(why)
-	ac.talk.say(note)
-	ac.journal.write(c, func(c *actors.Context) {
+	ac.talk.Say(note)
+	ac.journal.Write(c, func(c *actors.Context) {
 		if ac.out == nil {
 			ac.run.list(c)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -224,17 +225,17 @@ func (as *asks) settle(c *actors.Context, open *openAsk, m answer) {
 	}
 	id, d := open.row.ID, m.decision
 	open.writing++
-	as.journal.writeBatch(c, &batch{
-		entries: []runlog.Entry{open.decision(d)},
-		settle: &settling{
+	as.journal.WriteBatch(c, &journal.Batch{
+		Entries: []runlog.Entry{open.decision(d)},
+		Settle: &journal.Settling{
 			Settlement: store.Settlement{Ask: id, Decision: d},
-			lost: func(c *actors.Context) {
+			Lost: func(c *actors.Context) {
 				open.writing--
 				as.seeSettled(c, open, m)
 			},
-			failed: func(err error) { m.reply.Complete(store.Ask{}, err) },
+			Failed: func(err error) { m.reply.Complete(store.Ask{}, err) },
 		},
-		then: func(c *actors.Context) {
+		Then: func(c *actors.Context) {
 			open.writing--
 			row := open.row
 			row.Decision = d
@@ -276,15 +277,15 @@ func (as *asks) decided(c *actors.Context, a *openAsk, d store.Decision, entries
 	case as.out == nil:
 		as.close(a)
 		a.then(c, d, entries)
-	case as.parking.on && !as.journal.final: // the run goes on with the decision when it goes on
+	case as.parking.on && !as.journal.Final(): // the run goes on with the decision when it goes on
 		as.close(a)
 		if a.raised != nil {
 			a.raised.reply.Complete(d, nil)
 		}
 		if len(entries) > 0 {
-			as.journal.write(c, nil, entries...)
+			as.journal.Write(c, nil, entries...)
 		}
-	case !as.journal.final: // a call that waits to be allowed is not made in any case
+	case !as.journal.Final(): // a call that waits to be allowed is not made in any case
 		a.fail(store.ErrFinished)
 		switch {
 		case a.raised != nil:
@@ -296,7 +297,7 @@ func (as *asks) decided(c *actors.Context, a *openAsk, d store.Decision, entries
 		as.close(a)
 		as.closing--
 		if len(entries) > 0 {
-			as.journal.write(c, nil, entries...)
+			as.journal.Write(c, nil, entries...)
 		}
 		as.shutdown.finish(c)
 	}
@@ -346,7 +347,7 @@ func (as *asks) withdrawOld(c *actors.Context, q *runlog.Question) {
 	}
 	a := &openAsk{row: q.Ask, stored: true}
 	a.then = func(c *actors.Context, _ store.Decision, entries []runlog.Entry) {
-		as.journal.writeBatch(c, &batch{entries: entries, state: as.state()})
+		as.journal.WriteBatch(c, &journal.Batch{Entries: entries, State: as.state()})
 	}
 	as.add(a)
 	as.settle(c, a, answer{ask: a.row.ID, reply: new(actors.Reply[store.Ask]), decision: store.Decision{Status: store.AskCancelled, By: "runtime",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -23,7 +24,7 @@ func (cs *calls) receive(c *actors.Context, msg any) bool {
 		cs.hold(m)
 	case taskMade:
 		if cl := m.call; !cs.finishing() && cl.turn == cs.turn && cl.phase == sent && cl.goes && len(m.task) <= maxTaskID {
-			cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolTaskType, Key: cl.key, Body: &runlog.ToolTask{Turn: cl.turn.n, CallID: cl.id, Task: m.task}})
+			cs.journal.Write(c, nil, runlog.Entry{Type: runlog.ToolTaskType, Key: cl.key, Body: &runlog.ToolTask{Turn: cl.turn.n, CallID: cl.id, Task: m.task}})
 		}
 	case roundMade:
 		cs.roundMade(c, m)
@@ -50,7 +51,7 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 	cs.releaseClock(m.call)
 	entries := cs.outcomes(c, m)
 	if stop := m.guards.Stop; stop != nil {
-		cs.journal.hold(c, entries...)
+		cs.journal.Hold(c, &journal.Batch{Entries: entries})
 		cs.run.failed(c, stop)
 		return
 	}
@@ -59,11 +60,11 @@ func (cs *calls) returned(c *actors.Context, m *toolReturned) {
 
 // returnedLate records a call that has returned while the run ends.
 func (cs *calls) returnedLate(c *actors.Context, m *toolReturned) {
-	if m.call.turn != cs.turn || m.call.phase != sent || cs.journal.final {
+	if m.call.turn != cs.turn || m.call.phase != sent || cs.journal.Final() {
 		return // given up already
 	}
 	cs.turn.busy--
-	cs.journal.write(c, nil, cs.outcomes(c, m)...)
+	cs.journal.Write(c, nil, cs.outcomes(c, m)...)
 	cs.shutdown.finish(c)
 }
 
@@ -80,7 +81,7 @@ func (cs *calls) dispatchCall(c *actors.Context, m dispatchWanted) {
 	}
 	cl.dispatched, cl.between = true, false
 	cs.recovery.withdrawRound(c, cl.was) // what is asked from now on is another round's
-	cs.journal.write(c, func(*actors.Context) {
+	cs.journal.Write(c, func(*actors.Context) {
 		if cs.finishing() || cl.phase != sent {
 			m.proceed(ErrNotDispatched)
 			return
@@ -100,7 +101,7 @@ func (cs *calls) roundMade(c *actors.Context, m roundMade) {
 	}
 	cl.between = true
 	body := &runlog.ToolRound{Turn: cl.turn.n, CallID: cl.id, Requests: m.requests, State: m.state}
-	cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolRoundType, Key: cl.key, Body: body})
+	cs.journal.Write(c, nil, runlog.Entry{Type: runlog.ToolRoundType, Key: cl.key, Body: body})
 }
 
 // maxRound bounds a round in the journal, in bytes.
@@ -119,7 +120,7 @@ func (cs *calls) waitFor(c *actors.Context, m waitsFor) {
 	}
 	cs.hold(hold{cl, 1})
 	c.Log().Info("a call waits", "run", cs.cfg.ID, "tool", cl.name, "for", m.what)
-	cs.journal.write(c, nil, runlog.Entry{Type: runlog.ToolWaitingType, Key: cl.key, Body: &runlog.ToolWaiting{
+	cs.journal.Write(c, nil, runlog.Entry{Type: runlog.ToolWaitingType, Key: cl.key, Body: &runlog.ToolWaiting{
 		Turn: cl.turn.n, CallID: cl.id, Tool: cl.name, Server: cl.server(), For: clip.Short(m.what)}})
 }
 
@@ -149,7 +150,7 @@ func (cs *calls) declinedUnasked(c *actors.Context, m declinedUnasked) {
 		return
 	}
 	cl.unasked++
-	cs.journal.write(c, nil, runlog.Entry{Type: runlog.QuestionDeclinedType, Key: cl.key,
+	cs.journal.Write(c, nil, runlog.Entry{Type: runlog.QuestionDeclinedType, Key: cl.key,
 		Body: &runlog.QuestionDeclined{Kind: m.kind, Server: cl.tool.Server, Tool: cl.name, Reason: clip.Short(m.reason)}})
 }
 

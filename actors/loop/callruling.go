@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
 )
@@ -82,7 +83,7 @@ func names(tools map[string]*Tool) string {
 func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage, ruling) {
 	in := guard.Call{Run: cfg.ID, Agent: cfg.Agent, Turn: cl.turn.n, Key: cl.key, Server: cl.tool.Server, Tool: cl.name, Arguments: cl.args}
 	v, g := guard.BeforeTool.Pass(ctx, cfg.Guards, in, func(v *guard.Call) error {
-		if !isObject(v.Arguments) {
+		if !transcript.IsObject(v.Arguments) {
 			return errors.New("the arguments are not one valid JSON object")
 		}
 		return misfit(cl.tool, v.Arguments)

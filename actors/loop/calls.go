@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/guard"
@@ -161,20 +162,20 @@ func (cs *calls) advanceAnd(c *actors.Context, then func(), entries ...runlog.En
 		}
 	}
 	t.left -= settled
-	b := &batch{entries: entries, state: cs.asks.state()}
+	b := &journal.Batch{Entries: entries, State: cs.asks.state()}
 	alone := func(cl *call) bool { return !cl.tool.Dispatches }
 	if then == nil && cs.out == nil && !cs.recovery.ending() && asks == nil && !slices.ContainsFunc(start, alone) && (start != nil || cs.over(t)) {
-		cs.journal.holdBatch(c, b)
+		cs.journal.Hold(c, b)
 		cs.begin(c, t, start, nil)
 		return
 	}
-	b.then = func(c *actors.Context) {
+	b.Then = func(c *actors.Context) {
 		if then != nil {
 			then()
 		}
 		cs.begin(c, t, start, asks)
 	}
-	cs.journal.writeBatch(c, b)
+	cs.journal.WriteBatch(c, b)
 }
 
 // over reports whether all calls of a turn have their results, and no question is left to them.
@@ -364,7 +365,7 @@ func (cs *calls) unmade(c *actors.Context, t *turn, calls []*call) {
 	for _, cl := range calls {
 		t.busy--
 		cl.hold.Release()
-		cs.journal.write(c, nil, cs.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
+		cs.journal.Write(c, nil, cs.settle(cl, mcp.ErrorResult("not called: the run has ended"), false))
 	}
 	cs.shutdown.finish(c)
 }
@@ -376,7 +377,7 @@ func (cs *calls) abandonAll(c *actors.Context) {
 	}
 	for _, cl := range cs.turn.calls {
 		if cl.phase == sent {
-			cs.journal.write(c, nil, cs.abandon(cl, "the run ended before the call returned"))
+			cs.journal.Write(c, nil, cs.abandon(cl, "the run ended before the call returned"))
 		}
 	}
 	cs.turn.busy = 0

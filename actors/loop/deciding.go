@@ -56,7 +56,7 @@ func (r *run) deciding(c *actors.Context, msg any) {
 func (r *run) judge(c *actors.Context, rulings []ruling) {
 	entries, err := r.check.judged(r.turn, rulings)
 	if len(entries) > 0 {
-		r.journal.write(c, nil, entries...)
+		r.journal.Write(c, nil, entries...)
 	}
 	if err != nil {
 		r.failed(c, err)

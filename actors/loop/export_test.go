@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"slices"
 	"sync"
 	"time"
@@ -20,9 +21,9 @@ func (r *Run) Poison() { r.ref.Send((*raise)(nil)) }
 // HoldNothing has runs write each entry at once, until the function that it returns is called: what
 // they write together else is then in several appends, as where a step takes long.
 func HoldNothing() (undo func()) {
-	was := heldFor
-	heldFor = 0
-	return func() { heldFor = was }
+	was := journal.HeldFor
+	journal.HeldFor = 0
+	return func() { journal.HeldFor = was }
 }
 
 // New returns the only run of a template.
@@ -90,7 +91,7 @@ func Folds() func() (compared int, wrong []string) {
 			}
 			s.Add(&read)
 		}
-		if entries != nil || p.out != nil || p.journal.final || p.cfg.Resumes != nil {
+		if entries != nil || p.out != nil || p.journal.Final() || p.cfg.Resumes != nil {
 			return
 		}
 		n++
@@ -119,7 +120,7 @@ func inText(s liveState) string {
 func alive(p *parts) liveState {
 	bill := p.h.spend.SoFar()
 	r := p.run.(*run)
-	l := liveState{Agent: p.cfg.Agent, Path: p.cfg.Path, History: p.talk.history, Steps: bill.Steps, ToolCalls: bill.ToolCalls,
+	l := liveState{Agent: p.cfg.Agent, Path: p.cfg.Path, History: p.talk.Messages(), Steps: bill.Steps, ToolCalls: bill.ToolCalls,
 		Redos: r.check.redos, Refused: r.check.refusals, HandOffs: r.check.handOffs, Repeats: r.check.repeated.N, Usage: bill.Usage,
 		Seen: p.calls.seen, Calls: make(map[string]string), Wall: p.clock.remaining()}
 	l.Usage.Over, l.Usage.OverCost = 0, 0

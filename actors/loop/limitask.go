@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -79,7 +80,7 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 	l.n++
 	more, err := limit.Default()
 	if err != nil { // such as of a limit that allows nothing
-		l.journal.write(c, nil, before...)
+		l.journal.Write(c, nil, before...)
 		of.stop(c, limit)
 		return
 	}
@@ -87,12 +88,12 @@ func (l *limits) ask(c *actors.Context, before []runlog.Entry, of *limitAsk) {
 	a.row.Payload, a.row.Hash = payloadOf(runlog.LimitPayload{Account: limit.Account, Limit: limit.Limit, Max: limit.Max, Spent: spentOf(limit), More: more})
 	a.row.Default = runlog.MoreAnswer(more)
 	if err := a.row.Check(); err != nil {
-		l.journal.write(c, nil, before...)
+		l.journal.Write(c, nil, before...)
 		of.stop(c, fmt.Errorf("%w; more cannot be asked for: %w", limit, err))
 		return
 	}
 	entries := append(before, l.reached(limit, runlog.LimitAsk), l.asks.add(a))
-	l.journal.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { l.asks.stored(c, a) }})
+	l.journal.WriteBatch(c, &journal.Batch{Entries: entries, State: store.Waiting, Then: func(c *actors.Context) { l.asks.stored(c, a) }})
 }
 
 // takeUp waits for the answer to the question of the process before, or goes on with it.
@@ -102,7 +103,7 @@ func (l *limits) takeUp(c *actors.Context, q *runlog.Question, before []runlog.E
 		l.settled(of)(c, q.Decision(), before)
 		return
 	}
-	l.journal.write(c, nil, before...)
+	l.journal.Write(c, nil, before...)
 	a := &openAsk{row: q.Ask, then: l.settled(of)}
 	l.asks.add(a)
 	l.asks.stored(c, a)
@@ -130,7 +131,7 @@ func (l *limits) settled(of *limitAsk) decision {
 			entries = append(entries, runlog.Entry{Type: runlog.LimitRaisedType, Body: &runlog.LimitRaised{
 				Account: of.err.Account, Limit: of.err.Limit, By: amountOf(of.err, more)}})
 		}
-		l.journal.writeBatch(c, &batch{entries: entries, state: l.asks.state(), then: func(c *actors.Context) {
+		l.journal.WriteBatch(c, &journal.Batch{Entries: entries, State: l.asks.state(), Then: func(c *actors.Context) {
 			switch {
 			case l.out != nil:
 			case err != nil:
@@ -180,7 +181,7 @@ func (l *limits) cutShort(c *actors.Context) bool {
 		return false
 	}
 	if len(t.resp.Content) > 0 && l.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		l.talk.say(t.resp.Message()) // what there is of it is of use to the last turn
+		l.talk.Say(t.resp.Message()) // what there is of it is of use to the last turn
 	}
 	l.atLimit(c, t.spend.ClampedBy(), nil, l.run.list)
 	return true

@@ -39,15 +39,15 @@ func (r *run) limiting(c *actors.Context, msg any) {
 	case r.cfg.Limits.OnLimit == runlog.LimitWrapUp && r.h.spend.HoldsLast():
 		r.last.begin(c, limit, m.before)
 	default:
-		r.journal.write(c, nil, m.before...)
+		r.journal.Write(c, nil, m.before...)
 		r.limited(c, limit)
 	}
 }
 
 // limited ends the run at a limit.
 func (r *run) limited(c *actors.Context, err error) {
-	if limit, ok := errors.AsType[*budget.LimitError](err); ok && r.out == nil && r.journal.recorded && r.limits.noted != limit {
-		r.journal.write(c, nil, r.limits.reached(limit, runlog.LimitStop))
+	if limit, ok := errors.AsType[*budget.LimitError](err); ok && r.out == nil && r.journal.Recorded() && r.limits.noted != limit {
+		r.journal.Write(c, nil, r.limits.reached(limit, runlog.LimitStop))
 	}
 	r.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: err})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
@@ -154,7 +155,7 @@ func (ls *logins) await(c *actors.Context, lacking []Login) bool {
 	if asks == nil {
 		return false
 	}
-	ls.journal.writeBatch(c, &batch{entries: entries, state: store.Waiting, then: func(c *actors.Context) { ls.asks.stored(c, asks...) }})
+	ls.journal.WriteBatch(c, &journal.Batch{Entries: entries, State: store.Waiting, Then: func(c *actors.Context) { ls.asks.stored(c, asks...) }})
 	return true
 }
 
@@ -251,7 +252,7 @@ func (ls *logins) settled(c *actors.Context, o *openLogin, d store.Decision, ent
 	if err != nil {
 		ls.without[o.server] = true
 	}
-	ls.journal.writeBatch(c, &batch{entries: entries, state: ls.asks.state(), then: func(c *actors.Context) {
+	ls.journal.WriteBatch(c, &journal.Batch{Entries: entries, State: ls.asks.state(), Then: func(c *actors.Context) {
 		if ls.out == nil && len(ls.open) == 0 {
 			ls.run.list(c)
 		}

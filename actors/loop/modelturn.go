@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/actors/loop/internal/window"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -68,7 +70,7 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 // begin writes that a turn begins, and then asks the model.
 func (r *run) begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) {
 	r.state = (*run).thinking
-	r.journal.write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining(), r.last.limit != nil))...)
+	r.journal.Write(c, func(c *actors.Context) { r.ask(c, t, req) }, append(before, t.intent(req, r.clock.remaining(), r.last.limit != nil))...)
 }
 
 // ask runs the turn in a task, which a cancel of the run ends.
@@ -111,11 +113,11 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 	t.resp = resp
 	r.talk.window.Measure(resp.Usage)
 	usage := t.spend.Settle()
-	mute := t.answers && withoutCalls(resp) && resp.Text() == ""
-	resp.Content = r.talk.inOrder(t, resp.Content)
+	mute := t.answers && transcript.WithoutCalls(resp) && resp.Text() == ""
+	resp.Content, t.spoilt = r.talk.InOrder(t.n, resp.Content)
 	result := runlog.Entry{Type: store.ModelResult, Body: &runlog.ModelResult{
 		Turn: t.n, Message: resp.Message(), Thinking: clip.Valid(resp.Thinking), Finish: resp.Finish, Usage: usage, Attempts: t.spend.Attempts(), Model: resp.Model, Chosen: chosen, Spoilt: t.spoilt}}
-	r.journal.hold(c, append(t.guards.Entries(""), result)...)
+	r.journal.Hold(c, &journal.Batch{Entries: append(t.guards.Entries(""), result)})
 	switch {
 	case r.out != nil:
 	case t.guards.Stop != nil:
@@ -132,7 +134,7 @@ func (r *run) replied(c *actors.Context, resp *llm.Response, chosen *runlog.Chos
 // lostTurn ends the run after a turn that has no answer.
 func (r *run) lostTurn(c *actors.Context, err error) {
 	over := r.turn.spend.Abandon(spend.MayBeBilled(err))
-	r.journal.write(c, nil, r.turn.spend.Failed(err))
+	r.journal.Write(c, nil, r.turn.spend.Failed(err))
 	switch {
 	case r.last.limit != nil:
 		r.limited(c, fmt.Errorf("%w; and there is no last answer: %w", r.last.limit, err))
@@ -149,7 +151,7 @@ func (r *run) lostTurn(c *actors.Context, err error) {
 func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
 	ask := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp {
-		if err := p.h.spend.HoldLast(p.h.spend.Input(lastRequest(req)), p.cfg.MaxTokens); err != nil {
+		if err := p.h.spend.HoldLast(p.h.spend.Input(window.Last(req)), p.cfg.MaxTokens); err != nil {
 			return nil, err
 		}
 		ask.Least = spend.MinTurnOutput
@@ -162,7 +164,7 @@ func (p *parts) reserve(req *llm.Request) (*spend.Turn, error) {
 func (p *parts) wholeTurn(req *llm.Request) budget.Turn {
 	t := budget.Turn{Input: p.h.spend.Input(req), Output: req.MaxTokens, Steps: 1, Price: p.h.spend.Most()}
 	if p.cfg.Limits.OnLimit == runlog.LimitWrapUp && !p.h.spend.HoldsLast() {
-		t.Input += p.h.spend.Input(lastRequest(req)) + spend.MaxLastOutput
+		t.Input += p.h.spend.Input(window.Last(req)) + spend.MaxLastOutput
 	}
 	return t
 }
@@ -269,13 +271,13 @@ func (r *run) preparing(c *actors.Context, msg any) {
 	entries = append(entries, m.guards.Entries("")...)
 	switch {
 	case m.guards.Stop != nil:
-		r.journal.write(c, nil, entries...)
+		r.journal.Write(c, nil, entries...)
 		r.failed(c, m.guards.Stop)
 	case m.guards.Refused != "" && r.cfg.Check != nil:
-		r.journal.write(c, nil, entries...)
+		r.journal.Write(c, nil, entries...)
 		r.failed(c, m.guards.Last(m.guards.Acted[len(m.guards.Acted)-1].Text))
 	case m.guards.Refused != "":
-		r.journal.write(c, nil, entries...)
+		r.journal.Write(c, nil, entries...)
 		r.end(c, Outcome{State: store.Finished, Stop: runlog.StopGuard, Text: m.guards.Refused})
 	default:
 		r.talk.prepared = m.req

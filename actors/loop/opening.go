@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -28,8 +29,8 @@ type opening struct {
 	*parts
 	first runlog.Entry
 
-	stalled *stall // nil before the store has failed to take it
-	err     error  // why the run is not recorded, while it waits to be tried again; nil else
+	stalled *journal.Stall // nil before the store has failed to take it
+	err     error          // why the run is not recorded, while it waits to be tried again; nil else
 }
 
 // start records the run, at once where there is no journal.
@@ -68,7 +69,7 @@ func (o *opening) receive(c *actors.Context, msg any) {
 
 func (o *opening) recorded(c *actors.Context, m created) {
 	o.h.cfg.Origin = nil // the history goes on with the input
-	o.journal.opened(c, m.head, m.began)
+	o.journal.Opened(c, m.head, m.began)
 	if probe != nil && o.cfg.Resumes == nil {
 		probe(o.parts, []runlog.Entry{o.first})
 	}
@@ -85,18 +86,18 @@ func (o *opening) create(c *actors.Context) {
 
 // later has a run that could not be recorded tried again, and reports whether it will be.
 func (o *opening) later(c *actors.Context, err error) bool {
-	if !passing(err) {
+	if !journal.Passing(err) {
 		return false
 	}
 	if o.stalled == nil {
-		o.stalled = newStall(c, createAgain{})
+		o.stalled = journal.NewStall(c, createAgain{})
 	}
-	wait := o.stalled.waits.NextBackOff()
-	if time.Since(o.stalled.since)+wait > openFor {
+	wait := o.stalled.Next()
+	if time.Since(o.stalled.Since)+wait > openFor {
 		return false
 	}
 	o.err = err
-	o.stalled.again.Set(wait)
+	o.stalled.Set(wait)
 	return true
 }
 
@@ -114,7 +115,7 @@ func (r *Run) create(ctx context.Context, first runlog.Entry, again bool) (store
 	if again && errors.Is(err, store.ErrExists) && head.Owner == r.cfg.Owner && head.InputHash == hash && head.Seq == 1 {
 		err = nil // an attempt that seemed to fail had come through
 	}
-	if passing(err) {
+	if journal.Passing(err) {
 		return head, err
 	}
 	if err == nil {

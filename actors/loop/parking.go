@@ -14,6 +14,7 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -68,7 +69,7 @@ type parking struct {
 
 // idle reports whether the run waits, and for nothing that this process has to work for.
 func (p *parking) idle() bool {
-	if p.out != nil || !p.journal.recorded || p.cfg.Resumes != nil || p.journal.busy() {
+	if p.out != nil || !p.journal.Recorded() || p.cfg.Resumes != nil || p.journal.Busy() {
 		return false
 	}
 	waits := len(p.asks.open) > 0
@@ -163,9 +164,9 @@ func (p *parking) receive(c *actors.Context, msg any) {
 // replied records the answer of the model, or that there is none.
 func (p *parking) replied(c *actors.Context, m *modelReplied) {
 	switch {
-	case m.turn != p.turn || !m.turn.asking || p.journal.final:
+	case m.turn != p.turn || !m.turn.asking || p.journal.Final():
 	case m.err != nil:
-		p.journal.write(c, nil, m.turn.lose(m.err))
+		p.journal.Write(c, nil, m.turn.lose(m.err))
 	default:
 		m.turn.asking, m.turn.guards = false, m.guards
 		p.run.replied(c, m.resp, m.chosen)
@@ -181,7 +182,7 @@ func (p *parking) cancel(cl *call) {
 
 // returned records a call that has returned, unless it goes on later.
 func (p *parking) returned(c *actors.Context, m *toolReturned) {
-	if m.call.turn != p.turn || m.call.phase != sent || p.journal.final {
+	if m.call.turn != p.turn || m.call.phase != sent || p.journal.Final() {
 		return
 	}
 	_, unknown := errors.AsType[*UnknownError](m.err)
@@ -191,7 +192,7 @@ func (p *parking) returned(c *actors.Context, m *toolReturned) {
 	}
 	p.turn.busy--
 	p.recovery.withdrawRound(c, m.call.was)
-	p.journal.write(c, nil, p.calls.outcomes(c, m)...)
+	p.journal.Write(c, nil, p.calls.outcomes(c, m)...)
 }
 
 // leave leaves a call as the journal has it.
@@ -204,7 +205,7 @@ func (p *parking) leave(cl *call) {
 // goes on where it is, is left; a call that the journal says was made is.
 func (p *parking) dispatched(c *actors.Context, calls []*call) {
 	for _, cl := range calls {
-		if p.journal.final || cl.tool.Dispatches || cl.takesUp || cl.child() != "" {
+		if p.journal.Final() || cl.tool.Dispatches || cl.takesUp || cl.child() != "" {
 			p.leave(cl)
 		} else {
 			p.calls.dispatch(c, cl)
@@ -219,7 +220,7 @@ func (p *parking) giveUp(c *actors.Context) {
 	case p.parked:
 		p.shutdown.complete(c, nil)
 		return
-	case p.left, !p.journal.recorded:
+	case p.left, !p.journal.Recorded():
 		p.h.opened.Complete(begun{}, errGrace)
 		p.shutdown.complete(c, &JournalError{errGrace})
 		return
@@ -239,25 +240,25 @@ func (p *parking) giveUp(c *actors.Context) {
 
 // finish comes after every message: it writes that the run is left, once nothing is under way any more.
 func (p *parking) finish(c *actors.Context) {
-	if p.journal.recorded {
-		p.journal.flush(c) // what is held for the next step
+	if p.journal.Recorded() {
+		p.journal.Flush(c) // what is held for the next step
 	}
 	switch t := p.turn; {
-	case p.journal.final || !p.journal.recorded:
+	case p.journal.Final() || !p.journal.Recorded():
 		return
-	case p.journal.fenced():
+	case p.journal.Lost():
 		p.shutdown.complete(c, nil)
 		return
-	case p.journal.err == nil && (p.journal.busy() || t != nil && t.busy > 0):
+	case p.journal.Err() == nil && (p.journal.Busy() || t != nil && t.busy > 0):
 		return
-	case p.journal.err == nil && t != nil && t.asking:
+	case p.journal.Err() == nil && t != nil && t.asking:
 		if t.cancel == nil || p.left { // the model was not asked, or does not answer
-			p.journal.write(c, nil, t.lose(ErrSuspended))
+			p.journal.Write(c, nil, t.lose(ErrSuspended))
 		}
 		return
 	}
 	for _, a := range p.asks.open {
-		if p.journal.err == nil && a.ofCall() && !(a.raised != nil && a.call.waitsForRound()) {
+		if p.journal.Err() == nil && a.ofCall() && !(a.raised != nil && a.call.waitsForRound()) {
 			if !a.withdrawn {
 				a.withdrawn = true
 				p.asks.withdraw(c, a)
@@ -265,16 +266,15 @@ func (p *parking) finish(c *actors.Context) {
 			return
 		}
 	}
-	p.journal.final = true
 	p.logins.giveUpAll()
-	p.journal.writeBatch(c, &batch{entries: append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}}),
-		state: store.Waiting, then: p.release})
+	p.journal.WriteLast(c, &journal.Batch{Entries: append(p.shutdown.bill(), runlog.Entry{Type: runlog.RunParkedType, Body: &runlog.RunParked{Why: ErrSuspended.Error()}}),
+		State: store.Waiting, Then: p.release})
 }
 
 // release gives the lease up: another process may go on with the run.
 func (p *parking) release(c *actors.Context) {
 	p.parked = true
-	j, id, owner, epoch := p.cfg.Journal, p.cfg.ID, p.cfg.Owner, p.journal.epoch
+	j, id, owner, epoch := p.cfg.Journal, p.cfg.ID, p.cfg.Owner, p.journal.Epoch()
 	actors.Await(c, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, j.Release(ctx, id, owner, epoch)
 	}, func(_ struct{}, err error) any { return released{err} })

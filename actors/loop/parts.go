@@ -2,6 +2,7 @@ package loop
 
 import (
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
 )
@@ -13,7 +14,7 @@ type parts struct {
 	h         *Run    // the handle
 	cfg       *config // a hand-off gives the run another
 	clock     wallClock
-	journal   journal
+	journal   journal.Writer
 	asks      asks
 	talk      conversation
 	approvals approvals
@@ -30,7 +31,7 @@ type parts struct {
 }
 
 // finishing reports whether nothing is recorded any more of the work under way.
-func (p *parts) finishing() bool { return p.out != nil && (!p.parking.on || p.journal.final) }
+func (p *parts) finishing() bool { return p.out != nil && (!p.parking.on || p.journal.Final()) }
 
 // owner is the run, as its parts know it.
 type owner interface {

@@ -54,7 +54,7 @@ func (rs *resuming) begin(c *actors.Context) {
 	if rs.from.lost != nil {
 		entries = append(entries, *rs.from.lost)
 	}
-	rs.journal.write(c, rs.list, entries...)
+	rs.journal.Write(c, rs.list, entries...)
 }
 
 // resumed is a message to itself: the agent that works is known, and its tools.
@@ -149,15 +149,15 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	}
 	switch {
 	case s.StopMet != nil && t != nil && t.Result != nil:
-		rs.journal.write(c, nil, before...)
+		rs.journal.Write(c, nil, before...)
 		rs.run.end(c, Outcome{State: store.Finished, Stop: runlog.StopCondition, Text: rs.turn.resp.Text()})
 	case over:
-		rs.journal.write(c, nil, before...)
+		rs.journal.Write(c, nil, before...)
 		rs.run.end(c, Outcome{State: store.Limited, Stop: runlog.StopLimit, Err: limit})
 	case t == nil, t.Over, t.Result == nil:
 		rs.run.prepare(c, before...)
 	case t.Intent.Last && limit != nil:
-		rs.journal.write(c, nil, before...)
+		rs.journal.Write(c, nil, before...)
 		rs.last.limit, rs.turn.answers = limit, true
 		rs.run.conclude(c)
 	case len(t.Calls) > 0:
@@ -165,7 +165,7 @@ func (rs *resuming) goOn(c *actors.Context, before []runlog.Entry) {
 	case len(t.Wanted()) == 0 && (limit != nil || t.Intent.Clamped && t.Result.Finish == llm.FinishLength):
 		rs.run.prepare(c, before...) // the answer was cut short by a limit
 	default:
-		rs.journal.write(c, nil, before...)
+		rs.journal.Write(c, nil, before...)
 		rs.run.decide(c)
 	}
 }

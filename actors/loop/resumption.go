@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
+	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/actors/loop/internal/window"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -84,17 +85,16 @@ func (re *Resumption) restore(s *spend.Spending, account string) {
 // conversation is that of the run so far.
 func (re *Resumption) conversation() conversation {
 	s := re.State
-	ids := idsOf(s.History)
+	var used []string
 	for _, c := range s.Calls {
-		ids = append(ids, c.CallID)
+		used = append(used, c.CallID)
 	}
 	if s.Turn != nil { // they may not be decided
 		for _, use := range s.Turn.Wanted() {
-			ids = append(ids, use.ID)
+			used = append(used, use.ID)
 		}
 	}
-	slices.Sort(ids)
-	return conversation{history: slices.Clip(s.History), ids: slices.Compact(ids), tools: unlisted, window: window.Restore(s.First, &s.Cut)}
+	return conversation{Transcript: transcript.New(s.History, used...), tools: unlisted, window: window.Restore(s.First, &s.Cut)}
 }
 
 // wallLeft is how much of its wall time a run has at its start here.

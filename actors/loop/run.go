@@ -24,6 +24,8 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
+	"github.com/troupe-dev/troupe/actors/loop/internal/transcript"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -43,10 +45,11 @@ func newRun(h *Run) *run {
 	if again := h.cfg.Resumes; again != nil {
 		r.talk = again.conversation()
 	} else {
-		r.talk = newConversation(h.cfg.Origin.Input)
+		r.talk = conversation{Transcript: transcript.New(h.cfg.Origin.Input), tools: unlisted}
 	}
 	p := &r.parts
-	p.journal.parts, p.asks.parts, p.approvals.parts, p.calls.parts, p.check.parts = p, p, p, p, p
+	p.journal = journal.For(recorded{p})
+	p.asks.parts, p.approvals.parts, p.calls.parts, p.check.parts = p, p, p, p
 	p.limits.parts, p.last.parts, p.logins.parts, p.shutdown.parts, p.parking.parts = p, p, p, p, p
 	return r
 }
@@ -65,11 +68,11 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case wallOver:
 		r.limited(c, overLimit("wall time", r.cfg.Wall))
 	case noteSpent:
-		if r.journal.final {
+		if r.journal.Final() {
 			return // it is written with the end
 		}
 		if notes := r.h.spend.TakeNotes(); len(notes) > 0 {
-			r.journal.write(c, nil, notes...)
+			r.journal.Write(c, nil, notes...)
 		}
 	case answer:
 		r.asks.answer(c, m)
@@ -78,7 +81,7 @@ func (r *run) Receive(c *actors.Context, msg any) {
 	case askIdle:
 		m.reply.Complete(struct{}{}, r.parking.isIdle())
 	default:
-		if !r.journal.receive(c, msg) && !r.calls.receive(c, msg) && !r.logins.receive(c, msg) {
+		if !r.journal.Receive(c, msg) && !r.calls.receive(c, msg) && !r.logins.receive(c, msg) {
 			r.state(r, c, msg)
 		}
 	}
@@ -130,8 +133,8 @@ func (r *run) failed(c *actors.Context, err error) {
 // cancel ends the run. One that is waiting for its journal only waits for one more grace. Where another
 // process has the run above, it has this one too, or will: nothing is written.
 func (r *run) cancel(c *actors.Context, cause error) {
-	if r.out == nil && r.journal.recorded && isFenced(cause) {
-		r.journal.fail(c, cause)
+	if r.out == nil && r.journal.Recorded() && isFenced(cause) {
+		r.journal.Fail(c, cause)
 		return
 	}
 	if r.out != nil && !r.shutdown.cancelled && r.shutdown.graces > 1 {

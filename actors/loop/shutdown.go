@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/actors/loop/internal/journal"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -13,8 +14,9 @@ type shutdown struct {
 	*parts
 	grace     *actors.Timer
 	graces    int
-	billed    bool // the cost is known
-	cancelled bool // by the run's user, before its end or after
+	billed    bool  // the cost is known
+	cancelled bool  // by the run's user, before its end or after
+	broken    error // why nothing is recorded any more; nil while it is
 }
 
 // startGrace begins the time that calls have to end in.
@@ -26,27 +28,26 @@ func (d *shutdown) startGrace(c *actors.Context) {
 // finish writes the end, once nothing is under way any more.
 func (d *shutdown) finish(c *actors.Context) {
 	switch {
-	case d.out == nil || d.journal.final:
+	case d.out == nil || d.journal.Final():
 		return
 	case d.parking.on:
 		d.parking.finish(c)
 		return
-	case !d.journal.recorded: // the answer of Create comes
+	case !d.journal.Recorded(): // the answer of Create comes
 		return
-	case d.journal.fenced():
+	case d.journal.Lost():
 		d.complete(c, nil)
 		return
-	case d.journal.err == nil && (d.turn != nil && d.turn.busy > 0 || d.asks.closing > 0):
+	case d.journal.Err() == nil && (d.turn != nil && d.turn.busy > 0 || d.asks.closing > 0):
 		return
 	}
-	d.journal.final = true
 	notes := d.bill()
-	b := &batch{entries: append(notes, finished(d.out)), state: d.out.State, summary: summary(d.out),
-		then: func(c *actors.Context) { d.complete(c, nil) }}
+	b := &journal.Batch{Entries: append(notes, finished(d.out)), State: d.out.State, Summary: summary(d.out),
+		Then: func(c *actors.Context) { d.complete(c, nil) }}
 	if ends, out := d.cfg.EndsJob, *d.out; ends != nil && out.Err == nil {
-		b.job = func() *store.JobUpdate { return ends(out) }
+		b.Job = func() *store.JobUpdate { return ends(out) }
 	}
-	d.journal.writeBatch(c, b)
+	d.journal.WriteLast(c, b)
 }
 
 // giveUp ends the wait, first for calls and then for the journal. A run that was not
@@ -54,9 +55,9 @@ func (d *shutdown) finish(c *actors.Context) {
 func (d *shutdown) giveUp(c *actors.Context) {
 	d.graces++
 	switch {
-	case d.graces > 1 && d.journal.recorded && !d.cancelled && d.journal.err == nil:
+	case d.graces > 1 && d.journal.Recorded() && !d.cancelled && d.journal.Err() == nil:
 		return // cancel begins the next grace
-	case d.graces > 1 || !d.journal.recorded:
+	case d.graces > 1 || !d.journal.Recorded():
 		d.h.opened.Complete(begun{}, errGrace)
 		d.complete(c, &JournalError{errGrace})
 		return
@@ -69,15 +70,18 @@ func (d *shutdown) giveUp(c *actors.Context) {
 
 // journalFailed ends a run that cannot be recorded any more. It tries to write that down,
 // unless another owner has the run.
-func (d *shutdown) journalFailed(c *actors.Context, first bool) {
+func (d *shutdown) journalFailed(c *actors.Context, err error, first bool) {
+	if first {
+		d.broken = &JournalError{err}
+	}
 	switch {
-	case d.journal.final:
-		d.complete(c, d.journal.err)
+	case d.journal.Final():
+		d.complete(c, d.broken)
 	case d.out != nil && first:
-		d.out.Err = errors.Join(d.out.Err, d.journal.err)
+		d.out.Err = errors.Join(d.out.Err, d.broken)
 		d.finish(c)
 	case first:
-		d.run.failed(c, d.journal.err)
+		d.run.failed(c, d.broken)
 	}
 }
 
@@ -94,7 +98,7 @@ func (d *shutdown) bill() []runlog.Entry {
 
 // complete gives the outcome and stops.
 func (d *shutdown) complete(c *actors.Context, err error) {
-	d.journal.drop()
+	d.journal.Drop()
 	d.bill()
 	if err != nil && !errors.Is(d.out.Err, err) {
 		d.out.Err = errors.Join(d.out.Err, err)

@@ -1,4 +1,4 @@
-package loop
+package journal
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 type part struct {
 	store.Append
 	entries []*runlog.Entry
-	settle  *settling
+	settle  *Settling
 }
 
 // writing is the batches that one task appends, in order. It is the task's while that runs.
 type writing struct {
-	batches []*batch
+	batches []*Batch
 	encoded bool
 	parts   []part // that are not durable yet
 	last    int64  // number of the last event that is
@@ -26,14 +26,14 @@ type writing struct {
 
 	// Most tasks have one batch and one part, with an entry or two: those need no memory of
 	// their own.
-	oneBatch   [1]*batch
+	oneBatch   [1]*Batch
 	onePart    [1]part
 	twoEntries [2]*runlog.Entry
 }
 
 // append writes the parts that are left, in order, and numbers the entries. After an error it can be
 // called again: an append that has come through all the same is not made twice.
-func (w *writing) append(ctx context.Context, to Journal, run string, epoch int64) error {
+func (w *writing) append(ctx context.Context, to Store, run string, epoch int64) error {
 	if err := w.encode(run, epoch); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (w *writing) encode(run string, epoch int64) error {
 	}
 	count := 0
 	for _, b := range w.batches {
-		count += len(b.entries)
+		count += len(b.Entries)
 	}
 	next, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0
 	next.Events, next.entries = make([]store.Event, 0, min(count, store.MaxEvents)), w.twoEntries[:0]
@@ -75,12 +75,12 @@ func (w *writing) encode(run string, epoch int64) error {
 		next, size = part{Append: store.Append{Run: run, Epoch: epoch}}, 0
 	}
 	for _, b := range w.batches {
-		alone := b.settle != nil // it may not be written, and nothing else depends on it
+		alone := b.Settle != nil // it may not be written, and nothing else depends on it
 		if alone && len(next.entries) > 0 {
 			cut()
 		}
-		for i := range b.entries {
-			e := &b.entries[i]
+		for i := range b.Entries {
+			e := &b.Entries[i]
 			ev, err := e.Encode()
 			if err != nil {
 				return err
@@ -93,17 +93,17 @@ func (w *writing) encode(run string, epoch int64) error {
 			}
 			next.Events, next.entries, size = append(next.Events, ev), append(next.entries, e), size+len(ev.Body)
 		}
-		if b.state != "" {
-			next.State = b.state
+		if b.State != "" {
+			next.State = b.State
 		}
-		if b.summary != "" {
-			next.Summary = b.summary
+		if b.Summary != "" {
+			next.Summary = b.Summary
 		}
-		if b.job != nil {
-			next.Job = b.job()
+		if b.Job != nil {
+			next.Job = b.Job()
 		}
 		if alone {
-			next.settle, next.Settle = b.settle, []store.Settlement{b.settle.Settlement}
+			next.settle, next.Settle = b.Settle, []store.Settlement{b.Settle.Settlement}
 			cut()
 		}
 	}
@@ -114,20 +114,20 @@ func (w *writing) encode(run string, epoch int64) error {
 	return nil
 }
 
-// batch is the entries of one step, and its next one once they are durable.
-type batch struct {
-	entries []runlog.Entry
-	then    func(*actors.Context) // nil for nothing
-	state   store.RunState        // of the run afterwards; "" leaves it
-	summary string
-	job     func() *store.JobUpdate // the end of the run's job; nil for none
-	settle  *settling               // decides an ask with its one entry; nil for none
+// Batch is the entries of one step, and its next one once they are durable.
+type Batch struct {
+	Entries []runlog.Entry
+	Then    func(*actors.Context) // nil for nothing
+	State   store.RunState        // of the run afterwards; "" leaves it
+	Summary string
+	Job     func() *store.JobUpdate // the end of the run's job; nil for none
+	Settle  *Settling               // decides an ask with its one entry; nil for none
 }
 
-// settling is the decision on an ask that a batch writes together with its event.
-type settling struct {
+// Settling is the decision on an ask that a batch writes together with its event.
+type Settling struct {
 	store.Settlement
-	beaten bool                  // the ask was settled before; nothing of the batch was written
-	lost   func(*actors.Context) // called in place of then if it was
-	failed func(error)           // called if nothing can be written any more
+	Lost   func(*actors.Context) // called in place of Then if the ask was settled before
+	Failed func(error)           // called if nothing can be written any more
+	beaten bool                  // it was; nothing of the batch was written
 }

@@ -1,0 +1,341 @@
+// Package journal writes the events of a run: one append at a time, all that waits in the next, under the
+// lease of the run.
+//
+//	        write              acknowledged
+//	still ─────────▶ appending ─────────────▶ still: then runs, and what waits is next
+//	                  │      ▲
+//	 error that passes│      │ due
+//	                  ▼      │
+//	                 stalled ┘──── the lease is over, or another error ──▶ (the run fails)
+//
+// A run whose store does not take its events at the moment, as it is locked, full or out of
+// reach, waits: nothing goes on without its acknowledgement, so that only the events under
+// way are kept meanwhile.
+//
+// Events that nothing waits for are held: they go with those of the next step, or after a moment.
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/runlog"
+	"github.com/troupe-dev/troupe/store"
+)
+
+// Store is the part of a [store.Store] that events are written to.
+type Store interface {
+	Append(ctx context.Context, a store.Append) (last int64, err error)
+	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
+}
+
+// Target says where the events of a run go. It does not change.
+type Target struct {
+	Store   Store // nil for none: entries count as written at once
+	Run     string
+	Owner   string
+	Lease   time.Duration
+	Claimed bool // others may claim the run once its lease is over
+}
+
+// Run is the run whose events are written. Its actor calls them.
+type Run interface {
+	Target() Target
+	// Written takes entries that are durable, in order, and none at each moment at which
+	// nothing is left to write.
+	Written(entries []runlog.Entry)
+	// Stalled reports that the store does not take the events, with its first error. Resumed ends that;
+	// it does not come at the end of the run.
+	Stalled(err error)
+	Resumed()
+	// Failed reports that events are not written any more, and whether that is the first time.
+	Failed(c *actors.Context, err error, first bool)
+	Ending() bool
+}
+
+// Messages to itself.
+type (
+	appended    struct{ w *writing } // an append has ended
+	appendAgain struct{}             // a wait for the store is over
+	heldOver    struct{}             // what is held has waited for the next step long enough
+)
+
+// Writer is a run's journal. It is a part of the run's actor, so it has no lock.
+type Writer struct {
+	run Run
+
+	recorded bool // the run is in the journal, if there is one
+	final    bool // the run's last event is on its way
+
+	epoch int64
+	last  int64 // number of the last event that is durable
+	lease lease
+
+	waiting []*Batch
+	held    *actors.Timer           // of what is held; nil before something was
+	under   *writing                // under way, stalled or unsure; nil for none
+	unsure  bool                    // under is durable, and waits for a renewal of the lease
+	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
+	stalled *Stall                  // nil unless the store does not take the append under way
+	err     error                   // why nothing is written any more
+}
+
+// For returns the journal of a run.
+func For(r Run) Writer { return Writer{run: r} }
+
+// Recorded reports whether the run is in the journal, if there is one.
+func (j *Writer) Recorded() bool { return j.recorded }
+
+// Final reports whether the run's last event is on its way.
+func (j *Writer) Final() bool { return j.final }
+
+// Err returns why nothing is written any more; nil while it is.
+func (j *Writer) Err() error { return j.err }
+
+// Epoch returns that of the lease.
+func (j *Writer) Epoch() int64 { return j.epoch }
+
+// Lost reports whether the run is another process's now.
+func (j *Writer) Lost() bool { return Lost(j.err) }
+
+// Lost reports whether a run is another process's now, by the error of its store.
+func Lost(err error) bool {
+	return errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFinished)
+}
+
+// Receive takes the messages of the journal, and reports whether msg was one.
+func (j *Writer) Receive(c *actors.Context, msg any) bool {
+	switch m := msg.(type) {
+	case appended:
+		j.acked(c, m.w)
+	case appendAgain:
+		if j.under != nil && j.cancel == nil && !j.unsure {
+			j.append(c)
+		}
+	case heldOver:
+		j.Flush(c)
+	case renewLease:
+		j.renew(c)
+	case renewed:
+		j.leaseRenewed(c, m)
+	default:
+		return false
+	}
+	return true
+}
+
+// Opened notes under which lease the run writes, which it asked for at a time.
+func (j *Writer) Opened(c *actors.Context, head store.Run, began time.Time) {
+	j.epoch, j.last, j.recorded = head.Epoch, head.Seq, true
+	if to := j.run.Target(); to.Store != nil {
+		j.lease.start(c, to.Lease, began)
+	}
+}
+
+// Write puts entries into the next append; then runs once they are durable, and
+// not at all if they cannot be written. It must look whether the run is ending.
+// Without a store then runs at once.
+func (j *Writer) Write(c *actors.Context, then func(*actors.Context), entries ...runlog.Entry) {
+	j.WriteBatch(c, &Batch{Entries: entries, Then: then})
+}
+
+// WriteBatch is Write for a batch.
+func (j *Writer) WriteBatch(c *actors.Context, b *Batch) {
+	if j.queue(c, b) {
+		j.Flush(c)
+	}
+}
+
+// WriteLast is WriteBatch for the last one of the run.
+func (j *Writer) WriteLast(c *actors.Context, b *Batch) {
+	j.final = true
+	j.WriteBatch(c, b)
+}
+
+// HeldFor is how long entries are held for those of the run's next step. Most steps take less than
+// a commit; one that takes longer, such as a condition that looks something up, is not waited for.
+// Only tests change it.
+var HeldFor = 50 * time.Millisecond
+
+// Hold puts a batch into the append of the next step, which follows at once as a rule, and so saves
+// a commit. Nothing may depend on it but what that step writes: its effects begin once its own
+// entries are durable, and these with them.
+func (j *Writer) Hold(c *actors.Context, b *Batch) {
+	switch {
+	case !j.queue(c, b):
+	case HeldFor == 0:
+		j.Flush(c)
+	case j.under == nil:
+		if j.held == nil {
+			j.held = c.NewTimer(heldOver{})
+		}
+		j.held.Set(HeldFor)
+	}
+}
+
+// queue puts a batch behind those that wait, and reports whether it has to be written.
+func (j *Writer) queue(c *actors.Context, b *Batch) bool {
+	now := store.Clock(time.Now())
+	for i := range b.Entries {
+		b.Entries[i].Time = now
+	}
+	if j.run.Target().Store == nil {
+		j.written(c, b)
+		return false
+	}
+	j.waiting = append(j.waiting, b)
+	return true
+}
+
+// maxWaitingKept bounds the room for batches that a run keeps from one append to the next.
+const maxWaitingKept = 4
+
+// Flush begins an append of all that waits, unless one is under way.
+func (j *Writer) Flush(c *actors.Context) {
+	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !j.final {
+		return
+	}
+	w := &writing{last: j.last}
+	w.batches = append(w.oneBatch[:0], j.waiting...)
+	clear(j.waiting)
+	if j.waiting = j.waiting[:0]; cap(j.waiting) > maxWaitingKept {
+		j.waiting = nil
+	}
+	j.under = w
+	j.held.Clear()
+	j.append(c)
+}
+
+// append has the batches under way written, or the rest of them.
+func (j *Writer) append(c *actors.Context) {
+	t := j.run.Target()
+	w, to, run, epoch := j.under, t.Store, t.Run, j.epoch
+	j.cancel = actors.Await(c,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, w.append(ctx, to, run, epoch) },
+		func(_ struct{}, err error) any { w.err = err; return appended{w} })
+}
+
+// acked goes on with the steps that were waiting for an append.
+func (j *Writer) acked(c *actors.Context, w *writing) {
+	if w != j.under {
+		return // given up
+	}
+	j.cancel = nil
+	switch {
+	case w.err == nil && !j.final && j.lease.over(j.run.Target().Lease):
+		// The process stood still, and another one may have the run by now: what follows, such as a
+		// call, is that one's then.
+		j.unsure = true
+		j.renew(c)
+		return
+	case w.err == nil:
+	case w.encoded && j.err == nil && j.stall(c, w.err):
+		return
+	default:
+		j.Fail(c, w.err)
+		return
+	}
+	j.under, j.last, j.unsure = nil, w.last, false
+	j.unstall(c)
+	for _, b := range w.batches {
+		if b.Settle != nil && b.Settle.beaten {
+			b.Settle.Lost(c)
+			continue
+		}
+		j.written(c, b)
+	}
+	j.Flush(c)
+	if !j.Busy() {
+		j.run.Written(nil)
+	}
+}
+
+// written passes on durable entries and goes on with the step that was waiting for them.
+func (j *Writer) written(c *actors.Context, b *Batch) {
+	if len(b.Entries) > 0 {
+		j.run.Written(b.Entries)
+	}
+	if b.Then != nil {
+		b.Then(c)
+	}
+}
+
+// Fail gives up writing.
+func (j *Writer) Fail(c *actors.Context, err error) {
+	first := j.err == nil
+	if first {
+		j.err = err
+	}
+	j.Drop()
+	j.run.Failed(c, err, first)
+}
+
+// Drop gives up all entries that are not durable.
+func (j *Writer) Drop() {
+	batches := j.waiting
+	if j.under != nil {
+		batches = append(j.under.batches, batches...)
+	}
+	if j.cancel != nil {
+		j.cancel(errDropped)
+	}
+	if j.stalled != nil {
+		j.stalled.Clear()
+	}
+	j.waiting, j.under, j.cancel, j.unsure = nil, nil, nil, false
+	for _, b := range batches {
+		if b.Settle != nil && b.Settle.Failed != nil {
+			b.Settle.Failed(store.ErrFinished)
+			b.Settle.Failed = nil
+		}
+	}
+}
+
+// Busy reports whether an append is under way or waits.
+func (j *Writer) Busy() bool { return j.under != nil || len(j.waiting) > 0 }
+
+var errDropped = errors.New("it did not answer in time")
+
+// errLeaseOver is the reason why a stalled run does not wait any longer.
+var errLeaseOver = errors.New("the store did not take the run's events until its lease was over, and another may have it now")
+
+// stall has the append under way made again later, and reports whether it will be. A run
+// whose lease others may claim does not wait for longer than that lasts.
+func (j *Writer) stall(c *actors.Context, err error) bool {
+	if !Passing(err) {
+		return false
+	}
+	first := j.stalled == nil
+	if first {
+		j.stalled = NewStall(c, appendAgain{})
+	}
+	wait, to := j.stalled.Next(), j.run.Target()
+	if to.Claimed && !time.Now().Add(wait).Before(j.lease.ends) {
+		j.Fail(c, fmt.Errorf("%w: %w", errLeaseOver, err))
+		return true
+	}
+	if first {
+		c.Log().Warn("a run waits for its store", "run", to.Run, "error", err)
+		j.run.Stalled(err)
+	}
+	j.stalled.Set(wait)
+	return true
+}
+
+// unstall ends a stall: the store takes events again.
+func (j *Writer) unstall(c *actors.Context) {
+	s := j.stalled
+	if s == nil {
+		return
+	}
+	j.stalled = nil
+	s.Clear()
+	c.Log().Info("a run goes on: its store takes its events again", "run", j.run.Target().Run, "stalled", time.Since(s.Since))
+	j.run.Resumed()
+	if !j.run.Ending() {
+		j.renew(c) // which may have failed, too
+	}
+}
