@@ -136,7 +136,7 @@ func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, store: memstore.New(nil), sink: &recorder{asked: make(chan store.Ask, 100)}}
+		b := (&bench{t: t}).anew()
 		b.trace = &actors.Tracer{Keep: func(ev actors.TraceEvent) bool { return ev.Actor.Kind() == actors.KindRun }}
 		sys, err := actors.NewSystem(&actors.Options{Trace: b.trace.Record})
 		if err != nil {
@@ -164,6 +164,11 @@ func (b *bench) config(model llm.Model, list ...loop.Tool) *loop.Config {
 	return &loop.Config{Own: loop.Own{ID: "r1", Path: []string{"tester"}, Nonce: "nonce", Tools: tools(list), Gate: allow, Sink: b.sink,
 		Origin: &loop.Origin{InputHash: "in", Input: []llm.Message{llm.User("go")}}},
 		Agent: "tester", Model: model, Journal: b.store, Owner: "test"}
+}
+
+// anew is the bench with an empty store, in the same system: one is slow to make.
+func (b *bench) anew() *bench {
+	return &bench{t: b.t, sys: b.sys, agents: b.agents, store: memstore.New(nil), sink: &recorder{asked: make(chan store.Ask, 100)}, trace: b.trace}
 }
 
 // start starts a run and waits until it is recorded.

@@ -216,89 +216,90 @@ func resumeAtEveryBoundary(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			want, wantOut := "", loop.Outcome{}
-			for n, ended := 0, false; !ended && n < 80; n++ {
-				for way := range 4 {
-					written, suspended := way%2 == 1, way > 1
-					if testing.Short() && n > 0 && !written {
-						continue
+			inBubble(t, func(t *testing.T, b *bench) {
+				want, wantOut := "", loop.Outcome{}
+				each := func(b *bench, n int, written, suspended bool) (ended bool) {
+					made := &effects{made: make(map[string]int)}
+					b.made = made
+					config := func(b *bench) *loop.Config {
+						cfg := b.config(llmtest.ByHistory(tt.model...), made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
+						cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
+							if t.Name == "ask" || t.Name == "no" {
+								return guard.Ask
+							}
+							return guard.Allow
+						}
+						cfg.AskExpiry = 24 * time.Hour
+						if tt.config != nil {
+							tt.config(cfg)
+						}
+						return cfg
 					}
-					inBubble(t, func(t *testing.T, b *bench) {
-						made := &effects{made: make(map[string]int)}
-						b.made = made
-						config := func(b *bench) *loop.Config {
-							cfg := b.config(llmtest.ByHistory(tt.model...), made.tool("write", false), made.tool("read", true), made.tool("ask", false), made.tool("no", false))
-							cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
-								if t.Name == "ask" || t.Name == "no" {
-									return guard.Ask
-								}
-								return guard.Allow
-							}
-							cfg.AskExpiry = 24 * time.Hour
-							if tt.config != nil {
-								tt.config(cfg)
-							}
-							return cfg
+					cfg := config(b)
+					d := &dying{Store: b.store, left: n, written: written}
+					if cfg.Journal = d; n == 0 {
+						d.left = 1 << 30 // the undisturbed run
+					}
+					if suspended && n > 0 {
+						d.suspend = make(chan *loop.Run, 1)
+					}
+					go b.answerAll()
+					first := b.start(cfg)
+					if d.suspend != nil {
+						d.suspend <- first
+					}
+					out := b.finish(first)
+					if n > 0 && !d.dead {
+						return true
+					}
+					if head, err := b.store.Run(t.Context(), "r1"); err != nil || n > 0 && head.State.Ended() {
+						return false
+					}
+					if n > 0 {
+						if suspended && !errors.Is(out.Err, loop.ErrSuspended) {
+							t.Errorf("suspended at append %d: got %+v", n, out)
+						} else if !suspended {
+							time.Sleep(2 * time.Minute) // the lease is over
 						}
-						cfg := config(b)
-						d := &dying{Store: b.store, left: n, written: written}
-						if cfg.Journal = d; n == 0 {
-							d.left = 1 << 30 // the undisturbed run
-						}
-						if suspended && n > 0 {
-							d.suspend = make(chan *loop.Run, 1)
-						}
+						b.answerAway()
+						b, first = b.resume(config(b))
 						go b.answerAll()
-						first := b.start(cfg)
-						if d.suspend != nil {
-							d.suspend <- first
+						out = b.finish(first)
+					}
+					state, err := runlog.Fold(t.Context(), b.store, "r1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, reported := inJSON(t, state.Messages()), false
+					for key, times := range made.made {
+						if times > 1 && key[:4] != "read" || key[:2] == "no" {
+							t.Errorf("died at append %d (durable: %v): %s was made %d times", n, written, key, times)
 						}
-						out := b.finish(first)
-						if n > 0 && !d.dead {
-							ended = true
-							return
+					}
+					for _, c := range state.Calls {
+						if !c.Done {
+							t.Errorf("died at append %d (durable: %v): the outcome of %s is unknown", n, written, c.Key)
 						}
-						if head, err := b.store.Run(t.Context(), "r1"); err != nil || n > 0 && head.State.Ended() {
-							return
-						}
-						if n > 0 {
-							if suspended && !errors.Is(out.Err, loop.ErrSuspended) {
-								t.Errorf("suspended at append %d: got %+v", n, out)
-							} else if !suspended {
-								time.Sleep(2 * time.Minute) // the lease is over
-							}
-							b.answerAway()
-							b, first = b.resume(config(b))
-							go b.answerAll()
-							out = b.finish(first)
-						}
-						state, err := runlog.Fold(t.Context(), b.store, "r1")
-						if err != nil {
-							t.Fatal(err)
-						}
-						got, reported := inJSON(t, state.Messages()), false
-						for key, times := range made.made {
-							if times > 1 && key[:4] != "read" || key[:2] == "no" {
-								t.Errorf("died at append %d (durable: %v): %s was made %d times", n, written, key, times)
-							}
-						}
-						for _, c := range state.Calls {
-							if !c.Done {
-								t.Errorf("died at append %d (durable: %v): the outcome of %s is unknown", n, written, c.Key)
-							}
-							reported = reported || c.Outcome != nil
-						}
-						if n == 0 {
-							want, wantOut = got, out
-							return
-						}
-						if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || out.ToolCalls != wantOut.ToolCalls || !reported && got != want || reported && suspended {
-							t.Errorf("died at append %d (durable: %v, suspended: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
-								n, written, suspended, out, wantOut, got, want, b.types(), out.Err)
-						}
-					})
+						reported = reported || c.Outcome != nil
+					}
+					if n == 0 {
+						want, wantOut = got, out
+						return false
+					}
+					if out.State != wantOut.State || out.Text != wantOut.Text || out.Steps != wantOut.Steps || out.ToolCalls != wantOut.ToolCalls || !reported && got != want || reported && suspended {
+						t.Errorf("died at append %d (durable: %v, suspended: %v): the outcome is %+v, want %+v; the conversation is\n%swant\n%s%v %+v",
+							n, written, suspended, out, wantOut, got, want, b.types(), out.Err)
+					}
+					return false
 				}
-			}
+				for n, ended := 0, false; !ended && n < 80; n++ {
+					for way := range 4 {
+						if written := way%2 == 1; n == 0 && way == 0 || n > 0 && (written || !testing.Short()) {
+							ended = each(b.anew(), n, written, way > 1) || ended
+						}
+					}
+				}
+			})
 		})
 	}
 }
