@@ -102,10 +102,6 @@ func (r *run) handOver(c *actors.Context) {
 		return
 	}
 	r.talk.window.NewModel()
-	r.journal.Write(c, func(c *actors.Context) {
-		if r.out == nil {
-			r.list(c)
-		}
-	}, runlog.Entry{Type: runlog.AgentChangedType, Key: r.turn.calls[i].key, Body: &runlog.AgentChanged{
+	r.journal.Write(c, r.list, runlog.Entry{Type: runlog.AgentChangedType, Key: r.turn.calls[i].key, Body: &runlog.AgentChanged{
 		Turn: r.turn.n, From: from, To: r.cfg.Agent, Path: r.cfg.Path, Hash: r.cfg.Hash, Model: r.cfg.Model.Name(), System: r.cfg.System}})
 }

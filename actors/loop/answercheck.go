@@ -91,15 +91,8 @@ func (ac *answerCheck) redo(c *actors.Context, wrong error) {
 		ac.run.failed(c, fmt.Errorf("the answer is not what was asked for: %w", wrong))
 		return
 	}
-	ac.talk.Say(ac.turn.resp.Message())
-	note := llm.User("That is not an answer of the form that was asked for: " + clip.Short(wrong.Error()) +
+	ac.retry(c, runlog.AddedRedo, "That is not an answer of the form that was asked for: "+clip.Short(wrong.Error())+
 		"\nAnswer again, with nothing but the JSON.")
-	ac.talk.Say(note)
-	ac.journal.Write(c, func(c *actors.Context) {
-		if ac.out == nil {
-			ac.run.list(c)
-		}
-	}, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedRedo}})
 }
 
 // again has the model answer once more, with the reason.
@@ -109,14 +102,15 @@ func (ac *answerCheck) again(c *actors.Context, why string, entries ...runlog.En
 		ac.run.failed(c, err)
 		return
 	}
+	ac.retry(c, runlog.AddedRefused, why, entries...)
+}
+
+// retry begins another turn with a note to the model, after an answer that does not count.
+func (ac *answerCheck) retry(c *actors.Context, why, text string, entries ...runlog.Entry) {
+	note := llm.User(text)
 	ac.talk.Say(ac.turn.resp.Message())
-	note := llm.User(why)
 	ac.talk.Say(note)
-	ac.journal.Write(c, func(c *actors.Context) {
-		if ac.out == nil {
-			ac.run.list(c)
-		}
-	}, append(entries, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: runlog.AddedRefused}})...)
+	ac.journal.Write(c, ac.run.list, append(entries, runlog.Entry{Type: runlog.InputAddedType, Body: &runlog.InputAdded{Message: note, Why: why}})...)
 }
 
 // refuse counts that the model was refused, and returns why that is enough.

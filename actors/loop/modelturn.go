@@ -175,9 +175,12 @@ func (p *parts) begins(spend *spend.Turn) *turn {
 	return p.turn
 }
 
-// list asks for the tools before each turn: they may have changed.
+// list begins a turn, unless the run is ending. It asks for the tools, which may have changed.
 func (r *run) list(c *actors.Context) {
-	if r.cfg.Tools == nil {
+	switch {
+	case r.out != nil:
+		return
+	case r.cfg.Tools == nil:
 		r.prepare(c)
 		return
 	}
