@@ -146,61 +146,64 @@ func eachWay(t *testing.T, test func(*testing.T)) {
 
 func diesTwice(t *testing.T) {
 	model := llmtest.ByHistory(llmtest.Calls(llmtest.Call("write", nil), llmtest.Call("ask", nil), llmtest.Call("write", nil)), llmtest.Call("write", nil), llmtest.Say("done"))
-	for n := 1; n <= 14; n++ {
-		for m, ended := 1, false; !ended; m++ {
-			if testing.Short() && (n+m)%3 > 0 {
-				ended = m > 12
-				continue
+	inBubble(t, func(t *testing.T, b *bench) {
+		each := func(b *bench, n, m int) (ended bool) {
+			made := &effects{made: make(map[string]int)}
+			b.made = made
+			config := func() *loop.Config {
+				cfg := b.config(model, made.tool("write", false), made.tool("ask", false))
+				cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
+					if t.Name == "ask" {
+						return guard.Ask
+					}
+					return guard.Allow
+				}
+				cfg.AskExpiry = 24 * time.Hour
+				return cfg
 			}
-			inBubble(t, func(t *testing.T, b *bench) {
-				made := &effects{made: make(map[string]int)}
-				b.made = made
-				config := func() *loop.Config {
-					cfg := b.config(model, made.tool("write", false), made.tool("ask", false))
-					cfg.Gate = func(_ context.Context, t *loop.Tool, _ json.RawMessage) guard.Verdict {
-						if t.Name == "ask" {
-							return guard.Ask
-						}
-						return guard.Allow
-					}
-					cfg.AskExpiry = 24 * time.Hour
-					return cfg
-				}
-				go b.answerAll()
-				b.diesAt(n, config())
-				if head, err := b.store.Run(t.Context(), "r1"); err != nil || head.State.Ended() {
-					ended = true
-					return
-				}
+			go b.answerAll()
+			b.diesAt(n, config())
+			if head, err := b.store.Run(t.Context(), "r1"); err != nil || head.State.Ended() {
+				return true
+			}
+			b.answerAway()
+			cfg := config()
+			d := &dying{Store: b.store, left: m, written: true}
+			cfg.Journal = d
+			second, run := b.resume(cfg)
+			go second.answerAll()
+			second.finish(run)
+			out := loop.Outcome{}
+			if head, err := b.store.Run(t.Context(), "r1"); err != nil {
+				t.Fatal(err)
+			} else if ended = head.State.Ended(); !ended {
+				time.Sleep(2 * time.Minute)
 				b.answerAway()
-				cfg := config()
-				d := &dying{Store: b.store, left: m, written: true}
-				cfg.Journal = d
-				second, run := b.resume(cfg)
-				go second.answerAll()
-				second.finish(run)
-				out := loop.Outcome{}
-				if head, err := b.store.Run(t.Context(), "r1"); err != nil {
-					t.Fatal(err)
-				} else if ended = head.State.Ended(); !ended {
-					time.Sleep(2 * time.Minute)
-					b.answerAway()
-					third, run := b.resume(config())
-					go third.answerAll()
-					out = third.finish(run)
+				third, run := b.resume(config())
+				go third.answerAll()
+				out = third.finish(run)
+			}
+			if state, err := runlog.Fold(t.Context(), b.store, "r1"); ended && (err != nil || state.Finished == nil || state.Finished.Text != "done") {
+				t.Errorf("died at %d and %d: the end is %+v, %v", n, m, state.Finished, err)
+			}
+			if !ended && (out.Text != "done" || out.Steps != 3 || out.ToolCalls != 4) {
+				t.Errorf("died at %d and %d: got %+v", n, m, out)
+			}
+			for _, call := range []string{"write nonce-1-0", "ask nonce-1-1", "write nonce-1-2", "write nonce-2-0"} {
+				if got := made.of(call); got != 1 {
+					t.Errorf("died at %d and %d: %s was made %d times", n, m, call, got)
 				}
-				if state, err := runlog.Fold(t.Context(), b.store, "r1"); ended && (err != nil || state.Finished == nil || state.Finished.Text != "done") {
-					t.Errorf("died at %d and %d: the end is %+v, %v", n, m, state.Finished, err)
-				}
-				if !ended && (out.Text != "done" || out.Steps != 3 || out.ToolCalls != 4) {
-					t.Errorf("died at %d and %d: got %+v", n, m, out)
-				}
-				for _, call := range []string{"write nonce-1-0", "ask nonce-1-1", "write nonce-1-2", "write nonce-2-0"} {
-					if got := made.of(call); got != 1 {
-						t.Errorf("died at %d and %d: %s was made %d times", n, m, call, got)
-					}
-				}
-			})
+			}
+			return ended
 		}
-	}
+		for n := 1; n <= 14; n++ {
+			for m, ended := 1, false; !ended; m++ {
+				if testing.Short() && (n+m)%3 > 0 {
+					ended = m > 12
+				} else {
+					ended = each(b.anew(), n, m)
+				}
+			}
+		}
+	})
 }
