@@ -60,6 +60,7 @@ type Gateway struct {
 func New(ctx context.Context, o *Options, client *relay.Client) *Gateway {
 	g := &Gateway{Options: o, client: client, backends: map[string]*serverSync{}, watches: map[string]*watch{}, expected: map[string]int{}}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
+	g.uris.links = newLinks()
 	g.uris.book.Store(newBook(nil, nil, nil))
 	g.lists.init()
 	return g

@@ -10,9 +10,9 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/internal/uritemplate"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -24,18 +24,18 @@ const ownScheme = "troupe"
 // Bounds.
 const (
 	maxMatches = 4096 // comparisons of URIs with templates, for one result
-	maxLinks   = 2048 // remembered URIs of results, twice
+	maxLinks   = 4096 // remembered URIs of results
 )
 
 // uris are the URIs of one gateway.
 type uris struct {
 	book  atomic.Pointer[uriBook]
-	links links
+	links *links
 }
 
 // rewriter returns a rewriter for one result of a backend.
 func (u *uris) rewriter(server string) *rewriter {
-	return &rewriter{u.book.Load(), &u.links, server, maxMatches}
+	return &rewriter{u.book.Load(), u.links, server, maxMatches}
 }
 
 // find returns the target of a client's URI. A URI of an unknown backend goes to the only one
@@ -206,53 +206,27 @@ func (b *uriBook) owner(uri string, matches *int) string {
 	return server
 }
 
-// links remembers the backends of URIs that came with results and are in no list. URIs that
-// were not used for long are forgotten.
-type links struct {
-	mu        sync.Mutex        // guards the maps: each result that is rewritten, on its call's goroutine, claims its URIs in passing; an actor would put a hop into it
-	now, past map[string]string // the backend by URI; past is dropped when now is full
-}
+// links remembers the backends of URIs that came with results and are in no list, by the URI.
+type links struct{ memo.Map[string, string] }
+
+func newLinks() *links { return &links{memo.Map[string, string]{Max: maxLinks}} }
 
 // claim gives a URI to a backend if no other one has it, and reports whether it has it now.
-func (l *links) claim(uri, server string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	is, known := l.find(uri)
-	if !known {
-		is = server
-		l.keep(uri, server)
-	}
-	return is == server
+func (l *links) claim(uri, server string) (has bool) {
+	l.Update(uri, 0, func(is string, known bool) (string, bool) {
+		if !known {
+			is = server
+		}
+		has = is == server
+		return is, true
+	})
+	return has
 }
 
 // owner returns the backend of a URI, "" if none is known.
 func (l *links) owner(uri string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	server, _ := l.find(uri)
+	server, _ := l.Get(uri)
 	return server
-}
-
-// find returns the backend of a URI. The caller of find and keep holds mu.
-func (l *links) find(uri string) (string, bool) {
-	if server, ok := l.now[uri]; ok {
-		return server, true
-	}
-	server, ok := l.past[uri]
-	if ok {
-		l.keep(uri, server)
-	}
-	return server, ok
-}
-
-func (l *links) keep(uri, server string) {
-	if len(l.now) >= maxLinks {
-		l.past, l.now = l.now, nil
-	}
-	if l.now == nil {
-		l.now = make(map[string]string)
-	}
-	l.now[uri] = server
 }
 
 // rewriter turns the URIs in one result of a backend into those of the front.

@@ -77,7 +77,7 @@ func TestURIPrefix(t *testing.T) {
 }
 
 func TestRewriter(t *testing.T) {
-	b, known := testBook(), new(links)
+	b, known := testBook(), newLinks()
 	two := uriPrefix("Two")
 	for _, tt := range []struct{ server, uri, want string }{
 		{"one", "test://one", "test://one"},
@@ -102,7 +102,7 @@ func TestRewriter(t *testing.T) {
 }
 
 func TestRewriterBlocks(t *testing.T) {
-	w := &rewriter{testBook(), new(links), "Two", maxMatches}
+	w := &rewriter{testBook(), newLinks(), "Two", maxMatches}
 	two := uriPrefix("Two")
 	link := &mcp.ResourceLink{URI: "test://both", Name: "both", Title: "T"}
 	embedded := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://both", Text: "x"}}
@@ -127,7 +127,7 @@ func TestRewriterIsBounded(t *testing.T) {
 	for i := range 1000 {
 		templates = append(templates, target{"evil", fmt.Sprintf("test://{+a}/%d", i)})
 	}
-	w := &rewriter{newBook([]string{"evil"}, nil, templates), new(links), "evil", maxMatches}
+	w := &rewriter{newBook([]string{"evil"}, nil, templates), newLinks(), "evil", maxMatches}
 	for i := range 1000 {
 		uri := fmt.Sprintf("test://x/no%d", i)
 		got := w.uri(uri)
@@ -138,13 +138,13 @@ func TestRewriterIsBounded(t *testing.T) {
 }
 
 func TestLinksAreBounded(t *testing.T) {
-	l := new(links)
+	l := newLinks()
 	for i := range 3 * maxLinks {
 		l.claim(fmt.Sprint("test://", i), "a")
 		l.owner("test://0") // is used all the time
 	}
-	if n := len(l.now) + len(l.past); n > 2*maxLinks {
-		t.Errorf("links remember %d URIs, want at most %d", n, 2*maxLinks)
+	if n := l.Len(); n > maxLinks {
+		t.Errorf("links remember %d URIs, want at most %d", n, maxLinks)
 	}
 	if got := l.owner("test://0"); got != "a" {
 		t.Errorf("owner of a link that is used: got %q, want a", got)
@@ -165,7 +165,7 @@ func FuzzURIs(f *testing.F) {
 			return
 		}
 		// What a result says is found again, with the server that has sent it.
-		got := (&rewriter{b, new(links), server, maxMatches}).uri(uri)
+		got := (&rewriter{b, newLinks(), server, maxMatches}).uri(uri)
 		owner, own, named := b.named(got)
 		switch {
 		case named && (owner != server || own != uri):
