@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/provider"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/router"
 	wire "github.com/troupe-dev/troupe/llm/sampling"
@@ -79,7 +79,8 @@ func (s *settings) Check() error {
 // Open implements [asking.Model]: the model's turns wait for each other, are asked again
 // after errors that allow it, and leave a backend alone that keeps failing.
 func (s *settings) Open(sys *actors.System, name string) (asking.OpenModel, error) {
-	o := &ownModel{model: s.model, limits: s.limits, clients: make(map[string]*quota)}
+	o := &ownModel{model: s.model, limits: s.limits}
+	o.clients.Max = maxQuotas
 	o.limits.Concurrency, o.limits.PerPrincipal = cmp.Or(o.limits.Concurrency, 8), cmp.Or(o.limits.PerPrincipal, 2)
 	group, err := provider.Open(sys, &provider.GroupOptions{Name: name, Providers: map[string]provider.Options{"": {Concurrency: o.limits.Concurrency}}})
 	if err != nil {
@@ -96,20 +97,17 @@ func (s *settings) Open(sys *actors.System, name string) (asking.OpenModel, erro
 
 // ownModel is the model of a server, with what clients have of it.
 type ownModel struct {
-	model  llm.Model // behind group
-	limits Limits
-	group  *provider.Group
-
-	mu      sync.Mutex // guards the quotas: the goroutines of turns look one up and count themselves, which needs no actor
-	clients map[string]*quota
+	model   llm.Model // behind group
+	limits  Limits
+	group   *provider.Group
+	clients memo.Map[string, quota]
 }
 
 // quota is what one client has of the model.
 type quota struct {
 	room  chan struct{}
-	users int // turns that have it, or wait for it
-	spent *budget.Account
-	hour  time.Time // when what is spent counts no more
+	spent *budget.Account // nil without a limit
+	hour  time.Time       // when what is spent counts no more
 }
 
 // quotaTime is how long what was spent counts, and maxQuotas bounds the clients that are
@@ -140,18 +138,17 @@ func (o *ownModel) Answer(ctx context.Context, id string, p *mcp.CreateMessagePa
 	if most := o.limits.MaxTokens; most > 0 {
 		req.MaxTokens = min(req.MaxTokens, most)
 	}
-	who, leave := o.quota(id)
-	defer leave()
+	room := o.quota(id).room
 	select {
-	case who.room <- struct{}{}:
-		defer func() { <-who.room }()
+	case room <- struct{}{}:
+		defer func() { <-room }()
 	case <-ctx.Done():
 		return asking.Answer{}, context.Cause(ctx)
 	}
-	a, err := o.turn(ctx, who, p, req)
+	a, err := o.turn(ctx, id, p, req)
 	if errors.Is(err, wire.ErrNoCall) { // some servers of models heed a request for it
 		req.System += "\n\nYou must call one of the tools."
-		a, err = o.turn(ctx, who, p, req)
+		a, err = o.turn(ctx, id, p, req)
 	}
 	if err != nil && ctx.Err() != nil {
 		return asking.Answer{}, context.Cause(ctx)
@@ -160,10 +157,10 @@ func (o *ownModel) Answer(ctx context.Context, id string, p *mcp.CreateMessagePa
 }
 
 // turn asks the model once.
-func (o *ownModel) turn(ctx context.Context, who *quota, p *mcp.CreateMessageParams, req *llm.Request) (asking.Answer, error) {
+func (o *ownModel) turn(ctx context.Context, id string, p *mcp.CreateMessageParams, req *llm.Request) (asking.Answer, error) {
 	asked := *req
 	var hold *budget.Hold
-	if account := o.account(who); account != nil {
+	if account := o.quota(id).spent; account != nil {
 		var err error
 		if hold, asked.MaxTokens, err = account.ReserveTurn(budget.Turn{Input: llm.EstimateTokens(req), Output: req.MaxTokens}); err != nil {
 			return asking.Answer{}, ErrBudget
@@ -185,55 +182,17 @@ func (o *ownModel) turn(ctx context.Context, who *quota, p *mcp.CreateMessagePar
 	return asking.Answer{Result: result, Usage: raw}, err
 }
 
-// quota returns that of a client, until leave.
-func (o *ownModel) quota(id string) (who *quota, leave func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if who = o.clients[id]; who == nil {
-		if len(o.clients) >= maxQuotas {
-			o.sweep()
+// quota returns what a client has now.
+func (o *ownModel) quota(id string) (q quota) {
+	now := time.Now()
+	o.clients.Update(id, 0, func(known quota, ok bool) (quota, bool) {
+		if q = known; !ok {
+			q.room = make(chan struct{}, o.limits.PerPrincipal)
 		}
-		who = &quota{room: make(chan struct{}, o.limits.PerPrincipal)}
-		o.clients[id] = who
-	}
-	who.users++
-	return who, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if who.users--; who.users == 0 && who.spent == nil {
-			delete(o.clients, id)
+		if o.limits.TokensPerHour > 0 && !now.Before(q.hour) {
+			q.spent, q.hour = budget.New("model", budget.Limits{Tokens: o.limits.TokensPerHour}), now.Add(quotaTime)
 		}
-	}
-}
-
-// sweep forgets those who have nothing any more; if there are none, one that the model
-// does not work for now. It is called with the lock held.
-func (o *ownModel) sweep() {
-	now, before := time.Now(), len(o.clients)
-	idle := ""
-	for id, who := range o.clients {
-		switch {
-		case who.users > 0:
-		case !now.Before(who.hour):
-			delete(o.clients, id)
-		default:
-			idle = id
-		}
-	}
-	if len(o.clients) == before {
-		delete(o.clients, idle)
-	}
-}
-
-// account is what a client may spend, nil without a limit.
-func (o *ownModel) account(who *quota) *budget.Account {
-	if o.limits.TokensPerHour == 0 {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); who.spent == nil || !now.Before(who.hour) {
-		who.spent, who.hour = budget.New("model", budget.Limits{Tokens: o.limits.TokensPerHour}), now.Add(quotaTime)
-	}
-	return who.spent
+		return q, true
+	})
+	return q
 }
