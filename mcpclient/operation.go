@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-	"github.com/troupe-dev/troupe/mcpclient/internal/canceller"
 	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 	"github.com/troupe-dev/troupe/mcpclient/internal/tracecontext"
 )
@@ -51,7 +51,7 @@ func (c requests) do(ctx context.Context, req *call.Request, o *CallOptions) (ra
 
 // start carries out a logical request. Done is called once with its outcome: before start
 // returns, or on a goroutine of the system.
-func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, cancelled *canceller.Canceller, done func(json.RawMessage, error)) {
+func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, cancelled *canceller, done func(json.RawMessage, error)) {
 	var tag *asks.Call
 	var end func(bool, error)
 	if _, err := actors.Guard(func() (_ struct{}, _ error) { ctx, tag, end = c.requests.begin(ctx, req, o); return }); err != nil {
@@ -67,10 +67,52 @@ func (c requests) start(ctx context.Context, req *call.Request, o *CallOptions, 
 			over(nil, err)
 			return
 		}
-		cancelled.Set(of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
+		cancelled.sends(of(tag).conn.Go(ctx, req, func(res call.Result, err error) {
 			over(actors.Guard(func() (json.RawMessage, error) { return of(tag).requests.outcome(tag, res, err) }))
-		}).Cancel)
+		}))
 	})
+}
+
+// canceller ends what an operation waits for, at each of its steps. A context for each would take
+// ten times its memory while thousands wait.
+type canceller struct {
+	over    atomic.Bool                             // it was cancelled: each further step ends as it begins
+	waiting atomic.Pointer[context.CancelCauseFunc] // ends the wait for an instance; nil without one
+	sent    atomic.Pointer[call.Call]               // nil before, and after its outcome
+}
+
+func (c *canceller) waits(end context.CancelCauseFunc) {
+	c.waiting.Store(&end)
+	if c.over.Load() {
+		end(context.Canceled)
+	}
+}
+
+func (c *canceller) sends(sent *call.Call) {
+	c.sent.Store(sent)
+	if c.over.Load() {
+		sent.Cancel(context.Canceled)
+	}
+	if sent.Completed() {
+		c.forget() // it may have been called before
+	}
+}
+
+// cancel ends what the operation waits for, now and later.
+func (c *canceller) cancel() {
+	c.over.Store(true)
+	if end := c.waiting.Load(); end != nil {
+		(*end)(context.Canceled)
+	}
+	if sent := c.sent.Load(); sent != nil {
+		sent.Cancel(context.Canceled)
+	}
+}
+
+// forget says that the operation has its outcome.
+func (c *canceller) forget() {
+	c.waiting.Store(nil)
+	c.sent.Store(nil)
 }
 
 // of returns the client that a call is made on.

@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/schema"
 	"github.com/troupe-dev/troupe/mcp"
-	"github.com/troupe-dev/troupe/mcpclient/internal/canceller"
 	"github.com/troupe-dev/troupe/mcpclient/internal/params"
 )
 
@@ -49,7 +48,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args json.RawMessage
 type ToolCall struct {
 	reply     actors.Reply[*mcp.CallToolResult]
 	req       call.Request
-	cancelled canceller.Canceller
+	cancelled canceller
 	then      atomic.Pointer[func(*mcp.CallToolResult, error)] // nil before OnDone, and after it was called
 }
 
@@ -60,7 +59,7 @@ func (t *ToolCall) Done() <-chan struct{} { return t.reply.Done() }
 func (t *ToolCall) Result() (*mcp.CallToolResult, error) { return t.reply.Result() }
 
 // Cancel ends the call, whose error is then [context.Canceled], unless it has its outcome.
-func (t *ToolCall) Cancel() { t.cancelled.Cancel() }
+func (t *ToolCall) Cancel() { t.cancelled.cancel() }
 
 // OnDone has f called once with the outcome: at once if there is one, else on a goroutine
 // of the runtime. F may block. A call has one such function; a further one replaces it.
@@ -73,7 +72,7 @@ func (t *ToolCall) OnDone(f func(*mcp.CallToolResult, error)) {
 
 func (t *ToolCall) complete(res *mcp.CallToolResult, err error) {
 	t.reply.Complete(res, err)
-	t.cancelled.Forget()
+	t.cancelled.forget()
 	t.report()
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient/internal/asks"
-	"github.com/troupe-dev/troupe/mcpclient/internal/canceller"
 	"github.com/troupe-dev/troupe/mcpclient/internal/pool"
 )
 
@@ -48,14 +47,14 @@ func (c requests) turnOf(ctx context.Context, t *asks.Call, o *CallOptions) (*po
 // lend gives the call an instance, where it needs one, and then calls then: before lend
 // returns, or on a goroutine of the system. The wait holds no goroutine; it ends with ctx, and
 // when the call is cancelled.
-func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, cancelled *canceller.Canceller, then func(error)) {
+func (c requests) lend(ctx context.Context, t *asks.Call, o *CallOptions, cancelled *canceller, then func(error)) {
 	w, err := actors.Guard(func() (*pool.Turn, error) { return c.requests.turnOf(ctx, t, o) })
 	if err != nil || w == nil {
 		then(err)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	cancelled.Set(cancel)
+	cancelled.waits(cancel)
 	c.instances.Lend(ctx, w, lentTo(t, w, func(err error) {
 		cancel(nil)
 		then(err)
