@@ -26,9 +26,7 @@ type Standing struct {
 
 // standing counts the questions that are open in a tree of runs; it is that of the root.
 type standing struct {
-	// mu guards all of it, and is held while f is called: runs of the whole tree report
-	// from their own actors, and f gets their reports in order.
-	mu   sync.Mutex
+	mu   sync.Mutex         // guards all of it, and is held while f is called: the actors of all runs of the tree report, and f gets their reports in order without a goroutine
 	open map[string]*record // the questions, and whose they are
 	held map[string]heldUp  // the calls that wait before they are sent, by their keys; nil at first
 	last Standing

@@ -39,9 +39,7 @@ type clients struct {
 	opts *Options
 	log  *slog.Logger
 
-	// mu guards the fields below and the rows (clientSession.row). Each request takes it for a
-	// map access or two; an actor would put a hop into each request.
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below and the rows: each request takes it for a map access or two, and an actor would put a hop into each
 	open   map[*clientSession]struct{}
 	ending map[*clientSession]struct{} // closed, and not ended yet
 	found  [tables]map[string]*clientSession

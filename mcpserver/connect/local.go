@@ -27,7 +27,7 @@ import (
 // one browser in, once for each page: other users of the machine may see it when that browser
 // starts, and are too late then.
 type local struct {
-	mu       sync.Mutex // guards what follows: handlers make pages and browsers visit them at once, and neither holds it while it waits
+	mu       sync.Mutex // guards what follows: handlers make pages and browsers visit them at once, each for an instant, and both need what is there when they return
 	closed   bool
 	listener *net.TCPListener // nil while closed
 	server   *http.Server

@@ -22,9 +22,7 @@ type Log[H, E any] struct {
 	Max     int        // bytes of events that can be read from the journal again
 	Above   *Log[H, E] // of the run that has started this one; nil for none
 
-	// mu guards the fields below. Readers are goroutines of the program, and text comes from the
-	// one of the model's stream: an actor between them would copy every piece of text.
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below: readers are goroutines of the program, and an actor between them and the model's stream would copy every piece of text
 	items    []*item[H, E]
 	base     int   // index of items[0] since the beginning
 	durable  int   // items before this index can be read from the journal

@@ -24,7 +24,7 @@ var ErrIdle = errors.New("nothing to read for now")
 type Inbox struct {
 	Start func() // runs the reader; set before the first Put
 
-	mu      sync.Mutex // guards the fields below: the sender puts a frame without a switch to a goroutine of the server
+	mu      sync.Mutex // guards the fields below: the sender puts a frame without a switch to a goroutine or an actor of the server
 	frames  [][]byte   // frames[head:] wait
 	head    int
 	current []byte   // what Next has returned

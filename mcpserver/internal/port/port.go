@@ -25,7 +25,7 @@ type Port interface {
 type Batch struct {
 	to Port // for all of it
 
-	mu   sync.Mutex // guards left and out: the goroutines of the requests append their answers
+	mu   sync.Mutex // guards left and out: the goroutines of the requests append their answers, each for an instant, and none waits for the others
 	left int        // answers that are to come, and one until the array is read
 	out  []byte
 }

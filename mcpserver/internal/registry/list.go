@@ -63,7 +63,7 @@ type List[T any] struct {
 	declared atomic.Bool
 	now      atomic.Pointer[Snapshot[T]] // nil after a change
 
-	mu   sync.Mutex // guards the fields below: any goroutine may register and remove entries
+	mu   sync.Mutex // guards the fields below: any goroutine may register and remove entries, which is done when the method returns; requests read the snapshot
 	all  map[string]T
 	held int  // calls of Hold without their Release
 	news bool // the list has changed since the first of them

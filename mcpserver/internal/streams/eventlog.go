@@ -16,7 +16,7 @@ import (
 type eventLog struct {
 	set *Set
 
-	mu      sync.Mutex // guards the log and all its streams, which change together
+	mu      sync.Mutex // guards the log and all its streams, which change together on the goroutines of senders, that no actor may delay
 	tag     string     // the beginning of all ids; "" before the first stream
 	newest  uint64     // the number of the newest stream
 	streams map[uint64]*Stream

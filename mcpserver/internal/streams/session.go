@@ -23,7 +23,7 @@ type Session struct {
 	// the first request.
 	Opened func()
 
-	mu      sync.Mutex // guards the fields below, which requests of any goroutine change; locked before a stream
+	mu      sync.Mutex // guards the fields below, which requests of any goroutine change in passing: an idle session has no actor for its streams; locked before a stream
 	gets    []*Stream  // of GET, also those without a connection that can be resumed
 	pending [][]byte   // messages for the next GET
 	waiting int        // bytes in pending

@@ -16,7 +16,7 @@ type Set struct {
 	waiting atomic.Int64 // bytes that wait for readers, of all streams with a connection
 	hurry   atomic.Bool  // the server shuts down
 
-	mu     sync.Mutex                  // guards the fields below, which streams of any goroutine change; the last lock in the order
+	mu     sync.Mutex                  // guards the fields below, which streams of any goroutine change in passing, under their own locks, where none may wait for an actor; the last lock in the order
 	wheel  [slots]map[*Stream]struct{} // streams with a connection
 	put    int                         // where the next stream goes
 	at     int                         // the slot of the last tick

@@ -84,7 +84,7 @@ type Stream struct {
 	eventType string    // of its events; usually none
 	gone      func(err error)
 
-	mu   sync.Mutex // of a stream without a log, see mutex: senders of any goroutine share the fields below with the connection
+	mu   sync.Mutex // of a stream without a log, see mutex: senders of any goroutine share the fields below with the connection, without a message to an actor for each
 	slot int        // in the hub
 
 	conn   conn   // nil when detached

@@ -52,7 +52,7 @@ type Store struct {
 	byID     sync.Map // of *Task
 	instance string   // names this process in the records
 
-	mu        sync.Mutex               // guards the fields below, which requests of all sessions use for an instant
+	mu        sync.Mutex               // guards the fields below, which requests of all sessions use for an instant, each of which would be a message to an actor
 	of        map[string]*watch.Served // by the id of the principal
 	heartbeat *time.Timer              // runs while there is work; nil while there is none
 	lastBeat  time.Time                // when the records last got a heartbeat

@@ -35,7 +35,7 @@ type Exchange struct {
 	opens   bool     // the session: its id goes with the result
 	batch   bool
 
-	mu      sync.Mutex // guards the fields below, which the handler's goroutine shares with that of net/http
+	mu      sync.Mutex // guards the fields below, which the handler's goroutine shares with that of net/http; an actor between them would be a message for each frame
 	state   exchangeState
 	stream  *streams.Stream // nil until a frame comes before the answer
 	wake    chan struct{}   // of the waiting goroutine; closed when it has to write

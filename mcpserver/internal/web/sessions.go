@@ -28,7 +28,7 @@ type sessions struct {
 	ttl  time.Duration
 	most int
 
-	mu    sync.Mutex // guards the table and its sessions' counts, of goroutines of net/http and the clock
+	mu    sync.Mutex // guards the table and its sessions' counts, of goroutines of net/http and the clock: each request looks its session up, which would be a message to an actor
 	byID  map[string]*session
 	clock *time.Timer // runs while the table has sessions
 	runs  bool

@@ -44,10 +44,7 @@ type Gateway struct {
 	lists lists
 	uris  uris
 
-	// mu guards the fields below and the rows of the tables. Calls, subscriptions and notices of
-	// backends change them in passing, in the goroutine that has them; an actor would put a hop
-	// into each call.
-	mu       sync.Mutex
+	mu       sync.Mutex              // guards the fields below and the rows of the tables: calls, subscriptions and notices of backends change them in passing, and an actor would put a hop into each call
 	order    []string                // of the backends in the configuration
 	backends map[string]*serverSync  // new ones after each start
 	pause    context.CancelCauseFunc // ends the tasks of backends; nil before start, and after a pause

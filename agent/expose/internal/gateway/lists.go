@@ -12,9 +12,7 @@ import (
 
 // lists are the last good lists of all backends, and the items of them that are registered.
 type lists struct {
-	// mu guards all fields and items, and is held while items are registered: the tasks of
-	// backends take turns. Requests that look for a name wait for that, as they must.
-	mu        sync.Mutex
+	mu        sync.Mutex      // guards all fields and items, and is held while items are registered: the tasks of backends take turns, and requests that look for a name wait for that, as they must
 	order     []string        // of the backends in the configuration
 	completes map[string]bool // whether a backend has completions
 	changed   chan struct{}   // closed, and replaced, when the client's lists were brought in step

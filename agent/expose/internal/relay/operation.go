@@ -60,9 +60,7 @@ type Operation struct {
 
 	steps atomic.Uint64 // reports of progress without a measure
 
-	// mu guards the fields below. The call that waits, the work and its questions change them
-	// in passing, and the call blocks in its own goroutine, which an actor could not.
-	mu    sync.Mutex
+	mu    sync.Mutex  // guards the fields below: the work and its questions change them in passing, and the call waits on its own goroutine, where an actor may not
 	call  Call        // that waits; nil if none does
 	asked []*round    // in the order in which they were put
 	open  []*question // not put yet, in order

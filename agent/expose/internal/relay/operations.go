@@ -35,9 +35,7 @@ type Options struct {
 type Operations struct {
 	Options
 
-	// mu guards the fields below. Calls of all clients enter and leave here, for a map access
-	// each.
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below: calls of all clients enter and leave here, for a map access each, where an actor would put a hop into each
 	byID   map[string]*Operation
 	left   []leftBehind // the longest left first
 	closed bool
