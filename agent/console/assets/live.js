@@ -8,31 +8,35 @@
   let again = false;
   document.addEventListener("input", (e) => { if (e.target.closest("form.answer")) touched = true; });
 
+  let last = document.getElementById("main").innerHTML; // as the console has sent it
+
   async function load() {
     if (loading) { again = true; return; }
-    const main = document.getElementById("main");
-    if (touched || main.querySelector("details[open]")) {
-      document.getElementById("stale").hidden = false;
-      return;
-    }
     loading = true;
     try {
       const answer = await fetch(location.href, { credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const main = document.getElementById("main");
       const fresh = page.getElementById("main");
-      if (fresh && !touched) {
-        const focus = document.activeElement && document.activeElement.getAttribute("href");
-        main.replaceChildren(...fresh.childNodes);
-        document.title = page.title;
-        if (focus) main.querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
-      }
+      if (fresh && fresh.innerHTML !== last) show(page, main, fresh);
     } catch { /* the stream connects again, and tells of the next change */ }
     loading = false;
     if (again) { again = false; load(); }
   }
 
+  function show(page, main, fresh) {
+    if (touched || main.querySelector("details[open]")) {
+      document.getElementById("stale").hidden = false;
+      return;
+    }
+    const focus = document.activeElement && document.activeElement.getAttribute("href");
+    last = fresh.innerHTML;
+    main.replaceChildren(...fresh.childNodes);
+    document.title = page.title;
+    if (focus) main.querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
+  }
+
   const stream = new EventSource(follow);
-  let opened = false;
   stream.addEventListener("changed", load);
-  stream.addEventListener("open", () => { if (opened) load(); opened = true; });
+  stream.addEventListener("open", load); // of what has changed before, the stream says nothing
 })();

@@ -57,7 +57,10 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db := filepath.Join(dir, "runs.db")
+	db, err := freshStore()
+	if err != nil {
+		return err
+	}
 	args := []string{"run", "--store", db, "--yes", "--timeout", "10m"}
 	args = append(args, model...)
 	args = append(args, "--mcp", quote(filepath.Join(dir, "files"), "."), "--mcp", quote(filepath.Join(dir, "notebook"), filepath.Join(dir, "notes.db")))
@@ -77,7 +80,28 @@ func demo(ctx context.Context) error {
 		return err
 	}
 	say("What the journal kept of it")
-	return show(ctx, env, troupe, "runs", "show", "last", "--store", db)
+	if err := show(ctx, env, troupe, "runs", "show", "last", "--store", db); err != nil {
+		return err
+	}
+	say("To look at it in a browser:\n   " + quote("go", "run", "./cmd/troupe", "console", "--open", "--store", db))
+	return nil
+}
+
+// freshStore returns where the runs are kept, also after the demo: a file of the user's, without the runs of the
+// last demo.
+func freshStore() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache folder: %w", err)
+	}
+	dir := filepath.Join(cache, "troupe", "demo")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("removing the runs of the last demo: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of the demo: %w", err)
+	}
+	return filepath.Join(dir, "runs.db"), nil
 }
 
 // findModel returns what troupe needs to find a model: nothing if there is one,

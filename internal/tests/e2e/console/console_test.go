@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
 	"github.com/troupe-dev/troupe/mcpserver"
+	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/sqlite"
 )
 
@@ -27,6 +28,7 @@ import (
 type world struct {
 	*testing.T
 	rt      *agent.Runtime
+	store   store.Store
 	console *console.Console
 	at      string
 }
@@ -64,7 +66,7 @@ func newWorld(t *testing.T, turns ...llmtest.Turn) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := console.New(&console.Options{Store: s, Wake: rt.Wake, Name: "ada"})
+	c, err := console.Handler(rt, &console.Options{Name: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func newWorld(t *testing.T, turns ...llmtest.Turn) *world {
 			t.Error(err)
 		}
 	})
-	return &world{t, rt, c, web.URL}
+	return &world{t, rt, s, c, web.URL}
 }
 
 // person is one in front of a browser of their own, logged in.
