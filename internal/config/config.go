@@ -218,8 +218,19 @@ type Worker struct {
 	// HookHosts are hosts, "host:port" and networks that webhooks may go to although
 	// they are not public, or are not https.
 	HookHosts []string
+	Notify    Notify
 	Schedules map[string]Schedule
 }
+
+// Notify says how people are notified of questions that begin to wait.
+type Notify struct {
+	URL     string   // gets a webhook that is signed with HookSecret
+	Command []string // is started with the same JSON on stdin
+	Details bool     // it has what is asked, too
+}
+
+// IsZero reports whether no notification is sent.
+func (n *Notify) IsZero() bool { return n.URL == "" && len(n.Command) == 0 }
 
 // Schedule is a job that comes again.
 type Schedule struct {

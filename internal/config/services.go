@@ -135,6 +135,13 @@ func (d *decoder) worker(n *yaml.Node, w *Worker) {
 		"lease":      d.duration(&w.Lease), "drain": d.duration(&w.Drain),
 		"http": d.text(&w.HTTP), "token": d.secret(&w.Token), "hook_secret": d.secret(&w.HookSecret),
 		"hook_hosts": d.texts(&w.HookHosts),
+		"notify": func(n *yaml.Node) {
+			var details *bool
+			d.object(n, fields{"url": d.text(&w.Notify.URL), "command": d.texts(&w.Notify.Command), "details": d.flag(&details)})
+			if w.Notify.Details = details != nil && *details; n.Kind == yaml.MappingNode && w.Notify.IsZero() {
+				d.fail(n, "notify needs a url, or a command with its arguments: [notify-send, A question waits]")
+			}
+		},
 		"schedules": func(n *yaml.Node) {
 			w.Schedules = make(map[string]Schedule)
 			d.entries(n, func(key, value *yaml.Node) {
@@ -174,7 +181,7 @@ func (d *decoder) telemetry(n *yaml.Node, t *Telemetry) {
 func (c *Config) late() (texts map[string]*string, secrets map[string]*Key) {
 	return map[string]*string{
 			"store.path": &c.Store.Path, "serve.http": &c.Serve.HTTP, "serve.auth.issuer": &c.Serve.Auth.Issuer,
-			"serve.auth.resource": &c.Serve.Auth.Resource, "serve.auth.introspect.client_id": &c.Serve.Auth.ClientID, "worker.http": &c.Worker.HTTP, "telemetry.endpoint": &c.Telemetry.Endpoint,
+			"serve.auth.resource": &c.Serve.Auth.Resource, "serve.auth.introspect.client_id": &c.Serve.Auth.ClientID, "worker.http": &c.Worker.HTTP, "worker.notify.url": &c.Worker.Notify.URL, "telemetry.endpoint": &c.Telemetry.Endpoint,
 		}, map[string]*Key{
 			"serve.auth.token": &c.Serve.Auth.Token, "serve.auth.introspect.client_secret": &c.Serve.Auth.ClientSecret, "worker.token": &c.Worker.Token, "worker.hook_secret": &c.Worker.HookSecret,
 		}

@@ -27,6 +27,12 @@ func Post(ctx context.Context, g *netguard.Guard, url string, body []byte) error
 	return err
 }
 
+// WithRun has the command run by a function.
+func (o NoticesOptions) WithRun(f func(ctx context.Context, argv []string, stdin []byte) error) NoticesOptions {
+	o.run = f
+	return o
+}
+
 // Messages of the actors.
 type (
 	Answered = answered

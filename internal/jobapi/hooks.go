@@ -100,6 +100,7 @@ type (
 		err   error
 	}
 	look    struct{}
+	deliver struct{ hook *pending } // is in the store
 	flush   struct{ reply *actors.Reply[struct{}] }
 	request struct{ from actors.Ref } // a hook wants to send
 	sent    struct{ from actors.Ref } // and has
@@ -134,6 +135,9 @@ func (h *hooks) Receive(c *actors.Context, msg any) {
 		h.loaded(c, m)
 	case tell:
 		h.tell(c, m.job)
+	case deliver:
+		h.meet(m.hook.ID)
+		h.spawn(c, m.hook)
 	case recorded:
 		if m.err != nil {
 			h.opts.Logger.Warn("a webhook is not in the store yet", "hook", m.hook.ID, "error", m.err)

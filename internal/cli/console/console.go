@@ -3,12 +3,16 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/browser"
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/cli/jobs"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -42,6 +46,11 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 	if err != nil {
 		return err
 	}
+	quiet, err := startNotices(e, s, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer quiet()
 	web, err := Serve(e, listener, s, log, nil)
 	if err != nil {
 		return err
@@ -58,4 +67,31 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 		}
 	}
 	return web.Wait(ctx)
+}
+
+// startNotices has people notified of questions while the console runs, if the configuration says so.
+func startNotices(e *env.Env, s store.Store, log *slog.Logger) (stop func(), err error) {
+	settings, err := e.Config()
+	if err != nil || settings.Worker.Notify.IsZero() {
+		return func() {}, err
+	}
+	if settings, err = e.Section("worker"); err != nil {
+		return nil, err
+	}
+	sys, err := actors.NewSystem(&actors.Options{Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	stop = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		if err := sys.Shutdown(ctx); err != nil {
+			log.Warn("what notifies of questions has not ended in time", "error", err)
+		}
+	}
+	if err := jobs.Notify(e, &settings.Worker, sys, s, nil, log); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
 }

@@ -216,6 +216,9 @@ func newDaemon(e *env.Env, o *setup.Opened, f *workerFlags, c *config.Worker, in
 	} else if err := d.openHooks(c, guard); err != nil {
 		return nil, err
 	}
+	if err := jobs.Notify(e, c, o.Runtime.System(), o.Store, d.hooks, o.Log); err != nil {
+		return nil, err
+	}
 	if err := putSchedules(context.Background(), e, o, c.Schedules); err != nil {
 		return nil, err
 	}
