@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/ratelimit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
-	"github.com/troupe-dev/troupe/mcpserver/internal/ratelimit"
 	"github.com/troupe-dev/troupe/mcpserver/internal/registry"
 	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/ticket"

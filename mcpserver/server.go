@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/ratelimit"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver/internal/access"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
@@ -19,7 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/mcpserver/internal/dialogue"
 	"github.com/troupe-dev/troupe/mcpserver/internal/offered"
 	"github.com/troupe-dev/troupe/mcpserver/internal/pages"
-	"github.com/troupe-dev/troupe/mcpserver/internal/ratelimit"
 	"github.com/troupe-dev/troupe/mcpserver/internal/subscriptions"
 	"github.com/troupe-dev/troupe/mcpserver/internal/web"
 	"github.com/troupe-dev/troupe/store"

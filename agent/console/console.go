@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,6 +36,12 @@ type Options struct {
 	// Workers returns how the workers stand that can be asked; nil shows them by the leases of their
 	// jobs only.
 	Workers func(context.Context) []worker.Status
+	// Login is how people log in, where there are several: [Users] or [OIDC]. With it login links do not
+	// count. Hosts has to name what others than this machine reach the console by.
+	Login Login
+	// HTTPS says that browsers reach the console by https though it is served without: by a proxy, which
+	// adds the address of its client to X-Forwarded-For. Over TLS of its own it is so anyway.
+	HTTPS bool
 	// Visitor returns who makes a request, as the journal names who has answered, and the role.
 	// Nil admits a browser that has opened a login link: see [Console.LoginPath].
 	Visitor func(*http.Request) (name string, role Role)
@@ -98,6 +105,15 @@ func New(o *Options) (*Console, error) {
 	c.mux.HandleFunc("GET /assets/{name}", c.asset)
 	c.mux.HandleFunc("GET /login", c.loginPage)
 	c.mux.HandleFunc("POST /login", c.login)
+	if c.opts.Login != nil {
+		if c.opts.Visitor != nil {
+			return nil, errors.New("opening the console: Options.Login and Options.Visitor exclude each other")
+		}
+		if err := c.opts.Login.join(c); err != nil {
+			return nil, fmt.Errorf("opening the console: %w", err)
+		}
+		c.mux.HandleFunc("GET /login/callback", c.login)
+	}
 	c.mux.HandleFunc("POST /logout", c.page(Viewer, c.logout))
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.say(w, r, http.StatusNotFound, noPage) })
 	return c, nil
@@ -166,6 +182,13 @@ func (c *Console) page(role Role, f func(*visit) error) http.HandlerFunc {
 		v := &visit{w: w, r: r}
 		v.name, v.role = c.visitor(r)
 		switch {
+		case v.role == Stranger && c.opts.Login != nil && r.Method == http.MethodGet && r.URL.Path != "/live":
+			w.Header().Set("Location", loginPath(r))
+			w.WriteHeader(http.StatusSeeOther)
+			return
+		case v.role == Stranger && c.opts.Login != nil:
+			c.say(w, r, http.StatusUnauthorized, "You are not logged in any more. Load the page again.")
+			return
 		case v.role == Stranger:
 			c.say(w, r, http.StatusUnauthorized, "Open the login link that the program has printed. It counts once.")
 			return
@@ -190,8 +213,12 @@ func (c *Console) visitor(r *http.Request) (name string, role Role) {
 	if c.opts.Visitor != nil {
 		return c.opts.Visitor(r)
 	}
-	if c.sessions.has(r, time.Now()) {
-		return c.opts.Name, Operator
+	who, ok := c.sessions.of(c.cookie(r), time.Now())
+	switch {
+	case !ok:
+		return "", Stranger
+	case c.opts.Login != nil:
+		return who.Name, c.opts.Login.role(&who)
 	}
-	return "", Stranger
+	return who.Name, who.Role
 }

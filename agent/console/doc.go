@@ -16,7 +16,7 @@
 // Without [Options].Visitor a browser gets in by a login link, which counts once and for ten
 // minutes, and stays for twelve hours. The console then answers on loopback names only: a page of
 // another site that reaches it by a name of its own (DNS rebinding) is refused. With a Visitor,
-// [Options].Hosts says by which names.
+// [Options].Hosts says by which names. [Users] and [OIDC] are logins for several people.
 //
 // A [Viewer] looks, an [Answerer] answers questions too, an [Operator] does all else. A form of another site is refused. All that
 // models, servers and people have written is shown as text.

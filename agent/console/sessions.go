@@ -14,7 +14,7 @@ const (
 	ticketLife  = 10 * time.Minute
 	sessionLife = 12 * time.Hour
 	maxTickets  = 16
-	maxSessions = 64
+	maxSessions = 1024
 )
 
 // sessions are the login links that were not used, and the browsers that used one. Only hashes are
@@ -25,19 +25,25 @@ type sessions struct {
 	browsers keys
 }
 
-// keys are hashes of secrets, with their ends.
-type keys map[[sha256.Size]byte]time.Time
+// keys are what secrets are good for, by their hashes.
+type keys map[[sha256.Size]byte]right
+
+// right is what a secret is good for.
+type right struct {
+	end time.Time
+	who person // whose session it is
+}
 
 // issue returns a new secret. Beyond most the one that ends first is dropped.
-func (k *keys) issue(now time.Time, life time.Duration, most int) string {
+func (k *keys) issue(now time.Time, life time.Duration, most int, who person) string {
 	if *k == nil {
 		*k = make(keys)
 	}
 	var first [sha256.Size]byte
-	for key, end := range *k {
-		if !end.After(now) {
+	for key, of := range *k {
+		if !of.end.After(now) {
 			delete(*k, key)
-		} else if at, ok := (*k)[first]; !ok || end.Before(at) {
+		} else if at, ok := (*k)[first]; !ok || of.end.Before(at.end) {
 			first = key
 		}
 	}
@@ -45,94 +51,116 @@ func (k *keys) issue(now time.Time, life time.Duration, most int) string {
 		delete(*k, first)
 	}
 	secret := rand.Text()
-	(*k)[sha256.Sum256([]byte(secret))] = now.Add(life)
+	(*k)[sha256.Sum256([]byte(secret))] = right{now.Add(life), who}
 	return secret
 }
 
 func (k keys) has(secret string, now time.Time) bool {
-	return k[sha256.Sum256([]byte(secret))].After(now)
+	return k[sha256.Sum256([]byte(secret))].end.After(now)
 }
 
-// has reports whether a request is of a browser that has logged in.
-func (s *sessions) has(r *http.Request, now time.Time) bool {
-	cookie, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return false
-	}
+// of returns whose a session is.
+func (s *sessions) of(session string, now time.Time) (who person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.browsers.has(cookie.Value, now)
+	return s.browsers[sha256.Sum256([]byte(session))].who, s.browsers.has(session, now)
+}
+
+// begin returns a new session.
+func (s *sessions) begin(who person, now time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.browsers.issue(now, sessionLife, maxSessions, who)
 }
 
 // ticket returns the secret of a login link.
 func (s *sessions) ticket(now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tickets.issue(now, ticketLife, maxTickets)
+	return s.tickets.issue(now, ticketLife, maxTickets, person{})
 }
 
-// redeem returns a session for a login link that was not used.
-func (s *sessions) redeem(ticket string, now time.Time) (session string, ok bool) {
+// redeem uses a login link up, and reports whether it counted.
+func (s *sessions) redeem(ticket string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.tickets.has(ticket, now) {
-		return "", false
-	}
+	ok := s.tickets.has(ticket, now)
 	delete(s.tickets, sha256.Sum256([]byte(ticket)))
-	return s.browsers.issue(now, sessionLife, maxSessions), true
+	return ok
 }
 
-// drop ends the session of a request.
-func (s *sessions) drop(r *http.Request) {
-	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.browsers, sha256.Sum256([]byte(cookie.Value)))
+// drop ends a session.
+func (s *sessions) drop(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.browsers, sha256.Sum256([]byte(session)))
+}
+
+// secure reports whether a browser reaches the console by https.
+func (c *Console) secure(r *http.Request) bool { return c.opts.HTTPS || r.TLS != nil }
+
+// cookie is the session that a request brings; empty for none.
+func (c *Console) cookie(r *http.Request) string {
+	cookie, err := r.Cookie(c.cookieName(r))
+	if err != nil {
+		return ""
 	}
+	return cookie.Value
 }
 
 // cookieName is the name of the session's cookie. Browsers send cookies to all ports of a host, so
-// that it has the port; the prefix __Host- is taken over TLS only.
-func cookieName(r *http.Request) string {
+// that it has the port; the prefix __Host-, which no other host can set, is taken by https only.
+func (c *Console) cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		port = "0"
 	}
-	if r.TLS != nil {
+	if c.secure(r) {
 		return "__Host-troupe-console-" + port
 	}
 	return "troupe-console-" + port
 }
 
 // LoginPath returns the path and query of a login link: it counts once, and for ten minutes. It is
-// for one person's eyes.
+// for one person's eyes. With [Options].Login it is the page where people log in.
 func (c *Console) LoginPath() string {
+	if c.opts.Login != nil {
+		return "/login"
+	}
 	return "/login?ticket=" + c.sessions.ticket(time.Now())
 }
 
 // loginPage asks before it uses the link up: programs that look at links beforehand do not press
 // the button.
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	if c.opts.Login != nil {
+		c.serveLogin(w, r, func(w http.ResponseWriter, r *http.Request) error {
+			return c.opts.Login.begin(w, r, pathOf(r.URL.Query().Get("back")))
+		})
+		return
+	}
 	c.render(w, r, http.StatusOK, "login", view{Title: "Log in", Body: r.URL.Query().Get("ticket")})
 }
 
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	session, ok := c.sessions.redeem(r.PostFormValue("ticket"), time.Now())
-	if !ok {
+	if c.opts.Login != nil {
+		c.serveLogin(w, r, c.opts.Login.finish)
+		return
+	}
+	if !c.sessions.redeem(r.PostFormValue("ticket"), time.Now()) {
 		c.say(w, r, http.StatusUnauthorized, "This login link was used, or is older than ten minutes. Start the command again for another one.")
 		return
 	}
-	c.setCookie(w, r, session, int(sessionLife.Seconds()))
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	c.enter(w, r, person{Name: c.opts.Name, Role: Operator}, "/")
 }
 
 func (c *Console) logout(v *visit) error {
-	c.sessions.drop(v.r)
+	c.sessions.drop(c.cookie(v.r))
 	c.setCookie(v.w, v.r, "", -1)
 	c.say(v.w, v.r, http.StatusOK, "You are logged out.")
 	return nil
 }
 
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: value, Path: "/", MaxAge: age, Secure: r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: c.cookieName(r), Value: value, Path: "/", MaxAge: age, Secure: c.secure(r), HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 // request is what a client asks a person for.

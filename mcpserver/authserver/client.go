@@ -12,8 +12,8 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/sanitize"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/internal/weburl"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // Client is a client that is known without registration.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 // Login finds out who visits a page: [LoginFunc], or what [LoginAt], [Users] and [OIDC] return.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/sanitize"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 // What a client has said is text here, and only that.

@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"sync/atomic"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/oauth"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -42,17 +39,11 @@ type OIDCOptions struct {
 func OIDC(o OIDCOptions) Login { return &openID{opts: o} }
 
 type openID struct {
-	opts    OIDCOptions
-	pages   *pages
-	records *records
-	at      visit.OpenID
-	found   atomic.Pointer[discovered] // nil before
-}
-
-// discovered is the client at the provider, by its metadata.
-type discovered struct {
-	client *oauth.Client
-	until  time.Time
+	opts     OIDCOptions
+	pages    *pages
+	records  *records
+	at       visit.OpenID
+	provider *visit.Provider
 }
 
 // upstream is the login of a person at the provider. It is a record of the person.
@@ -67,54 +58,20 @@ const (
 
 	upstreamLife = 2 * time.Hour    // of a login that no consent has followed
 	checkedFor   = 30 * time.Second // with the 30 seconds of a resource server that is a minute
-	metadataLife = time.Hour
 )
 
 func (l *openID) join(v *pages, k *records) error {
 	if l.pages != nil {
 		return errors.New("a server has this login already")
 	}
-	if l.opts.ClientID == "" {
-		return errors.New("OIDCOptions.ClientID is empty")
-	}
-	if _, err := oauth.ServerAddresses(l.opts.Issuer, oauth.OnLoopback(v.opts.Issuer)); err != nil {
-		return fmt.Errorf("OIDCOptions.Issuer: %w", err)
-	}
-	hc := l.opts.HTTP
-	if hc == nil {
-		u, err := url.Parse(l.opts.Issuer)
-		if err != nil {
-			return err
-		}
-		guard, err := netguard.New(&netguard.Options{Allow: []string{u.Host}, Loopback: oauth.OnLoopback(v.opts.Issuer)})
-		if err != nil {
-			return err
-		}
-		hc = guard.Client(nil)
+	o := &l.opts
+	l.provider = &visit.Provider{Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: o.ClientSecret, PostSecret: o.PostSecret, HTTP: o.HTTP}
+	if err := l.provider.Open(oauth.OnLoopback(v.opts.Issuer)); err != nil {
+		return fmt.Errorf("OIDCOptions: %w", err)
 	}
 	l.pages, l.records = v, k
-	l.at = visit.OpenID{Client: l.client, HTTP: hc, Cookies: &v.cookies, Cookie: openIDCookie, Callback: v.at("login/callback")}
+	l.at = visit.OpenID{Client: l.provider.Client, HTTP: l.provider.HTTP, Cookies: &v.cookies, Cookie: openIDCookie, Callback: v.at("login/callback")}
 	return nil
-}
-
-// client returns the client at the provider.
-func (l *openID) client(ctx context.Context) (*oauth.Client, error) {
-	if d := l.found.Load(); d != nil && time.Now().Before(d.until) {
-		return d.client, nil
-	}
-	server, err := oauth.FetchServer(ctx, l.at.HTTP, l.opts.Issuer, oauth.OnLoopback(l.opts.Issuer))
-	if err != nil {
-		return nil, fmt.Errorf("asking the provider where its endpoints are: %w", err)
-	}
-	c := &oauth.Client{Server: server, ID: l.opts.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(l.opts.ClientSecret)}
-	switch {
-	case l.opts.ClientSecret != "" && l.opts.PostSecret:
-		c.Method = oauth.AuthPost
-	case l.opts.ClientSecret != "":
-		c.Method = oauth.AuthBasic
-	}
-	l.found.Store(&discovered{c, time.Now().Add(metadataLife)})
-	return c, nil
 }
 
 func (l *openID) visitor(r *http.Request) (person, bool) { return l.pages.loggedIn(r) }
@@ -152,7 +109,7 @@ func (l *openID) serve(w http.ResponseWriter, r *http.Request, page string) erro
 
 // begin sends the browser to the provider. With offline access the login can be asked about later.
 func (l *openID) begin(w http.ResponseWriter, r *http.Request, back string) error {
-	c, err := l.client(r.Context())
+	c, err := l.provider.Client(r.Context())
 	if err != nil {
 		return err
 	}
@@ -239,7 +196,7 @@ func (l *openID) renew(ctx context.Context, who person) (bool, error) {
 	if err != nil || !found || time.Since(u.Checked) < checkedFor {
 		return found, err
 	}
-	c, err := l.client(ctx)
+	c, err := l.provider.Client(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/internal/seal"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 

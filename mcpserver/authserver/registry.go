@@ -17,9 +17,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/memo"
 	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/ratelimit"
 	"github.com/troupe-dev/troupe/internal/sanitize"
-	"github.com/troupe-dev/troupe/mcpserver/internal/ratelimit"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/seal"
 	"github.com/troupe-dev/troupe/internal/vault"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/mcpserver/auth"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // Server is an authorization server. Its methods may be used from any goroutine, and nothing has to

@@ -193,14 +193,3 @@ func TestUsersFile(t *testing.T) {
 		t.Errorf("a file that others may read: %v", err)
 	}
 }
-
-// FuzzUsers: what a file has in it is read or refused, and a user with a password that is known is
-// none that the file does not have.
-func FuzzUsers(f *testing.F) {
-	for _, seed := range []string{"", "a:b", "alice:$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA\n", "a:$2a$04$" + strings.Repeat("a", 53), "#\n:\n\x00"} {
-		f.Add(seed, "x")
-	}
-	f.Fuzz(func(t *testing.T, text, password string) {
-		authserver.TryUsers(text, password)
-	})
-}

@@ -18,10 +18,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/oauth"
 	"github.com/troupe-dev/troupe/internal/seal"
 	"github.com/troupe-dev/troupe/internal/vault"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/internal/weburl"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpserver"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 	"github.com/troupe-dev/troupe/store"
 )
 

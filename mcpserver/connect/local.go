@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/mcpserver"
 	"github.com/troupe-dev/troupe/mcpserver/internal/asking"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // local serves the pages of a server on stdio, on a port of this machine, while there are any.

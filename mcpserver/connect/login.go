@@ -3,7 +3,7 @@ package connect
 import (
 	"net/http"
 
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 // Login finds out who visits a page: [LoginFunc], or [OIDC].

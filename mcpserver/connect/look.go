@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 var looks = template.Must(template.New("").Parse(visit.Head + `

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
+	"github.com/troupe-dev/troupe/internal/visit"
 )
 
 // OIDCOptions describes the OpenID provider at which visitors log in: the one whose tokens MCP

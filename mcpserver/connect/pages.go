@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
+	"github.com/troupe-dev/troupe/internal/visit"
 	"github.com/troupe-dev/troupe/mcpserver"
-	"github.com/troupe-dev/troupe/mcpserver/internal/visit"
 )
 
 // site is where pages are served: below Options.Base, or on this machine for stdio.

@@ -18,31 +18,39 @@ import (
 
 // Command returns the command.
 func Command(e *env.Env) *cobra.Command {
-	var address string
-	var open bool
+	var f consoleFlags
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Answer questions and look at runs in a browser",
-		Long: `Serve web pages over the store, to this machine only: what waits for a person, with a form to answer it, and every run
-with its steps. It prints a login link, which counts once and for ten minutes, and ends when it is interrupted.`,
-		Example: "  troupe console\n  troupe console --open\n  troupe console --http 127.0.0.1:8440",
-		Args:    env.NoArgs,
+		Long: `Serve web pages over the store: what waits for a person, with a form to answer it, every run with its steps, jobs and
+schedules. It serves this machine only, prints a login link, which counts once and for ten minutes, and ends when it is interrupted.
+
+Others than this machine reach it only with a login, by --users FILE (names, passwords and roles: see troupe serve users add --role)
+or at an OpenID provider (--auth-issuer), by the names of --host, and by https: of its own (--tls-cert, --tls-key) or a proxy's
+(--behind-proxy). Who answers a question is in the journal by the name of the login.`,
+		Example: `  troupe console
+  troupe console --open
+  troupe console --http 0.0.0.0:8443 --host console.example.com --tls-cert chain.pem --tls-key key.pem --users users.txt
+  troupe console --http 127.0.0.1:8440 --behind-proxy --host console.example.com --auth-issuer https://login.example.com --auth-client troupe --auth-role admins=operate`,
+		Args: env.NoArgs,
 		RunE: e.Stored(func(cmd *cobra.Command, _ []string, s store.Store) error {
-			return serve(cmd.Context(), e, s, address, open)
+			if err := f.settle(); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), e, s, &f)
 		}),
 	}
-	cmd.Flags().StringVar(&address, "http", "127.0.0.1:0", "listen on this `ADDRESS` of this machine; port 0 is a free one")
-	cmd.Flags().BoolVar(&open, "open", false, "open the login link in a browser")
+	f.add(cmd)
 	return cmd
 }
 
 // serve serves the console until ctx ends.
-func serve(ctx context.Context, e *env.Env, s store.Store, address string, open bool) error {
+func serve(ctx context.Context, e *env.Env, s store.Store, f *consoleFlags) error {
 	log, err := e.Logger()
 	if err != nil {
 		return err
 	}
-	listener, err := Listen("--http", address)
+	listener, err := f.listen()
 	if err != nil {
 		return err
 	}
@@ -51,7 +59,7 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 		return errors.Join(err, listener.Close())
 	}
 	defer quiet()
-	web, err := Serve(e, listener, s, log, nil)
+	web, err := serveWith(e, listener, s, log, nil, f)
 	if err != nil {
 		return err
 	}
@@ -60,8 +68,10 @@ func serve(ctx context.Context, e *env.Env, s store.Store, address string, open 
 	if _, err := fmt.Fprintln(e.Stdout, link); err != nil {
 		return err
 	}
-	e.Note("open the link in a browser: it counts once, and for ten minutes")
-	if open {
+	if f.users == "" && f.issuer == "" {
+		e.Note("open the link in a browser: it counts once, and for ten minutes")
+	}
+	if f.open {
 		if err := browser.Open(ctx, link); err != nil {
 			e.Note("open the link yourself: %v", err)
 		}

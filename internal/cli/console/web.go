@@ -46,7 +46,7 @@ func Listen(flag, address string) (net.Listener, error) {
 // Web is a console that is served.
 type Web struct {
 	console *console.Console
-	at      string
+	at      string // its pages, without a path
 	server  *http.Server
 	leave   context.CancelFunc // ends the event streams
 	served  chan error         // gets what ended it
@@ -55,19 +55,39 @@ type Web struct {
 // Serve serves a console over a store at a listener, which is the Web's from now on. Close it before the
 // store. Own describes this process, nil for one that runs no agents.
 func Serve(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own *admin.Options) (*Web, error) {
+	return serveWith(e, l, s, log, own, new(consoleFlags))
+}
+
+// serveWith is Serve for a console that others than this machine may reach, as the flags say.
+func serveWith(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own *admin.Options, f *consoleFlags) (*Web, error) {
 	ctx, leave := context.WithCancel(context.Background())
-	c, err := console.New(&console.Options{Store: s, Name: env.UserName(), Logger: log,
+	o := &console.Options{Store: s, Name: env.UserName(), Logger: log,
 		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) },
-		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own)})
+		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own)}
+	base, err := f.options(o, l)
 	if err != nil {
 		leave()
 		return nil, errors.Join(err, l.Close())
 	}
-	w := &Web{console: c, at: l.Addr().String(), leave: leave, served: make(chan error, 1)}
+	c, err := console.New(o)
+	if err != nil && o.Login != nil {
+		err = env.Usagef("--users, --auth-issuer: %w", err)
+	}
+	if err != nil {
+		leave()
+		return nil, errors.Join(err, l.Close())
+	}
+	w := &Web{console: c, at: base, leave: leave, served: make(chan error, 1)}
 	w.server = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	go func() { w.served <- w.server.Serve(netutil.LimitListener(l, maxConnections)) }() // ends with the server
+	l = netutil.LimitListener(l, maxConnections)
+	if f.tls != nil {
+		w.server.TLSConfig = f.tls
+		go func() { w.served <- w.server.ServeTLS(l, "", "") }() // ends with the server
+		return w, nil
+	}
+	go func() { w.served <- w.server.Serve(l) }() // ends with the server
 	return w, nil
 }
 
@@ -95,7 +115,7 @@ func processes(own *admin.Options) func(context.Context) ([]console.Process, err
 }
 
 // Link returns a new login link.
-func (w *Web) Link() string { return "http://" + w.at + w.console.LoginPath() }
+func (w *Web) Link() string { return w.at + w.console.LoginPath() }
 
 // Announce writes a login link to stderr, whatever else is written there.
 func (w *Web) Announce(e *env.Env) {

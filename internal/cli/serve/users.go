@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/troupe-dev/troupe/internal/cli/env"
+	"github.com/troupe-dev/troupe/internal/userfile"
 	"github.com/troupe-dev/troupe/mcpserver/authserver"
 )
 
@@ -31,24 +32,28 @@ of a user who is removed, or gets another password, end.`,
 			return nil
 		}
 	}
-	cmd.AddCommand(&cobra.Command{
+	var role string
+	add := &cobra.Command{
 		Use: "add FILE NAME", Short: "Add a user, or give a user another password",
 		Long: `Add a user to the file, which is made where there is none, or give a user another password. The password is asked for, or is the first
-line of stdin where that is no terminal. It has at least 8 bytes.`,
-		Example: "  troupe serve users add users.txt alice",
+line of stdin where that is no terminal. It has at least 8 bytes. --role says what the user may do in a console
+(troupe console --users): look, answer questions, or operate; without one the user keeps the role, and a new user may look.`,
+		Example: "  troupe serve users add users.txt alice\n  troupe serve users add --role operate users.txt bob",
 		Args:    file(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			password, err := readPassword(e, args[1])
 			if err != nil {
 				return err
 			}
-			if err := authserver.SetUser(args[0], args[1], password); err != nil {
+			if err := userfile.Set(args[0], args[1], password, role); err != nil {
 				return env.Usagef("%w", err)
 			}
 			e.Note("%s may log in", args[1])
 			return nil
 		},
-	}, &cobra.Command{
+	}
+	add.Flags().StringVar(&role, "role", "", "what the user may do in a console: look, answer or operate (default: as before, else look)")
+	cmd.AddCommand(add, &cobra.Command{
 		Use: "rm FILE NAME", Short: "Remove a user, whose logins end", Args: file(2),
 		Long:    "Remove a user from the file. A server that runs ends what the user has granted within half a minute.",
 		Example: "  troupe serve users rm users.txt alice",

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/netguard"
 	"github.com/troupe-dev/troupe/internal/oauth"
 )
 
@@ -66,6 +69,7 @@ type Arrival struct {
 	Issuer, Subject string
 	Back            string       // as it was given to Begin
 	Refresh         oauth.Secret // zero if the provider gave none
+	Claims          jsonx.Value  // of the ID token
 }
 
 // Finish takes the answer of the provider, and ends the login.
@@ -89,24 +93,24 @@ func (o *OpenID) Finish(w http.ResponseWriter, r *http.Request) (*Arrival, error
 	if err != nil {
 		return nil, err
 	}
-	subject, err := subjectOf(t.ID, client.Server.Issuer, client.ID, b.Nonce)
+	subject, claims, err := subjectOf(t.ID, client.Server.Issuer, client.ID, b.Nonce)
 	if err != nil {
 		return nil, err
 	}
 	o.Cookies.Set(w, o.Cookie, "", -time.Second)
-	return &Arrival{client.Server.Issuer, subject, b.Back, t.Refresh}, nil
+	return &Arrival{client.Server.Issuer, subject, b.Back, t.Refresh, claims}, nil
 }
 
 // subjectOf reads an ID token that came from the token endpoint itself, by TLS: its signature
 // says no more than that (OpenID Connect Core section 3.1.3.7).
-func subjectOf(token oauth.Secret, issuer, client, nonce string) (string, error) {
+func subjectOf(token oauth.Secret, issuer, client, nonce string) (subject string, all jsonx.Value, err error) {
 	parts := strings.Split(token.Reveal(), ".")
 	if len(parts) != 3 {
-		return "", errors.New("the provider gave no ID token")
+		return "", nil, errors.New("the provider gave no ID token")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return "", errors.New("the ID token is malformed")
+		return "", nil, errors.New("the ID token is malformed")
 	}
 	var claims struct {
 		Issuer   string      `json:"iss"`
@@ -117,25 +121,87 @@ func subjectOf(token oauth.Secret, issuer, client, nonce string) (string, error)
 		Nonce    string      `json:"nonce"`
 	}
 	if jsonx.Unmarshal(raw, &claims) != nil {
-		return "", errors.New("the ID token is malformed")
+		return "", nil, errors.New("the ID token is malformed")
 	}
 	var audience []string
 	if one, ok := jsonx.Text([]byte(claims.Audience)); ok {
 		audience = []string{one}
 	} else if jsonx.Unmarshal([]byte(claims.Audience), &audience) != nil {
-		return "", errors.New("the ID token is malformed")
+		return "", nil, errors.New("the ID token is malformed")
 	}
 	switch {
 	case claims.Issuer != issuer:
-		return "", fmt.Errorf("the ID token: %w", oauth.ErrIssuer)
+		return "", nil, fmt.Errorf("the ID token: %w", oauth.ErrIssuer)
 	case !slices.Contains(audience, client), len(audience) > 1 && claims.Party != client:
-		return "", errors.New("the ID token is for another client")
+		return "", nil, errors.New("the ID token is for another client")
 	case time.Unix(int64(claims.Expires), 0).Before(time.Now().Add(-time.Minute)):
-		return "", errors.New("the ID token has expired")
+		return "", nil, errors.New("the ID token has expired")
 	case nonce == "" || claims.Nonce != nonce:
-		return "", errors.New("the ID token answers another login")
+		return "", nil, errors.New("the ID token answers another login")
 	case claims.Subject == "" || len(claims.Subject) > 255:
-		return "", errors.New("the ID token has no subject")
+		return "", nil, errors.New("the ID token has no subject")
 	}
-	return claims.Subject, nil
+	return claims.Subject, raw, nil
+}
+
+// Provider is a client at an OpenID provider, whose endpoints are found by the provider's metadata.
+type Provider struct {
+	Issuer                 string
+	ClientID, ClientSecret string
+	PostSecret             bool         // the secret is in the body of requests
+	HTTP                   *http.Client // nil is replaced by Open
+
+	found atomic.Pointer[discovered] // nil before
+}
+
+// discovered is the client at the provider, by its metadata.
+type discovered struct {
+	client *oauth.Client
+	until  time.Time
+}
+
+const metadataLife = time.Hour
+
+// Open checks the provider. Without a client for HTTP it makes one that contacts the host of the issuer and
+// public addresses, with loopback also this machine.
+func (p *Provider) Open(loopback bool) error {
+	if p.ClientID == "" {
+		return errors.New("ClientID is empty")
+	}
+	if _, err := oauth.ServerAddresses(p.Issuer, loopback); err != nil {
+		return fmt.Errorf("Issuer: %w", err)
+	}
+	if p.HTTP != nil {
+		return nil
+	}
+	u, err := url.Parse(p.Issuer)
+	if err != nil {
+		return err
+	}
+	guard, err := netguard.New(&netguard.Options{Allow: []string{u.Host}, Loopback: loopback})
+	if err != nil {
+		return err
+	}
+	p.HTTP = guard.Client(nil)
+	return nil
+}
+
+// Client returns the client at the provider.
+func (p *Provider) Client(ctx context.Context) (*oauth.Client, error) {
+	if d := p.found.Load(); d != nil && time.Now().Before(d.until) {
+		return d.client, nil
+	}
+	server, err := oauth.FetchServer(ctx, p.HTTP, p.Issuer, oauth.OnLoopback(p.Issuer))
+	if err != nil {
+		return nil, fmt.Errorf("asking the provider where its endpoints are: %w", err)
+	}
+	c := &oauth.Client{Server: server, ID: p.ClientID, Method: oauth.AuthNone, Secret: oauth.NewSecret(p.ClientSecret)}
+	switch {
+	case p.ClientSecret != "" && p.PostSecret:
+		c.Method = oauth.AuthPost
+	case p.ClientSecret != "":
+		c.Method = oauth.AuthBasic
+	}
+	p.found.Store(&discovered{c, time.Now().Add(metadataLife)})
+	return c, nil
 }
