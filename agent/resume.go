@@ -35,12 +35,12 @@ type ResumeOptions struct {
 	// OnUnknown is what becomes of a call that may have had its effect, has no result, and is not
 	// declared safe to repeat. Empty is [Options].OnUnknown.
 	OnUnknown UnknownPolicy
-	// EndsJob is as in [RunOptions].
-	EndsJob func(*Result) *store.JobUpdate
 	// Drift is what becomes of the run if the instructions or the model of its agent, or its tools,
 	// are not as it has recorded them. Empty is [Options].OnDrift. The journal says what differs,
 	// in run.drifted.
 	Drift DriftPolicy
+
+	endsJob func(*Result) *store.JobUpdate // as in [RunOptions]
 }
 
 // DriftPolicy says how a run goes on whose agent or tools are not as it has recorded them.
@@ -182,7 +182,7 @@ func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, f
 		}
 		run.below.Store(child.Head.ID, child)
 	}
-	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, EndsJob: o.EndsJob}, from); err != nil {
+	if err := a.complete(ctx, run, &own, &RunOptions{Tenant: o.Tenant, Sampler: o.Sampler, endsJob: o.endsJob}, from); err != nil {
 		return nil, err
 	}
 	if err := a.stopOnDrift(ctx, re, own.Tools); err != nil {
@@ -275,7 +275,7 @@ func (a *Agent) again(ctx context.Context, found *Run, o *RunOptions) (*Run, err
 	if found.works() || found.loop != nil && !errors.Is(found.loop.Outcome().Err, ErrSuspended) {
 		return found, nil
 	}
-	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, EndsJob: o.EndsJob})
+	run, err := a.rt.Resume(ctx, found.id, &ResumeOptions{Agent: a, OnAsk: o.OnAsk, Tenant: o.Tenant, Sampler: o.Sampler, OnUnknown: o.OnUnknown, endsJob: o.endsJob})
 	var refused *NotResumableError
 	switch {
 	case errors.As(err, &refused):

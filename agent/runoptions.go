@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -38,10 +39,15 @@ type RunOptions struct {
 	// History is the conversation of an earlier run, from [Runtime.Conversation], that the
 	// prompt continues. Nil begins a new one.
 	History []llm.Message
-	// EndsJob returns the end of the job whose attempt the run is, as package worker does. A run
-	// that ends with an answer has it written in one transaction with its own end: see
-	// [store.Append]. It must not block, and must be valid. Nil is no job.
-	EndsJob func(*Result) *store.JobUpdate
+
+	endsJob func(*Result) *store.JobUpdate // see [jobhook.Hooks]; nil is no job
+}
+
+func init() {
+	jobhook.Register(&jobhook.Hooks[RunOptions, ResumeOptions, Result]{
+		Starts:  func(o *RunOptions, ends func(*Result) *store.JobUpdate) { o.endsJob = ends },
+		Resumes: func(o *ResumeOptions, ends func(*Result) *store.JobUpdate) { o.endsJob = ends },
+	})
 }
 
 // asked are the connections of a run, and the answerers of its servers; the runs that it

@@ -88,7 +88,7 @@ type work struct {
 
 func newWork(w *Worker, j store.Job, draining bool) *work {
 	return &work{w: w, job: j, draining: draining, parking: parking{w: w}, allowance: allowance{left: j.Timeout},
-		updates: updates{store: w.store, owner: w.owner, lease: store.JobLease{ID: j.ID, Epoch: j.Epoch}}}
+		updates: updates{w: w, lease: store.JobLease{ID: j.ID, Epoch: j.Epoch}}}
 }
 
 // Receive handles what is the same in every state; the rest is the state's.
@@ -197,7 +197,9 @@ func (j *work) resume(c *actors.Context) {
 				return nil, &agent.NotResumableError{Run: run, Why: "it is being ended here"}
 			}
 		}
-		return rt.Resume(ctx, run, &agent.ResumeOptions{Agent: a, EndsJob: ends})
+		o := &agent.ResumeOptions{Agent: a}
+		hooks.Resumes(o, ends)
+		return rt.Resume(ctx, run, o)
 	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
 
@@ -299,7 +301,9 @@ func (j *work) begin(c *actors.Context) {
 	j.state, j.begins = j.starting, true
 	a, job, ends := j.w.agents[j.job.Agent], j.job, jobEnd(j.updates.lease, j.w.owner)
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
-		return a.Start(ctx, job.Prompt, &agent.RunOptions{ID: job.Run, Input: job.Input, EndsJob: ends})
+		o := &agent.RunOptions{ID: job.Run, Input: job.Input}
+		hooks.Starts(o, ends)
+		return a.Start(ctx, job.Prompt, o)
 	}, func(run *agent.Run, err error) any { return started{run, err, false} })
 }
 

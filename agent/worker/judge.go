@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
+	"github.com/troupe-dev/troupe/agent/internal/jobhook"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -66,6 +67,9 @@ func (j *work) judge(c *actors.Context, m outcome) {
 
 // ending returns what decides how the job leaves.
 func (j *work) ending() ending { return ending{&j.job, &j.w.opts, j.counted, j.draining} }
+
+// hooks are functions of package agent that serve jobs only.
+var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, agent.Result]]()
 
 // jobEnd returns the end of a job whose run has an answer: it is written with the run's last event.
 func jobEnd(lease store.JobLease, owner string) func(*agent.Result) *store.JobUpdate {

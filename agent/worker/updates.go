@@ -18,8 +18,7 @@ type write struct {
 
 // updates are those of one job on their way to the store: one at a time, in order.
 type updates struct {
-	store   store.Store
-	owner   string
+	w       *Worker
 	lease   store.JobLease
 	queue   []write
 	writing bool          // the first of them is being written
@@ -45,8 +44,8 @@ func (u *updates) flush(c *actors.Context) {
 		return
 	}
 	u.writing = true
-	s, up := u.store, u.queue[0].update
-	up.JobLease, up.Owner = u.lease, u.owner
+	s, up := u.w.store, u.queue[0].update
+	up.JobLease, up.Owner = u.lease, u.w.owner
 	actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.UpdateJob(ctx, up) },
 		func(job store.Job, err error) any { return wrote{job, err} })
 }
