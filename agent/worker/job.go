@@ -48,12 +48,8 @@ type (
 		effects *effects
 		err     error
 	}
-	lookedUp  struct{ err error } // the run of a lost job
-	suspended struct{ err error }
-	wrote     struct {
-		job store.Job
-		err error
-	}
+	lookedUp     struct{ err error } // the run of a lost job
+	suspended    struct{ err error }
 	leaseChecked struct {
 		job store.Job
 		err error
@@ -202,13 +198,6 @@ func (j *work) resume(c *actors.Context) {
 		return rt.Resume(ctx, run, o)
 	}, func(run *agent.Run, err error) any { return started{run, err, true} })
 }
-
-// suspectAfter is how often a job's worker is lost until the job runs alone.
-const suspectAfter = 2
-
-// suspect reports whether j may have ended the processes of its workers. It runs with no
-// other job beside it, so that it takes none with it.
-func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
 
 // waitingAside waits until the job can begin alone.
 func (j *work) waitingAside(c *actors.Context, msg any) {

@@ -56,6 +56,13 @@ const (
 	aside
 )
 
+// suspectAfter is how often a job's worker is lost until the job runs alone.
+const suspectAfter = 2
+
+// suspect reports whether j may have ended the processes of its workers. It runs with no
+// other job beside it, so that it takes none with it.
+func suspect(j store.Job) bool { return j.Losses >= suspectAfter && !j.Lost }
+
 // entry is a job on the board.
 type entry struct {
 	job   store.Job
@@ -67,7 +74,9 @@ type entry struct {
 
 // board is the state that the claimer, the jobs and readers of [Status] share.
 type board struct {
-	mu       sync.Mutex // guards all fields: Status, Counts and WaitsFor read them at any time, also when no claimer runs; several actors change them in passing
+	// mu guards all fields. Status, Counts and WaitsFor read them at any time, also when no
+	// claimer runs; the actors change them in passing.
+	mu       sync.Mutex
 	jobs     map[string]*entry
 	phases   [4]int // how many jobs are in each
 	suspects int    // of them, the jobs that were begun and are not parked

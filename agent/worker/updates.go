@@ -16,6 +16,12 @@ type write struct {
 	then   func(*actors.Context) // the next step, once it is written; nil for none
 }
 
+// wrote is a message to the job's actor itself: the store has answered an update.
+type wrote struct {
+	job store.Job
+	err error
+}
+
 // updates are those of one job on their way to the store: one at a time, in order.
 type updates struct {
 	w       *Worker
