@@ -97,6 +97,15 @@ func (r *Run) Done() <-chan struct{} {
 	return r.loop.Ended()
 }
 
+// Saying returns what the model has said so far in the turn under way, and the number of the turn; zero between
+// turns, and for a run of another process or of the past. It looks without being a reader of the run.
+func (r *Run) Saying() (turn int, text string) {
+	if r.record == nil {
+		return 0, ""
+	}
+	return r.record.Events().Saying(func(ev Event) bool { _, again := ev.(TurnRestarted); return again })
+}
+
 // Wait waits until the run has ended, or for ctx, which does not cancel it, and returns
 // as Result does. Only if the wait itself fails there is no Result.
 func (r *Run) Wait(ctx context.Context) (*Result, error) {

@@ -32,8 +32,8 @@ var nasty = []string{
 }
 
 // ours are the elements that our templates have.
-var ours = strings.Fields("html head meta title link script body a header strong nav form button main p h1 h2 ul ol li dl dt dd table thead tbody tr th td time code pre blockquote " +
-	"span br details summary label input select option textarea fieldset legend div svg g rect text path line circle title desc defs figure figcaption small section article aside footer caption datalist")
+var ours = strings.Fields("html head meta title link script body a header strong nav form button main p h1 h2 h3 h4 ul ol li dl dt dd table thead tbody tr th td time code pre blockquote " +
+	"span br details summary label input select option textarea fieldset legend div svg g rect text path line polyline circle title desc defs figure figcaption small section article aside footer caption datalist")
 
 // markup reports what of a page is not ours: an element, a handler of an event, or a link that leads off the console.
 func markup(page string) (bad []string) {

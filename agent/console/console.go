@@ -42,6 +42,9 @@ type Options struct {
 	// HTTPS says that browsers reach the console by https though it is served without: by a proxy, which
 	// adds the address of its client to X-Forwarded-For. Over TLS of its own it is so anyway.
 	HTTPS bool
+	// Runs is how an [Operator] cancels, parks, resumes and forks runs. Nil permits none of that: the
+	// pages say which command does it. [Handler] fills it in.
+	Runs RunControl
 	// Visitor returns who makes a request, as the journal names who has answered, and the role.
 	// Nil admits a browser that has opened a login link: see [Console.LoginPath].
 	Visitor func(*http.Request) (name string, role Role)
@@ -101,6 +104,11 @@ func New(o *Options) (*Console, error) {
 	c.mux.HandleFunc("POST /servers/{pid}/{server}/reconnect", c.page(Operator, c.reconnect))
 	c.mux.HandleFunc("GET /models", c.page(Viewer, c.models))
 	c.mux.HandleFunc("GET /tree", c.page(Viewer, c.tree))
+	c.mux.HandleFunc("GET /runs/{run}/{operation}", c.page(Operator, c.operation))
+	c.mux.HandleFunc("POST /runs/{run}/{operation}", c.page(Operator, c.operate))
+	c.mux.HandleFunc("GET /runs/{run}/export", c.page(Operator, c.export))
+	c.mux.HandleFunc("GET /runs/{run}/diff", c.page(Viewer, c.diff))
+	c.mux.HandleFunc("GET /runs/{run}/turns/{turn}", c.page(Viewer, c.request))
 	c.mux.HandleFunc("GET /live", c.page(Viewer, c.live))
 	c.mux.HandleFunc("GET /assets/{name}", c.asset)
 	c.mux.HandleFunc("GET /login", c.loginPage)

@@ -11,7 +11,7 @@ import (
 )
 
 // Handler returns a console over the store of a runtime, for the program that has opened it. Of o,
-// nil is the same as the zero value, Store, Wake and Processes are the runtime's unless they are set.
+// nil is the same as the zero value, Store, Wake, Processes and Runs are the runtime's unless they are set.
 func Handler(rt *agent.Runtime, o *Options) (*Console, error) {
 	own := *cmp.Or(o, new(Options))
 	if own.Store == nil {
@@ -26,6 +26,9 @@ func Handler(rt *agent.Runtime, o *Options) (*Console, error) {
 	if own.Processes == nil {
 		local := admin.NewLocal(inspect.Options(rt, "this program", nil))
 		own.Processes = func(context.Context) ([]Process, error) { return []Process{local}, nil }
+	}
+	if own.Runs == nil {
+		own.Runs = ControlOf(rt)
 	}
 	return New(&own)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -50,6 +51,7 @@ func (c *Console) live(v *visit) error {
 	if send("retry: 2000\n\n") != nil {
 		return nil
 	}
+	said := ""
 	look, beat, end := time.NewTicker(lookEvery), time.NewTicker(beatEvery), time.NewTimer(streamLife)
 	defer look.Stop()
 	defer beat.Stop()
@@ -65,6 +67,11 @@ func (c *Console) live(v *visit) error {
 				return nil
 			}
 		case <-look.C:
+			if text := c.said(v.r); text != said && text != "" {
+				if said = text; send("event: text\ndata: "+said+"\n\n") != nil {
+					return nil
+				}
+			}
 			now, err := state(v.r.Context())
 			if err != nil || now == last { // a store that is busy: the next look
 				continue
@@ -98,13 +105,20 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 			a, err := s.Ask(ctx, q.Get("ask"))
 			return string(a.Status), err
 		}
-	case q.Get("run") != "":
+	case q.Get("run") != "": // and those that it has started
 		return func(ctx context.Context) (string, error) {
-			run, err := s.Run(ctx, q.Get("run"))
-			if errors.Is(err, store.ErrNotFound) {
-				return "removed", nil
+			text := ""
+			for _, id := range q["run"][:min(len(q["run"]), maxNested+1)] {
+				run, err := s.Run(ctx, id)
+				if errors.Is(err, store.ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					return "", err
+				}
+				text += fmt.Sprint(run.Seq, run.Owner, run.Epoch, run.Leased(time.Now()), " ")
 			}
-			return fmt.Sprint(run.Seq, run.Owner, run.Epoch), err
+			return text, nil
 		}
 	case q.Has("jobs"):
 		return func(ctx context.Context) (string, error) { return jobsStand(ctx, s) }
@@ -142,4 +156,25 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 		}
 	}
 	return nil
+}
+
+// said returns what the model of the run that a request follows says in the turn under way, as JSON; empty
+// for none.
+func (c *Console) said(r *http.Request) string {
+	run := r.URL.Query().Get("run")
+	if run == "" {
+		return ""
+	}
+	turn, text, seen := c.saying(r.Context(), run)
+	if !seen || turn == 0 {
+		return ""
+	}
+	raw, err := jsonx.Marshal(struct {
+		Turn int    `json:"turn"`
+		Text string `json:"text"`
+	}{turn, text})
+	if err != nil {
+		return "" // not UTF-8
+	}
+	return string(raw)
 }

@@ -125,3 +125,11 @@ func took(d time.Duration) string {
 	}
 	return d.Round(time.Second).String()
 }
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

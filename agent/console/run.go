@@ -1,18 +1,28 @@
 package console
 
 import (
-	"encoding/json"
-	"strings"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store"
 )
 
-// maxSteps bounds the events of a run that a page shows: the last ones.
-const maxSteps = 500
+// The bounds of a run's page: what does not fit is in the export.
+const (
+	maxSteps  = 300      // the last ones; with ?all ten times as many
+	maxNested = 20       // runs of sub-agents that are shown with it
+	maxDepth  = 4        // of them, one below the other
+	maxShown  = 64 << 10 // bytes of a text
+)
 
 // runPage is a run: how it stands, its times, and its steps.
 type runPage struct {
@@ -22,20 +32,22 @@ type runPage struct {
 	Usage                 runlog.Usage
 	Cost                  llm.Money
 	Turns, Calls          int
+	From                  string          // the run that it is a fork of; empty for none
 	Open                  []question.View // that wait for a person
-	Below                 []runLine       // runs that it has started
 	Chart                 *chart
-	Steps                 []step
-	Left                  int // steps before these
+	*nested
+	Left     int    // steps before these
+	Running  bool   // a process works on it
+	Streams  bool   // what the model says is seen while it says it
+	Saying   string // by now
+	Operates bool   // the visitor may change runs
 }
 
-// step is one event.
-type step struct {
-	Seq  int64
-	Time time.Time
-	Type string
-	Text string
-	Body json.RawMessage
+// nested is the steps of a run and of those that it has started.
+type nested struct {
+	Head    runLine
+	Steps   []*step
+	entries []runlog.Entry
 }
 
 func (c *Console) run(v *visit) error {
@@ -44,30 +56,25 @@ func (c *Console) run(v *visit) error {
 	if err != nil {
 		return err
 	}
-	entries, err := runlog.Entries(ctx, s, head.ID)
+	room := maxNested
+	n, err := c.nest(ctx, &head, 0, &room)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	p := runPage{runLine: lineOf(&head, now), Left: max(0, len(entries)-maxSteps)}
-	p.say(runlog.StateOf(entries))
-	tools := make(map[string]string)
-	for i := range entries {
-		text := runlog.Describe(&entries[i], tools)
-		if i < p.Left {
-			continue
-		}
-		ev, err := entries[i].Encode()
-		if err != nil {
-			return err
-		}
-		p.Steps = append(p.Steps, step{entries[i].Seq, entries[i].Time, entries[i].Type, text, ev.Body})
-	}
+	p := runPage{runLine: n.Head, nested: n, Running: !head.State.Ended() && head.Leased(now), Operates: v.role >= Operator}
+	p.say(runlog.StateOf(n.entries))
 	end := now
-	if head.State.Ended() || !head.Leased(now) {
+	if !p.Running {
 		end = head.Updated
 	}
-	p.Chart = chartOf(entries, end)
+	p.Chart = chartOf(n, end)
+	most := maxSteps
+	if v.r.URL.Query().Has("all") {
+		most *= 10
+	}
+	p.Left = max(0, len(n.Steps)-most)
+	n.Steps = n.Steps[p.Left:]
 	open, err := s.Asks(ctx, store.AskQuery{Run: head.ID, Status: store.AskPending})
 	if err != nil {
 		return err
@@ -75,21 +82,86 @@ func (c *Console) run(v *visit) error {
 	for i := range open {
 		p.Open = append(p.Open, question.Read(&open[i]))
 	}
-	below, err := s.Runs(ctx, store.Query{Parent: head.ID, Limit: maxListed})
-	if err != nil {
-		return err
+	if p.Running {
+		_, p.Saying, p.Streams = c.saying(ctx, head.ID)
 	}
-	p.Below = linesOf(below, now)
 	live := ""
 	if !head.State.Ended() {
-		live = "run=" + head.ID
+		live = url.Values{"run": n.under(nil)}.Encode()
 	}
 	return c.show(v, "run", view{Title: "Run", Live: live, Body: p})
+}
+
+// nest reads a run and those that its calls have started, as far as there is room.
+func (c *Console) nest(ctx context.Context, head *store.Run, depth int, room *int) (*nested, error) {
+	n := &nested{Head: lineOf(head, time.Now())}
+	steps := newSteps(depth == 0)
+	for ev, err := range store.Replay(ctx, c.opts.Store, head.ID, 0) {
+		if err != nil {
+			return nil, err
+		}
+		e, err := runlog.Decode(ev)
+		if err != nil {
+			return nil, err
+		}
+		n.entries = append(n.entries, e)
+		steps.add(&e, ev.Body)
+	}
+	n.Steps = steps.all
+	for _, st := range n.Steps {
+		if st.Run == "" || depth+1 >= maxDepth || *room == 0 {
+			continue
+		}
+		below, err := c.opts.Store.Run(ctx, st.Run)
+		if errors.Is(err, store.ErrNotFound) { // it was not begun, or is removed
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		*room--
+		if st.Below, err = c.nest(ctx, &below, depth+1, room); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// under returns the ID of the run and those of the runs below it that have not ended.
+func (n *nested) under(ids []string) []string {
+	if !n.Head.Run.State.Ended() {
+		ids = append(ids, n.Head.ID)
+	}
+	for _, st := range n.Steps {
+		if st.Below != nil {
+			ids = st.Below.under(ids)
+		}
+	}
+	return ids
+}
+
+// maxSaying bounds what is shown of a turn under way: the end of it.
+const maxSaying = 8 << 10
+
+// saying returns what the model has said so far in the turn under way; seen is false where that is
+// known when the turn has ended.
+func (c *Console) saying(ctx context.Context, run string) (turn int, text string, seen bool) {
+	if c.opts.Runs == nil {
+		return 0, "", false
+	}
+	turn, text, err := c.opts.Runs.Saying(ctx, run)
+	if len(text) > maxSaying {
+		text = clip.Valid("…" + text[len(text)-maxSaying:])
+	}
+	return turn, text, err == nil
 }
 
 // say takes over what the journal says of the run as a whole.
 func (p *runPage) say(s *runlog.State) {
 	p.Model, p.Usage, p.Cost, p.Turns, p.Calls = s.Agent.Model, s.Usage, s.Spent.Cost, s.Steps, s.ToolCalls
+	if s.Forked != nil {
+		p.From = s.Forked.From
+	}
 	if b := s.Started; b != nil && len(b.Input) > 0 {
 		p.Prompt = b.Input[len(b.Input)-1].Content.Text()
 	}
@@ -101,80 +173,60 @@ func (p *runPage) say(s *runlog.State) {
 	}
 }
 
-// chart is the times of a run: a row for each turn, call and question.
-type chart struct {
-	Rows   []bar
-	Height int
-	Took   string
-	Left   int // rows that are not shown
+// requestPage is what a model was asked in a turn.
+type requestPage struct {
+	ID       string
+	Turn     int
+	Model    string
+	System   string
+	Tools    []runlog.ToolRef
+	Texts    []runlog.ServerText
+	Messages []message
 }
 
-// bar is one row; X and Width are of a thousand.
-type bar struct {
-	Kind, Name, Took string
-	X, Width, Y      int
-	Open             bool
-	begin, end       time.Time
+// message is a message of a conversation.
+type message struct {
+	Role  string
+	Parts []part
 }
 
-// The chart's bounds, in rows and units of the drawing.
-const (
-	maxRows   = 200
-	rowHeight = 18
-	chartWide = 1000
-)
-
-// chartOf draws the events of a run up to a time.
-func chartOf(entries []runlog.Entry, end time.Time) *chart {
-	if len(entries) == 0 {
-		return nil
+// request shows what the model was asked in a turn.
+func (c *Console) request(v *visit) error {
+	turn, err := strconv.Atoi(v.r.PathValue("turn"))
+	if err != nil {
+		return store.ErrNotFound
 	}
-	var all []*bar
-	open := make(map[string]*bar)
-	begin := func(key, kind, name string, at time.Time) {
-		b := &bar{Kind: kind, Name: name, begin: at, Open: true}
-		open[key], all = b, append(all, b)
+	id := v.r.PathValue("run")
+	entries, err := runlog.Entries(v.r.Context(), c.opts.Store, id)
+	if err != nil {
+		return err
 	}
-	stop := func(key string, at time.Time) {
-		if b := open[key]; b != nil {
-			b.end, b.Open = at, false
-			delete(open, key)
-		}
-	}
+	var s runlog.State
 	for i := range entries {
-		e := &entries[i]
-		switch b := e.Body.(type) {
-		case *runlog.ModelIntent:
-			begin("turn", "turn", "model", e.Time)
-		case *runlog.ModelResult:
-			if t := open["turn"]; t != nil {
-				t.Name = "model, " + string(b.Finish)
+		if b, ok := entries[i].Body.(*runlog.ModelIntent); ok && b.Turn == turn {
+			p := requestPage{ID: id, Turn: turn, Model: s.Agent.Model, System: s.Agent.System, Tools: s.Listed.Tools, Texts: s.Listed.Texts}
+			for _, m := range s.Messages() {
+				p.Messages = append(p.Messages, messageOf(&m))
 			}
-			stop("turn", e.Time)
-		case *runlog.ModelFailed:
-			stop("turn", e.Time)
-		case *runlog.ToolIntent:
-			begin("call "+e.Key, "call", b.Tool, e.Time)
-		case *runlog.ToolResult, *runlog.ToolUnknown:
-			stop("call "+e.Key, e.Time)
-		case *runlog.AskOpened:
-			begin("ask "+e.Key, "ask", "asks: "+strings.TrimSpace(b.Ask.Kind+" "+b.Ask.Tool), e.Time)
-		case *runlog.AskSettled:
-			stop("ask "+e.Key, e.Time)
+			return c.show(v, "request", view{Title: "Request", Body: p})
+		}
+		s.Add(&entries[i])
+	}
+	c.say(v.w, v.r, http.StatusNotFound, "The run has no turn of this number.")
+	return nil
+}
+
+func messageOf(m *llm.Message) message {
+	out := message{Role: string(m.Role)}
+	for _, content := range m.Content {
+		switch b := content.(type) {
+		case *mcp.ToolUseContent:
+			out.Parts = append(out.Parts, part{"Calls " + b.Name, indent(b.Input)})
+		case *mcp.ToolResultContent:
+			out.Parts = append(out.Parts, resultParts(b.Content, b.StructuredContent)...)
+		default:
+			out.Parts = append(out.Parts, contentPart("", content))
 		}
 	}
-	first := entries[0].Time
-	whole := max(end.Sub(first), time.Millisecond)
-	c := &chart{Took: took(whole), Left: max(0, len(all)-maxRows)}
-	for i, b := range all[c.Left:] {
-		if b.Open {
-			b.end = end
-		}
-		at := func(t time.Time) int { return int(min(max(t.Sub(first), 0), whole) * chartWide / whole) }
-		b.X, b.Y, b.Took = at(b.begin), i*rowHeight, took(b.end.Sub(b.begin))
-		b.Width = max(at(b.end)-b.X, 3)
-		c.Rows = append(c.Rows, *b)
-	}
-	c.Height = len(c.Rows) * rowHeight
-	return c
+	return out
 }

@@ -259,3 +259,47 @@ func TestDir(t *testing.T) {
 		t.Errorf("Dir(%d bytes): got %q, want a short name of its own", len(long), got)
 	}
 }
+
+// oneRun works on the run "r".
+type oneRun struct{ did []string }
+
+func (o *oneRun) note(run, what string) error {
+	if run != "r" {
+		return store.ErrNotFound
+	}
+	o.did = append(o.did, what)
+	return nil
+}
+
+func (o *oneRun) Cancel(_ context.Context, run, cause string) error {
+	return o.note(run, "cancel: "+cause)
+}
+func (o *oneRun) Park(_ context.Context, run string) error { return o.note(run, "park") }
+func (o *oneRun) Saying(_ context.Context, run string) (int, string, error) {
+	return 2, "It is …", o.note(run, "text")
+}
+
+// Another process cancels and parks a run, and reads what its model says; a run of no concern is not found.
+func TestRuns(t *testing.T) {
+	runs := new(oneRun)
+	c := listen(t, folder(t), admin.Options{System: newSystem(t), Runs: runs})
+	if err := c.Cancel(t.Context(), "r", "by a & b"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Park(t.Context(), "r"); err != nil {
+		t.Error(err)
+	}
+	if turn, text, err := c.Saying(t.Context(), "r"); turn != 2 || text != "It is …" || err != nil {
+		t.Errorf("Saying: got %d, %q, %v", turn, text, err)
+	}
+	if got := strings.Join(runs.did, ", "); got != "cancel: by a & b, park, text" {
+		t.Errorf("done: %s", got)
+	}
+	if err := c.Cancel(t.Context(), "other/../r", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("another run: got %v, want %v", err, store.ErrNotFound)
+	}
+	none := listen(t, folder(t), admin.Options{System: newSystem(t)})
+	if err := none.Park(t.Context(), "r"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a process without runs: got %v, want %v", err, store.ErrNotFound)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/store"
 )
 
 // maxAnswer bounds what a client reads: [MaxActors] with long paths fit.
@@ -132,6 +133,8 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 		return nil, fmt.Errorf("process %d: its answer is longer than %d bytes", c.pid, maxAnswer)
 	case resp.StatusCode == http.StatusNotFound && strings.Contains(string(body), ErrNoServer.Error()):
 		return nil, fmt.Errorf("process %d: %w", c.pid, ErrNoServer)
+	case resp.StatusCode == http.StatusNotFound && strings.HasPrefix(path, "/runs/"):
+		return nil, fmt.Errorf("process %d does not work on the run: %w", c.pid, store.ErrNotFound)
 	case resp.StatusCode/100 != 2:
 		return nil, fmt.Errorf("process %d: %s: %.200s", c.pid, resp.Status, body)
 	}

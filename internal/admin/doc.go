@@ -14,8 +14,9 @@
 //	}
 //
 // It is plain HTTP: GET /tree, /servers, /servers/{name}, /models, /status and /health, POST /wake and
-// /servers/{name}/reconnect. A [Local] answers the same for the process itself. No request changes
-// a run or carries a prompt: a process that may do that has the store.
+// /servers/{name}/reconnect; of runs GET /runs/{id}/text, POST /runs/{id}/cancel and /runs/{id}/park. A [Local]
+// answers the same for the process itself, but for runs. No request begins a run or carries a prompt: a process
+// that may do that has the store.
 //
 // # Access
 //

@@ -31,6 +31,8 @@ type Options struct {
 	Wake func()
 	// Status is the answer of GET /status, as JSON. Nil answers {}.
 	Status func() any
+	// Runs changes runs of the process. Nil lets other processes change none.
+	Runs Runs
 	// Inspector shows the servers and models of the process. Nil shows none.
 	Inspector Inspector
 }
@@ -101,6 +103,7 @@ func (s *Server) handler() http.Handler {
 		return struct{}{}, s.Reconnect(r.Context(), r.PathValue("name"))
 	})
 	serve(mux, s, "GET /models", func(r *http.Request) (any, error) { return s.Models(r.Context()) })
+	s.serveRuns(mux)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		if s.opts.Status == nil {
 			s.answer(w, struct{}{})
@@ -122,7 +125,7 @@ func serve(mux *http.ServeMux, s *Server, path string, f func(*http.Request) (an
 	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r)
 		switch {
-		case errors.Is(err, ErrNoServer):
+		case errors.Is(err, ErrNoServer), errors.Is(err, store.ErrNotFound):
 			http.Error(w, err.Error(), http.StatusNotFound)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -1,12 +1,13 @@
 // Keeps a page current: when what it follows has changed, its main part is loaded again. A page
-// whose form was touched, or that shows a step, is left, and says that it has changed.
+// whose form was touched is left, and says that it has changed. Steps that are open stay open. What
+// the model says in the turn under way comes as it says it.
 "use strict";
 (() => {
   const follow = document.currentScript.dataset.follow;
   let touched = false;
   let loading = false;
   let again = false;
-  document.addEventListener("input", (e) => { if (e.target.closest("form.answer")) touched = true; });
+  document.addEventListener("input", (e) => { if (e.target.closest("form")) touched = true; });
 
   let last = document.getElementById("main").innerHTML; // as the console has sent it
 
@@ -25,18 +26,25 @@
   }
 
   function show(page, main, fresh) {
-    if (touched || main.querySelector("details[open]")) {
+    if (touched || main.querySelector("details[open]:not([id])")) {
       document.getElementById("stale").hidden = false;
       return;
     }
-    const focus = document.activeElement && document.activeElement.getAttribute("href");
+    const active = document.activeElement;
+    const focus = active && (active.matches("summary") ? active.parentElement.id : active.getAttribute("href"));
     last = fresh.innerHTML;
+    const stay = new Map([...main.querySelectorAll("details[id]")].map((d) => [d.id, d.open]));
+    for (const d of fresh.querySelectorAll("details[id]")) if (stay.has(d.id)) d.open = stay.get(d.id);
     main.replaceChildren(...fresh.childNodes);
     document.title = page.title;
-    if (focus) main.querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
+    if (focus) main.querySelector(`a[href="${CSS.escape(focus)}"], details[id="${CSS.escape(focus)}"] > summary`)?.focus();
   }
 
   const stream = new EventSource(follow);
   stream.addEventListener("changed", load);
   stream.addEventListener("open", load); // of what has changed before, the stream says nothing
+  stream.addEventListener("text", (e) => {
+    const box = document.getElementById("stream");
+    if (box) box.textContent = JSON.parse(e.data).text;
+  });
 })();

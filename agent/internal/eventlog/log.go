@@ -232,6 +232,30 @@ func (l *Log[H, E]) Text(turn int, delta string, thinking bool) {
 	})
 }
 
+// Saying returns the text so far of the turn under way, and its number; zero for none. Void reports that
+// with an event that is not written down the turn has begun anew.
+func (l *Log[H, E]) Saying(void func(E) bool) (turn int, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var head H
+	for _, i := range slices.Backward(l.items) {
+		switch {
+		case i.entry != nil:
+			switch i.entry.Body.(type) {
+			case *runlog.ModelIntent, *runlog.ModelResult, *runlog.ModelFailed, *runlog.RunFinished:
+				return turn, text
+			}
+		case i.passing != nil:
+			if void(i.passing(head)) {
+				return turn, text
+			}
+		case !i.thinking:
+			turn, text = i.turn, string(i.text)+text
+		}
+	}
+	return turn, text
+}
+
 // Progress notes the progress of a call. Only the newest of a call under way is kept.
 func (l *Log[H, E]) Progress(key string, event func(H) E) {
 	l.update(func() {

@@ -63,7 +63,7 @@ func serveWith(e *env.Env, l net.Listener, s store.Store, log *slog.Logger, own 
 	ctx, leave := context.WithCancel(context.Background())
 	o := &console.Options{Store: s, Name: env.UserName(), Logger: log,
 		Workers: func(ctx context.Context) []worker.Status { return jobs.Workers(ctx, e) },
-		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own)}
+		Wake:    func() { e.WakeAll(ctx) }, Processes: processes(own), Runs: &control{e, s}}
 	base, err := f.options(o, l)
 	if err != nil {
 		leave()

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"github.com/troupe-dev/troupe/agent/console"
 	"github.com/troupe-dev/troupe/internal/admin"
 	"github.com/troupe-dev/troupe/internal/cli/env"
 	"github.com/troupe-dev/troupe/internal/inspect"
@@ -11,6 +12,7 @@ import (
 func AdminOptions(o *Opened, command string, wake func(), waits func(run string) string, status func() any) admin.Options {
 	opts := inspect.Options(o.Runtime, command, waits)
 	opts.Store, opts.Wake, opts.Status = o.Store, wake, status
+	opts.Runs = console.ControlOf(o.Runtime)
 	return opts
 }
 
