@@ -39,6 +39,9 @@ type begun struct {
 // loginLife bounds the time that a person has at the provider.
 const loginLife = 10 * time.Minute
 
+// providerTime bounds a wait for the provider, while a browser waits for its answer.
+const providerTime = 30 * time.Second
+
 // Begin sends a browser to the provider. It changes nothing but a cookie.
 func (o *OpenID) Begin(w http.ResponseWriter, r *http.Request, back string, scopes []string, params map[string]string) error {
 	client, err := o.Client(r.Context())
@@ -87,7 +90,7 @@ func (o *OpenID) Finish(w http.ResponseWriter, r *http.Request) (*Arrival, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), providerTime)
 	defer cancel()
 	t, err := client.Token(ctx, o.HTTP, oauth.CodeGrant(a, code), "")
 	if err != nil {
@@ -108,9 +111,16 @@ func subjectOf(token oauth.Secret, issuer, client, nonce string) (subject string
 	if len(parts) != 3 {
 		return "", nil, errors.New("the provider gave no ID token")
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
+	head, err1 := base64.RawURLEncoding.DecodeString(parts[0])
+	raw, err2 := base64.RawURLEncoding.DecodeString(parts[1])
+	var header struct {
+		Algorithm string `json:"alg"`
+	}
+	switch {
+	case err1 != nil, err2 != nil, jsonx.Unmarshal(head, &header) != nil:
 		return "", nil, errors.New("the ID token is malformed")
+	case parts[2] == "", strings.EqualFold(header.Algorithm, "none"): // section 2: not without asking for it
+		return "", nil, errors.New("the ID token is not signed")
 	}
 	var claims struct {
 		Issuer   string      `json:"iss"`
@@ -191,6 +201,8 @@ func (p *Provider) Client(ctx context.Context) (*oauth.Client, error) {
 	if d := p.found.Load(); d != nil && time.Now().Before(d.until) {
 		return d.client, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, providerTime)
+	defer cancel()
 	server, err := oauth.FetchServer(ctx, p.HTTP, p.Issuer, oauth.OnLoopback(p.Issuer))
 	if err != nil {
 		return nil, fmt.Errorf("asking the provider where its endpoints are: %w", err)
