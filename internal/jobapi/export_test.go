@@ -33,6 +33,9 @@ func (o NoticesOptions) WithRun(f func(ctx context.Context, argv []string, stdin
 	return o
 }
 
+// RunCommand runs a command once.
+var RunCommand = runCommand
+
 // Messages of the actors.
 type (
 	Answered = answered

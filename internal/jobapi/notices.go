@@ -9,19 +9,20 @@
 package jobapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/process"
 	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/store"
 )
@@ -316,10 +317,31 @@ func (o *NoticesOptions) command(ctx context.Context, bodies [][]byte) error {
 	return ctx.Err()
 }
 
-// runCommand runs a program of the configuration.
+// runCommand runs a program of the configuration, and ends it, with all that it has started, when ctx ends.
 func runCommand(ctx context.Context, argv []string, stdin []byte) error {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.WaitDelay = time.Second // of a child that has left others with its pipes
-	return cmd.Run()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin = r
+	p, err := process.Start(cmd)
+	if err = errors.Join(err, r.Close()); p == nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() {
+		p.Kill()
+		_ = w.Close() // a write may wait for a program that does not read
+	})()
+	_, _ = w.Write(stdin) // a program need not read it
+	_ = w.Close()
+	state := p.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !state.Success() {
+		return errors.New(state.String())
+	}
+	return nil
 }

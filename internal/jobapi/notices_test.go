@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,6 +158,40 @@ func TestNoticesAreTakenOver(t *testing.T) {
 		defer r.mu.Unlock()
 		if len(r.all["ask.q"]) != 1 {
 			t.Errorf("got %d notices after the lease has expired, want 1", len(r.all["ask.q"]))
+		}
+	})
+}
+
+// The command is the one of the configuration, whatever a question has in it, and one that hangs has ten seconds: then the
+// other questions are told of.
+func TestNoticeCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, sys := askStore(t), newSystem(t, nil)
+		var mu sync.Mutex // guards what the tasks of the actor write
+		var took []time.Duration
+		o := jobapi.NoticesOptions{Store: s, Command: []string{"tell", "a question waits"}, Details: true}
+		if _, err := jobapi.StartNotices(sys, o.WithRun(func(ctx context.Context, argv []string, _ []byte) error {
+			begun := time.Now()
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, time.Since(begun))
+			if !slices.Equal(argv, []string{"tell", "a question waits"}) {
+				t.Errorf("got the command %q", argv)
+			}
+			return ctx.Err()
+		})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		for _, id := range []string{"$(reboot)", "--help", "; reboot"} {
+			openAsk(t, s, id)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(took, []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}) {
+			t.Errorf("the commands had %v, want ten seconds each", took)
 		}
 	})
 }

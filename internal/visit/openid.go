@@ -179,7 +179,7 @@ func (p *Provider) Open(loopback bool) error {
 		return errors.New("ClientID is empty")
 	}
 	if _, err := oauth.ServerAddresses(p.Issuer, loopback); err != nil {
-		return fmt.Errorf("Issuer: %w", err)
+		return fmt.Errorf("the Issuer: %w", err)
 	}
 	if p.HTTP != nil {
 		return nil
