@@ -32,9 +32,7 @@ type consoleFlags struct {
 	cert, key string
 	proxy     bool
 
-	// What settle makes of them.
-	tls   *tls.Config // nil for none
-	login console.Login
+	tls *tls.Config // settle makes it; nil for none
 }
 
 func (f *consoleFlags) add(cmd *cobra.Command) {
