@@ -31,6 +31,7 @@ type world struct {
 	store   store.Store
 	console *console.Console
 	at      string
+	sign    func() // does what the page is for that was opened last
 }
 
 type transferIn struct {
@@ -81,7 +82,7 @@ func newWorld(t *testing.T, turns ...llmtest.Turn) *world {
 			t.Error(err)
 		}
 	})
-	return &world{t, rt, s, c, web.URL}
+	return &world{T: t, rt: rt, store: s, console: c, at: web.URL}
 }
 
 // person is one in front of a browser of their own, logged in.
