@@ -28,7 +28,7 @@ type diffPage struct {
 type diffLine struct{ Class, Mark, Text string }
 
 // diff compares a run with another one, step by step.
-func (c *Console) diff(v *visit) error {
+func (c runPages) diff(v *visit) error {
 	p := diffPage{ID: v.r.PathValue("run"), With: strings.TrimSpace(v.r.URL.Query().Get("with")), Same: true}
 	var sides [2][]string
 	for i, id := range []string{p.With, p.ID} {
@@ -62,7 +62,7 @@ func (c *Console) diff(v *visit) error {
 }
 
 // export sends a run as a file, without what looks like a secret.
-func (c *Console) export(v *visit) error {
+func (c runPages) export(v *visit) error {
 	all, err := runfile.Load(v.r.Context(), c.opts.Store, v.r.PathValue("run"))
 	if err == nil {
 		all, err = runfile.Redact(all)

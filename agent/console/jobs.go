@@ -59,10 +59,13 @@ type jobForm struct {
 	Error                                        string
 }
 
-func (c *Console) jobs(v *visit) error { return c.showJobs(v, jobForm{}) }
+// jobPages are the pages of the queue: jobs, schedules, workers.
+type jobPages struct{ *Console }
+
+func (c jobPages) jobs(v *visit) error { return c.showJobs(v, jobForm{}) }
 
 // showJobs shows the queue; form is what was sent and cannot be added.
-func (c *Console) showJobs(v *visit, form jobForm) error {
+func (c jobPages) showJobs(v *visit, form jobForm) error {
 	get := v.r.URL.Query().Get
 	p := jobsPage{State: get("state"), Agent: get("agent"), Batch: get("batch"), Schedule: get("schedule"), Operates: v.role >= Operator, New: form}
 	q := store.JobQuery{Agent: p.Agent, Batch: p.Batch, Schedule: p.Schedule, Brief: true, Limit: maxListed, After: get("after")}
@@ -101,7 +104,7 @@ func (c *Console) showJobs(v *visit, form jobForm) error {
 }
 
 // addJob queues a job.
-func (c *Console) addJob(v *visit) error {
+func (c jobPages) addJob(v *visit) error {
 	get := func(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
 	form := jobForm{Agent: get("agent"), Prompt: get("prompt"), Key: get("key"), Begin: get("begin"), Timeout: get("timeout"), Attempts: get("attempts")}
 	j, err := form.job(time.Now())
@@ -148,7 +151,7 @@ func refused(err error) bool {
 }
 
 // changed notes who has changed jobs or schedules, and has workers look at them.
-func (c *Console) changed(v *visit, what string, more ...any) {
+func (c jobPages) changed(v *visit, what string, more ...any) {
 	c.log.Info(what, append(more, "by", v.name)...)
 	if c.opts.Wake != nil {
 		c.opts.Wake()
@@ -186,7 +189,7 @@ const (
 	maxTree     = 50 // runs of the last attempt
 )
 
-func (c *Console) job(v *visit) error {
+func (c jobPages) job(v *visit) error {
 	j, err := c.opts.Store.Job(v.r.Context(), v.r.PathValue("job"))
 	if errors.Is(err, store.ErrInvalid) {
 		err = store.ErrNotFound
@@ -198,7 +201,7 @@ func (c *Console) job(v *visit) error {
 }
 
 // showJob shows a job; wrong is why what was asked for was not done.
-func (c *Console) showJob(v *visit, j *store.Job, wrong string) error {
+func (c jobPages) showJob(v *visit, j *store.Job, wrong string) error {
 	ctx, s, now := v.r.Context(), c.opts.Store, time.Now()
 	p := jobPage{jobLine: jobLineOf(j, now), Input: indent(j.Input), Operates: v.role >= Operator, Error: wrong}
 	if j.Timeout > 0 {
@@ -249,7 +252,7 @@ func (c *Console) showJob(v *visit, j *store.Job, wrong string) error {
 }
 
 // effects lists the calls with effects of a run and of the runs that it has started.
-func (c *Console) effects(ctx context.Context, run string, p *jobPage) error {
+func (c jobPages) effects(ctx context.Context, run string, p *jobPage) error {
 	runs := []string{run}
 	for i := 0; i < len(runs); i++ {
 		if i == maxTree || len(p.Effects) >= maxEffects {
@@ -276,7 +279,7 @@ func (c *Console) effects(ctx context.Context, run string, p *jobPage) error {
 }
 
 // sayHook says how the webhook of a job stands.
-func (c *Console) sayHook(ctx context.Context, j *store.Job, p *jobPage) error {
+func (c jobPages) sayHook(ctx context.Context, j *store.Job, p *jobPage) error {
 	switch {
 	case j.Hook == "":
 	case !j.State.Ended():
@@ -300,7 +303,7 @@ func (c *Console) sayHook(ctx context.Context, j *store.Job, p *jobPage) error {
 }
 
 // changeJob cancels a job, or has it tried again.
-func (c *Console) changeJob(v *visit) error {
+func (c jobPages) changeJob(v *visit) error {
 	ctx := v.r.Context()
 	j, err := c.opts.Store.Job(ctx, v.r.PathValue("job"))
 	if errors.Is(err, store.ErrInvalid) {

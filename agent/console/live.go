@@ -140,11 +140,14 @@ func (c *Console) follows(r *http.Request) func(context.Context) (string, error)
 			return text.String(), err
 		}
 	case q.Has("servers"):
-		return c.atMost(c.serversNow)
+		p := processPages{c}
+		return p.atMost(p.serversNow)
 	case q.Has("models"):
-		return c.atMost(c.modelsNow)
+		p := processPages{c}
+		return p.atMost(p.modelsNow)
 	case q.Has("tree"):
-		return c.atMost(c.treeNow)
+		p := processPages{c}
+		return p.atMost(p.treeNow)
 	case q.Has("runs"):
 		return func(ctx context.Context) (string, error) {
 			newest, err := s.Runs(ctx, store.Query{Limit: 50})
@@ -165,7 +168,7 @@ func (c *Console) said(r *http.Request) string {
 	if run == "" {
 		return ""
 	}
-	turn, text, seen := c.saying(r.Context(), run)
+	turn, text, seen := runPages{c}.saying(r.Context(), run)
 	if !seen || turn == 0 {
 		return ""
 	}

@@ -66,7 +66,7 @@ func spentLines(all map[spentKey]spent, by func(spentKey) string) []spentLine {
 // periods are the days that a visitor may choose among.
 var periods = []int{1, 7, 30}
 
-func (c *Console) models(v *visit) error {
+func (c processPages) models(v *visit) error {
 	p := modelsPage{Days: 7, Periods: periods}
 	switch v.r.URL.Query().Get("days") {
 	case "", "7":
@@ -79,7 +79,7 @@ func (c *Console) models(v *visit) error {
 		return nil
 	}
 	var err error
-	if p.Processes, err = each(v.r.Context(), c, func(ctx context.Context, p Process) ([]ProviderState, error) { return p.Models(ctx) }); err != nil {
+	if p.Processes, err = each(v.r.Context(), c.Console, func(ctx context.Context, p Process) ([]ProviderState, error) { return p.Models(ctx) }); err != nil {
 		return err
 	}
 	all, counted, err := c.spending.since(v.r.Context(), c.opts.Store, time.Now(), p.Days)
@@ -110,8 +110,8 @@ func (s spent) plus(o spent) spent {
 }
 
 // modelsNow is how providers and spending stand, as a text that changes with it.
-func (c *Console) modelsNow(ctx context.Context) (string, error) {
-	all, err := each(ctx, c, func(ctx context.Context, p Process) ([]ProviderState, error) { return p.Models(ctx) })
+func (c processPages) modelsNow(ctx context.Context) (string, error) {
+	all, err := each(ctx, c.Console, func(ctx context.Context, p Process) ([]ProviderState, error) { return p.Models(ctx) })
 	if err != nil {
 		return "", err
 	}

@@ -23,9 +23,9 @@ const operationTime = 40 * time.Second
 // operation is what an [Operator] does with a run.
 type operation struct {
 	Title, Button string
-	may           func(context.Context, *Console, *store.Run) (*RefusedError, error) // nil: it is possible
+	may           func(context.Context, runPages, *store.Run) (*RefusedError, error) // nil: it is possible
 	will          func(*store.Run, *runlog.State) []string
-	do            func(context.Context, *Console, *store.Run, *visit) (run string, err error) // which is shown next
+	do            func(context.Context, runPages, *store.Run, *visit) (run string, err error) // which is shown next
 }
 
 // The operations, by the last part of their addresses.
@@ -49,10 +49,10 @@ type operationPage struct {
 }
 
 // operation is the page that asks before an operation.
-func (c *Console) operation(v *visit) error { return c.showOperation(v, http.StatusOK, nil) }
+func (c runPages) operation(v *visit) error { return c.showOperation(v, http.StatusOK, nil) }
 
 // operate carries out an operation.
-func (c *Console) operate(v *visit) error {
+func (c runPages) operate(v *visit) error {
 	name := v.r.PathValue("operation")
 	op, ok := operations[name]
 	if !ok {
@@ -91,7 +91,7 @@ func (c *Console) operate(v *visit) error {
 }
 
 // showOperation shows what an operation will do; wrong is why one that was sent was not carried out.
-func (c *Console) showOperation(v *visit, status int, wrong *RefusedError) error {
+func (c runPages) showOperation(v *visit, status int, wrong *RefusedError) error {
 	ctx := v.r.Context()
 	op, ok := operations[v.r.PathValue("operation")]
 	if !ok {
@@ -125,7 +125,7 @@ func (c *Console) showOperation(v *visit, status int, wrong *RefusedError) error
 }
 
 // ended refuses what cannot be done with a run by itself: it has ended, is a part of another one, or a job's.
-func (c *Console) ended(ctx context.Context, head *store.Run, command string) (*RefusedError, error) {
+func (c runPages) ended(ctx context.Context, head *store.Run, command string) (*RefusedError, error) {
 	if head.State.Ended() {
 		return &RefusedError{Why: fmt.Sprintf("The run has ended, as %s. A fork of it goes on from any of its steps.", head.State)}, nil
 	}
@@ -153,7 +153,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-func mayCancel(ctx context.Context, c *Console, head *store.Run) (*RefusedError, error) {
+func mayCancel(ctx context.Context, c runPages, head *store.Run) (*RefusedError, error) {
 	refused, err := c.ended(ctx, head, "troupe jobs cancel")
 	if refused == nil && err == nil && c.opts.Runs == nil && head.Leased(time.Now()) {
 		return &RefusedError{Why: "This console does not reach the process that works on the run. End that process, and the run can be cancelled here."}, nil
@@ -161,7 +161,7 @@ func mayCancel(ctx context.Context, c *Console, head *store.Run) (*RefusedError,
 	return refused, err
 }
 
-func mayPark(ctx context.Context, c *Console, head *store.Run) (*RefusedError, error) {
+func mayPark(ctx context.Context, c runPages, head *store.Run) (*RefusedError, error) {
 	refused, err := c.ended(ctx, head, "")
 	switch {
 	case refused != nil || err != nil:
@@ -174,7 +174,7 @@ func mayPark(ctx context.Context, c *Console, head *store.Run) (*RefusedError, e
 	return nil, nil
 }
 
-func mayResume(ctx context.Context, c *Console, head *store.Run) (*RefusedError, error) {
+func mayResume(ctx context.Context, c runPages, head *store.Run) (*RefusedError, error) {
 	refused, err := c.ended(ctx, head, "")
 	switch {
 	case refused != nil || err != nil:
@@ -187,14 +187,14 @@ func mayResume(ctx context.Context, c *Console, head *store.Run) (*RefusedError,
 	return nil, nil
 }
 
-func mayFork(_ context.Context, c *Console, head *store.Run) (*RefusedError, error) {
+func mayFork(_ context.Context, c runPages, head *store.Run) (*RefusedError, error) {
 	if c.opts.Runs == nil {
 		return &RefusedError{Why: "This console cannot fork runs.", Command: "troupe runs fork " + head.ID}, nil
 	}
 	return nil, nil
 }
 
-func doCancel(ctx context.Context, c *Console, head *store.Run, v *visit) (string, error) {
+func doCancel(ctx context.Context, c runPages, head *store.Run, v *visit) (string, error) {
 	cause := "cancelled by console:" + v.name
 	if head.Leased(time.Now()) {
 		return head.ID, c.opts.Runs.Cancel(ctx, head.ID, cause)
@@ -202,15 +202,15 @@ func doCancel(ctx context.Context, c *Console, head *store.Run, v *visit) (strin
 	return head.ID, c.end(ctx, head.ID, cause)
 }
 
-func doPark(ctx context.Context, c *Console, head *store.Run, _ *visit) (string, error) {
+func doPark(ctx context.Context, c runPages, head *store.Run, _ *visit) (string, error) {
 	return head.ID, c.opts.Runs.Park(ctx, head.ID)
 }
 
-func doResume(ctx context.Context, c *Console, head *store.Run, _ *visit) (string, error) {
+func doResume(ctx context.Context, c runPages, head *store.Run, _ *visit) (string, error) {
 	return head.ID, c.opts.Runs.Resume(ctx, head.ID)
 }
 
-func doFork(ctx context.Context, c *Console, head *store.Run, v *visit) (string, error) {
+func doFork(ctx context.Context, c runPages, head *store.Run, v *visit) (string, error) {
 	entries, err := runlog.Entries(ctx, c.opts.Store, head.ID)
 	if err != nil {
 		return "", err
@@ -246,7 +246,7 @@ func promptOf(entries []runlog.Entry) string {
 }
 
 // end ends a run that no process works on, with the runs that it has started.
-func (c *Console) end(ctx context.Context, id, cause string) error {
+func (c runPages) end(ctx context.Context, id, cause string) error {
 	s := c.opts.Store
 	head, err := s.Claim(ctx, id, "console-"+uuid.NewString(), time.Minute)
 	if errors.Is(err, store.ErrFinished) || errors.Is(err, store.ErrNotFound) {
@@ -293,7 +293,7 @@ func (c *Console) end(ctx context.Context, id, cause string) error {
 }
 
 // withdraw cancels the open questions of a run.
-func (c *Console) withdraw(ctx context.Context, run, cause string) error {
+func (c runPages) withdraw(ctx context.Context, run, cause string) error {
 	for {
 		asks, err := c.opts.Store.Asks(ctx, store.AskQuery{Run: run, Status: store.AskPending})
 		if err != nil || len(asks) == 0 {

@@ -83,8 +83,11 @@ func each[T any](ctx context.Context, c *Console, ask func(context.Context, Proc
 	return parts, nil
 }
 
-func (c *Console) servers(v *visit) error {
-	all, err := each(v.r.Context(), c, func(ctx context.Context, p Process) ([]ServerState, error) { return p.Servers(ctx) })
+// processPages are the pages of what is in the memory of processes: servers, actors, models.
+type processPages struct{ *Console }
+
+func (c processPages) servers(v *visit) error {
+	all, err := each(v.r.Context(), c.Console, func(ctx context.Context, p Process) ([]ServerState, error) { return p.Servers(ctx) })
 	if err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ const (
 )
 
 // process finds the process that a path names.
-func (c *Console) process(ctx context.Context, pid string) (Process, error) {
+func (c processPages) process(ctx context.Context, pid string) (Process, error) {
 	n, err := strconv.Atoi(pid)
 	if err != nil || c.opts.Processes == nil {
 		return nil, admin.ErrNoServer
@@ -134,7 +137,7 @@ func (c *Console) process(ctx context.Context, pid string) (Process, error) {
 	return all[i], nil
 }
 
-func (c *Console) server(v *visit) error {
+func (c processPages) server(v *visit) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), askTime)
 	defer cancel()
 	p, err := c.process(ctx, v.r.PathValue("pid"))
@@ -182,7 +185,7 @@ func near(all []linediff.Line) []linediff.Line {
 }
 
 // noServer answers for a process or server that is not there (any more).
-func (c *Console) noServer(v *visit, err error) error {
+func (c processPages) noServer(v *visit, err error) error {
 	if errors.Is(err, admin.ErrNoServer) || errors.Is(err, admin.ErrGone) {
 		c.say(v.w, v.r, http.StatusNotFound, "There is no such server: its process may have ended.")
 		return nil
@@ -190,7 +193,7 @@ func (c *Console) noServer(v *visit, err error) error {
 	return err
 }
 
-func (c *Console) reconnect(v *visit) error {
+func (c processPages) reconnect(v *visit) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), askTime)
 	defer cancel()
 	p, err := c.process(ctx, v.r.PathValue("pid"))
@@ -218,11 +221,11 @@ type treePart struct {
 	Tasks    int
 }
 
-func (c *Console) tree(v *visit) error {
+func (c processPages) tree(v *visit) error {
 	var p treePage
 	left := maxBranches
 	var err error
-	p.Processes, err = each(v.r.Context(), c, func(ctx context.Context, one Process) (*treePart, error) {
+	p.Processes, err = each(v.r.Context(), c.Console, func(ctx context.Context, one Process) (*treePart, error) {
 		t, err := one.Tree(ctx)
 		if err != nil {
 			return nil, err
@@ -253,7 +256,7 @@ func cut(all []admin.Branch, left *int) []admin.Branch {
 }
 
 // atMost asks how something stands every two seconds only, however often the page is looked after.
-func (c *Console) atMost(now func(context.Context) (string, error)) func(context.Context) (string, error) {
+func (c processPages) atMost(now func(context.Context) (string, error)) func(context.Context) (string, error) {
 	var last string
 	var at time.Time
 	return func(ctx context.Context) (string, error) {
@@ -269,8 +272,8 @@ func (c *Console) atMost(now func(context.Context) (string, error)) func(context
 }
 
 // serversNow is how the servers stand, as a text that changes with it.
-func (c *Console) serversNow(ctx context.Context) (string, error) {
-	all, err := each(ctx, c, func(ctx context.Context, p Process) ([]ServerState, error) { return p.Servers(ctx) })
+func (c processPages) serversNow(ctx context.Context) (string, error) {
+	all, err := each(ctx, c.Console, func(ctx context.Context, p Process) ([]ServerState, error) { return p.Servers(ctx) })
 	text := ""
 	for _, p := range all {
 		text += fmt.Sprint(p.PID, p.Error)
@@ -282,8 +285,8 @@ func (c *Console) serversNow(ctx context.Context) (string, error) {
 }
 
 // treeNow is how the actors stand, but for their ages, as a text that changes with it.
-func (c *Console) treeNow(ctx context.Context) (string, error) {
-	all, err := each(ctx, c, func(ctx context.Context, p Process) (*Tree, error) { return p.Tree(ctx) })
+func (c processPages) treeNow(ctx context.Context) (string, error) {
+	all, err := each(ctx, c.Console, func(ctx context.Context, p Process) (*Tree, error) { return p.Tree(ctx) })
 	sum := fnv.New128a()
 	for _, p := range all {
 		fmt.Fprint(sum, p.PID, p.Error)

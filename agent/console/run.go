@@ -50,7 +50,7 @@ type nested struct {
 	entries []runlog.Entry
 }
 
-func (c *Console) run(v *visit) error {
+func (c runPages) run(v *visit) error {
 	ctx, s := v.r.Context(), c.opts.Store
 	head, err := s.Run(ctx, v.r.PathValue("run"))
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Console) run(v *visit) error {
 }
 
 // nest reads a run and those that its calls have started, as far as there is room.
-func (c *Console) nest(ctx context.Context, head *store.Run, depth int, room *int) (*nested, error) {
+func (c runPages) nest(ctx context.Context, head *store.Run, depth int, room *int) (*nested, error) {
 	n := &nested{Head: lineOf(head, time.Now())}
 	steps := newSteps(depth == 0)
 	for ev, err := range store.Replay(ctx, c.opts.Store, head.ID, 0) {
@@ -145,7 +145,7 @@ const maxSaying = 8 << 10
 
 // saying returns what the model has said so far in the turn under way; seen is false where that is
 // known when the turn has ended.
-func (c *Console) saying(ctx context.Context, run string) (turn int, text string, seen bool) {
+func (c runPages) saying(ctx context.Context, run string) (turn int, text string, seen bool) {
 	if c.opts.Runs == nil {
 		return 0, "", false
 	}
@@ -191,7 +191,7 @@ type message struct {
 }
 
 // request shows what the model was asked in a turn.
-func (c *Console) request(v *visit) error {
+func (c runPages) request(v *visit) error {
 	turn, err := strconv.Atoi(v.r.PathValue("turn"))
 	if err != nil {
 		return store.ErrNotFound

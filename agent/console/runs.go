@@ -59,7 +59,10 @@ const stateFree = "parked or interrupted"
 
 var states = []string{string(store.Running), string(store.Waiting), stateFree, string(store.Finished), string(store.Failed), string(store.Cancelled), string(store.Limited)}
 
-func (c *Console) runs(v *visit) error {
+// runPages are the pages of runs, and what operators do there.
+type runPages struct{ *Console }
+
+func (c runPages) runs(v *visit) error {
 	sent := v.r.URL.Query()
 	f, q, err := readFilter(sent)
 	if err == nil {

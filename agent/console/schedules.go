@@ -37,9 +37,9 @@ type scheduleForm struct {
 	Error                           string
 }
 
-func (c *Console) schedules(v *visit) error { return c.showSchedules(v, scheduleForm{}) }
+func (c jobPages) schedules(v *visit) error { return c.showSchedules(v, scheduleForm{}) }
 
-func (c *Console) showSchedules(v *visit, form scheduleForm) error {
+func (c jobPages) showSchedules(v *visit, form scheduleForm) error {
 	all, err := c.opts.Store.Schedules(v.r.Context())
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *Console) showSchedules(v *visit, form scheduleForm) error {
 }
 
 // changeSchedule adds, pauses, resumes or removes a schedule.
-func (c *Console) changeSchedule(v *visit) error {
+func (c jobPages) changeSchedule(v *visit) error {
 	ctx, s := v.r.Context(), c.opts.Store
 	get := func(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
 	all, err := s.Schedules(ctx)
@@ -121,7 +121,7 @@ type workerLine struct {
 	Lost  bool      // all its leases have expired
 }
 
-func (c *Console) workers(v *visit) error {
+func (c jobPages) workers(v *visit) error {
 	ctx, now := v.r.Context(), time.Now()
 	by := make(map[string]*workerLine)
 	if c.opts.Workers != nil {

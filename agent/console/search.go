@@ -25,7 +25,7 @@ type finding struct {
 }
 
 // find returns the runs that a query selects and a filter fits, the newest first.
-func (c *Console) find(ctx context.Context, q store.Query, f *filter) (out finding, err error) {
+func (c runPages) find(ctx context.Context, q store.Query, f *filter) (out finding, err error) {
 	end := time.Now().Add(searchTime)
 	for {
 		page, err := c.opts.Store.Runs(ctx, q)
