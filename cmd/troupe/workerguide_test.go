@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http/httptest"
@@ -27,8 +28,11 @@ func TestWorkerGuide(t *testing.T) {
 	}
 	guide := string(text)
 	shell, files, lines := blocks(guide, "sh"), blocks(guide, "yaml"), blocks(guide, "json")
-	if len(shell) != 8 || len(files) != 1 || len(lines) != 1 {
-		t.Fatalf("the guide has %d blocks of shell, %d of YAML and %d of JSON, want 8, 1 and 1", len(shell), len(files), len(lines))
+	if len(shell) != 8 || len(files) != 1 || len(lines) != 2 {
+		t.Fatalf("the guide has %d blocks of shell, %d of YAML and %d of JSON, want 8, 1 and 2", len(shell), len(files), len(lines))
+	}
+	if !json.Valid([]byte(lines[1])) {
+		t.Errorf("the webhook of a question: %s", lines[1])
 	}
 	if _, err := config.Parse(config.FileName, []byte(files[0]), false); err != nil {
 		t.Errorf("the configuration file: %v", err)
