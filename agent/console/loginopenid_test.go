@@ -321,8 +321,8 @@ func TestOIDC(t *testing.T) {
 			t.Errorf("got %s by %q, %v", a.Status, a.By, err)
 		}
 		// The same callback again.
-		if status, _, _ := g.send(at, nil); status != http.StatusBadGateway || g.session() != first {
-			t.Errorf("a callback that was used: %d", status)
+		if status, _, _ := g.send(at, nil); status != http.StatusBadGateway || g.session() != first || !strings.Contains(s.log.String(), "no login was begun in this browser") {
+			t.Errorf("a callback that was used: %d\n%s", status, &s.log)
 		}
 		// Another login of this browser ends its first session, and logging out the second one.
 		if g.send(g.callback(), nil); g.session() == first || !g.isIn() {
@@ -390,7 +390,16 @@ func TestOIDCIsOfItsBrowser(t *testing.T) {
 		}
 		late := s.guest()
 		back = late.callback()
+		at, err := url.Parse(deskHost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := late.http.Jar.Cookies(at)
 		time.Sleep(10 * time.Minute)
+		for _, c := range kept { // by a browser that does not forget them
+			c.Path, c.Secure = "/", true
+		}
+		late.http.Jar.SetCookies(at, kept)
 		late.isRefused("after ten minutes", back, "no login was begun")
 		if status, _, _ := s.guest().send(s.guest().callback(), url.Values{}); status != http.StatusNotFound {
 			t.Errorf("a POST to the callback: %d", status)
