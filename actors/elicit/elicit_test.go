@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/conn"
 	"github.com/troupe-dev/troupe/actors/elicit"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -320,7 +321,7 @@ func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, elicit.Options{})
 		time.Sleep(time.Minute) // idle workers end
-		goroutines, before := runtime.NumGoroutine(), heap()
+		goroutines, before := mcptest.BubbleGoroutines(), heap()
 		all := make([]*elicit.Pending, n)
 		var toldOf atomic.Int64
 		for i := range all {
@@ -334,7 +335,7 @@ func TestCensus(t *testing.T) {
 			t.Errorf("actors: got %d, want %d", got, n)
 		}
 		t.Logf("%d B for each pending elicitation", (heap()-before)/uint64(n))
-		if more := runtime.NumGoroutine() - goroutines; more > 0 {
+		if more := mcptest.BubbleGoroutines() - goroutines; more > 0 {
 			t.Errorf("%d pending elicitations have %d goroutines", n, more)
 		}
 		for i, p := range all {

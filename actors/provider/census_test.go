@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/provider"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
@@ -175,13 +176,13 @@ func TestIdleProviderCostsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, provider.Options{PerMinute: 2, Circuit: provider.Circuit{Failures: 1, Open: time.Second}})
 		time.Sleep(time.Minute) // the pool's workers end
-		before := runtime.NumGoroutine()
+		before := mcptest.BubbleGoroutines()
 		b.fails(t, 1, llmtest.Join(llmtest.Say("a"), down()))
 		for range 5 { // with waits for the circuit and for the rate
 			b.works(t)
 		}
 		time.Sleep(2 * time.Minute)
-		if after := runtime.NumGoroutine(); after > before {
+		if after := mcptest.BubbleGoroutines(); after > before {
 			t.Errorf("%d goroutines after %d requests, %d before", after, 6, before)
 		}
 	})

@@ -30,7 +30,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	}
 	for _, file := range all {
 		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
-			"json": indent, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+			"json": indent, "counted": counted, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(s, 200) },
 			"spent": func(what string, lines []spentLine) any {
 				return struct {

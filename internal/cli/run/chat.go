@@ -87,6 +87,7 @@ func converse(ctx context.Context, e *env.Env, f *chatFlags) (err error) {
 		return err
 	}
 	defer o.Close(&err)
+	defer openSocket(e, o)()
 	c := &chat{env: e, f: f, o: o, agent: o.Main, model: o.Model.Name(), view: newView(e, "text")}
 	defer c.view.close()
 	c.view.local, c.view.tools = localFilesOf(o.Servers), o.Allowed

@@ -79,7 +79,7 @@ func goOn(ctx context.Context, e *env.Env, f *runFlags, name string, start func(
 	if err != nil {
 		return err
 	}
-	defer setup.OpenAdmin(o, setup.AdminOptions(o, "run", o.Runtime.Wake, nil, nil))() // the console cancels and parks it there
+	defer openSocket(e, o)()
 	run, err := start(o, head)
 	if refused, ok := errors.AsType[*agent.NotResumableError](err); ok && o.Agents[head.Agent] == nil {
 		return env.Usagef("%w; name its agent with --agent", refused)

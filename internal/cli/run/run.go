@@ -120,7 +120,16 @@ func runOnce(ctx context.Context, e *env.Env, f *runFlags, args []string) (err e
 		return err
 	}
 	defer o.Close(&err)
+	defer openSocket(e, o)()
 	return follow(ctx, e, o, prompt, f)
+}
+
+// openSocket has the console and troupe tree see what runs here; the console cancels and parks it.
+func openSocket(e *env.Env, o *setup.Opened) (close func()) {
+	if e.NoStore { // others know of no run
+		return func() {}
+	}
+	return setup.OpenAdmin(o, setup.AdminOptions(o, "run", o.Runtime.Wake, nil, nil))
 }
 
 // follow starts the run and shows it until it has ended.

@@ -94,7 +94,7 @@ func (t *treeView) once(ctx context.Context) error {
 		return env.ExitWith(env.ExitFailed, fmt.Errorf("there is no process %d that shows its tree", t.pid))
 	}
 	if len(all) == 0 {
-		t.env.Note("no worker and no server runs; start one with troupe worker or troupe serve")
+		t.env.Note("no worker, server or run of this user is there; start one with troupe worker, troupe serve or troupe run")
 		return nil
 	}
 	_, err = fmt.Fprint(t.env.Stdout, treesText(all))
