@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/form"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/linediff"
 	"github.com/troupe-dev/troupe/internal/question"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -53,16 +54,19 @@ func (c *Console) inbox(v *visit) error {
 // askPage is one question, and the form to answer it.
 type askPage struct {
 	question.View
-	Whole  string // what a model or a server asks that has no form of its own
-	Inputs []input
-	Run    *runLine // that waits; nil for none
-	Action bool     // the visitor may answer, and it waits
-	Error  string   // why the answer that was sent does not count
-	Kinds  kinds
+	Parts   []part          // what a server asks that has no form of its own
+	Answer  []part          // of a model, before a server gets it
+	Changes []linediff.Line // of a tool since it was accepted
+	Whole   string          // all of that, as JSON
+	Inputs  []input
+	Run     *runLine // that waits; nil for none
+	Action  bool     // the visitor may answer, and it waits
+	Error   string   // why the answer that was sent does not count
+	Kinds   kinds
 }
 
 // kinds says what the form of a question has.
-type kinds struct{ Call, Outcome, Page, Limit, Login bool }
+type kinds struct{ Call, Outcome, Page, Limit, Login, Sampling, Sample, Definition bool }
 
 // input is a field of a form, with what is filled in.
 type input struct {
@@ -86,6 +90,9 @@ func (c *Console) showAsk(v *visit, row *store.Ask, values map[string][]string, 
 	p := askPage{View: question.Read(row), Action: row.Status == store.AskPending && v.role >= Answerer}
 	p.Kinds = kinds{Call: p.Kind == runlog.AskKind, Outcome: p.Kind == runlog.AskOutcome, Page: p.Kind == runlog.AskPage && p.Login == nil, Limit: p.Limit != nil, Login: p.Login != nil}
 	if p.Asked != nil && p.Form == nil && p.URL == "" && p.Login == nil {
+		if err := p.tell(); err != nil {
+			return err
+		}
 		p.Whole = indent(row.Payload)
 	}
 	if row.Run != "" {

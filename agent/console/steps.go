@@ -241,6 +241,10 @@ func contentPart(label string, c mcp.Content) part {
 			return part{label, "the resource " + r.URI + "\n" + bounded(r.Text)}
 		}
 		return part{label, "the resource " + b.Resource.URI}
+	case *mcp.ToolUseContent:
+		return part{label, "calls " + b.Name + "\n" + bounded(indent(b.Input))}
+	case *mcp.ToolResultContent:
+		return part{label, "the result of a call\n" + bounded(b.Content.Text())}
 	}
 	return part{label, "a block of the type " + c.ContentType()}
 }
