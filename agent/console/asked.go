@@ -15,6 +15,7 @@ func (p *askPage) tell() error {
 	if s := a.Sampling; s != nil {
 		p.Kinds.Sampling, p.Kinds.Sample = a.Sample == nil, a.Sample != nil
 		if s.SystemPrompt != "" {
+			p.Message = "" // which says the same
 			p.Parts = append(p.Parts, part{"Instructions", bounded(s.SystemPrompt)})
 		}
 		for i := range s.Messages {

@@ -285,6 +285,23 @@ func TestChangedQuestion(t *testing.T) {
 	}
 }
 
+// SECA-37, SECA-41: what is hidden in a question, or turns the order of its letters, is spelled out where
+// a person decides.
+func TestHiddenText(t *testing.T) {
+	d := newDesk(t, nil)
+	d.newRun("r")
+	const text = "pay\u200b Bob\u202e adA yap"
+	d.open(store.Ask{ID: "a", Run: "r", Kind: runlog.AskForm, Server: "bank"}, &mcpclient.Ask{Kind: mcpclient.AskForm, Server: "bank", Message: text,
+		Form: &mcp.ElicitParams{RequestedSchema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string","title":"A\u202eB","description":"C\u200bD"}}}`)}})
+	d.open(store.Ask{ID: "b", Run: "r", Kind: runlog.AskSampling, Server: "bank"}, &mcpclient.Ask{Kind: mcpclient.AskSampling, Server: "bank",
+		Sampling: &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.Contents{mcp.Text(text)}}}}})
+	for path, want := range map[string]string{"/": "pay<U+200B> Bob<U+202E>", "/inbox/a": "A<U+202E>B", "/inbox/b": "pay<U+200B> Bob<U+202E>"} {
+		if _, page := d.get(d.browser, path); strings.ContainsAny(page, "\u200b\u202e") || !strings.Contains(html.UnescapeString(page), want) {
+			t.Errorf("%s does not spell out what is hidden, want %q:\n%s", path, want, page)
+		}
+	}
+}
+
 // TestHostileText: what models and servers write is text on each page (SECA-34).
 func TestHostileText(t *testing.T) {
 	d := newDesk(t, nil)

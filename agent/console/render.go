@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clip"
+	"github.com/troupe-dev/troupe/internal/sanitize"
 )
 
 //go:embed templates assets
@@ -31,7 +32,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	for _, file := range all {
 		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.New("layout.html").Funcs(template.FuncMap{
 			"json": indent, "counted": counted, "time": clock, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(s, 200) },
+			"seg": url.PathEscape, "short": func(s string) string { return clip.Text(sanitize.Reveal(s), 200) }, "plain": sanitize.Reveal,
 			"spent": func(what string, lines []spentLine) any {
 				return struct {
 					What  string
