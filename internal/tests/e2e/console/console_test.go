@@ -4,6 +4,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/chromedp"
 
 	"github.com/troupe-dev/troupe/agent"
@@ -103,9 +105,22 @@ func (p *person) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.w.Helper()
 	ctx, cancel := context.WithTimeout(p.tab, 30*time.Second)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		p.w.Fatal(err)
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for ; isStale(err) && ctx.Err() == nil; err = chromedp.Do(ctx, step) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
+			p.w.Fatal(err)
+		}
 	}
+}
+
+// isStale reports whether a step found an element that the page has replaced since, as an open page does
+// when what it shows has changed: the step has done nothing.
+func isStale(err error) bool {
+	e, ok := errors.AsType[*cdproto.Error](err)
+	return ok && e.Code == -32000
 }
 
 // want waits until the page says a text.
