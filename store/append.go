@@ -38,6 +38,17 @@ type Append struct {
 	Job *JobUpdate
 }
 
+// Starter is a [Journal] that appends without a goroutine of the caller, which so may be an actor.
+// Both stores of this module are one; a caller falls back to [Journal.Append].
+type Starter interface {
+	// StartAppend begins what [Journal.Append] does, and returns without waiting for a disk or
+	// another caller. It calls done exactly once, either before it returns or later, from a goroutine of
+	// the store; done must not block. Appends of one caller are made in the order in which they
+	// began. A store that cannot take the append, as too much waits, reports
+	// an error for which [Passing] is true.
+	StartAppend(a Append, done func(last int64, err error))
+}
+
 // Settlement decides one ask as a part of an [Append].
 type Settlement struct {
 	Ask string // its ID
