@@ -72,6 +72,7 @@ func TestCancel(t *testing.T) {
 		t.Run(tt.state, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
 				cfg := b.config(llmtest.Loop(llmtest.Call("hang", nil)), hang)
+				cfg.Journal = plain{b.store} // its answers are in the trace
 				tt.change(b, cfg)
 				run := b.start(cfg)
 				synctest.Wait()

@@ -85,8 +85,10 @@ func (r *run) Receive(c *actors.Context, msg any) {
 			r.state(r, c, msg)
 		}
 	}
-	if r.parking.on {
-		r.parking.finish(c)
+	for again := true; again; again = r.journal.Acknowledge(c) {
+		if r.parking.on {
+			r.parking.finish(c)
+		}
 	}
 }
 

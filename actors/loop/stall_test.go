@@ -103,9 +103,9 @@ func TestStoreOutage(t *testing.T) {
 	const whole = "run.started tools.listed model.intent model.result i ask.opened ask.settled d r model.intent model.result run.finished"
 	for _, at := range []string{store.RunStarted, runlog.ModelIntentType, store.ModelResult, store.ToolIntent, store.AskSettled,
 		store.ToolDispatched, store.ToolResult, store.RunFinished} {
-		for i, err := range []error{store.ErrBusy, store.ErrFull, errDisk} {
+		for how, err := range map[string]error{"plain": store.ErrBusy, "at once": store.ErrFull, "late": errDisk} {
 			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprint(at, " ", i, " ", after), func(t *testing.T) {
+				t.Run(fmt.Sprint(at, " ", how, " ", after), func(t *testing.T) {
 					inBubble(t, func(t *testing.T, b *bench) {
 						made := 0
 						effect := tool("effect", func(context.Context, *loop.Call) (string, error) { made++; return "", nil })
@@ -114,7 +114,7 @@ func TestStoreOutage(t *testing.T) {
 						cfg.Gate = nil // asks
 						o := &outage{Journal: b.store, at: at, lasts: 11 * time.Second, err: err, after: after}
 						sink := &stallSink{recorder: b.sink}
-						cfg.Journal, cfg.Sink = o, sink
+						cfg.Journal, cfg.Sink = journals(o)[how], sink
 						run := b.start(cfg)
 						row := <-b.sink.asked
 						if _, err := run.Answer(t.Context(), row.ID, accept()); err != nil {

@@ -101,6 +101,11 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 	return last, err
 }
 
+// StartAppend implements [store.Starter]. It calls done before it returns.
+func (s *journal) StartAppend(a store.Append, done func(last int64, err error)) {
+	done(s.Append(context.Background(), a))
+}
+
 // errRepeat says that an append was made before.
 var errRepeat = errors.New("it is there already")
 

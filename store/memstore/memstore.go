@@ -26,7 +26,10 @@ type Store struct {
 	*schedules
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Starter = (*Store)(nil)
+)
 
 // New makes an empty store.
 func New(opts *Options) *Store {

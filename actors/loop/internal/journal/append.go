@@ -1,8 +1,8 @@
 package journal
 
 import (
-	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -16,44 +16,71 @@ type part struct {
 	settle  *Settling
 }
 
-// writing is the batches that one task appends, in order. It is the task's while that runs.
+// writing is the batches that the store takes together, part by part. It is a message to the run
+// where the store answers late.
 type writing struct {
+	actors.Node
+	run     actors.Ref
 	batches []*Batch
 	encoded bool
 	parts   []part // that are not durable yet
 	last    int64  // number of the last event that is
-	err     error  // how the task has ended; the run reads it then
 
-	// Most tasks have one batch and one part, with an entry or two: those need no memory of
+	// The store's answer to the append of the first part, for the run to take once it has come.
+	stage atomic.Uint32
+	seq   int64
+	err   error
+
+	// Most writings have one batch and one part, with an entry or two: those need no memory of
 	// their own.
 	oneBatch   [1]*Batch
 	onePart    [1]part
 	twoEntries [2]*runlog.Entry
 }
 
-// append writes the parts that are left, in order, and numbers the entries. After an error it can be
-// called again: an append that has come through all the same is not made twice.
-func (w *writing) append(ctx context.Context, to Store, run string, epoch int64) error {
-	if err := w.encode(run, epoch); err != nil {
-		return err
-	}
-	for len(w.parts) > 0 {
-		p := &w.parts[0]
-		p.After = w.last
-		last, err := to.Append(ctx, p.Append)
-		switch {
-		case err == nil:
-			w.last = last
-			for i, e := range p.entries {
-				e.Seq = last - int64(len(p.entries)-1-i)
-			}
-		case p.settle != nil && errors.Is(err, store.ErrSettled):
-			p.settle.beaten = true
-		default:
-			return err
+// The stages of an append.
+const (
+	begins   uint32 = iota // the run begins it
+	answered               // the store has answered meanwhile, and the run goes on at once
+	waits                  // the run waits for the message
+	sent                   // which is on its way
+)
+
+// answer takes the store's answer to an append, on any goroutine. The first one counts.
+func (w *writing) answer(seq int64, err error) {
+	switch stage := w.stage.Load(); {
+	case stage == answered || stage == sent:
+		return
+	case stage == begins:
+		w.seq, w.err = seq, err
+		if w.stage.CompareAndSwap(begins, answered) {
+			return
 		}
-		w.parts = w.parts[1:]
 	}
+	w.seq, w.err = seq, err
+	if w.stage.CompareAndSwap(waits, sent) {
+		w.run.Send(appended{w})
+	}
+}
+
+// take numbers the entries of the first part, which is durable now, and returns the error if it is not.
+func (w *writing) take() error {
+	if !w.encoded {
+		return w.err
+	}
+	p := &w.parts[0]
+	switch {
+	case w.err == nil:
+		w.last = w.seq
+		for i, e := range p.entries {
+			e.Seq = w.seq - int64(len(p.entries)-1-i)
+		}
+	case p.settle != nil && errors.Is(w.err, store.ErrSettled):
+		p.settle.beaten = true
+	default:
+		return w.err
+	}
+	w.parts = w.parts[1:]
 	return nil
 }
 

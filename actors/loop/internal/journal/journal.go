@@ -26,7 +26,8 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// Store is the part of a [store.Store] that events are written to.
+// Store is the part of a [store.Store] that events are written to. One that is a [store.Starter] costs
+// no goroutine, and no message if it answers at once.
 type Store interface {
 	Append(ctx context.Context, a store.Append) (last int64, err error)
 	Renew(ctx context.Context, run, owner string, epoch int64, ttl time.Duration) error
@@ -58,9 +59,9 @@ type Run interface {
 
 // Messages to itself.
 type (
-	appended    struct{ w *writing } // an append has ended
-	appendAgain struct{}             // a wait for the store is over
-	heldOver    struct{}             // what is held has waited for the next step long enough
+	appended    struct{ *writing } // an append has ended
+	appendAgain struct{}           // a wait for the store is over
+	heldOver    struct{}           // what is held has waited for the next step long enough
 )
 
 // Writer is a run's journal. It is a part of the run's actor, so it has no lock.
@@ -78,7 +79,9 @@ type Writer struct {
 	held    *actors.Timer           // of what is held; nil before something was
 	under   *writing                // under way, stalled or unsure; nil for none
 	unsure  bool                    // under is durable, and waits for a renewal of the lease
-	cancel  context.CancelCauseFunc // of the append under way; nil while there is none
+	asked   bool                    // the store has not answered yet
+	known   bool                    // it has, and Acknowledge goes on
+	cancel  context.CancelCauseFunc // of the append under way; nil while there is none, or it cannot be withdrawn
 	stalled *Stall                  // nil unless the store does not take the append under way
 	err     error                   // why nothing is written any more
 }
@@ -110,9 +113,9 @@ func Lost(err error) bool {
 func (j *Writer) Receive(c *actors.Context, msg any) bool {
 	switch m := msg.(type) {
 	case appended:
-		j.acked(c, m.w)
+		j.acked(c, m.writing)
 	case appendAgain:
-		if j.under != nil && j.cancel == nil && !j.unsure {
+		if j.under != nil && !j.asked && !j.unsure {
 			j.append(c)
 		}
 	case heldOver:
@@ -198,7 +201,7 @@ func (j *Writer) Flush(c *actors.Context) {
 	if j.under != nil || len(j.waiting) == 0 || j.err != nil && !j.final {
 		return
 	}
-	w := &writing{last: j.last}
+	w := &writing{run: c.Self(), last: j.last}
 	w.batches = append(w.oneBatch[:0], j.waiting...)
 	clear(j.waiting)
 	if j.waiting = j.waiting[:0]; cap(j.waiting) > maxWaitingKept {
@@ -209,33 +212,68 @@ func (j *Writer) Flush(c *actors.Context) {
 	j.append(c)
 }
 
-// append has the batches under way written, or the rest of them.
+// append has the first part under way written that is not durable.
 func (j *Writer) append(c *actors.Context) {
-	t := j.run.Target()
-	w, to, run, epoch := j.under, t.Store, t.Run, j.epoch
-	j.cancel = actors.Await(c,
-		func(ctx context.Context) (struct{}, error) { return struct{}{}, w.append(ctx, to, run, epoch) },
-		func(_ struct{}, err error) any { w.err = err; return appended{w} })
+	w := j.under
+	j.asked = true
+	w.stage.Store(begins)
+	if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, j.startAppend(c, w) }); err != nil {
+		w.answer(0, err)
+	}
+	j.known = !w.stage.CompareAndSwap(begins, waits)
 }
 
-// acked goes on with the steps that were waiting for an append.
+func (j *Writer) startAppend(c *actors.Context, w *writing) error {
+	t := j.run.Target()
+	if err := w.encode(t.Run, j.epoch); err != nil {
+		return err
+	}
+	w.parts[0].After = w.last
+	a := w.parts[0].Append
+	if to, ok := t.Store.(store.Starter); ok {
+		to.StartAppend(a, w.answer)
+		return nil
+	}
+	j.cancel = actors.Await(c, func(ctx context.Context) (int64, error) { return t.Store.Append(ctx, a) },
+		func(seq int64, err error) any { w.seq, w.err = seq, err; return appended{w} })
+	return nil
+}
+
+// Acknowledge goes on with an append that the store has answered at once, and reports whether there
+// was one. The run calls it after each message until there is none: what follows from an append so begins
+// when the step that wrote it has ended, as where the store answers later.
+func (j *Writer) Acknowledge(c *actors.Context) bool {
+	if !j.known {
+		return false
+	}
+	j.acked(c, j.under)
+	return true
+}
+
+// acked goes on after the store's answer to an append.
 func (j *Writer) acked(c *actors.Context, w *writing) {
 	if w != j.under {
 		return // given up
 	}
-	j.cancel = nil
-	switch {
-	case w.err == nil && !j.final && j.lease.over(j.run.Target().Lease):
+	j.cancel, j.asked, j.known = nil, false, false
+	switch err := w.take(); {
+	case err == nil && len(w.parts) > 0:
+		j.append(c)
+	case err == nil:
+		j.sure(c, w)
+	case w.encoded && j.err == nil && j.stall(c, err):
+	default:
+		j.Fail(c, err)
+	}
+}
+
+// sure goes on with the steps that were waiting for an append, if the run is still this process's.
+func (j *Writer) sure(c *actors.Context, w *writing) {
+	if !j.final && j.lease.over(j.run.Target().Lease) {
 		// The process stood still, and another one may have the run by now: what follows, such as a
 		// call, is that one's then.
 		j.unsure = true
 		j.renew(c)
-		return
-	case w.err == nil:
-	case w.encoded && j.err == nil && j.stall(c, w.err):
-		return
-	default:
-		j.Fail(c, w.err)
 		return
 	}
 	j.under, j.last, j.unsure = nil, w.last, false
@@ -285,7 +323,7 @@ func (j *Writer) Drop() {
 	if j.stalled != nil {
 		j.stalled.Clear()
 	}
-	j.waiting, j.under, j.cancel, j.unsure = nil, nil, nil, false
+	j.waiting, j.under, j.cancel, j.asked, j.known, j.unsure = nil, nil, nil, false, false, false
 	for _, b := range batches {
 		if b.Settle != nil && b.Settle.Failed != nil {
 			b.Settle.Failed(store.ErrFinished)

@@ -74,7 +74,7 @@ func (j *Writer) leaseRenewed(c *actors.Context, m renewed) {
 		}
 		j.lease.timer.Set(next)
 		if err == nil && j.unsure {
-			j.acked(c, j.under)
+			j.sure(c, j.under)
 		}
 	}
 }
