@@ -66,7 +66,7 @@ func TestJobs(t *testing.T) {
 	status, page = d.post(d.browser, at, url.Values{"do": {"drop"}})
 	wants(t, "another change", status, page, http.StatusBadRequest)
 	status, page = d.get(d.browser, "/jobs/none")
-	wants(t, "a job that is not there", status, page, http.StatusNotFound)
+	wants(t, "an unknown job", status, page, http.StatusNotFound)
 }
 
 // TestRetrySays: before a job is tried again the page lists the calls of the last attempt that may
@@ -153,7 +153,7 @@ func TestSchedules(t *testing.T) {
 		wants(t, change.do, status, page, http.StatusOK, change.shows)
 	}
 	status, page = d.post(d.browser, "/schedules", url.Values{"do": {"pause"}, "name": {"gone"}})
-	wants(t, "pausing one that is not there", status, page, http.StatusNotFound)
+	wants(t, "pausing an unknown schedule", status, page, http.StatusNotFound)
 }
 
 // TestWorkers: workers that answer are shown as they say, others by their leases.

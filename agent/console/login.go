@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/ratelimit"
 	site "github.com/troupe-dev/troupe/internal/visit"
 )
 
@@ -27,26 +26,6 @@ type person struct {
 	Name string
 	Role Role   // at the login
 	Mark string // of what the person has logged in with; a session counts while that is so
-}
-
-// limits bound the tries to log in.
-type limits struct {
-	sources *ratelimit.Limits // from one address
-	names   *ratelimit.Limits // of one name
-	pairs   *ratelimit.Limits // of one name, from one address
-}
-
-func newLimits() *limits {
-	return &limits{ratelimit.New(1.0/3, 30), ratelimit.New(1.0/10, 50), ratelimit.New(1.0/30, 5)}
-}
-
-// take counts a try, and reports whether there were too many.
-func (l *limits) take(address, name string) bool {
-	wait := l.sources.Take(l.sources.Of(address))
-	if name != "" {
-		wait = max(wait, l.pairs.Take(l.pairs.Of(address+" "+name)), l.names.Take(l.names.Of(name)))
-	}
-	return wait > 0
 }
 
 // addressOf is where a request comes from. A proxy adds it as the last one; what stands before it the

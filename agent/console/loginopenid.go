@@ -44,10 +44,10 @@ type OIDCOptions struct {
 func OIDC(o OIDCOptions) Login { return &openID{opts: o} }
 
 type openID struct {
-	opts   OIDCOptions
-	desk   *Console
-	limits *limits
-	at     site.OpenID
+	opts  OIDCOptions
+	desk  *Console
+	tries *site.Tries
+	at    site.OpenID
 }
 
 // openIDCookie holds what was begun in a browser.
@@ -73,7 +73,7 @@ func (l *openID) join(c *Console) error {
 	if err := provider.Open(oauth.OnLoopback(o.Address)); err != nil {
 		return fmt.Errorf("OIDCOptions: %w", err)
 	}
-	l.desk, l.limits = c, newLimits()
+	l.desk, l.tries = c, site.NewTries()
 	l.at = site.OpenID{Client: provider.Client, HTTP: provider.HTTP, Cookies: &site.Cookies{HTTPS: at.Scheme == "https", Seal: keys},
 		Cookie: openIDCookie, Callback: strings.TrimSuffix(o.Address, "/") + "/login/callback"}
 	return nil
@@ -82,7 +82,7 @@ func (l *openID) join(c *Console) error {
 func (l *openID) role(who *person) Role { return who.Role }
 
 func (l *openID) begin(w http.ResponseWriter, r *http.Request, back string) error {
-	if l.limits.take(l.desk.addressOf(r), "") {
+	if l.tries.Exceeded(l.desk.addressOf(r), "") {
 		w.Header().Set("Retry-After", "60")
 		l.desk.say(w, r, http.StatusTooManyRequests, "Too many attempts. Wait a minute, and try again.")
 		return nil

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/troupe-dev/troupe/internal/userfile"
@@ -15,15 +14,11 @@ import (
 func Users(file string) Login { return &users{path: file} }
 
 type users struct {
-	path   string
-	file   *userfile.File
-	desk   *Console
-	limits *limits
-	checks chan struct{} // has room for the hashes that are computed at once: each takes memory
+	path  string
+	file  *userfile.File
+	desk  *Console
+	tries *site.Tries
 }
-
-// maxChecks bounds the hashes that are computed at once.
-const maxChecks = 2
 
 // roles are those of the file.
 var roles = map[string]Role{"": Viewer, "look": Viewer, "answer": Answerer, "operate": Operator}
@@ -35,7 +30,7 @@ func ParseRole(name string) (role Role, ok bool) {
 }
 
 func (u *users) join(c *Console) (err error) {
-	u.desk, u.limits, u.checks = c, newLimits(), make(chan struct{}, maxChecks)
+	u.desk, u.tries = c, site.NewTries()
 	u.file, err = userfile.Open(u.path)
 	return err
 }
@@ -78,23 +73,19 @@ func (u *users) finish(w http.ResponseWriter, r *http.Request) error {
 		return u.show(w, r, http.StatusForbidden, p)
 	}
 	p.Name = name
-	if u.limits.take(u.desk.addressOf(r), name) {
+	if u.tries.Exceeded(u.desk.addressOf(r), name) {
 		u.desk.log.Warn("too many logins are tried at the console", "name", name, "address", u.desk.addressOf(r))
 		w.Header().Set("Retry-After", "60")
 		p.Warning = "Too many attempts. Wait a minute, and try again."
 		return u.show(w, r, http.StatusTooManyRequests, p)
 	}
-	one, ok, err := u.file.User(name)
-	if err != nil {
-		return err
-	}
-	select {
-	case u.checks <- struct{}{}:
-		defer func() { <-u.checks }()
-	case <-r.Context().Done():
+	one, ok, err := u.file.LogIn(r.Context(), name, password)
+	switch {
+	case r.Context().Err() != nil:
 		return nil // the browser has gone
-	}
-	if !userfile.Check(cmp.Or(one.Hash, userfile.NoUser), password) || !ok {
+	case err != nil:
+		return err
+	case !ok:
 		u.desk.log.Warn("a login is refused at the console", "name", name, "address", u.desk.addressOf(r))
 		p.Warning = "The name or the password is wrong."
 		return u.show(w, r, http.StatusForbidden, p)

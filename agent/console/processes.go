@@ -184,7 +184,7 @@ func near(all []linediff.Line) []linediff.Line {
 	return out
 }
 
-// noServer answers for a process or server that is not there (any more).
+// noServer answers for an unknown process or server, or one that has ended.
 func (c processPages) noServer(v *visit, err error) error {
 	if errors.Is(err, admin.ErrNoServer) || errors.Is(err, admin.ErrGone) {
 		c.say(v.w, v.r, http.StatusNotFound, "There is no such server: its process may have ended.")

@@ -7,7 +7,7 @@ func TryUsers(text, password string) (good int) {
 		return 0
 	}
 	for _, one := range list {
-		if h, ok := parseArgon(one.Hash); ok && h.memory <= 64 && h.time <= 2 && Check(one.Hash, password) {
+		if h, ok := parseArgon(one.Hash); ok && h.memory <= 64 && h.time <= 2 && check(one.Hash, password) {
 			good++
 		}
 	}

@@ -4,6 +4,8 @@ package userfile
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -27,15 +29,17 @@ const (
 	MaxPassword = 1024 // bytes
 	maxUsers    = 10_000
 	maxFile     = 4 << 20 // bytes
+	maxChecks   = 2       // hashes that are computed at once: each takes memory
 )
 
-// NoUser is the hash for a name that the file does not have: it takes the same time, and fits no password.
-const NoUser = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+// noUser is the hash for a name that the file does not have: it takes the same time, and fits no password.
+const noUser = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // File is a file that is read again when it changes. It may be used from any goroutine.
 type File struct {
-	path string
-	read atomic.Pointer[seen] // nil before
+	path   string
+	read   atomic.Pointer[seen] // nil before
+	checks chan struct{}        // has room for the hashes that are computed at once
 }
 
 // seen is the file as it was last read.
@@ -46,7 +50,7 @@ type seen struct {
 
 // Open returns a file that can be read.
 func Open(path string) (*File, error) {
-	f := &File{path: path}
+	f := &File{path: path, checks: make(chan struct{}, maxChecks)}
 	_, _, err := f.User("")
 	return f, err
 }
@@ -71,6 +75,22 @@ func (f *File) User(name string) (u User, ok bool, err error) {
 	}
 	u, ok = file.by[name]
 	return u, ok, nil
+}
+
+// LogIn returns a user if the password is right. A name that the file does not have takes as long as
+// a wrong password. Only a few are checked at once; others wait until ctx ends.
+func (f *File) LogIn(ctx context.Context, name, password string) (u User, ok bool, err error) {
+	if u, ok, err = f.User(name); err != nil {
+		return User{}, false, err
+	}
+	select {
+	case f.checks <- struct{}{}:
+		defer func() { <-f.checks }()
+	case <-ctx.Done():
+		return User{}, false, context.Cause(ctx)
+	}
+	fits := check(cmp.Or(u.Hash, noUser), password)
+	return u, ok && fits, nil
 }
 
 // User is a line of a file.
@@ -184,8 +204,8 @@ func knownHash(text string) bool {
 	return err == nil && cost <= maxBcrypt
 }
 
-// Check reports whether a password is that of a hash.
-func Check(hash, password string) bool {
+// check reports whether a password is that of a hash.
+func check(hash, password string) bool {
 	if h, ok := parseArgon(hash); ok {
 		sum := argon2.IDKey([]byte(password), h.salt, h.time, h.memory, h.threads, uint32(len(h.sum)))
 		return subtle.ConstantTimeCompare(sum, h.sum) == 1

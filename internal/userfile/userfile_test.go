@@ -15,9 +15,19 @@ func TestRoles(t *testing.T) {
 		if err := userfile.Set(file, "ada", "a password", step.role); err != nil {
 			t.Fatal(err)
 		}
-		all, err := userfile.Read(file)
-		if err != nil || len(all) != 1 || all[0].Role != step.want || !userfile.Check(all[0].Hash, "a password") {
-			t.Errorf("after the role %q: got %+v, %v, want %q", step.role, all, err, step.want)
+		f, err := userfile.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ada, ok, err := f.LogIn(t.Context(), "ada", "a password")
+		if err != nil || !ok || ada.Role != step.want {
+			t.Errorf("after the role %q: got %+v, %v, %v, want %q", step.role, ada, ok, err, step.want)
+		}
+		if _, ok, _ := f.LogIn(t.Context(), "ada", "another"); ok {
+			t.Error("a wrong password: it logs in")
+		}
+		if _, ok, _ := f.LogIn(t.Context(), "eve", "a password"); ok {
+			t.Error("a name that the file lacks: it logs in")
 		}
 	}
 	if err := userfile.Set(file, "ada", "a password", "root"); err == nil {

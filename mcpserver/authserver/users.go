@@ -1,13 +1,11 @@
 package authserver
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/oauth"
-	"github.com/troupe-dev/troupe/internal/ratelimit"
 	"github.com/troupe-dev/troupe/internal/userfile"
 	"github.com/troupe-dev/troupe/internal/visit"
 )
@@ -19,23 +17,14 @@ import (
 func Users(file string) Login { return &users{path: file} }
 
 type users struct {
-	path    string
-	file    *userfile.File
-	pages   *pages
-	checks  chan struct{} // has room for the hashes that are computed at once: each takes memory
-	pairs   *ratelimit.Limits
-	names   *ratelimit.Limits
-	sources *ratelimit.Limits
+	path  string
+	file  *userfile.File
+	pages *pages
+	tries *visit.Tries
 }
 
-// maxChecks bounds the hashes that are computed at once.
-const maxChecks = 2
-
 func (u *users) join(v *pages, _ *records) error {
-	u.pages, u.checks = v, make(chan struct{}, maxChecks)
-	u.pairs = ratelimit.New(1.0/30, 5)   // of one user, from one address
-	u.names = ratelimit.New(1.0/10, 50)  // of one user
-	u.sources = ratelimit.New(1.0/3, 30) // from one address
+	u.pages, u.tries = v, visit.NewTries()
 	var err error
 	u.file, err = userfile.Open(u.path)
 	return err
@@ -125,27 +114,22 @@ func (u *users) logIn(w http.ResponseWriter, r *http.Request) error {
 		return u.show(w, r, http.StatusBadRequest, f.Back, "", "That is too long.")
 	}
 	address := u.pages.addressOf(r)
-	wait := max(u.sources.Take(u.sources.Of(address)), u.pairs.Take(u.pairs.Of(address+" "+name)), u.names.Take(u.names.Of(name)))
-	if wait > 0 {
+	if u.tries.Exceeded(address, name) {
 		u.pages.log.Warn("too many logins are tried", "user", name, "address", address)
 		return u.show(w, r, http.StatusTooManyRequests, f.Back, name, "Too many attempts. Wait a minute, and try again.")
 	}
-	hash, ok, err := u.hashOf(name)
-	if err != nil {
-		return err
-	}
-	select {
-	case u.checks <- struct{}{}:
-		defer func() { <-u.checks }()
-	case <-r.Context().Done():
+	one, ok, err := u.file.LogIn(r.Context(), name, password)
+	switch {
+	case r.Context().Err() != nil:
 		return nil // the browser has gone
-	}
-	if !userfile.Check(cmp.Or(hash, userfile.NoUser), password) || !ok {
+	case err != nil:
+		return err
+	case !ok:
 		u.pages.log.Warn("a login is refused", "user", name, "address", address)
 		return u.show(w, r, http.StatusForbidden, f.Back, name, "The name or the password is wrong.")
 	}
 	u.pages.log.Info("a user logs in", "user", name, "address", address)
-	if err := u.pages.logIn(w, person{name, loginOf(hash)}); err != nil {
+	if err := u.pages.logIn(w, person{name, loginOf(one.Hash)}); err != nil {
 		return err
 	}
 	w.Header().Set("Location", f.Back)

@@ -268,7 +268,7 @@ func (l *Log[H, E]) Progress(key string, event func(H) E) {
 	})
 }
 
-// underWay finds a call among those under way; it is below zero if it is not there. It
+// underWay finds a call among those under way; -1 means that it is none of them. It
 // is called under the lock.
 func (l *Log[H, E]) underWay(key string) int {
 	return slices.IndexFunc(l.progress, func(p progress[H, E]) bool { return p.key == key })

@@ -69,7 +69,13 @@ func newWorld(t *testing.T, turns ...llmtest.Turn) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := console.Handler(rt, &console.Options{Name: "ada"})
+	return serve(t, s, rt, console.Options{Name: "ada"})
+}
+
+// serve serves the console of a runtime, and closes both and the store at the end of the test.
+func serve(t *testing.T, s store.Store, rt *agent.Runtime, o console.Options) *world {
+	t.Helper()
+	c, err := console.Handler(rt, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +83,7 @@ func newWorld(t *testing.T, turns ...llmtest.Turn) *world {
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
+		if err := errors.Join(rt.Close(), s.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -107,8 +110,8 @@ func (p *person) do(steps ...chromedp.Action[chromedp.Void]) {
 	defer cancel()
 	for _, step := range steps {
 		err := chromedp.Do(ctx, step)
-		for ; isStale(err) && ctx.Err() == nil; err = chromedp.Do(ctx, step) {
-			time.Sleep(20 * time.Millisecond)
+		for isStale(err) && ctx.Err() == nil {
+			err = chromedp.Do(ctx, step)
 		}
 		if err != nil {
 			p.w.Fatal(err)

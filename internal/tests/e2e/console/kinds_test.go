@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"encoding/json"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -229,23 +228,13 @@ func openWorld(t *testing.T, s store.Store, turns []llmtest.Turn) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := console.Handler(rt, &console.Options{Name: "ada"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(c)
-	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &world{t, rt, s, c, web.URL, func() {
+	w := serve(t, s, rt, console.Options{Name: "ada"})
+	w.sign = func() {
 		if err := desk.CompleteElicitation(<-opened, ""); err != nil {
 			t.Error(err)
 		}
-	}}
+	}
+	return w
 }
 
 // both keeps a picture of the page in light and in dark.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -102,19 +101,7 @@ func TestLoginInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := console.Handler(rt, &console.Options{Name: "ada"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(c)
-	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := &world{t, rt, s, c, web.URL, nil}
+	w := serve(t, s, rt, console.Options{Name: "ada"})
 	ada := w.person()
 	a, err := rt.Agent("main", &agent.Config{})
 	if err != nil {
