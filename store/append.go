@@ -43,7 +43,7 @@ type Append struct {
 type Starter interface {
 	// StartAppend begins what [Journal.Append] does, and returns without waiting for a disk or
 	// another caller. It calls done exactly once, either before it returns or later, from a goroutine of
-	// the store; done must not block. Appends of one caller are made in the order in which they
+	// the store; done must not block, and a must not change before it is called. Appends of one caller are made in the order in which they
 	// began. A store that cannot take the append, as too much waits, reports
 	// an error for which [Passing] is true.
 	StartAppend(a Append, done func(last int64, err error))

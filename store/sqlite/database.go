@@ -28,7 +28,8 @@ type Options struct {
 	// Synchronous is Full by default.
 	Synchronous Synchronous
 	// Queue bounds the writes that wait for the writer; further ones wait for
-	// room as long as their context lasts. Zero means 1024.
+	// room as long as their context lasts. Zero means 1024. Of the appends of
+	// [Store.StartAppend], which do not wait, 64 times as many are accepted.
 	Queue int
 	// BusyTimeout is how long a write waits for another process that holds the file
 	// locked, to the millisecond; then it is [store.ErrBusy], after twice that at the

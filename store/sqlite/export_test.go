@@ -40,7 +40,7 @@ func (s *Store) Block() (entered <-chan struct{}, release func()) {
 }
 
 // Queued is the number of writes that wait.
-func (s *Store) Queued() int { return len(s.writer.queue) }
+func (s *Store) Queued() int { return len(s.writer.room) + int(s.writer.started.Load()) }
 
 // Exec runs a statement on the connection that writes.
 func (s *Store) Exec(query string) error {

@@ -103,41 +103,72 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
-	size := weight{max(1, len(a.Events)+len(a.Asks)+len(a.Settle)), a.Bytes()}
-	err = s.writer.do(ctx, "appending to a run", size, func(t *tx) error {
-		n, err := t.appendable(a)
-		if err == errRepeat {
-			last = a.After + int64(len(a.Events))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		open, err := t.unopened(a)
-		if err != nil {
-			return err
-		}
-		for _, ask := range open {
-			if err := t.openAsk(ask); err != nil {
-				return err
-			}
-		}
-		for _, d := range a.Settle {
-			if _, err := t.settleAsk(d.Ask, d.Decision); err != nil {
-				return err
-			}
-		}
-		if err := t.insert(n.n, n.last, a.Epoch, a.Events); err != nil {
-			return err
-		}
-		last = n.last + int64(len(a.Events))
-		if err := t.change(n.n, last, a); err != nil || a.Job == nil {
-			return err
-		}
-		return t.endJob(*a.Job)
+	err = s.writer.do(ctx, appendingToRun, weighAppend(a), func(t *tx) (err error) {
+		last, err = t.append(a)
+		return err
 	})
 	if err != nil {
 		return 0, err
+	}
+	return last, nil
+}
+
+// StartAppend implements [store.Starter].
+func (s *journal) StartAppend(a store.Append, done func(last int64, err error)) {
+	if err := a.Check(); err != nil {
+		done(0, err)
+		return
+	}
+	var last int64
+	s.writer.start(appendingToRun, weighAppend(a), func(t *tx) (err error) {
+		last, err = t.append(a)
+		return err
+	}, func(err error) {
+		if err != nil {
+			last = 0
+		}
+		done(last, err)
+	})
+}
+
+const appendingToRun = "appending to a run"
+
+func weighAppend(a store.Append) weight {
+	return weight{max(1, len(a.Events)+len(a.Asks)+len(a.Settle)), a.Bytes()}
+}
+
+// append makes an append, and returns the number of the run's last event.
+func (t *tx) append(a store.Append) (last int64, err error) {
+	n, err := t.appendable(a)
+	if err == errRepeat {
+		return a.After + int64(len(a.Events)), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	open, err := t.unopened(a)
+	if err != nil {
+		return 0, err
+	}
+	for _, ask := range open {
+		if err := t.openAsk(ask); err != nil {
+			return 0, err
+		}
+	}
+	for _, d := range a.Settle {
+		if _, err := t.settleAsk(d.Ask, d.Decision); err != nil {
+			return 0, err
+		}
+	}
+	if err := t.insert(n.n, n.last, a.Epoch, a.Events); err != nil {
+		return 0, err
+	}
+	last = n.last + int64(len(a.Events))
+	if err := t.change(n.n, last, a); err != nil {
+		return 0, err
+	}
+	if a.Job != nil {
+		return last, t.endJob(*a.Job)
 	}
 	return last, nil
 }

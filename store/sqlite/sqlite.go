@@ -57,7 +57,10 @@ type Store struct {
 	*schedules
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Starter = (*Store)(nil)
+)
 
 // Open opens the store in the file at path, and creates the file, readable for
 // its owner only, and missing folders where there is none. The path is a plain

@@ -43,13 +43,16 @@ type op struct {
 	doing string // what it does, for errors
 	run   func(*tx) error
 	size  weight
+	ended func() // called by the writer, once err is final
+
+	room  <-chan struct{} // gives its place back to those that wait for one; nil for one that was started
+	next  *op             // in the queue
 	state atomic.Int32
-	since time.Time     // when it was queued
-	err   error         // of the last run; the writer's
-	done  chan struct{} // closed by the writer, once err is final
+	since time.Time // when it was queued
+	err   error     // of the last run; the writer's
 }
 
-// outcome is what the caller gets, once done is closed.
+// outcome is what the caller gets, once it has ended.
 func (o *op) outcome(l library) error {
 	if o.err == nil || refused(o.err) {
 		return o.err
@@ -67,8 +70,10 @@ type writer struct {
 	idle    time.Duration // without a write, until a checkpoint
 	library library
 
-	queue   chan *op
-	young   *op           // was taken from the queue and waits on, before all that is in it; nil for none
+	queue   queue
+	taken   *op           // out of the queue, the oldest first; the writer's
+	room    chan struct{} // has a value for each write of do that waits
+	started atomic.Int64  // writes of start that wait
 	closing chan struct{} // closed by close: nothing new is accepted
 	once    sync.Once     // closes closing
 	ended   chan struct{} // closed by the writer when it has ended
@@ -84,7 +89,8 @@ func newWriter(db *sql.DB, first *session, o Options) *writer {
 		log:     o.Logger,
 		idle:    o.idle,
 		library: o.library,
-		queue:   make(chan *op, o.Queue),
+		queue:   newQueue(),
+		room:    make(chan struct{}, o.Queue),
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 	}
@@ -103,30 +109,46 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	o := &op{doing: doing, run: run, size: size, since: time.Now(), done: make(chan struct{})}
 	select {
-	case w.queue <- o:
+	case w.room <- struct{}{}:
 	case <-w.closing:
 		return store.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	done := make(chan struct{})
+	o := &op{doing: doing, run: run, size: size, ended: func() { close(done) }, room: w.room, since: time.Now()}
+	if !w.queue.put(o) {
+		return store.ErrClosed
+	}
 	select {
-	case <-o.done:
-		return o.outcome(w.library)
-	case <-w.ended:
+	case <-done:
 	case <-ctx.Done():
 		if o.state.CompareAndSwap(queued, withdrawn) {
 			return context.Cause(ctx)
 		}
-		<-o.done // it has begun: the truth is near
-		return o.outcome(w.library)
+		<-done // it has begun: the truth is near
 	}
-	select {
-	case <-o.done: // it was the writer's last
-		return o.outcome(w.library)
-	default: // came when the writer had looked for the last time
-		return store.ErrClosed
+	return o.outcome(w.library)
+}
+
+// startedPerPlace is how many started writes may wait for each place of the queue: what
+// starts one, such as a run, does not wait, and has no other under way.
+const startedPerPlace = 64
+
+var errCrowded = errors.New("too many writes wait for the store")
+
+// start is do without waiting. It calls done once: before it returns, with an error, or from the
+// writer's goroutine.
+func (w *writer) start(doing string, size weight, run func(*tx) error, done func(error)) {
+	o := &op{doing: doing, run: run, size: size, since: time.Now()}
+	o.ended = func() { done(o.outcome(w.library)) }
+	if w.started.Add(1) > int64(startedPerPlace*cap(w.room)) {
+		w.started.Add(-1)
+		done(errCrowded)
+	} else if !w.queue.put(o) {
+		w.started.Add(-1)
+		done(store.ErrClosed)
 	}
 }
 
@@ -143,21 +165,15 @@ func (w *writer) loop() {
 	rest := time.NewTimer(w.idle)
 	defer rest.Stop()
 	for {
-		if w.young != nil {
-			w.group(w.next())
-			rest.Reset(w.idle)
-			continue
-		}
 		select {
-		case first := <-w.queue:
-			w.group(first)
+		case <-w.queue.wake:
+			w.drain()
 			rest.Reset(w.idle)
 		case <-rest.C:
 			w.checkpoint()
 		case <-w.closing:
-			for first := w.next(); first != nil; first = w.next() {
-				w.group(first)
-			}
+			w.taken = w.queue.close()
+			w.drain()
 			w.err = w.session.close()
 			if err := w.db.Close(); w.err == nil {
 				w.err = err
@@ -167,18 +183,34 @@ func (w *writer) loop() {
 	}
 }
 
-// next takes a write that waits, or nil.
-func (w *writer) next() *op {
-	if o := w.young; o != nil {
-		w.young = nil
-		return o
+// drain commits all that waits.
+func (w *writer) drain() {
+	for first := w.next(); first != nil; first = w.next() {
+		w.group(first)
 	}
-	select {
-	case o := <-w.queue:
-		return o
-	default:
+}
+
+// peek returns the write that next takes, or nil.
+func (w *writer) peek() *op {
+	if w.taken == nil {
+		w.taken = w.queue.take()
+	}
+	return w.taken
+}
+
+// next takes the write that has waited longest, or nil.
+func (w *writer) next() *op {
+	o := w.peek()
+	if o == nil {
 		return nil
 	}
+	w.taken, o.next = o.next, nil
+	if o.room != nil {
+		<-o.room
+	} else {
+		w.started.Add(-1)
+	}
+	return o
 }
 
 // group commits first together with what waits behind it.
@@ -213,7 +245,7 @@ func (w *writer) group(first *op) {
 		return
 	}
 	for _, o := range ran {
-		close(o.done)
+		o.ended()
 	}
 }
 
@@ -230,7 +262,7 @@ func (w *writer) retry(ran []*op) {
 	w.log.Warn("a commit has failed and is rolled back", "writes", len(ran), "err", last)
 	w.recover()
 	if len(ran) == 1 { // it was alone already
-		close(ran[0].done)
+		ran[0].ended()
 		return
 	}
 	var down error // no transaction can be had: do not wait for each
@@ -248,7 +280,7 @@ func (w *writer) retry(ran []*op) {
 		} else {
 			w.recover()
 		}
-		close(o.done)
+		o.ended()
 	}
 }
 
@@ -261,12 +293,8 @@ func (w *writer) noTransaction(first *op, err error) {
 	if !errors.Is(translate(w.library, err), store.ErrBusy) {
 		return
 	}
-	for o := w.next(); o != nil; o = w.next() {
-		if time.Since(o.since) < w.busy {
-			w.young = o
-			return
-		}
-		o.fail(err)
+	for o := w.peek(); o != nil && time.Since(o.since) >= w.busy; o = w.peek() {
+		w.next().fail(err)
 	}
 }
 
@@ -274,7 +302,7 @@ func (w *writer) noTransaction(first *op, err error) {
 func (o *op) fail(err error) {
 	if o.state.CompareAndSwap(queued, begun) {
 		o.err = err
-		close(o.done)
+		o.ended()
 	}
 }
 
