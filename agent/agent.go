@@ -95,6 +95,8 @@ type Agent struct {
 	pricing *loop.Pricing // nil where the model has no known price
 	tools   []loop.Tool
 	team    map[string]Tool // those of them that are agents, by name
+	answer  answerCheck
+	input   *schema.Schema // of Config.Input; nil without
 	hash    string
 	offers  offers
 	warned  atomic.Bool    // that there are very many tools
@@ -148,13 +150,13 @@ func (a *Agent) check() error {
 	if a.cfg.Parallel < 0 || a.cfg.MaxResult < 0 || a.cfg.MaxTokens < 0 || a.cfg.AskExpiry < 0 {
 		return errors.New("a Parallel, MaxResult, MaxTokens or AskExpiry below zero: it must not be negative, zero means its default")
 	}
-	if _, err := checkAnswer(a.cfg.Output); err != nil {
-		return err
-	}
 	if a.cfg.Approve == nil {
 		a.cfg.Approve = a.rt.opts.Approve
 	}
 	var err error
+	if a.answer, err = checkAnswer(a.cfg.Output); err != nil {
+		return err
+	}
 	if a.tools, err = compileAll(a.rt.opts.Tools, a.cfg.Tools); err != nil {
 		return err
 	}
@@ -237,10 +239,13 @@ func (a *Agent) Run(ctx context.Context, prompt string, opts *RunOptions) (*Resu
 	if run.loop == nil {
 		return run.Wait(ctx) // another process runs it, or has
 	}
-	stop := context.AfterFunc(ctx, func() { run.Cancel(context.Cause(ctx)) })
-	defer stop()
-	// The run ends a bounded time after its cancel, and its result then has the costs.
-	return run.Wait(context.WithoutCancel(ctx))
+	select {
+	case <-run.Done():
+	case <-ctx.Done():
+		run.Cancel(context.Cause(ctx))
+		<-run.Done() // it ends a bounded time after its cancel, and its result then has the costs
+	}
+	return run.Result()
 }
 
 // Start begins a run. ctx covers the start only: the run then lives until it ends,
@@ -285,18 +290,11 @@ func (a *Agent) Start(ctx context.Context, prompt string, opts *RunOptions) (*Ru
 // newRun makes a run that has not begun. Ctx is that of its start; from is the call that
 // starts it, nil for a run of its own.
 func (a *Agent) newRun(ctx context.Context, prompt string, o RunOptions, from *starter) (*Run, error) {
-	check, err := checkAnswer(o.Output)
+	check, err := a.checkOf(o.Output)
 	if err != nil {
 		return nil, err
 	}
-	identity := []any{&a.name, prompt, o.Output}
-	if o.Tenant != nil && o.Tenant.name != "" {
-		identity = append(identity, o.Tenant.name)
-	}
-	if len(o.History) > 0 {
-		identity = append(identity, o.History)
-	}
-	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: digestOf(identity)}
+	run := &Run{id: o.ID, store: a.rt.store, onAsk: o.OnAsk, tenant: o.Tenant, hash: identity(a.name, prompt, &o)}
 	own := loop.Own{ID: o.ID, Schema: o.Output, Check: check,
 		Origin: &loop.Origin{InputHash: run.hash.String(), Input: append(slices.Clip(o.History), llm.User(prompt))}}
 	return run, a.complete(ctx, run, &own, &o, from)
@@ -319,7 +317,7 @@ func (a *Agent) complete(ctx context.Context, run *Run, own *loop.Own, o *RunOpt
 	case run.onAsk == nil:
 		run.onAsk = rt.opts.OnAsk
 	}
-	rec.asks = newAnswering(run.onAsk, rt.sys, run.converter())
+	rec.asks = newAnswering(run, rt.sys)
 	asked := a.asked(o)
 	rec.servers = asked.servers
 	newScope(run, a, from, asked).fill(own)
@@ -357,14 +355,10 @@ func (a *Agent) startsWith(prompt string, input json.RawMessage) (string, error)
 	if len(input) == 0 {
 		return prompt, nil
 	}
-	if len(a.cfg.Input) == 0 {
+	if a.input == nil {
 		return "", fmt.Errorf("the agent %q takes no input: set Config.Input", a.name)
 	}
-	compiled, err := schema.Compile(a.cfg.Input, nil)
-	if err != nil {
-		return "", fmt.Errorf("the schema of the input: %w", err)
-	}
-	if err := compiled.Validate(input); err != nil {
+	if err := a.input.Validate(input); err != nil {
 		return "", fmt.Errorf("the input does not fit: %w", err)
 	}
 	if prompt == "" {

@@ -28,11 +28,11 @@ type answering struct {
 }
 
 // newAnswering returns nil for a run without an AskFunc.
-func newAnswering(f AskFunc, sys *actors.System, events *converter) *answering {
-	if f == nil {
+func newAnswering(run *Run, sys *actors.System) *answering {
+	if run.onAsk == nil {
 		return nil
 	}
-	return &answering{answer: f, sys: sys, open: make(map[string]context.CancelCauseFunc), events: events}
+	return &answering{answer: run.onAsk, sys: sys, open: make(map[string]context.CancelCauseFunc), events: run.converter()}
 }
 
 // journalled looks for questions, and for their ends.

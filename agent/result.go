@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -66,8 +67,19 @@ func unfence(text string) string {
 	return text
 }
 
+// answerCheck makes JSON of an answer, and looks whether it fits a schema. Nil takes any text.
+type answerCheck func(text string) (json.RawMessage, error)
+
+// checkOf returns the check of a schema, which is compiled for each run that has one of its own.
+func (a *Agent) checkOf(raw json.RawMessage) (answerCheck, error) {
+	if bytes.Equal(raw, a.cfg.Output) {
+		return a.answer, nil
+	}
+	return checkAnswer(raw)
+}
+
 // checkAnswer makes the check of a schema, nil for none.
-func checkAnswer(raw json.RawMessage) (func(text string) (json.RawMessage, error), error) {
+func checkAnswer(raw json.RawMessage) (answerCheck, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
@@ -89,19 +101,43 @@ func checkAnswer(raw json.RawMessage) (func(text string) (json.RawMessage, error
 type digest [sha256.Size]byte
 
 // String is the digest as it is written down.
-func (d digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+func (d digest) String() string {
+	const kind = "sha256:"
+	return string(hex.AppendEncode(append(make([]byte, 0, len(kind)+2*len(d)), kind...), d[:]))
+}
 
 // hashOf identifies a value by its canonical JSON.
-func hashOf(v any) string { return digestOf(v).String() }
+func hashOf(v any) string { return digest(sha256.Sum256(canonical(v))).String() }
 
-func digestOf(v any) digest {
+func canonical(v any) []byte {
 	raw, err := jsonx.Marshal(v)
 	if err != nil {
-		raw = []byte(err.Error()) // a schema that is not JSON was refused before
-	} else if canonical, err := jsonx.Canonical(raw); err == nil {
-		raw = canonical
+		return []byte(err.Error()) // a schema that is not JSON was refused before
 	}
-	return sha256.Sum256(raw)
+	if canonical, err := jsonx.Canonical(raw); err == nil {
+		return canonical
+	}
+	return raw
+}
+
+// identity is the digest of what a run is started with: of the canonical JSON of a list. Most runs have
+// nothing but an agent and a prompt, which is long; so the list is put together here.
+func identity(agent, prompt string, o *RunOptions) digest {
+	text := append(make([]byte, 0, len(agent)+len(prompt)+64), '[')
+	text = append(jsonx.AppendQuote(text, agent), ',')
+	text = append(jsonx.AppendQuote(text, prompt), ',')
+	if len(o.Output) == 0 {
+		text = append(text, "null"...)
+	} else {
+		text = append(text, canonical(o.Output)...)
+	}
+	if o.Tenant != nil && o.Tenant.name != "" {
+		text = jsonx.AppendQuote(append(text, ','), o.Tenant.name)
+	}
+	if len(o.History) > 0 {
+		text = append(append(text, ','), canonical(o.History)...)
+	}
+	return sha256.Sum256(append(text, ']'))
 }
 
 // Usage is the cost of a run or a turn, in tokens and in money where there is a price.

@@ -165,7 +165,7 @@ func (rt *Runtime) goOn(ctx context.Context, a *Agent, tree *claims.Tree, o Resu
 // resumed makes a run that goes on. From is the call that has started it, nil for a run of its own.
 func (a *Agent) resumed(ctx context.Context, re *claims.Tree, o ResumeOptions, from *starter) (*Run, error) {
 	re.Drift = re.State.Started.Hash != a.hash
-	check, err := checkAnswer(re.State.Started.Schema)
+	check, err := a.checkOf(re.State.Started.Schema)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,8 @@ func transferName(agent string) string {
 // checkTeam refuses tools that cannot work between agents.
 func (a *Agent) checkTeam() error {
 	if len(a.cfg.Input) > 0 {
-		if _, err := schema.Compile(a.cfg.Input, nil); err != nil {
+		var err error
+		if a.input, err = schema.Compile(a.cfg.Input, nil); err != nil {
 			return fmt.Errorf("the schema of the input: %w", err)
 		}
 	}

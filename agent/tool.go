@@ -62,6 +62,9 @@ func Func[In, Out any](name, description string, fn func(context.Context, In) (O
 		if err != nil {
 			return nil, err
 		}
+		if text, ok := any(out).(string); ok { // as most do: it stays off the heap
+			return textResult(text), nil
+		}
 		return resultOf(out)
 	}
 	return t
@@ -91,20 +94,30 @@ func inputSchema(in reflect.Type) (json.RawMessage, error) {
 
 // resultOf makes a result of the value that a function has returned.
 func resultOf(out any) (*mcp.CallToolResult, error) {
-	switch out := out.(type) {
-	case *mcp.CallToolResult:
+	if out, ok := out.(*mcp.CallToolResult); ok {
 		if out == nil {
 			return nil, errors.New("the tool gave no result")
 		}
 		return out, nil
-	case string:
-		return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(out)}}, nil
 	}
 	raw, err := jsonx.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("writing the result: %w", err)
 	}
-	return &mcp.CallToolResult{Content: mcp.Contents{mcp.Text(string(raw))}, StructuredContent: raw}, nil
+	result := textResult(string(raw))
+	result.StructuredContent = raw
+	return result, nil
+}
+
+// textResult is a result with one text, in one piece of memory.
+func textResult(text string) *mcp.CallToolResult {
+	r := &struct {
+		mcp.CallToolResult
+		content [1]mcp.Content
+		text    mcp.TextContent
+	}{text: mcp.TextContent{Text: text}}
+	r.content[0], r.Content = &r.text, r.content[:]
+	return &r.CallToolResult
 }
 
 // NeedsApproval returns the tool so marked that each of its calls asks, whatever an

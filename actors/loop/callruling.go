@@ -103,7 +103,6 @@ func beforeToolCall(ctx context.Context, cfg *config, cl *call) (json.RawMessage
 type ruling struct {
 	verdict guard.Verdict
 	refusal string
-	print   [32]byte        // of the call, for the loop detector
 	args    json.RawMessage // that a guard has put in place of the model's; nil for none
 	guards  guard.Outcome
 }

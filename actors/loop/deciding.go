@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/runlog"
 )
 
 // decide checks the model's calls or answer. The gate, the schemas and the answer's
@@ -26,7 +25,6 @@ func (r *run) decide(c *actors.Context) {
 		rulings := make([]ruling, len(t.calls))
 		for i, cl := range t.calls {
 			rulings[i] = rule(ctx, cfg, tools, i, cl)
-			rulings[i].print = runlog.Fingerprint(cl.name, cl.args)
 			if rulings[i].guards.Stop != nil {
 				break
 			}

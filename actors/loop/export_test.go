@@ -15,6 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
+// Line is the form of titles and summaries.
+var Line = line
+
 // Poison makes the actor of a run panic that has nothing to write.
 func (r *Run) Poison() { r.ref.Send((*raise)(nil)) }
 

@@ -2,8 +2,9 @@ package loop
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/budget"
@@ -68,12 +69,28 @@ func title(input []llm.Message) string {
 	return line(input[len(input)-1].Content.Text())
 }
 
+// The line is cut at lineBytes, and taken from the beginning of a text alone.
+const (
+	lineBytes  = 200
+	lineSource = 4 << 10
+)
+
+// line returns the beginning of a text on one line, without control characters.
 func line(s string) string {
-	s = strings.Join(strings.Fields(clip.Text(s, 400)), " ")
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return -1
+	out := make([]byte, 0, lineBytes+len("…"))
+	space := ""
+	for _, c := range clip.Head(s, lineSource) {
+		switch {
+		case unicode.IsSpace(c):
+			if len(out) > 0 {
+				space = " "
+			}
+		case c < ' ' || c == 0x7f:
+		case len(out)+len(space)+utf8.RuneLen(c) > lineBytes:
+			return string(append(out, "…"...))
+		default:
+			out, space = utf8.AppendRune(append(out, space...), c), ""
 		}
-		return c
-	}, clip.Text(s, 200))
+	}
+	return string(out)
 }

@@ -2,7 +2,6 @@ package runlog
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -375,11 +374,7 @@ func (s *State) call(key string, turn int, id string) *CallState {
 		return c
 	}
 	if len(t.Calls) == 0 {
-		prints := make([][sha256.Size]byte, len(t.wanted))
-		for i, use := range t.wanted {
-			prints[i] = Fingerprint(use.Name, use.Input)
-		}
-		s.Repeats.See(prints)
+		s.Repeats.See(t.wanted)
 		if t.Refused != nil {
 			s.Refusals++
 		}

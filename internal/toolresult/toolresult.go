@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
@@ -25,6 +26,9 @@ func Writable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	if r == nil {
 		return nil, nil
 	}
+	if plain(r) {
+		return r, nil
+	}
 	if _, err := jsonx.Marshal(r); err == nil {
 		return r, nil
 	}
@@ -42,6 +46,33 @@ func Writable(r *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("the tool's result cannot be written as JSON: %w", err)
 	}
 	return &mended, nil
+}
+
+// plain reports whether r can surely be written: the results of most functions can, and need not be
+// encoded for trial.
+func plain(r *mcp.CallToolResult) bool {
+	if len(r.Meta) > 0 || len(r.Extra) > 0 || !utf8.ValidString(r.ResultType) || r.StructuredContent != nil && !jsonx.Valid(r.StructuredContent) {
+		return false
+	}
+	for _, c := range r.Content {
+		if !plainBlock(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainBlock is plain for a block. Of one with annotations, or with members of its own, it is not sure.
+func plainBlock(c mcp.Content) bool {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return c != nil && c.Annotations == nil && len(c.Meta) == 0 && len(c.Extra) == 0 && utf8.ValidString(c.Text)
+	case *mcp.ImageContent:
+		return c != nil && c.Annotations == nil && len(c.Meta) == 0 && len(c.Extra) == 0 && utf8.ValidString(c.MIMEType)
+	case *mcp.AudioContent:
+		return c != nil && c.Annotations == nil && len(c.Meta) == 0 && len(c.Extra) == 0 && utf8.ValidString(c.MIMEType)
+	}
+	return false
 }
 
 // Clip returns what a model sees of a result with limit bytes of text, as a result that
@@ -67,7 +98,7 @@ func OfError(err error) *mcp.CallToolResult {
 // media within a bound of their own, and a note on what it does not see. It never fetches
 // what a link points to (SECA-42).
 func ForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultContent {
-	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: mcp.Contents{}}
+	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: make(mcp.Contents, 0, min(len(r.Content), maxBlocks))}
 	content := r.Content
 	if len(content) == 0 && len(r.StructuredContent) > 0 {
 		if len(r.StructuredContent) <= limit {
@@ -85,7 +116,7 @@ func ForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultConten
 		}
 		switch size := Size(c); c := c.(type) {
 		case *mcp.TextContent:
-			out.Content = append(out.Content, mcp.Text(cutText(c.Text, &left)))
+			out.Content = append(out.Content, textBlock(c, &left))
 		case *mcp.ImageContent, *mcp.AudioContent:
 			out.Content = append(out.Content, whole(c, size, &media))
 		default:
@@ -96,6 +127,15 @@ func ForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultConten
 		out.Content = append(out.Content, mcp.Text(fmt.Sprintf("[left out: %d more blocks of %d bytes]", missing, missed)))
 	}
 	return out
+}
+
+// textBlock is c itself where it fits and is nothing but its text: blocks are replaced, never changed.
+func textBlock(c *mcp.TextContent, left *int) mcp.Content {
+	if len(c.Text) <= *left && c.Annotations == nil && c.Meta == nil && c.Extra == nil {
+		*left -= len(c.Text)
+		return c
+	}
+	return mcp.Text(cutText(c.Text, left))
 }
 
 // cutText returns as much of s as fits, with a note where that is not all.

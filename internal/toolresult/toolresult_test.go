@@ -1,11 +1,13 @@
 package toolresult
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/mcp"
 )
 
@@ -84,4 +86,55 @@ func FuzzCutText(f *testing.F) {
 			t.Errorf("cutText(%q, %d): got %q, which is not UTF-8", s, limit, got)
 		}
 	})
+}
+
+// TestWritable: a result can be written afterwards, with its text as valid UTF-8, or is an error.
+func TestWritable(t *testing.T) {
+	low := 0.5
+	type result = mcp.CallToolResult
+	tests := []struct {
+		name  string
+		in    *result
+		text  string // of the first block
+		wrong bool
+	}{
+		{"nothing", &result{}, "", false},
+		{"text", &result{Content: mcp.Contents{mcp.Text("é")}}, "é", false},
+		{"a file's bytes", &result{Content: mcp.Contents{mcp.Text("a\xffb")}}, "a\uFFFDb", false},
+		{"one of two", &result{Content: mcp.Contents{mcp.Text("a"), mcp.Text("\xff")}}, "a", false},
+		{"structured", &result{StructuredContent: []byte(` {"a": [1]}`)}, "", false},
+		{"structured, no JSON", &result{StructuredContent: []byte(`{"a":`)}, "", true},
+		{"structured, empty", &result{StructuredContent: []byte{}}, "", true},
+		{"structured, twice a name", &result{StructuredContent: []byte(`{"a":1,"a":2}`)}, "", true},
+		{"an image", &result{Content: mcp.Contents{&mcp.ImageContent{Data: []byte{0xff}, MIMEType: "image/png"}}}, "", false},
+		{"an image of a strange type", &result{Content: mcp.Contents{&mcp.ImageContent{MIMEType: "\xff"}}}, "", true},
+		{"a sound of a strange type", &result{Content: mcp.Contents{&mcp.AudioContent{MIMEType: "\xff"}}}, "", true},
+		{"annotations", &result{Content: mcp.Contents{&mcp.TextContent{Text: "a", Annotations: &mcp.Annotations{Priority: &low}}}}, "a", false},
+		{"meta", &result{Content: mcp.Contents{&mcp.TextContent{Text: "a", Meta: mcp.Meta{"x": []byte(`{`)}}}}, "", true},
+		{"meta of the result", &result{Meta: mcp.Meta{"x": []byte(`{`)}}, "", true},
+		{"more members", &result{Extra: map[string]json.RawMessage{"x": []byte(`]`)}}, "", true},
+		{"no block", &result{Content: mcp.Contents{nil}}, "", true},
+		{"a link", &result{Content: mcp.Contents{&mcp.ResourceLink{URI: "x:\xff"}}}, "", true},
+		{"a result type", &result{ResultType: "\xff"}, "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Writable(tt.in)
+			if (err != nil) != tt.wrong {
+				t.Fatalf("Writable: got %+v, %v, want an error: %v", got, err, tt.wrong)
+			}
+			if err != nil {
+				return
+			}
+			if _, err := jsonx.Marshal(got); err != nil {
+				t.Errorf("writing it: %v", err)
+			}
+			if len(got.Content) > 0 && tt.text != "" && got.Content[0].(*mcp.TextContent).Text != tt.text {
+				t.Errorf("got the text %q, want %q", got.Content[0].(*mcp.TextContent).Text, tt.text)
+			}
+		})
+	}
+	if got, err := Writable(nil); got != nil || err != nil {
+		t.Errorf("Writable(nil): got %v, %v", got, err)
+	}
 }
