@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/eventstream"
 )
 
 // Options changes how a system works; nil is the same as the zero value.
@@ -26,8 +25,8 @@ type Options struct {
 	Trace func(TraceEvent)
 }
 
-// System is one tree of actors. It costs some milliseconds and 3 MB, so a
-// process has one, or few. Its methods may be used from any goroutine.
+// System is one tree of actors. A process needs one, or few. Its methods may be used from
+// any goroutine.
 type System struct {
 	lib     *actor.ActorSystem
 	log     *slog.Logger
@@ -55,13 +54,7 @@ func NewSystem(opts *Options) (*System, error) {
 	}
 	s.census.tree = make(map[*process]struct{})
 	s.spawner.init()
-	s.lib = actor.NewActorSystem(
-		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return libraryLogger(s.log) }),
-	)
-	// The library's events have no subscribers: those would log what the kit logs better,
-	// start a goroutine for a dead letter, and answer watchers, of which the kit has none.
-	s.lib.EventStream = eventstream.NewEventStream()
-	shrinkRegistry(s.lib)
+	s.lib = makeLibrary(libraryLogger(s.log))
 	if err := s.startRoot(); err != nil {
 		return nil, fmt.Errorf("starting the runtime actor: %w", err)
 	}
