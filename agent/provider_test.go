@@ -103,28 +103,40 @@ func TestTurnIsRestarted(t *testing.T) {
 // A completion that is killed ends its run's turn and nobody else's; a run that is
 // cancelled leaves no completion.
 func TestCompletionOfARun(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		gate := llmtest.NewGate()
-		held := llmtest.Join(llmtest.Say("a"), llmtest.Hold(gate), llmtest.Say("b"))
-		rt := open(t, &agent.Options{Model: llmtest.Loop(held)})
-		cancelled, goesOn := start(t, rt, "cancelled"), start(t, rt, "goes on")
-		synctest.Wait()
-		if n := rt.System().Census().Live(actors.KindCompletion); n != 2 {
-			t.Errorf("%d completions, want 2", n)
-		}
-		cancelled.Cancel(errTest)
-		if _, err := cancelled.Wait(t.Context()); !errors.Is(err, errTest) {
-			t.Errorf("the cancelled run: got %v, want %v", err, errTest)
-		}
-		synctest.Wait()
-		if n := rt.System().Census().Live(actors.KindCompletion); n != 1 {
-			t.Errorf("%d completions, want 1", n)
-		}
-		gate.Open()
-		if res, err := goesOn.Wait(t.Context()); err != nil || res.Text != "ab" {
-			t.Errorf("the other run: got %+v, %v", res, err)
-		}
-	})
+	// With a rate each request has a completion, and without one those that wait.
+	for rate, each := range map[int]int{0: 0, 1 << 20: 1} {
+		bubble(t, func(t *testing.T) {
+			gate := llmtest.NewGate()
+			held := llmtest.Join(llmtest.Say("a"), llmtest.Hold(gate), llmtest.Say("b"))
+			rt := open(t, &agent.Options{Model: llmtest.Script(llmtest.Say("x"), held, held), Providers: map[string]agent.ProviderOptions{"llmtest": {PerMinute: rate}}})
+			out := func(want int) {
+				t.Helper()
+				synctest.Wait()
+				if n := rt.Providers()["llmtest"].InFlight; n != want {
+					t.Errorf("%d requests are out, want %d", n, want)
+				}
+				if n := rt.System().Census().Live(actors.KindCompletion); n != want*each {
+					t.Errorf("%d completions, want %d", n, want*each)
+				}
+			}
+			if _, err := start(t, rt, "first").Wait(t.Context()); err != nil { // the provider has started
+				t.Fatal(err)
+			}
+			out(0)
+			cancelled, goesOn := start(t, rt, "cancelled"), start(t, rt, "goes on")
+			out(2)
+			cancelled.Cancel(errTest)
+			if _, err := cancelled.Wait(t.Context()); !errors.Is(err, errTest) {
+				t.Errorf("the cancelled run: got %v, want %v", err, errTest)
+			}
+			out(1)
+			gate.Open()
+			if res, err := goesOn.Wait(t.Context()); err != nil || res.Text != "ab" {
+				t.Errorf("the other run: got %+v, %v", res, err)
+			}
+			out(0)
+		})
+	}
 }
 
 // Options.Retry is every provider's, but for one that has its own; its OnRetry is told.

@@ -19,8 +19,15 @@ import (
 // A thousand requests that are cancelled wherever they are leave no actor, no goroutine
 // and no place taken.
 func TestCensusAfterAThousandCancels(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { censusAfterAThousandCancels(t, provider.Options{Concurrency: 100}, 900) })
+	t.Run("by actor", func(t *testing.T) {
+		censusAfterAThousandCancels(t, provider.Options{Concurrency: 100, PerMinute: byActor}, 1000)
+	})
+}
+
+func censusAfterAThousandCancels(t *testing.T, opts provider.Options, completions int) {
 	b := &bench{sys: newSystem(t, nil)}
-	g, err := provider.Open(b.sys, &provider.GroupOptions{Providers: map[string]provider.Options{"": {Concurrency: 100}}})
+	g, err := provider.Open(b.sys, &provider.GroupOptions{Providers: map[string]provider.Options{"": opts}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +56,7 @@ func TestCensusAfterAThousandCancels(t *testing.T) {
 	}
 	waitFor(t, func() bool {
 		s := b.state()
-		return s.InFlight == 100 && s.Waiting == 900 && b.live(actors.KindCompletion) == 1000
+		return s.InFlight == 100 && s.Waiting == 900 && b.live(actors.KindCompletion) == completions
 	})
 	cancel(errLeft)
 	wg.Wait()

@@ -71,7 +71,9 @@ func (a *completion) attemptEnded(c *actors.Context, m *attemptEnded) {
 	if m.panicked {
 		panic(m.err) // supervision's business, not an error path of its own
 	}
-	a.t.parent.Send(&ended{a.t, judge(m.err)}) // before its reader hears of it, who may come again
+	if s := a.t.provider.owes(a.t); s != nil {
+		s.ref.Send(&ended{a.t, judge(m.err)}) // before its reader hears of it, who may come again
+	}
 	a.last = m.err
 	wait, again := time.Duration(0), false
 	if m.err != nil && (!m.passed || m.restarts) {

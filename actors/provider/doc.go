@@ -1,5 +1,5 @@
 // Package provider supervises language models: one actor for each backend, one for
-// each request.
+// each request that has to wait, or has to be made again.
 // It serves mcpclient, mcpserver and agent, and promises no compatibility.
 //
 //	llm (Group) ─┬─ provider "ollama" ─┬─ completion
@@ -14,6 +14,10 @@
 // request: whether and when another attempt follows, and that it ends. The work itself,
 // reading the stream, is done by the goroutine that ranges over it, so there is no
 // buffer between the model and its reader, and the reader's pace is the model's.
+//
+// A request that finds a place free, while no other waits, the circuit is closed and the
+// provider has no rate, takes the place at once and has no completion: its goroutine calls
+// the model. If that fails, the provider starts a completion, which decides what follows.
 //
 // # What is promised
 //

@@ -15,6 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/llm/llmtest"
 )
 
+// byActor is a rate that makes no request wait: there is an actor for each of them, also for
+// one that finds a place free.
+const byActor = 1 << 20
+
 var errLeft = errors.New("enough")
 
 // newSystem returns a system that is shut down, with nothing left, when the test ends.

@@ -34,13 +34,14 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 			yield(nil, context.Cause(ctx))
 			return
 		}
-		t := newTicket(ctx, m.provider, m.model)
-		if err := m.provider.enter(t); err != nil {
-			t.cancel(nil)
+		r := &reading{ticket: ticket{provider: m.provider, model: m.model, observer: llm.ObserverOf(ctx)}, req: req, yield: yield}
+		r.ctx, r.cancel = context.WithCancelCause(ctx)
+		var err error
+		if r.atOnce, err = m.provider.enter(&r.ticket); err != nil {
+			r.cancel(nil)
 			yield(nil, m.refusal(err))
 			return
 		}
-		r := &reading{ticket: t, req: req, yield: yield}
 		if err := r.run(); err != nil {
 			yield(nil, err)
 		}
@@ -56,10 +57,11 @@ func (m *model) refusal(err error) error {
 
 // reading is the goroutine's part of a request.
 type reading struct {
-	*ticket
+	ticket
 	req   *llm.Request
 	yield func(llm.Event, error) bool
 
+	atOnce   bool // no actor knows of it: it has its place, and its first attempt has not failed
 	passed   bool // an event of this attempt has been passed on
 	done     bool // the last one has
 	left     bool // the reader wants no more
@@ -73,7 +75,11 @@ type reading struct {
 func (r *reading) run() error {
 	defer r.leave()
 	for {
-		switch d := r.next(); d.kind {
+		d := decision{kind: proceed}
+		if !r.atOnce {
+			d = r.next()
+		}
+		switch d.kind {
 		case over, broken:
 			r.settled = d.kind == over
 			return d.err
@@ -81,15 +87,29 @@ func (r *reading) run() error {
 			r.tellObservers(d)
 		case proceed:
 			err := r.attempt(d.probe)
-			end := &attemptEnded{err: err, panicked: r.panicked, passed: r.passed, restarts: r.observer.Restart != nil}
-			if r.done || r.left || r.ctx.Err() != nil {
-				if r.settled = r.done || r.panicked; r.settled {
-					r.tell(end)
-				}
+			ended := r.done || r.left || r.ctx.Err() != nil
+			if ended && r.atOnce && !r.panicked {
 				return r.ended()
 			}
-			r.tell(end)
+			if r.settled = ended && (r.done || r.panicked); r.settled || !ended {
+				r.attempted(&attemptEnded{err: err, panicked: r.panicked, passed: r.passed, restarts: r.observer.Restart != nil})
+			}
+			if ended {
+				return r.ended()
+			}
 		}
+	}
+}
+
+// attempted tells the completion of the end of an attempt.
+func (r *reading) attempted(end *attemptEnded) {
+	if !r.atOnce {
+		r.tell(end)
+		return
+	}
+	r.atOnce = false
+	if s := r.provider.owes(&r.ticket); s != nil {
+		s.hand(&r.ticket, end)
 	}
 }
 
@@ -104,6 +124,10 @@ func (r *reading) ended() error {
 // leave ends the request if it has not been: its reader may have left, or panicked.
 func (r *reading) leave() {
 	switch {
+	case r.atOnce:
+		r.cancel(context.Canceled)
+		r.provider.release(&r.ticket, r.health())
+		return
 	case r.settled:
 	case r.ctx.Err() != nil:
 		r.tell(&cancelled{})
@@ -112,7 +136,15 @@ func (r *reading) leave() {
 		r.tell(&left{})
 	}
 	r.cancel(context.Canceled)
-	r.provider.forget(r.ticket)
+	r.provider.forget(&r.ticket)
+}
+
+// health is what a request that was out at once says of the server, if it has been answered.
+func (r *reading) health() verdict {
+	if r.done {
+		return verdict{health: well}
+	}
+	return verdict{}
 }
 
 // tellObservers says that another attempt follows.
@@ -144,7 +176,7 @@ func (r *reading) attempt(probe bool) (err error) {
 			return err
 		}
 		if !r.passed && probe {
-			r.parent.Send(&answered{r.ticket})
+			r.parent.Send(&answered{&r.ticket})
 		}
 		r.passed = true
 		if _, ok := ev.(llm.Finish); ok {

@@ -46,8 +46,12 @@ var states = map[string]struct {
 		read(context.Background(), s.Model(llmtest.Script(llmtest.Join(llmtest.Say("a"), down()))))
 		return llmtest.Script(llmtest.Say("x"))
 	}},
-	"before the first event": {provider.Options{}, func(s *subject) llm.Model { return s.streaming(llmtest.Hold(s.free)) }},
-	"streaming": {provider.Options{}, func(s *subject) llm.Model {
+	"before the first event": {provider.Options{PerMinute: byActor}, func(s *subject) llm.Model { return s.streaming(llmtest.Hold(s.free)) }},
+	"streaming": {provider.Options{PerMinute: byActor}, func(s *subject) llm.Model {
+		return s.streaming(llmtest.Join(llmtest.Say("a"), llmtest.Hold(s.free)))
+	}},
+	"at once, before the first event": {provider.Options{}, func(s *subject) llm.Model { return s.streaming(llmtest.Hold(s.free)) }},
+	"at once, streaming": {provider.Options{}, func(s *subject) llm.Model {
 		return s.streaming(llmtest.Join(llmtest.Say("a"), llmtest.Hold(s.free)))
 	}},
 	"between two attempts": {provider.Options{}, func(s *subject) llm.Model {
@@ -76,6 +80,7 @@ func put(t *testing.T, state string) *subject {
 	m := s.Model(states[state].begin(s))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.cancel = cancel
+	synctest.Wait() // until the provider's actor has started
 	go func() {
 		defer close(s.done)
 		s.out = read(ctx, m)
@@ -120,6 +125,9 @@ func TestOneOutcome(t *testing.T) {
 	}
 	for state := range states {
 		for name, way := range ways {
+			if name == "kill" && strings.HasPrefix(state, "at once") {
+				continue // it has no actor of its own
+			}
 			t.Run(state+"/"+name, func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					s := put(t, state)
@@ -159,11 +167,13 @@ func explode(ev actors.TraceEvent) {
 // A reader who leaves frees the place at once and closes the stream; one who panics, too,
 // and its panic stays its own.
 func TestReaderLeaves(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		t.Run(fmt.Sprint(panics), func(t *testing.T) {
+	for i := range 4 {
+		panics, rate := i%2 == 1, i/2*byActor
+		t.Run(fmt.Sprint(panics, rate), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				s := &subject{bench: newBench(t, provider.Options{Concurrency: 1}), closed: make(chan struct{}), free: llmtest.NewGate()}
+				s := &subject{bench: newBench(t, provider.Options{Concurrency: 1, PerMinute: rate}), closed: make(chan struct{}), free: llmtest.NewGate()}
 				m := s.Model(s.streaming(llmtest.Say("a", "b", "c")))
+				synctest.Wait()
 				_, err := actors.Guard(func() (struct{}, error) {
 					for range m.Stream(t.Context(), hello()) {
 						if panics {
@@ -190,10 +200,10 @@ func TestReaderLeaves(t *testing.T) {
 // A model that panics is a failure of its completion alone: supervision sees it, its
 // reader gets it as an error, and nobody else hears of it.
 func TestModelPanics(t *testing.T) {
-	for _, when := range []string{"at once", "after an event", "at its end"} {
+	for i, when := range []string{"at once", "after an event", "at its end", "at once", "after an event", "at its end"} {
 		t.Run(when, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				s := put(t, "streaming") // another one, which goes on
+				s := put(t, []string{"streaming", "at once, streaming"}[i/3]) // another one, which goes on
 				m := s.Model(fake{"llmtest/x", func(_ context.Context, yield func(llm.Event, error) bool) {
 					switch when {
 					case "after an event":
@@ -236,10 +246,27 @@ func TestModelPanics(t *testing.T) {
 // A panic of any actor at any message leads to one outcome for each request it had, and
 // the next one works.
 func TestPanicAtEveryMessage(t *testing.T) {
-	points := []struct {
+	type point struct {
 		kind actors.Kind
 		msg  string
-	}{
+	}
+	// Together the requests come by all messages.
+	test := func(name string, opts provider.Options, points []point) {
+		for _, p := range points {
+			t.Run(fmt.Sprintf("%s/%v/%s", name, p.kind, p.msg), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { panicAt(t, opts, p.kind, p.msg) })
+			})
+		}
+	}
+	circuit := provider.Circuit{Failures: 1, Open: 10 * time.Second}
+	test("at once", provider.Options{Concurrency: 1, Circuit: circuit}, []point{
+		{actors.KindProvider, "*provider.begin"}, {actors.KindProvider, "provider.freed"}, {actors.KindProvider, "*provider.want"},
+		{actors.KindProvider, "*provider.ended"}, {actors.KindProvider, "*provider.gone"}, {actors.KindProvider, "*provider.answered"},
+		{actors.KindCompletion, "actors.Started"}, {actors.KindCompletion, "*provider.granted"}, {actors.KindCompletion, "*provider.refused"},
+		{actors.KindCompletion, "*provider.attemptEnded"}, {actors.KindCompletion, "provider.retryDue"}, {actors.KindCompletion, "*provider.cancelled"},
+		{actors.KindCompletion, "*provider.left"}, {actors.KindCompletion, "actors.Stopping"},
+	})
+	test("by actor", provider.Options{Concurrency: 1, PerMinute: 2, Circuit: circuit}, []point{
 		{actors.KindLLM, "provider.spawn"},
 		{actors.KindProvider, "actors.Started"}, {actors.KindProvider, "*provider.begin"}, {actors.KindProvider, "*provider.want"},
 		{actors.KindProvider, "*provider.ended"}, {actors.KindProvider, "*provider.gone"}, {actors.KindProvider, "*provider.answered"},
@@ -247,57 +274,102 @@ func TestPanicAtEveryMessage(t *testing.T) {
 		{actors.KindCompletion, "actors.Started"}, {actors.KindCompletion, "*provider.granted"}, {actors.KindCompletion, "*provider.refused"},
 		{actors.KindCompletion, "*provider.attemptEnded"}, {actors.KindCompletion, "provider.retryDue"}, {actors.KindCompletion, "*provider.cancelled"},
 		{actors.KindCompletion, "*provider.left"}, {actors.KindCompletion, "actors.Stopping"},
+	})
+}
+
+func panicAt(t *testing.T, opts provider.Options, kind actors.Kind, msg string) {
+	b := newBench(t, opts)
+	var once sync.Once
+	hit := make(chan struct{})
+	b.mu.Lock()
+	b.fail = func(ev actors.TraceEvent) {
+		if ev.Actor.Kind() == kind && fmt.Sprintf("%T", ev.Message) == msg {
+			once.Do(func() { close(hit); panic(errBoom) })
+		}
 	}
-	for _, p := range points {
-		t.Run(fmt.Sprintf("%v/%s", p.kind, p.msg), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				// Together they come by all messages.
-				b := newBench(t, provider.Options{Concurrency: 1, PerMinute: 2, Circuit: provider.Circuit{Failures: 1, Open: 10 * time.Second}})
-				var once sync.Once
-				hit := make(chan struct{})
-				b.mu.Lock()
-				b.fail = func(ev actors.TraceEvent) {
-					if ev.Actor.Kind() == p.kind && fmt.Sprintf("%T", ev.Message) == p.msg {
-						once.Do(func() { close(hit); panic(errBoom) })
-					}
-				}
-				b.mu.Unlock()
-				var wg sync.WaitGroup
-				ask := func(ctx context.Context, m llm.Model) {
-					wg.Go(func() { read(ctx, m).once(t) })
-				}
-				ask(t.Context(), b.Model(llmtest.Script(down(), llmtest.Say("a"))))
-				synctest.Wait()
-				ctx, cancel := context.WithCancelCause(t.Context())
-				ask(ctx, b.Model(llmtest.Script(llmtest.Say("b"))))
-				ask(t.Context(), b.Model(llmtest.Script(llmtest.Say("c"))))
-				wg.Go(func() {
-					for range b.Model(llmtest.Script(llmtest.Say("d", "e"))).Stream(t.Context(), hello()) {
-						break
-					}
-				})
-				synctest.Wait()
-				cancel(errLeft)
-				wg.Wait()
-				select {
-				case <-hit:
-				default:
-					t.Fatal("the message never came")
-				}
-				time.Sleep(2 * time.Minute)
-				b.works(t)
-			})
-		})
+	b.mu.Unlock()
+	var wg sync.WaitGroup
+	ask := func(ctx context.Context, m llm.Model) {
+		wg.Go(func() { read(ctx, m).once(t) })
 	}
+	// While the first one holds the place, the second waits for it.
+	gate := llmtest.NewGate()
+	first := b.Model(llmtest.Script(llmtest.Join(llmtest.Hold(gate), llmtest.Say("z"))))
+	if opts.PerMinute == 0 {
+		synctest.Wait()
+		ask(t.Context(), first)
+		synctest.Wait()
+	}
+	ask(t.Context(), b.Model(llmtest.Script(down(), llmtest.Say("a"))))
+	synctest.Wait()
+	gate.Open()
+	synctest.Wait()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ask(ctx, b.Model(llmtest.Script(llmtest.Say("b"))))
+	ask(t.Context(), b.Model(llmtest.Script(llmtest.Say("c"))))
+	wg.Go(func() {
+		for range b.Model(llmtest.Script(llmtest.Say("d", "e"))).Stream(t.Context(), hello()) {
+			break
+		}
+	})
+	synctest.Wait()
+	cancel(errLeft)
+	wg.Wait()
+	select {
+	case <-hit:
+	default:
+		t.Fatal("the message never came")
+	}
+	time.Sleep(2 * time.Minute)
+	b.works(t)
 }
 
 // What happens to a request are messages to its completion, in order.
 func TestTrace(t *testing.T) {
-	tests := []struct {
+	type row struct {
 		name string
 		run  func(s *subject, t *testing.T)
 		want string
-	}{
+	}
+	test := func(opts provider.Options, tests []row) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s := &subject{bench: newBench(t, opts), closed: make(chan struct{}), free: llmtest.NewGate()}
+					s.Provider("llmtest")
+					synctest.Wait()
+					tt.run(s, t)
+					synctest.Wait()
+					var got []string
+					for _, l := range s.tracer.Lines() {
+						if l, ok := strings.CutPrefix(l, "completion "); ok {
+							got = append(got, l)
+						}
+					}
+					if want := strings.Fields(tt.want); !slices.Equal(got, want) {
+						t.Errorf("got  %v\nwant %v", got, want)
+					}
+				})
+			})
+		}
+	}
+	test(provider.Options{}, []row{
+		{"at once, an answer", func(s *subject, t *testing.T) {
+			read(t.Context(), s.Model(llmtest.Script(llmtest.Say("a"))))
+		}, ""},
+		{"at once, a retry", func(s *subject, t *testing.T) {
+			read(t.Context(), s.Model(llmtest.Script(llmtest.Fail(busy(time.Second)), llmtest.Say("a"))))
+		}, "Started attemptEnded retryDue granted attemptEnded Stopping"},
+		{"at once, a failure", func(s *subject, t *testing.T) {
+			read(t.Context(), s.Model(llmtest.Script(llmtest.Fail(errBoom))))
+		}, "Started attemptEnded Stopping"},
+		{"at once, cancelled while streaming", func(s *subject, t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errLeft) })
+			read(ctx, s.Model(s.streaming(llmtest.Hold(s.free))))
+		}, ""},
+	})
+	test(provider.Options{PerMinute: byActor}, []row{
 		{"an answer", func(s *subject, t *testing.T) {
 			read(t.Context(), s.Model(llmtest.Script(llmtest.Say("a"))))
 		}, "Started granted attemptEnded Stopping"},
@@ -332,43 +404,28 @@ func TestTrace(t *testing.T) {
 			s.tracer = actors.Tracer{}
 			read(t.Context(), s.Model(llmtest.Script(llmtest.Say("a"))))
 		}, "Started refused retryDue granted attemptEnded Stopping"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				s := &subject{bench: newBench(t, provider.Options{}), closed: make(chan struct{}), free: llmtest.NewGate()}
-				tt.run(s, t)
-				synctest.Wait()
-				var got []string
-				for _, l := range s.tracer.Lines() {
-					if l, ok := strings.CutPrefix(l, "completion "); ok {
-						got = append(got, l)
-					}
-				}
-				if want := strings.Fields(tt.want); !slices.Equal(got, want) {
-					t.Errorf("got  %v\nwant %v", got, want)
-				}
-			})
-		})
-	}
+	})
 }
 
 // A panic of a model that is being left is seen by supervision, and by nobody else.
 func TestModelPanicsWhenLeft(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBench(t, provider.Options{})
-		m := b.Model(fake{"llmtest/x", func(_ context.Context, yield func(llm.Event, error) bool) {
-			if !yield(llm.TextDelta{Text: "a"}, nil) {
-				panic(errBoom)
+	for _, rate := range []int{0, byActor} {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t, provider.Options{PerMinute: rate})
+			m := b.Model(fake{"llmtest/x", func(_ context.Context, yield func(llm.Event, error) bool) {
+				if !yield(llm.TextDelta{Text: "a"}, nil) {
+					panic(errBoom)
+				}
+			}})
+			synctest.Wait()
+			for range m.Stream(t.Context(), hello()) {
+				break
 			}
-		}})
-		for range m.Stream(t.Context(), hello()) {
-			break
-		}
-		synctest.Wait()
-		if n := b.sys.Census().Actors[actors.KindCompletion].Failed; n != 1 {
-			t.Errorf("%d completions have failed, want 1", n)
-		}
-		b.works(t)
-	})
+			synctest.Wait()
+			if n := b.sys.Census().Actors[actors.KindCompletion].Failed; n != 1 {
+				t.Errorf("%d completions have failed, want 1", n)
+			}
+			b.works(t)
+		})
+	}
 }

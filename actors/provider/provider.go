@@ -18,13 +18,12 @@ type provider struct {
 	name  string
 	opts  Options
 
-	mu     sync.Mutex // guards what follows; nothing is sent under it
-	ref    actors.Ref // of the newest actor; zero before the first
-	ready  bool       // it has started, and not failed since
+	mu     sync.Mutex  // guards what follows; nothing is sent under it
+	ref    actors.Ref  // of the newest actor; zero before the first
+	now    *supervisor // its incarnation; nil before it has started, and once it has failed
 	live   map[*ticket]struct{}
 	seq    uint64
 	closed error // why no requests are taken any more
-	seen   State // but for what State counts and looks up
 }
 
 // State is what a provider does. It holds no keys, and of errors what [llm.Error] shows.
@@ -49,7 +48,7 @@ const (
 
 func newProvider(g *Group, name string, opts *Options) *provider {
 	return &provider{group: g, name: name, opts: opts.withDefaults(),
-		live: make(map[*ticket]struct{}), seen: State{Circuit: circuitClosed}}
+		live: make(map[*ticket]struct{})}
 }
 
 // String returns the provider's name.
@@ -62,7 +61,10 @@ func (p *provider) GoString() string { return p.name }
 func (p *provider) State() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.seen
+	s := State{Circuit: circuitClosed}
+	if now := p.now; now != nil {
+		s = State{InFlight: now.out, Circuit: now.circuit, Failures: now.failures, Until: now.until, LastError: now.last}
+	}
 	s.Waiting = max(0, len(p.live)-s.InFlight)
 	if s.Circuit == circuitOpen && !time.Now().Before(s.Until) {
 		s.Circuit = circuitHalfOpen
@@ -77,26 +79,41 @@ func (p *provider) State() State {
 // can be ended by others. The model has a method Unwrap that returns m.
 func (p *provider) behind(m llm.Model) llm.Model { return &model{provider: p, model: m} }
 
-// enter takes a request in, or says why not.
-func (p *provider) enter(t *ticket) error {
+// enter takes a request in, or says why not. One that need not wait has its place at once:
+// it costs a lock that is held for some additions, and no actor.
+func (p *provider) enter(t *ticket) (atOnce bool, err error) {
 	p.mu.Lock()
 	switch closed := p.closed; {
 	case closed != nil:
 		p.mu.Unlock()
-		return closed
+		return false, closed
 	case len(p.live) >= p.opts.Concurrency+p.opts.Queue:
 		p.mu.Unlock()
-		return ErrBusy
+		return false, ErrBusy
 	}
 	p.seq++
 	t.seq = p.seq
 	p.live[t] = struct{}{}
-	ref, ready := p.ref, p.ready
+	s := p.now // without one, the actor finds the request when it starts
+	atOnce = s != nil && s.admit(t)
 	p.mu.Unlock()
-	if ready { // else the actor finds it when it starts
-		ref.Go(func() { ref.Send(&begin{t}) }) // not here: this goroutine's stack is to stay small
+	if s != nil && !atOnce {
+		s.hand(t, nil)
 	}
-	return nil
+	return atOnce, nil
+}
+
+// owes returns the actor of a request that is out, which is about to be sent a message: no
+// request gets a place at once before it has come. It returns nil if the request has been
+// ended.
+func (p *provider) owes(t *ticket) *supervisor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil || t.by != p.now {
+		return nil
+	}
+	p.now.coming++
+	return p.now
 }
 
 // forget is the end of a request.
@@ -104,6 +121,22 @@ func (p *provider) forget(t *ticket) {
 	p.mu.Lock()
 	delete(p.live, t)
 	p.mu.Unlock()
+}
+
+// release is the end of a request whose only attempt began at once.
+func (p *provider) release(t *ticket, v verdict) {
+	p.mu.Lock()
+	delete(p.live, t)
+	s := p.now
+	waiting := false
+	if s != nil && t.by == s {
+		s.free(t, v)
+		waiting = len(s.queue) > 0
+	}
+	p.mu.Unlock()
+	if waiting {
+		s.ref.Send(freed{})
+	}
 }
 
 func (p *provider) actor() actors.Ref {
@@ -121,18 +154,17 @@ func (p *provider) started(ref actors.Ref) {
 
 // attach says that the actor takes requests from now on, and returns those that wait
 // for it, in order.
-func (p *provider) attach(ref actors.Ref) []*ticket {
+func (p *provider) attach(s *supervisor) []*ticket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ref, p.ready = ref, true
-	p.seen = State{Circuit: circuitClosed}
+	p.ref, p.now = s.ref, s
 	return p.sorted()
 }
 
 // detach ends the requests of an actor that ends.
-func (p *provider) detach(ref actors.Ref, why error) {
+func (p *provider) detach(s *supervisor, why error) {
 	p.mu.Lock()
-	mine := p.ready && p.ref == ref
+	mine := p.now == s
 	p.mu.Unlock()
 	if mine {
 		p.interrupt(why)
@@ -142,8 +174,7 @@ func (p *provider) detach(ref actors.Ref, why error) {
 // interrupt ends all requests; those that come later wait for an actor.
 func (p *provider) interrupt(why error) {
 	p.mu.Lock()
-	p.ready = false
-	p.seen = State{Circuit: circuitClosed}
+	p.now = nil
 	all := p.sorted()
 	p.mu.Unlock()
 	for _, t := range all {
@@ -167,15 +198,6 @@ func (p *provider) sorted() []*ticket {
 	}
 	slices.SortFunc(all, func(a, b *ticket) int { return cmp.Compare(a.seq, b.seq) })
 	return all
-}
-
-// publish shows what the actor does.
-func (p *provider) publish(ref actors.Ref, s State) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ready && p.ref == ref {
-		p.seen = s
-	}
 }
 
 // wrap makes the error of a request of what is no model's own.

@@ -18,14 +18,21 @@ import (
 //	 ▼ gone           ▼ gone          ▼ gone
 //	over             over            over
 //
+// A request that finds a place free, with nobody before it, is out at once, and over when
+// its first attempt has ended well: this actor never hears of it. A first attempt that
+// fails is handed to it, with its place.
+//
 // The circuit is in [Circuit].
 type supervisor struct {
 	p     *provider
+	ref   actors.Ref
 	timer *actors.Timer // only while the rate makes a request wait
 
-	out   int
-	queue []*ticket // oldest first
-	rate  rate
+	// The provider's lock guards what follows.
+	coming int // messages begin and ended that are under way
+	out    int
+	queue  []*ticket // oldest first
+	rate   rate
 
 	circuit  string
 	failures int // in a row
@@ -36,7 +43,11 @@ type supervisor struct {
 
 // Messages. Those of a ticket that another incarnation has begun are dropped.
 type (
-	begin struct{ t *ticket } // a request has come
+	begin struct { // a request has come
+		t     *ticket
+		by    *supervisor
+		first *attemptEnded // of one that is out already; else nil
+	}
 	want  struct{ t *ticket } // it is time for its next attempt
 	ended struct {            // an attempt has, by itself
 		t *ticket
@@ -44,8 +55,15 @@ type (
 	}
 	gone     struct{ t *ticket } // its completion has stopped
 	answered struct{ t *ticket } // the first event of a probe has come
+	freed    struct{}            // by a request that was out at once
 	rateDue  struct{}
 )
+
+// letter is a message to a completion, which is sent without the lock.
+type letter struct {
+	to  actors.Ref
+	msg any
+}
 
 // verdict is what an attempt says of the server.
 type verdict struct {
@@ -73,19 +91,62 @@ func judge(err error) verdict {
 	return verdict{health: ill, err: err}
 }
 
+// admit gives a request a place at once if it need not wait for one. It is called under the
+// lock. With a rate all go through the actor, whose timer they may have to wait for.
+func (s *supervisor) admit(t *ticket) bool {
+	if s.coming > 0 || len(s.queue) > 0 || s.out >= s.p.opts.Concurrency || s.circuit != circuitClosed || s.rate.limit > 0 {
+		s.coming++
+		return false
+	}
+	s.out++
+	t.by, t.place = s, outside
+	return true
+}
+
+// hand hands a request to the actor, not on this goroutine, whose stack is to stay small.
+func (s *supervisor) hand(t *ticket, first *attemptEnded) {
+	s.ref.Go(func() { s.ref.Send(&begin{t, s, first}) })
+}
+
 // Receive implements [actors.Actor].
 func (s *supervisor) Receive(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case actors.Started:
 		s.start(c)
 	case *begin:
-		s.begin(c, m.t)
+		if m.by == s {
+			s.begin(c, m.t, m.first)
+		}
+	case actors.Stopping:
+		s.p.detach(s, m.Err)
+		return
+	}
+	s.change(msg)
+}
+
+// change does what a message changes, and tells those whom it lets go out.
+func (s *supervisor) change(msg any) {
+	for _, l := range s.handle(msg) {
+		l.to.Send(l.msg)
+	}
+}
+
+// handle does under the lock what a message changes, and serves those that wait.
+func (s *supervisor) handle(msg any) []letter {
+	s.p.mu.Lock()
+	defer s.p.mu.Unlock()
+	switch m := msg.(type) {
+	case *begin:
+		if m.by == s {
+			s.coming--
+		}
 	case *want:
 		if m.t.by == s && m.t.place == aside {
 			s.enqueue(m.t)
 		}
 	case *ended:
-		if m.t.by == s && m.t.place == outside {
+		if m.t.by == s {
+			s.coming--
 			s.free(m.t, m.verdict)
 		}
 	case *gone:
@@ -96,42 +157,45 @@ func (s *supervisor) Receive(c *actors.Context, msg any) {
 		if m.t == s.probe {
 			s.close()
 		}
-	case actors.Stopping:
-		s.p.detach(c.Self(), m.Err)
-		return
 	}
-	s.serve()
-	s.p.publish(c.Self(), State{InFlight: s.out, Circuit: s.circuit, Failures: s.failures, Until: s.until, LastError: s.last})
+	return s.serve()
 }
 
 func (s *supervisor) start(c *actors.Context) {
-	s.timer = c.NewTimer(rateDue{})
+	s.ref, s.timer = c.Self(), c.NewTimer(rateDue{})
 	s.circuit = circuitClosed
 	s.rate.limit = s.p.opts.PerMinute
-	for _, t := range s.p.attach(c.Self()) {
-		s.begin(c, t)
+	for _, t := range s.p.attach(s) {
+		s.begin(c, t, nil)
 	}
 }
 
 // begin starts the actor of a request.
-func (s *supervisor) begin(c *actors.Context, t *ticket) {
-	if t.by == s || t.ctx.Err() != nil {
+func (s *supervisor) begin(c *actors.Context, t *ticket, first *attemptEnded) {
+	if first == nil && t.ctx.Err() != nil {
 		return
 	}
-	t.by, t.parent = s, c.Self()
+	attempts := 0
+	if first == nil {
+		t.by, t.place = s, aside
+	} else {
+		attempts = 1
+	}
+	t.parent = s.ref
 	ref, err := c.Spawn(actors.Spec{
 		Kind: actors.KindCompletion, Inline: true,
-		New:    func() actors.Actor { return &completion{t: t} },
+		New:    func() actors.Actor { return &completion{t: t, attempt: attempts} },
 		OnStop: t.stopped,
 	})
-	if err != nil {
-		t.by = nil
+	switch {
+	case err != nil:
+		s.change(&gone{t})
 		t.fail(err)
-		return
-	}
-	t.place = aside
-	if t.begun(ref) {
-		s.enqueue(t)
+	case first != nil:
+		t.note(ref)
+		ref.Send(first)
+	case t.begun(ref):
+		s.change(&want{t})
 	}
 }
 
@@ -147,7 +211,7 @@ func (s *supervisor) enqueue(t *ticket) {
 	s.queue[i] = t
 }
 
-// gone takes a request out, wherever it is.
+// gone takes a request out, wherever it is. It is called under the lock, as what follows.
 func (s *supervisor) gone(t *ticket) {
 	switch t.place {
 	case outside: // its caller has ended it, which says nothing of the server
@@ -191,12 +255,12 @@ func (s *supervisor) close() {
 	s.until = time.Time{}
 }
 
-// serve gives places to those who wait, as far as there are any.
-func (s *supervisor) serve() {
-	for len(s.queue) > 0 && s.out < s.p.opts.Concurrency && s.passable() {
+// serve gives places to those who wait, as far as there are any, and returns what to tell them.
+func (s *supervisor) serve() (tell []letter) {
+	for len(s.queue) > 0 && s.out < s.p.opts.Concurrency && s.passable(&tell) {
 		if wait := s.rate.wait(time.Now()); wait > 0 {
 			s.timer.Set(wait)
-			return
+			return tell
 		}
 		t := s.pop()
 		s.out++
@@ -204,23 +268,24 @@ func (s *supervisor) serve() {
 		if s.circuit == circuitHalfOpen {
 			s.probe = t
 		}
-		t.ref.Send(&granted{probe: t == s.probe})
+		tell = append(tell, letter{t.ref, &granted{probe: t == s.probe}})
 	}
 	if len(s.queue) == 0 && s.rate.limit > 0 {
 		s.timer.Clear()
 	}
+	return tell
 }
 
 // passable reports whether the circuit lets the next request through. While it is open
 // it refuses all.
-func (s *supervisor) passable() bool {
+func (s *supervisor) passable(tell *[]letter) bool {
 	if s.circuit == circuitOpen {
 		left := time.Until(s.until)
 		if left > 0 {
 			for len(s.queue) > 0 {
 				t := s.pop()
 				t.place = aside
-				t.ref.Send(&refused{after: left, err: s.last})
+				*tell = append(*tell, letter{t.ref, &refused{after: left, err: s.last}})
 			}
 			return false
 		}

@@ -16,10 +16,10 @@ type ticket struct {
 	observer *llm.Observer
 	ctx      context.Context // of all attempts; ends with the caller's, or by fail
 	cancel   context.CancelCauseFunc
+	seq      uint64 // order of coming; set when it enters
 
-	seq uint64 // order of coming; guarded by the provider's lock until it has entered
-
-	// The provider's actor's alone.
+	// The provider's actor's alone; of a request that was out at once, before that its
+	// goroutine's.
 	by    *supervisor // the incarnation that began it
 	place place
 
@@ -58,23 +58,21 @@ const (
 	broken              // its context has
 )
 
-func newTicket(ctx context.Context, p *provider, m llm.Model) *ticket {
-	t := &ticket{provider: p, model: m, observer: llm.ObserverOf(ctx)}
-	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	return t
-}
-
 // begun notes the completion. It reports false if the request has ended meanwhile, and
 // then tells it.
 func (t *ticket) begun(ref actors.Ref) bool {
-	t.mu.Lock()
-	t.ref = ref
-	t.mu.Unlock()
+	t.note(ref)
 	if t.ctx.Err() != nil { // its goroutine may have looked for the completion before
 		ref.Send(&cancelled{})
 		return false
 	}
 	return true
+}
+
+func (t *ticket) note(ref actors.Ref) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ref = ref
 }
 
 // tell sends a message to the completion, if there is one.
