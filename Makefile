@@ -121,7 +121,7 @@ bench-servers: ## the server beside go-sdk, mcp-go and a floor (5 minutes; ARGS=
 	@$(NESTED) $(GO) run ./compare $(ARGS)
 
 .PHONY: bench-turns
-bench-turns: ## an agent's turn beside eino, fantasy, adk-go, DBOS and a floor (15 minutes; ARGS='-reps 3 -at 100 -live 1000')
+bench-turns: ## an agent's turn beside eino, fantasy, adk-go, DBOS and a floor (15 minutes; ARGS='-reps 3 -at 100 -live 1000', -http for a model over HTTP)
 	@$(BESIDE) $(GO) run . $(ARGS)
 
 .PHONY: fuzz

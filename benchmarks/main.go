@@ -2,16 +2,20 @@
 // package turn) done by each program of folder programs, a fresh process for each repetition, the
 // programs interleaved. It prints tables of medians.
 //
-//	go run . [-reps 5] [-at 1,100] [-sessions 2000] [-live 1000] [-only troupe,floor]
+//	go run . [-http] [-reps 5] [-at 1,100] [-sessions 2000] [-live 1000] [-only troupe,floor]
 //
 // Without a database it has the floor (a loop, a map of functions, encoding/json), package agent
 // in memory, eino (its ReAct agent and its ADK), fantasy and adk-go; with one (SQLite, synchronous
-// FULL) the floor with group commits, package agent and DBOS. Ratios count: absolute figures move
+// FULL) the floor with group commits, package agent and DBOS. With -http, 1 and 64 at once, the model is
+// a process that streams OpenAI's chunks, whose CPU is not counted; adk-go and DBOS have no client of
+// that API. Ratios count: absolute figures move
 // with the load of the machine.
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,17 +39,18 @@ type entry struct {
 	program string // a folder of programs
 	variant string
 	db      bool
+	http    bool // has a client of OpenAI's API
 }
 
 var entries = []entry{
-	{name: "floor", program: "floor"},
-	{name: "troupe, memory", program: "troupe"},
-	{name: "eino react", program: "eino", variant: "react"},
-	{name: "eino adk", program: "eino"},
-	{name: "fantasy", program: "fantasy"},
+	{name: "floor", program: "floor", http: true},
+	{name: "troupe, memory", program: "troupe", http: true},
+	{name: "eino react", program: "eino", variant: "react", http: true},
+	{name: "eino adk", program: "eino", http: true},
+	{name: "fantasy", program: "fantasy", http: true},
 	{name: "adk-go", program: "adkgo"},
-	{name: "floor, SQLite FULL", program: "floor", db: true},
-	{name: "troupe, SQLite FULL", program: "troupe", db: true},
+	{name: "floor, SQLite FULL", program: "floor", db: true, http: true},
+	{name: "troupe, SQLite FULL", program: "troupe", db: true, http: true},
 	{name: "dbos, SQLite FULL", program: "dbos", db: true},
 }
 
@@ -57,6 +62,7 @@ type options struct {
 	at                   []int
 	entries              []entry
 	bin                  string
+	http                 bool
 }
 
 func main() {
@@ -64,7 +70,8 @@ func main() {
 	flag.IntVar(&o.reps, "reps", 5, "repetitions")
 	flag.IntVar(&o.sessions, "sessions", 2000, "sessions of a repetition")
 	flag.IntVar(&o.live, "live", 0, "also measure the memory of so many sessions that wait")
-	at := flag.String("at", "1,100", "how many sessions run at once, a table for each")
+	flag.BoolVar(&o.http, "http", false, "the model is a server that streams its answers")
+	at := flag.String("at", "", "how many sessions run at once, a table for each; empty for 1,100, with -http 1,64")
 	only := flag.String("only", "", "programs, separated by commas; empty for all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -76,29 +83,36 @@ func main() {
 }
 
 func (o *options) run(ctx context.Context, at, only string) (err error) {
-	for _, text := range strings.Split(at, ",") {
+	usual := "1,100"
+	if o.http {
+		usual = "1,64"
+	}
+	for _, text := range strings.Split(cmp.Or(at, usual), ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return fmt.Errorf("-at %q: want numbers above zero, separated by commas", at)
 		}
 		o.at = append(o.at, n)
 	}
-	o.entries = slices.Clone(entries)
+	o.entries = slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return o.http && !e.http })
 	if only != "" {
 		o.entries = slices.DeleteFunc(o.entries, func(e entry) bool { return !slices.Contains(strings.Split(only, ","), e.program) })
 	}
-	if o.reps < 1 || o.sessions < 1 || len(o.entries) == 0 {
-		return errors.New("nothing to measure: -reps and -sessions are above zero, -only names programs")
+	if o.reps < 1 || o.sessions < 1 || len(o.entries) == 0 || o.http && o.live > 0 {
+		return errors.New("nothing to measure: -reps and -sessions are above zero, -only names programs, -live needs the model in the process")
 	}
 	if o.bin, err = os.MkdirTemp("", "benchmarks-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(o.bin)
 	for _, e := range o.entries {
-		build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("programs", e.program), "-o", filepath.Join(o.bin, e.program), ".")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("building %s, in folder benchmarks: %w", e.program, err)
+		if err := o.build(ctx, e.program); err != nil {
+			return err
+		}
+	}
+	if o.http {
+		if err := o.build(ctx, "model"); err != nil {
+			return err
 		}
 	}
 	for _, n := range o.at {
@@ -108,6 +122,15 @@ func (o *options) run(ctx context.Context, at, only string) (err error) {
 	}
 	if o.live > 0 {
 		return o.table(ctx, fmt.Sprintf("%d sessions that wait for the model", o.live), "-live", strconv.Itoa(o.live), "-at", "10")
+	}
+	return nil
+}
+
+// build builds a program.
+func (o *options) build(ctx context.Context, program string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("programs", program), "-o", filepath.Join(o.bin, program), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s, in folder benchmarks: %w\n%s", program, err, out)
 	}
 	return nil
 }
@@ -144,6 +167,14 @@ func (o *options) measure(ctx context.Context, e entry, flags []string) (r turn.
 		defer os.RemoveAll(dir)
 		flags = append(slices.Clone(flags), "-db", dir)
 	}
+	if o.http {
+		url, stop, err := o.serve(ctx)
+		if err != nil {
+			return r, err
+		}
+		defer stop()
+		flags = append(slices.Clone(flags), "-http", url)
+	}
 	cmd := exec.CommandContext(ctx, filepath.Join(o.bin, e.program), flags...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -151,4 +182,29 @@ func (o *options) measure(ctx context.Context, e entry, flags []string) (r turn.
 		return r, fmt.Errorf("%w: %s", err, bytes.TrimSpace(errs.Bytes()))
 	}
 	return r, json.Unmarshal(out.Bytes(), &r)
+}
+
+// serve starts the model and returns its URL.
+func (o *options) serve(ctx context.Context) (url string, stop func(), err error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(o.bin, "model"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		in.Close()
+		_ = cmd.Wait() // that its listener was closed is how it ends
+	}
+	if url, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+		stop()
+		return "", nil, fmt.Errorf("the model's URL: %w", err)
+	}
+	return strings.TrimSpace(url), stop, nil
 }

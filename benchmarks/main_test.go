@@ -1,25 +1,25 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/troupe-dev/troupe/benchmarks/turn"
 )
 
-// TestPrograms: the programs that need no other project do the work, in memory, with a database, and
-// with sessions that wait. That they do it right they see themselves.
+// TestPrograms: the programs that need no other project do the work, in memory, with a database,
+// with sessions that wait, and over HTTP. That they do it right they see themselves.
 func TestPrograms(t *testing.T) {
 	o := options{bin: t.TempDir(), sessions: 10}
+	if err := o.build(t.Context(), "model"); err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range entries {
 		if e.program != "floor" && e.program != "troupe" {
 			continue
 		}
-		build := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("programs", e.program), "-o", filepath.Join(o.bin, e.program), ".")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", e.program, err, out)
+		if err := o.build(t.Context(), e.program); err != nil {
+			t.Fatal(err)
 		}
 		r, err := o.measure(t.Context(), e, []string{"-at", "3", "-sessions", "10"})
 		if err != nil || r.CPU <= 0 || r.Allocs <= 0 || r.Gap99 <= 0 || r.Sessions <= 0 {
@@ -27,6 +27,11 @@ func TestPrograms(t *testing.T) {
 		}
 		if r, err = o.measure(t.Context(), e, []string{"-live", "20"}); err != nil || r.Live <= 0 {
 			t.Errorf("%s with sessions that wait: got %+v, %v", e.name, r, err)
+		}
+		remote := o
+		remote.http = true
+		if r, err = remote.measure(t.Context(), e, []string{"-at", "3", "-sessions", "10"}); err != nil || r.CPU <= 0 || r.Gap99 != 0 || r.Sessions <= 0 {
+			t.Errorf("%s over HTTP: got %+v, %v", e.name, r, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/troupe-dev/troupe/benchmarks/turn"
 )
@@ -28,7 +29,10 @@ var waiting = []column{{"KB a session", func(r *turn.Report) float64 { return r.
 // printTable prints a table of the reports of each entry: medians, and of what has a ratio the least and
 // the most.
 func printTable(entries []entry, reports [][]turn.Report) {
-	columns := passing
+	columns := slices.Clone(passing)
+	if reports[0][0].Gap99 == 0 {
+		columns = slices.DeleteFunc(columns, func(c column) bool { return strings.HasPrefix(c.title, "gap") })
+	}
 	if reports[0][0].Live > 0 {
 		columns = waiting
 	}

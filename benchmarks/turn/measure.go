@@ -23,6 +23,7 @@ type Options struct {
 	DB       string // a folder for a database; empty keeps nothing
 	Live     int    // sessions that are held at their last turn, whose memory is measured; zero for none
 	Variant  string // of the program; empty for its only one
+	HTTP     string // where a [Serve] is; empty for the scripted model in the program
 }
 
 // Program is a program of the comparison, opened. Run runs one session and returns the answer.
@@ -62,9 +63,8 @@ func Ask(ctx context.Context, prompt string, results int) (calls []Call, text st
 	if !ok || n >= len(measured.slots) {
 		return nil, "", fmt.Errorf("the model got another prompt: %.40q", prompt)
 	}
-	calls, ok = script[results]
-	if !ok {
-		return nil, "", fmt.Errorf("the model got %d results", results)
+	if calls, text, err = says(results); err != nil {
+		return nil, "", err
 	}
 	s := &measured.slots[n]
 	if !s.answered.IsZero() {
@@ -79,9 +79,6 @@ func Ask(ctx context.Context, prompt string, results int) (calls []Call, text st
 		}
 	}
 	s.answered = time.Now()
-	if calls == nil {
-		text = Answer
-	}
 	return calls, text, nil
 }
 
@@ -93,6 +90,7 @@ func Main(open func(*Options) (*Program, error)) {
 	flag.StringVar(&o.DB, "db", "", "a folder for a database")
 	flag.IntVar(&o.Live, "live", 0, "measure the memory of so many sessions that wait")
 	flag.StringVar(&o.Variant, "variant", "", "of the program")
+	flag.StringVar(&o.HTTP, "http", "", "the URL of a model that streams its answers")
 	flag.Parse()
 	if err := o.measure(open); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -143,6 +141,9 @@ func (o *Options) pass(p *Program, first int) (r Report, err error) {
 	var gaps []time.Duration
 	for i := range measured.slots[first:] {
 		gaps = append(gaps, measured.slots[first+i].gaps...)
+	}
+	if len(gaps) == 0 { // the model is in another process
+		return r, nil
 	}
 	slices.Sort(gaps)
 	at := func(q float64) float64 { return float64(gaps[int(q*float64(len(gaps)-1))].Nanoseconds()) / 1000 }

@@ -45,6 +45,11 @@ var Tools = func() (names []string) {
 // Description is that of each tool.
 const Description = "Looks up the weather of a city for some days."
 
+// Schema is that of the arguments of each tool.
+const Schema = `{"type":"object","properties":{"city":{"type":"string","description":"The name of the city"},` +
+	`"days":{"type":"integer","description":"How many days"},"units":{"type":"string","description":"Of temperatures"},` +
+	`"detail":{"type":"boolean","description":"Whether to say more"}},"required":["city","days","units","detail"],"additionalProperties":false}`
+
 // Do is what each tool does.
 func Do(a Args) (string, error) {
 	if a.City == "" || a.Days == 0 {
@@ -63,6 +68,18 @@ var script = map[int][]Call{
 	0: {{"call-1", "look_up_3", arguments}, {"call-2", "look_up_7", arguments}},
 	2: {{"call-3", "look_up_1", arguments}},
 	3: nil,
+}
+
+// says is what the model says to so many results.
+func says(results int) (calls []Call, text string, err error) {
+	calls, ok := script[results]
+	switch {
+	case !ok:
+		err = fmt.Errorf("the model got %d results", results)
+	case calls == nil:
+		text = Answer
+	}
+	return calls, text, err
 }
 
 const promptStart = "Session "

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 
+	"github.com/cloudwego/eino-ext/components/model/openai"
 	"github.com/cloudwego/eino/adk"
 	"github.com/cloudwego/eino/components/model"
 	"github.com/cloudwego/eino/components/tool"
@@ -28,17 +29,24 @@ func open(o *turn.Options) (*turn.Program, error) {
 		}
 		tools = append(tools, t)
 	}
+	var m model.ToolCallingChatModel = scripted{}
+	if o.HTTP != "" {
+		var err error
+		if m, err = openai.NewChatModel(ctx, &openai.ChatModelConfig{BaseURL: o.HTTP, APIKey: "none", Model: turn.Model, HTTPClient: o.Client()}); err != nil {
+			return nil, err
+		}
+	}
 	if o.Variant == "react" {
-		return openReAct(ctx, tools)
+		return openReAct(ctx, o, m, tools)
 	}
 	a, err := adk.NewChatModelAgent(ctx, &adk.ChatModelAgentConfig{
-		Name: "traveller", Description: "Plans journeys.", Instruction: turn.Instructions, Model: scripted{},
+		Name: "traveller", Description: "Plans journeys.", Instruction: turn.Instructions, Model: m,
 		ToolsConfig: adk.ToolsConfig{ToolsNodeConfig: compose.ToolsNodeConfig{Tools: tools}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	runner := adk.NewRunner(ctx, adk.RunnerConfig{Agent: a})
+	runner := adk.NewRunner(ctx, adk.RunnerConfig{Agent: a, EnableStreaming: o.HTTP != ""})
 	return &turn.Program{Run: func(ctx context.Context, prompt string) (answer string, err error) {
 		events := runner.Query(ctx, prompt)
 		for e, ok := events.Next(); ok; e, ok = events.Next() {
@@ -46,20 +54,35 @@ func open(o *turn.Options) (*turn.Program, error) {
 				return "", e.Err
 			}
 			if e.Output != nil && e.Output.MessageOutput != nil && e.Output.MessageOutput.Role == schema.Assistant {
-				answer = e.Output.MessageOutput.Message.Content
+				m, err := e.Output.MessageOutput.GetMessage()
+				if err != nil {
+					return "", err
+				}
+				answer = m.Content
 			}
 		}
 		return answer, nil
 	}}, nil
 }
 
-func openReAct(ctx context.Context, tools []tool.BaseTool) (*turn.Program, error) {
-	a, err := react.NewAgent(ctx, &react.AgentConfig{ToolCallingModel: scripted{}, ToolsConfig: compose.ToolsNodeConfig{Tools: tools}, MaxStep: 20})
+func openReAct(ctx context.Context, o *turn.Options, m model.ToolCallingChatModel, tools []tool.BaseTool) (*turn.Program, error) {
+	a, err := react.NewAgent(ctx, &react.AgentConfig{ToolCallingModel: m, ToolsConfig: compose.ToolsNodeConfig{Tools: tools}, MaxStep: 20})
 	if err != nil {
 		return nil, err
 	}
+	generate := func(ctx context.Context, in []*schema.Message) (*schema.Message, error) { return a.Generate(ctx, in) }
+	if o.HTTP != "" {
+		generate = func(ctx context.Context, in []*schema.Message) (*schema.Message, error) {
+			s, err := a.Stream(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			return schema.ConcatMessageStream(s)
+		}
+	}
 	return &turn.Program{Run: func(ctx context.Context, prompt string) (string, error) {
-		m, err := a.Generate(ctx, []*schema.Message{schema.SystemMessage(turn.Instructions), schema.UserMessage(prompt)})
+		in := []*schema.Message{schema.SystemMessage(turn.Instructions), schema.UserMessage(prompt)}
+		m, err := generate(ctx, in)
 		if err != nil {
 			return "", err
 		}

@@ -6,13 +6,14 @@ import (
 	"errors"
 
 	"charm.land/fantasy"
+	"charm.land/fantasy/providers/openaicompat"
 
 	"github.com/troupe-dev/troupe/benchmarks/turn"
 )
 
 func main() { turn.Main(open) }
 
-func open(*turn.Options) (*turn.Program, error) {
+func open(o *turn.Options) (*turn.Program, error) {
 	var tools []fantasy.AgentTool
 	for _, name := range turn.Tools {
 		tools = append(tools, fantasy.NewParallelAgentTool(name, turn.Description, func(_ context.Context, a turn.Args, _ fantasy.ToolCall) (fantasy.ToolResponse, error) {
@@ -20,9 +21,32 @@ func open(*turn.Options) (*turn.Program, error) {
 			return fantasy.NewTextResponse(text), err
 		}))
 	}
+	if o.HTTP != "" {
+		return openHTTP(o, tools)
+	}
 	a := fantasy.NewAgent(scripted{}, fantasy.WithSystemPrompt(turn.Instructions), fantasy.WithTools(tools...))
 	return &turn.Program{Run: func(ctx context.Context, prompt string) (string, error) {
 		res, err := a.Generate(ctx, fantasy.AgentCall{Prompt: prompt})
+		if err != nil {
+			return "", err
+		}
+		return res.Response.Content.Text(), nil
+	}}, nil
+}
+
+// openHTTP uses a server of OpenAI's API.
+func openHTTP(o *turn.Options, tools []fantasy.AgentTool) (*turn.Program, error) {
+	p, err := openaicompat.New(openaicompat.WithBaseURL(o.HTTP), openaicompat.WithAPIKey("none"), openaicompat.WithHTTPClient(o.Client()))
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.LanguageModel(context.Background(), turn.Model)
+	if err != nil {
+		return nil, err
+	}
+	a := fantasy.NewAgent(m, fantasy.WithSystemPrompt(turn.Instructions), fantasy.WithTools(tools...))
+	return &turn.Program{Run: func(ctx context.Context, prompt string) (string, error) {
+		res, err := a.Stream(ctx, fantasy.AgentStreamCall{Prompt: prompt})
 		if err != nil {
 			return "", err
 		}

@@ -31,6 +31,15 @@ func open(o *turn.Options) (*turn.Program, error) {
 			return nil, err
 		}
 	}
+	ask := func(ctx context.Context, prompt string, results int, _ []message) ([]turn.Call, string, error) {
+		return turn.Ask(ctx, prompt, results)
+	}
+	if o.HTTP != "" {
+		r := newRemote(o)
+		ask = func(ctx context.Context, _ string, _ int, history []message) ([]turn.Call, string, error) {
+			return r.ask(ctx, history)
+		}
+	}
 	tools := make(map[string]func(turn.Args) (string, error))
 	for _, name := range turn.Tools {
 		tools[name] = turn.Do
@@ -41,7 +50,7 @@ func open(o *turn.Options) (*turn.Program, error) {
 			return "", err
 		}
 		for {
-			calls, text, err := turn.Ask(ctx, prompt, results)
+			calls, text, err := ask(ctx, prompt, results, history)
 			if err != nil {
 				return "", err
 			}

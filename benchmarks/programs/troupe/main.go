@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/agent"
 	"github.com/troupe-dev/troupe/benchmarks/turn"
 	"github.com/troupe-dev/troupe/llm"
+	"github.com/troupe-dev/troupe/llm/openai"
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/store/memstore"
 	"github.com/troupe-dev/troupe/store/sqlite"
@@ -19,7 +20,11 @@ import (
 func main() { turn.Main(open) }
 
 func open(o *turn.Options) (*turn.Program, error) {
-	opts := &agent.Options{Model: model{}, Logger: slog.New(slog.DiscardHandler),
+	var scripted llm.Model = model{}
+	if o.HTTP != "" {
+		scripted = openai.New(turn.Model, &openai.Options{Provider: "scripted", BaseURL: o.HTTP, HTTPClient: o.Client()})
+	}
+	opts := &agent.Options{Model: scripted, Logger: slog.New(slog.DiscardHandler),
 		Providers: map[string]agent.ProviderOptions{"scripted": {Concurrency: max(o.At, o.Live), Queue: max(o.At, o.Live)}}}
 	opts.Store = memstore.New(nil)
 	if o.DB != "" {
