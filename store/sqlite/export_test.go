@@ -44,7 +44,7 @@ func (s *Store) Queued() int { return len(s.writer.room) + int(s.writer.started.
 
 // Exec runs a statement on the connection that writes.
 func (s *Store) Exec(query string) error {
-	return s.writer.do(context.Background(), "testing", weight{}, func(t *tx) error { return t.exec(query) })
+	return s.writer.do(context.Background(), "testing", weight{}, func(t *tx) error { return t.s.script(query) })
 }
 
 // Int asks the connection that writes.

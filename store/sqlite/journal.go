@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -81,15 +83,17 @@ func (s *journal) Create(ctx context.Context, r store.Run, owner string, ttl tim
 		if err := t.row("SELECT epoch + 1 FROM fence").Scan(&out.Epoch); err != nil {
 			return err
 		}
-		if err := t.exec("INSERT INTO runs ("+runColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		res, err := t.s.exec("INSERT INTO runs ("+runColumns+") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
 			out.ID, out.Agent, out.Parent, out.Title, out.Summary, string(out.State), out.InputHash,
-			out.Created.UnixMicro(), out.Updated.UnixMicro(), out.Seq, out.Owner, out.Epoch, out.Expires.UnixMicro()); err != nil {
+			out.Created.UnixMicro(), out.Updated.UnixMicro(), out.Seq, out.Owner, out.Epoch, out.Expires.UnixMicro())
+		if err != nil {
 			return err
 		}
-		var n int64
-		if err := t.row("SELECT last_insert_rowid()").Scan(&n); err != nil {
+		n, err := res.LastInsertId()
+		if err != nil {
 			return err
 		}
+		t.s.remember(r.ID, n)
 		return t.insert(n, 0, out.Epoch, first)
 	})
 	if err != nil && !errors.Is(err, store.ErrExists) {
@@ -119,16 +123,31 @@ func (s *journal) StartAppend(a store.Append, done func(last int64, err error)) 
 		done(0, err)
 		return
 	}
-	var last int64
-	s.writer.start(appendingToRun, weighAppend(a), func(t *tx) (err error) {
-		last, err = t.append(a)
-		return err
-	}, func(err error) {
-		if err != nil {
-			last = 0
-		}
-		done(last, err)
-	})
+	started := &startedAppend{op: op{doing: appendingToRun, size: weighAppend(a)}, a: a, done: done}
+	started.task = started
+	if err := s.writer.start(&started.op); err != nil {
+		done(0, err)
+	}
+}
+
+// startedAppend is the task of an append that nothing waits for.
+type startedAppend struct {
+	op
+	a    store.Append
+	last int64
+	done func(last int64, err error)
+}
+
+func (s *startedAppend) run(t *tx) (err error) {
+	s.last, err = t.append(s.a)
+	return err
+}
+
+func (s *startedAppend) ended(err error) {
+	if err != nil {
+		s.last = 0
+	}
+	s.done(s.last, err)
 }
 
 const appendingToRun = "appending to a run"
@@ -139,38 +158,65 @@ func weighAppend(a store.Append) weight {
 
 // append makes an append, and returns the number of the run's last event.
 func (t *tx) append(a store.Append) (last int64, err error) {
-	n, err := t.appendable(a)
+	at, err := t.advance(a)
 	if err == errRepeat {
 		return a.After + int64(len(a.Events)), nil
 	}
 	if err != nil {
 		return 0, err
 	}
+	if err := t.insert(at.n, at.last, a.Epoch, a.Events); err != nil {
+		return 0, err
+	}
+	if a.State.Ended() {
+		delete(t.s.rows, a.Run)
+	}
+	if a.Job != nil {
+		err = t.endJob(*a.Job)
+	}
+	return at.last + int64(len(a.Events)), err
+}
+
+// advance changes the head of a run, and its asks, as a says, and returns where the run ended before.
+func (t *tx) advance(a store.Append) (end, error) {
+	asks := len(a.Asks)+len(a.Settle) > 0
+	if n, ok := t.s.rows[a.Run]; ok && a.After != store.Unchecked && len(a.Events) > 0 && !asks {
+		at := end{n, a.After}
+		if met, err := t.change(at, a); met || err != nil {
+			return at, err
+		}
+	}
+	at, err := t.appendable(a)
+	if err != nil {
+		return at, err
+	}
+	t.s.remember(a.Run, at.n)
+	if asks {
+		if err := t.changeAsks(a); err != nil {
+			return at, err
+		}
+	}
+	_, err = t.change(at, a)
+	return at, err
+}
+
+// changeAsks opens and settles the asks of an append, unless that is refused.
+func (t *tx) changeAsks(a store.Append) error {
 	open, err := t.unopened(a)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, ask := range open {
 		if err := t.openAsk(ask); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	for _, d := range a.Settle {
 		if _, err := t.settleAsk(d.Ask, d.Decision); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	if err := t.insert(n.n, n.last, a.Epoch, a.Events); err != nil {
-		return 0, err
-	}
-	last = n.last + int64(len(a.Events))
-	if err := t.change(n.n, last, a); err != nil {
-		return 0, err
-	}
-	if a.Job != nil {
-		return last, t.endJob(*a.Job)
-	}
-	return last, nil
+	return nil
 }
 
 // errRepeat says that an append was made before.
@@ -246,35 +292,59 @@ func (t *tx) unopened(a store.Append) ([]store.Ask, error) {
 	return open, nil
 }
 
+// maxInsert bounds the events of one statement: there is one for each number of them.
+const maxInsert = 8
+
+// inserts are the statements that add events; the first adds one.
+var inserts = func() (queries [maxInsert]string) {
+	query := "INSERT INTO events (run, epoch, seq, time, type, key, body) VALUES "
+	for i := range queries {
+		query += fmt.Sprintf("(?1, ?2, ?3 + %d, ?%d, ?%d, ?%d, CAST(?%d AS TEXT))", i, 4*i+4, 4*i+5, 4*i+6, 4*i+7)
+		queries[i] = query
+		query += ", "
+	}
+	return queries
+}()
+
 // insert adds events behind the one with number last.
 func (t *tx) insert(run, last, epoch int64, events []store.Event) error {
-	for _, e := range events {
-		if e.Time.IsZero() {
-			e.Time = t.now
+	for some := range slices.Chunk(events, maxInsert) {
+		args := append(t.args[:0], run, epoch, last+1)
+		for _, e := range some {
+			if e.Time.IsZero() {
+				e.Time = t.now
+			}
+			if e.Body == nil {
+				e.Body = json.RawMessage{} // nil would be NULL
+			}
+			args = append(args, e.Time.UnixMicro(), e.Type, e.Key, []byte(e.Body))
 		}
-		last++
-		if err := t.exec("INSERT INTO events (run, seq, epoch, time, type, key, body) VALUES (?,?,?,?,?,?,?)",
-			run, last, epoch, e.Time.UnixMicro(), e.Type, e.Key, string(e.Body)); err != nil {
+		err := t.exec(inserts[len(some)-1], args...)
+		clear(args)
+		if t.args = args; err != nil {
 			return err
 		}
+		last += int64(len(some))
 	}
 	return nil
 }
 
-// change applies what an append says of the head.
-func (t *tx) change(n, last int64, a store.Append) error {
-	now := t.now.UnixMicro()
+// change applies what an append says of the head of a run that ends there, and reports whether it met
+// the run: one that has not ended, with the lease and the end that a expects.
+func (t *tx) change(at end, a store.Append) (bool, error) {
+	const run = " WHERE n = ? AND id = ? AND seq = ? AND epoch = ? AND owner <> '' AND state IN ('running', 'waiting')"
+	last, now := at.last+int64(len(a.Events)), t.now.UnixMicro()
 	switch {
 	case a.State.Ended():
-		return t.exec("UPDATE runs SET seq = ?, updated = ?, state = ?, summary = coalesce(nullif(?, ''), summary), owner = '', expires = ? WHERE n = ?",
-			last, now, string(a.State), a.Summary, time.Time{}.UnixMicro(), n)
+		return t.changed("UPDATE runs SET seq = ?, updated = ?, state = ?, summary = coalesce(nullif(?, ''), summary), owner = '', expires = ?"+run,
+			last, now, string(a.State), a.Summary, time.Time{}.UnixMicro(), at.n, a.Run, at.last, a.Epoch)
 	case a.State != "" || a.Summary != "":
-		return t.exec("UPDATE runs SET seq = ?, updated = ?, state = coalesce(nullif(?, ''), state), summary = coalesce(nullif(?, ''), summary) WHERE n = ?",
-			last, now, string(a.State), a.Summary, n)
+		return t.changed("UPDATE runs SET seq = ?, updated = ?, state = coalesce(nullif(?, ''), state), summary = coalesce(nullif(?, ''), summary)"+run,
+			last, now, string(a.State), a.Summary, at.n, a.Run, at.last, a.Epoch)
 	case len(a.Events) > 0:
-		return t.exec("UPDATE runs SET seq = ?, updated = ? WHERE n = ?", last, now, n)
+		return t.changed("UPDATE runs SET seq = ?, updated = ?"+run, last, now, at.n, a.Run, at.last, a.Epoch)
 	}
-	return nil
+	return false, nil
 }
 
 // Events implements [store.Journal].

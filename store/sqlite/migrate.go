@@ -92,9 +92,9 @@ func apply(s *session, newest int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.exec(string(script)); err != nil {
+		if err := s.script(string(script)); err != nil {
 			return fmt.Errorf("migrating to schema %d: %w", v, err)
 		}
 	}
-	return s.exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, max(version, newest)))
+	return s.script(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, max(version, newest)))
 }

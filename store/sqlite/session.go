@@ -14,14 +14,29 @@ var background = context.Background()
 
 // session is the one connection that writes. Only the writer touches it. Nil is
 // one that is closed.
-type session struct{ conn *sql.Conn }
+type session struct {
+	conn     *sql.Conn
+	prepared map[string]driver.Stmt // by their texts
+	args     []driver.NamedValue    // room for those of a statement
+
+	// rows are the numbers of runs by their IDs, which save a look into the table where the statement
+	// that needs the number also compares the ID: a run may have been deleted meanwhile.
+	rows map[string]int64
+}
+
+// Bounds of what a session keeps.
+const (
+	maxPrepared = 128
+	maxBound    = 64 << 10 // bytes of arguments, which a prepared statement holds until its next use
+	maxRows     = 1 << 14
+)
 
 func openSession(db *sql.DB) (*session, error) {
 	conn, err := db.Conn(background)
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn}, nil
+	return &session{conn: conn, prepared: make(map[string]driver.Stmt), rows: make(map[string]int64)}, nil
 }
 
 // useWAL is not left to the driver, which would set it before the file is known
@@ -37,28 +52,95 @@ func (s *session) useWAL() error {
 	return nil
 }
 
-func (s *session) exec(query string, args ...any) error {
-	_, err := s.conn.ExecContext(background, query, args...)
+// script runs statements, or one that returns rows.
+func (s *session) script(query string) error {
+	_, err := s.conn.ExecContext(background, query)
 	return err
 }
 
-func (s *session) begin() error  { return s.exec("BEGIN IMMEDIATE") }
-func (s *session) commit() error { return s.exec("COMMIT") }
+// exec runs one statement that returns no rows. It uses the driver itself: the pool would look for the
+// statement, lock and convert at each use, which is a third of the writer's time.
+func (s *session) exec(query string, args ...any) (res driver.Result, err error) {
+	bound := 0
+	s.args = s.args[:0]
+	for i, arg := range args {
+		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, err
+		}
+		switch v := v.(type) {
+		case string:
+			bound += len(v)
+		case []byte:
+			bound += len(v)
+		}
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	defer func() { clear(s.args) }()
+	if bound > maxBound {
+		return s.conn.ExecContext(background, query, args...)
+	}
+	err = s.conn.Raw(func(conn any) error {
+		stmt, err := s.prepare(conn.(driver.Conn), query)
+		if err == nil {
+			res, err = stmt.(driver.StmtExecContext).ExecContext(background, s.args)
+		}
+		return err
+	})
+	return res, err
+}
+
+// prepare returns a statement that is kept for the next time.
+func (s *session) prepare(conn driver.Conn, query string) (driver.Stmt, error) {
+	stmt, ok := s.prepared[query]
+	if ok {
+		return stmt, nil
+	}
+	if len(s.prepared) >= maxPrepared {
+		s.forget()
+	}
+	stmt, err := conn.Prepare(query)
+	if err == nil {
+		s.prepared[query] = stmt
+	}
+	return stmt, err
+}
+
+// forget closes what is prepared.
+func (s *session) forget() {
+	for _, stmt := range s.prepared {
+		_ = stmt.Close() // repeats the error of its last run
+	}
+	clear(s.prepared)
+}
+
+func (s *session) begin() error {
+	_, err := s.exec("BEGIN IMMEDIATE")
+	return err
+}
+
+func (s *session) commit() error {
+	_, err := s.exec("COMMIT")
+	return err
+}
 
 // rollback reports whether the connection is fit for another transaction. After
 // some errors SQLite has rolled back by itself, and ROLLBACK fails.
 func (s *session) rollback() bool {
-	_ = s.exec("ROLLBACK")
+	_ = s.script("ROLLBACK")
 	return s.idle()
 }
 
 // idle reports whether no transaction is open: only then one begins. A deferred one
 // takes no lock.
-func (s *session) idle() bool { return s.exec("BEGIN DEFERRED") == nil && s.exec("ROLLBACK") == nil }
+func (s *session) idle() bool {
+	return s.script("BEGIN DEFERRED") == nil && s.script("ROLLBACK") == nil
+}
 
 // discard closes the connection itself; close would only give it back to its
 // handle.
 func (s *session) discard() {
+	s.forget()
 	// The error is the one that is asked for: it makes the handle drop it.
 	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = s.conn.Close()
@@ -68,34 +150,47 @@ func (s *session) close() error {
 	if s == nil {
 		return nil
 	}
+	s.forget()
 	return s.conn.Close()
 }
 
 // checkpoint moves the log into the file and cuts it. It waits at most 100 ms
 // for readers, and else leaves it to the next time.
 func (s *session) checkpoint(busy time.Duration) (pages int, err error) {
-	if err := s.exec("PRAGMA busy_timeout = 100"); err != nil {
+	if err := s.script("PRAGMA busy_timeout = 100"); err != nil {
 		return 0, err
 	}
 	var blocked, moved int
 	err = s.conn.QueryRowContext(background, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &pages, &moved)
-	if e := s.exec(fmt.Sprintf("PRAGMA busy_timeout = %d", max(busy.Milliseconds(), 1))); err == nil {
+	if e := s.script(fmt.Sprintf("PRAGMA busy_timeout = %d", max(busy.Milliseconds(), 1))); err == nil {
 		err = e
 	}
 	return pages, err
 }
 
-// tx is the transaction that a write runs in.
-type tx struct {
-	s   *session
-	now time.Time // by the store's clock
+// remember keeps the number of a run.
+func (s *session) remember(run string, n int64) {
+	if len(s.rows) >= maxRows {
+		clear(s.rows)
+	}
+	s.rows[run] = n
 }
 
-func (t *tx) exec(query string, args ...any) error { return t.s.exec(query, args...) }
+// tx is the transaction that a write runs in.
+type tx struct {
+	s    *session
+	now  time.Time // by the store's clock
+	args []any     // room for those of a statement
+}
+
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.s.exec(query, args...)
+	return err
+}
 
 // changed runs a statement and reports whether it met a row.
 func (t *tx) changed(query string, args ...any) (bool, error) {
-	res, err := t.s.conn.ExecContext(background, query, args...)
+	res, err := t.s.exec(query, args...)
 	if err != nil {
 		return false, err
 	}

@@ -38,27 +38,38 @@ const (
 	withdrawn // its caller has gone; it is never run
 )
 
+// task is what a write does, and what becomes of it.
+type task interface {
+	// run is called in a transaction of its own or of a group. It may be called again, after a
+	// rollback; and it refuses before it changes anything, for a refusal does not roll back.
+	run(*tx) error
+	// ended is called once, by the writer, when what run did is durable or has failed.
+	ended(err error)
+}
+
 // op is one write under way. The goroutine that moves it out of queued owns it.
 type op struct {
+	task
 	doing string // what it does, for errors
-	run   func(*tx) error
 	size  weight
-	ended func() // called by the writer, once err is final
 
 	room  <-chan struct{} // gives its place back to those that wait for one; nil for one that was started
 	next  *op             // in the queue
 	state atomic.Int32
 	since time.Time // when it was queued
-	err   error     // of the last run; the writer's
+	err   error     // of the last run; the writer's until it has ended
 }
 
-// outcome is what the caller gets, once it has ended.
-func (o *op) outcome(l library) error {
-	if o.err == nil || refused(o.err) {
-		return o.err
-	}
-	return fmt.Errorf("%s: %w", o.doing, translate(l, o.err))
+// awaited is the task of a write that its caller waits for.
+type awaited struct {
+	op
+	does func(*tx) error
+	done chan struct{} // closed once it has ended
 }
+
+func (a *awaited) run(t *tx) error { return a.does(t) }
+
+func (a *awaited) ended(error) { close(a.done) }
 
 // writer owns the connection that writes.
 type writer struct {
@@ -69,6 +80,8 @@ type writer struct {
 	log     *slog.Logger
 	idle    time.Duration // without a write, until a checkpoint
 	library library
+	tx      tx    // the one there is
+	ran     []*op // room for the writes of a group
 
 	queue   queue
 	taken   *op           // out of the queue, the oldest first; the writer's
@@ -96,10 +109,8 @@ func newWriter(db *sql.DB, first *session, o Options) *writer {
 	}
 }
 
-// do queues a write and waits until what run did is durable. Run is called in a
-// transaction of its own or of a group. It may be called again, after a
-// rollback; and it refuses before it changes anything, for a refusal does not
-// roll back. Doing says what it does, for errors.
+// do queues a write and waits until what run did is durable; run is that of a [task]. Doing says what
+// it does, for errors.
 func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx) error) error {
 	select { // not left to chance below
 	case <-w.closing:
@@ -116,20 +127,20 @@ func (w *writer) do(ctx context.Context, doing string, size weight, run func(*tx
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	done := make(chan struct{})
-	o := &op{doing: doing, run: run, size: size, ended: func() { close(done) }, room: w.room, since: time.Now()}
-	if !w.queue.put(o) {
+	o := &awaited{op: op{doing: doing, size: size, room: w.room, since: time.Now()}, does: run, done: make(chan struct{})}
+	o.task = o
+	if !w.queue.put(&o.op) {
 		return store.ErrClosed
 	}
 	select {
-	case <-done:
+	case <-o.done:
 	case <-ctx.Done():
 		if o.state.CompareAndSwap(queued, withdrawn) {
 			return context.Cause(ctx)
 		}
-		<-done // it has begun: the truth is near
+		<-o.done // it has begun: the truth is near
 	}
-	return o.outcome(w.library)
+	return o.err
 }
 
 // startedPerPlace is how many started writes may wait for each place of the queue: what
@@ -138,18 +149,18 @@ const startedPerPlace = 64
 
 var errCrowded = errors.New("too many writes wait for the store")
 
-// start is do without waiting. It calls done once: before it returns, with an error, or from the
-// writer's goroutine.
-func (w *writer) start(doing string, size weight, run func(*tx) error, done func(error)) {
-	o := &op{doing: doing, run: run, size: size, since: time.Now()}
-	o.ended = func() { done(o.outcome(w.library)) }
-	if w.started.Add(1) > int64(startedPerPlace*cap(w.room)) {
-		w.started.Add(-1)
-		done(errCrowded)
-	} else if !w.queue.put(o) {
-		w.started.Add(-1)
-		done(store.ErrClosed)
+// start is do without waiting. After an error the task is not called.
+func (w *writer) start(o *op) error {
+	o.since = time.Now()
+	err := errCrowded
+	if w.started.Add(1) <= int64(startedPerPlace*cap(w.room)) {
+		if w.queue.put(o) {
+			return nil
+		}
+		err = store.ErrClosed
 	}
+	w.started.Add(-1)
+	return err
 }
 
 // close lets the writer finish what was accepted, and waits for it.
@@ -220,7 +231,8 @@ func (w *writer) group(first *op) {
 		w.noTransaction(first, err)
 		return
 	}
-	var ran []*op
+	ran := w.ran[:0]
+	defer func() { clear(ran); w.ran = ran }()
 	var size weight
 	for o := first; o != nil; o = w.next() {
 		if !o.state.CompareAndSwap(queued, begun) {
@@ -245,13 +257,22 @@ func (w *writer) group(first *op) {
 		return
 	}
 	for _, o := range ran {
-		o.ended()
+		w.end(o)
 	}
+}
+
+// end tells a write what has become of it.
+func (w *writer) end(o *op) {
+	if o.err != nil && !refused(o.err) {
+		o.err = fmt.Errorf("%s: %w", o.doing, translate(w.library, o.err))
+	}
+	o.ended(o.err)
 }
 
 // try runs a write in the open transaction, and reports whether that is still good.
 func (w *writer) try(o *op) bool {
-	o.err = o.run(&tx{w.session, store.Clock(w.now())})
+	w.tx.s, w.tx.now = w.session, store.Clock(w.now())
+	o.err = o.run(&w.tx)
 	return o.err == nil || refused(o.err)
 }
 
@@ -262,7 +283,7 @@ func (w *writer) retry(ran []*op) {
 	w.log.Warn("a commit has failed and is rolled back", "writes", len(ran), "err", last)
 	w.recover()
 	if len(ran) == 1 { // it was alone already
-		ran[0].ended()
+		w.end(ran[0])
 		return
 	}
 	var down error // no transaction can be had: do not wait for each
@@ -280,7 +301,7 @@ func (w *writer) retry(ran []*op) {
 		} else {
 			w.recover()
 		}
-		o.ended()
+		w.end(o)
 	}
 }
 
@@ -289,20 +310,20 @@ func (w *writer) retry(ran []*op) {
 // had to. What came later waits on: each write waits its own BusyTimeout.
 func (w *writer) noTransaction(first *op, err error) {
 	w.log.Warn("the store cannot be written", "err", err)
-	first.fail(err)
+	w.fail(first, err)
 	if !errors.Is(translate(w.library, err), store.ErrBusy) {
 		return
 	}
 	for o := w.peek(); o != nil && time.Since(o.since) >= w.busy; o = w.peek() {
-		w.next().fail(err)
+		w.fail(w.next(), err)
 	}
 }
 
 // fail answers a write that was not begun.
-func (o *op) fail(err error) {
+func (w *writer) fail(o *op, err error) {
 	if o.state.CompareAndSwap(queued, begun) {
 		o.err = err
-		o.ended()
+		w.end(o)
 	}
 }
 

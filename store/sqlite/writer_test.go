@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -249,6 +250,92 @@ func TestIdleCheckpoint(t *testing.T) {
 	}
 	if r, err := s.Run(t.Context(), "r"); err != nil || r.ID != "r" {
 		t.Errorf("Run after the checkpoint: got %+v, %v", r, err)
+	}
+}
+
+// TestAnotherProcessChanges: what a store knows of a run it wrote does not outlast what another process
+// does to it, even where another run gets the place of a deleted one.
+func TestAnotherProcessChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s, other := openAt(t, path, nil), openAt(t, path, nil)
+	r := newRun(t, s, "r")
+	add := func(epoch, after, want int64, wantErr error) {
+		t.Helper()
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: epoch, After: after, Events: small})
+		if last != want || !errors.Is(err, wantErr) {
+			t.Errorf("Append: got %d, %v, want %d, %v", last, err, want, wantErr)
+		}
+	}
+	try := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(r.Epoch, 0, 1, nil)
+	_, err := other.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 1, Events: small})
+	try(err)
+	add(r.Epoch, 1, 2, nil) // the same events
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: 2, Events: big})
+	try(err)
+	add(r.Epoch, 2, 0, store.ErrConflict)
+	try(other.Release(t.Context(), "r", "w", r.Epoch))
+	add(r.Epoch, 3, 0, store.ErrFenced)
+	taken, err := other.Claim(t.Context(), "r", "w2", time.Hour)
+	try(err)
+	add(r.Epoch, 3, 0, store.ErrFenced)
+	add(taken.Epoch, 3, 4, nil)
+	_, err = other.Append(t.Context(), store.Append{Run: "r", Epoch: taken.Epoch, After: 4, State: store.Finished})
+	try(err)
+	add(taken.Epoch, 4, 0, store.ErrFinished)
+	try(other.Delete(t.Context(), "r"))
+	add(taken.Epoch, 4, 0, store.ErrNotFound)
+	newRun(t, other, "in its place")
+	add(taken.Epoch, 0, 0, store.ErrNotFound)
+	again := newRun(t, other, "r")
+	add(taken.Epoch, 0, 0, store.ErrFenced)
+	add(again.Epoch, 0, 1, nil)
+	if got, err := s.Run(t.Context(), "in its place"); err != nil || got.Seq != 0 {
+		t.Errorf("the run in its place: got %d events, %v, want 0", got.Seq, err)
+	}
+	if faults, err := s.Check(t.Context()); err != nil || faults != nil {
+		t.Errorf("Check: got %q, %v", faults, err)
+	}
+}
+
+// TestManyEvents: the events of an append are in order however many there are, with what each carries.
+func TestManyEvents(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
+	r := newRun(t, s, "r")
+	var all []store.Event
+	for n := range 20 {
+		var events []store.Event
+		for i := range n {
+			e := store.Event{Type: fmt.Sprint("t", i), Key: fmt.Sprint(n), Time: store.Clock(time.Unix(int64(n), int64(i)*1000))}
+			if i%3 > 0 {
+				e.Body = json.RawMessage(fmt.Sprintf(`{"n": %d, "é": %q}`, i, strings.Repeat("ü", i*i*30)))
+			}
+			events = append(events, e)
+		}
+		last, err := s.Append(t.Context(), store.Append{Run: "r", Epoch: r.Epoch, After: int64(len(all)), Events: events})
+		if all = append(all, events...); err != nil || last != int64(len(all)) {
+			t.Fatalf("Append of %d events: got %d, %v, want %d", n, last, err, len(all))
+		}
+	}
+	i := 0
+	for e, err := range store.Replay(t.Context(), s, "r", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := all[i]
+		i++
+		want.Run, want.Seq, want.Epoch = "r", int64(i), r.Epoch
+		if !reflect.DeepEqual(e, want) {
+			t.Fatalf("event %d: got %+v, want %+v", i, e, want)
+		}
+	}
+	if i != len(all) {
+		t.Errorf("got %d events, want %d", i, len(all))
 	}
 }
 

@@ -35,8 +35,10 @@ func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
 			var wg sync.WaitGroup
 			for _, r := range runs {
 				wg.Go(func() {
+					var last int64
 					for left.Add(-1) >= 0 {
-						if _, err := s.Append(b.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: store.Unchecked,
+						var err error
+						if last, err = s.Append(b.Context(), store.Append{Run: r.ID, Epoch: r.Epoch, After: last,
 							Events: []store.Event{{Type: store.ToolResult, Key: "k", Body: body}}}); err != nil {
 							b.Error(err)
 							return
