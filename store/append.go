@@ -34,7 +34,8 @@ type Append struct {
 	Settle []Settlement
 
 	// Job ends the job whose attempt the run is, in the same transaction; nil for none. If its
-	// lease is no longer held, or there is no such job, the rest is written without it: read the job.
+	// lease is no longer held, or there is no such job, the rest is written without it: see
+	// [JobUpdate].Ended, or read the job.
 	Job *JobUpdate
 }
 

@@ -163,6 +163,10 @@ type JobUpdate struct {
 	Waits  []string
 	Result json.RawMessage // nil leaves it
 	Error  string          // replaces the one before; cut to [MaxText] by the caller
+
+	// Ended, of an [Append] only, receives the job as the append has ended it. It is left alone where the
+	// append does not end the job, or had come through before: read the job. Nil for none.
+	Ended *Job
 }
 
 // MaxWaits bounds [JobUpdate].Waits.

@@ -67,6 +67,7 @@ type work struct {
 
 	begins    bool       // the run is being started
 	run       *agent.Run // nil for none
+	end       *jobEnd    // of that run
 	why       error      // the cause with which this actor cancelled the run; nil for none
 	parking   parking
 	allowance allowance
@@ -186,7 +187,7 @@ func (j *work) lossCounted(c *actors.Context, cancelled bool) {
 func (j *work) resume(c *actors.Context) {
 	j.w.board.place(j.job, recovering, nil)
 	j.state, j.begins = j.starting, true
-	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, jobEnd(j.updates.lease, j.w.owner)
+	a, rt, run, ends := j.w.agents[j.job.Agent], j.w.rt, j.job.Run, j.newEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		if here, err := rt.Find(ctx, run); err == nil && here.Done() != nil {
 			if _, err := here.Result(); !errors.Is(err, agent.ErrSuspended) && !errors.Is(err, store.ErrFenced) {
@@ -288,7 +289,7 @@ func (j *work) begin(c *actors.Context) {
 	j.w.board.place(j.job, active, nil)
 	j.w.events.emit(Event{Type: JobStarted, Job: j.job})
 	j.state, j.begins = j.starting, true
-	a, job, ends := j.w.agents[j.job.Agent], j.job, jobEnd(j.updates.lease, j.w.owner)
+	a, job, ends := j.w.agents[j.job.Agent], j.job, j.newEnd()
 	actors.Await(c, func(ctx context.Context) (*agent.Run, error) {
 		o := &agent.RunOptions{ID: job.Run, Input: job.Input}
 		hooks.Starts(o, ends)

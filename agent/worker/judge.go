@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/agent"
@@ -13,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/store"
 )
 
-// collect waits for the outcome of the run.
+// collect takes the outcome of the run, which is there by now or very soon.
 func (j *work) collect(c *actors.Context) {
 	j.allowance.timer.Clear()
 	j.state = j.judging
@@ -22,6 +23,10 @@ func (j *work) collect(c *actors.Context) {
 		j.w.board.place(j.job, active, j.run)
 	}
 	run := j.run
+	if res, err := run.Result(); !errors.Is(err, agent.ErrNotEnded) {
+		j.judge(c, outcome{res, err})
+		return
+	}
 	actors.Await(c, func(ctx context.Context) (*agent.Result, error) { return run.Wait(ctx) },
 		func(res *agent.Result, err error) any { return outcome{res, err} })
 }
@@ -39,13 +44,15 @@ func (j *work) judging(c *actors.Context, msg any) {
 
 // judge decides how the job ends.
 func (j *work) judge(c *actors.Context, m outcome) {
+	if m.err == nil {
+		j.done(c, m.res)
+		return
+	}
 	result := encodeResult(m.res)
 	var limit *agent.LimitError
 	var cancelled *agent.CancelledError
 	var journal *agent.JournalError
 	switch {
-	case m.err == nil:
-		j.done(c, result)
 	case errors.Is(m.err, agent.ErrSuspended):
 		j.leaveWaiting(c)
 	case errors.As(m.err, &journal) && (errors.Is(m.err, store.ErrFenced) || errors.Is(m.err, store.ErrFinished)):
@@ -71,11 +78,31 @@ func (j *work) ending() ending { return ending{&j.job, &j.w.opts, j.counted, j.d
 // hooks are functions of package agent that serve jobs only.
 var hooks = jobhook.Get[*jobhook.Hooks[agent.RunOptions, agent.ResumeOptions, agent.Result]]()
 
-// jobEnd returns the end of a job whose run has an answer: it is written with the run's last event.
-func jobEnd(lease store.JobLease, owner string) func(*agent.Result) *store.JobUpdate {
-	return func(res *agent.Result) *store.JobUpdate {
-		return &store.JobUpdate{JobLease: lease, Owner: owner, State: store.JobDone, Result: encodeResult(res)}
+// jobEnd is the end of a job whose run has an answer: it is written with the run's last event.
+type jobEnd struct {
+	lease store.JobLease
+	owner string
+	made  atomic.Pointer[store.JobUpdate] // by the run's journal
+}
+
+// newEnd returns that of a run which is about to begin.
+func (j *work) newEnd() func(*agent.Result) *store.JobUpdate {
+	j.end = &jobEnd{lease: j.updates.lease, owner: j.w.owner}
+	return j.end.make
+}
+
+func (e *jobEnd) make(res *agent.Result) *store.JobUpdate {
+	u := &store.JobUpdate{JobLease: e.lease, Owner: e.owner, State: store.JobDone, Result: encodeResult(res), Ended: new(store.Job)}
+	e.made.Store(u)
+	return u
+}
+
+// ended returns the job as its run, which has ended, has left it; the zero value where that is not known.
+func (e *jobEnd) ended() store.Job {
+	if u := e.made.Load(); u != nil {
+		return *u.Ended
 	}
+	return store.Job{}
 }
 
 // endSeen is a message to itself: the job of a run that has an answer was read.
@@ -85,7 +112,11 @@ type endSeen struct {
 }
 
 // done ends a job whose run has an answer, unless the run's last event has done so.
-func (j *work) done(c *actors.Context, result json.RawMessage) {
+func (j *work) done(c *actors.Context, res *agent.Result) {
+	if job := j.end.ended(); endedUnder(j.job.Epoch, job, nil) {
+		j.leaveEnded(c, job)
+		return
+	}
 	j.state = func(c *actors.Context, msg any) {
 		switch m := msg.(type) {
 		case endSeen:
@@ -93,7 +124,7 @@ func (j *work) done(c *actors.Context, result json.RawMessage) {
 				j.leaveEnded(c, m.job)
 				return
 			}
-			j.write(c, ended(store.JobDone, result, ""))
+			j.write(c, ended(store.JobDone, encodeResult(res), ""))
 		case drainOver:
 			j.over = true
 		}

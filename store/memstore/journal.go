@@ -85,6 +85,9 @@ func (s *journal) Append(ctx context.Context, a store.Append) (last int64, err e
 		}
 		if job != nil {
 			s.jobs.put(job, ended)
+			if a.Job.Ended != nil {
+				*a.Job.Ended = cloneJob(ended)
+			}
 		}
 		r.bytes += n - sizeOfAsks(open, a.Settle)
 		r.add(a.Events, now)

@@ -303,6 +303,9 @@ func (t *tx) putJob(j store.Job) error {
 
 // endJob ends the job of an [store.Append], if its lease is held.
 func (t *tx) endJob(u store.JobUpdate) error {
+	if u.Ended != nil {
+		*u.Ended = store.Job{} // of a transaction that was rolled back
+	}
 	j, err := t.job(u.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -312,7 +315,13 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	case j.Update(u, t.now) != nil:
 		return nil
 	}
-	return t.putJob(j)
+	if err := t.putJob(j); err != nil {
+		return err
+	}
+	if u.Ended != nil {
+		*u.Ended = j
+	}
+	return nil
 }
 
 // Job implements [store.Jobs].

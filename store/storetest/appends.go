@@ -207,6 +207,7 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 		r := create(t, s, list[0].Run, event(store.RunStarted, 1))
 		u := updateOf(list[0], store.JobDone)
 		u.Result = []byte(`{"text":"done"}`)
+		u.Ended = new(store.Job)
 		tt.lose(&u)
 		end := store.Append{Run: r.ID, Epoch: r.Epoch, After: 1, State: store.Finished, Events: []store.Event{event(store.RunFinished, 2)}, Job: &u}
 		for range 2 {
@@ -222,6 +223,10 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 		if got := j.State == store.JobDone && string(j.Result) == `{"text":"done"}` && j.Owner == "" && j.Untold; got != tt.held || !tt.held && j.State != store.JobRunning {
 			t.Errorf("%s: the job: got %+v", tt.id, j)
 		}
+		if !tt.held {
+			j = store.Job{}
+		}
+		wantEqual(t, tt.id+": the job as the append has ended it", *u.Ended, j)
 		again, err := s.UpdateJob(t.Context(), updateOf(list[0], store.JobFailed))
 		if tt.held {
 			wantErr(t, "UpdateJob of one that has ended", err, store.ErrFinished)
