@@ -164,6 +164,9 @@ type JobUpdate struct {
 	Result json.RawMessage // nil leaves it
 	Error  string          // replaces the one before; cut to [MaxText] by the caller
 
+	// Known, of an [Append] only, is the job as the holder of its lease knows it, which spares the store
+	// a read; nil where it does not.
+	Known *Job
 	// Ended, of an [Append] only, receives the job as the append has ended it. It is left alone where the
 	// append does not end the job, or had come through before: read the job. Nil for none.
 	Ended *Job

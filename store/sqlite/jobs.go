@@ -22,11 +22,14 @@ const (
 		"state, attempts, failures, losses, run, '', error, cancelling, untold, created, updated, owner, epoch, lease"
 )
 
-func scanJob(row scanner) (j store.Job, err error) {
-	err = row.Scan(&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
+func scanJob(row scanner) (store.Job, error) { return scanJobAnd(row) }
+
+// scanJobAnd scans what follows the columns of a job into more.
+func scanJobAnd(row scanner, more ...any) (j store.Job, err error) {
+	err = row.Scan(append([]any{&j.ID, &j.Agent, &j.Key, &j.Batch, &j.Prompt, (*body)(&j.Input), &j.MaxAttempts,
 		(*micros)(&j.NotBefore), (*micros)(&j.Expires), (*int64)(&j.Timeout), &j.Hook, &j.Schedule,
 		&j.State, &j.Attempts, &j.Failures, &j.Losses, &j.Run, (*body)(&j.Result), &j.Error, &j.Cancelling, &j.Untold,
-		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease))
+		(*micros)(&j.Created), (*micros)(&j.Updated), &j.Owner, &j.Epoch, (*micros)(&j.Lease)}, more...)...)
 	return j, found(err)
 }
 
@@ -90,20 +93,18 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	err = s.writer.do(ctx, "claiming jobs", weight{events: len(wanted)}, func(t *tx) error {
 		list = list[:0] // it may run again
 		for _, c := range wanted {
-			j, err := t.job(c.id)
-			switch {
-			case errors.Is(err, store.ErrNotFound):
-				continue
-			case err != nil:
-				return err
-			case !j.Claim(owner, t.now, ttl):
-				continue
+			j, claimed, err := t.claimJob(c.job, owner, ttl)
+			if err == nil && !claimed { // it was not read, or has changed
+				if j, err = t.job(c.job.ID); err == nil {
+					j, claimed, err = t.claimJob(j, owner, ttl)
+				}
 			}
-			if err := t.exec("UPDATE jobs SET state = ?, attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ? WHERE id = ?",
-				string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(), j.ID); err != nil {
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
-			list = append(list, j)
+			if claimed {
+				list = append(list, j)
+			}
 		}
 		return nil
 	})
@@ -113,10 +114,23 @@ func (s *jobs) ClaimJobs(ctx context.Context, owner string, n int, ttl time.Dura
 	return list, nil
 }
 
-// candidate is a job that could be claimed when it was looked at.
+// claimJob claims a job that is in the store as it was read, and reports whether it could.
+func (t *tx) claimJob(j store.Job, owner string, ttl time.Duration) (store.Job, bool, error) {
+	was := j // a claim changes each of the columns that follow, or what else is done with the job does
+	if !j.Claim(owner, t.now, ttl) {
+		return j, false, nil
+	}
+	met, err := t.changed(`UPDATE jobs SET state = ?, attempts = ?, run = ?, owner = ?, epoch = ?, lease = ?, updated = ?
+		WHERE id = ? AND epoch = ? AND state = ? AND owner = ? AND lease = ? AND updated = ? AND not_before = ? AND cancelling = ?`,
+		string(j.State), j.Attempts, j.Run, j.Owner, j.Epoch, j.Lease.UnixMicro(), j.Updated.UnixMicro(),
+		was.ID, was.Epoch, string(was.State), was.Owner, was.Lease.UnixMicro(), was.Updated.UnixMicro(), was.NotBefore.UnixMicro(), was.Cancelling)
+	return j, met, err
+}
+
+// candidate is a job that could be claimed when it was looked at, and its number.
 type candidate struct {
-	id     string
-	due, n int64
+	job store.Job // of some only what names and sorts them: they are read once more
+	n   int64
 }
 
 // claimable looks for jobs to claim, without a transaction that writes: most of the
@@ -129,39 +143,41 @@ func (s *jobs) claimable(ctx context.Context, owner string, n int, agents []stri
 		for _, a := range agents {
 			served[a] = true
 		}
-		take := func(most int, query string, args ...any) (found []candidate, err error) {
-			err = q.each(query, args, func(row scanner) (bool, error) {
+		take := func(query string, args ...any) error {
+			return q.each(query, args, func(row scanner) (bool, error) {
 				var c candidate
-				var agent string
-				err := row.Scan(&c.id, &c.due, &c.n, &agent)
-				if served[agent] {
-					found = append(found, c)
+				err := row.Scan(&c.job.ID, &c.job.Agent)
+				if served[c.job.Agent] && len(list) < n {
+					list = append(list, c)
 				}
-				return len(found) < most, err
+				return len(list) < n, err
 			})
-			return found, err
 		}
 		// Those that were lost, or released while they wait, come first.
-		lost, err := take(n, "SELECT id, lease, n, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now)
-		if err != nil {
+		if err := take("SELECT id, agent FROM jobs WHERE owner <> '' AND owner <> ? AND lease <= ? ORDER BY lease, n", owner, now); err != nil {
 			return err
 		}
-		left, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now)
-		if err != nil {
+		if err := take("SELECT id, agent FROM jobs WHERE state = 'waiting' AND owner = '' AND not_before <= ? ORDER BY not_before, n", now); err != nil {
 			return err
 		}
-		list = append(lost, left...)
-		list = list[:min(len(list), n)]
 		var due []candidate
+		bytes := 0
 		for a := range served {
-			of, err := take(n, "SELECT id, due, n, agent FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
-				a, now, n-len(list))
+			err := q.each("SELECT "+jobColumns+", n FROM jobs WHERE state = 'queued' AND agent = ? AND due <= ? ORDER BY due, n LIMIT ?",
+				[]any{a, now, n - len(list)}, func(row scanner) (more bool, err error) {
+					var c candidate
+					c.job, err = scanJobAnd(row, &c.n)
+					if bytes += c.job.Bytes(); bytes > store.MaxPageBytes {
+						c.job = store.Job{ID: c.job.ID, Created: c.job.Created, NotBefore: c.job.NotBefore}
+					}
+					due = append(due, c)
+					return true, err
+				})
 			if err != nil {
 				return err
 			}
-			due = append(due, of...)
 		}
-		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.n, b.n)) })
+		slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(a.job.Due().Compare(b.job.Due()), cmp.Compare(a.n, b.n)) })
 		list = append(list, due[:min(len(due), n-len(list))]...)
 		return nil
 	})
@@ -281,7 +297,8 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 		if err := change(t, &j); err != nil {
 			return err
 		}
-		return t.putJob(j)
+		_, err = t.putJob(j, "")
+		return err
 	})
 	if err != nil && !refused(err) {
 		return store.Job{}, err
@@ -289,16 +306,16 @@ func (s *jobs) changeJob(ctx context.Context, doing, id string, size weight, cha
 	return j, err
 }
 
-// putJob writes a job that has changed.
-func (t *tx) putJob(j store.Job) error {
+// putJob writes a job that has changed, where the condition holds, and reports whether it does.
+func (t *tx) putJob(j store.Job, and string, args ...any) (bool, error) {
 	due := j.NotBefore
 	if due.Before(j.Created) {
 		due = j.Created
 	}
-	return t.exec(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
-		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`,
+	return t.changed(`UPDATE jobs SET state = ?, attempts = ?, failures = ?, losses = ?, run = ?, result = ?, error = ?, cancelling = ?, untold = ?, not_before = ?,
+		due = ?, updated = ?, owner = ?, lease = ? WHERE id = ?`+and, append([]any{
 		string(j.State), j.Attempts, j.Failures, j.Losses, j.Run, string(j.Result), j.Error, j.Cancelling, j.Untold, j.NotBefore.UnixMicro(),
-		due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID)
+		due.UnixMicro(), j.Updated.UnixMicro(), j.Owner, j.Lease.UnixMicro(), j.ID}, args...)...)
 }
 
 // endJob ends the job of an [store.Append], if its lease is held.
@@ -306,22 +323,24 @@ func (t *tx) endJob(u store.JobUpdate) error {
 	if u.Ended != nil {
 		*u.Ended = store.Job{} // of a transaction that was rolled back
 	}
-	j, err := t.job(u.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
+	var j store.Job
+	if u.Known != nil {
+		j = *u.Known
+	} else if known, err := t.job(u.ID); err == nil {
+		j = known
+	} else if errors.Is(err, store.ErrNotFound) {
 		return nil
-	case err != nil:
-		return err
-	case j.Update(u, t.now) != nil:
-		return nil
-	}
-	if err := t.putJob(j); err != nil {
+	} else {
 		return err
 	}
-	if u.Ended != nil {
+	if j.ID != u.ID || j.Update(u, t.now) != nil {
+		return nil
+	}
+	met, err := t.putJob(j, " AND owner = ? AND epoch = ? AND state IN ('queued', 'running', 'waiting')", u.Owner, u.Epoch)
+	if met && u.Ended != nil {
 		*u.Ended = j
 	}
-	return nil
+	return err
 }
 
 // Job implements [store.Jobs].

@@ -193,14 +193,18 @@ func testAppendSettleExpired(t *testing.T, open func(t *testing.T) store.Store) 
 func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	for _, tt := range []struct {
-		id   string
-		held bool
-		lose func(u *store.JobUpdate)
+		id          string
+		held, known bool
+		lose        func(u *store.JobUpdate)
 	}{
-		{"held", true, func(*store.JobUpdate) {}},
-		{"another-epoch", false, func(u *store.JobUpdate) { u.Epoch-- }},
-		{"another-owner", false, func(u *store.JobUpdate) { u.Owner = "w2" }},
-		{"missing", false, func(u *store.JobUpdate) { u.ID = "no-job" }},
+		{"held", true, false, func(*store.JobUpdate) {}},
+		{"another-epoch", false, false, func(u *store.JobUpdate) { u.Epoch-- }},
+		{"another-owner", false, false, func(u *store.JobUpdate) { u.Owner = "w2" }},
+		{"missing", false, false, func(u *store.JobUpdate) { u.ID = "no-job" }},
+		{"known", true, true, func(*store.JobUpdate) {}},
+		{"known-another-epoch", false, true, func(u *store.JobUpdate) { u.Epoch-- }},
+		{"known-another-owner", false, true, func(u *store.JobUpdate) { u.Owner = "w2" }},
+		{"known-missing", false, true, func(u *store.JobUpdate) { u.ID = "no-job" }},
 	} {
 		addJob(t, s, store.Job{ID: tt.id, Hook: "https://example.com"})
 		list, _ := claimJobs(t, s, "w", 1)
@@ -209,6 +213,10 @@ func testAppendEndsJob(t *testing.T, open func(t *testing.T) store.Store) {
 		u.Result = []byte(`{"text":"done"}`)
 		u.Ended = new(store.Job)
 		tt.lose(&u)
+		if tt.known { // by a worker that has not heard of the loss
+			known := list[0]
+			known.ID, known.Epoch, known.Owner, u.Known = u.ID, u.Epoch, u.Owner, &known
+		}
 		end := store.Append{Run: r.ID, Epoch: r.Epoch, After: 1, State: store.Finished, Events: []store.Event{event(store.RunFinished, 2)}, Job: &u}
 		for range 2 {
 			if last, err := s.Append(t.Context(), end); err != nil || last != 2 {
