@@ -120,6 +120,42 @@ func claim(t *testing.T, s store.Store, id string) store.JobLease {
 	return store.JobLease{ID: id, Epoch: list[0].Epoch}
 }
 
+// TestLostBatch: a worker has gone between the claim of a batch and the start of its jobs. Once the
+// leases are over each job runs once, in the order in which they were added.
+func TestLostBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ids := memory(), []string{"j1", "j2", "j3", "j4", "j5", "j6"}
+		for _, id := range ids {
+			add(t, s, store.Job{ID: id, Prompt: id})
+		}
+		if list, err := s.ClaimJobs(t.Context(), "dead", len(ids), 30*time.Second, []string{"a"}); err != nil || len(list) != len(ids) {
+			t.Fatalf("ClaimJobs: got %d jobs, %v", len(list), err)
+		}
+		var asked []string // one job at a time
+		model := llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+			asked = append(asked, req.Messages[0].Content.Text())
+			return llmtest.Say("done")
+		}))
+		sh := open(t, s, model, nil, &worker.Options{Concurrency: 1})
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		if len(asked) > 0 {
+			t.Errorf("begun before the leases are over: %v", asked)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, id := range ids {
+			if j := want(t, s, id, store.JobDone); j.Attempts != 2 || j.Losses != 0 {
+				t.Errorf("%s: got %d attempts, %d losses, want 2 and none: its worker was lost before it began", id, j.Attempts, j.Losses)
+			}
+		}
+		if !slices.Equal(asked, ids) {
+			t.Errorf("asked: got %v, want %v", asked, ids)
+		}
+		sh.drain()
+	})
+}
+
 // begun writes the journal of a run whose process has died.
 func begun(t *testing.T, s store.Store, id, parent string, ended store.RunState, events []store.Event) {
 	t.Helper()
