@@ -163,19 +163,80 @@ func (c *UnknownContent) UnmarshalJSON(raw []byte) error {
 }
 
 // MarshalJSON writes an array.
-func (cs Contents) MarshalJSON() ([]byte, error) {
-	dst := []byte{'['}
-	for i, c := range cs {
-		if i > 0 {
-			dst = append(dst, ',')
+func (cs Contents) MarshalJSON() ([]byte, error) { return cs.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON returns. On an error it returns dst unchanged. How deep raw
+// parts nest it does not bound.
+func (cs Contents) AppendJSON(dst []byte) ([]byte, error) {
+	a := jsonx.Appender{Buf: append(dst, '[')}
+	for _, c := range cs {
+		if err := appendContent(&a, c); err != nil {
+			return dst, err
 		}
-		raw, err := marshalContent(c)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, raw...)
 	}
-	return append(dst, ']'), nil
+	return append(a.Buf, ']'), nil
+}
+
+// appendContent appends a block as an element of an array: quickly where it is of a kind that
+// conversations are made of, and has no more than its own members.
+func appendContent(a *jsonx.Appender, c Content) error {
+	start := len(a.Buf)
+	if appendPlain(a, c) && !a.Bad {
+		return nil
+	}
+	a.Buf, a.Bad = a.Buf[:start], false
+	raw, err := marshalContent(c)
+	a.Encoded(raw)
+	return err
+}
+
+// appendPlain appends a block, and reports whether it is one that it knows.
+func appendPlain(a *jsonx.Appender, c Content) bool {
+	switch c := c.(type) {
+	case *TextContent:
+		if c == nil || c.Annotations != nil || c.Meta != nil || len(c.Extra) > 0 {
+			return false
+		}
+		beginBlock(a, TypeText)
+		a.Text("text", c.Text)
+	case *ToolUseContent:
+		if c == nil || c.Meta != nil || len(c.Extra) > 0 {
+			return false
+		}
+		beginBlock(a, TypeToolUse)
+		a.Text("id", c.ID)
+		a.Text("name", c.Name)
+		if c.Input == nil {
+			a.Value("input", []byte("{}"))
+		} else {
+			a.Value("input", c.Input)
+		}
+	case *ToolResultContent:
+		if c == nil || c.Meta != nil || len(c.Extra) > 0 {
+			return false
+		}
+		beginBlock(a, TypeToolResult)
+		a.Text("toolUseId", c.ToolUseID)
+		a.Name("content")
+		a.Open('[')
+		for _, inner := range c.Content {
+			if !appendPlain(a, inner) {
+				return false
+			}
+		}
+		a.Close(']')
+		a.SomeValue("structuredContent", c.StructuredContent)
+		a.SomeBool("isError", c.IsError)
+	default:
+		return false
+	}
+	a.Close('}')
+	return true
+}
+
+func beginBlock(a *jsonx.Appender, typ string) {
+	a.Open('{')
+	a.Text("type", typ)
 }
 
 func marshalContent(c Content) ([]byte, error) {

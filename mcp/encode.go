@@ -27,7 +27,7 @@ func AppendNotification(dst []byte, method string, params []byte) []byte {
 }
 
 func appendMethod(dst []byte, method string, params []byte) []byte {
-	dst = appendQuote(dst, method)
+	dst = jsonx.AppendQuote(dst, method)
 	if params != nil {
 		dst = append(dst, `,"params":`...)
 		dst = appendRaw(dst, params)
@@ -82,7 +82,7 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(dst, `"error":{"code":`...)
 	dst = IntID(e.Code).AppendJSON(dst)
 	dst = append(dst, `,"message":`...)
-	dst = appendQuote(dst, e.Message)
+	dst = jsonx.AppendQuote(dst, e.Message)
 	if e.Data != nil && Valid(e.Data) {
 		dst = append(dst, `,"data":`...)
 		dst = appendRaw(dst, e.Data)
@@ -114,25 +114,13 @@ func AppendCallToolResult(dst []byte, r *CallToolResult, v Version) ([]byte, err
 		raw, err := MarshalResult(r, v)
 		return append(dst, raw...), err
 	}
-	out := append(dst, `{"content":[`...)
-	for i, c := range r.Content {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		c = contentFor(c, v)
-		if t, ok := c.(*TextContent); ok && t.Annotations == nil && t.Meta == nil && len(t.Extra) == 0 {
-			out = append(out, `{"type":"text","text":`...)
-			out = appendQuote(out, t.Text)
-			out = append(out, '}')
-			continue
-		}
-		raw, err := marshalContent(c)
-		if err != nil {
+	a := jsonx.Appender{Buf: append(dst, `{"content":[`...)}
+	for _, c := range r.Content {
+		if err := appendContent(&a, contentFor(c, v)); err != nil {
 			return dst, err
 		}
-		out = append(out, raw...)
 	}
-	out = append(out, ']')
+	out := append(a.Buf, ']')
 	if r.StructuredContent != nil && structuredFits(r.StructuredContent, v) {
 		if !Valid(r.StructuredContent) {
 			return dst, fmt.Errorf("writing a tool result: the structured content is not valid JSON")
@@ -155,6 +143,37 @@ func AppendCallToolResult(dst []byte, r *CallToolResult, v Version) ([]byte, err
 		out = append(out, meta...)
 	}
 	return append(out, '}'), nil
+}
+
+// AppendJSON appends what MarshalJSON returns. On an error it returns dst unchanged. How deep raw
+// parts nest it does not bound.
+func (v *CallToolResult) AppendJSON(dst []byte) ([]byte, error) {
+	if len(v.Extra) == 0 && len(v.Meta) <= 1 { // the codec sees to the order of names, and to those that are there twice
+		out, err := v.Content.AppendJSON(append(dst, `{"content":`...))
+		if err != nil {
+			return dst, err
+		}
+		a := jsonx.Appender{Buf: out}
+		a.SomeValue("structuredContent", v.StructuredContent)
+		a.SomeBool("isError", v.IsError)
+		if v.Meta != nil {
+			a.Name("_meta")
+			a.Open('{')
+			for key, raw := range v.Meta {
+				a.Quote(key)
+				a.Buf = append(a.Buf, ':')
+				a.Raw(raw)
+			}
+			a.Close('}')
+		}
+		a.SomeText("resultType", v.ResultType)
+		a.Close('}')
+		if !a.Bad {
+			return a.Buf, nil
+		}
+	}
+	raw, err := jsonx.Marshal((*callToolResultJSON)(v))
+	return append(dst, raw...), err
 }
 
 // EmptyResult is a result without members of its own, such as that of ping.

@@ -98,18 +98,6 @@ func FuzzContents(f *testing.F) {
 	})
 }
 
-// appendQuote writes what the codec writes.
-func FuzzAppendQuote(f *testing.F) {
-	for _, s := range []string{"", "plain text that is long enough", "a\"b\\c\n\t\x00\x7f", "é\u2028😀", "\xff\xc0\xafx", "1234567\"", "12345678\x1f"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if got, want := appendQuote(nil, s), jsonx.AppendQuote(nil, s); string(got) != string(want) {
-			t.Errorf("appendQuote(%q): got %s, want %s", s, got, want)
-		}
-	})
-}
-
 // No type decoder accepts text that is not strict JSON, and none panics.
 func TestDecodersRefuseHostileText(t *testing.T) {
 	frames := []struct{ name, frame string }{

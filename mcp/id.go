@@ -25,7 +25,7 @@ var errBadID = errors.New("an id is a string or an integer")
 func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
 // StringID returns the ID of a string. Invalid UTF-8 in s is replaced by U+FFFD.
-func StringID(s string) ID { return ID{string(appendQuote(nil, s))} }
+func StringID(s string) ID { return ID{string(jsonx.AppendQuote(nil, s))} }
 
 // ParseID reads the JSON text of an id. It refuses null, fractions, exponents,
 // objects, arrays and space around the value.

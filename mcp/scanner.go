@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"hash/maphash"
-	"math/bits"
 	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -168,7 +167,7 @@ func (s *scanner) stringLiteral() bool {
 	s.pos++
 	s.escaped = false
 	for {
-		s.pos += plainPrefix(s.data[s.pos:])
+		s.pos += jsonx.PlainPrefix(s.data[s.pos:])
 		if s.pos >= len(s.data) {
 			return s.fail("unexpected end in a string")
 		}
@@ -192,29 +191,6 @@ func (s *scanner) stringLiteral() bool {
 			s.pos += n
 		}
 	}
-}
-
-// plainPrefix returns how many bytes at the start of text need no look of
-// their own in a string: ASCII that is neither control character, quote nor
-// backslash. It looks at eight at a time and may leave up to seven at the end.
-func plainPrefix[T string | []byte](text T) int {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	n := 0
-	for ; n+8 <= len(text); n += 8 {
-		w := uint64(text[n]) | uint64(text[n+1])<<8 | uint64(text[n+2])<<16 | uint64(text[n+3])<<24 |
-			uint64(text[n+4])<<32 | uint64(text[n+5])<<40 | uint64(text[n+6])<<48 | uint64(text[n+7])<<56
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		// The high bit of a byte is set where it is above 0x7f, below 0x20, or
-		// equal to one of the two; false hits lie only above a true one.
-		hit := (w | (w - ones*0x20) | (quote - ones) | (slash - ones)) & highs
-		if hit != 0 {
-			return n + bits.TrailingZeros64(hit)/8
-		}
-	}
-	return n
 }
 
 // escape walks one escape sequence; both halves of a surrogate pair are one.

@@ -160,14 +160,11 @@ func (r *Run) recordDeath(epoch int64, out Outcome, notes []runlog.Entry) error 
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Grace)
 	defer cancel()
 	entries := append(notes, finished(&out))
-	last := store.Append{Run: r.cfg.ID, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out)}
-	for i := range entries {
-		ev, err := entries[i].Encode()
-		if err != nil {
-			return &JournalError{err}
-		}
-		last.Events = append(last.Events, ev)
+	events, err := runlog.EncodeAll(entries)
+	if err != nil {
+		return &JournalError{err}
 	}
+	last := store.Append{Run: r.cfg.ID, Epoch: epoch, After: store.Unchecked, State: out.State, Summary: summary(&out), Events: events}
 	seq, err := r.cfg.Journal.Append(ctx, last)
 	if err != nil {
 		return &JournalError{err}

@@ -19,13 +19,6 @@ func UnmarshalKnown(data []byte, v any) error {
 // Marshal encodes v; the members of a map are in sorted order.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
 
-// AppendQuote appends s as a JSON string.
-func AppendQuote(dst []byte, s string) []byte {
-	dst, err := jsontext.AppendQuote(dst, s)
-	_ = err // invalid UTF-8 has been replaced: what is written is always valid
-	return dst
-}
-
 // AppendUnquote appends the text of a JSON string literal.
 func AppendUnquote(dst []byte, literal []byte) ([]byte, error) {
 	return jsontext.AppendUnquote(dst, literal)

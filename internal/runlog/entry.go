@@ -99,21 +99,6 @@ func Decode(ev store.Event) (Entry, error) {
 	return e, nil
 }
 
-// Encode makes the event to append. A body that is too large for a store is cut where a
-// display would cut it too.
-func (e *Entry) Encode() (store.Event, error) {
-	body, err := jsonx.Marshal(e.Body)
-	if err == nil && len(body) > store.MaxBody {
-		if small := smaller(e.Body); small != nil {
-			body, err = jsonx.Marshal(small)
-		}
-	}
-	if err != nil {
-		return store.Event{}, fmt.Errorf("writing the event %s: %w", e.Type, err)
-	}
-	return store.Event{Time: e.Time, Type: e.Type, Key: e.Key, Body: body}, nil
-}
-
 // smaller is a body without its largest part; nil for one without such a part.
 func smaller(body any) any {
 	switch b := body.(type) {

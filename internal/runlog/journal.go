@@ -35,14 +35,11 @@ type Leased interface {
 // Write records a run with its events, and opens the asks with the last of them. The run is leased
 // to owner for ttl. A run that cannot be written whole is removed again.
 func Write(ctx context.Context, j Leased, head store.Run, owner string, ttl time.Duration, entries []Entry, asks []store.Ask) (store.Run, error) {
-	events := make([]store.Event, len(entries))
-	for i := range entries {
-		var err error
-		if events[i], err = entries[i].Encode(); err != nil {
-			return store.Run{}, err
-		}
+	events, err := EncodeAll(entries)
+	if err != nil {
+		return store.Run{}, err
 	}
-	head, err := j.Create(ctx, head, owner, ttl, events[0])
+	head, err = j.Create(ctx, head, owner, ttl, events[0])
 	if err != nil {
 		return store.Run{}, err
 	}

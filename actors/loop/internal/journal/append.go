@@ -90,35 +90,37 @@ func (w *writing) encode(run string, epoch int64) error {
 	if w.encoded {
 		return nil
 	}
-	count := 0
+	entries := w.twoEntries[:0]
 	for _, b := range w.batches {
-		count += len(b.Entries)
+		for i := range b.Entries {
+			entries = append(entries, &b.Entries[i])
+		}
 	}
-	next, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0
-	next.Events, next.entries = make([]store.Event, 0, min(count, store.MaxEvents)), w.twoEntries[:0]
+	events, err := runlog.Encode(entries...)
+	if err != nil {
+		return err
+	}
+	next, from, to, size := part{Append: store.Append{Run: run, Epoch: epoch}}, 0, 0, 0 // next has the events from .. to
 	w.parts = w.onePart[:0]
 	cut := func() {
+		next.Events, next.entries = events[from:to:to], entries[from:to]
 		w.parts = append(w.parts, next)
-		next, size = part{Append: store.Append{Run: run, Epoch: epoch}}, 0
+		next, from, size = part{Append: store.Append{Run: run, Epoch: epoch}}, to, 0
 	}
 	for _, b := range w.batches {
 		alone := b.Settle != nil // it may not be written, and nothing else depends on it
-		if alone && len(next.entries) > 0 {
+		if alone && to > from {
 			cut()
 		}
-		for i := range b.Entries {
-			e := &b.Entries[i]
-			ev, err := e.Encode()
-			if err != nil {
-				return err
-			}
-			if len(next.entries) == store.MaxEvents || len(next.entries) > 0 && size+len(ev.Body) > store.MaxPageBytes {
+		for range b.Entries {
+			n := len(events[to].Body)
+			if to-from == store.MaxEvents || to > from && size+n > store.MaxPageBytes {
 				cut()
 			}
-			if opened, ok := e.Body.(*runlog.AskOpened); ok {
+			if opened, ok := entries[to].Body.(*runlog.AskOpened); ok {
 				next.Asks = append(next.Asks, opened.Ask)
 			}
-			next.Events, next.entries, size = append(next.Events, ev), append(next.entries, e), size+len(ev.Body)
+			to, size = to+1, size+n
 		}
 		if b.State != "" {
 			next.State = b.State
@@ -134,7 +136,7 @@ func (w *writing) encode(run string, epoch int64) error {
 			cut()
 		}
 	}
-	if len(next.entries) > 0 || next.State != "" || next.Summary != "" || len(w.parts) == 0 {
+	if to > from || next.State != "" || next.Summary != "" || len(w.parts) == 0 {
 		cut()
 	}
 	w.encoded = true
