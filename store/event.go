@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"time"
+	"unsafe"
+
+	"github.com/troupe-dev/troupe/internal/eventhook"
 )
 
 // Types of events. The set is open: a store accepts any [Event.Type] and does not
@@ -35,6 +39,22 @@ type Event struct {
 
 	// Body is JSON, or empty. At most [MaxBody] bytes.
 	Body json.RawMessage `json:"body,omitzero"`
+
+	handed *byte // where the body begins that was handed over, see [eventhook.Hooks]; nil for none
+}
+
+func init() {
+	eventhook.Register(&eventhook.Hooks[Event]{HandOver: (*Event).handOver, HandedOver: (*Event).handedOver})
+}
+
+func (e *Event) handOver() {
+	e.Body = slices.Clip(e.Body)
+	e.handed = unsafe.SliceData(e.Body)
+}
+
+// handedOver looks at the end of the body too, so that one which was cut has no mark.
+func (e *Event) handedOver() bool {
+	return e.handed != nil && e.handed == unsafe.SliceData(e.Body) && len(e.Body) == cap(e.Body)
 }
 
 // Replay reads the events of a run with a number above after, to the end, a page

@@ -102,11 +102,11 @@ func CheckEvents(events []Event) error {
 		return &LimitError{"append.Events", len(events), MaxEvents}
 	}
 	total := 0
-	for _, e := range events {
-		if err := e.Check(); err != nil {
+	for i := range events {
+		if err := events[i].Check(); err != nil {
 			return err
 		}
-		if total += len(e.Body); total > MaxPageBytes {
+		if total += len(events[i].Body); total > MaxPageBytes {
 			return &LimitError{"append.Events bodies", total, MaxPageBytes}
 		}
 	}
@@ -123,6 +123,9 @@ func (e Event) Check() error {
 	}
 	if err := checkTime("event.Time", e.Time); err != nil {
 		return err
+	}
+	if e.handedOver() && len(e.Body) <= MaxBody {
+		return nil
 	}
 	return checkBody("event.Body", e.Body)
 }

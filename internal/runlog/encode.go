@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/internal/budget"
+	"github.com/troupe-dev/troupe/internal/eventhook"
 	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
@@ -17,6 +18,8 @@ const maxScratch = 256 << 10
 
 // scratches are where events are encoded before their size is known.
 var scratches = sync.Pool{New: func() any { return new(jsonx.Appender) }}
+
+var handOver = eventhook.Get[store.Event]().HandOver
 
 // Encode makes the events to append, whose bodies share one buffer. A body that is too large for a
 // store is cut where a display would cut it too.
@@ -48,6 +51,7 @@ func Encode(entries ...*Entry) ([]store.Event, error) {
 	for i := range events {
 		n := len(events[i].Body)
 		events[i].Body, rest = rest[:n:n], rest[n:]
+		handOver(&events[i])
 	}
 	return events, nil
 }

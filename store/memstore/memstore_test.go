@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/eventhook"
 	"github.com/troupe-dev/troupe/store"
 	"github.com/troupe-dev/troupe/store/memstore"
 	"github.com/troupe-dev/troupe/store/storetest"
@@ -87,4 +88,33 @@ func Example() {
 	// 1 run.started {"prompt":"Greet Ada."}
 	// 2 model.result {"text":"Hello, Ada."}
 	// 3 run.finished
+}
+
+// TestHandedOver: what was handed over is kept without a copy. Neither a reader nor a caller whose
+// events were not handed over can change what is stored.
+func TestHandedOver(t *testing.T) {
+	s, ctx := memstore.New(nil), t.Context()
+	events := []store.Event{{Type: "e", Body: json.RawMessage(`"ours"`)}, {Type: "e", Body: json.RawMessage(`"theirs"`)}}
+	eventhook.Get[store.Event]().HandOver(&events[0])
+	r, err := s.Create(ctx, store.Run{ID: "r"}, "w", time.Hour, events...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() []store.Event {
+		page, err := s.Events(ctx, r.ID, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	copy(events[1].Body, `"spoilt"`)
+	page := read()
+	copy(page[0].Body, `"bad!"`)
+	if page = read(); string(page[0].Body) != `"ours"` || string(page[1].Body) != `"theirs"` {
+		t.Errorf("got %s and %s", page[0].Body, page[1].Body)
+	}
+	copy(events[0].Body, `"kept"`) // which the encoder never does
+	if page = read(); string(page[0].Body) != `"kept"` {
+		t.Errorf("what was handed over has been copied: got %s", page[0].Body)
+	}
 }

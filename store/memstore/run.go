@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/eventhook"
 	"github.com/troupe-dev/troupe/store"
 )
 
@@ -30,16 +31,21 @@ func (s runs) writable(id string) (*run, error) {
 	return r, nil
 }
 
-// add numbers events and keeps copies of them.
+var handedOver = eventhook.Get[store.Event]().HandedOver
+
+// add numbers events and keeps copies of them, but of the bodies that were handed over.
 func (r *run) add(events []store.Event, now time.Time) {
-	for _, e := range events {
+	for i := range events {
+		e := store.Event{Time: events[i].Time, Type: events[i].Type, Key: events[i].Key, Body: events[i].Body}
+		if !handedOver(&events[i]) {
+			e.Body = body(e.Body)
+		}
 		r.head.Seq++
 		e.Run, e.Seq, e.Epoch = r.head.ID, r.head.Seq, r.head.Epoch
 		if e.Time.IsZero() {
 			e.Time = now
 		}
 		e.Time = store.Clock(e.Time)
-		e.Body = body(e.Body)
 		r.events = append(r.events, e)
 	}
 }

@@ -187,10 +187,15 @@ func sizeOf(e *runlog.Entry) int {
 // Add adds entries that are in the journal.
 func (l *Log[H, E]) Add(entries []runlog.Entry) {
 	l.update(func() {
+		left := l.bound() == 0 && len(l.items) == 0 // to the journal, and nothing before them is missing there
 		for i := range entries {
 			e := &entries[i]
 			l.seq = max(l.seq, e.Seq)
-			l.add(&item[H, E]{entry: e, seq: e.Seq, time: e.Time})
+			if left {
+				l.evicted, l.base = e.Seq, l.base+1
+			} else {
+				l.add(&item[H, E]{entry: e, seq: e.Seq, time: e.Time})
+			}
 			switch e.Body.(type) {
 			case *runlog.ToolIntent:
 				l.progress = append(l.progress, progress[H, E]{key: e.Key})

@@ -94,3 +94,12 @@ func BenchmarkText(b *testing.B) {
 		}
 	}
 }
+
+// TestUnreadAllocates: events that have no reader take no memory, not even for a moment.
+func TestUnreadAllocates(t *testing.T) {
+	r, entries := newRun(1<<20), []runlog.Entry{{Seq: 1, Body: &runlog.ModelIntent{}}, {Seq: 2, Body: &runlog.StopMet{}}}
+	r.log.Leave()
+	if n := testing.AllocsPerRun(10, func() { r.log.Add(entries) }); n != 0 {
+		t.Errorf("got %v allocations", n)
+	}
+}
