@@ -4,36 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
 
 // maxCalls bounds the calls of one turn.
 const maxCalls = 256
-
-// callDelta is a fragment of a call.
-type callDelta struct {
-	Index    *int         `json:"index"` // missing at some servers
-	ID       string       `json:"id"`    // in the first fragment, or in each, or never
-	Function functionCall `json:"function"`
-}
-
-type functionCall struct {
-	Name      string    `json:"name"`
-	Arguments arguments `json:"arguments"`
-}
-
-// arguments is a piece of JSON text in a string, or, at some servers, the object itself.
-type arguments string
-
-func (a *arguments) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '{' {
-		*a = arguments(data)
-		return nil
-	}
-	return jsonx.Unmarshal(data, (*string)(a))
-}
 
 // calls puts the fragments of a turn's calls together.
 type calls struct {

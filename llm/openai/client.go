@@ -1,16 +1,19 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashabaranov/go-openai"
@@ -97,7 +100,8 @@ func withVersion(base string) string {
 type Client struct {
 	model   string
 	opts    Options
-	secrets []string // what no error shows
+	secrets []string                 // what no error shows
+	tools   atomic.Pointer[toolList] // the last
 }
 
 var _ llm.Model = (*Client)(nil)
@@ -175,7 +179,7 @@ func (c *Client) ask(ctx context.Context, t *turn) error {
 		FirstByte: max(0, c.opts.FirstByteTimeout), Idle: max(0, c.opts.IdleTimeout),
 	})
 	defer call.Close()
-	resp, err := c.send(call, body)
+	resp, err := c.send(call, t, body)
 	if err != nil {
 		return err
 	}
@@ -203,20 +207,22 @@ func (c *Client) origin(req *llm.Request) rest.Origin {
 
 // send lets go-openai build and send the request, and takes the answer before it
 // reads any of it.
-func (c *Client) send(call *rest.Call, body openai.ChatCompletionRequest) (*http.Response, error) {
-	doer := &doer{call: call, client: c.opts.HTTPClient, project: c.opts.Project, header: c.opts.Header}
+func (c *Client) send(call *rest.Call, t *turn, body openai.ChatCompletionRequest) (*http.Response, error) {
+	doer := &doer{call: call, client: c, turn: t}
+	if len(body.Tools) > 0 {
+		doer.tools = c.encodedTools(t.req.Tools)
+	}
 	config := openai.DefaultConfig(c.opts.APIKey)
 	if c.opts.APIVersion != "" {
 		config = openai.DefaultAzureConfig(c.opts.APIKey, c.opts.BaseURL)
 		config.APIVersion, config.AzureModelMapperFunc = c.opts.APIVersion, url.PathEscape
 	}
 	config.BaseURL, config.OrgID, config.HTTPClient = c.opts.BaseURL, c.opts.Organization, doer
-	// The stream it returns is not used: see the package comment.
 	_, err := openai.NewClientWithConfig(config).CreateChatCompletionStream(call.Context(), body)
 	switch {
 	case doer.err != nil:
 		return nil, doer.err
-	case err != nil: // refused before it was sent: parameters that the model does not take
+	case !errors.Is(err, errTaken): // refused before it was sent: parameters that the model does not take
 		return nil, c.refused(body.Model, err)
 	}
 	return doer.resp, nil
@@ -235,23 +241,45 @@ func (c *Client) refused(model string, err error) error {
 	return origin.New(llm.ErrUnsupported, "%v", err)
 }
 
-// doer hands go-openai's request to a [rest.Call]. A field carries the outcome around
-// go-openai, which would drop the headers of an error.
+// errTaken tells go-openai that there is no answer for it: its reader of streams is not
+// used, see the package comment.
+var errTaken = errors.New("the answer is read elsewhere")
+
+// doer completes go-openai's request and hands it to a [rest.Call]. A field carries the
+// outcome around go-openai, which would drop the headers of an error.
 type doer struct {
-	call    *rest.Call
-	client  *http.Client
-	project string
-	header  http.Header
+	call   *rest.Call
+	client *Client
+	turn   *turn
+	tools  []byte // encoded
 
 	resp *http.Response
 	err  error
 }
 
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
-	maps.Copy(req.Header, d.header)
-	if d.project != "" {
-		req.Header.Set("OpenAI-Project", d.project)
+	if d.err = d.fill(req); d.err == nil {
+		d.resp, d.err = d.call.Do(d.client.opts.HTTPClient, req)
 	}
-	d.resp, d.err = d.call.Do(d.client, req)
-	return d.resp, d.err
+	return nil, errTaken
+}
+
+// fill sets the headers and the body of a request.
+func (d *doer) fill(req *http.Request) error {
+	maps.Copy(req.Header, d.client.opts.Header)
+	if project := d.client.opts.Project; project != "" {
+		req.Header.Set("OpenAI-Project", project)
+	}
+	head, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	body, err := splice(head, d.turn.req, d.tools)
+	if err != nil {
+		return d.turn.origin.Wrap(err)
+	}
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.ContentLength = int64(len(body))
+	req.Body, err = req.GetBody()
+	return err
 }

@@ -4,10 +4,10 @@
 //	m := openai.New("gpt-5-mini", &openai.Options{APIKey: key})
 //	local := openai.New("qwen3", &openai.Options{BaseURL: "http://127.0.0.1:8080"})
 //
-// Requests are built and sent by go-openai. Answers are read here, since its reader
-// takes a stream that was cut for one that has ended, loses errors inside a stream and
-// gives up on long runs of keep-alive comments. A turn has completed when a finish
-// reason was seen, not when the stream ends.
+// Requests are checked, built and sent by go-openai, but for messages and tools, which are
+// encoded here. Answers are read here, since its reader takes a stream that was cut for one
+// that has ended, loses errors inside a stream and gives up on long runs of keep-alive
+// comments. A turn has completed when a finish reason was seen, not when the stream ends.
 //
 // What servers lack is made up for here: stop sequences beyond the four that OpenAI takes
 // cut the text on its way, a required tool call that does not come is asked for once more

@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
+	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/render"
 	"github.com/troupe-dev/troupe/mcp"
@@ -19,7 +22,8 @@ import (
 // emptySchema is the schema of a tool that takes nothing.
 var emptySchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// request maps a turn to the body of a chat completion.
+// request maps a turn to the body of a chat completion, but for its messages and tools:
+// see [splice].
 func (c *Client) request(req *llm.Request) (openai.ChatCompletionRequest, error) {
 	var none openai.ChatCompletionRequest
 	if err := req.Validate(); err != nil {
@@ -34,11 +38,6 @@ func (c *Client) request(req *llm.Request) (openai.ChatCompletionRequest, error)
 	if !c.opts.OmitStreamOptions {
 		body.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
-	messages, err := messages(req)
-	if err != nil {
-		return none, err
-	}
-	body.Messages = messages
 	c.limit(&body, req)
 	c.choose(&body, req)
 	if len(req.Schema) > 0 {
@@ -91,14 +90,8 @@ func (c *Client) choose(body *openai.ChatCompletionRequest, req *llm.Request) {
 	if req.ToolChoice == llm.ToolChoiceNone && !hasCalls(req) {
 		return
 	}
-	for _, t := range req.Tools {
-		body.Tools = append(body.Tools, openai.Tool{
-			Type: openai.ToolTypeFunction,
-			Function: &openai.FunctionDefinition{
-				Name: t.Name, Description: t.Description, Parameters: parameters(t.InputSchema),
-				Strict: c.opts.StrictTools && isStrict(t.InputSchema),
-			},
-		})
+	if len(req.Tools) > 0 {
+		body.Tools = placeholder
 	}
 	if c.opts.OneCall && len(body.Tools) > 0 {
 		body.ParallelToolCalls = false
@@ -106,6 +99,39 @@ func (c *Client) choose(body *openai.ChatCompletionRequest, req *llm.Request) {
 	if req.ToolChoice != llm.ToolChoiceAuto && len(body.Tools) > 0 {
 		body.ToolChoice = string(req.ToolChoice)
 	}
+}
+
+// placeholder stands for tools in a request that go-openai encodes.
+var placeholder = []openai.Tool{{}}
+
+// splice encodes a request: what go-openai has made of all but messages and tools, with
+// these in their places. Inside of a string the quotes of a place would be escaped, and
+// what may hold it otherwise, a schema, stands between the two.
+func splice(head []byte, req *llm.Request, tools []byte) ([]byte, error) {
+	before, behind, ok := bytes.Cut(head, []byte(`"messages":null`))
+	if !ok {
+		return nil, errors.New("the request has no place for messages")
+	}
+	size := len(head) + len(tools) + len(req.System) + 256
+	for _, m := range req.Messages {
+		for _, c := range m.Content {
+			if text, ok := c.(*mcp.TextContent); ok {
+				size += len(text.Text)
+			}
+			size += 256
+		}
+	}
+	dst := append(append(make([]byte, 0, size), before...), `"messages":`...)
+	dst, err := appendMessages(dst, req)
+	if err != nil {
+		return nil, err
+	}
+	const place = `"tools":[{"type":""}]`
+	if i := bytes.LastIndex(behind, []byte(place)); i >= 0 && len(tools) > 0 {
+		dst = append(append(append(dst, behind[:i]...), `"tools":`...), tools...)
+		behind = behind[i+len(place):]
+	}
+	return append(dst, behind...), nil
 }
 
 func parameters(schema json.RawMessage) json.RawMessage {
@@ -174,137 +200,150 @@ func (c *Client) metadata(req *llm.Request) map[string]string {
 	return sent
 }
 
-// messages maps the conversation. Ids of calls go back as they came.
-func messages(req *llm.Request) ([]openai.ChatCompletionMessage, error) {
-	var out []openai.ChatCompletionMessage
+// appendMessages appends the conversation as a list of messages, as go-openai would write
+// it. Ids of calls go back as they came.
+func appendMessages(dst []byte, req *llm.Request) (_ []byte, err error) {
+	dst = append(dst, '[')
 	if req.System != "" {
-		out = append(out, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleSystem, Content: req.System})
+		dst = append(jsonx.AppendQuote(append(dst, `{"role":"system","content":`...), req.System), "},"...)
 	}
 	var calls []*mcp.ToolUseContent // of the assistant's last message
 	for i, m := range req.Messages {
-		if m.Role == llm.RoleAssistant {
-			var msg openai.ChatCompletionMessage
-			msg, calls = assistant(m.Content)
-			out = append(out, msg)
-			continue
+		switch {
+		case m.Role == llm.RoleAssistant:
+			dst, calls = appendAssistant(dst, m.Content)
+		case len(m.Content) > 0 && isResult(m.Content[0]): // then all of them are
+			dst, err = appendResults(dst, calls, m.Content)
+		default:
+			dst, err = appendUser(dst, m.Content)
 		}
-		results := toolResults(m.Content)
-		if len(results) > 0 {
-			more, err := toolMessages(calls, results)
-			if err != nil {
-				return nil, fmt.Errorf("message %d: %w", i, err)
-			}
-			out = append(out, more...)
-			continue
-		}
-		msg, err := user(m.Content)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		out = append(out, msg)
 	}
-	return out, nil
+	dst[len(dst)-1] = ']' // in place of a comma: there is a message
+	return dst, nil
 }
 
-// assistant maps a message of the assistant. Its content may only be missing where there
-// are calls: an empty one is not sent by go-openai and refused by the servers.
-func assistant(content mcp.Contents) (openai.ChatCompletionMessage, []*mcp.ToolUseContent) {
-	msg := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleAssistant, Content: render.Assistant(content)}
+func isResult(c mcp.Content) bool {
+	_, ok := c.(*mcp.ToolResultContent)
+	return ok
+}
+
+// appendAssistant appends a message of the assistant. Its content may only be missing
+// where there are calls: the servers refuse an empty one.
+func appendAssistant(dst []byte, content mcp.Contents) ([]byte, []*mcp.ToolUseContent) {
 	var calls []*mcp.ToolUseContent
 	for _, c := range content {
-		call, ok := c.(*mcp.ToolUseContent)
-		if !ok {
-			continue
+		if call, ok := c.(*mcp.ToolUseContent); ok {
+			calls = append(calls, call)
 		}
-		calls = append(calls, call)
-		msg.ToolCalls = append(msg.ToolCalls, openai.ToolCall{
-			ID: call.ID, Type: openai.ToolTypeFunction,
-			Function: openai.FunctionCall{Name: call.Name, Arguments: string(render.Arguments(call))},
-		})
 	}
-	if msg.Content == "" && len(calls) == 0 {
-		msg.Content = " "
+	dst = append(dst, `{"role":"assistant"`...)
+	text := render.Assistant(content)
+	if text == "" && len(calls) == 0 {
+		text = " "
 	}
-	return msg, calls
+	if text != "" {
+		dst = jsonx.AppendQuote(append(dst, `,"content":`...), text)
+	}
+	for i, call := range calls {
+		next := `,"tool_calls":[{"id":`
+		if i > 0 {
+			next = `,{"id":`
+		}
+		dst = jsonx.AppendQuote(append(dst, next...), call.ID)
+		dst = jsonx.AppendQuote(append(dst, `,"type":"function","function":{"name":`...), call.Name)
+		dst = jsonx.AppendQuote(append(dst, `,"arguments":`...), string(render.Arguments(call)))
+		dst = append(dst, "}}"...)
+	}
+	if len(calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, "},"...), calls
 }
 
-func toolResults(content mcp.Contents) map[string]*mcp.ToolResultContent {
-	results := make(map[string]*mcp.ToolResultContent)
+// appendResults appends one message for each result, in the order of the calls, and one
+// of the user behind them all for their images.
+func appendResults(dst []byte, calls []*mcp.ToolUseContent, content mcp.Contents) (_ []byte, err error) {
+	results := make(map[string]*mcp.ToolResultContent, len(content))
 	for _, c := range content {
 		if r, ok := c.(*mcp.ToolResultContent); ok {
 			results[r.ToolUseID] = r
 		}
 	}
-	return results
-}
-
-// toolMessages maps results to one message for each, in the order of the calls, and
-// one of the user behind them all for their images.
-func toolMessages(calls []*mcp.ToolUseContent, results map[string]*mcp.ToolResultContent) ([]openai.ChatCompletionMessage, error) {
-	var out []openai.ChatCompletionMessage
-	var images []openai.ChatMessagePart
+	var images []byte
 	for _, call := range calls {
 		text, imgs := render.ToolResult(results[call.ID])
-		out = append(out, openai.ChatCompletionMessage{
-			Role: openai.ChatMessageRoleTool, ToolCallID: call.ID, Content: text,
-		})
+		dst = jsonx.AppendQuote(append(dst, `{"role":"tool","content":`...), text)
+		dst = jsonx.AppendQuote(append(dst, `,"tool_call_id":`...), call.ID)
+		dst = append(dst, "},"...)
 		for _, img := range imgs {
-			part, err := image(img)
-			if err != nil {
+			images = appendText(images, "An image from the result of "+call.Name+":")
+			if images, err = appendImage(images, img); err != nil {
 				return nil, err
 			}
-			images = append(images, openai.ChatMessagePart{
-				Type: openai.ChatMessagePartTypeText, Text: "An image from the result of " + call.Name + ":",
-			}, part)
 		}
 	}
 	if len(images) > 0 {
-		out = append(out, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, MultiContent: images})
+		dst = append(append(dst, `{"role":"user","content":[`...), images[:len(images)-1]...)
+		dst = append(dst, "]},"...)
 	}
-	return out, nil
+	return dst, nil
 }
 
-// user maps a message of the user: one text as a string, everything else as parts.
-func user(content mcp.Contents) (openai.ChatCompletionMessage, error) {
-	msg := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser}
-	var parts []openai.ChatMessagePart
+// appendUser appends a message of the user: one text as a string, everything else as parts.
+func appendUser(dst []byte, content mcp.Contents) (_ []byte, err error) {
+	dst = append(dst, `{"role":"user","content":`...)
+	start, parts, only := len(dst), 0, " " // the text of a message that has no other part
+	dst = append(dst, '[')
 	for _, c := range content {
 		switch c := c.(type) {
 		case *mcp.ImageContent:
-			part, err := image(c)
-			if err != nil {
-				return msg, err
+			if parts == 1 && only != "" {
+				dst = appendText(dst, only)
 			}
-			parts = append(parts, part)
+			if dst, err = appendImage(dst, c); err != nil {
+				return nil, err
+			}
+			parts, only = parts+1, ""
 		case *mcp.AudioContent:
-			return msg, fmt.Errorf("%w: audio (%s) cannot be sent", llm.ErrUnsupported, c.MIMEType)
+			return nil, fmt.Errorf("%w: audio (%s) cannot be sent", llm.ErrUnsupported, c.MIMEType)
 		default:
-			if text, ok := render.Text(c); ok && text != "" {
-				parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: text})
+			text, ok := render.Text(c)
+			if !ok || text == "" {
+				continue
 			}
+			if parts == 1 && only != "" {
+				dst = appendText(dst, only)
+			}
+			if parts++; parts == 1 {
+				only = text
+				continue
+			}
+			dst, only = appendText(dst, text), ""
 		}
 	}
-	switch {
-	case len(parts) == 0:
-		msg.Content = " "
-	case len(parts) == 1 && parts[0].Type == openai.ChatMessagePartTypeText:
-		msg.Content = parts[0].Text
-	default:
-		msg.MultiContent = parts
+	if only != "" {
+		return append(jsonx.AppendQuote(dst[:start], only), "},"...), nil
 	}
-	return msg, nil
+	dst[len(dst)-1] = ']' // in place of a comma
+	return append(dst, "},"...), nil
 }
 
-// image maps an image of one of the four types that vision models take.
-func image(c *mcp.ImageContent) (openai.ChatMessagePart, error) {
+// appendText appends a part of a message and a comma.
+func appendText(dst []byte, text string) []byte {
+	return append(jsonx.AppendQuote(append(dst, `{"type":"text","text":`...), text), "},"...)
+}
+
+// appendImage appends an image of one of the four types that vision models take, and a comma.
+func appendImage(dst []byte, c *mcp.ImageContent) ([]byte, error) {
 	switch c.MIMEType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 	default:
-		return openai.ChatMessagePart{}, fmt.Errorf("%w: an image of type %q cannot be sent", llm.ErrUnsupported, c.MIMEType)
+		return nil, fmt.Errorf("%w: an image of type %q cannot be sent", llm.ErrUnsupported, c.MIMEType)
 	}
-	data := "data:" + c.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(c.Data)
-	return openai.ChatMessagePart{
-		Type:     openai.ChatMessagePartTypeImageURL,
-		ImageURL: &openai.ChatMessageImageURL{URL: data},
-	}, nil
+	dst = append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), c.MIMEType...)
+	dst = base64.StdEncoding.AppendEncode(append(dst, ";base64,"...), c.Data)
+	return append(dst, "\"}},"...), nil
 }

@@ -55,7 +55,7 @@ func (c *Client) force(ctx context.Context, t *turn) error {
 	if jsonx.Unmarshal([]byte(text.String()), &call) != nil || call.Name == "" {
 		return nil // it heeds no grammar, or its limit has cut it: the answer has no call
 	}
-	return t.calls.add(callDelta{Function: functionCall{Name: call.Name, Arguments: arguments(call.Arguments)}})
+	return t.calls.add(callDelta{Function: functionCall{Name: call.Name, Arguments: string(call.Arguments)}})
 }
 
 // addCost adds what another request for the same turn has cost.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/internal/jsonx"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/llm/internal/rest"
 )
@@ -23,58 +22,6 @@ var errLeft = errors.New("the reader has left")
 // here: the turn has completed.
 var errCut = errors.New("a stop sequence has come")
 
-// chunk is one document of a stream, or the whole of an answer that is no stream. It
-// has what servers agree on, and no field more: a foreign type in one that is not needed
-// would cost the turn.
-type chunk struct {
-	Model   string           `json:"model"`
-	Choices rest.Few[choice] `json:"choices"`
-	Usage   jsonx.Value      `json:"usage"` // read apart: a number of another form is no reason to fail
-	Error   jsonx.Value      `json:"error"`
-}
-
-type choice struct {
-	Index        int    `json:"index"`
-	Delta        *delta `json:"delta"`
-	Message      *delta `json:"message"` // in place of delta, where the answer is no stream
-	FinishReason string `json:"finish_reason"`
-}
-
-type delta struct {
-	Content          text                `json:"content"`
-	Refusal          string              `json:"refusal"`
-	Reasoning        text                `json:"reasoning"`         // Ollama, OpenRouter, vLLM
-	ReasoningContent text                `json:"reasoning_content"` // DeepSeek, llama.cpp
-	ToolCalls        rest.Few[callDelta] `json:"tool_calls"`
-	FunctionCall     *functionCall       `json:"function_call"` // before tools there were functions
-}
-
-type usage struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-}
-
-// text is a string, or the texts of a list of parts, as some servers send it.
-type text string
-
-func (t *text) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '[' {
-		var parts rest.Few[struct {
-			Text string `json:"text"`
-		}]
-		if err := jsonx.Unmarshal(data, &parts); err != nil {
-			return err
-		}
-		var all strings.Builder
-		for _, p := range parts {
-			all.WriteString(p.Text)
-		}
-		*t = text(all.String())
-		return nil
-	}
-	return jsonx.Unmarshal(data, (*string)(t))
-}
-
 // turn reads one answer and passes its events on.
 type turn struct {
 	origin rest.Origin
@@ -82,9 +29,11 @@ type turn struct {
 	emit   func(llm.Event) bool
 	stops  *rest.Stops // those the server was not given; nil for none
 
+	chunks  chunks
 	calls   calls
 	usage   usage  // the last that was told
-	model   string // as the server calls it
+	model   string // as the server calls it, fit to be shown
+	named   string // as the server calls it
 	reason  string // the finish reason, "" until one was seen
 	refused bool
 	cut     bool // at one of stops
@@ -172,8 +121,8 @@ func (t *turn) ended(call *rest.Call, end error) error {
 
 // add takes one document.
 func (t *turn) add(data []byte) error {
-	var c chunk
-	if err := jsonx.Unmarshal(data, &c); err != nil {
+	c, err := t.chunks.decode(data)
+	if err != nil {
 		if errors.Is(err, llm.ErrTooLarge) {
 			return t.origin.New(llm.ErrTooLarge, "a list of too many entries")
 		}
@@ -182,16 +131,16 @@ func (t *turn) add(data []byte) error {
 		}
 		return t.origin.Retryable(llm.ErrBadResponse, "%v", err)
 	}
-	if len(c.Choices) == 0 || len(c.Error) > 0 {
+	if len(c.Choices) == 0 || c.Error {
 		if e := t.origin.Decode(data); e != nil {
 			return e
 		}
 	}
-	if c.Model != "" {
-		t.model = rest.Word(c.Model)
+	if c.Model != "" && c.Model != t.named {
+		t.named, t.model = c.Model, rest.Word(c.Model)
 	}
-	if u := (usage{}); len(c.Usage) > 0 && jsonx.Unmarshal(c.Usage, &u) == nil && u != (usage{}) {
-		t.usage = u
+	if c.Usage != nil {
+		t.usage = *c.Usage
 	}
 	for _, ch := range c.Choices {
 		if ch.Index != 0 { // we ask for one
@@ -228,10 +177,10 @@ func (t *turn) delta(d *delta) error {
 	if thinking == "" {
 		thinking = d.Reasoning // some servers send both, with the same text
 	}
-	if err := t.pass(string(thinking), llm.ThinkingDelta{Text: string(thinking)}); err != nil {
+	if err := t.pass(thinking, llm.ThinkingDelta{Text: thinking}); err != nil {
 		return err
 	}
-	if err := t.text(string(d.Content)); err != nil {
+	if err := t.text(d.Content); err != nil {
 		return err
 	}
 	if d.Refusal != "" {

@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-dev/troupe/llm"
 )
 
-// maxFew bounds the entries of a list in an answer.
-const maxFew = 1024
+// MaxFew bounds the entries of a list in an answer.
+const MaxFew = 1024
 
 // Few is a list of at most 1024 entries. One that is longer is [llm.ErrTooLarge], and is
 // not decoded: two bytes of an answer would become a hundred in memory.
@@ -14,7 +14,7 @@ type Few[T any] []T
 
 // UnmarshalJSON implements the interface of encoding/json.
 func (f *Few[T]) UnmarshalJSON(data []byte) error {
-	if moreThan(data, maxFew) {
+	if moreThan(data, MaxFew) {
 		return llm.ErrTooLarge
 	}
 	return jsonx.Unmarshal(data, (*[]T)(f))

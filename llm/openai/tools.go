@@ -1,0 +1,53 @@
+package openai
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/llm"
+)
+
+// maxKept bounds the tools that a client keeps encoded, in bytes.
+const maxKept = 1 << 20
+
+// toolList is a list of tools and its encoding. It shares no memory with a request.
+type toolList struct {
+	tools   []llm.Tool
+	encoded []byte
+}
+
+// encodedTools returns tools as the API has them. Turn after turn has the same ones: the
+// client keeps the last list.
+func (c *Client) encodedTools(tools []llm.Tool) []byte {
+	if last := c.tools.Load(); last != nil && slices.EqualFunc(last.tools, tools, sameTool) {
+		return last.encoded
+	}
+	list := &toolList{tools: slices.Clone(tools)}
+	for i, t := range tools {
+		list.tools[i].InputSchema = bytes.Clone(t.InputSchema)
+		list.encoded = c.appendTool(append(list.encoded, ','), t)
+	}
+	list.encoded[0] = '['
+	list.encoded = append(list.encoded, ']')
+	if len(list.encoded) <= maxKept {
+		c.tools.Store(list)
+	}
+	return list.encoded
+}
+
+func sameTool(a, b llm.Tool) bool {
+	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
+}
+
+func (c *Client) appendTool(dst []byte, t llm.Tool) []byte {
+	dst = jsonx.AppendQuote(append(dst, `{"type":"function","function":{"name":`...), t.Name)
+	if t.Description != "" {
+		dst = jsonx.AppendQuote(append(dst, `,"description":`...), t.Description)
+	}
+	if c.opts.StrictTools && isStrict(t.InputSchema) {
+		dst = append(dst, `,"strict":true`...)
+	}
+	dst = append(append(dst, `,"parameters":`...), parameters(t.InputSchema)...)
+	return append(dst, "}}"...)
+}
