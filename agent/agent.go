@@ -181,7 +181,7 @@ func (a *Agent) shareConfig() (err error) {
 // character is the part of the configuration that a hand-off replaces.
 func (a *Agent) character() *loop.Config {
 	return &loop.Config{Agent: a.name, Hash: a.hash, System: a.cfg.Instructions, Model: a.model, Pricing: a.pricing,
-		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, Guards: compileGuards(a.cfg.Guards),
+		MaxTokens: a.cfg.MaxTokens, Temperature: a.cfg.Temperature, GateNow: looksNothingUp(a.cfg.Approve), Guards: compileGuards(a.cfg.Guards),
 		Context: a.cfg.ContextLength, Summarise: a.summarise(), StopWhen: a.cfg.StopWhen.loop()}
 }
 

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"reflect"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/guard"
@@ -69,6 +71,14 @@ func AskAlways(context.Context, *ToolCall) Verdict { return VerdictAsk }
 // NeverAsk allows every call but those of functions marked by [NeedsApproval], also
 // such that may carry out private data: AskOnTaint(NeverAsk) asks about those.
 func NeverAsk(context.Context, *ToolCall) Verdict { return VerdictAllow }
+
+// looksNothingUp reports whether a policy is one of those above. Another one may wait, and runs call it in
+// a task.
+func looksNothingUp(policy ApprovePolicy) bool {
+	at := reflect.ValueOf(policy).Pointer()
+	return slices.ContainsFunc([]ApprovePolicy{AskBeforeWrites, AskAlways, NeverAsk},
+		func(p ApprovePolicy) bool { return reflect.ValueOf(p).Pointer() == at })
+}
 
 // gate makes a loop's gate of a policy.
 func gate(agent string, policy ApprovePolicy, taint *guard.TaintState) func(context.Context, *loop.Tool, json.RawMessage) guard.Verdict {

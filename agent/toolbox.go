@@ -32,12 +32,26 @@ func (t *toolbox) Offer(ctx context.Context) (*loop.Offer, []runlog.Absent) {
 	return t.agent.offers.with(offer, t.servers.texts(ctx, offer.Servers())), absent
 }
 
+// OfferNow implements [loop.ReadyTools]: functions of the program are known.
+func (t *toolbox) OfferNow() *loop.Offer {
+	if !t.alone() {
+		return nil
+	}
+	offer, _ := t.Offer(context.Background())
+	return offer
+}
+
+// alone reports whether the run has no tools of servers.
+func (t *toolbox) alone() bool {
+	use := t.agent.cfg.Servers
+	return len(t.servers.all) == 0 || use != nil && len(use) == 0
+}
+
 // find returns the tools of the servers, and the servers whose tools are missing. The first time it
 // waits for servers that still connect; later only shortly, for one that hangs must not hold
 // up the run.
 func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
-	use := t.agent.cfg.Servers
-	if len(t.servers.all) == 0 || use != nil && len(use) == 0 {
+	if t.alone() {
 		return nil, nil
 	}
 	if t.listed {
@@ -46,7 +60,7 @@ func (t *toolbox) find(ctx context.Context) ([]loop.Tool, []runlog.Absent) {
 		ctx = limit
 	}
 	t.listed = true
-	found := t.servers.tools(ctx, use...)
+	found := t.servers.tools(ctx, t.agent.cfg.Servers...)
 	return found, t.absent()
 }
 

@@ -87,8 +87,8 @@ type Own struct {
 	// one is, and the model reads its error. Both are optional.
 	Schema json.RawMessage
 	Check  func(text string) (json.RawMessage, error)
-	// Gate decides on a call whose arguments are in order. It runs in a task; nil,
-	// like a panic in it, asks for every call.
+	// Gate decides on a call whose arguments are in order. It runs in a task, but for
+	// [Config].GateNow; nil, like a panic in it, asks for every call.
 	Gate func(ctx context.Context, tool *Tool, args json.RawMessage) guard.Verdict
 	// Taint is the taint of the tree of runs. Nil means a tree of its own.
 	Taint *guard.TaintState
@@ -133,6 +133,8 @@ type Config struct {
 	// Temperature is left to the provider where nil.
 	Temperature *float64
 
+	// GateNow says that Gate looks nothing up: the run's actor calls it, and no task.
+	GateNow bool
 	// Guards check the input and output, in this order.
 	Guards []guard.Guard
 	// StopWhen ends the run after a turn that the model has not ended it with, and
@@ -246,7 +248,7 @@ func NewTemplate(cfg *Config) (*Template, error) {
 func (c *config) takeOver(next *Config) *config {
 	d, s := *c, *c.shared
 	s.Agent, s.Hash, s.System, s.Model = next.Agent, next.Hash, next.System, next.Model
-	s.MaxTokens, s.Temperature, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.Guards, next.StopWhen
+	s.MaxTokens, s.Temperature, s.GateNow, s.Guards, s.StopWhen = next.MaxTokens, next.Temperature, next.GateNow, next.Guards, next.StopWhen
 	s.Context, s.Summarise, s.Pricing = next.Context, next.Summarise, next.Pricing
 	d.shared, d.Tools, d.Gate = &s, next.Tools, next.Gate
 	d.Path = append(slices.Clone(c.Path), next.Agent)

@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/guard"
 )
 
-// decide checks the model's calls or answer. The gate, the schemas and the answer's
-// check may be slow, so they run in a task.
+// decide checks the model's calls or answer, in a task where the gate, a guard or the answer's check
+// may wait.
 func (r *run) decide(c *actors.Context) {
 	r.state = (*run).deciding
 	t := r.turn
@@ -21,16 +22,24 @@ func (r *run) decide(c *actors.Context) {
 		return
 	}
 	cfg, tools := r.cfg, r.talk.tools.byName
-	actors.Await(c, func(ctx context.Context) ([]ruling, error) {
-		rulings := make([]ruling, len(t.calls))
-		for i, cl := range t.calls {
-			rulings[i] = rule(ctx, cfg, tools, i, cl)
-			if rulings[i].guards.Stop != nil {
-				break
-			}
+	over := func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} }
+	if cfg.GateNow && !guard.BeforeTool.Guarded(cfg.Guards) {
+		r.deciding(c, over(actors.Guard(func() ([]ruling, error) { return ruleAll(context.Background(), cfg, tools, t), nil })))
+		return
+	}
+	actors.Await(c, func(ctx context.Context) ([]ruling, error) { return ruleAll(ctx, cfg, tools, t), nil }, over)
+}
+
+// ruleAll decides on the calls of a turn.
+func ruleAll(ctx context.Context, cfg *config, tools map[string]*Tool, t *turn) []ruling {
+	rulings := make([]ruling, len(t.calls))
+	for i, cl := range t.calls {
+		rulings[i] = rule(ctx, cfg, tools, i, cl)
+		if rulings[i].guards.Stop != nil {
+			break
 		}
-		return rulings, nil
-	}, func(rulings []ruling, err error) any { return decided{turn: t, rulings: rulings, err: err} })
+	}
+	return rulings
 }
 
 func (r *run) deciding(c *actors.Context, msg any) {

@@ -186,6 +186,10 @@ func (r *run) list(c *actors.Context) {
 	}
 	r.state = (*run).listingTools
 	tools := r.cfg.Tools
+	if l, ready := offerNow(tools); ready {
+		r.listingTools(c, l)
+		return
+	}
 	actors.Await(c, func(ctx context.Context) (listed, error) {
 		offer, absent := tools.Offer(ctx)
 		l := listed{offer: offer, absent: absent}

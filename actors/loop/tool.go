@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clip"
 	"github.com/troupe-dev/troupe/internal/runlog"
 	"github.com/troupe-dev/troupe/llm"
@@ -18,6 +19,14 @@ import (
 type Tools interface {
 	// Offer returns the tools, and which servers' tools are missing.
 	Offer(ctx context.Context) (*Offer, []runlog.Absent)
+}
+
+// ReadyTools are [Tools] that may know their list without a look.
+type ReadyTools interface {
+	Tools
+	// OfferNow returns what Offer does where that waits for nothing and no server's tools are
+	// missing, and else nil. The run's actor calls it.
+	OfferNow() *Offer
 }
 
 // Tool is something the model may call.
@@ -63,6 +72,14 @@ type Tool struct {
 	// Dispatches is true if Go calls [Call.Dispatch] when a call has all that it needs and is
 	// about to be sent: until then it is not recorded as dispatched, and was not made.
 	Dispatches bool
+}
+
+// offerNow asks for tools that are known.
+func offerNow(tools Tools) (l listed, ready bool) {
+	if known, ok := tools.(ReadyTools); ok {
+		l.offer, l.err = actors.Guard(func() (*Offer, error) { return known.OfferNow(), nil })
+	}
+	return l, l.offer != nil || l.err != nil
 }
 
 // Bound returns the name of exactly this tool of exactly this server, see [runlog.Bound].
