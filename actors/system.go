@@ -33,6 +33,7 @@ type System struct {
 	trace   func(TraceEvent)
 	workers workers
 	tasks   tasks
+	waits   atomic.Int64 // tasks under way that are expected to wait
 	census  census
 	spawner spawner
 	clock   clock

@@ -86,10 +86,11 @@ func Await[T any](c *Context, work func(context.Context) (T, error), done func(T
 }
 
 // AwaitBlocking is [Await] for work that is expected to wait longer than it works, and of
-// which there may be thousands: it has a fresh goroutine, whose stack is as small as
-// the work lets it be. The goroutines of other tasks have had to grow before.
+// which there may be thousands: beyond a few dozen at once each has a fresh goroutine, whose
+// stack is as small as the work lets it be. The goroutines of other tasks have had to grow
+// before, which few need to do again.
 func AwaitBlocking[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	return await(c, job{fresh: true}, work, done)
+	return await(c, job{waits: true}, work, done)
 }
 
 func await[T any](c *Context, j job, work func(context.Context) (T, error), done func(T, error) any) context.CancelCauseFunc {
@@ -187,25 +188,29 @@ func (s *System) run(owner any, f func()) { s.runJob(owner, job{runner: function
 func (s *System) runJob(owner any, j job) {
 	s.tasks.begin(owner)
 	j.system, j.owner = s, owner
+	j.fresh = j.waits && s.waits.Add(1) > maxIdleWorkers
 	s.workers.run(j)
 }
 
 // GoBlocking is [System.Go] for what is expected to wait longer than it works: see
 // [AwaitBlocking].
 func (s *System) GoBlocking(owner string, f func()) {
-	s.runJob(owner, job{runner: function(f), fresh: true})
+	s.runJob(owner, job{runner: function(f), waits: true})
 }
 
 // Go runs f as [System.Go] does, and the actor answers for its end. The zero Ref
 // panics.
 func (r Ref) Go(f func()) { r.p.sys.run(r.p, f) }
 
-func (s *System) endTask(owner any) {
+func (s *System) endTask(j *job) {
 	if r := recover(); r != nil {
 		err := &PanicError{Value: r, Stack: debug.Stack()}
-		s.log.Error("a task panicked", "owner", ownerName(owner), "error", err, "stack", string(err.Stack))
+		s.log.Error("a task panicked", "owner", ownerName(j.owner), "error", err, "stack", string(err.Stack))
 	}
-	s.tasks.end(owner)
+	if j.waits {
+		s.waits.Add(-1)
+	}
+	s.tasks.end(j.owner)
 }
 
 func ownerName(owner any) string {

@@ -30,8 +30,9 @@ func (f function) run() { f() }
 // job is something to run; the zero job ends a worker.
 type job struct {
 	runner
-	// fresh: take no goroutine that has had to grow its stack.
-	fresh bool
+	// waits: it is expected to wait longer than it works. Fresh: take no goroutine that has had to
+	// grow its stack.
+	waits, fresh bool
 	// A task: system is told that owner has one less. Otherwise both are nil.
 	system *System
 	owner  any
@@ -39,7 +40,7 @@ type job struct {
 
 func (j *job) do() {
 	if j.system != nil {
-		defer j.system.endTask(j.owner)
+		defer j.system.endTask(j)
 	}
 	j.run()
 }

@@ -49,6 +49,51 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 	})
 }
 
+// TestWorkersOfWaits: tasks that wait have workers as they come, and beyond a number at once a fresh goroutine
+// each; one that has panicked or exited counts no more.
+func TestWorkersOfWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, err := NewSystem(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sys.Shutdown(t.Context()) }()
+		for range 3 * maxIdleWorkers {
+			sys.GoBlocking("test", runtime.Goexit)
+			sys.GoBlocking("test", func() { panic("in a task") })
+		}
+		synctest.Wait()
+		open := make(chan struct{})
+		grow := func() int {
+			for range 2 * maxIdleWorkers {
+				sys.Go("test", func() { <-open })
+			}
+			close(open)
+			synctest.Wait()
+			_, idle := sys.workers.counts()
+			return idle
+		}
+		if idle := grow(); idle != maxIdleWorkers {
+			t.Fatalf("idle workers: got %d", idle)
+		}
+		open = make(chan struct{})
+		for range maxIdleWorkers - 1 {
+			sys.GoBlocking("test", func() { <-open })
+		}
+		if _, idle := sys.workers.counts(); idle != 1 {
+			t.Errorf("idle workers beside tasks that wait: got %d, want 1", idle)
+		}
+		sys.GoBlocking("test", func() { <-open })
+		sys.Go("test", func() {})
+		synctest.Wait()
+		sys.GoBlocking("test", func() { <-open })
+		if _, idle := sys.workers.counts(); idle != 1 {
+			t.Errorf("idle workers beside more of them: got %d, want 1", idle)
+		}
+		close(open)
+	})
+}
+
 func TestIdleWorkersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w workers
