@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // DefaultMax is the longest line a [Reader] takes unless told otherwise, in bytes (WIRE-04).
@@ -16,7 +17,12 @@ const (
 	shrinkAfter  = 32       // reads in a row that a small buffer would have done for
 	maxEmptyRead = 100      // reads of nothing in a row before the source is called broken
 	edge         = 1 << 10  // bytes that are kept of both ends of a line that is too long
+	maxSpare     = 4 * steadyBuffer
 )
+
+// spare are the buffers of the readers that wait with nothing left in them: a connection
+// that is idle holds none.
+var spare sync.Pool // of *[]byte, not longer than maxSpare
 
 // TooLongError is returned once for a line longer than Max bytes, at its end. The
 // line is thrown away; the reader goes on with the next one (ROB-2).
@@ -34,9 +40,11 @@ func (e *TooLongError) Error() string {
 // safe for use by several goroutines.
 type Reader struct {
 	src io.Reader
+	raw func() (n int, err error) // reads src into buf[end:], without a buffer while it waits; nil: src cannot do that
 	max int
 
-	buf     []byte // buf[start:end] has been read and not yet returned
+	box     *[]byte // buf comes from there if raw is not nil; nil while it waits
+	buf     []byte  // buf[start:end] has been read and not yet returned
 	start   int
 	end     int
 	scanned int           // buf[start:scanned] holds no newline
@@ -59,7 +67,32 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = DefaultMax
 	}
-	return &Reader{src: r, max: max, most: max + maxSkip}
+	lines := &Reader{src: r, max: max, most: max + maxSkip}
+	lines.raw = newRawRead(lines)
+	return lines
+}
+
+// borrow gives the reader a buffer if it has none.
+func (r *Reader) borrow() {
+	if r.box != nil {
+		return
+	}
+	if r.box, _ = spare.Get().(*[]byte); r.box == nil {
+		b := make([]byte, minBuffer)
+		r.box = &b
+	}
+	r.buf = *r.box
+}
+
+// giveBack gives the buffer to other readers if it is empty, and not a very large one.
+func (r *Reader) giveBack() {
+	if r.box == nil || r.start != r.end || len(r.buf) > maxSpare {
+		return
+	}
+	*r.box = r.buf
+	spare.Put(r.box)
+	r.box, r.buf = nil, nil
+	r.drop()
 }
 
 // Next returns one line without its newline or a carriage return before it.
@@ -167,9 +200,12 @@ func (r *Reader) drop() { r.start, r.end, r.scanned = 0, 0, 0 }
 
 // fill reads once more into the buffer, having made room.
 func (r *Reader) fill() {
+	if r.raw != nil {
+		r.borrow()
+	}
 	r.makeRoom()
 	for range maxEmptyRead {
-		n, err := r.src.Read(r.buf[r.end:])
+		n, err := r.read()
 		if n < 0 || n > len(r.buf)-r.end {
 			n, err = 0, fmt.Errorf("reading lines: the source returned a count of %d", n)
 		}
@@ -180,6 +216,13 @@ func (r *Reader) fill() {
 		}
 	}
 	r.err = io.ErrNoProgress
+}
+
+func (r *Reader) read() (n int, err error) {
+	if r.raw != nil {
+		return r.raw()
+	}
+	return r.src.Read(r.buf[r.end:])
 }
 
 // makeRoom moves what is left to the front, and grows a full buffer or gives a

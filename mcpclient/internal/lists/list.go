@@ -48,6 +48,7 @@ type Kind[T any] struct {
 type listPage[T any] struct {
 	cursor *string // it was asked for with; nil is the first
 	items  []T
+	shared bool    // items are those of a list, which callers have
 	next   *string // nil at the end; "" is a cursor (PAGE-03)
 	ttl    time.Duration
 	scope  string
@@ -312,6 +313,11 @@ func (l *List[T]) assemble(p *wholeList[T]) {
 			l.source.Log().Warn(msg, append([]any{"list", l.What}, args...)...)
 		}
 	}
+	var only *listPage[T] // whose items become those of the list without a copy
+	if len(p.all) == 1 && !p.all[0].shared {
+		only = &p.all[0]
+		p.items = only.items[:0]
+	}
 	for _, pg := range p.all {
 		for i := range pg.items {
 			item := &pg.items[i]
@@ -327,6 +333,10 @@ func (l *List[T]) assemble(p *wholeList[T]) {
 				p.items = append(p.items, *item)
 			}
 		}
+	}
+	if only != nil {
+		clear(only.items[len(p.items):])
+		only.items, only.shared = p.items, true
 	}
 }
 
