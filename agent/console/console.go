@@ -65,8 +65,8 @@ type Options struct {
 type Console struct {
 	opts     Options
 	log      *slog.Logger
-	sessions sessions
-	spending spending
+	sessions *sessions
+	spending *spending
 	mux      *http.ServeMux
 	cross    *http.CrossOriginProtection
 	streams  chan struct{} // a place for each stream that is open
@@ -80,7 +80,8 @@ func New(o *Options) (*Console, error) {
 	if o.Visitor != nil && len(o.Hosts) == 0 {
 		return nil, errors.New("opening the console: with a Visitor it may be reached from other machines: set Options.Hosts to its names")
 	}
-	c := &Console{opts: *o, log: o.Logger, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams)}
+	c := &Console{opts: *o, log: o.Logger, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams),
+		sessions: newSessions(), spending: newSpending()}
 	if c.log == nil {
 		c.log = slog.Default()
 	}

@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/memo"
 )
 
 // How long a login link and a session last, and how many of each are kept.
@@ -18,15 +19,17 @@ const (
 )
 
 // sessions are the login links that were not used, and the browsers that used one. Only hashes are
-// kept.
-type sessions struct {
-	mu       sync.Mutex // guards both maps: handlers of requests look and write, and none waits under it
-	tickets  keys
-	browsers keys
-}
+// kept. Where there is no room for another one, the one that was not used for the longest time goes.
+type sessions struct{ tickets, browsers keys }
 
 // keys are what secrets are good for, by their hashes.
-type keys map[[sha256.Size]byte]right
+type keys = memo.Map[[sha256.Size]byte, right]
+
+func newSessions() *sessions {
+	s := new(sessions)
+	s.tickets.Max, s.browsers.Max = maxTickets, maxSessions
+	return s
+}
 
 // right is what a secret is good for.
 type right struct {
@@ -34,67 +37,37 @@ type right struct {
 	who person // whose session it is
 }
 
-// issue returns a new secret. Beyond most the one that ends first is dropped.
-func (k *keys) issue(now time.Time, life time.Duration, most int, who person) string {
-	if *k == nil {
-		*k = make(keys)
-	}
-	var first [sha256.Size]byte
-	for key, of := range *k {
-		if !of.end.After(now) {
-			delete(*k, key)
-		} else if at, ok := (*k)[first]; !ok || of.end.Before(at.end) {
-			first = key
-		}
-	}
-	if len(*k) >= most {
-		delete(*k, first)
-	}
+// issue returns a new secret.
+func issue(k *keys, end time.Time, who person) string {
 	secret := rand.Text()
-	(*k)[sha256.Sum256([]byte(secret))] = right{now.Add(life), who}
+	k.Set(sha256.Sum256([]byte(secret)), right{end, who}, 0)
 	return secret
-}
-
-func (k keys) has(secret string, now time.Time) bool {
-	return k[sha256.Sum256([]byte(secret))].end.After(now)
 }
 
 // of returns whose a session is.
 func (s *sessions) of(session string, now time.Time) (who person, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.browsers[sha256.Sum256([]byte(session))].who, s.browsers.has(session, now)
+	r, _ := s.browsers.Get(sha256.Sum256([]byte(session)))
+	return r.who, r.end.After(now)
 }
 
 // begin returns a new session.
 func (s *sessions) begin(who person, now time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.browsers.issue(now, sessionLife, maxSessions, who)
+	return issue(&s.browsers, now.Add(sessionLife), who)
 }
 
 // ticket returns the secret of a login link.
 func (s *sessions) ticket(now time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tickets.issue(now, ticketLife, maxTickets, person{})
+	return issue(&s.tickets, now.Add(ticketLife), person{})
 }
 
 // redeem uses a login link up, and reports whether it counted.
 func (s *sessions) redeem(ticket string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ok := s.tickets.has(ticket, now)
-	delete(s.tickets, sha256.Sum256([]byte(ticket)))
-	return ok
+	r, _ := s.tickets.Take(sha256.Sum256([]byte(ticket)))
+	return r.end.After(now)
 }
 
 // drop ends a session.
-func (s *sessions) drop(session string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.browsers, sha256.Sum256([]byte(session)))
-}
+func (s *sessions) drop(session string) { s.browsers.Delete(sha256.Sum256([]byte(session))) }
 
 // secure reports whether a browser reaches the console by https.
 func (c *Console) secure(r *http.Request) bool { return c.opts.HTTPS || r.TLS != nil }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/runlog"
@@ -23,12 +22,16 @@ const (
 // spending counts what the runs of the last days have spent. The store has no sums, so that a turn costs
 // no further write; the journals are read here, once each, and a little at each look.
 type spending struct {
-	mu    sync.Mutex // guards what follows: handlers of requests count, each for a few milliseconds
-	sums  map[spentKey]spent
-	front time.Time // runs that were created later were not looked at yet
-	todo  []span    // that is not counted, the oldest first
-	open  map[string]*openRun
-	turn  []string // the order in which those are looked at again
+	counts chan struct{} // has room for the request that counts; others wait for it as long as they want
+	sums   map[spentKey]spent
+	front  time.Time // runs that were created later were not looked at yet
+	todo   []span    // that is not counted, the oldest first
+	open   map[string]*openRun
+	turn   []string // the order in which those are looked at again
+}
+
+func newSpending() *spending {
+	return &spending{counts: make(chan struct{}, 1), sums: make(map[spentKey]spent), open: make(map[string]*openRun)}
 }
 
 // spentKey is what is told apart.
@@ -49,8 +52,12 @@ type openRun struct {
 // since counts on for a moment, and returns what was spent in the last days. Counted is the time back to
 // which all runs are counted, zero if it is all of them.
 func (s *spending) since(ctx context.Context, j store.Journal, now time.Time, days int) (all map[spentKey]spent, counted time.Time, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.counts <- struct{}{}:
+		defer func() { <-s.counts }()
+	case <-ctx.Done():
+		return nil, time.Time{}, context.Cause(ctx)
+	}
 	if err := s.count(ctx, j, now); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -71,8 +78,7 @@ func dayOf(t time.Time) string { return t.Local().Format(time.DateOnly) }
 
 // count looks at runs that were not looked at, the newest first, and then again at those that go on.
 func (s *spending) count(ctx context.Context, j store.Journal, now time.Time) error {
-	if s.sums == nil {
-		s.sums, s.open = make(map[spentKey]spent), make(map[string]*openRun)
+	if s.front.IsZero() {
 		s.front = now.AddDate(0, 0, -spendDays)
 	}
 	if until := now.Add(-settleAfter); until.After(s.front) && len(s.todo) < maxSpans {

@@ -78,7 +78,7 @@ func TestSpending(t *testing.T) {
 				record(t, s, fmt.Sprint("a", i), "clerk", store.Finished)
 			}
 			record(t, s, "open", "cook", store.Running)
-			now, c := time.Now().Add(time.Minute), new(spending)
+			now, c := time.Now().Add(time.Minute), newSpending()
 			check := func(when string, want map[string]spent) {
 				t.Helper()
 				got := make(map[string]spent)

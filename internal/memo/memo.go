@@ -113,10 +113,18 @@ func (m *Map[K, V]) remove(e *entry[K, V]) {
 }
 
 // Delete forgets a key.
-func (m *Map[K, V]) Delete(key K) {
+func (m *Map[K, V]) Delete(key K) { m.Take(key) }
+
+// Take forgets a key, and returns the value that it had.
+func (m *Map[K, V]) Take(key K) (v V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(m.byKey[key])
+	e := m.byKey[key]
+	if e == nil {
+		return v, false
+	}
+	m.remove(e)
+	return e.value, true
 }
 
 // DeleteFunc forgets the keys that f chooses; nil chooses all.

@@ -2,7 +2,9 @@
 package port
 
 import (
-	"sync"
+	"bytes"
+	"slices"
+	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -25,47 +27,54 @@ type Port interface {
 type Batch struct {
 	to Port // for all of it
 
-	mu   sync.Mutex // guards left and out: the goroutines of the requests append their answers, each for an instant, and none waits for the others
-	left int        // answers that are to come, and one until the array is read
-	out  []byte
+	left atomic.Int64           // answers that are to come, and one until the array is read
+	last atomic.Pointer[answer] // the newest one
+}
+
+// answer is one answer of a batch.
+type answer struct {
+	frame  []byte
+	before *answer // nil for the first
 }
 
 // NewBatch returns a batch whose answers go to a port. It ends with a Drop once all of the array
 // is read.
-func NewBatch(to Port) *Batch { return &Batch{to: to, left: 1, out: []byte{'['}} }
+func NewBatch(to Port) *Batch {
+	b := &Batch{to: to}
+	b.left.Store(1)
+	return b
+}
 
 // Expect counts an answer that comes later.
-func (b *Batch) Expect() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left++
-}
+func (b *Batch) Expect() { b.left.Add(1) }
 
 // Notify implements [Port].
 func (b *Batch) Notify(frame []byte) { b.to.Notify(frame) }
 
 // Respond implements [Port]: it takes one answer.
 func (b *Batch) Respond(frame []byte, _ *mcp.Error) {
-	b.mu.Lock()
-	if len(b.out) > 1 {
-		b.out = append(b.out, ',')
+	a := &answer{frame: bytes.Clone(frame), before: b.last.Load()}
+	for !b.last.CompareAndSwap(a.before, a) {
+		a.before = b.last.Load()
 	}
-	b.out = append(b.out, frame...)
-	b.mu.Unlock()
 	b.Drop()
 }
 
 // Drop implements [Port]: it counts one answer off, and writes them all after the last:
 // nothing if there are none.
 func (b *Batch) Drop() {
-	b.mu.Lock()
-	b.left--
-	over, any := b.left == 0, len(b.out) > 1
-	b.mu.Unlock()
-	switch {
-	case over && any:
-		b.to.Respond(append(b.out, ']'), nil)
-	case over:
-		b.to.Drop()
+	if b.left.Add(-1) > 0 {
+		return
 	}
+	var frames [][]byte
+	for a := b.last.Load(); a != nil; a = a.before {
+		frames = append(frames, a.frame)
+	}
+	if len(frames) == 0 {
+		b.to.Drop()
+		return
+	}
+	slices.Reverse(frames)
+	out := append([]byte{'['}, bytes.Join(frames, []byte{','})...)
+	b.to.Respond(append(out, ']'), nil)
 }
