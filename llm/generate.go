@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/troupe-dev/troupe/mcp"
@@ -31,6 +32,11 @@ type Response struct {
 
 // Text returns the text of the answer without its calls.
 func (r *Response) Text() string {
+	if len(r.Content) == 1 {
+		if t, ok := r.Content[0].(*mcp.TextContent); ok {
+			return t.Text
+		}
+	}
 	var text strings.Builder
 	for _, c := range r.Content {
 		if t, ok := c.(*mcp.TextContent); ok {
@@ -141,10 +147,9 @@ func (c *Collector) Response() (*Response, error) {
 		return nil, ErrStreamCut
 	}
 	resp := c.resp
-	resp.Thinking = c.thinking.String()
+	resp.Thinking, resp.Content = c.thinking.String(), slices.Clip(c.calls)
 	if c.text.Len() > 0 {
-		resp.Content = append(resp.Content, mcp.Text(c.text.String()))
+		resp.Content = slices.Insert(resp.Content, 0, mcp.Content(mcp.Text(c.text.String())))
 	}
-	resp.Content = append(resp.Content, c.calls...)
 	return &resp, nil
 }

@@ -36,11 +36,14 @@ func Observe(ctx context.Context, o *Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
 
-// ObserverOf returns the observer of the context; never nil, and its zero value where
-// there is none.
+// unobserved is the observer of a context without one.
+var unobserved Observer
+
+// ObserverOf returns the observer of the context, which is not to be changed; never nil, and
+// its zero value where there is none.
 func ObserverOf(ctx context.Context) *Observer {
 	if o, ok := ctx.Value(observerKey{}).(*Observer); ok && o != nil {
 		return o
 	}
-	return &Observer{}
+	return &unobserved
 }

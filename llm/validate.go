@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -98,8 +99,7 @@ func sort(cs mcp.Contents) (calls []*mcp.ToolUseContent, results []*mcp.ToolResu
 
 // isObject reports whether data is one strict JSON object.
 func isObject(data []byte) bool {
-	var obj map[string]jsonx.Value
-	return jsonx.Unmarshal(data, &obj) == nil && obj != nil
+	return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && jsonx.Valid(data)
 }
 
 func invalid(format string, args ...any) error {

@@ -43,6 +43,11 @@ func TestValidate(t *testing.T) {
 		{"a tool twice", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{tool, tool}}, false},
 		{"a tool without name", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{}}}, false},
 		{"a schema that is no object", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte(`null`)}}}, false},
+		{"a schema with space around", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte("\n {} ")}}}, true},
+		{"a schema with a member twice", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte(`{"a":1,"a":2}`)}}}, false},
+		{"a schema that is cut", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte(`{"a":1`)}}}, false},
+		{"a schema and more", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte(`{} {}`)}}}, false},
+		{"a schema that is not UTF-8", llm.Request{Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", InputSchema: []byte("{\"a\":\"\xff\"}")}}}, false},
 		{"an answer's schema that is no object", llm.Request{Messages: []llm.Message{hi}, Schema: []byte(`7`)}, false},
 		{"required and no tools", llm.Request{Messages: []llm.Message{hi}, ToolChoice: llm.ToolChoiceRequired}, false},
 	}

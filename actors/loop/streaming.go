@@ -22,6 +22,7 @@ type streaming struct {
 	last    bool            // its request was not prepared
 	counted bool            // a restart has, what the retry that follows it would
 	ctx     context.Context // of the turn, while the model is asked
+	watch   llm.Observer    // of the model's attempts
 	around  *llm.Observer   // who is told beside the sink
 	all     *llm.Collector  // nil before the model has said anything
 	chosen  *runlog.Chosen
@@ -98,7 +99,8 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 // again where the turn does.
 func (s *streaming) observer(ctx context.Context) *llm.Observer {
 	s.ctx, s.around = ctx, llm.ObserverOf(ctx)
-	return &llm.Observer{Retry: s.retry, Chose: s.chose, Restart: s.restart, Fallback: s.around.Fallback}
+	s.watch = llm.Observer{Retry: s.retry, Chose: s.chose, Restart: s.restart, Fallback: s.around.Fallback}
+	return &s.watch
 }
 
 func (s *streaming) retry(a llm.Attempt) {
