@@ -90,6 +90,7 @@ type Config struct {
 type Agent struct {
 	rt      *Runtime
 	name    string
+	path    []string // of a run of its own: the name
 	cfg     Config
 	model   llm.Model
 	pricing *loop.Pricing // nil where the model has no known price
@@ -105,7 +106,7 @@ type Agent struct {
 
 // newAgent checks a definition.
 func newAgent(rt *Runtime, name string, cfg *Config) (*Agent, error) {
-	a := &Agent{rt: rt, name: name}
+	a := &Agent{rt: rt, name: name, path: []string{name}}
 	if cfg != nil {
 		a.cfg = *cfg
 	}

@@ -125,7 +125,7 @@ type starter struct {
 }
 
 func newScope(run *Run, a *Agent, from *starter, as asked) *scope {
-	s := &scope{asked: as, run: run, agent: a, from: from, path: []string{a.name}, taint: new(guard.TaintState), grace: a.rt.opts.Grace}
+	s := &scope{asked: as, run: run, agent: a, from: from, path: a.path, taint: new(guard.TaintState), grace: a.rt.opts.Grace}
 	if from != nil {
 		up := from.by
 		s.asked = up.asked

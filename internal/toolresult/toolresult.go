@@ -98,7 +98,12 @@ func OfError(err error) *mcp.CallToolResult {
 // media within a bound of their own, and a note on what it does not see. It never fetches
 // what a link points to (SECA-42).
 func ForModel(id string, r *mcp.CallToolResult, limit int) *mcp.ToolResultContent {
-	out := &mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError, Content: make(mcp.Contents, 0, min(len(r.Content), maxBlocks))}
+	made := &struct { // most results have one block: it is in the same piece of memory
+		mcp.ToolResultContent
+		first [1]mcp.Content
+	}{ToolResultContent: mcp.ToolResultContent{ToolUseID: id, IsError: r.IsError}}
+	out := &made.ToolResultContent
+	out.Content = made.first[:0]
 	content := r.Content
 	if len(content) == 0 && len(r.StructuredContent) > 0 {
 		if len(r.StructuredContent) <= limit {
