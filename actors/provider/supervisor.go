@@ -18,7 +18,7 @@ import (
 //	 ▼ gone           ▼ gone          ▼ gone
 //	over             over            over
 //
-// A request that finds a place free, with nobody before it, is out at once, and over when
+// A request that finds a place free, with no request before it, is out at once, and over when
 // its first attempt has ended well: this actor never hears of it. A first attempt that
 // fails is handed to it, with its place.
 //
