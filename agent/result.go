@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors/loop"
 	"github.com/troupe-dev/troupe/internal/jsonx"
@@ -123,7 +124,8 @@ func canonical(v any) []byte {
 // identity is the digest of what a run is started with: of the canonical JSON of a list. Most runs have
 // nothing but an agent and a prompt, which is long; so the list is put together here.
 func identity(agent, prompt string, o *RunOptions) digest {
-	text := append(make([]byte, 0, len(agent)+len(prompt)+64), '[')
+	scratch := identities.Get().(*[]byte)
+	text := append((*scratch)[:0], '[')
 	text = append(jsonx.AppendQuote(text, agent), ',')
 	text = append(jsonx.AppendQuote(text, prompt), ',')
 	if len(o.Output) == 0 {
@@ -137,8 +139,18 @@ func identity(agent, prompt string, o *RunOptions) digest {
 	if len(o.History) > 0 {
 		text = append(append(text, ','), canonical(o.History)...)
 	}
-	return sha256.Sum256(append(text, ']'))
+	text = append(text, ']')
+	if *scratch = text; cap(text) <= maxScratch {
+		defer identities.Put(scratch)
+	}
+	return sha256.Sum256(text)
 }
+
+// maxScratch bounds the room that is kept for the identity of the next run.
+const maxScratch = 64 << 10
+
+// identities are where identities are put together.
+var identities = sync.Pool{New: func() any { return new([]byte) }}
 
 // Usage is the cost of a run or a turn, in tokens and in money where there is a price.
 type Usage struct {

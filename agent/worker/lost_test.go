@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -131,17 +132,22 @@ func TestLostBatch(t *testing.T) {
 		if list, err := s.ClaimJobs(t.Context(), "dead", len(ids), 30*time.Second, []string{"a"}); err != nil || len(list) != len(ids) {
 			t.Fatalf("ClaimJobs: got %d jobs, %v", len(list), err)
 		}
-		var asked []string // one job at a time
+		var mu sync.Mutex // guards asked: the test reads it while jobs may follow
+		var asked []string
 		model := llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+			mu.Lock()
+			defer mu.Unlock()
 			asked = append(asked, req.Messages[0].Content.Text())
 			return llmtest.Say("done")
 		}))
 		sh := open(t, s, model, nil, &worker.Options{Concurrency: 1})
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
+		mu.Lock()
 		if len(asked) > 0 {
 			t.Errorf("begun before the leases are over: %v", asked)
 		}
+		mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, id := range ids {
@@ -149,10 +155,12 @@ func TestLostBatch(t *testing.T) {
 				t.Errorf("%s: got %d attempts, %d losses, want 2 and none: its worker was lost before it began", id, j.Attempts, j.Losses)
 			}
 		}
+		sh.drain()
+		mu.Lock()
+		defer mu.Unlock()
 		if !slices.Equal(asked, ids) {
 			t.Errorf("asked: got %v, want %v", asked, ids)
 		}
-		sh.drain()
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/jsonx"
+	"github.com/troupe-dev/troupe/internal/mcptest"
 	"github.com/troupe-dev/troupe/llm"
 	"github.com/troupe-dev/troupe/mcp"
 )
@@ -205,6 +206,9 @@ func FuzzEncode(f *testing.F) {
 
 // TestEncodeAllocates: what a turn writes takes a buffer and a list of events.
 func TestEncodeAllocates(t *testing.T) {
+	if mcptest.Race {
+		t.Skip("with the race detector pools forget on purpose")
+	}
 	turn := []Entry{
 		{Body: &ModelResult{Turn: 1, Message: llm.Message{Role: llm.RoleAssistant, Content: mcp.Contents{&mcp.ToolUseContent{ID: "c", Name: "t", Input: json.RawMessage(`{"a":1}`)}}}, Finish: llm.FinishStop}},
 		{Body: &ToolIntent{Turn: 1, CallID: "c", Tool: "t", Arguments: json.RawMessage(`{"a":1}`)}},

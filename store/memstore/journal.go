@@ -118,7 +118,8 @@ func (s *journal) appendable(a store.Append) (*run, error) {
 	if r == nil {
 		return nil, err
 	}
-	if a.After != store.Unchecked && r.head.Epoch == a.Epoch && a.After < r.head.Seq && a.Repeats(r.events[a.After:]) {
+	if a.After != store.Unchecked && r.head.Epoch == a.Epoch && a.After < r.head.Seq &&
+		a.Repeats(slices.Collect(r.page(a.After, min(a.After+int64(len(a.Events)), r.head.Seq)))) {
 		return r, errRepeat
 	}
 	switch {
@@ -180,7 +181,7 @@ func (s *journal) Events(ctx context.Context, id string, after int64, limit int)
 		}
 		bytes := 0
 		from := min(max(after, 0), r.head.Seq)
-		for _, e := range r.events[from:min(from+int64(store.PageSize(limit)), r.head.Seq)] {
+		for e := range r.page(from, min(from+int64(store.PageSize(limit)), r.head.Seq)) {
 			if bytes += len(e.Body); bytes > store.MaxPageBytes && len(page) > 0 {
 				break
 			}

@@ -1,6 +1,8 @@
 package memstore
 
 import (
+	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +17,30 @@ type runs map[string]*run
 // run is a run with its events; the event with number n is at index n-1.
 type run struct {
 	head   store.Run
-	events []store.Event
+	events []event
 	bytes  int64 // its share of memory.used
+}
+
+// event is a [store.Event] without what its run and its place say.
+type event struct {
+	epoch     int64
+	time      int64 // in microseconds since 1970
+	kind, key string
+	body      json.RawMessage
+}
+
+// firstEvents is the room for events that a run begins with: about as many as its first turns write.
+const firstEvents = 10
+
+// page returns the events from an index up to another one. Their bodies are the store's.
+func (r *run) page(from, to int64) iter.Seq[store.Event] {
+	return func(yield func(store.Event) bool) {
+		for i, e := range r.events[from:to] {
+			if !yield(store.Event{Run: r.head.ID, Seq: from + int64(i) + 1, Epoch: e.epoch, Time: time.UnixMicro(e.time).UTC(), Type: e.kind, Key: e.key, Body: e.body}) {
+				return
+			}
+		}
+	}
 }
 
 // writable returns a run that has not ended.
@@ -35,18 +59,20 @@ var handedOver = eventhook.Get[store.Event]().HandedOver
 
 // add numbers events and keeps copies of them, but of the bodies that were handed over.
 func (r *run) add(events []store.Event, now time.Time) {
+	if r.events == nil {
+		r.events = make([]event, 0, max(firstEvents, len(events)))
+	}
 	for i := range events {
-		e := store.Event{Time: events[i].Time, Type: events[i].Type, Key: events[i].Key, Body: events[i].Body}
-		if !handedOver(&events[i]) {
-			e.Body = body(e.Body)
+		e := &events[i]
+		at, raw := e.Time, e.Body
+		if at.IsZero() {
+			at = now
+		}
+		if !handedOver(e) {
+			raw = body(raw)
 		}
 		r.head.Seq++
-		e.Run, e.Seq, e.Epoch = r.head.ID, r.head.Seq, r.head.Epoch
-		if e.Time.IsZero() {
-			e.Time = now
-		}
-		e.Time = store.Clock(e.Time)
-		r.events = append(r.events, e)
+		r.events = append(r.events, event{r.head.Epoch, store.Clock(at).UnixMicro(), e.Type, e.Key, raw})
 	}
 }
 
