@@ -107,9 +107,7 @@ func (j *work) Receive(c *actors.Context, msg any) {
 	case leaseLost:
 		j.checkLost(c)
 	case leaseChecked:
-		if !j.updates.last && !endedUnder(j.job.Epoch, m.job, m.err) { // else the outcome of the run follows
-			j.lost(c)
-		}
+		j.leaseChecked(c, m)
 	case drain:
 		j.draining = true
 		if j.aside {

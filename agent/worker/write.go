@@ -69,16 +69,27 @@ func (j *work) wrote(c *actors.Context, m wrote) {
 }
 
 // checkLost finds out what became of a lease that is no longer held: the job may have ended with its
-// run.
+// run, which can be over before this actor knows that it has begun.
 func (j *work) checkLost(c *actors.Context) {
 	switch {
 	case j.updates.last: // the last write releases the lease, or finds it lost
-	case j.run == nil:
+	case j.run == nil && !j.begins:
 		j.lost(c)
 	default:
 		s, id := j.w.store, j.job.ID
 		actors.Await(c, func(ctx context.Context) (store.Job, error) { return s.Job(ctx, id) },
 			func(job store.Job, err error) any { return leaseChecked{job, err} })
+	}
+}
+
+func (j *work) leaseChecked(c *actors.Context, m leaseChecked) {
+	switch {
+	case j.updates.last:
+	case endedUnder(j.job.Epoch, m.job, m.err): // the outcome of the run follows
+	case m.err != nil && store.Passing(m.err): // the next renewal finds it lost again
+		c.Log().Warn("a lost lease was not looked at", "job", j.job.ID, "error", m.err)
+	default:
+		j.lost(c)
 	}
 }
 
