@@ -86,7 +86,7 @@ func Await[T any](c *Context, work func(context.Context) (T, error), done func(T
 }
 
 // AwaitBlocking is [Await] for work that is expected to wait longer than it works, and of
-// which there may be thousands: beyond a few dozen at once each has a fresh goroutine, whose
+// which there may be thousands: beyond 128 at once each has a fresh goroutine, whose
 // stack is as small as the work lets it be. The goroutines of other tasks have had to grow
 // before, which few need to do again.
 func AwaitBlocking[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {

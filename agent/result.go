@@ -140,10 +140,11 @@ func identity(agent, prompt string, o *RunOptions) digest {
 		text = append(append(text, ','), canonical(o.History)...)
 	}
 	text = append(text, ']')
+	sum := sha256.Sum256(text)
 	if *scratch = text; cap(text) <= maxScratch {
-		defer identities.Put(scratch)
+		identities.Put(scratch)
 	}
-	return sha256.Sum256(text)
+	return sum
 }
 
 // maxScratch bounds the room that is kept for the identity of the next run.

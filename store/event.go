@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/troupe-dev/troupe/internal/eventhook"
 )
@@ -48,13 +47,15 @@ func init() {
 }
 
 func (e *Event) handOver() {
-	e.Body = slices.Clip(e.Body)
-	e.handed = unsafe.SliceData(e.Body)
+	if e.handed = nil; len(e.Body) > 0 {
+		e.Body = slices.Clip(e.Body)
+		e.handed = &e.Body[0]
+	}
 }
 
 // handedOver looks at the end of the body too, so that one which was cut has no mark.
 func (e *Event) handedOver() bool {
-	return e.handed != nil && e.handed == unsafe.SliceData(e.Body) && len(e.Body) == cap(e.Body)
+	return e.handed != nil && len(e.Body) > 0 && len(e.Body) == cap(e.Body) && e.handed == &e.Body[0]
 }
 
 // Replay reads the events of a run with a number above after, to the end, a page

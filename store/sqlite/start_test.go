@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -127,15 +126,7 @@ func TestStartedLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "troupe.db")
 	s := openAt(t, path, &sqlite.Options{BusyTimeout: 10 * time.Millisecond})
 	r := newRun(t, s, "r")
-	db, err := sql.Open(sqlite.DriverName(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := lock(t, path)
 	const n = 5
 	out := make(chan started, n)
 	for i := range n {
@@ -146,9 +137,7 @@ func TestStartedLocked(t *testing.T) {
 			t.Errorf("append %d to a locked store: got %+v, want %v", i, got, store.ErrBusy)
 		}
 	}
-	if _, err := db.Exec("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	for i := range n {
 		start(s, i, r, small, out)
 	}

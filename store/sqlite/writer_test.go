@@ -44,6 +44,26 @@ func newRun(t *testing.T, s store.Store, id string) store.Run {
 	return r
 }
 
+// lock has another connection hold the lock of a store's file, as another process may, until unlock is called.
+func lock(t *testing.T, path string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open(sqlite.DriverName(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := db.Exec("ROLLBACK"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestWithdraw: what waits is taken back when its context ends, what has begun is not.
 func TestWithdraw(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "troupe.db"), nil)
@@ -155,15 +175,7 @@ func TestLocked(t *testing.T) {
 	r := newRun(t, impatient, "r")
 	more := store.Append{Run: "r", Epoch: r.Epoch, After: store.Unchecked, Events: small}
 
-	db, err := sql.Open(sqlite.DriverName(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := lock(t, path)
 	if _, err := impatient.Append(t.Context(), more); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("Append to a locked store: got %v, want %v", err, store.ErrBusy)
 	}
@@ -175,9 +187,7 @@ func TestLocked(t *testing.T) {
 	if _, err := patient.Append(ctx, more); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Append that waits for the lock: got %v, want %v", err, context.DeadlineExceeded)
 	}
-	if _, err := db.Exec("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	for i, s := range []store.Store{patient, impatient} { // in turn: the patient one may still be taking the lock
 		if last, err := s.Append(t.Context(), more); err != nil || last != int64(i+1) {
 			t.Errorf("Append after the lock: got %d, %v, want %d", last, err, i+1)
@@ -192,15 +202,7 @@ func TestLockedWritesWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "troupe.db")
 	s := openAt(t, path, &sqlite.Options{BusyTimeout: busy})
 	r := newRun(t, s, "r")
-	db, err := sql.Open(sqlite.DriverName(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	unlock := lock(t, path)
 	var wg sync.WaitGroup
 	failed := make(chan struct{}, 1)
 	for refused := false; !refused; { // a new write every now and then, until the first is refused
@@ -224,9 +226,7 @@ func TestLockedWritesWait(t *testing.T) {
 		case <-time.After(busy / 20):
 		}
 	}
-	if _, err := db.Exec("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	unlock()
 	wg.Wait()
 }
 

@@ -187,7 +187,7 @@ func sizeOf(e *runlog.Entry) int {
 // Add adds entries that are in the journal.
 func (l *Log[H, E]) Add(entries []runlog.Entry) {
 	l.update(func() {
-		left := l.bound() == 0 && len(l.items) == 0 // to the journal, and nothing before them is missing there
+		left := l.bound() == 0 && len(l.items) == 0 // no entry is kept: readers find all of them in the journal
 		for i := range entries {
 			e := &entries[i]
 			l.seq = max(l.seq, e.Seq)
