@@ -35,7 +35,7 @@ type Options struct {
 	// Header is sent with every request. Nil sends nothing.
 	Header http.Header
 	// HTTPClient sends the requests; redirects are never followed. Nil means one with
-	// the default transport. It should have no timeout for headers: Ollama sends them
+	// the settings of the default transport, which keeps more idle connections. It should have no timeout for headers: Ollama sends them
 	// only when it has loaded the model and the request's turn has come.
 	HTTPClient *http.Client
 	// IdleTimeout bounds the silence inside an answer. Zero means 60 s; negative means

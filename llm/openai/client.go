@@ -45,7 +45,7 @@ type Options struct {
 	// (…/openai/v1) among them.
 	APIVersion string
 	// HTTPClient sends the requests; redirects are never followed. Nil means one with
-	// the default transport. A Timeout in it bounds whole turns: better use a context.
+	// the settings of the default transport, which keeps more idle connections. A Timeout in it bounds whole turns: better use a context.
 	HTTPClient *http.Client
 	// FirstByteTimeout bounds the wait until an answer begins. Zero means 10 minutes,
 	// since servers may queue and models may think; negative means no bound.

@@ -36,14 +36,6 @@ type Limits struct {
 	Endless   bool          // a stream may have any number of bytes
 }
 
-// Client returns a copy of c, or of the default client, that follows no redirects:
-// what we send is meant for one server, key and conversation alike.
-func Client(c *http.Client) *http.Client {
-	own := *cmp.Or(c, new(http.Client))
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &own
-}
-
 // errSilent is the cause with which the timer ends a request.
 var errSilent = errors.New("silent for too long")
 
