@@ -73,7 +73,7 @@ type Context struct {
 	user  Actor
 	kids  map[string]*process // by path, until ChildStopped
 	times *Timer              // those of this incarnation whose clock runs
-	tasks *taskDone           // those of Await under way
+	tasks *Task               // those of Await under way
 	work  *scope              // of Work; nil until the first call of Work
 
 	inside bool // the actor's own code runs
@@ -200,7 +200,7 @@ func (c *cell) handle(msg any) {
 		default:
 			c.deliver(due)
 		}
-	case *taskDone:
+	case *Task:
 		if m.from != &c.Context {
 			return
 		}
@@ -328,7 +328,7 @@ func (c *cell) close(why Stopping) {
 		c.work.end(cause)
 	}
 	for t := c.tasks; t != nil; t = t.next {
-		t.cancel(cause)
+		t.Cancel(cause)
 	}
 }
 

@@ -58,7 +58,7 @@ func messageName(msg any) string {
 		msg = Stopping{}
 	case *actor.Terminated:
 		msg = ChildStopped{}
-	case *taskDone:
+	case *Task:
 		msg = m.msg
 	case *Timer:
 		if msg = m.msg; msg == nil {

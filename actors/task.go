@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/troupe-dev/troupe/internal/lazy"
 )
 
 // PanicError is a panic in a task.
@@ -32,15 +34,33 @@ func Guard[T any](f func() (T, error)) (value T, err error) {
 	return f()
 }
 
-// taskDone brings what a task made to the incarnation that started it, and stands
-// for the task until then.
-type taskDone struct {
-	from   *Context
-	cancel context.CancelCauseFunc
-	msg    any   // nil if there is nothing to deliver
-	err    error // a panic in the function that makes msg
+// Task is work that an actor awaits. It is part of a [Work], brings what that has made to the
+// incarnation that started it, and stands for it until then.
+type Task struct {
+	Node
+	ctx  taskContext
+	from *Context
+	work Work  // nil once it has ended, and of AwaitAnswer
+	msg  any   // nil if there is nothing to deliver
+	err  error // a panic in the function that makes msg
 
-	next, prev *taskDone // in the list of the incarnation's tasks
+	next, prev *Task // in the list of the incarnation's tasks
+}
+
+// Cancel ends the context of the work.
+func (t *Task) Cancel(cause error) { t.ctx.End(cause) }
+
+func (t *Task) task() *Task { return t }
+
+// Work is what [AwaitWork] does, with all that it needs and makes in one piece of memory: a pointer to
+// a struct that embeds [Task].
+type Work interface {
+	// Run is work as that of [Await].
+	Run(ctx context.Context) error
+	// Ended makes a message of what Run returned, as done of Await.
+	Ended(err error) any
+
+	task() *Task
 }
 
 // scope is a context that ends with an incarnation. The tasks of Await have contexts
@@ -51,9 +71,9 @@ type scope struct {
 }
 
 // begin takes a task into the incarnation's list.
-func (c *Context) begin(t *taskDone) {
+func (c *Context) begin(t *Task) {
 	if c.over {
-		t.cancel(ErrStopped)
+		t.Cancel(ErrStopped)
 		return
 	}
 	if t.next = c.tasks; t.next != nil {
@@ -63,7 +83,7 @@ func (c *Context) begin(t *taskDone) {
 }
 
 // ended takes it out.
-func (c *Context) ended(t *taskDone) {
+func (c *Context) ended(t *Task) {
 	if t.next != nil {
 		t.next.prev = t.prev
 	}
@@ -82,7 +102,7 @@ func (c *Context) ended(t *taskDone) {
 // work has returned, panicked ([PanicError]) or ended its goroutine; a panic in
 // it is a failure of the actor, which would wait in vain.
 func Await[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	return await(c, job{}, work, done)
+	return await(c, job{}, &closures[T]{work: work, done: done}).Cancel
 }
 
 // AwaitBlocking is [Await] for work that is expected to wait longer than it works, and of
@@ -90,71 +110,88 @@ func Await[T any](c *Context, work func(context.Context) (T, error), done func(T
 // stack is as small as the work lets it be. The goroutines of other tasks have had to grow
 // before, which few need to do again.
 func AwaitBlocking[T any](c *Context, work func(context.Context) (T, error), done func(T, error) any) (cancel context.CancelCauseFunc) {
-	return await(c, job{waits: true}, work, done)
+	return AwaitWork(c, &closures[T]{work: work, done: done}).Cancel
 }
 
-func await[T any](c *Context, j job, work func(context.Context) (T, error), done func(T, error) any) context.CancelCauseFunc {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	t := &task[T]{taskDone: taskDone{from: c, cancel: cancel}, ctx: &taskContext{ctx, cancel}, work: work, done: done}
-	c.begin(&t.taskDone)
+// AwaitWork is [AwaitBlocking] for work that has its memory already.
+func AwaitWork(c *Context, w Work) *Task { return await(c, job{waits: true}, w) }
+
+func await(c *Context, j job, w Work) *Task {
+	t := w.task()
+	t.from, t.work = c, w
+	c.begin(t)
 	j.runner = t
 	c.self.p.sys.runJob(c.self.p, j)
-	return cancel
+	return t
 }
 
 // CancelTask ends the work of [Await], [AwaitBlocking] or [AwaitAnswer] that ctx was given to, or comes from
 // one that was: it does what the function that these return does, for the work itself. It
 // reports false if ctx is of no such work.
 func CancelTask(ctx context.Context, cause error) bool {
-	cancel, ok := ctx.Value(taskKey{}).(context.CancelCauseFunc)
+	task, ok := ctx.Value(taskKey{}).(*taskContext)
 	if ok {
-		cancel(cause)
+		task.End(cause)
 	}
 	return ok
 }
 
 // taskContext is the context of a task, by which it can be ended.
-type taskContext struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
+type taskContext struct{ lazy.Context }
 
 type taskKey struct{}
 
 // Value implements context.Context.
 func (c *taskContext) Value(key any) any {
 	if key == (taskKey{}) {
-		return c.cancel
+		return c
 	}
 	return c.Context.Value(key)
 }
 
-// task is work that is awaited. What it works with is here and not on its stack, which
+// closures is the work of Await. What it works with is here and not on its stack, which
 // others wait on, too.
-type task[T any] struct {
-	taskDone
-	ctx   *taskContext
+type closures[T any] struct {
+	Task
 	work  func(context.Context) (T, error)
 	done  func(T, error) any
 	value T
-	err   error // of work
 }
 
-func (t *task[T]) run() {
-	t.taskDone.err, t.err = nil, errGoexit
+// Run implements [Work].
+func (w *closures[T]) Run(ctx context.Context) (err error) {
+	w.value, err = w.work(ctx)
+	return err
+}
+
+// Ended implements [Work].
+func (w *closures[T]) Ended(err error) any {
+	defer w.forget()
+	return w.done(w.value, err)
+}
+
+// forget drops what the function that ends the work need not hold.
+func (w *closures[T]) forget() {
+	var none T
+	w.work, w.done, w.value = nil, nil, none
+}
+
+func (t *Task) run() {
+	t.err = errGoexit
 	defer t.over()
-	t.value, t.err = t.work(t.ctx)
+	t.err = t.work.Run(&t.ctx)
 }
 
 // over is called however work has ended.
-func (t *task[T]) over() {
+func (t *Task) over() {
+	err := t.err
 	if r := recover(); r != nil {
-		t.err = &PanicError{Value: r, Stack: debug.Stack()}
+		err = &PanicError{Value: r, Stack: debug.Stack()}
 	}
-	t.msg, t.taskDone.err = Guard(func() (any, error) { return t.done(t.value, t.err), nil })
-	t.cancel(nil)
-	t.work, t.done = nil, nil
-	t.from.self.Send(&t.taskDone)
+	t.msg, t.err = Guard(func() (any, error) { return t.work.Ended(err), nil })
+	t.Cancel(nil)
+	t.work = nil
+	t.from.self.Send(t)
 }
 
 // Go runs work outside of the mailbox; it is [Await] for work without a result.

@@ -36,14 +36,25 @@ func Observe(ctx context.Context, o *Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
 
+// ObserveWith is [Observe] with an observer that is made for those who ask for it: by o, which
+// returns the same each time, from any goroutine.
+func ObserveWith(ctx context.Context, o interface{ Observer() *Observer }) context.Context {
+	return context.WithValue(ctx, observerKey{}, o)
+}
+
 // unobserved is the observer of a context without one.
 var unobserved Observer
 
 // ObserverOf returns the observer of the context, which is not to be changed; never nil, and
 // its zero value where there is none.
 func ObserverOf(ctx context.Context) *Observer {
-	if o, ok := ctx.Value(observerKey{}).(*Observer); ok && o != nil {
-		return o
+	switch o := ctx.Value(observerKey{}).(type) {
+	case interface{ Observer() *Observer }:
+		return o.Observer()
+	case *Observer:
+		if o != nil {
+			return o
+		}
 	}
 	return &unobserved
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
@@ -22,9 +23,11 @@ type streaming struct {
 	last    bool            // its request was not prepared
 	counted bool            // a restart has, what the retry that follows it would
 	ctx     context.Context // of the turn, while the model is asked
-	watch   llm.Observer    // of the model's attempts
-	around  *llm.Observer   // who is told beside the sink
-	all     *llm.Collector  // nil before the model has said anything
+	err     error           // of the stream, or of what it has brought
+	watched sync.Once
+	watch   llm.Observer  // of the model's attempts; made by watched
+	around  *llm.Observer // who is told beside the sink
+	all     llm.Collector
 	chosen  *runlog.Chosen
 	guarded bool // a guard sees the answer before anything of it is passed on
 }
@@ -95,11 +98,13 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 	return m, nil
 }
 
-// observer counts the attempts of the turn, before others are told of them, and begins
+// Observer counts the attempts of the turn, before others are told of them, and begins
 // again where the turn does.
-func (s *streaming) observer(ctx context.Context) *llm.Observer {
-	s.ctx, s.around = ctx, llm.ObserverOf(ctx)
-	s.watch = llm.Observer{Retry: s.retry, Chose: s.chose, Restart: s.restart, Fallback: s.around.Fallback}
+func (s *streaming) Observer() *llm.Observer {
+	s.watched.Do(func() {
+		s.around = llm.ObserverOf(s.ctx)
+		s.watch = llm.Observer{Retry: s.retry, Chose: s.chose, Restart: s.restart, Fallback: s.around.Fallback}
+	})
 	return &s.watch
 }
 
@@ -139,7 +144,7 @@ func (s *streaming) again(billed bool) {
 // restart comes before the retry or the choice of the same attempt.
 func (s *streaming) restart() {
 	s.again(false)
-	s.counted, s.all = true, nil
+	s.counted, s.all = true, llm.Collector{MaxTokens: s.all.MaxTokens}
 	s.cfg.Sink.Restarted(s.turn)
 	if s.around.Restart != nil {
 		s.around.Restart()
@@ -149,25 +154,28 @@ func (s *streaming) restart() {
 // stream collects a turn and passes on what it says, unless a guard has to see it
 // first.
 func (s *streaming) stream(ctx context.Context, req *llm.Request) (*llm.Response, error) {
-	for ev, err := range s.cfg.Model.Stream(llm.Observe(ctx, s.observer(ctx)), req) {
-		if err == nil {
-			err = s.take(ev, req.MaxTokens)
-		}
-		if err != nil {
-			return nil, err
-		}
+	s.ctx, s.all.MaxTokens = ctx, req.MaxTokens
+	s.cfg.Model.Stream(llm.ObserveWith(ctx, s), req)(s.take)
+	if s.err != nil {
+		return nil, s.err
 	}
-	return s.said(req.MaxTokens).Response()
+	return s.all.Response()
 }
 
 // take counts an event, and passes it on.
-func (s *streaming) take(ev llm.Event, maxTokens int) error {
+func (s *streaming) take(ev llm.Event, err error) bool {
+	if s.err == nil {
+		s.err = err
+	}
+	if s.err != nil {
+		return false
+	}
 	s.spend.Saw(ev)
-	if err := s.said(maxTokens).Add(ev); err != nil {
-		return err
+	if s.err = s.all.Add(ev); s.err != nil {
+		return false
 	}
 	if s.guarded {
-		return nil
+		return true
 	}
 	switch ev := ev.(type) {
 	case llm.TextDelta:
@@ -175,15 +183,7 @@ func (s *streaming) take(ev llm.Event, maxTokens int) error {
 	case llm.ThinkingDelta:
 		s.cfg.Sink.Thinking(s.turn, ev.Text)
 	}
-	return nil
-}
-
-// said is the answer of the model.
-func (s *streaming) said(maxTokens int) *llm.Collector {
-	if s.all == nil {
-		s.all = &llm.Collector{MaxTokens: maxTokens}
-	}
-	return s.all
+	return true
 }
 
 // traced carries out one turn inside of the trace.

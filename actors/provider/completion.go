@@ -96,7 +96,7 @@ func (a *completion) refused(c *actors.Context, m *refused) {
 	e.Retryable, e.RetryAfter = true, m.after
 	a.attempt++
 	wait, again := a.next(e)
-	if !again || a.t.observer.Fallback {
+	if !again || a.t.observer().Fallback {
 		if a.last != nil {
 			e.Message = "its own failure was: " + a.last.Error()
 		}
@@ -111,7 +111,7 @@ func (a *completion) next(err error) (time.Duration, bool) {
 	if a.policy == nil {
 		a.policy = a.t.provider.opts.Retry.Backoff()
 	}
-	return a.policy.Next(a.t.ctx, a.attempt, err)
+	return a.policy.Next(&a.t.ctx, a.attempt, err)
 }
 
 func (a *completion) pause(c *actors.Context, wait time.Duration, err error, restart bool) {

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/lazy"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -34,11 +35,10 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 			yield(nil, context.Cause(ctx))
 			return
 		}
-		r := &reading{ticket: ticket{provider: m.provider, model: m.model, observer: llm.ObserverOf(ctx)}, req: req, yield: yield}
-		r.ctx, r.cancel = context.WithCancelCause(ctx)
+		r := &reading{ticket: ticket{provider: m.provider, model: m.model, ctx: lazy.Context{Parent: ctx}}, req: req, yield: yield}
 		var err error
 		if r.atOnce, err = m.provider.enter(&r.ticket); err != nil {
-			r.cancel(nil)
+			r.ctx.End(nil)
 			yield(nil, m.refusal(err))
 			return
 		}
@@ -61,13 +61,15 @@ type reading struct {
 	req   *llm.Request
 	yield func(llm.Event, error) bool
 
-	atOnce   bool // no actor knows of it: it has its place, and its first attempt has not failed
-	passed   bool // an event of this attempt has been passed on
-	done     bool // the last one has
-	left     bool // the reader wants no more
-	yielded  bool // the reader's code runs
-	panicked bool // the model has
-	settled  bool // the completion has been told of the end, or has said it
+	err      error // of the newest attempt
+	probe    bool  // it tries whether the server is back
+	atOnce   bool  // no actor knows of it: it has its place, and its first attempt has not failed
+	passed   bool  // an event of this attempt has been passed on
+	done     bool  // the last one has
+	left     bool  // the reader wants no more
+	yielded  bool  // the reader's code runs
+	panicked bool  // the model has
+	settled  bool  // the completion has been told of the end, or has said it
 }
 
 // run does what the completion decides, until the request has ended; the error is left to
@@ -92,7 +94,7 @@ func (r *reading) run() error {
 				return r.ended()
 			}
 			if r.settled = ended && (r.done || r.panicked); r.settled || !ended {
-				r.attempted(&attemptEnded{err: err, panicked: r.panicked, passed: r.passed, restarts: r.observer.Restart != nil})
+				r.attempted(&attemptEnded{err: err, panicked: r.panicked, passed: r.passed, restarts: r.observer().Restart != nil})
 			}
 			if ended {
 				return r.ended()
@@ -118,24 +120,24 @@ func (r *reading) ended() error {
 	if r.done || r.left {
 		return nil
 	}
-	return context.Cause(r.ctx)
+	return context.Cause(&r.ctx)
 }
 
 // leave ends the request if it has not been: its reader may have left, or panicked.
 func (r *reading) leave() {
 	switch {
 	case r.atOnce:
-		r.cancel(context.Canceled)
+		r.ctx.End(context.Canceled)
 		r.provider.release(&r.ticket, r.health())
 		return
 	case r.settled:
 	case r.ctx.Err() != nil:
 		r.tell(&cancelled{})
 	default:
-		r.cancel(context.Canceled) // before: its completion may be about to begin
+		r.ctx.End(context.Canceled) // before: its completion may be about to begin
 		r.tell(&left{})
 	}
-	r.cancel(context.Canceled)
+	r.ctx.End(context.Canceled)
 	r.provider.forget(&r.ticket)
 }
 
@@ -149,10 +151,11 @@ func (r *reading) health() verdict {
 
 // tellObservers says that another attempt follows.
 func (r *reading) tellObservers(d decision) {
-	if d.restart && r.observer.Restart != nil {
-		r.observer.Restart()
+	o := r.observer()
+	if d.restart && o.Restart != nil {
+		o.Restart()
 	}
-	for _, told := range []func(llm.Attempt){r.observer.Retry, r.provider.opts.Retry.OnRetry} {
+	for _, told := range []func(llm.Attempt){o.Retry, r.provider.opts.Retry.OnRetry} {
 		if told != nil {
 			told(d.told)
 		}
@@ -170,30 +173,32 @@ func (r *reading) attempt(probe bool) (err error) {
 			r.panicked, err = true, &actors.PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	r.passed = false
-	for ev, err := range r.model.Stream(r.ctx, r.req) {
-		if err != nil {
-			return err
-		}
-		if !r.passed && probe {
-			r.parent.Send(&answered{&r.ticket})
-		}
-		r.passed = true
-		if _, ok := ev.(llm.Finish); ok {
-			r.done = true
-		}
-		r.yielded = true
-		more := r.yield(ev, nil)
-		r.yielded = false
-		if !more {
-			r.left = true
-			return nil
-		}
-		if r.done {
-			return nil
-		}
+	r.err, r.probe, r.passed = nil, probe, false
+	r.model.Stream(&r.ctx, r.req)(r.pass)
+	if r.err != nil || r.done || r.left {
+		return r.err
 	}
 	e := r.provider.wrap(r.ticket.model, llm.ErrStreamCut)
 	e.Retryable = true
 	return e
+}
+
+// pass passes an event of the attempt on, and reports whether it takes another.
+func (r *reading) pass(ev llm.Event, err error) bool {
+	if r.err != nil || r.done || r.left {
+		return false // the model goes on all the same
+	}
+	if r.err = err; err != nil {
+		return false
+	}
+	if !r.passed && r.probe {
+		r.parent.Send(&answered{&r.ticket})
+	}
+	r.passed = true
+	_, r.done = ev.(llm.Finish)
+	r.yielded = true
+	more := r.yield(ev, nil)
+	r.yielded = false
+	r.left = !more
+	return more && !r.done
 }

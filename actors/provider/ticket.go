@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/lazy"
 	"github.com/troupe-dev/troupe/llm"
 )
 
@@ -13,10 +14,8 @@ import (
 type ticket struct {
 	provider *provider
 	model    llm.Model
-	observer *llm.Observer
-	ctx      context.Context // of all attempts; ends with the caller's, or by fail
-	cancel   context.CancelCauseFunc
-	seq      uint64 // order of coming; set when it enters
+	ctx      lazy.Context // of all attempts; ends with the caller's, or by fail
+	seq      uint64       // order of coming; set when it enters
 
 	// The provider's actor's alone; of a request that was out at once, before that its
 	// goroutine's.
@@ -30,6 +29,9 @@ type ticket struct {
 	decisions []decision    // that its goroutine has not taken; some few at the most
 	wake      chan struct{} // closed by the next decision; nil unless its goroutine waits for it
 }
+
+// observer is who is told of the request.
+func (t *ticket) observer() *llm.Observer { return llm.ObserverOf(&t.ctx) }
 
 // place is where a request is.
 type place uint8
@@ -123,7 +125,7 @@ func (t *ticket) next() decision {
 			d, ok, wake = t.take()
 		}
 		if ended {
-			return decision{kind: broken, err: context.Cause(t.ctx)}
+			return decision{kind: broken, err: context.Cause(&t.ctx)}
 		}
 		select {
 		case <-wake:
@@ -133,7 +135,7 @@ func (t *ticket) next() decision {
 }
 
 // fail ends the request from outside.
-func (t *ticket) fail(why error) { t.cancel(t.provider.wrap(t.model, why)) }
+func (t *ticket) fail(why error) { t.ctx.End(t.provider.wrap(t.model, why)) }
 
 // stopped is called once the completion has, whatever the reason.
 func (t *ticket) stopped(failure error) {
