@@ -23,16 +23,21 @@ func (in echoIn) answer() string { return in.Message }
 const role = "TROUPE_BENCH_SERVER"
 
 func TestMain(m *testing.M) {
+	var err error
 	switch name := os.Getenv(role); name {
 	case "":
 		os.Exit(m.Run())
 	case "floor":
-		if err := serveFloor(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		err = serveFloor(os.Stdin, os.Stdout)
+	case "ten":
+		err = serveTen(os.Stdin, os.Stdout)
+	case "stream", "no stream":
+		err = serveWeb(name == "stream")
 	default:
-		fmt.Fprintf(os.Stderr, "there is no server %q\n", name)
+		err = fmt.Errorf("there is no server %q", name)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }

@@ -19,9 +19,9 @@ type Options struct {
 	DialTimeout, TLSTimeout time.Duration
 	// MaxHeader bounds the header of a response, in bytes. Zero means 64 KiB.
 	MaxHeader int64
-	// MaxConns bounds the connections to one server; more requests wait for one.
-	// Zero means 1024: a server that asks back while it works on many calls is
-	// answered over connections beyond theirs.
+	// MaxConns bounds the connections to one server, those of GET streams apart from
+	// the others; more requests wait for one. Zero means 1024: a server that asks back
+	// while it works on many calls is answered over connections beyond theirs.
 	MaxConns int
 	// TLS is the configuration to start from; its least version is raised to 1.2.
 	// Nil trusts what the system trusts, or what SSL_CERT_FILE names.
@@ -56,25 +56,29 @@ func NewClient(opts *Options) *http.Client {
 		// A peer that is gone without a word is noticed within two minutes.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 6},
 	}}
-	return &http.Client{
-		CheckRedirect: checkRedirect,
-		Transport: &guard{&http.Transport{
-			Proxy:                  o.proxy,
-			DialContext:            d.dial,
-			TLSClientConfig:        o.TLS,
-			TLSHandshakeTimeout:    o.TLSTimeout,
-			ForceAttemptHTTP2:      true,
-			HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-			DisableCompression:     true, // Body does it, within bounds
-			MaxConnsPerHost:        o.MaxConns,
-			MaxIdleConns:           256,
-			MaxIdleConnsPerHost:    64, // as many calls may be under way all the time
-			IdleConnTimeout:        30 * time.Second,
-			MaxResponseHeaderBytes: o.MaxHeader,
-			ExpectContinueTimeout:  time.Second,
-		}},
+	calls := &http.Transport{
+		Proxy:                  o.proxy,
+		DialContext:            d.dial,
+		TLSClientConfig:        o.TLS,
+		TLSHandshakeTimeout:    o.TLSTimeout,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		DisableCompression:     true, // Body does it, within bounds
+		MaxConnsPerHost:        o.MaxConns,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    64, // as many calls may be under way all the time
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: o.MaxHeader,
+		ExpectContinueTimeout:  time.Second,
 	}
+	streams := calls.Clone()
+	streams.ReadBufferSize, streams.WriteBufferSize = streamBuffer, streamBuffer
+	return &http.Client{CheckRedirect: checkRedirect, Transport: &guard{calls, streams}}
 }
+
+// streamBuffer is the size of both buffers of a connection that carries a GET stream. Such
+// a connection is idle for most of its life, and each client has one.
+const streamBuffer = 1 << 10
 
 // proxy keeps what is meant for this machine on it.
 func (o *Options) proxy(req *http.Request) (*url.URL, error) {
@@ -96,7 +100,15 @@ func isLocal(host string) bool {
 }
 
 // guard is the transport: it adds the schemes that net/http does not know.
-type guard struct{ next *http.Transport }
+type guard struct{ calls, streams *http.Transport }
+
+// carrier returns the transport for a request.
+func (g *guard) carrier(req *http.Request) *http.Transport {
+	if req.Method == http.MethodGet && req.Header.Get("Accept") == "text/event-stream" {
+		return g.streams
+	}
+	return g.calls
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -107,7 +119,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := g.next.RoundTrip(inner)
+	resp, err := g.carrier(inner).RoundTrip(inner)
 	if err == nil {
 		resp.Request = req
 	}
@@ -138,7 +150,10 @@ func prepare(req *http.Request) (*http.Request, error) {
 }
 
 // CloseIdleConnections is called by the method of [http.Client] of the same name.
-func (g *guard) CloseIdleConnections() { g.next.CloseIdleConnections() }
+func (g *guard) CloseIdleConnections() {
+	g.calls.CloseIdleConnections()
+	g.streams.CloseIdleConnections()
+}
 
 type dialer struct{ net.Dialer }
 

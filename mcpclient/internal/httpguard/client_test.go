@@ -416,6 +416,27 @@ func TestMaxConns(t *testing.T) {
 	wg.Wait()
 }
 
+// Open GET streams take no connection from other requests.
+func TestStreamsLeaveRoom(t *testing.T) {
+	r := newRecorder(t, func(w http.ResponseWriter, req *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		if req.Method == http.MethodGet {
+			http.NewResponseController(w).Flush()
+			<-req.Context().Done()
+		}
+	})
+	c := newClient(t, &Options{MaxConns: 1})
+	stream := request(t, http.MethodGet, r.URL)
+	stream.Header.Set("Accept", "text/event-stream")
+	for i, req := range []*http.Request{stream, request(t, http.MethodPost, r.URL)} {
+		resp, err := Do(c, req, time.Minute)
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		defer resp.Body.Close()
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s p%20ace.sock")
 	l, err := net.Listen("unix", path)
