@@ -71,10 +71,6 @@ func (h *Host) newGatherer() {
 		}
 		return described
 	}
-	h.tools.Changed = func(e *entry, prepared any) {
-		e.described = prepared.([]Tool)
-		h.merge()
-	}
 }
 
 // hopeless reports whether waiting for the server now is in vain.
@@ -151,9 +147,6 @@ func flagLookAlikes(tools []Tool) {
 }
 
 func (c *toolCatalogue) find(name string) *Tool {
-	if c == nil {
-		return nil
-	}
 	i, ok := slices.BinarySearchFunc(c.tools, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
 	if !ok {
 		return nil
@@ -170,15 +163,33 @@ func relist[T any](h *Host, e *entry, k gathering.Kind[*entry, T], event Event) 
 	}
 }
 
-// merge makes the catalogue anew. The lock of the lists is held.
-func (h *Host) merge() {
-	var all []Tool
-	for _, e := range h.entries {
-		all = append(all, e.described...)
+// catalogue returns the tools of all servers as they are known now. It is made anew if a list has
+// changed since.
+func (h *Host) catalogue() *toolCatalogue {
+	for {
+		before := h.names.Load()
+		if before != nil && before.isOf(h.entries) {
+			return before
+		}
+		next := &toolCatalogue{of: make([][]Tool, len(h.entries))}
+		for i, e := range h.entries {
+			next.of[i] = e.described()
+		}
+		next.tools = slices.Concat(next.of...)
+		qualify(next.tools)
+		flagLookAlikes(next.tools)
+		h.names.CompareAndSwap(before, next) // else another is made, and all callers get the same one
 	}
-	qualify(all)
-	flagLookAlikes(all)
-	h.names.Store(&toolCatalogue{all})
+}
+
+// isOf reports whether the catalogue was made of the newest lists.
+func (c *toolCatalogue) isOf(entries []*entry) bool {
+	for i, e := range entries {
+		if !gathering.Same(c.of[i], e.described()) {
+			return false
+		}
+	}
+	return true
 }
 
 // Tools returns the merged catalogue, sorted by name, connecting to servers where
@@ -198,24 +209,18 @@ func (h *Host) ToolsOf(ctx context.Context, servers ...string) ([]Tool, error) {
 	if err := gathering.Gather(ctx, &h.lists, h.tools, servers...); err != nil {
 		return nil, err
 	}
-	if c := h.names.Load(); c != nil {
-		return c.tools, nil
-	}
-	return nil, nil
+	return h.catalogue().tools, nil
 }
 
 // Known returns the catalogue as it is known now, sorted by name: unlike [Host.Tools] it
 // neither connects nor waits. The caller must not change what is returned.
 func (h *Host) Known() []Tool {
-	if c := h.names.Load(); c != nil {
-		return c.tools
-	}
-	return nil
+	return h.catalogue().tools
 }
 
 // Lookup returns the entry of the catalogue as it is known now.
 func (h *Host) Lookup(name string) (Tool, bool) {
-	if t := h.names.Load().find(name); t != nil {
+	if t := h.catalogue().find(name); t != nil {
 		return *t, true
 	}
 	return Tool{}, false

@@ -93,7 +93,7 @@ type Host struct {
 	closed  atomic.Bool
 	ended   error
 
-	names atomic.Pointer[toolCatalogue] // of the tools; replaced whole
+	names atomic.Pointer[toolCatalogue] // the newest; nil before the first
 	lists gathering.Gatherer[*entry]
 	tools gathering.Kind[*entry, mcp.Tool]
 	pins  *pins.Pins
@@ -107,9 +107,7 @@ type entry struct {
 	server Server
 	client atomic.Pointer[Client] // nil if it is disabled
 
-	// Guarded by the host's lists.
 	tools     gathering.Last[mcp.Tool]
-	described []Tool // the tools as the catalogue has them, but for names and neighbours
 	resources gathering.Last[mcp.Resource]
 	templates gathering.Last[mcp.ResourceTemplate]
 	prompts   gathering.Last[mcp.Prompt]
@@ -118,7 +116,8 @@ type entry struct {
 
 // toolCatalogue is a snapshot of all tools.
 type toolCatalogue struct {
-	tools []Tool // by name
+	tools []Tool   // by name
+	of    [][]Tool // it was made of these, by entry
 }
 
 // Client returns the client of a server, for what a host has no method for. It
@@ -138,20 +137,22 @@ func (h *Host) Client(server string) (*Client, error) {
 	return nil, fmt.Errorf("mcpclient: there is no server %q", server)
 }
 
-// listErr says which lists could not be read. The lock of the lists is held.
+// described returns the tools as the catalogue has them, but for names and neighbours.
+func (e *entry) described() []Tool {
+	tools, _ := e.tools.Now().Made.([]Tool)
+	return tools
+}
+
+// listErr says which lists could not be read.
 func (e *entry) listErr() error {
-	return errors.Join(e.tools.Err, e.resources.Err, e.templates.Err, e.prompts.Err, e.skills.Err)
+	return errors.Join(e.tools.Now().Err, e.resources.Now().Err, e.templates.Now().Err, e.prompts.Now().Err, e.skills.Now().Err)
 }
 
 // Servers returns the state of every server, in the order they were given.
 func (h *Host) Servers() []ServerStatus {
 	out := make([]ServerStatus, len(h.entries))
-	h.lists.Look(func() {
-		for i, e := range h.entries {
-			out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.Items), ListErr: e.listErr()}
-		}
-	})
 	for i, e := range h.entries {
+		out[i] = ServerStatus{Status: Status{Name: e.server.Name}, Tools: len(e.tools.Now().Items), ListErr: e.listErr()}
 		if c := e.client.Load(); c != nil {
 			out[i].Status = c.Status()
 			out[i].Instances, out[i].Waiting = c.Instances()

@@ -46,12 +46,12 @@ func (h *Host) Task(ctx context.Context, name, id string, opts *CallOptions) (*T
 
 // toCall finds a tool of the catalogue that may be called, and its server's client.
 func (h *Host) toCall(ctx context.Context, name string, opts *CallOptions) (*Client, *Tool, error) {
-	tool := h.names.Load().find(name)
+	tool := h.catalogue().find(name)
 	if tool == nil {
 		if _, err := h.Tools(ctx); err != nil {
 			return nil, nil, err
 		}
-		if tool = h.names.Load().find(name); tool == nil {
+		if tool = h.catalogue().find(name); tool == nil {
 			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 		}
 	}

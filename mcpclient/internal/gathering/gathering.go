@@ -7,7 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -22,28 +22,29 @@ type Gatherer[S any] struct {
 	Limit time.Duration // of reading all lists
 	Go    func(what string, f func())
 	Log   *slog.Logger
-
-	mu sync.Mutex // guards the lists of the servers, and what Changed makes of them: callers read them at each turn of a model, without a message to the host's actor
 }
 
-// Last is the last good list of one kind of a server. Its Gatherer guards it.
-type Last[T any] struct {
+// Last is the last good list of one kind of a server. Its zero value is none.
+type Last[T any] struct{ now atomic.Pointer[Listing[T]] }
+
+// Listing is what a [Last] has. It does not change.
+type Listing[T any] struct {
 	Items []T
 	Err   error // of the last listing
+	Made  any   // what [Kind].Prepare has made of Items
 	read  bool  // there was a good one
 }
 
-// put takes the outcome of a listing, and reports whether the list is another one.
-func (l *Last[T]) put(items []T, err error) bool {
-	if l.Err = err; err != nil || l.holds(items) {
-		return false
+// Now returns the last good list; one that was never read is empty.
+func (l *Last[T]) Now() Listing[T] {
+	if now := l.now.Load(); now != nil {
+		return *now
 	}
-	l.Items, l.read = items, true
-	return true
+	return Listing[T]{}
 }
 
 // holds reports whether it is the very list that is kept.
-func (l *Last[T]) holds(items []T) bool { return l.read && Same(l.Items, items) }
+func (l *Listing[T]) holds(items []T) bool { return l.read && Same(l.Items, items) }
 
 // Same reports whether two lists are the very same.
 func Same[T any](a, b []T) bool {
@@ -57,17 +58,8 @@ type Kind[S, T any] struct {
 	// Known returns what a listing would answer without asking the server.
 	Known func(S) ([]T, bool)
 	Read  func(context.Context, S) ([]T, error)
-	// Prepare makes something of a new list, which Changed takes under the lock: preparing takes
-	// a while. Both may be nil.
+	// Prepare makes something of a new list; nil makes nothing.
 	Prepare func(S, []T) any
-	Changed func(S, any)
-}
-
-// Look calls f while no list changes.
-func (g *Gatherer[S]) Look(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f()
 }
 
 // Gather reads the lists of all servers, or of those that are named, within the limit. Servers that
@@ -99,9 +91,7 @@ func current[S, T any](g *Gatherer[S], s S, k Kind[S, T]) bool {
 	if !ok {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	last := k.Last(s)
+	last := k.Last(s).Now()
 	return last.Err == nil && last.holds(items)
 }
 
@@ -111,28 +101,24 @@ func fill[S, T any](ctx context.Context, g *Gatherer[S], s S, k Kind[S, T]) {
 	if err != nil {
 		g.Log.Warn("a list of a server is not known", "server", g.Name(s), "list", k.Name, "error", err)
 	}
-	last := k.Last(s)
-	known := false
-	g.Look(func() { known = last.holds(items) })
-	var prepared any
-	if err == nil && k.Prepare != nil && !known {
-		prepared = k.Prepare(s, items)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err == nil && prepared == nil && k.Prepare != nil && !Same(last.Items, items) {
-		return // another list has come meanwhile, and is as good
-	}
-	if last.put(items, err) && k.Changed != nil {
-		k.Changed(s, prepared)
+	for last := k.Last(s); ; { // again, if another listing has ended meanwhile
+		before := last.now.Load()
+		next := last.Now()
+		if next.Err = err; err == nil && !next.holds(items) {
+			next.Items, next.read = items, true
+			if k.Prepare != nil {
+				next.Made = k.Prepare(s, items)
+			}
+		}
+		if last.now.CompareAndSwap(before, &next) {
+			return
+		}
 	}
 }
 
 // Refresh reads a list of a server that has changed, if it was ever read, or always.
 func Refresh[S, T any](g *Gatherer[S], s S, k Kind[S, T], always bool) {
-	wanted := always
-	g.Look(func() { wanted = wanted || k.Last(s).read })
-	if wanted {
+	if always || k.Last(s).Now().read {
 		ctx, cancel := context.WithTimeout(context.Background(), g.Limit)
 		defer cancel()
 		fill(ctx, g, s, k)
@@ -146,11 +132,9 @@ func Listed[S, T, O any](ctx context.Context, g *Gatherer[S], k Kind[S, T], key 
 		return nil, err
 	}
 	servers := slices.SortedFunc(slices.Values(g.Servers), func(a, b S) int { return cmp.Compare(g.Name(a), g.Name(b)) })
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	var all []O
 	for _, s := range servers {
-		items := slices.Clone(k.Last(s).Items)
+		items := slices.Clone(k.Last(s).Now().Items)
 		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(key(&a), key(&b)) })
 		for _, item := range items {
 			all = append(all, of(g.Name(s), item))
