@@ -59,13 +59,57 @@ func (r *run) think(c *actors.Context, before ...runlog.Entry) {
 		r.limits.atLimit(c, err, before, r.list)
 		return
 	}
+	r.begin(c, r.paid(spend, req), req, before...)
+}
+
+// paid makes a reserved turn the run's, and completes its request.
+func (r *run) paid(spend *spend.Turn, req *llm.Request) *turn {
 	req.MaxTokens = spend.Output()
 	t := r.begins(spend)
 	if r.cfg.LastAnswers && t.n == r.cfg.Limits.Steps {
 		t.answers, req.ToolChoice = true, llm.ToolChoiceNone
 	}
-	r.begin(c, t, req, before...)
+	return t
 }
+
+// firstTurn begins the first turn before the run is recorded. It returns the events of the turn, which are then
+// recorded with the run to save a commit, and the function that asks the model afterwards. It returns nil if the turn
+// has to wait for something or does not fit its limits: then list begins it, once the run is recorded.
+func (r *run) firstTurn() (entries []runlog.Entry, ask func(*actors.Context)) {
+	if r.cfg.Tools == nil || guard.BeforeModel.Guarded(r.cfg.Guards) {
+		return nil, nil
+	}
+	l, ready := offerNow(r.cfg.Tools)
+	if !ready || l.err != nil {
+		return nil, nil
+	}
+	entries = r.talk.offer(l)
+	req := r.talk.request(r.cfg)
+	if r.talk.cut(r.cfg, req, 1) == nil && r.h.spend.Input(req) < maxFirst {
+		spend, err := r.reserve(req)
+		if err == nil && !spend.Clamped() {
+			t := r.paid(spend, req)
+			return append(entries, t.intent(req, r.clock.remaining(), false)), func(c *actors.Context) {
+				r.state = (*run).thinking
+				r.ask(c, t, req)
+			}
+		}
+		r.h.spend.Withdraw(spend, true)
+	}
+	r.talk.tools, r.talk.absent = unlisted, nil
+	return nil, nil
+}
+
+// withdrawFirst gives back what firstTurn holds for a run that is not recorded: the model is not asked.
+func (p *parts) withdrawFirst() {
+	if p.turn != nil {
+		p.h.spend.Withdraw(p.turn.spend, true)
+	}
+}
+
+// maxFirst bounds the request of a turn that is recorded with its run, in tokens. In JSON its tools then fit into
+// one append beside the largest input.
+const maxFirst = 1 << 18
 
 // begin writes that a turn begins, and then asks the model.
 func (r *run) begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) {

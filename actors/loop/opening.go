@@ -27,7 +27,8 @@ type (
 // opening records a run.
 type opening struct {
 	*parts
-	first runlog.Entry
+	first []runlog.Entry        // run.started, and the events that begin the first turn if it is recorded with the run
+	ask   func(*actors.Context) // asks the model for that turn; nil if there is none
 
 	stalled *journal.Stall // nil before the store has failed to take it
 	err     error          // why the run is not recorded, while it waits to be tried again; nil else
@@ -40,12 +41,20 @@ func (o *opening) start(c *actors.Context) {
 		o.recorded(c, created{began: again.Claimed, head: again.Head})
 		return
 	}
-	o.first = runlog.Entry{Time: store.Clock(time.Now()), Type: store.RunStarted, Body: started(o.cfg)}
+	o.first = []runlog.Entry{{Type: store.RunStarted, Body: started(o.cfg)}}
+	if o.cfg.Journal != nil {
+		var turn []runlog.Entry
+		turn, o.ask = o.run.firstTurn()
+		o.first = append(o.first, turn...)
+	}
+	for i := range o.first {
+		o.first[i].Time = store.Clock(time.Now())
+	}
 	if o.cfg.Journal != nil {
 		o.create(c)
 		return
 	}
-	o.cfg.Sink.Journalled([]runlog.Entry{o.first})
+	o.cfg.Sink.Journalled(o.first)
 	o.h.opened.Complete(begun{}, nil)
 	o.recorded(c, created{head: store.Run{ID: o.cfg.ID}})
 }
@@ -71,7 +80,7 @@ func (o *opening) recorded(c *actors.Context, m created) {
 	o.h.cfg.Origin = nil // the history goes on with the input
 	o.journal.Opened(c, m.head, m.began)
 	if probe != nil && o.cfg.Resumes == nil {
-		probe(o.parts, []runlog.Entry{o.first})
+		probe(o.parts, o.first)
 	}
 	o.run.opened(c, nil)
 }
@@ -101,26 +110,31 @@ func (o *opening) later(c *actors.Context, err error) bool {
 	return true
 }
 
-// create writes the first event. It answers the callers of Opened itself, unless it may be
+// create writes the first events. It answers the callers of Opened itself, unless it may be
 // tried again, and ends the run again if the actor has gone by then.
-func (r *Run) create(ctx context.Context, first runlog.Entry, again bool) (store.Run, error) {
-	ev, err := first.Encode()
-	if err != nil {
-		r.opened.Complete(begun{}, err)
-		return store.Run{}, err
+func (r *Run) create(ctx context.Context, first []runlog.Entry, again bool) (store.Run, error) {
+	events := make([]store.Event, len(first))
+	for i := range first {
+		var err error
+		if events[i], err = first[i].Encode(); err != nil {
+			r.opened.Complete(begun{}, err)
+			return store.Run{}, err
+		}
 	}
 	head := store.Run{ID: r.cfg.ID, Agent: r.cfg.Agent, Title: title(r.cfg.Origin.Input), InputHash: r.cfg.Origin.InputHash, Parent: r.cfg.Origin.Parent}
 	hash := head.InputHash
-	head, err = r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, ev)
-	if again && errors.Is(err, store.ErrExists) && head.Owner == r.cfg.Owner && head.InputHash == hash && head.Seq == 1 {
+	head, err := r.cfg.Journal.Create(ctx, head, r.cfg.Owner, r.cfg.Lease, events...)
+	if again && errors.Is(err, store.ErrExists) && head.Owner == r.cfg.Owner && head.InputHash == hash && head.Seq == int64(len(first)) {
 		err = nil // an attempt that seemed to fail had come through
 	}
 	if journal.Passing(err) {
 		return head, err
 	}
 	if err == nil {
-		first.Seq = head.Seq
-		r.cfg.Sink.Journalled([]runlog.Entry{first})
+		for i := range first {
+			first[i].Seq = int64(i + 1)
+		}
+		r.cfg.Sink.Journalled(first)
 	}
 	b := begun{epoch: head.Epoch}
 	if err != nil {
@@ -128,7 +142,12 @@ func (r *Run) create(ctx context.Context, first runlog.Entry, again bool) (store
 	}
 	if !r.opened.Complete(b, err) && err == nil {
 		out := Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: actors.ErrStopped}
-		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out, nil))
+		var unasked []runlog.Entry
+		if last := first[len(first)-1]; last.Type == runlog.ModelIntentType {
+			unasked = []runlog.Entry{{Time: last.Time, Type: runlog.ModelFailedType,
+				Body: &runlog.ModelFailed{Turn: 1, Lost: true, Error: out.Err.Error()}}}
+		}
+		err = errors.Join(actors.ErrStopped, r.recordDeath(head.Epoch, out, unasked))
 	}
 	return head, err
 }

@@ -36,6 +36,7 @@ func (p *parts) finishing() bool { return p.out != nil && (!p.parking.on || p.jo
 // owner is the run, as its parts know it.
 type owner interface {
 	opened(c *actors.Context, err error)                                        // the run is recorded, or never will be
+	firstTurn() ([]runlog.Entry, func(*actors.Context))                         // the first turn begins, to be recorded with the run
 	list(c *actors.Context)                                                     // the next turn begins
 	prepare(c *actors.Context, before ...runlog.Entry)                          // likewise, with the tools that it has
 	begin(c *actors.Context, t *turn, req *llm.Request, before ...runlog.Entry) // the model is asked

@@ -106,24 +106,31 @@ func (r *run) asking(c *actors.Context, msg any) { r.asks.receive(c, msg) }
 
 // opened begins the first turn of a run that is recorded, and ends one that cannot be.
 func (r *run) opened(c *actors.Context, err error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		if !errors.Is(err, store.ErrExists) {
 			err = &JournalError{err}
 		}
+		r.withdrawFirst()
 		r.h.opened.Complete(begun{}, err)
 		r.h.ended.Complete(&Outcome{State: store.Failed, Stop: runlog.StopFailed, Err: err}, nil)
 		c.Stop()
+		return
+	}
+	ask := r.opening.ask
+	r.opening = nil
+	switch {
 	case r.out != nil:
-		r.opening = nil
-		r.shutdown.finish(c)
-	default:
-		r.opening = nil
-		if from := r.cfg.Resumes; from != nil {
-			r.state, r.resuming = (*run).takingUp, &resuming{&r.parts, from}
-			r.resuming.begin(c)
-			return
+		if t := r.turn; t != nil && !r.parking.on { // it is recorded, and costs nothing: the model is not asked
+			_ = t.spend.Abandon(false)
+			r.journal.Hold(c, &journal.Batch{Entries: []runlog.Entry{t.spend.Failed(r.out.Err)}})
 		}
+		r.shutdown.finish(c)
+	case r.cfg.Resumes != nil:
+		r.state, r.resuming = (*run).takingUp, &resuming{&r.parts, r.cfg.Resumes}
+		r.resuming.begin(c)
+	case ask != nil:
+		ask(c)
+	default:
 		r.list(c)
 	}
 }

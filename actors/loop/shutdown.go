@@ -92,6 +92,9 @@ func (d *shutdown) bill() []runlog.Entry {
 		return nil
 	}
 	d.billed = true
+	if !d.journal.Recorded() {
+		d.withdrawFirst()
+	}
 	d.h.spend.Close(d.out.Err)
 	return d.out.take(d.h.spend.Bill())
 }
