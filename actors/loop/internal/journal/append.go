@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -31,11 +32,11 @@ type writing struct {
 	seq   int64
 	err   error
 
-	// Most writings have one batch and one part, with an entry or two: those need no memory of
+	// Most writings have a batch or two and one part with some entries: those need no memory of
 	// their own.
-	oneBatch   [1]*Batch
-	onePart    [1]part
-	twoEntries [2]*runlog.Entry
+	twoBatches  [2]*Batch
+	onePart     [1]part
+	fourEntries [4]*runlog.Entry
 }
 
 // The stages of an append.
@@ -60,6 +61,13 @@ func (w *writing) answer(seq int64, err error) {
 	w.seq, w.err = seq, err
 	if w.stage.CompareAndSwap(waits, sent) {
 		w.run.Send(appended{w})
+	}
+}
+
+// refused takes a panic of the store for its answer.
+func (w *writing) refused() {
+	if r := recover(); r != nil {
+		w.answer(0, &actors.PanicError{Value: r, Stack: debug.Stack()})
 	}
 }
 
@@ -90,7 +98,7 @@ func (w *writing) encode(run string, epoch int64) error {
 	if w.encoded {
 		return nil
 	}
-	entries := w.twoEntries[:0]
+	entries := w.fourEntries[:0]
 	for _, b := range w.batches {
 		for i := range b.Entries {
 			entries = append(entries, &b.Entries[i])

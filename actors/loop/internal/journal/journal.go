@@ -202,7 +202,7 @@ func (j *Writer) Flush(c *actors.Context) {
 		return
 	}
 	w := &writing{run: c.Self(), last: j.last}
-	w.batches = append(w.oneBatch[:0], j.waiting...)
+	w.batches = append(w.twoBatches[:0], j.waiting...)
 	clear(j.waiting)
 	if j.waiting = j.waiting[:0]; cap(j.waiting) > maxWaitingKept {
 		j.waiting = nil
@@ -217,26 +217,31 @@ func (j *Writer) append(c *actors.Context) {
 	w := j.under
 	j.asked = true
 	w.stage.Store(begins)
-	if _, err := actors.Guard(func() (struct{}, error) { return struct{}{}, j.startAppend(c, w) }); err != nil {
-		w.answer(0, err)
-	}
+	j.startAppend(c, w)
 	j.known = !w.stage.CompareAndSwap(begins, waits)
 }
 
-func (j *Writer) startAppend(c *actors.Context, w *writing) error {
+// startAppend begins it. An error, and a panic of the store, are an answer.
+func (j *Writer) startAppend(c *actors.Context, w *writing) {
+	defer w.refused()
 	t := j.run.Target()
 	if err := w.encode(t.Run, j.epoch); err != nil {
-		return err
+		w.answer(0, err)
+		return
 	}
 	w.parts[0].After = w.last
 	a := w.parts[0].Append
 	if to, ok := t.Store.(store.Starter); ok {
 		to.StartAppend(a, w.answer)
-		return nil
+		return
 	}
-	j.cancel = actors.Await(c, func(ctx context.Context) (int64, error) { return t.Store.Append(ctx, a) },
+	j.waitFor(c, w, t.Store, a)
+}
+
+// waitFor has a store make an append that keeps its goroutine for that.
+func (j *Writer) waitFor(c *actors.Context, w *writing, to Store, a store.Append) {
+	j.cancel = actors.Await(c, func(ctx context.Context) (int64, error) { return to.Append(ctx, a) },
 		func(seq int64, err error) any { w.seq, w.err = seq, err; return appended{w} })
-	return nil
 }
 
 // Acknowledge goes on with an append that the store has answered at once, and reports whether there
