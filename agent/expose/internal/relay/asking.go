@@ -38,8 +38,8 @@ func (op *Operation) ask(ctx context.Context, q *question) (*mcpserver.Question,
 // revision allows that.
 func (op *Operation) withdraw(q *question) {
 	q.gone.Store(true)
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.client.mu.Lock()
+	defer op.client.mu.Unlock()
 	for _, r := range op.asked {
 		if r.withdraw != nil && slices.Contains(r.questions, q) && r.allWithdrawn() {
 			r.withdraw()
@@ -52,12 +52,12 @@ func (op *Operation) put(ctx context.Context, call Call, r *round) error {
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if !endsWithQuestion(call) {
-		op.mu.Lock()
+		op.client.mu.Lock()
 		r.withdraw = func() { stop(errWithdrawn) }
 		if r.allWithdrawn() { // before there was a function to call
 			r.withdraw()
 		}
-		op.mu.Unlock()
+		op.client.mu.Unlock()
 		defer context.AfterFunc(op.ctx, func() { stop(errWithdrawn) })()
 	}
 	wire := make([]*mcpserver.Question, len(r.questions))
@@ -65,9 +65,9 @@ func (op *Operation) put(ctx context.Context, call Call, r *round) error {
 		wire[i] = q.build(q.key)
 	}
 	err := call.Ask(asking, wire...)
-	op.mu.Lock()
+	op.client.mu.Lock()
 	r.withdraw = nil
-	op.mu.Unlock()
+	op.client.mu.Unlock()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -38,7 +38,7 @@ type Client struct {
 	ops     *Operations
 	ctx     context.Context // ends with the session
 
-	mu        sync.Mutex              // guards the fields below: requests, backends and runs change them in passing; an actor would cost each idle client a mailbox and each log message a hop
+	mu        sync.Mutex              // guards the fields below, and those of its operations: requests, backends and runs change them in passing; an actor would cost each idle client a mailbox and each log message a hop
 	caps      *mcp.ClientCapabilities // nil before the first request
 	fixed     bool                    // backends know caps
 	peer      *mcpserver.Peer         // of a legacy client; nil for others, and before its first request

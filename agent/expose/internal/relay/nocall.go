@@ -4,8 +4,6 @@ package relay
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/troupe-dev/troupe/mcp"
 	"github.com/troupe-dev/troupe/mcpclient"
@@ -16,13 +14,12 @@ import (
 // call; nil if there is none. A shared client has one only if it has no other operation.
 func (c *Client) reachable() *Operation {
 	c.mu.Lock()
-	all := slices.Collect(maps.Keys(c.running))
-	c.mu.Unlock()
-	if c.Shared && len(all) > 1 {
+	defer c.mu.Unlock()
+	if c.Shared && len(c.running) > 1 {
 		return nil
 	}
-	for _, op := range all {
-		if op.ctx.Err() == nil && op.waiting() != nil {
+	for op := range c.running {
+		if op.ctx.Err() == nil && op.call != nil {
 			return op
 		}
 	}

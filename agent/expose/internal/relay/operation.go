@@ -14,7 +14,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -60,7 +59,7 @@ type Operation struct {
 
 	steps atomic.Uint64 // reports of progress without a measure
 
-	mu    sync.Mutex  // guards the fields below: the work and its questions change them in passing, and the call waits on its own goroutine, where an actor may not
+	// Guarded by the client's lock, with the fields of their rounds.
 	call  Call        // that waits; nil if none does
 	asked []*round    // in the order in which they were put
 	open  []*question // not put yet, in order
@@ -68,15 +67,15 @@ type Operation struct {
 }
 
 func (op *Operation) setCall(call Call) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.client.mu.Lock()
+	defer op.client.mu.Unlock()
 	op.call = call
 }
 
 // waiting returns the call that waits; nil if none does.
 func (op *Operation) waiting() Call {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.client.mu.Lock()
+	defer op.client.mu.Unlock()
 	return op.call
 }
 
@@ -84,8 +83,8 @@ func (op *Operation) waiting() Call {
 // again puts its earlier rounds again, as the protocol demands (MRTR-30); the answers are in
 // its request.
 func (op *Operation) round(n int, call Call) *round {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.client.mu.Lock()
+	defer op.client.mu.Unlock()
 	if n < len(op.asked) {
 		return op.asked[n]
 	}
@@ -118,8 +117,8 @@ func (op *Operation) round(n int, call Call) *round {
 
 // add queues a question.
 func (op *Operation) add(q *question) error {
-	op.mu.Lock()
-	defer op.mu.Unlock()
+	op.client.mu.Lock()
+	defer op.client.mu.Unlock()
 	if op.count++; op.count > MaxQuestions {
 		return errAsked
 	}
