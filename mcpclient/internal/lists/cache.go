@@ -77,37 +77,37 @@ func (c *Cache) Init(s Source, tools, resources, prompts func()) {
 var (
 	toolKind = Kind[mcp.Tool]{
 		Method: mcp.MethodListTools, What: "tools", maxSize: maxToolsSize,
-		read: readPage(func(r *mcp.ListToolsResult) listPage[mcp.Tool] {
-			return listPage[mcp.Tool]{items: r.Tools, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		read: readPage(func(r *mcp.ListToolsResult) *decoded[mcp.Tool] {
+			return &decoded[mcp.Tool]{items: r.Tools, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
 		key: func(t *mcp.Tool) string { return t.Name }, check: Source.CheckTool,
 		skip: func(s Source, t *mcp.Tool) bool { return !s.Allows(t.Name) },
 	}
 	resourceKind = Kind[mcp.Resource]{
 		Method: mcp.MethodListResources, What: "resources", maxSize: maxResourcesSize,
-		read: readPage(func(r *mcp.ListResourcesResult) listPage[mcp.Resource] {
-			return listPage[mcp.Resource]{items: r.Resources, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		read: readPage(func(r *mcp.ListResourcesResult) *decoded[mcp.Resource] {
+			return &decoded[mcp.Resource]{items: r.Resources, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
 		key: func(r *mcp.Resource) string { return r.URI }, check: checkItem[*mcp.Resource],
 	}
 	templateKind = Kind[mcp.ResourceTemplate]{
 		Method: mcp.MethodListResourceTemplates, What: "resource templates", maxSize: maxTemplatesSize,
-		read: readPage(func(r *mcp.ListResourceTemplatesResult) listPage[mcp.ResourceTemplate] {
-			return listPage[mcp.ResourceTemplate]{items: r.ResourceTemplates, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		read: readPage(func(r *mcp.ListResourceTemplatesResult) *decoded[mcp.ResourceTemplate] {
+			return &decoded[mcp.ResourceTemplate]{items: r.ResourceTemplates, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
 		key: func(r *mcp.ResourceTemplate) string { return r.URITemplate }, check: checkItem[*mcp.ResourceTemplate],
 	}
 	promptKind = Kind[mcp.Prompt]{
 		Method: mcp.MethodListPrompts, What: "prompts", maxSize: maxPromptsSize,
-		read: readPage(func(r *mcp.ListPromptsResult) listPage[mcp.Prompt] {
-			return listPage[mcp.Prompt]{items: r.Prompts, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		read: readPage(func(r *mcp.ListPromptsResult) *decoded[mcp.Prompt] {
+			return &decoded[mcp.Prompt]{items: r.Prompts, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
 		key: func(p *mcp.Prompt) string { return p.Name }, check: checkItem[*mcp.Prompt],
 	}
 	skillKind = Kind[mcp.Skill]{
 		Method: mcp.MethodListSkills, What: "skills", maxSize: maxSkillsSize, unannounced: true,
-		read: readPage(func(r *mcp.ListSkillsResult) listPage[mcp.Skill] {
-			return listPage[mcp.Skill]{items: r.Skills, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
+		read: readPage(func(r *mcp.ListSkillsResult) *decoded[mcp.Skill] {
+			return &decoded[mcp.Skill]{items: r.Skills, next: r.NextCursor, ttl: r.TTL(), scope: r.CacheScope}
 		}),
 		key: func(s *mcp.Skill) string { return s.URI }, check: func(_ Source, s *mcp.Skill) error { return resource.CheckSkill(s) },
 	}
@@ -120,14 +120,14 @@ func checkItem[T interface{ Validate() error }](_ Source, item T) error { return
 func readPage[T, R any, P interface {
 	*R
 	Validate() error
-}](of func(P) listPage[T]) func(json.RawMessage) (listPage[T], error) {
-	return func(raw json.RawMessage) (listPage[T], error) {
+}](of func(P) *decoded[T]) func(json.RawMessage) (*decoded[T], error) {
+	return func(raw json.RawMessage) (*decoded[T], error) {
 		r := P(new(R))
 		if err := jsonx.Unmarshal(raw, r); err != nil {
-			return listPage[T]{}, err
+			return nil, err
 		}
 		if err := r.Validate(); err != nil {
-			return listPage[T]{}, err
+			return nil, err
 		}
 		return of(r), nil
 	}

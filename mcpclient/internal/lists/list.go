@@ -2,12 +2,14 @@ package lists
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/call"
@@ -36,25 +38,51 @@ type Kind[T any] struct {
 	// say for how long an answer is good, are never kept.
 	unannounced bool
 	// read decodes a page; it leaves the fate of single items to check.
-	read func(raw json.RawMessage) (listPage[T], error)
+	read func(raw json.RawMessage) (*decoded[T], error)
 	// key is what an item may have in the list only once.
 	key func(*T) string
 	// check refuses an item, which is logged; skip leaves one out without a word.
 	check func(Source, *T) error
 	skip  func(Source, *T) bool // nil skips none
+	// shared are the pages that lists hold now: clients of one server, of which there may be
+	// hundreds, mostly hold the same. By the hash of the text, a weak pointer.
+	shared sync.Map
 }
 
-// page is one answer to a list request.
+// listPage is one answer to a list request.
 type listPage[T any] struct {
+	*decoded[T]
 	cursor *string // it was asked for with; nil is the first
-	items  []T
-	shared bool    // items are those of a list, which callers have
-	next   *string // nil at the end; "" is a cursor (PAGE-03)
-	ttl    time.Duration
-	scope  string
-	size   int    // bytes
-	sum    uint64 // of its text
+	size   int     // bytes
 	Freshness
+}
+
+// decoded is what a page says. It is not changed: lists share it, and callers have its items.
+type decoded[T any] struct {
+	items []T
+	next  *string // nil at the end; "" is a cursor (PAGE-03)
+	ttl   time.Duration
+	scope string
+	sum   [sha256.Size]byte // of its text
+}
+
+// decode returns what a text says, that of another list if one holds the same text.
+func (k *Kind[T]) decode(raw json.RawMessage) (*decoded[T], error) {
+	sum := sha256.Sum256(raw)
+	if known, ok := k.shared.Load(sum); ok {
+		if d := known.(weak.Pointer[decoded[T]]).Value(); d != nil {
+			return d, nil
+		}
+	}
+	d, err := k.read(raw)
+	if err != nil {
+		return nil, err
+	}
+	d.sum = sum
+	entry := weak.Make(d)
+	k.shared.Store(sum, entry)
+	runtime.AddCleanup(d, func(sum [sha256.Size]byte) { k.shared.CompareAndDelete(sum, entry) }, sum)
+	return d, nil
 }
 
 // WasRead reports whether the list was read at all.
@@ -210,7 +238,7 @@ func (l *List[T]) finish(f *reading[T], read *wholeList[T], err error, epoch int
 
 // equal reports whether two lists were read from the same text.
 func (p *wholeList[T]) equal(q *wholeList[T]) bool {
-	return slices.EqualFunc(p.all, q.all, func(a, b listPage[T]) bool { return a.sum == b.sum && a.size == b.size })
+	return slices.EqualFunc(p.all, q.all, func(a, b listPage[T]) bool { return a.sum == b.sum })
 }
 
 // readAll reads the pages that are not fresh in last, which may be nil. If a cursor
@@ -276,8 +304,6 @@ func equalCursors(a, b *string) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-var seed = maphash.MakeSeed()
-
 // fetch asks the server for a page.
 func (l *List[T]) fetch(ctx context.Context, cursor *string, principal string) (pg listPage[T], err error) {
 	var params []byte
@@ -290,16 +316,15 @@ func (l *List[T]) fetch(ctx context.Context, cursor *string, principal string) (
 	if err != nil {
 		return pg, err
 	}
-	pg, err = l.read(raw)
-	if err != nil {
+	if pg.decoded, err = l.decode(raw); err != nil {
 		return pg, l.source.Invalid(l.Method, err)
 	}
-	pg.cursor, pg.size, pg.sum = cursor, len(raw), maphash.Bytes(seed, raw)
-	era := l.source.Era()
+	pg.cursor, pg.size = cursor, len(raw)
+	era, ttl := l.source.Era(), pg.ttl
 	if l.unannounced && era != mcp.EraModern {
-		era, pg.ttl = mcp.EraModern, 0 // stale at once
+		era, ttl = mcp.EraModern, 0 // stale at once
 	}
-	pg.Freshness = FreshnessOf(era, pg.ttl, pg.scope, principal, time.Now())
+	pg.Freshness = FreshnessOf(era, ttl, pg.scope, principal, time.Now())
 	return pg, nil
 }
 
@@ -313,12 +338,7 @@ func (l *List[T]) assemble(p *wholeList[T]) {
 			l.source.Log().Warn(msg, append([]any{"list", l.What}, args...)...)
 		}
 	}
-	var only *listPage[T] // whose items become those of the list without a copy
-	if len(p.all) == 1 && !p.all[0].shared {
-		only = &p.all[0]
-		p.items = only.items[:0]
-	}
-	for _, pg := range p.all {
+	for n, pg := range p.all {
 		for i := range pg.items {
 			item := &pg.items[i]
 			_, twice := p.index[l.key(item)]
@@ -330,13 +350,13 @@ func (l *List[T]) assemble(p *wholeList[T]) {
 				leave("leaving out an item that is listed twice", "item", l.key(item))
 			case len(p.items) < MaxItems:
 				p.index[l.key(item)] = len(p.items)
-				p.items = append(p.items, *item)
+				if n == 0 && len(p.items) == i { // no item was left out: the page's own, without a copy
+					p.items = pg.items[: i+1 : i+1]
+				} else {
+					p.items = append(p.items, *item)
+				}
 			}
 		}
-	}
-	if only != nil {
-		clear(only.items[len(p.items):])
-		only.items, only.shared = p.items, true
 	}
 }
 
