@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/actors/loop/internal/spend"
 	"github.com/troupe-dev/troupe/internal/budget"
 	"github.com/troupe-dev/troupe/internal/guard"
@@ -121,8 +122,8 @@ func (cl *call) unsent() bool { return cl.tool.Dispatches && !cl.goes }
 // turn is one question to the model and the calls it leads to. Its address is its
 // identity.
 type turn struct {
-	n       int // from one
-	cancel  context.CancelCauseFunc
+	n       int          // from one
+	task    *actors.Task // asks the model; nil before
 	resp    *llm.Response
 	calls   []*call
 	busy    int           // calls on their way: dispatched or being dispatched
@@ -145,9 +146,9 @@ func (t *turn) intent(req *llm.Request, left time.Duration, last bool) runlog.En
 
 // lose is the event of a turn that the run is left in without an answer: it is asked again.
 func (t *turn) lose(err error) runlog.Entry {
-	asked := t.cancel != nil
+	asked := t.task != nil
 	if t.asking = false; asked {
-		t.cancel(err)
+		t.task.Cancel(err)
 	}
 	_ = t.spend.Abandon(asked && spend.MayBeBilled(err)) // what there is no room for is found again
 	lost := t.spend.Failed(err)
@@ -167,8 +168,8 @@ func (t *turn) info(cfg *config) *guard.TurnInfo {
 
 // end cancels the turn and its calls.
 func (t *turn) end(cause error) {
-	if t.cancel != nil {
-		t.cancel(cause)
+	if t.task != nil {
+		t.task.Cancel(cause)
 	}
 	for _, cl := range t.calls {
 		switch {

@@ -205,8 +205,8 @@ func (cs *calls) begin(c *actors.Context, t *turn, start []*call, asks []*openAs
 
 // dispatch makes a call, in a task: a panic in it is its own error.
 func (cs *calls) dispatch(c *actors.Context, cl *call) {
-	sink, cfg := cs.cfg.Sink, cs.cfg
-	todo := &Call{Run: cs.cfg.ID, Key: cl.key, Arguments: cl.args, run: c.Self(), call: cl, Progress: func(done, total float64, message string) { sink.Progress(cl.key, done, total, message) }}
+	cfg := cs.cfg
+	todo := &Call{Run: cfg.ID, Key: cl.key, Arguments: cl.args, cfg: cfg, run: c.Self(), call: cl}
 	if !cl.tool.Dispatches {
 		cs.pay(cl, true)
 	}

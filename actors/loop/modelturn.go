@@ -123,16 +123,8 @@ func (r *run) ask(c *actors.Context, t *turn, req *llm.Request) {
 		return
 	}
 	r.limits.dropAsked(c)
-	s := &streaming{cfg: r.cfg, spend: t.spend, turn: t.n, last: r.last.limit != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
-	t.cancel = actors.AwaitBlocking(c,
-		func(ctx context.Context) (*modelReplied, error) { return s.answer(ctx, req) },
-		func(m *modelReplied, err error) any {
-			if m == nil {
-				m = new(modelReplied)
-			}
-			m.turn, m.err = t, err
-			return m
-		})
+	s := &streaming{cfg: r.cfg, req: req, asked: t, spend: t.spend, turn: t.n, last: r.last.limit != nil, guarded: guard.AfterModel.Guarded(r.cfg.Guards)}
+	t.task = actors.AwaitWork(c, s)
 }
 
 func (r *run) thinking(c *actors.Context, msg any) {
@@ -277,6 +269,7 @@ func (r *run) prepare(c *actors.Context, before ...runlog.Entry) {
 	req := r.talk.request(r.cfg)
 	cut := r.talk.cut(r.cfg, req, turn)
 	if cut == nil && !guard.BeforeModel.Guarded(r.cfg.Guards) {
+		r.talk.prepared = req
 		r.think(c, before...)
 		return
 	}

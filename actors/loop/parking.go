@@ -252,7 +252,7 @@ func (p *parking) finish(c *actors.Context) {
 	case p.journal.Err() == nil && (p.journal.Busy() || t != nil && t.busy > 0):
 		return
 	case p.journal.Err() == nil && t != nil && t.asking:
-		if t.cancel == nil || p.left { // the model was not asked, or does not answer
+		if t.task == nil || p.left { // the model was not asked, or does not answer
 			p.journal.Write(c, nil, t.lose(ErrSuspended))
 		}
 		return

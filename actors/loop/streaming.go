@@ -17,6 +17,10 @@ import (
 
 // streaming is one turn on its way, on the goroutine of its task.
 type streaming struct {
+	actors.Task
+	req     *llm.Request
+	asked   *turn // the run's own
+	reply   modelReplied
 	cfg     *config
 	spend   *spend.Turn
 	turn    int
@@ -32,30 +36,36 @@ type streaming struct {
 	guarded bool // a guard sees the answer before anything of it is passed on
 }
 
-// answer asks the model, and shows its answer to the guards.
+// Run asks the model, and shows its answer to the guards.
 //
 // Thousands of turns wait in stream, each on a stack of its own: what is done before and
 // after has functions of its own, so that nothing of it is on the stack meanwhile.
-func (s *streaming) answer(ctx context.Context, req *llm.Request) (*modelReplied, error) {
-	var before *modelReplied // the result of guards for the request; nil for none
+func (s *streaming) Run(ctx context.Context) error {
+	req := s.req
 	if s.last {
 		var err error
-		if req, before, err = s.before(ctx, req); err != nil || before.resp != nil {
-			return before, err
+		if req, err = s.before(ctx, req); err != nil || s.reply.resp != nil {
+			return err
 		}
 	}
 	resp, err := s.traced(ctx, req)
-	return s.after(ctx, before, resp, err)
+	return s.after(ctx, resp, err)
 }
 
-// before is the result of the guards for a request that they have not seen.
-func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request, *modelReplied, error) {
+// Ended implements [actors.Work].
+func (s *streaming) Ended(err error) any {
+	s.req, s.reply.turn, s.reply.err = nil, s.asked, err
+	return &s.reply
+}
+
+// before shows the guards a request that they have not seen.
+func (s *streaming) before(ctx context.Context, req *llm.Request) (*llm.Request, error) {
 	req, g, err := s.unprepared(ctx, req)
-	m := &modelReplied{guards: g}
+	s.reply.guards = g
 	if err == nil && (g.Stop != nil || g.Refused != "") {
-		m.resp = &llm.Response{Content: mcp.Contents{mcp.Text(g.Refused)}, Finish: runlog.StopGuard}
+		s.reply.resp = &llm.Response{Content: mcp.Contents{mcp.Text(g.Refused)}, Finish: runlog.StopGuard}
 	}
-	return req, m, err
+	return req, err
 }
 
 // unprepared shows the guards a request that they have not seen yet: the last one of a
@@ -73,14 +83,12 @@ func (s *streaming) unprepared(ctx context.Context, req *llm.Request) (*llm.Requ
 	return &last, g, nil
 }
 
-// after shows the guards the model's answer, and adds their result to m, which may be nil.
-func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Response, err error) (*modelReplied, error) {
-	if m == nil {
-		m = new(modelReplied)
-	}
+// after shows the guards the model's answer, and adds their result to the reply.
+func (s *streaming) after(ctx context.Context, resp *llm.Response, err error) error {
+	m := &s.reply
 	m.chosen = s.chosen
 	if m.resp = resp; err != nil || !s.guarded {
-		return m, err
+		return err
 	}
 	in := guard.Reply{Run: s.cfg.ID, Agent: s.cfg.Agent, Turn: s.turn, Response: resp}
 	v, g := guard.AfterModel.Pass(ctx, s.cfg.Guards, in, func(v *guard.Reply) error {
@@ -95,7 +103,7 @@ func (s *streaming) after(ctx context.Context, m *modelReplied, resp *llm.Respon
 	v.Response.Usage = resp.Usage // which is not the guards' to change
 	g.Acted = append(m.guards.Acted, g.Acted...)
 	m.resp, m.guards = v.Response, g
-	return m, nil
+	return nil
 }
 
 // Observer counts the attempts of the turn, before others are told of them, and begins

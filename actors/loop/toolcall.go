@@ -20,8 +20,8 @@ type Call struct {
 	Run       string // the run's ID
 	Key       string // its idempotency key
 	Arguments json.RawMessage
-	Progress  func(done, total float64, message string)
 
+	cfg   *config // nil outside of a run
 	run   actors.Ref
 	call  *call           // nil outside of a run, and for a hook
 	spend *spend.Spending // nil outside of a run
@@ -33,6 +33,14 @@ func (c *Call) ID() string { return c.call.id }
 
 // Tool returns the tool that is called.
 func (c *Call) Tool() *Tool { return c.call.tool }
+
+// Progress tells the readers of the run how far the call is, in units of its own; total is zero where
+// it is unknown.
+func (c *Call) Progress(done, total float64, message string) {
+	if c.cfg != nil {
+		c.cfg.Sink.Progress(c.Key, done, total, message)
+	}
+}
 
 // Budget returns the account of the run that makes the call: for what the call spends
 // itself, such as the answers that its server samples, and as the parent of a
