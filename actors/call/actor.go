@@ -136,7 +136,7 @@ func (a *actor) Receive(c *actors.Context, msg any) {
 func (a *actor) seldom(c *actors.Context, msg any) {
 	switch m := msg.(type) {
 	case *connectionLost:
-		if a.awaits(m.call, m.attempt) {
+		if a.awaits(m.call, m.attempt) && !m.call.beingWritten(m.attempt) { // else its writer reports the loss, and knows whether it was sent
 			a.lost(c, m, false)
 		}
 	case *failed:

@@ -269,6 +269,9 @@ func (c *Call) unsent(attempt int32) bool {
 	return now != wireState(attempt, written) && now != wireState(attempt, writing)
 }
 
+// beingWritten reports whether a writer has claimed the attempt and not yet said what became of it.
+func (c *Call) beingWritten(attempt int32) bool { return c.wire.Load() == wireState(attempt, writing) }
+
 // withdraw is unsent for a call that has ended: it reports whether there is
 // nothing to take back from the peer, or the writer does so. The notification
 // must not overtake the request (CANC-02).

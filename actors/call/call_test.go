@@ -287,6 +287,54 @@ func TestUnsentIsSentAgain(t *testing.T) {
 	})
 }
 
+// gate is a link whose Send waits, and then returns what comes.
+type gate chan error
+
+func (g gate) Send(m mcp.Outgoing) error {
+	if m.Kind == mcp.KindRequest {
+		return <-g
+	}
+	return nil
+}
+
+func (g gate) Close() error { return nil }
+
+// The connection is lost while a request is being written: whether it was decides if it is sent again.
+func TestLostWhileWriting(t *testing.T) {
+	for name, refused := range map[string]error{"written": nil, "not written": errGone} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTable(t, nil)
+				g := make(gate)
+				b.Open(1, g)
+				b.Ready()
+				reply := make(chan error, 1)
+				go func() {
+					_, err := b.Do(t.Context(), &call.Request{Method: "tools/call"})
+					reply <- err
+				}()
+				synctest.Wait()
+				b.Lost(1, errGone)
+				synctest.Wait()
+				if len(reply) > 0 {
+					t.Fatalf("the call has ended while its request is written: %v", <-reply)
+				}
+				g <- refused
+				synctest.Wait()
+				w := b.connect(2, b.echo(2))
+				synctest.Wait()
+				err := <-reply
+				if lost, ok := errors.AsType[*call.LostError](err); refused == nil && (!ok || lost.Unsent || len(w.all()) != 0) {
+					t.Errorf("a request that may have been carried out: got %v, and %v was sent again", err, w.methods())
+				}
+				if refused != nil && (err != nil || len(w.all()) != 1) {
+					t.Errorf("a request that was not sent: got %v, and %v on the next connection", err, w.methods())
+				}
+			})
+		})
+	}
+}
+
 // Killing a call's actor concerns its caller alone, and the peer is told.
 func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -277,10 +277,10 @@ func (a *actor) negotiating(c *actors.Context) {
 func (a *actor) ready() {
 	a.clock.Clear()
 	a.readyAt, a.lastErr = time.Now(), nil
-	a.conn.calls.Ready()
 	a.misses = 0
 	a.nextPing()
-	a.to(Ready)
+	a.to(Ready) // before a call can have an answer: its caller may look at the state
+	a.conn.calls.Ready()
 	a.answer(nil)
 }
 
