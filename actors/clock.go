@@ -15,7 +15,7 @@ type clock struct {
 
 	mu     sync.Mutex
 	timers timerHeap
-	bell   *time.Timer   // nil before the first timer
+	bell   *time.Timer   // nil before the first timer that waits
 	next   time.Duration // when bell rings; 0 when that is not known
 }
 
@@ -57,7 +57,7 @@ func (k *clock) still(t *Timer) {
 		return
 	}
 	heap.Remove(&k.timers, t.place-1)
-	if len(k.timers) == 0 {
+	if k.bell != nil && len(k.timers) == 0 {
 		k.next = 0
 		k.bell.Stop()
 	}
@@ -74,10 +74,12 @@ func (k *clock) arm() {
 		return
 	}
 	k.next = first
-	wait := first - k.now()
-	if k.bell == nil {
+	switch wait := first - k.now(); {
+	case wait <= 0: // a bell for now costs more, and two at once in a bubble of synctest can crash the race detector
+		go k.ring()
+	case k.bell == nil:
 		k.bell = time.AfterFunc(wait, k.ring)
-	} else {
+	default:
 		k.bell.Reset(wait)
 	}
 }

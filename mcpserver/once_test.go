@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,7 +128,9 @@ func TestSampleFromManyGoroutines(t *testing.T) {
 						a := openAsked(t, s, v, caps)
 						for range 20 {
 							got := a.call("many", `{}`, respondAda)
-							if got != "ok" {
+							// A handler that has left while it asks is called again with the answer, and may ask in another order.
+							another := !waits && v == mcp.V2026_07_28 && strings.Contains(got, "must follow from its arguments")
+							if got != "ok" && !another {
 								t.Errorf("%s: got %q", v, got)
 							}
 						}
