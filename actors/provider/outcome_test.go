@@ -315,6 +315,7 @@ func panicAt(t *testing.T, opts provider.Options, kind actors.Kind, msg string) 
 	synctest.Wait()
 	cancel(errLeft)
 	wg.Wait()
+	synctest.Wait() // a reader that leaves does not wait until its completion has heard of it
 	select {
 	case <-hit:
 	default:
