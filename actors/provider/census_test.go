@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,10 +41,11 @@ func censusAfterAThousandCancels(t *testing.T, opts provider.Options, completion
 	stream := b.Model(llmtest.Loop(llmtest.Join(llmtest.Say("a"), llmtest.Hold(gate))))
 	again := b.Model(llmtest.Loop(llmtest.Fail(busy(time.Minute))))
 	var wg sync.WaitGroup
+	var failed atomic.Int64
 	for i := range 1000 {
-		m := stream
+		m, ctx := stream, ctx
 		if i < 200 {
-			m = again
+			m, ctx = again, llm.Observe(ctx, &llm.Observer{Retry: func(llm.Attempt) { failed.Add(1) }})
 		}
 		wg.Go(func() {
 			if err := read(ctx, m).once(t); !errors.Is(err, errLeft) {
@@ -51,7 +53,7 @@ func censusAfterAThousandCancels(t *testing.T, opts provider.Options, completion
 			}
 		})
 		if i == 199 { // these get their places before the others keep them
-			waitFor(t, func() bool { return b.state().InFlight == 0 && b.state().Waiting == 200 })
+			waitFor(t, func() bool { return failed.Load() == 200 && b.state().InFlight == 0 })
 		}
 	}
 	waitFor(t, func() bool {

@@ -255,8 +255,12 @@ func (s *supervisor) close() {
 	s.until = time.Time{}
 }
 
-// serve gives places to those who wait, as far as there are any, and returns what to tell them.
+// serve gives places to those who wait, as far as there are any, and returns what to tell them. Once
+// all are being ended, the place of one that has ended is not for another.
 func (s *supervisor) serve() (tell []letter) {
+	if s.p.now != s {
+		return nil
+	}
 	for len(s.queue) > 0 && s.out < s.p.opts.Concurrency && s.passable(&tell) {
 		if wait := s.rate.wait(time.Now()); wait > 0 {
 			s.timer.Set(wait)

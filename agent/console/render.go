@@ -55,12 +55,14 @@ type view struct {
 	Visitor string // empty on a page without the menu
 	Live    string // what the page follows: see [Console.live]; empty for nothing
 	Role    Role   // of the visitor
+	Sent    bool   // it answers a form: loaded again, it is another page
 	Body    any
 }
 
 // render answers with a page. It is written once all of it is there.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
 	var page bytes.Buffer
+	v.Sent = r.Method == http.MethodPost
 	if err := pages()[name].Execute(&page, v); err != nil {
 		c.log.Error("a page of the console cannot be shown", "page", r.URL.Path, "error", err)
 		http.Error(w, "This page cannot be shown; the log of the program says why.", http.StatusInternalServerError)

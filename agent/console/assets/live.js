@@ -1,28 +1,39 @@
-// Keeps a page current: when what it follows has changed, its main part is loaded again. A page
-// whose form was touched is left, and says that it has changed. Steps that are open stay open. What
-// the model says in the turn under way comes as it says it.
+// Keeps a page current: when what it follows has changed, its main part is loaded again, but never under
+// a finger: a click needs the same element from the press to the release. A page whose form was touched,
+// or that says why what was sent does not count, is left, and says that it has changed. Steps that are
+// open stay open. What the model says in the turn under way comes as it says it.
 "use strict";
 (() => {
-  const follow = document.currentScript.dataset.follow;
-  let touched = false;
+  const { follow, sent } = document.currentScript.dataset;
+  let touched = sent !== undefined;
+  let pressed = false;
   let loading = false;
   let again = false;
   document.addEventListener("input", (e) => { if (e.target.closest("form")) touched = true; });
+  document.addEventListener("pointerdown", (e) => { pressed = e.button === 0; });
+  for (const name of ["pointerup", "pointercancel"]) {
+    document.addEventListener(name, () => setTimeout(() => { // the click comes first
+      pressed = false;
+      if (again) load();
+    }));
+  }
 
   let last = document.getElementById("main").innerHTML; // as the console has sent it
 
   async function load() {
-    if (loading) { again = true; return; }
+    again = loading || pressed;
+    if (again) return;
     loading = true;
     try {
       const answer = await fetch(location.href, { credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const main = document.getElementById("main");
       const fresh = page.getElementById("main");
-      if (fresh && fresh.innerHTML !== last) show(page, main, fresh);
+      if (pressed) again = true;
+      else if (fresh && fresh.innerHTML !== last) show(page, main, fresh);
     } catch { /* the stream connects again, and tells of the next change */ }
     loading = false;
-    if (again) { again = false; load(); }
+    if (again) load();
   }
 
   function show(page, main, fresh) {
@@ -42,7 +53,7 @@
 
   const stream = new EventSource(follow);
   stream.addEventListener("changed", load);
-  stream.addEventListener("open", load); // of what has changed before, the stream says nothing
+  if (sent === undefined) stream.addEventListener("open", load); // of what has changed before, the stream says nothing
   stream.addEventListener("text", (e) => {
     const box = document.getElementById("stream");
     if (box) box.textContent = JSON.parse(e.data).text;

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"github.com/troupe-dev/troupe/agent"
@@ -129,16 +130,41 @@ func isStale(err error) bool {
 // want waits until the page says a text.
 func (p *person) want(text string) {
 	p.w.Helper()
-	ctx, cancel := context.WithTimeout(p.tab, 30*time.Second)
-	defer cancel()
+	if err := p.says(text, 30*time.Second); err != nil {
+		said, _ := chromedp.Run(p.tab, chromedp.Evaluate[string](`document.body.innerText`))
+		p.w.Fatalf("the page does not say %q: %v\n%s", text, err, said)
+	}
+}
+
+// says waits for a time until the page says a text.
+func (p *person) says(text string, within time.Duration) error {
+	p.w.Helper()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		p.w.Fatal(err)
 	}
-	if _, err := chromium.Wait(ctx, `document.body && document.body.innerText.includes(`+string(quoted)+`) ? "yes" : ""`); err != nil {
-		said, _ := chromedp.Run(p.tab, chromedp.Evaluate[string](`document.body.innerText`))
-		p.w.Fatalf("the page does not say %q: %v\n%s", text, err, said)
+	return p.holds(`document.body && document.body.innerText.includes(`+string(quoted)+`)`, within)
+}
+
+// holds waits for a time until a condition on the page holds.
+func (p *person) holds(condition string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(p.tab, within)
+	defer cancel()
+	_, err := chromium.Wait(ctx, condition+` ? "yes" : ""`)
+	return err
+}
+
+// follow clicks on a link until the page behind it says a text: what comes above the link may push it away
+// from under the pointer, and a person clicks again then.
+func (p *person) follow(link, text string) {
+	p.w.Helper()
+	for range 10 {
+		p.do(chromedp.Click(chromedp.CSS(link)))
+		if p.says(text, 3*time.Second) == nil {
+			return
+		}
 	}
+	p.want(text)
 }
 
 // shoot keeps a picture of the page where CONSOLE_SHOTS says so.
@@ -209,4 +235,61 @@ func TestConsole(t *testing.T) {
 	ada.do(chromedp.Click(chromedp.CSS(`nav a[href="/runs"]`)))
 	ada.want("finished")
 	ada.shoot("runs")
+}
+
+// TestAnswerThatDoesNotCount: the page that says why an answer does not count, and has what was filled
+// in, stays as it is. It says when the question has been decided meanwhile.
+func TestAnswerThatDoesNotCount(t *testing.T) {
+	chromium.Require(t)
+	w := newWorld(t, llmtest.Call("desk__book", `{}`), llmtest.Say("All is done."))
+	ada, bob := w.person(), w.person()
+	if _, err := w.rt.Start(t.Context(), "Book a room.", nil); err != nil {
+		t.Fatal(err)
+	}
+	accept := chromedp.Click(chromedp.CSS(`button[value="accept"]`))
+	ada.want("1 question waits for you.")
+	ada.do(chromedp.Click(chromedp.CSS(".asks a")))
+	ada.want("May this tool be called?")
+	ada.do(accept)
+	ada.want("It was accepted by console:ada")
+	for _, p := range []*person{ada, bob} {
+		p.do(chromedp.Navigate(w.at))
+		p.want("Who books, and how do we write to you?")
+		p.do(chromedp.Click(chromedp.CSS(".asks a")))
+		p.want("A server asks you")
+	}
+	ada.do(chromedp.SendKeys(chromedp.CSS(`input[name="field.name"]`), "A"), accept)
+	ada.want("must have at least 2 characters")
+	bob.do(chromedp.SendKeys(chromedp.CSS(`input[name="field.name"]`), "Bob"), accept)
+	bob.want("It was accepted by console:ada")
+	ada.want("This page has changed since.")
+	if err := ada.holds(`document.body.innerText.includes("must have at least 2 characters") && document.querySelector("input[name='field.name']").value === "A"`, time.Second); err != nil {
+		t.Errorf("what was sent and why it does not count are gone: %v", err)
+	}
+}
+
+// TestPressAndRelease: a page is not loaded again between the press and the release of a click, and is after it.
+func TestPressAndRelease(t *testing.T) {
+	chromium.Require(t)
+	gate := llmtest.NewGate()
+	w := newWorld(t, llmtest.Join(llmtest.Hold(gate), llmtest.Say("All is done.")))
+	ada := w.person()
+	run, err := w.rt.Start(t.Context(), "Take your time.", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada.do(chromedp.Navigate(w.at + "/runs/" + run.ID()))
+	ada.want("Take your time.")
+	left := func(p *input.DispatchMouseEventParams) { p.Button, p.ClickCount = input.MouseButtonLeft, 1 }
+	ada.do(chromedp.MouseEvent(chromedp.MousePressed, deskWidth-10, 700, left))
+	gate.Open()
+	if _, err := run.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The look at the store is every 500 ms; nothing in the page tells of one that was put off.
+	if ada.says("finished", 2*time.Second) == nil {
+		t.Error("the page was loaded again while the button was down")
+	}
+	ada.do(chromedp.MouseEvent(chromedp.MouseReleased, deskWidth-10, 700, left))
+	ada.want("finished")
 }

@@ -28,8 +28,7 @@ import (
 // operation is a click on the button of an operation, and on the one that confirms it.
 func (p *person) operation(name string, steps ...chromedp.Action[chromedp.Void]) {
 	p.w.Helper()
-	p.do(chromedp.Click(chromedp.CSS(`.operations a[href$="/` + name + `"]`)))
-	p.want("What will happen")
+	p.follow(`.operations a[href$="/`+name+`"]`, "What will happen")
 	p.do(append(steps, chromedp.Click(chromedp.CSS("main form.answer button")))...)
 }
 
@@ -60,8 +59,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	ada.operation("fork", chromedp.SendKeys(chromedp.CSS("#say"), "Say it again."))
 	ada.want("Fork of")
 	ada.want("Said again.")
-	ada.do(chromedp.Click(chromedp.CSS(`dd a[href*="/diff?with="]`)))
-	ada.want("Say it again.")
+	ada.follow(`dd a[href*="/diff?with="]`, "Say it again.")
 	ada.shoot("diff")
 
 	waits, err := w.rt.Start(t.Context(), "Send Ada 20 euros.", nil)
