@@ -315,11 +315,11 @@ func TestConsentIsOfItsBrowser(t *testing.T) {
 		forbidden("in a browser without cookies", post(w.browser("mallory"), form))
 		forbidden("from another site", post(mallory, form, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"))
 		forbidden("without the token", post(mallory, url.Values{"do": {"allow"}}))
-		other := "A"
+		letter := "A"
 		if p.token()[40] == 'A' {
-			other = "B"
+			letter = "B"
 		}
-		forbidden("with a token that is changed", post(mallory, url.Values{"do": {"allow"}, "token": {p.token()[:40] + other + p.token()[41:]}}))
+		forbidden("with a token that is changed", post(mallory, url.Values{"do": {"allow"}, "token": {p.token()[:40] + letter + p.token()[41:]}}))
 		mallory.jar.SetCookies(must(url.Parse(issuer)), []*http.Cookie{{Name: "user", Value: "alice", Path: "/", Secure: true}})
 		forbidden("after the person has changed", post(mallory, form))
 		mallory.jar.SetCookies(must(url.Parse(issuer)), []*http.Cookie{{Name: "user", Value: "mallory", Path: "/", Secure: true}})
