@@ -199,6 +199,7 @@ func TestTaskActorKilled(t *testing.T) {
 					kill(mcpserver.TaskActor(s, task.TaskID))
 					kill(mcpserver.TaskActor(s, asks.TaskID))
 					<-g.ended
+					synctest.Wait() // until the other has ended, too
 					for _, id := range waiting {
 						if m := p.answer(id); m.Error == nil || m.Error.Code != mcp.CodeInternal {
 							t.Errorf("tasks/result: got %s, %v, want -32603", m.Result, m.Error)
