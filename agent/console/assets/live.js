@@ -1,5 +1,5 @@
-// Keeps a page current: when what it follows has changed, its main part is loaded again, but never under
-// a finger: a click needs the same element from the press to the release. A page whose form was touched,
+// Keeps a page current: when what it follows has changed, its main part is loaded again, but not
+// while a button is pressed: a click needs the same element from the press to the release. A page whose form was touched,
 // or that says why what was sent does not count, is left, and says that it has changed. Steps that are
 // open stay open. What the model says in the turn under way comes as it says it.
 "use strict";
