@@ -48,7 +48,10 @@ type (
 		effects *effects
 		err     error
 	}
-	lookedUp     struct{ err error } // the run of a lost job
+	lookedUp struct { // the run of a lost job
+		title string
+		err   error
+	}
 	suspended    struct{ err error }
 	leaseChecked struct {
 		job store.Job
@@ -154,7 +157,7 @@ func (j *work) countLoss(c *actors.Context) {
 			j.over = true
 		case lookedUp:
 			switch {
-			case errors.Is(m.err, store.ErrNotFound):
+			case errors.Is(m.err, store.ErrNotFound), m.err == nil && m.title == placeholder:
 				j.close(c, j.job.Run, j.recovered)
 			case m.err != nil:
 				j.later(c, j.storeDelay(m.err), j.countLoss)
@@ -166,7 +169,7 @@ func (j *work) countLoss(c *actors.Context) {
 	}
 	s, id := j.w.store, j.job.Run
 	actors.Await(c, func(ctx context.Context) (store.Run, error) { return s.Run(ctx, id) },
-		func(_ store.Run, err error) any { return lookedUp{err} })
+		func(run store.Run, err error) any { return lookedUp{run.Title, err} })
 }
 
 func (j *work) lossCounted(c *actors.Context, cancelled bool) {

@@ -53,7 +53,7 @@ func readRun(ctx context.Context, s store.Store, head store.Run) (*read, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading run %q: %w", head.ID, err)
 	}
-	return &read{State: state, head: head, begun: true}, nil
+	return &read{State: state, head: head, begun: state.Started == nil || len(state.Started.Input) > 0 || state.Started.Model != ""}, nil
 }
 
 // note adds the effects of a run to d, and returns the runs that it started. A call that starts
@@ -162,6 +162,10 @@ func (cl *closer) ended(r *read, spent budget.Amount) *runlog.RunFinished {
 		Steps: r.Steps, ToolCalls: r.ToolCalls, Spent: spent}
 }
 
+// placeholder is the title of a run that takes the place of a missing one. It has no input and no model. A worker may be
+// lost between that and the job's next state.
+const placeholder = "a run that was not begun"
+
 // fence takes a run's lease, or the place of a missing run.
 func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
 	for range 3 { // another worker may create it meanwhile
@@ -180,7 +184,7 @@ func (cl *closer) fence(ctx context.Context, agent, id string) (*read, error) {
 		if err != nil {
 			return nil, err
 		}
-		head, err = cl.store.Create(ctx, store.Run{ID: id, Agent: agent, Title: "a run that was not begun"}, cl.owner, cl.ttl,
+		head, err = cl.store.Create(ctx, store.Run{ID: id, Agent: agent, Title: placeholder}, cl.owner, cl.ttl,
 			store.Event{Type: store.RunStarted, Body: body})
 		if err == nil {
 			return &read{State: new(runlog.State), head: head}, nil

@@ -111,6 +111,36 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestLostTwice: a worker has gone before a job's run began, and another one after it had taken the place of
+// that run. No run was lost, so that no loss counts, and the job begins anew.
+func TestLostTwice(t *testing.T) {
+	for _, losses := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, s := t.Context(), memory()
+			j := add(t, s, store.Job{ID: "j"})
+			for range losses {
+				if _, err := s.UpdateJob(ctx, store.JobUpdate{JobLease: claim(t, s, "j"), Owner: "dead", State: store.JobQueued, Lost: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claim(t, s, "j")
+			if _, err := s.Create(ctx, store.Run{ID: j.RunID(losses + 1), Agent: "a", Title: "a run that was not begun"}, "another", 30*time.Second,
+				store.Event{Type: store.RunStarted, Body: []byte(`{"agent":"a","path":["a"],"model":"","input":[]}`)}); err != nil {
+				t.Fatal(err)
+			}
+			open(t, s, llmtest.Loop(llmtest.Func(func(_ context.Context, req *llm.Request) llmtest.Turn {
+				return llmtest.Say("asked: " + req.Messages[0].Content.Text())
+			})), nil, nil)
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			got := want(t, s, "j", store.JobDone)
+			if got.Losses != losses || got.Attempts != losses+2 || !strings.Contains(string(got.Result), "asked: go") {
+				t.Errorf("got %d losses, %d attempts, %s, want %d losses and another attempt", got.Losses, got.Attempts, got.Result, losses)
+			}
+		})
+	}
+}
+
 // claim lets a worker that is about to die have a job.
 func claim(t *testing.T, s store.Store, id string) store.JobLease {
 	t.Helper()
