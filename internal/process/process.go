@@ -28,7 +28,7 @@ import (
 
 // Process is a started program. Its methods are safe for concurrent use.
 type Process struct {
-	cmd  *exec.Cmd
+	proc *os.Process // not its command, whose arguments and environment would be held as long as it runs
 	tree *tree
 
 	mu       sync.Mutex
@@ -42,20 +42,21 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Process{cmd: cmd, tree: t}, nil
+	return &Process{proc: cmd.Process, tree: t}, nil
 }
 
 // Wait waits until the program has ended, kills what is left of its group, and returns
 // how the program ended. It is called once.
 func (p *Process) Wait() *os.ProcessState {
-	if p.tree.ended() { // but not reaped, so that its id is still its own
-		p.release()
-		_ = p.cmd.Wait() // how it ended is in the state
-	} else {
-		_ = p.cmd.Wait()
+	ended := p.tree.ended()
+	if ended { // but not reaped, so that its id is still its own
 		p.release()
 	}
-	return p.cmd.ProcessState
+	state, _ := p.proc.Wait() // how it ended is in the state
+	if !ended {
+		p.release()
+	}
+	return state
 }
 
 // Terminate asks the program and its descendants to end. Once the program has ended it

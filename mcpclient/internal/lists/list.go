@@ -216,7 +216,9 @@ func (l *List[T]) join(ctx context.Context, principal string) *reading[T] {
 func (l *List[T]) finish(f *reading[T], read *wholeList[T], err error, epoch int) *wholeList[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.readings, f)
+	if delete(l.readings, f); len(l.readings) == 0 {
+		l.readings = nil // a map keeps its room
+	}
 	if l.joined == f {
 		l.joined = nil
 	}
